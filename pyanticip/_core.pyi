@@ -323,9 +323,58 @@ def body_kinematics(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     unit scale: what the motion model sees beside a row. Raises ShapeError.
     """
 
-_Said = tuple[
-    npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]
-]
+@final
+class StepResult:
+    """What a model says after the newest frame; each array asked for is the asker's own."""
+
+    def __new__(
+        cls,
+        params: npt.ArrayLike,
+        hazards: npt.ArrayLike,
+        scalars: npt.ArrayLike,
+        gate: float,
+        emit: bool,
+        hidden: npt.ArrayLike | None = None,
+        field: npt.ArrayLike | None = None,
+        plan: Any = None,
+    ) -> StepResult:
+        """From numbers, kept in single precision; the properties say which. Raises ShapeError."""
+
+    @property
+    def params(self) -> npt.NDArray[np.float32]:
+        """Sound parameters (8, 5), linear 0..1, at the horizons."""
+
+    @property
+    def hazards(self) -> npt.NDArray[np.float32]:
+        """Probability (2, 25) of each event in each 20 ms bin ahead, given that it has not come before."""
+
+    @property
+    def scalars(self) -> npt.NDArray[np.float32]:
+        """The seven of the refined head, (7,)."""
+
+    @property
+    def gate(self) -> float:
+        """Commitment, 0..1."""
+
+    @property
+    def emit(self) -> bool:
+        """Whether the inference rule lets this frame's events out now."""
+
+    @property
+    def hidden(self) -> npt.NDArray[np.float32] | None:
+        """The trunk's hidden state (D,), on which taught outputs are read; None where it is not told."""
+
+    @property
+    def field(self) -> npt.NDArray[np.float32] | None:
+        """Trust 0..1 and curvature by the control field of each block of the fast pathway, (blocks, 2)."""
+
+    @property
+    def plan(self) -> Any:
+        """What a model that plans looked at, as it was given; None where it does not plan."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether parameters, hazards and gate are numbers."""
 
 @final
 class MotionStream:
@@ -365,15 +414,15 @@ class MotionStream:
     def fresh(self) -> MotionStream:
         """A new stream of the same model; the two share the weights."""
 
-    def step(self, rows: npt.ArrayLike) -> tuple[list[float], _Said]:
+    def step(self, rows: npt.ArrayLike, rule: Commitment | None = None) -> tuple[list[float], StepResult]:
         """Step feature rows (n, 231 or 279), oldest first.
 
-        Returns the commitment gate after each, and what holds after the newest: parameters (8, 5), hazards
-        (2, 25), scalars (7,), hidden state (width,). Raises ShapeError for another shape, or values that are
-        not finite; the state is then unchanged.
+        Returns the commitment gate after each, and what holds after the newest; `rule` decides on every gate,
+        and so whether this frame's events are let out. Raises ShapeError for another shape, or values that
+        are not finite; the state is then unchanged.
         """
 
-    def imagine(self, row: npt.ArrayLike) -> tuple[float, _Said]:
+    def imagine(self, row: npt.ArrayLike) -> StepResult:
         """What `step` would return for this row (1, 231 or 279); the stream stays where it is."""
 
     def prewarm(self) -> None:
@@ -509,6 +558,9 @@ class LiveFront:
     def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> FrontOutput | None:
         """Takes one datagram of `sender` that arrived at `t_arrival_ns`; `None`: no new frame on the grid,
         or somebody else plays."""
+
+    def prewarm(self) -> None:
+        """Brings into the caches what the next frame is likely to need; nothing changes."""
 
     def imagine(self) -> FrontOutput | None:
         """The grid frame after the newest as a body that goes on moving would have it, for when its datagram
@@ -691,6 +743,26 @@ def recognise(datagram: bytes, /) -> str | None:
 
     One of `PROTOCOLS`, "vrchat", "wek", "phone", "osc" (of somebody else's), or None.
     """
+
+@final
+class OscBundle:
+    """An OSC bundle that is laid out once, and whose numbers are written for every frame."""
+
+    def __new__(
+        cls, layout: bytes, count_at: int | None, places: Sequence[tuple[int, int, int]]
+    ) -> OscBundle:
+        """The bytes of a bundle; where in them its int32 stands, if it has one, and of each float32 where it
+        stands, which list of numbers it is in, and where in that. Raises OptionError.
+        """
+
+    def pack(
+        self,
+        count: int,
+        lists: Sequence[Sequence[float]],
+        tail: Sequence[tuple[bytes, Sequence[float]]],
+    ) -> bytes:
+        """The bundle with these numbers, then bytes and the floats behind each; a number that its list does
+        not have stays as it was."""
 
 @final
 class Decoder:
@@ -1087,15 +1159,26 @@ class Memory:
         """Learns from the newest frame: for who has time before the next one, which does so otherwise. What
         is said is the same either way."""
 
-    def prewarm(self, quats: npt.ArrayLike, params: npt.ArrayLike) -> None:
-        """Runs what the next `push` will run, so that it finds caches warm; nothing changes. Raises
-        ShapeError."""
+    def hear(
+        self,
+        quats: npt.ArrayLike,
+        step: StepResult | None,
+        places: Sequence[tuple[int, float, float, float] | None],
+    ) -> tuple[StepResult | None, list[float]]:
+        """The frames (n, 22, 4) that a datagram completed, as pushes: `step` is what the model says of the
+        newest, `places` are those of each; fewer: the others are nowhere.
 
-    def imagine(self, params: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """What `push` would return if the model said this of a body carried on from the newest frame.
-
-        Nothing changes. Raises ShapeError.
+        Returns the step with what was mixed, and the trust in it, 24 numbers, parameter by parameter. Raises
+        ShapeError; nothing has changed then.
         """
+
+    def prewarm(self, quats: npt.ArrayLike, step: StepResult) -> None:
+        """Runs what `hear` will run on the newest of the next frames, so that it finds caches warm; nothing
+        changes. Raises ShapeError."""
+
+    def imagine(self, step: StepResult) -> StepResult:
+        """The step with what would be mixed if the model said it of the newest frame; nothing changes. Raises
+        ShapeError."""
 
     @property
     def recalled(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], float] | None:
@@ -1193,14 +1276,6 @@ class _Shape(Protocol):
     def toggle(self) -> bool: ...
     @property
     def steps(self) -> int | None: ...
-
-class _Step(Protocol):
-    @property
-    def params(self) -> npt.ArrayLike: ...
-    @property
-    def hazards(self) -> npt.ArrayLike: ...
-    @property
-    def gate(self) -> float: ...
 
 def at_lead(params: npt.ArrayLike, lead_ms: float | Sequence[float]) -> list[float]:
     """Parameters `lead_ms` ahead, one lead for all or one for each: linear between the horizons, in 0..1.
@@ -1310,7 +1385,7 @@ class Desk:
 
     def play(
         self,
-        step: _Step | None,
+        step: StepResult | None,
         scalars: npt.ArrayLike,
         leads_ms: Sequence[float],
         way_ms: float,
@@ -1329,7 +1404,7 @@ class Desk:
 
     def bridge(
         self,
-        step: _Step | None,
+        step: StepResult | None,
         leads_ms: Sequence[float],
         way_ms: float,
         reaches: Sequence[tuple[int, float, float, float]],

@@ -114,7 +114,7 @@ class Pipeline:
         self._slots = Slots(self._now_ns, playout)
         self._warm_mixer = Mixer(performer=None if mixer.performer is None else PerformerRange())
         self._newest: tuple[StepResult | None, ControlFrame] | None = None
-        self._row: F32 | None = None
+        self._heard: FrontFrame | None = None
         # What the model said of the newest frame, and of how many frames after it as it imagines them.
         self._step: StepResult | None = None
         self._guessed = 0
@@ -173,11 +173,11 @@ class Pipeline:
         self.mixer.lead.hear((slot.release_ns - out.t_local_ns) / 1e6)
         if self.memory is not None:
             self.mixer.trust = self.memory.trust
-        self._scalars, self._tempo, self._limbs = out.scalars.tolist(), out.tempo, out.limbs
+        self._scalars, self._tempo, self._limbs = _body(out)
         taught = self._by_mapping(out, step, slot)
         if self._gestures is not None:
             self._gestures.hear(out.poses, reset=out.reset)
-        self._step, self._row, self._guessed = step, out.features[-1], 0
+        self._step, self._heard, self._guessed = step, out, 0
         self._local_ns = out.t_local_ns
         self.expected_ns = out.expected_ns
         self.counts["frames"] += 1
@@ -225,11 +225,6 @@ class Pipeline:
     def _frame(
         self, now: int, params: Sequence[float], events: Sequence[Event], step: StepResult | None
     ) -> ControlFrame:
-        field, plan = telemetry_of(step)
-        number = self._slots.newest
-        trust = self.memory.trust if self.memory is not None and step is not None else ()
-        place = self.memory.place if self.memory is not None and self._slots.away == 0 else None
-        told = self.mixer.extras, field, plan, trust, place
         classes, changed = self._labels.step(self.mixer.extras) if self._labels is not None else ((), ())
         events = [*events, *self._parted, *changed]
         self._parted = []
@@ -239,10 +234,20 @@ class Pipeline:
             heard = away <= _BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
             gestures, changed = self._gestures.tell(away, heard=heard)
             events += changed
-        said = ControlFrame(number, number * FRAME, self._scalars, params, events, (), *told, classes, now)
-        said.state, said.tempo, said.gestures = self.state, self.tempo, gestures
-        said.forecast = None if step is None else step.params
-        if self._slots.away == 0:
+        said = self._said(now, params, step)
+        said.events, said.classes, said.gestures = events, classes, gestures
+        return said
+
+    def _said(self, now: int, params: Sequence[float], step: StepResult | None) -> ControlFrame:
+        """The frame with what the pipeline itself knows."""
+        field, plan = telemetry_of(step)
+        number, away = self._slots.newest, self._slots.away
+        trust = self.memory.trust if self.memory is not None and step is not None else ()
+        place = self.memory.place if self.memory is not None and away == 0 else None
+        told = self.mixer.extras, field, plan, trust, place
+        said = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *told, (), now)
+        said.state, said.tempo, said.step = self.state, self.tempo, step
+        if away == 0:
             said.limbs = self._limbs
         return said
 
@@ -435,14 +440,22 @@ class Pipeline:
     def prewarm(self) -> None:
         """Run what the next datagram will run, on scratch states, shortly before it is due."""
         self._model.prewarm(self._now_ns)
-        if self._newest is not None:
-            step, frame = self._newest
-            if self.memory is not None and step is not None:
-                self.memory.prewarm(step)
-            self._warm_mixer.play(step, frame.scalars, 0.02, self._rehearsed(self._row, step))
+        if self._newest is None or self._heard is None:
+            return
+        step, frame = self._newest
+        if self.memory is not None and step is not None:
+            self.memory.prewarm(step)
+        # After the model's weights, which would displace the little that it reads.
+        self.front.prewarm()
+        Slots(self._now_ns, None).take(self._heard, self._now_ns)
+        scalars, _, _ = _body(self._heard)
+        taught = self._rehearsed(self._heard.features[-1], step)
+        # Guessed: nothing is learned of it, which is not done before a frame leaves either.
+        self._warm_mixer.play(step, scalars, FRAME, taught, guessed=True)
+        self._outlet.prewarm(self._said(self._now_ns, frame.params, step))
 
-    def _rehearsed(self, row: F32 | None, step: StepResult | None) -> list[float] | None:
-        if self.taught is None or row is None:
+    def _rehearsed(self, row: F32, step: StepResult | None) -> list[float] | None:
+        if self.taught is None:
             return None
         with contextlib.suppress(Exception):
             return self.taught.rehearse(row, step)
@@ -454,3 +467,8 @@ class Pipeline:
             sink.close()
         if self.backend is not None:
             self.backend.close()
+
+
+def _body(out: FrontFrame) -> tuple[list[float], Tempo, list[float]]:
+    """Scalars, tempo and limbs of the newest row."""
+    return out.scalars.tolist(), out.tempo, out.limbs

@@ -111,6 +111,10 @@ class Front(Protocol):
         """The frame after the newest, before it is there: its body carried on; None where there is none."""
         ...
 
+    def prewarm(self) -> None:
+        """Bring into the caches what the next frame is likely to need; nothing changes."""
+        ...
+
     def counters(self) -> dict[str, int]:
         """Everything counted, by name: packets, frames, lost, late, ignored ..."""
         ...

@@ -32,7 +32,7 @@ __all__ = ["Show", "obey_signals"]
 _FRAME = 0.02
 # How long before the next datagram the dummy step comes, which is slow itself. The loop's timers round up to
 # a whole millisecond, so they aim earlier by _EARLY and `wait` does the rest.
-_PREWARM = 0.0015
+_PREWARM = 0.001
 _EARLY = 0.0015
 # Who spins begins so long before, polls the socket without sleeping, and repeats the dummy step: a core that
 # sleeps for a millisecond may wake late and with cold caches. Given up so long after the datagram was due.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from realtime.playout import FRAME_NS, Playout
 from realtime.protocols import FrontFrame
@@ -18,8 +18,7 @@ _SHORTEST_NS, _LONGEST_NS = 1_000_000, 60_000_000
 _DETOUR_NS = 300_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """Where a frame belongs that a datagram completed.
 
     ``since`` seconds have passed since the last such frame, ``dt`` since the last one that was heard, or None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,7 +41,7 @@ class LiveMemory:
         self.sha256 = sha256
         self.trust: Sequence[float] = ()
         self.error = ""
-        self._pose: npt.NDArray[np.float32] | None = None
+        self._poses: npt.NDArray[np.float32] | None = None
 
     def hear(self, out: FrontFrame, step: StepResult | None) -> StepResult | None:
         """Take a frame and what the model says of it; the same with what was measured to be better."""
@@ -52,27 +51,16 @@ class LiveMemory:
             if out.reset:
                 self.memory.reset()
             poses = out.poses
-            self._pose = poses[-1]
-            places: Sequence[Place | None] = [None] * len(poses)
+            self._poses = poses
+            places: Sequence[Place | None] = ()
             if self.following is not None:
                 places = [self._rehearsed(place) for place in self.following.hear(poses, reset=out.reset)]
-            if len(poses) == 1:
-                said = None if step is None else step.params
-                params, trust = self.memory.push(self._pose, said, places[0])
-            else:
-                # Of the frames that fill a gap the model says nothing.
-                rows = np.full((len(poses), 8, 5), np.nan, np.float32)
-                if step is not None:
-                    rows[-1] = step.params
-                mixed, trusts = self.memory.push_many(poses, rows, [place or _NOWHERE for place in places])
-                params, trust = mixed[-1], trusts[-1]
-            if not math.isfinite(sum(map(sum, params.tolist()))):
-                raise FloatingPointError("what the memory says is not finite")
+            mixed, trust = self.memory.hear(poses, step, places)
         except Exception as error:
             self._fail(error)
             return step
-        self.trust = () if step is None else trust.ravel().tolist()
-        return None if step is None else step.saying(params)
+        self.trust = () if step is None else trust
+        return mixed
 
     def _rehearsed(self, place: Place | None) -> Place | None:
         """The same by the number that the memory has for the take."""
@@ -89,10 +77,10 @@ class LiveMemory:
 
     def prewarm(self, step: StepResult) -> None:
         """Run what the next frame will run, shortly before it is due; leaves no trace."""
-        if self.error or self._pose is None:
+        if self.error or self._poses is None:
             return
         try:
-            self.memory.prewarm(self._pose, step.params)
+            self.memory.prewarm(self._poses, step)
         except Exception as error:
             self._fail(error)
 
@@ -105,7 +93,7 @@ class LiveMemory:
         """What the model says of a guessed frame, mixed as :meth:`hear` would; leaves no trace."""
         if self.error:
             return step
-        return step.saying(self.memory.imagine(step.params)[0])
+        return self.memory.imagine(step)
 
     @property
     def place(self) -> Place | None:

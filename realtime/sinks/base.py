@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
+from pyanticip._core import StepResult
 from pyanticip.controls import Event
 
-__all__ = ["ControlFrame", "Extra", "Onlooker", "Sink", "SinkType", "Tempo", "trouble_of"]
+__all__ = ["ControlFrame", "Extra", "Onlooker", "Prewarmed", "Sink", "SinkType", "Tempo", "trouble_of"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -36,8 +37,8 @@ class ControlFrame:
     the label that is shown, and how likely that is, each; ``t_ns`` is when it leaves, on the clock of the
     arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
     where there are events; ``tempo`` is the beat at the frame's own time, see :data:`Tempo`. ``pose``
-    (22, 4) and ``root`` (3,) are the body where a datagram brought it, and ``forecast`` (8, 5) what the model
-    says of the parameters at its horizons: for who draws them. ``limbs`` are speed, height and stroke of left
+    (22, 4) and ``root`` (3,) are the body where a datagram brought it, for who draws it, and ``step`` is what
+    the model says, if it does. ``limbs`` are speed, height and stroke of left
     hand, right hand, left foot and right foot, 12 numbers in 0..1, in frames that a datagram completed. A cue
     is an event called ``cue/<name>``, its strength the trust of the place. An event called ``<name>/cancel``
     says that what was announced for so many seconds ahead will not come; one called
@@ -65,9 +66,14 @@ class ControlFrame:
     tempo: Tempo = (0.0, 0.0, 0.0)
     pose: F32 | None = None
     root: F32 | None = None
-    forecast: F32 | None = None
+    step: StepResult | None = None
     limbs: Sequence[float] = ()
     gestures: Sequence[tuple[str, float, float, float]] = ()
+
+    @property
+    def forecast(self) -> F32 | None:
+        """What the model says of the parameters at its horizons, (8, 5); for who draws it."""
+        return None if self.step is None else self.step.params
 
 
 class Extra(Protocol):
@@ -124,6 +130,14 @@ class Onlooker:
 
     def hear(self, sender: str, datagram: bytes) -> None:
         """A datagram has come, of whoever; the frame that it completed was sent before."""
+
+
+class Prewarmed:
+    """A sink that has work to do for a frame before it can be sent."""
+
+    def prewarm(self, frame: ControlFrame) -> None:
+        """Do that work for this frame, which was sent, once more: shortly before the next one, for caches."""
+        raise NotImplementedError
 
 
 def trouble_of(sink: Sink) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import SCALARS
 from realtime.child import Child
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Extra, Onlooker
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 
@@ -30,7 +30,7 @@ _EVERY, _FADE, _SILENCE = 5, 20, 10
 _FRAME = 0.02
 
 
-class Guard(Child):
+class Guard(Child, Onlooker):
     """A sink that tells the guard's process. ``neutral`` are the eight parameters of silence.
 
     Where that process dies it is started again.
@@ -42,6 +42,7 @@ class Guard(Child):
         self, targets: Sequence[OscConfig], neutral: Sequence[float], say: Callable[[str], None]
     ) -> None:
         self._neutral, self._sent = list(neutral), 0
+        self._kept: list[ControlFrame] = []
         told = {"targets": [t.model_dump(mode="json") for t in targets], "neutral": list(neutral)}
         super().__init__("the guard", "realtime.sinks.guard", [json.dumps(told)], say, quiet=True)
 
@@ -49,12 +50,17 @@ class Guard(Child):
         """Taught outputs stay where they are."""
 
     def send(self, frame: ControlFrame) -> None:
-        """Tell of every fifth frame, and of silence."""
-        params = list(frame.params)
-        if frame.seq >= 0 and (frame.seq % _EVERY == 0 or _is_silent(params, self._neutral)):
-            told = frame.seq, frame.seconds, params
+        """Keep every fifth frame, and silence, for :meth:`look`."""
+        if frame.seq >= 0 and (frame.seq % _EVERY == 0 or _is_silent(frame.params, self._neutral)):
+            self._kept.append(frame)
+
+    def look(self) -> None:
+        """Tell of what was kept."""
+        for frame in self._kept:
+            told = frame.seq, frame.seconds, list(frame.params)
             self.write(json.dumps(told).encode() + b"\n")
             self._sent += 1
+        self._kept.clear()
 
     def counters(self) -> dict[str, int]:
         """Frames told, and how often the process failed."""

@@ -1,20 +1,22 @@
-"""OSC, one bundle a frame: built once with python-osc, its floats patched in place ever after.
+"""OSC, one bundle a frame: laid out once with python-osc, its numbers written by the core ever after.
 
 Where the receiver schedules, each event leaves in a bundle of its own whose time tag says when it is due.
 """
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import time
 from collections.abc import Callable, Sequence
 
 from pythonosc.osc_message_builder import OscMessageBuilder
 
+from pyanticip._core import OscBundle
 from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS, PARAMETERS
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Extra, Prewarmed
 from realtime.sinks.config import Address, Argument, OscConfig
 from realtime.sinks.outputs import SENT, extra_address
 from realtime.sinks.tcp import TcpWire
@@ -25,6 +27,11 @@ __all__ = ["OscSink", "message", "open_wire", "time_tag"]
 _HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
 # Seconds from 1900, where NTP counts from, to 1970.
 _NTP = 2_208_988_800
+# The lists of a frame's numbers that a bundle is made of.
+_SECONDS, _SCALARS, _PARAMS, _TEMPO, _EXTRAS = range(5)
+
+_Element = tuple[bytes, Sequence[float]]
+"""An element of a bundle, or its head, and the floats behind it."""
 
 
 def time_tag(unix_ns: int) -> int:
@@ -52,7 +59,7 @@ def _zeros(types: str) -> list[Argument]:
     return [0 if kind == "i" else 0.0 for kind in types]
 
 
-class OscSink:
+class OscSink(Prewarmed):
     """One OSC receiver. Where it is not there yet, or gone, that is counted and tried again."""
 
     Config = OscConfig
@@ -109,35 +116,37 @@ class OscSink:
     def _build(self) -> None:
         """Lay the bundle out once and remember where each number stands."""
         out = bytearray(_HEADER)
-        self._frame_at = self._scalars_at = self._params_at = self._tempo_at = 0
+        # Of each float where it stands, which of the lists that `_packed` gives it is in, and where in that.
+        places: list[tuple[int, int, int]] = []
 
-        def element(where: Address, types: str) -> int:
+        def element(where: Address, types: str, kind: int, first: int = 0) -> int:
             """Append one message; the position of the first of its values."""
             head, *before = where
             dgram = message(str(head), [*before, *_zeros(types)])
             out.extend(struct.pack(">I", len(dgram)) + dgram)
-            return len(out) - 4 * len(types)
+            at = len(out) - 4 * len(types)
+            floats = [n for n, type_ in enumerate(types) if type_ == "f"]
+            places.extend((at + 4 * n, kind, first + i) for i, n in enumerate(floats))
+            return at
 
+        count_at = None
         if "frame" in self._send:
-            self._frame_at = element(self._named("frame", "frame"), SENT["frame"].types)
+            count_at = element(self._named("frame", "frame"), SENT["frame"].types, _SECONDS)
         if "scalars" in self._send:
-            self._scalars_at = element(self._named("scalars", "scalars"), SENT["scalars"].types)
-        self._param_at = [
-            (element(self._named(name, f"param/{name}"), SENT[f"param/{name}"].types), i)
-            for i, name in enumerate(PARAMETERS)
-            if {"param", name} & self._send
-        ]
-        self._extra_at: list[tuple[int, int, Callable[[float], float]]] = []
+            element(self._named("scalars", "scalars"), SENT["scalars"].types, _SCALARS)
+        for i, name in enumerate(PARAMETERS):
+            if {"param", name} & self._send:
+                element(self._named(name, f"param/{name}"), SENT[f"param/{name}"].types, _PARAMS, i)
         for place, extra in enumerate(self._extras):
             part, address = extra_address(self._prefix, extra)
             if part in self._send:
-                self._extra_at.append((element((address,), "f"), place, extra.range))
+                element((address,), "f", _EXTRAS, place)
         if "params" in self._send:
-            self._params_at = element(self._named("params", "params"), SENT["params"].types)
+            element(self._named("params", "params"), SENT["params"].types, _PARAMS)
         if "tempo" in self._send:
-            self._tempo_at = element(self._named("tempo", "tempo"), SENT["tempo"].types)
-        self._bundle = out
-        self._lists: dict[tuple[str, int], tuple[bytes, struct.Struct]] = {}
+            element(self._named("tempo", "tempo"), SENT["tempo"].types, _TEMPO)
+        self._bundle = OscBundle(bytes(out), count_at, places)
+        self._heads: dict[tuple[str, int], tuple[bytes, str]] = {}
         self._labels: dict[tuple[str, str], bytes] = {}
         self._events: dict[str, tuple[bytes, int]] = {}
         for name in EVENTS:
@@ -217,70 +226,62 @@ class OscSink:
                     for t_ns, (name, strength, ahead) in self._kept
                 ]
                 events, self._kept = [*passed, *events], []
-        data = self._patched(frame)
-        for event in events:
-            data = data + self._told(event)
-        if frame.classes and "class" in self._send:
-            for name, label, likely in frame.classes:
-                data = data + self._label(name, label, likely)
-        if frame.gestures and "gesture" in self._send:
-            for name, *numbers in frame.gestures:
-                data = data + self._list(f"gesture/{name}", numbers)
-        if frame.field and "field" in self._send:
-            data = data + self._list("field", frame.field)
-        if frame.plan and "plan" in self._send:
-            data = data + self._list("plan", [number for pair in frame.plan for number in pair])
-        if frame.trust and "trust" in self._send:
-            data = data + self._list("trust", frame.trust)
-        if frame.place is not None and "place" in self._send:
-            data = data + self._list("place", frame.place)
-        if frame.limbs and "limbs" in self._send:
-            data = data + self._list("limbs", frame.limbs)
+        data = self._packed(frame, events)
         if len(data) > len(_HEADER):
             self._transmit(data)
 
-    def _list(self, name: str, values: Sequence[float]) -> bytes:
+    def prewarm(self, frame: ControlFrame) -> None:
+        """See :class:`realtime.sinks.base.Prewarmed`."""
+        with contextlib.suppress(Exception):
+            self._packed(frame, ())
+
+    def _packed(self, frame: ControlFrame, events: Sequence[Event]) -> bytes:
+        send, params, extras = self._send, frame.params, frame.extras
+        if self._maps is not None:
+            params = [m(v) for m, v in zip(self._maps, params, strict=True)]
+        if extras:
+            extras = [extra.range(value) for extra, value in zip(self._extras, extras, strict=False)]
+        tail: list[_Element] = [(self._told(event), ()) for event in events]
+        if frame.classes and "class" in send:
+            tail += (self._label(name, label, likely) for name, label, likely in frame.classes)
+        if frame.gestures and "gesture" in send:
+            tail += (self._element(f"gesture/{name}", numbers) for name, *numbers in frame.gestures)
+        if frame.field and "field" in send:
+            tail.append(self._element("field", frame.field))
+        if frame.plan and "plan" in send:
+            tail.append(self._element("plan", [number for pair in frame.plan for number in pair]))
+        if frame.trust and "trust" in send:
+            tail.append(self._element("trust", frame.trust))
+        if frame.place is not None and "place" in send:
+            tail.append(self._element("place", frame.place))
+        if frame.limbs and "limbs" in send:
+            tail.append(self._element("limbs", frame.limbs))
+        # In the order of _SECONDS and the others.
+        lists = (frame.seconds,), frame.scalars, params, frame.tempo, extras
+        return self._bundle.pack(frame.seq & 0x7FFFFFFF, lists, tail)
+
+    def _element(self, name: str, values: Sequence[float]) -> _Element:
         """An element with this many values, whose types repeat; its head is made once for each length."""
-        known = self._lists.get((name, len(values)))
+        known = self._heads.get((name, len(values)))
         if known is None:
             types = SENT[name].types if name in SENT else "f"
             kinds = types * (len(values) // len(types))
-            head, *before = self._named(name, name)
-            dgram = message(str(head), [*before, *_zeros(kinds)])
-            body = struct.Struct(">" + kinds)
+            address, *before = self._named(name, name)
+            dgram = message(str(address), [*before, *_zeros(kinds)])
             element = struct.pack(">I", len(dgram)) + dgram
-            known = self._lists[name, len(values)] = (element[: len(element) - body.size], body)
-        return known[0] + known[1].pack(*values)
+            known = self._heads[name, len(values)] = element[: len(element) - 4 * len(kinds)], kinds
+        head, kinds = known
+        if "i" in kinds:
+            return head + struct.pack(">" + kinds, *values), ()
+        return head, values
 
-    def _label(self, name: str, label: str, likely: float) -> bytes:
+    def _label(self, name: str, label: str, likely: float) -> _Element:
         """The element that tells which label of a class is shown; its head is made once."""
         head = self._labels.get((name, label))
         if head is None:
             dgram = message(f"{self._prefix}/class/{name}", [label, 0.0])
             head = self._labels[name, label] = struct.pack(">I", len(dgram)) + dgram[:-4]
-        return head + struct.pack(">f", likely)
-
-    def _patched(self, frame: ControlFrame) -> bytearray:
-        out = self._bundle
-        pack = struct.pack_into
-        if self._frame_at:
-            pack(">if", out, self._frame_at, frame.seq & 0x7FFFFFFF, frame.seconds)
-        if self._scalars_at:
-            pack(">7f", out, self._scalars_at, *frame.scalars)
-        params = frame.params
-        if self._maps is not None:
-            params = [m(v) for m, v in zip(self._maps, params, strict=True)]
-        for at, i in self._param_at:
-            pack(">f", out, at, params[i])
-        if self._params_at:
-            pack(">8f", out, self._params_at, *params)
-        if self._tempo_at:
-            pack(">3f", out, self._tempo_at, *frame.tempo)
-        extras = frame.extras
-        for at, place, unit in self._extra_at:
-            if place < len(extras):
-                pack(">f", out, at, unit(extras[place]))
-        return out
+        return head, (likely,)
 
     def close(self) -> None:
         """Close the socket."""

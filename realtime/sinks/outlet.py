@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from realtime.clock import Clock, wall_ns
-from realtime.sinks.base import ControlFrame, Onlooker, Sink
+from realtime.sinks.base import ControlFrame, Onlooker, Prewarmed, Sink
 
 __all__ = ["Outlet"]
 
@@ -70,6 +70,12 @@ class Outlet:
             frame.wall_ns = wall_ns(self._clock, frame.t_ns)
         for sink in self.sinks:
             sink.send(frame)
+
+    def prewarm(self, frame: ControlFrame) -> None:
+        """Go through the work of sending a frame, without sending it."""
+        for sink in self.sinks:
+            if isinstance(sink, Prewarmed):
+                sink.prewarm(frame)
 
     def hear(self, sender: str, datagram: bytes) -> None:
         """Let those who look on know of a datagram."""

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip._core import StepResult
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.checkpoint.manifest import Manifest
 from pyanticip.models.config import row_widths
@@ -32,34 +33,6 @@ class StepPlan:
 
     codes: npt.NDArray[np.int64]
     weights: F32
-
-
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """What holds after the newest frame; the arrays are the receiver's own.
-
-    ``params`` (8, 5) sound parameters, linear 0..1, at the horizons; ``hazards`` (2, 25) probability of each
-    event in each 20 ms bin ahead, given that it has not come before; ``scalars`` (7,) of the refined head;
-    ``gate`` commitment, 0..1; ``emit`` whether the inference rule lets this frame's events out now;
-    ``hidden`` (D,) the trunk's hidden state, on which taught outputs are read; None where a backend does
-    not tell it; ``field`` (blocks, 2) trust 0..1 and curvature by the control field of each block of the fast
-    pathway, and ``plan``, where the model has such.
-    """
-
-    params: F32
-    hazards: F32
-    scalars: F32
-    gate: float
-    emit: bool
-    hidden: F32 | None = None
-    field: F32 | None = None
-    plan: StepPlan | None = None
-
-    def saying(self, params: F32) -> StepResult:
-        """The same with other parameters."""
-        # dataclasses.replace takes 14 us in a paced frame, this 2.
-        told = self.gate, self.emit, self.hidden, self.field, self.plan
-        return StepResult(params, self.hazards, self.scalars, *told)
 
 
 class StepBackend(Protocol):

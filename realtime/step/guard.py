@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 
 from realtime.clock import Clock
@@ -15,11 +14,6 @@ __all__ = ["GuardedModel"]
 # doubles each time up to the longest.
 _LATE_IN_A_ROW = 3
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
-
-
-def _finite(step: StepResult) -> bool:
-    # Sums of lists, not of arrays: cold, they cost a fraction.
-    return math.isfinite(sum(map(sum, (*step.params.tolist(), *step.hazards.tolist()))) + step.gate)
 
 
 class GuardedModel:
@@ -58,7 +52,7 @@ class GuardedModel:
                 backend.reset()
                 self._stale = False
             step = backend.step(rows)
-            if not _finite(step):
+            if not step.finite:
                 raise FloatingPointError("the model's output is not finite")
         except Exception as error:
             # Whatever goes wrong in the model must not stop the sound; it is told in the status.
@@ -81,7 +75,7 @@ class GuardedModel:
         # A model that fails here will say why with the next true frame.
         with contextlib.suppress(Exception):
             step = None if self.backend is None else self.backend.imagine(row)
-            if step is not None and _finite(step):
+            if step is not None and step.finite:
                 return step
         return None
 

@@ -33,16 +33,11 @@ class RustBackend(StepBackend):
 
     def step(self, rows: F32) -> StepResult:
         """See :class:`StepBackend`."""
-        emit, gate = False, 0.0
-        gates, (params, hazards, scalars, hidden) = self._stream.step(rows)
-        for gate in gates:
-            emit = self._commitment.decide(gate)
-        return StepResult(params, hazards, scalars, gate, emit, hidden)
+        return self._stream.step(rows, self._commitment)[1]
 
     def imagine(self, row: F32) -> StepResult:
         """See :class:`StepBackend`."""
-        gate, (params, hazards, scalars, hidden) = self._stream.imagine(row)
-        return StepResult(params, hazards, scalars, gate, False, hidden)
+        return self._stream.imagine(row)
 
     def reset(self) -> None:
         """See :class:`StepBackend`."""

@@ -71,6 +71,9 @@ class PaperFront:
     #: Whether it can tell the frame after the newest.
     foresees: bool = False
 
+    def prewarm(self) -> None:
+        pass
+
     def imagine(self) -> Any:
         if self.last is None or not self.foresees:
             return None

@@ -135,6 +135,7 @@ def test_the_guard_ends_what_sounds_and_leaves_silence_alone(theatre: Theatre) -
         guard = Guard([target], NEUTRAL, said.append)
         for n, params in enumerate(last):
             guard.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, params))
+            guard.look()
         theatre.heard.clear()
         guard.close()
         assert bool(frames(theatre, 0.1)) is sends

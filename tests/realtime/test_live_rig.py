@@ -7,7 +7,6 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +29,14 @@ from realtime.rig import Rig, SmoothingRig, load_rig, template
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS, RangeConfig
 from realtime.stage import assemble
+from realtime.step.base import StepResult
 
 PAN, LOUDNESS = PARAMETERS.index("pan"), PARAMETERS.index("loudness")
 QUIET = {"model": {"enabled": False}, "memory": {"enabled": False}}
 
 
-@dataclass
-class Step:
-    params: Any
-    hazards: Any
-    gate: float = 0.0
-
-
-def step(level: float) -> Any:
-    return Step(np.full((8, 5), level, np.float32), np.zeros((2, 25), np.float32))
+def step(level: float) -> StepResult:
+    return StepResult(np.full((8, 5), level), np.zeros((2, 25)), np.zeros(7), 0.0, emit=True)
 
 
 @pytest.fixture

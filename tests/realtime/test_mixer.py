@@ -1,5 +1,3 @@
-from dataclasses import dataclass, replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,21 +12,18 @@ DT = 0.02
 DANCE = [0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6]
 
 
-@dataclass
-class Step:
-    params: np.ndarray
-    hazards: np.ndarray
-    gate: float = 1.0
+def step(level: float = 0.8, hazard: float = 0.0) -> StepResult:
+    return saying(np.full((8, 5), level), np.full((2, 25), hazard))
 
 
-def step(level: float = 0.8, hazard: float = 0.0) -> Step:
-    return Step(np.full((8, 5), level, np.float32), np.full((2, 25), hazard, np.float32))
+def saying(params: np.ndarray, hazards: np.ndarray) -> StepResult:
+    return StepResult(params, hazards, np.zeros(7), 1.0, emit=True)
 
 
 def test_the_first_frame_passes_and_lead_chooses_the_column() -> None:
     params = np.tile(np.linspace(0, 1, 5, dtype=np.float32), (8, 1))
     mixer = Mixer(lead_ms=200)
-    values, events = mixer.play(Step(params, np.zeros((2, 25))), DANCE, DT)
+    values, events = mixer.play(saying(params, np.zeros((2, 25))), DANCE, DT)
     np.testing.assert_allclose(values, 0.75)
     assert events == []
     assert mixer.by_model
@@ -147,8 +142,7 @@ def test_what_was_announced_is_called_off_when_the_performer_stops() -> None:
     mixer = Mixer(trigger=EventTrigger())
     hazards = np.zeros((2, 25), np.float32)
     hazards[0, 9] = 0.95
-    step = StepResult(np.full((8, 5), 0.5, np.float32), hazards, np.zeros(7, np.float32), 1.0, True)
-    quiet = replace(step, hazards=np.zeros((2, 25), np.float32))
+    step, quiet = (saying(np.full((8, 5), 0.5), row) for row in (hazards, np.zeros((2, 25))))
     _, said = mixer.play(step, [0.5] * 7, 0.02)
     ((name, _, ahead),) = said
     assert name == "onset"

@@ -44,6 +44,7 @@ from realtime.rig.monitor import MonitorRig
 from realtime.sinks.base import ControlFrame, Onlooker
 from realtime.sockets import free_port
 from realtime.stage import assemble
+from realtime.step.base import StepResult
 from realtime.troupe import open_troupe
 
 HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
@@ -100,7 +101,7 @@ def a_frame(seq: int, **changes: Any) -> ControlFrame:
     frame = ControlFrame(seq, seq * 0.02, [0.5] * 7, [0.25] * 8, [("onset", 0.75, 0.125)])
     frame.pose = np.tile(np.array([1, 0, 0, 0], np.float32), (22, 1))
     frame.root = np.array([0, 0.9, 0], np.float32)
-    frame.forecast = np.full((8, 5), 0.5, np.float32)
+    frame.step = StepResult(np.full((8, 5), 0.5), np.zeros((2, 25)), np.zeros(7), 0.5, emit=True)
     frame.t_ns = time.monotonic_ns()
     for name, value in changes.items():
         setattr(frame, name, value)
@@ -132,7 +133,7 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert np.shape(frame["pose"]) == (22, 4)
         assert np.shape(frame["forecast"]) == (8, 5)
         assert 0.0 <= frame["way_ms"] < 15_000
-        feed.send(a_frame(8, pose=None, root=None, forecast=None, params=[math.nan] * 8))
+        feed.send(a_frame(8, pose=None, root=None, step=None, params=[math.nan] * 8))
         feed.look()
         frame = told(client, "frame")
         assert (frame["pose"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)

@@ -14,16 +14,14 @@ from pyanticip.errors import OptionError
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PLACES, STRETCHED, PerformerRange, Reach, Running
+from realtime.step.base import StepResult
 
 LOUD = PARAMETERS.index("loudness")
 unit = st.floats(0.0, 1.0)
 
 
-class Step:
-    def __init__(self, params: np.ndarray) -> None:
-        self.params = params.astype(np.float32)
-        self.hazards = np.full((2, 25), 0.9, np.float32)
-        self.gate = 1.0
+def said(params: np.ndarray) -> StepResult:
+    return StepResult(params, np.full((2, 25), 0.9), np.zeros(7), 1.0, emit=True)
 
 
 def unsmoothed(performer: PerformerRange | None, lead_ms: float = 0.0) -> Mixer:
@@ -106,13 +104,13 @@ def test_only_what_says_how_much_is_stretched() -> None:
     reach = Reach(0.0, 0.01, 0.31)
     performer = PerformerRange(dict.fromkeys(STRETCHED, reach))
     assert performer.places() == [(place, *reach.curve) for place in PLACES]
-    out, _ = unsmoothed(performer).play(Step(np.full((8, 5), 0.3)), [0.5] * 7, 0.02)
+    out, _ = unsmoothed(performer).play(said(np.full((8, 5), 0.3)), [0.5] * 7, 0.02)
     for place, value in enumerate(out):
         assert value == pytest.approx(reach(0.3) if place in PLACES else 0.3)
 
 
 def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:
-    steps = [Step(np.tile(np.linspace(0.2, 0.6, 5), (8, 1)) + 0.1 * np.sin(i / 9)) for i in range(100)]
+    steps = [said(np.tile(np.linspace(0.2, 0.6, 5), (8, 1)) + 0.1 * np.sin(i / 9)) for i in range(100)]
     performers = [PerformerRange() for _ in HORIZONS_MS]
     for place, (lead, performer) in enumerate(zip(HORIZONS_MS, performers, strict=True)):
         mixer = unsmoothed(performer, lead)
@@ -126,7 +124,7 @@ def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:
 
 def test_a_still_body_is_silent_whatever_the_model_says() -> None:
     mixer = unsmoothed(None)
-    step = Step(np.full((8, 5), 0.6))
+    step = said(np.full((8, 5), 0.6))
     out, events = mixer.play(step, [0.5] * 7, 0.02, None, 0.0)
     assert out[LOUD] == 0.0
     assert events == []
@@ -143,5 +141,5 @@ def test_a_taught_loudness_sounds_while_the_body_stands() -> None:
 
     mixer = unsmoothed(PerformerRange())
     mixer.teach(Teaching())
-    out, _ = mixer.play(Step(np.full((8, 5), 0.6)), [0.5] * 7, 0.02, [0.7], 0.0)
+    out, _ = mixer.play(said(np.full((8, 5), 0.6)), [0.5] * 7, 0.02, [0.7], 0.0)
     assert out[LOUD] == pytest.approx(0.7)

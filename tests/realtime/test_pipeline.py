@@ -433,8 +433,9 @@ def test_an_event_is_due_when_it_is_however_late_its_frame_was(stage, paper_mode
     class Beat(paper_model):
         def step(self, rows):
             said = super().step(rows)
-            said.hazards[0, 9] = 0.9
-            return said
+            hazards = said.hazards
+            hazards[0, 9] = 0.9
+            return StepResult(said.params, hazards, said.scalars, said.gate, said.emit)
 
     aheads = {}
     for late_ms in (0, 8, 30):

@@ -1,6 +1,5 @@
 """What the rig makes of one output: scaled, turned round, gated, toggled, in steps."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from realtime.rig import load_rig
 from realtime.rig.tree import Rig
 from realtime.sources.replay import Command
 from realtime.stage import assemble, build_mixer
+from realtime.step.base import StepResult
 
 UNIT = st.floats(0.0, 1.0)
 COURSE = st.lists(UNIT, min_size=1, max_size=60)
@@ -123,15 +123,8 @@ def test_a_mistake_in_the_rig_is_one_line(tmp_path: Path, text: str, says: str) 
     assert "\n" not in str(caught.value)
 
 
-@dataclass
-class Step:
-    params: Any
-    hazards: Any
-    gate: float = 0.0
-
-
-def step(level: float) -> Any:
-    return Step(np.full((8, 5), level, np.float32), np.zeros((2, 25), np.float32))
+def step(level: float) -> StepResult:
+    return StepResult(np.full((8, 5), level), np.zeros((2, 25)), np.zeros(7), 0.0, emit=True)
 
 
 class Taught:

@@ -314,6 +314,20 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         steady=st.booleans(),
         noise=jitter,
     ),
+    "OscBundle": call(
+        st.just(bytes(32)),
+        st.none() | st.integers(0, 28),
+        st.lists(st.tuples(st.integers(0, 28), st.integers(0, 2), st.integers(0, 3)), max_size=5),
+    ),
+    "StepResult": call(
+        controls.forecasts,
+        controls.chances,
+        f32(7),
+        controls.shares,
+        st.booleans(),
+        hidden=st.none() | f32(9),
+        field=st.none() | f32(3, 2),
+    ),
     "MotionStream": arrays.motion_model().map(lambda made: Call((made[0],), made[1])),
     "Follower": call(st.lists(taught, min_size=1, max_size=2)),
     "Cues": call(st.lists(st.tuples(st.integers(0, 2), times, st.floats(0, 2)), max_size=5)),
@@ -363,13 +377,22 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
     "LiveFront": {
         "feed": call(datagrams(), st.integers(0, 2**40), st.sampled_from(["", "a:1", "b:2"])),
         "imagine": call(),
+        "prewarm": call(),
         "counters": call(),
         "senders": call(),
         "listen_to": call(st.none() | TEXTS),
         "reset": call(),
     },
+    "StepResult": {},
+    "OscBundle": {
+        "pack": call(
+            st.integers(-(2**31), 2**31 - 1),
+            st.lists(st.lists(st.floats(), max_size=3), max_size=3),
+            st.lists(st.tuples(st.binary(max_size=8), st.lists(st.floats(), max_size=3)), max_size=3),
+        )
+    },
     "MotionStream": {
-        "step": call(rows()),
+        "step": call(rows()) | call(rows(), st.just(_core.Commitment(0.5, 3))),
         "fresh": call(),
         "imagine": call(rows(1)),
         "prewarm": call(),
@@ -407,8 +430,9 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
             counts.flatmap(lambda n: st.tuples(turns(n, 22), numbers(n, 8, 5), numbers(n, 4) | st.none()))
         ),
         "learn": call(),
-        "prewarm": call(turns(22), numbers(8, 5)),
-        "imagine": call(numbers(8, 5)),
+        "hear": call(frames, controls.steps, st.lists(places, max_size=3)),
+        "prewarm": call(frames, controls.said),
+        "imagine": call(controls.said),
         "reset": call(),
         "rehearse": call(TEXTS, st.integers(0, 260).flatmap(lambda n: turns(n, 22))),
         "clear": call(rehearsed=st.booleans()),

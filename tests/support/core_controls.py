@@ -27,7 +27,10 @@ def named(**fields: Draws) -> Draws:
     return st.fixed_dictionaries(fields).map(lambda given: SimpleNamespace(**given))
 
 
-steps = st.none() | named(params=forecasts, hazards=hazards, gate=shares)
+chances = f32(2, 25).map(lambda x: np.clip(x, 0, 1))
+results = st.tuples(forecasts, chances, f32(7), shares, st.booleans())
+said = results.map(lambda given: _core.StepResult(*given))
+steps = st.none() | said
 shapes = named(
     span=st.sampled_from([(0.0, 1.0), (0.2, 0.7), (0.5, 0.5)]),
     invert=st.booleans(),

@@ -74,6 +74,14 @@ impl<S: Space> Engine<S> {
         }
     }
 
+    /// See [`Window::touch`].
+    pub(crate) fn touch(&self) -> f64 {
+        let near = self.window.neighbours();
+        let directions = near.flat_map(|age| self.direction(age).0.iter().step_by(8));
+        let velocities = self.velocities.iter().step_by(8);
+        directions.chain(velocities).sum::<f64>() + self.window.touch()
+    }
+
     /// The space, no state in it.
     pub(crate) fn empty_space(&self) -> S
     where

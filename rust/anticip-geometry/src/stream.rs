@@ -1,5 +1,7 @@
 //! The two streams: what comes from outside is checked and repaired here.
 
+use std::hint::black_box;
+
 use crate::config::{PoseConfig, VectorConfig};
 use crate::engine::Engine;
 use crate::error::GeometryError;
@@ -139,6 +141,11 @@ impl PoseStream {
     /// The space of the joints present.
     pub(crate) fn space(&self) -> PoseSpace {
         self.engine.empty_space()
+    }
+
+    /// Brings into the caches what the next pose is likely to need; nothing changes.
+    pub fn prewarm(&self) {
+        black_box(self.engine.touch());
     }
 
     /// Whether at most a tenth of the window's joint-frames had to be held.

@@ -137,6 +137,16 @@ impl<S: Space> Window<S> {
         self.neighbours.iter().map(|n| n.age)
     }
 
+    /// Reads a number of every cache line that the next frame is likely to need; their sum means nothing.
+    pub(crate) fn touch(&self) -> f64 {
+        let len = self.space.state_len();
+        let near = self.neighbours.iter().map(|n| self.slot(self.frames - 1 - n.age));
+        let states = near.flat_map(|slot| self.states[slot * len..(slot + 1) * len].iter().step_by(8));
+        let bounds = self.lower.iter().chain(&self.upper).step_by(8);
+        let coarse: i64 = self.coarse.iter().step_by(32).copied().map(i64::from).sum();
+        states.chain(bounds).sum::<f64>() + coarse as f64
+    }
+
     /// Takes a state in; `step` is its distance from the last one. Centre and radius are up to date then.
     #[inline(always)]
     pub(crate) fn push(&mut self, state: &[f64], step: f64) {

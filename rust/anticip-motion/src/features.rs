@@ -110,6 +110,11 @@ impl FeatureExtractor {
         &self.scalars
     }
 
+    /// Brings into the caches what the next frame is likely to need; nothing changes.
+    pub fn prewarm(&self) {
+        self.stream.prewarm();
+    }
+
     /// False while more than a tenth of the window's joint-frames had to be repaired.
     #[must_use]
     pub fn valid(&self) -> bool {

@@ -8,6 +8,7 @@ mod memory;
 mod model;
 mod motion;
 mod shared;
+mod step_result;
 mod synth;
 mod wire;
 
@@ -23,6 +24,7 @@ mod core_module {
         geometry::register(m)?;
         wire::register(m)?;
         motion::register(m)?;
+        m.add_class::<step_result::PyStepResult>()?;
         model::register(m)?;
         synth::register(m)?;
         kernels::register(m)?;

@@ -1,14 +1,16 @@
 //! Bindings of `anticip-model`.
 
-use anticip_model::{Controls, ModelError, MotionSizes, MotionStream, Tensor, Tensors};
-use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use anticip_model::{ModelError, MotionSizes, MotionStream, Tensor, Tensors};
+use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::controls::PyCommitment;
 use crate::errors::{Kind, raise};
 use crate::motion::convert::floats;
 use crate::motion::features::{row_width, row_widths};
 use crate::shared::Shared;
+use crate::step_result::PyStepResult;
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyMotionStream>()
@@ -84,27 +86,39 @@ impl PyMotionStream {
         }
     }
 
-    /// Steps all rows, oldest first: what holds after the newest, and the commitment gate after each.
-    fn step<'py>(&self, rows: &Bound<'py, PyAny>) -> PyResult<(Vec<f32>, Said<'py>)> {
+    /// Steps all rows, oldest first: the commitment gate after each, and what holds after the newest. `rule` is told
+    /// every gate, and lets the newest frame's events out or not.
+    #[pyo3(signature = (rows, rule = None))]
+    fn step(
+        &self,
+        rows: &Bound<'_, PyAny>,
+        rule: Option<&Bound<'_, PyCommitment>>,
+    ) -> PyResult<(Vec<f32>, PyStepResult)> {
         let py = rows.py();
         let rows = floats(rows)?;
         let rows = self.checked(&rows)?;
-        let (gates, said) = self.inner.detached(py, |stream| {
+        let (gates, said): (Vec<f32>, _) = self.inner.detached(py, |stream| {
             let gates = rows.iter().map(|row| stream.step(row).gate).collect();
             (gates, stream.said().clone())
         });
-        Ok((gates, arrays(py, &said)?))
+        let mut emit = false;
+        if let Some(rule) = rule {
+            for gate in &gates {
+                emit = rule.get().decide(py, f64::from(*gate));
+            }
+        }
+        Ok((gates, PyStepResult::of(&said, emit)))
     }
 
-    /// What holds, and the commitment gate, if this row is the next one; the stream stays where it is.
-    fn imagine<'py>(&self, row: &Bound<'py, PyAny>) -> PyResult<(f32, Said<'py>)> {
+    /// What holds if this row is the next one; the stream stays where it is.
+    fn imagine(&self, row: &Bound<'_, PyAny>) -> PyResult<PyStepResult> {
         let py = row.py();
         let rows = floats(row)?;
         let [row] = self.checked(&rows)?[..] else {
             return Err(raise(Kind::Shape, "feature rows must be one to be imagined"));
         };
         let said = self.inner.detached(py, |stream| stream.imagine(row).clone());
-        Ok((said.gate, arrays(py, &said)?))
+        Ok(PyStepResult::of(&said, false))
     }
 
     /// Goes through a step and throws it away; the stream stays where it is.
@@ -143,21 +157,4 @@ impl PyMotionStream {
             }
         }
     }
-}
-
-/// Parameters (8, 5), hazards (2, 25), scalars (7,) and hidden state (width,).
-type Said<'py> = (
-    Bound<'py, PyArray2<f32>>,
-    Bound<'py, PyArray2<f32>>,
-    Bound<'py, PyArray1<f32>>,
-    Bound<'py, PyArray1<f32>>,
-);
-
-fn arrays<'py>(py: Python<'py>, said: &Controls) -> PyResult<Said<'py>> {
-    Ok((
-        PyArray1::from_slice(py, &said.params).reshape([8, 5])?,
-        PyArray1::from_slice(py, &said.hazards).reshape([2, 25])?,
-        PyArray1::from_slice(py, &said.scalars),
-        PyArray1::from_slice(py, &said.hidden),
-    ))
 }

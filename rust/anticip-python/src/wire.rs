@@ -1,5 +1,6 @@
 //! Bindings of `anticip-wire`.
 
+mod bundle;
 mod decode;
 mod encode;
 mod recording;
@@ -65,6 +66,7 @@ fn table<'py, const N: usize>(
 
 /// Adds this module's classes and functions to `pyanticip._core`.
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    bundle::register(m)?;
     decode::register(m)?;
     encode::register(m)?;
     recording::register(m)

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod axis;
+pub mod bundle;
 mod bytes;
 mod error;
 mod figure;

@@ -149,6 +149,11 @@ impl LiveFront {
         self.senders.player_mut().stage.imagine()
     }
 
+    /// Brings into the caches what the player's next frame is likely to need; nothing changes.
+    pub fn prewarm(&self) {
+        self.senders.player().stage.prewarm();
+    }
+
     /// What was counted since the start; of senders that do not play only the datagrams.
     #[must_use]
     pub fn counters(&self) -> &Counters {

@@ -299,6 +299,14 @@ impl Stage {
         self.out.set_times(times);
     }
 
+    /// Brings into the caches what the next frame is likely to need; nothing changes.
+    pub(super) fn prewarm(&self) {
+        if let Some(extractor) = &self.extractor {
+            extractor.prewarm();
+        }
+        self.tempo.prewarm();
+    }
+
     /// The grid frame after the newest as a body that goes on moving would have it; nothing of the stream changes.
     pub(super) fn imagine(&mut self) -> Option<&FrontOutput> {
         let (mut extractor, mut gate) = (self.extractor.clone()?, self.gate.clone());

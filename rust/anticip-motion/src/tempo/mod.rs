@@ -8,6 +8,7 @@
 mod repetition;
 
 use std::f64::consts::TAU;
+use std::hint::black_box;
 
 use crate::MotionError;
 use crate::canonical::{JOINT_COUNT, OFFSETS};
@@ -151,6 +152,11 @@ impl TempoTracker {
         let found = self.find();
         self.follow(found);
         self.tempo()
+    }
+
+    /// Brings into the caches what the next row needs; nothing changes.
+    pub fn prewarm(&self) {
+        black_box(self.repetition.touch());
     }
 
     /// The beat of the newest frame.

@@ -95,6 +95,15 @@ impl Repetition {
         energy
     }
 
+    /// Reads a number of every cache line that the next frame needs; their sum means nothing.
+    pub(super) fn touch(&self) -> f64 {
+        let lags = 0..self.past.len().min(self.sums.len());
+        let at = |lag| {
+            self.past.ago(lag)[0] + self.past.ago(lag)[8] + self.scale.ago(lag)[0] + self.sums[lag].plain
+        };
+        lags.map(at).sum()
+    }
+
     /// The mean energy over the time that is remembered, m^2/s^2.
     pub(super) fn energy(&self) -> f64 {
         self.sums[0].energy * (1.0 - KEPT) - REST

@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
+use crate::step_result::PyStepResult;
 
 /// Rows of numbers: of an array without a copy in between, of anything else as it extracts.
 fn rows(given: &Bound<'_, PyAny>, what: &str, expected: &str) -> PyResult<Vec<Vec<f64>>> {
@@ -136,22 +137,21 @@ pub(super) fn smoothings(given: Vec<GivenSmoothing>, count: usize) -> PyResult<V
     given.into_iter().map(read).collect()
 }
 
-/// What the model says of a frame, from an object with `params`, `hazards` and `gate`.
+/// What the model says of a frame, and how it is to be read.
 pub(super) fn said<'a>(
-    step: &Bound<'_, PyAny>,
+    step: &PyStepResult,
     leads_ms: Parameters,
     way_ms: f64,
     reaches: &'a [anticip_controls::Reach],
-) -> PyResult<Said<'a>> {
-    let py = step.py();
-    Ok(Said {
-        forecast: forecast(&step.getattr(intern!(py, "params"))?)?,
-        hazards: hazards(&step.getattr(intern!(py, "hazards"))?)?,
-        gate: step.getattr(intern!(py, "gate"))?.extract()?,
+) -> Said<'a> {
+    Said {
+        forecast: step.forecast(),
+        hazards: step.chances(),
+        gate: step.gate,
         leads_ms,
         way_ms,
         reaches,
-    })
+    }
 }
 
 /// Seven scalars.

@@ -8,6 +8,7 @@ use super::events::{PyEventRule, Told, told};
 use super::shaping::PyShaper;
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
+use crate::step_result::PyStepResult;
 
 const MODES: [(&str, Mode); 4] = [
     ("playing", Mode::Playing),
@@ -49,7 +50,7 @@ impl PyDesk {
     fn play<'py>(
         &self,
         py: Python<'py>,
-        step: Option<&Bound<'py, PyAny>>,
+        step: Option<&Bound<'py, PyStepResult>>,
         scalars: &Bound<'py, PyAny>,
         leads_ms: Parameters,
         way_ms: f64,
@@ -60,9 +61,7 @@ impl PyDesk {
     ) -> PyResult<Played<'py>> {
         let reaches = read(reaches);
         let scalars = convert::scalars(scalars)?;
-        let said = step
-            .map(|step| convert::said(step, leads_ms, way_ms, &reaches))
-            .transpose()?;
+        let said = step.map(|step| convert::said(step.get(), leads_ms, way_ms, &reaches));
         let out = self.0.with(py, |desk| {
             let (given, expected) = (taught.as_deref(), desk.taught());
             if given.is_some_and(|given| given.len() != expected) {
@@ -79,19 +78,17 @@ impl PyDesk {
     fn bridge<'py>(
         &self,
         py: Python<'py>,
-        step: Option<&Bound<'py, PyAny>>,
+        step: Option<&Bound<'py, PyStepResult>>,
         leads_ms: Parameters,
         way_ms: f64,
         reaches: Reaches,
         away: f64,
         dt: f64,
-    ) -> PyResult<Played<'py>> {
+    ) -> Played<'py> {
         let reaches = read(reaches);
-        let said = step
-            .map(|step| convert::said(step, leads_ms, way_ms, &reaches))
-            .transpose()?;
+        let said = step.map(|step| convert::said(step.get(), leads_ms, way_ms, &reaches));
         let out = self.0.with(py, |desk| desk.bridge(said.as_ref(), away, dt));
-        Ok(played(py, out))
+        played(py, out)
     }
 
     /// No frame for another while: hold, then fade.

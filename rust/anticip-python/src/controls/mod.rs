@@ -60,7 +60,7 @@ fn stretched(value: f64, foot: f64, top: f64, curve: f64) -> f64 {
 
 /// The inference rule of the commitment gate.
 #[pyclass(name = "Commitment", module = "pyanticip._core", frozen)]
-struct PyCommitment(Shared<Commitment>);
+pub(crate) struct PyCommitment(Shared<Commitment>);
 
 #[pymethods]
 impl PyCommitment {
@@ -73,7 +73,7 @@ impl PyCommitment {
     }
 
     /// Whether this frame may emit; counts the frames that may not.
-    fn decide(&self, py: Python<'_>, gate: f64) -> bool {
+    pub(crate) fn decide(&self, py: Python<'_>, gate: f64) -> bool {
         self.0.with(py, |rule| rule.decide(gate))
     }
 

@@ -13,6 +13,7 @@ use super::memory_error;
 use crate::errors::{Kind, raise};
 use crate::motion::convert::{doubles, exact, floats};
 use crate::shared::Shared;
+use crate::step_result::PyStepResult;
 
 const H: usize = HORIZONS.len();
 
@@ -64,12 +65,7 @@ impl PyMemory {
     ) -> PyResult<Frame<'py>> {
         let pose = poses(quats, &[JOINT_COUNT, 4])?;
         let params = model(params)?;
-        let place = place.map(|(take, seconds, tempo, trust)| Place {
-            take,
-            seconds,
-            tempo,
-            trust,
-        });
+        let place = place.map(placed);
         let said = self.0.detached(py, |memory| {
             memory.push(&pose[0], params.as_ref(), place.as_ref())
         });
@@ -115,20 +111,55 @@ impl PyMemory {
         self.0.detached(py, Memory::learn);
     }
 
-    /// Runs what the next push will run, and leaves no trace.
-    fn prewarm(&self, py: Python<'_>, quats: &Bound<'_, PyAny>, params: &Bound<'_, PyAny>) -> PyResult<()> {
-        let pose = poses(quats, &[JOINT_COUNT, 4])?;
-        let params = model(Some(params))?;
-        let said = self
-            .0
-            .detached(py, |memory| memory.prewarm(&pose[0], params.as_ref()));
-        frame(py, &said).map(drop)
+    /// Takes the frames (n, 22, 4) that a datagram completed, of the newest what the model says, and of each where it is
+    /// in what was rehearsed: the step with what was mixed, and the trust in it, parameter by parameter.
+    fn hear(
+        &self,
+        py: Python<'_>,
+        quats: &Bound<'_, PyAny>,
+        step: Option<&Bound<'_, PyStepResult>>,
+        places: Vec<Option<(usize, f64, f64, f64)>>,
+    ) -> PyResult<(Option<PyStepResult>, Vec<f32>)> {
+        let frames = many(quats)?;
+        let Some((newest, before)) = frames.split_last() else {
+            return Err(raise(
+                Kind::Shape,
+                "canonical rotations: expected at least a frame",
+            ));
+        };
+        let place = |n: usize| places.get(n).copied().flatten().map(placed);
+        let model = step.map(sayings).transpose()?;
+        let said = self.0.detached(py, |memory| {
+            for (n, pose) in before.iter().enumerate() {
+                // Of the frames that fill a gap the model says nothing.
+                memory.push(pose, None, place(n).as_ref());
+            }
+            memory.push(newest, model, place(before.len()).as_ref())
+        });
+        told(py, step, &said)
     }
 
-    /// What would hold if the model said this of the newest frame, or of a body carried on from it.
-    fn imagine<'py>(&self, py: Python<'py>, params: &Bound<'py, PyAny>) -> PyResult<Frame<'py>> {
-        let params = model(Some(params))?;
-        frame(py, &self.0.with(py, |memory| memory.imagine(params.as_ref())))
+    /// Runs what `hear` will run on the next frame, and leaves no trace.
+    fn prewarm(
+        &self,
+        py: Python<'_>,
+        quats: &Bound<'_, PyAny>,
+        step: &Bound<'_, PyStepResult>,
+    ) -> PyResult<()> {
+        let frames = many(quats)?;
+        let params = Some(sayings(step)?);
+        if let Some(pose) = frames.last() {
+            let said = self.0.detached(py, |memory| memory.prewarm(pose, params));
+            told(py, Some(step), &said)?;
+        }
+        Ok(())
+    }
+
+    /// The step with what would hold if the model said it of the newest frame, or of a body carried on from it.
+    fn imagine(&self, py: Python<'_>, step: &Bound<'_, PyStepResult>) -> PyResult<PyStepResult> {
+        let params = sayings(step)?;
+        let said = self.0.with(py, |memory| memory.imagine(Some(params)));
+        Ok(step.get().with_rows(py, said.parameters))
     }
 
     /// What followed the moments nearest to the newest frame, or None.
@@ -268,6 +299,38 @@ impl PyMemory {
             .detached(py, |memory| memory.restore(takes, keys, followed, &places))
             .map_err(|e| memory_error(&e))
     }
+}
+
+/// Where a frame is, by the number of the take.
+fn placed((take, seconds, tempo, trust): (usize, f64, f64, f64)) -> Place {
+    Place {
+        take,
+        seconds,
+        tempo,
+        trust,
+    }
+}
+
+/// The parameters of a step, which must be finite.
+fn sayings<'a>(step: &'a Bound<'_, PyStepResult>) -> PyResult<&'a ModelRows> {
+    let params = &step.get().params;
+    if params.iter().flatten().all(|value| value.is_finite()) {
+        return Ok(params);
+    }
+    Err(raise(Kind::Shape, "params must be finite, given NaN or infinity"))
+}
+
+/// The step with what was mixed, and the trust in it.
+fn told(
+    py: Python<'_>,
+    step: Option<&Bound<'_, PyStepResult>>,
+    said: &Said,
+) -> PyResult<(Option<PyStepResult>, Vec<f32>)> {
+    if !said.parameters.iter().flatten().all(|value| value.is_finite()) {
+        return Err(raise(Kind::Value, "what the memory says is not finite"));
+    }
+    let step = step.map(|step| step.get().with_rows(py, said.parameters));
+    Ok((step, said.trust.as_flattened().to_vec()))
 }
 
 /// A row of what the follower says: take (-1: nowhere), seconds, tempo, trust.

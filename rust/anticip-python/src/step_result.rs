@@ -1,0 +1,197 @@
+//! What a model says of a frame: handed from the step to the memory, the desk and the sinks without a copy in Python.
+
+use std::sync::Arc;
+
+use anticip_controls::{EVENT_COUNT, Forecast, HORIZONS_MS, PARAMETER_COUNT, SCALAR_COUNT};
+use anticip_memory::ModelRows;
+use anticip_model::{Controls, HAZARD_COUNT};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use crate::errors::{Kind, raise};
+use crate::motion::convert::floats;
+
+const BIN_COUNT: usize = HAZARD_COUNT / EVENT_COUNT;
+
+/// What holds after the newest frame; whoever asks for an array gets one of their own.
+#[pyclass(name = "StepResult", module = "pyanticip._core", frozen)]
+pub(crate) struct PyStepResult {
+    pub(crate) params: ModelRows,
+    hazards: [f32; HAZARD_COUNT],
+    pub(crate) gate: f64,
+    scalars: [f32; SCALAR_COUNT],
+    emit: bool,
+    hidden: Option<Arc<[f32]>>,
+    field: Option<Arc<[[f32; 2]]>>,
+    plan: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl PyStepResult {
+    #[new]
+    #[pyo3(signature = (params, hazards, scalars, gate, emit, hidden = None, field = None, plan = None))]
+    #[expect(clippy::too_many_arguments, reason = "fields of a record in Python")]
+    fn new(
+        params: &Bound<'_, PyAny>,
+        hazards: &Bound<'_, PyAny>,
+        scalars: &Bound<'_, PyAny>,
+        gate: f64,
+        emit: bool,
+        hidden: Option<&Bound<'_, PyAny>>,
+        field: Option<&Bound<'_, PyAny>>,
+        plan: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let hidden = hidden.map(|given| read(given, "hidden", &[None])).transpose()?;
+        let field = field
+            .map(|given| read(given, "field", &[None, Some(2)]))
+            .transpose()?;
+        Ok(Self {
+            params: rows(params)?,
+            hazards: exactly(hazards, "hazards", &[Some(EVENT_COUNT), Some(BIN_COUNT)])?,
+            scalars: exactly(scalars, "scalars", &[Some(SCALAR_COUNT)])?,
+            gate,
+            emit,
+            hidden: hidden.map(Into::into),
+            field: field.map(|values| values.as_chunks().0.into()),
+            plan,
+        })
+    }
+
+    /// Whether parameters, hazards and gate are numbers.
+    #[getter]
+    fn finite(&self) -> bool {
+        let mut all = self.params.as_flattened().iter().chain(&self.hazards);
+        self.gate.is_finite() && all.all(|value| value.is_finite())
+    }
+
+    #[getter]
+    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        PyArray1::from_slice(py, self.params.as_flattened()).reshape([PARAMETER_COUNT, HORIZONS_MS.len()])
+    }
+
+    #[getter]
+    fn hazards<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        PyArray1::from_slice(py, &self.hazards).reshape([EVENT_COUNT, BIN_COUNT])
+    }
+
+    #[getter]
+    fn scalars<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
+        PyArray1::from_slice(py, &self.scalars)
+    }
+
+    #[getter]
+    fn gate(&self) -> f64 {
+        self.gate
+    }
+
+    #[getter]
+    fn emit(&self) -> bool {
+        self.emit
+    }
+
+    #[getter]
+    fn hidden<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f32>>> {
+        self.hidden
+            .as_ref()
+            .map(|values| PyArray1::from_slice(py, values))
+    }
+
+    #[getter]
+    fn field<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
+        let array = |pairs: &Arc<[[f32; 2]]>| {
+            PyArray1::from_slice(py, pairs.as_flattened()).reshape([pairs.len(), 2])
+        };
+        self.field.as_ref().map(array).transpose()
+    }
+
+    #[getter]
+    fn plan(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.plan.as_ref().map(|plan| plan.clone_ref(py))
+    }
+}
+
+impl PyStepResult {
+    /// What the motion model says; `emit`: whether its rule lets this frame's events out.
+    pub(crate) fn of(said: &Controls, emit: bool) -> Self {
+        Self {
+            params: table(said.params),
+            hazards: said.hazards,
+            scalars: said.scalars,
+            gate: f64::from(said.gate),
+            emit,
+            hidden: Some(said.hidden.as_slice().into()),
+            field: None,
+            plan: None,
+        }
+    }
+
+    /// The same with other parameters.
+    pub(crate) fn with_rows(&self, py: Python<'_>, params: ModelRows) -> Self {
+        Self {
+            params,
+            hazards: self.hazards,
+            scalars: self.scalars,
+            gate: self.gate,
+            emit: self.emit,
+            hidden: self.hidden.clone(),
+            field: self.field.clone(),
+            plan: self.plan(py),
+        }
+    }
+
+    /// The parameters, as those who play them read them.
+    pub(crate) fn forecast(&self) -> Forecast {
+        self.params.map(|row| row.map(f64::from))
+    }
+
+    /// The hazards of each event.
+    pub(crate) fn chances(&self) -> [Vec<f64>; EVENT_COUNT] {
+        let (first, second) = self.hazards.split_at(BIN_COUNT);
+        [first, second].map(|row| row.iter().copied().map(f64::from).collect())
+    }
+}
+
+/// Parameters (8, 5).
+fn rows(given: &Bound<'_, PyAny>) -> PyResult<ModelRows> {
+    let shape = [Some(PARAMETER_COUNT), Some(HORIZONS_MS.len())];
+    exactly(given, "parameters", &shape).map(table)
+}
+
+/// Of each parameter in turn what it is at every horizon.
+fn table(values: [f32; PARAMETER_COUNT * HORIZONS_MS.len()]) -> ModelRows {
+    let mut rows = ModelRows::default();
+    rows.as_flattened_mut().copy_from_slice(&values);
+    rows
+}
+
+fn exactly<const N: usize>(
+    given: &Bound<'_, PyAny>,
+    what: &str,
+    shape: &[Option<usize>],
+) -> PyResult<[f32; N]> {
+    let values = read(given, what, shape)?;
+    values
+        .try_into()
+        .map_err(|_| raise(Kind::Shape, &format!("{what}: expected {N} numbers")))
+}
+
+/// Numbers of this shape: None is any length.
+fn read(given: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Vec<f32>> {
+    let wrong = |got: &str| {
+        let sizes = shape
+            .iter()
+            .map(|n| n.map_or_else(|| "n".into(), |n| n.to_string()));
+        let sizes: Vec<String> = sizes.collect();
+        let expected = sizes.join(", ");
+        raise(
+            Kind::Shape,
+            &format!("{what}: expected numbers of shape ({expected}), got {got}"),
+        )
+    };
+    let array = floats(given).map_err(|_| wrong("something else"))?;
+    let got = array.shape();
+    if got.len() != shape.len() || got.iter().zip(shape).any(|(g, s)| s.is_some_and(|s| s != *g)) {
+        return Err(wrong(&format!("{got:?}")));
+    }
+    Ok(array.as_slice()?.to_vec())
+}
