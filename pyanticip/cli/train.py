@@ -85,7 +85,7 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
 
 @train.command("completion", options=f"{OPTIONS}:CompletionOptions", extra="train")
 def train_completion(given: options.CompletionOptions) -> Answer:
-    """Train what completes a body from few sensors; some fifteen minutes of one core.
+    """Train what completes a body from few sensors; some twenty minutes of one core.
 
     Example: pyanticip train completion --data data --out completion.safetensors
     """
@@ -98,7 +98,7 @@ def train_completion(given: options.CompletionOptions) -> Answer:
     from training.tasks.completion.fit import fit
 
     torch.set_num_threads(given.threads)
-    taught = [clip for clip in Takes(given.data, given.cache).taught() if clip.piece.mask.sum() >= 18]
+    taught = Takes(given.data, given.cache).taught()
     with bars(Console(stderr=True, quiet=given.as_json)) as told:
         net = fit(
             [clip.example.quats for clip in taught],

@@ -14,8 +14,9 @@ from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.kinds import KINDS
-from training.tasks.completion.fit import fit, in_the_world
+from training.tasks.completion.fit import crossed, fit, in_the_world
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
+from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import positions
 
 WEIGHTS = Path(__file__).parents[2] / "rust/anticip-motion/data/completion.safetensors"
@@ -70,6 +71,35 @@ def test_hands_and_knees_are_nearer_than_at_rest(clip) -> None:
 
         assert off(made) < 0.6 * off(seen)
         assert 0.05 < confidence[50:, ~mask].mean() < 1.0
+
+
+def test_the_loss_hears_what_the_teacher_says(clip) -> None:
+    world = matrices(torch.from_numpy(in_the_world(clip).astype(np.float32)))[None]
+    said = parameters(places(world), world[:, :, 0], range(16, 61, 2))
+    assert said[0].numpy() == pytest.approx(_core.teacher_parameters(clip), abs=2e-5)
+
+
+def test_the_loss_has_a_gradient_where_nothing_moves() -> None:
+    turns = torch.eye(3).expand(1, 80, JOINTS, 3, 3).clone().requires_grad_()
+    parameters(places(turns), turns[:, :, 0]).sum().backward()
+    assert torch.isfinite(turns.grad).all()
+
+
+def test_arms_are_crossed_with_somebody_elses_only_where_both_legs_are_measured() -> None:
+    torch.manual_seed(0)
+    quats = torch.nn.functional.normalize(torch.randn(60, 3, JOINTS, 4), dim=-1)
+    mask = torch.zeros(60, JOINTS)
+    mask[:30, [0, 16, 20]] = 1.0
+    mask[30:, [0, 16]] = 1.0
+    made = crossed(quats, mask)
+    other = (made != quats).flatten(2).any(-1).any(-1)
+    assert 0 < other[:30].sum() < 30
+    assert not other[30:].any()
+    kept = [0, *range(14, JOINTS)]
+    assert (made[:, :, kept] == quats[:, :, kept]).all(), "hips and legs stay"
+    # What the trunk is to the hips' heading in the window that it is of, it is here.
+    turned = matrices(made)[:, :, 3, 1, 1] - matrices(quats.roll(1, 0))[:, :, 3, 1, 1]
+    assert turned[other].abs().max() < 1e-5, "upright as before"
 
 
 def test_it_learns() -> None:

@@ -1,10 +1,10 @@
 //! A body from few sensors: the joints that nobody measured, as a small recurrent network has learned them.
 //!
-//! Where no more than [`FEW`] joints are measured, the others are solved: a GRU reads the measured joints' rotations in
-//! the world, heading removed, how fast they turn, and which they are; it says every other joint's rotation in the same
-//! frame, as what it differs from the nearest measured one's, and how far off that may be. Measured joints keep their
-//! rotation in the world to the bit that arithmetic allows. Nothing looks ahead; a frame costs some 30 us. The weights
-//! are of `training.tasks.completion`.
+//! Where no more than [`FEW`] joints are measured, the others are solved: a GRU, and a linear map beside it, read the
+//! measured joints' rotations in the world, heading removed, how fast they turn, and which they are; together they say
+//! every other joint's rotation in the same frame, as what it differs from the nearest measured one's, and how far off
+//! that may be. Measured joints keep their rotation in the world to the bit that arithmetic allows. Nothing looks ahead;
+//! a frame costs some 30 us. The weights are of `training.tasks.completion`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -40,8 +40,8 @@ struct Layer {
 }
 
 impl Layer {
-    /// Some of the outputs of a trained layer, and of its inputs.
-    fn cut(names: [&str; 2], outputs: &[usize], inputs: &[usize]) -> Option<Self> {
+    /// Some of the outputs of a trained layer, and of its inputs; without a name of a bias it has none.
+    fn cut(weight: &str, bias: Option<&str>, outputs: &[usize], inputs: &[usize]) -> Option<Self> {
         let numbers = |name: &str| {
             let view = trained()?.tensor(name).ok()?;
             let width = view.shape().get(1).copied().unwrap_or(1);
@@ -49,7 +49,7 @@ impl Layer {
             let values: Vec<f32> = bytes.iter().map(|b| f32::from_le_bytes(*b)).collect();
             (view.dtype() == Dtype::F32).then_some((values, width))
         };
-        let ((weight, width), (bias, _)) = (numbers(names[0])?, numbers(names[1])?);
+        let (weight, width) = numbers(weight)?;
         let row = |row: &usize| {
             inputs
                 .iter()
@@ -57,10 +57,19 @@ impl Layer {
                 .collect()
         };
         let rows: Option<Vec<Vec<f32>>> = outputs.iter().map(row).collect();
-        let bias: Option<Vec<f32>> = outputs.iter().map(|row| bias.get(*row).copied()).collect();
+        let bias = match bias {
+            Some(name) => {
+                let (bias, _) = numbers(name)?;
+                outputs
+                    .iter()
+                    .map(|row| bias.get(*row).copied())
+                    .collect::<Option<_>>()?
+            }
+            None => vec![0.0; outputs.len()],
+        };
         Some(Self {
             weight: rows?.concat(),
-            bias: bias?,
+            bias,
         })
     }
 
@@ -119,6 +128,8 @@ struct Network {
     input: Layer,
     recurrent: Layer,
     output: Layer,
+    /// What of the output is linear in the input.
+    skip: Layer,
 }
 
 impl Network {
@@ -140,9 +151,10 @@ impl Network {
         };
         Some(Self {
             solved: missing.iter().map(nearest).collect(),
-            input: Layer::cut(["gru.weight_ih_l0", "gru.bias_ih_l0"], &gates, &columns)?,
-            recurrent: Layer::cut(["gru.weight_hh_l0", "gru.bias_hh_l0"], &gates, &units)?,
-            output: Layer::cut(["head.weight", "head.bias"], &rows, &units)?,
+            input: Layer::cut("gru.weight_ih_l0", Some("gru.bias_ih_l0"), &gates, &columns)?,
+            recurrent: Layer::cut("gru.weight_hh_l0", Some("gru.bias_hh_l0"), &gates, &units)?,
+            output: Layer::cut("head.weight", Some("head.bias"), &rows, &units)?,
+            skip: Layer::cut("skip.weight", None, &rows, &columns)?,
             measured,
         })
     }
@@ -231,7 +243,8 @@ impl Completion {
         }
         self.before = now;
         self.step(&net, &columns);
-        let said = net.output.apply(&self.hidden);
+        let (said, straight) = (net.output.apply(&self.hidden), net.skip.apply(&columns));
+        let said: Vec<f32> = said.iter().zip(&straight).map(|(a, b)| a + b).collect();
         for ((joint, place), told) in net.solved.iter().zip(said.chunks_exact(OUT)) {
             let base = &columns[IN * place..IN * place + 6];
             let six: [f64; 6] = std::array::from_fn(|i| f64::from(base[i]) + f64::from(told[i]));

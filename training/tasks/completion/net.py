@@ -56,24 +56,52 @@ def heading(quats: torch.Tensor) -> torch.Tensor:
     return matrices(nn.functional.normalize(twist, dim=-1, eps=1e-6))
 
 
+def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The Hamilton product of quaternions (..., 4)."""
+    (aw, ax, ay, az), (bw, bx, by, bz) = a.unbind(-1), b.unbind(-1)
+    return torch.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        -1,
+    )
+
+
+def _chains() -> torch.Tensor:
+    """(22, 22): 1 where the second is the first joint or one between it and the hips, without the hips."""
+    found = np.zeros((JOINTS, JOINTS), np.float32)
+    for joint, parent in enumerate(PARENTS):
+        if parent >= 0:
+            found[joint] = found[parent]
+            found[joint, joint] = 1.0
+    return torch.from_numpy(found)
+
+
+ABOVE: Final = [max(parent, 0) for parent in PARENTS]
+CHAINS: Final = _chains()
+BONES: Final = torch.as_tensor(OFFSETS, dtype=torch.float32)[:, None]
+
+
 def places(turns: torch.Tensor) -> torch.Tensor:
     """Where joints (..., 22, 3) of the canonical body are from the hips, of rotations in the world."""
-    found = [torch.zeros_like(turns[..., 0, :, 0])]
-    for joint in range(1, JOINTS):
-        bone = torch.as_tensor(OFFSETS[joint], dtype=turns.dtype)
-        found.append(found[PARENTS[joint]] + turns[..., PARENTS[joint], :, :] @ bone)
-    return torch.stack(found, -2)
+    # All bones at once, then each joint the sum of its chain: few operations, few gradients.
+    return CHAINS @ (turns[..., ABOVE, :, :] * BONES).sum(-1)
 
 
 class CompletionNet(nn.Module):
-    """A GRU over the measured joints' rotations; see :meth:`forward`."""
+    """A GRU over the measured joints' rotations, and a linear way past it; see :meth:`forward`."""
 
     def __init__(self, units: int = UNITS) -> None:
         super().__init__()
         self.gru = nn.GRU(JOINTS * IN, units, batch_first=True)
         self.head = nn.Linear(units, JOINTS * OUT)
+        self.skip = nn.Linear(JOINTS * IN, JOINTS * OUT, bias=False)
         nn.init.normal_(self.head.weight, std=0.01)
         nn.init.zeros_(self.head.bias)
+        nn.init.zeros_(self.skip.weight)
 
     def forward(
         self, quats: torch.Tensor, mask: torch.Tensor, near: torch.Tensor
@@ -90,23 +118,17 @@ class CompletionNet(nn.Module):
             that are expected (B, L, 22), and the headings (B, L, 3, 3).
         """
         batch, length = quats.shape[:2]
-        world = matrices(quats)
         facing = heading(quats[torch.arange(batch), :, mask.argmax(1)])
-        back = facing.transpose(-1, -2)[:, :, None]
-        seen = back @ world
+        seen = facing.transpose(-1, -2)[:, :, None] @ matrices(quats)
         six = seen[..., :2].transpose(-1, -2).flatten(-2)
-        before = torch.cat([world[:, :1], world[:, :-1]], 1)
-        # The part of a small rotation that is antisymmetric: its axis times the sine.
-        turn = back @ (world @ before.transpose(-1, -2)) @ facing[:, :, None]
-        antisymmetric = [
-            turn[..., 2, 1] - turn[..., 1, 2],
-            turn[..., 0, 2] - turn[..., 2, 0],
-            turn[..., 1, 0] - turn[..., 0, 1],
-        ]
+        before = torch.cat([quats[:, :1], quats[:, :-1]], 1)
+        turn = product(quats, before * torch.tensor([1.0, -1.0, -1.0, -1.0]))
+        # The axis times twice the sine of the angle, as the heading sees it.
+        sines = (4.0 * turn[..., :1] * turn[..., 1:]) @ facing
         there = mask[:, None, :, None].expand(batch, length, JOINTS, 1)
-        columns = [six * there, 5.0 * torch.stack(antisymmetric, -1) * there, there]
-        hidden, _ = self.gru(torch.cat(columns, -1).flatten(-2))
-        out = self.head(hidden).unflatten(-1, (JOINTS, OUT))
+        columns = torch.cat([six * there, 5.0 * sines * there, there], -1).flatten(-2)
+        hidden, _ = self.gru(columns)
+        out = (self.head(hidden) + self.skip(columns)).unflatten(-1, (JOINTS, OUT))
         base = torch.gather(six, 2, near[:, None, :, None].expand(batch, length, JOINTS, 6))
         a, b = (base + out[..., :6]).split(3, -1)
         a = nn.functional.normalize(a, dim=-1, eps=1e-6)
