@@ -1,7 +1,6 @@
 """The automatic lead: what it adds up to, how it moves, and that it needs nothing but frames and commands."""
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from realtime.mapping.mixer import Mixer
 from realtime.rig import Rig, load_rig
 from realtime.sources.replay import Command
 from realtime.stage import build_mixer
+from realtime.step.base import StepResult
 
 SPRING = [Smoothing()] * 8
 NONE = [Smoothing("none")] * 8
@@ -25,7 +25,7 @@ def test_the_lag_of_a_spring_is_that_of_a_ramp_it_follows():
     for setting in (Smoothing(), Smoothing(half_life=0.1), Smoothing("none")):
         mixer = Mixer(smoothing=[setting] * 8)
         for n in range(2000):
-            step = SimpleNamespace(params=np.full((8, 5), 0.0005 * n), hazards=np.zeros((2, 25)), gate=0.0)
+            step = StepResult(np.full((8, 5), 0.0005 * n), np.zeros((2, 25)), np.zeros(7), 0.0, emit=False)
             value = mixer.play(step, [0.5] * 7, 0.001)[0][0] / 0.5
         # A spring that is told a value holds it over its step: half a step beside the ramp's own lag.
         assert 1.999 - value == pytest.approx(setting.lag, abs=0.0011)
