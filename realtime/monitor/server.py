@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgpack
 import numpy as np
 from pythonosc.osc_message import OscMessage
-from pythonosc.osc_message_builder import OscMessageBuilder
+from pythonosc.osc_message_builder import BuildError, OscMessageBuilder
 
 from pyanticip.errors import DeviceError
 from pyanticip.motion.canonical import canonical_skeleton
@@ -129,17 +129,21 @@ class Remote(asyncio.DatagramProtocol):
             return "no such command"
         if not isinstance(arguments, list) or len(arguments) > 128:
             return f"{name}: what it is told makes no sense"
+        if not all(isinstance(argument, (str, bool, int, float)) for argument in arguments):
+            return f"{name}: what it is told makes no sense"
         builder = OscMessageBuilder("/anticip/control/" + name)
-        for argument in arguments:
-            if not isinstance(argument, (str, bool, int, float)):
-                return f"{name}: what it is told makes no sense"
-            if isinstance(argument, int) and not isinstance(argument, bool):
-                # JavaScript has one kind of number. What an address has before its value may be a whole one.
-                argument = (
-                    argument if name.startswith("rig/") and abs(argument) < 1 << 31 else float(argument)
-                )
-            builder.add_arg(argument)
-        self._transport.sendto(builder.build().dgram, self._obeys)
+        # Numbers beyond 32 bits and half of a character cannot be sent.
+        try:
+            for argument in arguments:
+                if isinstance(argument, int) and not isinstance(argument, bool):
+                    # JavaScript has one kind of number. What an address has before its value may be whole.
+                    whole = name.startswith("rig/") and abs(argument) < 1 << 31
+                    argument = argument if whole else float(argument)
+                builder.add_arg(argument)
+            dgram = builder.build().dgram
+        except (BuildError, OverflowError, UnicodeError):
+            return f"{name}: what it is told cannot be sent"
+        self._transport.sendto(dgram, self._obeys)
         return None
 
     def datagram_received(self, data: bytes, addr: object) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
@@ -184,6 +184,9 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(
         assert OscMessage(control.recv(65536)).params == [True]
 
 
+@example([1e39], "gain")
+@example([10**400], "gain")
+@example(["\ud800"], "preset")
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists), st.text())
 def test_nothing_that_a_page_says_raises(arguments: Any, name: str):
     sent: list[bytes] = []
