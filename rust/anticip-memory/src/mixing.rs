@@ -47,7 +47,8 @@ pub(crate) struct Mixing {
     /// How many frames the losses are of, discounted as they are.
     counts: [f64; H],
     corrections: [[Correction; H]; PARAMETER_COUNT],
-    weights: [[[f64; EXPERTS]; H]; PARAMETER_COUNT],
+    /// Logarithms of the weights: whoever says nothing may be better than all who speak by more than numbers reach.
+    scores: [[[f64; EXPERTS]; H]; PARAMETER_COUNT],
     /// What was said of late, a ring a horizon.
     said: [Ring<COLUMN>; H],
 }
@@ -59,7 +60,7 @@ impl Mixing {
             losses: [[[0.0; EXPERTS]; H]; PARAMETER_COUNT],
             counts: [0.0; H],
             corrections: Default::default(),
-            weights: [[[0.0; EXPERTS]; H]; PARAMETER_COUNT],
+            scores: [[[0.0; EXPERTS]; H]; PARAMETER_COUNT],
             said: HORIZONS.map(|ahead| Ring::new(late + ahead + 1)),
         };
         mixing.weigh();
@@ -99,8 +100,8 @@ impl Mixing {
                 let losses = &self.losses[p][h];
                 let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
                 let rate = RATE / (least / count.max(1.0) + NEGLIGIBLE);
-                for ((weight, prior), loss) in self.weights[p][h].iter_mut().zip(PRIOR).zip(losses) {
-                    *weight = prior * (-rate * (loss - least)).exp();
+                for ((score, prior), loss) in self.scores[p][h].iter_mut().zip(PRIOR).zip(losses) {
+                    *score = prior.ln() - rate * (loss - least);
                 }
             }
         }
@@ -119,16 +120,17 @@ impl Mixing {
 
     /// What is said of a parameter at a horizon, and the share of the forecasts in it; `sure`, 0..1, of the place.
     pub(crate) fn mix(&self, parameter: usize, h: usize, sayings: &Sayings, sure: f64) -> (f64, f64) {
-        let weights = &self.weights[parameter][h];
+        let mut scores = self.scores[parameter][h];
+        scores[PLACED].iter_mut().for_each(|score| *score += sure.ln());
+        let speaking = scores.iter().zip(sayings).filter(|(_, said)| said.is_some());
+        let best = speaking
+            .map(|(score, _)| *score)
+            .fold(f64::NEG_INFINITY, f64::max);
         let kept = self.corrections[parameter][h].kept();
         let (mut total, mut mixed, mut ahead) = (0.0, 0.0, 0.0);
-        for (i, (said, weight)) in sayings.iter().zip(weights).enumerate() {
+        for (i, (said, score)) in sayings.iter().zip(scores).enumerate() {
             if let Some(said) = said {
-                let weight = if PLACED.contains(&i) {
-                    weight * sure
-                } else {
-                    *weight
-                };
+                let weight = (score - best).exp();
                 total += weight;
                 mixed += weight * said;
                 ahead += match i {
@@ -191,7 +193,7 @@ mod tests {
                 mixing.judge(frame, &[0.0; PARAMETER_COUNT]);
             }
             mixing.weigh();
-            let weights = mixing.weights[0][0];
+            let weights = mixing.scores[0][0].map(f64::exp);
             weights[6] / weights.iter().sum::<f64>()
         };
         assert!(share(0.2) > 0.9, "{}", share(0.2));
@@ -213,8 +215,28 @@ mod tests {
             mixing.judge(frame, &[0.0; PARAMETER_COUNT]);
         }
         mixing.weigh();
-        let weights = mixing.weights[0][0];
-        assert!((weights[2] - weights[3]).abs() < 1e-12);
+        let scores = mixing.scores[0][0];
+        assert!((scores[2] - scores[3]).abs() < 1e-9);
+    }
+
+    #[test]
+    fn where_the_best_falls_silent_the_next_best_speaks() {
+        let mut mixing = Mixing::new(0);
+        // The place was right to the last digit, the first hold nearly, all others far off.
+        let values =
+            std::array::from_fn(|i| [0.0, 0.9][usize::from(i != 4)] - if i == 6 { 0.1 } else { 0.0 });
+        for frame in 0..1000 {
+            mixing.keep(&everybody(values), &Table::default());
+            mixing.judge(frame, &[0.0; PARAMETER_COUNT]);
+        }
+        mixing.weigh();
+        let mut silent = values.map(Some);
+        silent[4] = None;
+        for (sayings, sure) in [(silent, 1.0), (values.map(Some), 0.0)] {
+            let (mixed, trust) = mixing.mix(0, 0, &sayings, sure);
+            assert!((mixed - 0.8).abs() < 1e-6, "{mixed}");
+            assert!(trust < 1e-6, "{trust}");
+        }
     }
 
     #[test]
