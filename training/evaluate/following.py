@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip import _core
-from pyanticip.errors import FormatError
 from pyanticip.vocabulary import RATE
-from training.data import manifest
 from training.evaluate.following_rivals import align, warp_online
 from training.evaluate.following_takes import (
     BLEND,
@@ -25,7 +23,7 @@ from training.evaluate.following_takes import (
     takes,
     worn,
 )
-from training.evaluate.kinds import REPEATS, SAME
+from training.evaluate.kinds import read_repeats
 from training.report.pages import bare, png, pyplot
 from training.report.tables import table
 
@@ -190,23 +188,14 @@ def repeats(data: Path, wanted: Iterable[str], *, together: bool = True) -> list
             as a piece does; otherwise it begins somewhere in it.
     """
     people = set(wanted)
-    file = data / REPEATS
-    try:
-        pairs = [
-            row for row in manifest.rows(file, "person", "a", "b", "ratio") if float(row["ratio"]) < SAME
-        ]
-    except ValueError as error:
-        raise FormatError(f"{file}: expected a number as ratio: {error}") from None
     found = []
-    for row in pairs:
-        if row["person"] in people:
-            both = sorted((row["a"], row["b"]), key=lambda name: -len(load(data, name)))
+    for person, *names_of in read_repeats(data):
+        if person in people:
+            both = sorted(names_of, key=lambda name: -len(load(data, name)))
             longer, shorter = (load(data, name) for name in both)
             place = align(longer, shorter)
             begin = max(0, int(place[0] * RATE)) if together else 0
-            found.append(
-                Repeat(row["person"], (both[0], both[1]), longer[begin:], shorter, place - begin / RATE)
-            )
+            found.append(Repeat(person, (both[0], both[1]), longer[begin:], shorter, place - begin / RATE))
     return found
 
 

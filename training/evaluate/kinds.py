@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pyanticip.errors import FormatError
-from training.data.manifest import Manifests, bare, rows
+from training.data.manifest import Manifests, rows
 
 REPEATS: Final = "repeats.csv"
 
@@ -52,17 +52,17 @@ def kind_of_take(source: str, manifests: Manifests) -> str:
     return kind_of(manifests.of(source).words or manifests.of(file.name).words)
 
 
-def read_repeats(folder: Path) -> list[tuple[str, str]]:
-    """Pairs of takes that show the same, paths in the folder without suffix, the likest first.
+def read_repeats(folder: Path) -> list[tuple[str, str, str]]:
+    """Pairs of takes that show the same: whose, and both paths in the folder; the likest first.
 
     Raises:
-        FormatError: a table without the columns a, b and ratio, or a ratio that is no number.
+        FormatError: no such table, one without the columns person, a, b and ratio, or a ratio that is
+            no number.
     """
     file = folder / REPEATS
-    if not file.is_file():
-        return []
+    table = rows(file, "person", "a", "b", "ratio")
     try:
-        found = [(float(row["ratio"]), row["a"], row["b"]) for row in rows(file, "a", "b", "ratio")]
+        found = [(float(row["ratio"]), row["person"], row["a"], row["b"]) for row in table]
     except ValueError as error:
         raise FormatError(f"{file}: expected a number as ratio: {error}") from None
-    return [(bare(a), bare(b)) for ratio, a, b in sorted(found) if ratio < SAME]
+    return [(person, a, b) for ratio, person, a, b in sorted(found) if ratio < SAME]

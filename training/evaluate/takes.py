@@ -10,7 +10,7 @@ from pyanticip.errors import FormatError, OptionError
 from training.data.examples import Example, Piece, Split
 from training.data.manifest import Manifests, bare
 from training.data.source import takes_folder
-from training.evaluate.kinds import kind_of_take, read_repeats
+from training.evaluate.kinds import REPEATS, kind_of_take, read_repeats
 from training.tasks.motion.data import base_set
 from training.tasks.motion.options import MotionTrainOptions
 
@@ -66,7 +66,8 @@ class Takes:
         found = base_set(options, None if quiet else Console(stderr=True))
         self.digest = found.digest
         manifests = Manifests(manifest or takes_folder(data))
-        pairs = read_repeats(data)
+        alike = read_repeats(data) if (data / REPEATS).is_file() else []
+        pairs = [(bare(a), bare(b)) for _, a, b in alike]
         again = {take for pair in pairs for take in pair}
         self.clips: list[Clip] = []
         for number, entry in enumerate(found.clips):

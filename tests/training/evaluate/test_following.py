@@ -5,8 +5,7 @@ import pytest
 
 pytest.importorskip("scipy")  # of the tables
 
-from pyanticip.errors import FormatError
-from training.evaluate.following import Tally, crossed, repeats
+from training.evaluate.following import Tally, crossed
 from training.evaluate.following_rivals import SPEED, align, described, warp_online
 from training.evaluate.following_takes import names, perform
 
@@ -77,7 +76,7 @@ def test_what_is_said_is_counted_once():
     assert row["sent_150_ms_before"] == 1.0
 
 
-def test_of_a_motion_that_stands_there_twice_one_is_named_and_what_is_not_known_is_said(tmp_path):
+def test_of_a_motion_that_stands_there_twice_one_is_named(tmp_path):
     for folder, text in (
         ("cmu", "file,subject\n02_01.amc,02\n02_01.bvh,02\n02_02.amc,02\n02.asf,02\n"),
         ("more", "file,person\na/x.bvh,her\n"),
@@ -85,10 +84,3 @@ def test_of_a_motion_that_stands_there_twice_one_is_named_and_what_is_not_known_
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "MANIFEST.csv").write_text(text)
     assert names(tmp_path) == {"cmu/02_01.bvh": "cmu02", "cmu/02_02.amc": "cmu02", "more/a/x.bvh": "her"}
-    for text, words in (
-        ("person,a,b\n", "no column 'ratio'"),
-        ("person,a,b,ratio\nx,y,z,much\n", "a number"),
-    ):
-        (tmp_path / "repeats.csv").write_text(text)
-        with pytest.raises(FormatError, match=words):
-            repeats(tmp_path, ["x"])

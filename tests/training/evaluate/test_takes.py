@@ -52,13 +52,16 @@ def test_the_kind_of_a_take_is_found_by_its_path_or_its_name(tmp_path):
 
 
 def test_repeats_are_the_likest_first_and_only_those_that_are_alike(tmp_path):
-    assert read_repeats(tmp_path) == []
     table = tmp_path / "repeats.csv"
     table.write_text(
         "person,a,b,ratio\nx,cmu/1.amc,cmu/2.amc,.3\nx,cmu/1.amc,cmu/3.bvh,.1\nx,a.bvh,b.bvh,.36\n"
     )
-    assert read_repeats(tmp_path) == [("cmu/1", "cmu/3"), ("cmu/1", "cmu/2")]
-    for text, words in (("a,b\n", "no column 'ratio'"), ("a,b,ratio\nx,y,much\n", "expected a number")):
+    alike = [("x", "cmu/1.amc", "cmu/3.bvh"), ("x", "cmu/1.amc", "cmu/2.amc")]
+    assert read_repeats(tmp_path) == alike
+    for text, words in (
+        ("person,a,b\n", "no column 'ratio'"),
+        ("person,a,b,ratio\nx,y,z,much\n", "expected a number"),
+    ):
         table.write_text(text)
         with pytest.raises(FormatError, match=words):
             read_repeats(tmp_path)
