@@ -104,22 +104,21 @@ class Command(click.Command):
             raise click.exceptions.Exit(*code)
 
 
-_MOTION = "python -m training.studies motion-risk, or motion-positions, or motion-plan"
 _OLD = "docs/experiments/{}/page.md says which commit has it"
 _BENCH = "python -m pytest tests/benches -o addopts= --benchmark-only -k"
 SUCCESSORS = {
     "train study": "python -m training.studies geometric-bias",
     "train study-motion": "python -m training.studies geometry-motion",
-    "train study-parts": _MOTION,
+    "train study-parts": _OLD.format("motion-risk"),
     "train patterns": _OLD.format("trajectory-positions"),
     "train planning": _OLD.format("planning-signal"),
     "evaluate study": "python -m training.studies geometric-bias --report",
     "evaluate study-motion": "python -m training.studies geometry-motion --report",
-    "evaluate study-parts": _MOTION,
+    "evaluate study-parts": _OLD.format("motion-risk"),
     "evaluate patterns": _OLD.format("trajectory-positions"),
     "evaluate planning": _OLD.format("planning-signal"),
     "evaluate writing": _OLD.format("planning-signal"),
-    "evaluate gate": "python -m training.studies commitment-gate",
+    "evaluate gate": _OLD.format("commitment-gate"),
     **{f"bench {part}": f"{_BENCH} {part}" for part in ("field", "prism", "family", "forecast", "positions")},
 }
 """Commands of earlier versions that asked research questions, and what asks them now, in a clone."""

@@ -24,7 +24,7 @@ SHARED = {"__main__", "engine", "page"}
 def names() -> list[str]:
     """The studies: every module here that has one, by the name of its folder in ``docs/experiments``."""
     found = {module.name for module in pkgutil.iter_modules(training.studies.__path__)} - SHARED
-    return sorted(name.replace("_", "-") for name in found if not name.startswith("on_"))
+    return sorted(name.replace("_", "-") for name in found)
 
 
 def study_of(name: str) -> Study[Any]:
