@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from pyanticip.errors import suggestion
 from pyanticip.vocabulary import HORIZONS_MS
-from realtime.registry import Registry
+from realtime.seams import Registry
 
 __all__ = ["LeadMs", "Port", "Seconds", "Unit", "named", "registered", "unknown"]
 

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from pyanticip.controls import Event
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import Clock
-from realtime.mapping.gestures import Gestures, UnderWay
-from realtime.mapping.labels import Labels
+from realtime.mapping.labels import Gestures, Labels, UnderWay
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange

@@ -15,15 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from realtime.clock import Clock
-from realtime.control.everyone import everyones
-from realtime.control.server import CONTROL, ControlServer
+from realtime.control.server import CONTROL, ControlServer, everyones
 from realtime.monitor.keys import Keys
 from realtime.monitor.terminal import Terminal
 from realtime.oscquery.offer import Offers
 from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
-from realtime.rig.solo import monitors, solo
+from realtime.rig.load import monitors, solo
 from realtime.seams import BACKENDS
 from realtime.show import Show, obey_signals
 from realtime.sinks.config import OscConfig

@@ -12,11 +12,10 @@ from pathlib import Path
 import click
 
 from pyanticip.cli import play, terminal
-from pyanticip.cli.bench import bench
+from pyanticip.cli.bench import bench, soak
 from pyanticip.cli.evaluate import evaluate
 from pyanticip.cli.files import export, info
 from pyanticip.cli.generate import Group
-from pyanticip.cli.soak import soak
 from pyanticip.cli.tasks import tasks
 from pyanticip.cli.teach import teach
 from pyanticip.cli.train import train

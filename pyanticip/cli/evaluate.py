@@ -41,7 +41,7 @@ def evaluate_motion(given: options.MotionOptions) -> Answer:
 
     from training.evaluate import motion
     from training.evaluate import report as page
-    from training.report.progress import bars
+    from training.report.tables import bars
 
     seen = 0
     if given.report is not None:
@@ -175,7 +175,7 @@ def evaluate_sensors(given: options.SensorsOptions) -> Answer:
     from rich.console import Console
 
     from training.evaluate import sensors
-    from training.report.progress import bars
+    from training.report.tables import bars
 
     with bars(Console(stderr=True, quiet=given.as_json)) as told:
         report = sensors.evaluate(given.data, given.split, given.cache, every=given.every, say=told)

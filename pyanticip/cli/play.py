@@ -103,7 +103,7 @@ def replay(given: options.ReplayOptions) -> Answer:
     """
     from realtime.programs.live import replay as play
     from realtime.rig import load_rig
-    from realtime.sources.file import open_show
+    from realtime.sources.replay import open_show
 
     speed = speed_factor(given.speed)
     rig = load_rig(given.rig_file, given.over, given.file)
@@ -270,7 +270,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     file = given.rig_file
     rig = load_rig(file if file and file.exists() else None, given.over)
     if given.file is not None:
-        from realtime.sources.file import open_show
+        from realtime.sources.replay import open_show
 
         table = calibrate_from(*open_show(given.file), rig)
     else:

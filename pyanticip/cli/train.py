@@ -94,7 +94,7 @@ def train_completion(given: options.CompletionOptions) -> Answer:
     from safetensors.torch import save_file
 
     from training.evaluate.takes import Takes
-    from training.report.progress import bars
+    from training.report.tables import bars
     from training.tasks.completion.fit import fit
 
     torch.set_num_threads(given.threads)

@@ -13,10 +13,7 @@ then costs microseconds of its own.
 
 from pyanticip._core import NEUTRAL, at_lead, scalar_mapping
 from pyanticip.controls.events import BEAT_LEAD_MS, CANCEL, Event, EventTrigger, LastMoment
-from pyanticip.controls.presence import Presence
-from pyanticip.controls.ranges import Range
-from pyanticip.controls.shaping import Shape, Shaper
-from pyanticip.controls.smoothing import Smoothing
+from pyanticip.controls.shaping import Presence, Range, Shape, Shaper, Smoothing
 
 __all__ = [
     "BEAT_LEAD_MS",

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pyanticip.models.checkpoint.files import load_motion_model as load_motion_model
     from pyanticip.models.checkpoint.files import save_checkpoint as save_checkpoint
     from pyanticip.models.config import ModelConfig as ModelConfig
-    from pyanticip.models.forecast.checkpoint import load_forecaster as load_forecaster
-    from pyanticip.models.forecast.checkpoint import save_forecaster as save_forecaster
     from pyanticip.models.forecast.forecaster import PoseForecaster as PoseForecaster
+    from pyanticip.models.forecast.forecaster import load_forecaster as load_forecaster
+    from pyanticip.models.forecast.forecaster import save_forecaster as save_forecaster
     from pyanticip.models.forecast.manifest import ForecastConfig as ForecastConfig
     from pyanticip.models.motion.transformer import MotionTransformer as MotionTransformer
     from pyanticip.models.token.baseline import BaselineTransformer as BaselineTransformer
@@ -29,8 +29,8 @@ _HOME = {
     "ModelConfig": "pyanticip.models.config",
     "MotionTransformer": "pyanticip.models.motion.transformer",
     "PoseForecaster": "pyanticip.models.forecast.forecaster",
-    "load_forecaster": "pyanticip.models.forecast.checkpoint",
-    "save_forecaster": "pyanticip.models.forecast.checkpoint",
+    "load_forecaster": "pyanticip.models.forecast.forecaster",
+    "save_forecaster": "pyanticip.models.forecast.forecaster",
     "load_checkpoint": "pyanticip.models.checkpoint.files",
     "load_language_model": "pyanticip.models.checkpoint.files",
     "load_motion_model": "pyanticip.models.checkpoint.files",

@@ -9,21 +9,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.folds import Fold
 from pyanticip.teach.heads import Projection
-from pyanticip.teach.inputs import BODY, SCALES
 from pyanticip.teach.options import BLOCKS, FitOptions
 from pyanticip.vocabulary import RATE
 
 __all__ = [
+    "BODY",
     "JUDGE",
     "LEARN",
+    "SCALES",
     "Frames",
     "LeftOut",
     "Part",
     "TakeData",
+    "body",
     "floor",
     "input_choices",
     "nearest",
@@ -34,6 +37,25 @@ __all__ = [
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
+
+BODY = 177
+"""Width of the body block: the model's own kinematics of a feature row, positions and velocities of the
+joints seen from the hips, heights, and what movement is measured by; they know the pose. The other block,
+``hidden``, is what the trunk makes of the last seconds; it knows the movement, for one checkpoint."""
+
+SCALES = {"body": 1.0, "hidden": 1.0}
+"""Typical size of a block's values over all kinds of movement. A few takes show little of it: a value that
+stood still in them must not be blown up, so half of this is added (squared) to what the takes show."""
+
+
+def body(rows: F32) -> F32:
+    """The body block (T, 177) of feature rows (T, 231 or 279), on the canonical body: the same
+    for every checkpoint.
+
+    :raises ShapeError: other rows.
+    """
+    return _core.body_kinematics(np.ascontiguousarray(rows, np.float32))
+
 
 LEARN, JUDGE = 3000, 400
 """Frames that a fold's head learns from, and that it is judged by, at most."""

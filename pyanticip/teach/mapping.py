@@ -28,9 +28,8 @@ from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach import heads
 from pyanticip.teach.classes import likeness
 from pyanticip.teach.classifiers import compile_classifier
-from pyanticip.teach.frames import Part
+from pyanticip.teach.frames import BODY, Part
 from pyanticip.teach.gestures import Gesture, spotter
-from pyanticip.teach.inputs import BODY
 from pyanticip.teach.labels import GESTURE, NONE, check_labels
 from pyanticip.teach.options import BEYOND, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output, unique_names

@@ -1,4 +1,4 @@
-"""What each bench can be told."""
+"""What each bench and the soak can be told."""
 
 from __future__ import annotations
 
@@ -91,3 +91,12 @@ class SoundOptions(CheckpointOption, JsonOption):
     seconds: float = option("Of each file at most.", 25.0, ge=5, le=3600)
     presets: tuple[str, ...] = option("A voice; repeatable.", ("default",), flag="--preset")
     lead_ms: LeadMs = option("As of `live`: auto, or 0..400.", "auto", metavar="auto|MS")
+
+
+class SoakOptions(JsonOption):
+    """Of ``soak``."""
+
+    hours: float = option("How long to play.", 1.0, gt=0, le=168)
+    kills: int = option("In its place: so many short shows, each killed.", 0, ge=0, le=10_000, metavar="N")
+    seed: int = option("Of what happens when.", 0, ge=0)
+    out: Path = option("A new folder: report, picture, recordings.", Path("soak"), written=True)

@@ -19,9 +19,8 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import PARAMETERS, RATE
-from realtime.bench.ear import Ear
-from realtime.bench.loudness import RATE as SAMPLE_RATE
-from realtime.bench.loudness import integrated
+from realtime.bench.ear import RATE as SAMPLE_RATE
+from realtime.bench.ear import Ear, integrated
 from realtime.clock import OfflineClock
 from realtime.control.calibration import Table
 from realtime.programs.calibrate import calibrate_from

@@ -1,13 +1,19 @@
-"""Which label of each class is shown: decided without flutter, and told once when it changes."""
+"""Which label of each class is shown, decided without flutter, and which taught gestures are under way: told
+once when that changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyanticip.controls import Event
-from pyanticip.teach.labels import NONE
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Labels"]
+from pyanticip.controls import Event
+from pyanticip.teach.gestures import Gesture, spotter
+from pyanticip.teach.labels import NONE
+from pyanticip.vocabulary import RATE
+
+__all__ = ["Gestures", "Labels", "UnderWay"]
 
 # A label enters when it is so likely for so many frames, and leaves when it is less likely than that.
 _ENTER, _LEAVE, _FRAMES = 0.6, 0.4, 3
@@ -59,3 +65,53 @@ class Labels:
         left = [(name, shown) for name, shown in self._shown.items() if shown != NONE]
         self._shown = dict.fromkeys(self._shown, NONE)
         return [(f"class/{name}/leave:{shown}", 0.0, 0.0) for name, shown in left]
+
+
+UnderWay = tuple[str, float, float, float]
+"""A gesture, how much of it is done (0..1), seconds until it ends, how likely it is (0..1)."""
+
+
+class Gestures:
+    """Spots gestures in the poses of a performer. Depends on these alone: a replay gives the same bits."""
+
+    def __init__(self, gestures: Sequence[Gesture]) -> None:
+        self.names = [gesture.name for gesture in gestures]
+        self._spotter = spotter(gestures)
+        self._now: list[tuple[float, float, float] | None] = [None] * len(gestures)
+        self._told: dict[str, float] = {}
+
+    def hear(self, poses: npt.NDArray[np.float32], *, reset: bool) -> None:
+        """Take the frames (n, 22, 4) that a datagram completed, the newest last."""
+        if reset:
+            self._spotter.reset()
+        for pose in poses:
+            self._now = self._spotter.push(pose)
+
+    def tell(self, away: int, *, heard: bool) -> tuple[list[UnderWay], list[Event]]:
+        """What is under way ``away`` frames after the newest that was heard, and what changed.
+
+        Where nobody is ``heard`` any more, or nothing is to be told, nothing is under way.
+        """
+        told = [
+            (name, progress, max(seconds - away / RATE, 0.0), likely)
+            for name, now in zip(self.names, self._now, strict=True)
+            if heard and now is not None
+            for progress, seconds, likely in [now]
+        ]
+        under_way = {name: progress for name, progress, *_ in told}
+        events = self._left(under_way)
+        events += [
+            (f"gesture/{name}/enter", progress, seconds)
+            for name, progress, seconds, _ in told
+            if name not in self._told
+        ]
+        self._told = under_way
+        return told, events
+
+    def part(self) -> list[Event]:
+        """What is left when these gestures are told no more."""
+        events, self._told = self._left({}), {}
+        return events
+
+    def _left(self, under_way: dict[str, float]) -> list[Event]:
+        return [(f"gesture/{name}/leave", p, 0.0) for name, p in self._told.items() if name not in under_way]

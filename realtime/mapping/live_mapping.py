@@ -12,13 +12,12 @@ import numpy.typing as npt
 from pyanticip.controls import Range
 from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
-from pyanticip.teach.inputs import body
+from pyanticip.teach.frames import body
 from pyanticip.teach.labels import NONE
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.outputs import Output
 from pyanticip.vocabulary import PARAMETERS
-from realtime.mapping.gestures import Gestures
-from realtime.mapping.labels import Labels
+from realtime.mapping.labels import Gestures, Labels
 from realtime.step.base import StepBackend, StepResult
 
 __all__ = ["LiveMapping", "open_mapping"]

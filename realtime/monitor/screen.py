@@ -9,24 +9,144 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgpack
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from pyanticip.controls import CANCEL
 from pyanticip.errors import printable
-from realtime.monitor.meters import Meters
+from pyanticip.vocabulary import PARAMETERS, SCALARS
+from realtime.protocols import BEAT_TRUST
 from realtime.sockets import bind_udp
 
-__all__ = ["main"]
+__all__ = ["Meters", "bar", "main"]
+
+_WIDTH = 28
+# Everything in a row but its two bars, and the shortest bar.
+_WORDS, _SHORTEST = 44, 4
+_RANGES = [(-2.0, 2.0) if name == "transition_pressure" else (0.0, 1.0) for name in SCALARS]
+_COLOURS = {"playing": "green", "panic": "bold white on red", "waiting": "dim", "silent": "dim"}
+_KEYS = "p Esc panic   s start   x stop   f freeze   b bypass   r record   q quit"
+
+
+class Meters:
+    """Told the frames of :class:`realtime.monitor.feed.MonitorFeed` and, once a second, how things stand
+    (:func:`realtime.monitor.health.health`); drawn by rich as often as the terminal wants it.
+
+    ``keys``: say which there are. Texts come from the network: nothing of them is obeyed by the terminal.
+    """
+
+    def __init__(self, title: str, keys: bool = False) -> None:
+        self._title = title
+        self._keys = keys
+        self._frame: dict[str, Any] = {}
+        self._health: dict[str, Any] = {}
+        self._refused: dict[str, int] = {}
+        self._troubles: dict[str, str] = {}
+        self._events: list[str] = []
+
+    def hear(self, told: Mapping[str, Any]) -> None:
+        """A frame. Raises LookupError, TypeError or ValueError where it is none."""
+        frame: dict[str, Any] = {name: [float(v) for v in told[name]] for name in _LISTS}
+        if [len(frame["scalars"]), len(frame["params"]), len(frame["tempo"])] != [7, 8, 3]:
+            raise ValueError("not a frame")
+        frame |= {name: float(told[name]) for name in ("seconds", "way_ms")}
+        for name, strength, _ in told["events"]:
+            if not str(name).endswith(CANCEL):
+                said = f"{printable(str(name))} {float(strength):.2f} at {frame['seconds']:.1f} s"
+                self._events = [*self._events[-2:], said]
+        self._frame = {**frame, "state": printable(str(told["state"]))}
+
+    def stand(self, health: Mapping[str, Any]) -> None:
+        """How things stand."""
+        self._health = dict(health)
+        self._troubles = dict.fromkeys(health["away"], "cannot be reached")
+        for name, counts in health["sinks"].items():
+            if counts["refused"] > self._refused.get(name, counts["refused"]):
+                self._troubles.setdefault(name, "nobody listens")
+            self._refused[name] = counts["refused"]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield from self._head()
+        yield Text()
+        yield from self._bars(min(max((options.max_width - _WORDS) // 2, _SHORTEST), _WIDTH))
+        yield Text("   ".join(self._events), style="yellow", no_wrap=True)
+        if self._keys:
+            yield Text(_KEYS, style="dim", no_wrap=True)
+
+    def _head(self) -> Iterator[Text]:
+        state = str(self._frame.get("state") or self._health.get("state", "waiting"))
+        words = [(self._title, "bold"), (state, _COLOURS.get(state, "yellow"))]
+        if self._frame:
+            words.append((f"{self._frame['seconds']:.1f} s", ""))
+        health = self._health
+        words += [("bypass", "yellow")] if health.get("bypass") else []
+        words += [("recording", "red")] if health.get("recording") else []
+        yield _line(words)
+        if not health:
+            return
+        playing = [name for name, plays, _ in health["senders"] if plays]
+        others = len(health["senders"]) - len(playing)
+        suit = f"{health['source']} of {playing[0] or 'a file'}" if playing else f"no {health['source']} yet"
+        words = [(suit, "" if playing else "dim")]
+        words += [(f"{health['rate']:.1f} frames a second", "")] if health["rate"] else []
+        words += [(f"{health['lost']} lost", "")] if health["lost"] else []
+        words += [(f"{others} wait", "yellow")] if others else []
+        yield _line(words)
+        words = [(f"lead {health['lead_ms']:.0f} ms", "")]
+        if self._frame:
+            bpm, _, trust = self._frame["tempo"]
+            words.append((f"tempo {bpm:.0f}" if trust >= BEAT_TRUST else "no tempo", ""))
+            foreseen = self._frame["trust"]
+            words += [(f"{100 * sum(foreseen) / len(foreseen):.0f} % foreseen", "")] if foreseen else []
+        yield _line([*words, (f"model on {health['backend']}", "")])
+        hears = [name for name in health["sinks"] if name not in _OURS]
+        told = [(name, self._troubles.get(name, "")) for name in hears]
+        receivers = [(f"{name}: {why}", "red") if why else (name, "green") for name, why in told]
+        yield _line(receivers or [("no receiver", "dim")])
+
+    def _bars(self, wide: int) -> Iterator[Text]:
+        """Scalars beside parameters. No table of rich's: measuring its columns takes longer than all else."""
+        scalars = self._frame.get("scalars") or [0.0] * len(SCALARS)
+        params = self._frame.get("params") or [0.0] * len(PARAMETERS)
+        left: list[list[str | Text]] = [
+            [f"{name.replace('_', ' '):19} ", bar((v - low) / (high - low), "cyan", wide), f" {v:5.2f}  "]
+            for name, v, (low, high) in zip(SCALARS, scalars, _RANGES, strict=True)
+        ]
+        left += [[" " * (19 + 1 + wide + 8)]] * (len(params) - len(left))
+        for beside, name, value in zip(left, PARAMETERS, params, strict=True):
+            drawn = bar(value, "magenta", wide)
+            yield Text.assemble(*beside, (f"{name:10} ", "bold"), drawn, f" {value:4.2f}", no_wrap=True)
+
+
+_LISTS = ("scalars", "params", "tempo", "trust")
+# Who draws or counts is no receiver.
+_OURS = ("monitor", "meters", "announced")
+
+
+def _line(words: list[tuple[str, str]]) -> Text:
+    """Words beside each other, cut off where the terminal ends."""
+    parts = [part for text, style in words for part in ((printable(text), style), "   ")]
+    return Text.assemble(*parts[:-1], no_wrap=True, overflow="ellipsis")
+
+
+def bar(value: float, colour: str, wide: int = _WIDTH) -> Text:
+    """A bar of eighths of a character, for a value in 0..1."""
+    eighths = round(min(max(value, 0.0), 1.0) * wide * 8) if math.isfinite(value) else 0
+    full, part = divmod(eighths, 8)
+    drawn = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
+    return Text(drawn.ljust(wide), style=colour, no_wrap=True)
+
 
 # msgpack has no types.
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]

@@ -25,8 +25,7 @@ from realtime.pipeline import Pipeline
 from realtime.programs.render import check_out, render
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame, Extra
-from realtime.sources.file import open_show
-from realtime.sources.replay import Command, Datagram, Item, ReplaySource
+from realtime.sources.replay import Command, Datagram, Item, ReplaySource, open_show
 from realtime.stage import assemble, stage
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend

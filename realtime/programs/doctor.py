@@ -222,8 +222,7 @@ def _front() -> Check:
     """The bundled performance's first second through the Rust front-end."""
     from pyanticip._core import LiveFront
     from realtime.programs.demo import PERFORMANCE
-    from realtime.sources.file import open_show
-    from realtime.sources.replay import Datagram
+    from realtime.sources.replay import Datagram, open_show
 
     kind, items = open_show(PERFORMANCE)
     front = LiveFront(kind)

@@ -17,7 +17,7 @@ from realtime.control.commands import Commands
 from realtime.monitor.terminal import Terminal
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
-from realtime.rig.solo import recorded_as
+from realtime.rig.load import recorded_as
 from realtime.show import Show
 from realtime.sockets import bind_udp, known_as
 from realtime.sources.arrivals import first_sender

@@ -14,8 +14,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.memory import rehearse as remember
 from pyanticip.memory import save_memory
 from pyanticip.vocabulary import RATE
-from realtime.sources.file import open_show
-from realtime.sources.replay import Datagram, Item
+from realtime.sources.replay import Datagram, Item, open_show
 
 __all__ = ["rehearse"]
 

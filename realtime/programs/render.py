@@ -30,8 +30,7 @@ from realtime.protocols import BEAT_TRUST
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
-from realtime.sources.file import open_show
-from realtime.sources.replay import Item, play_offline
+from realtime.sources.replay import Item, open_show, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.open import open_backend, open_processor

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from pyanticip.controls import BEAT_LEAD_MS, NEUTRAL, EventTrigger, LastMoment, Shape, Smoothing
-from pyanticip.errors import OptionError
 from pyanticip.options import Options
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
 from realtime.config import Seconds, Unit, named
@@ -63,10 +62,7 @@ class ShapeRig(Options):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> ShapeRig:
-        try:
-            self.build()
-        except OptionError as error:
-            raise ValueError(str(error)) from None
+        self.build()
         return self
 
     def build(self) -> Shape:
@@ -139,10 +135,7 @@ class PerformerRig(Options):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> PerformerRig:
-        try:
-            self.reaches()
-        except OptionError as error:
-            raise ValueError(str(error)) from None
+        self.reaches()
         return self
 
     @property

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pyanticip.controls import CANCEL, Range
-from pyanticip.errors import OptionError
 from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.config import Port, named, unknown
@@ -52,10 +51,7 @@ class RangeConfig(Options):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> RangeConfig:
-        try:
-            self.build()
-        except OptionError as error:
-            raise ValueError(str(error)) from None
+        self.build()
         return self
 
     def build(self) -> Range:

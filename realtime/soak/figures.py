@@ -9,17 +9,64 @@ no network of ours delayed and whose bundle came before the next frame left.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pyanticip.bench.machine import percentiles
-from realtime.soak.log import Happened, Log
+from realtime.soak.processes import Sample
 from realtime.soak.suit import CLEAN, DISTURBED
 
-__all__ = ["BAR_MS", "QUIET", "by_kind", "by_minute", "figures", "gaps", "latencies", "missed"]
+__all__ = [
+    "BAR_MS",
+    "QUIET",
+    "Happened",
+    "Log",
+    "by_kind",
+    "by_minute",
+    "figures",
+    "gaps",
+    "latencies",
+    "missed",
+]
+
+
+class Happened(NamedTuple):
+    """A fault: from when to when (monotonic ns), until all was as before (seconds after it was set right;
+    None: it was not)."""
+
+    kind: str
+    begun_ns: int
+    ended_ns: int
+    back: float | None
+
+
+@dataclass
+class Log:
+    """A show: times are monotonic nanoseconds.
+
+    ``left``, ``due`` and ``what`` of the suit's datagrams as :class:`realtime.soak.suit.Suit` has them;
+    ``times`` and ``numbers`` of the bundles that came.
+    """
+
+    left: Sequence[int]
+    due: Sequence[int]
+    what: Sequence[int]
+    times: Sequence[int]
+    numbers: Sequence[int]
+    samples: list[Sample] = field(default_factory=list)
+    happened: list[Happened] = field(default_factory=list)
+
+    def until(self, t_ns: int) -> Log:
+        """What was before a moment."""
+        sent, heard = bisect_left(self.left, t_ns), bisect_left(self.times, t_ns)
+        left, due, what = self.left[:sent], self.due[:sent], self.what[:sent]
+        return Log(left, due, what, self.times[:heard], self.numbers[:heard], self.samples, self.happened)
+
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]

@@ -21,9 +21,9 @@ from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, MotionError
 from pyanticip.motion.recording import read_recording
 from realtime.soak.ear import Heard
-from realtime.soak.house import House, house, report
 from realtime.soak.processes import alive, below
 from realtime.soak.suit import Suit
+from realtime.soak.theatre import House, house, report
 
 __all__ = ["kills", "summary"]
 

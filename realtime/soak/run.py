@@ -13,23 +13,70 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, MotionError
+from pyanticip.motion.recording import Control, Raw, Recording, read_recording
+from realtime.soak.ear import Guest
 from realtime.soak.faults.base import Scene
-from realtime.soak.faults.every import every
-from realtime.soak.figures import figures
-from realtime.soak.guests import Guest
-from realtime.soak.house import house, report
-from realtime.soak.log import Happened, Log
-from realtime.soak.plan import plan
+from realtime.soak.faults.every import every, plan
+from realtime.soak.figures import Happened, Log, figures
 from realtime.soak.processes import sample
 from realtime.soak.suit import Suit
-from realtime.soak.takes import examine, in_order
-from realtime.soak.theatre import Ended, Theatre
+from realtime.soak.theatre import Ended, Theatre, house, report
 
-__all__ = ["PICTURE", "run"]
+__all__ = ["PICTURE", "examine", "in_order", "run"]
+
+I64 = npt.NDArray[np.int64]
+# Between a datagram's leaving and its arrival lies so much at most; at the ends of a file nobody knows.
+_EDGE_NS = 50_000_000
+
+
+def in_order(folder: Path) -> list[Path]:
+    """The recordings in a folder, the oldest first."""
+    files = [path for path in folder.glob("*.anticip") if path.is_file()]
+    return sorted(files, key=lambda path: path.stat().st_mtime_ns)
+
+
+def examine(path: Path, sender: str, left: I64) -> dict[str, Any]:
+    """A recording beside what the suit ``sender`` sent, at these times (monotonic ns, in order).
+
+    ``missing`` are datagrams that left while it was recorded and are not in it; ``ended``: the show itself
+    wrote its end into it.
+    """
+    try:
+        taken = read_recording(path)
+        came, last, ended = _heard(taken, sender)
+    except MotionError as error:
+        return {"file": path.name, "readable": False, "why": str(error)}
+    begin, end = (came[0] + _EDGE_NS, came[-1] - _EDGE_NS) if len(came) else (0, 0)
+    # One comes after it left: what left within has come a little later.
+    sent = int(((left >= begin) & (left < end)).sum())
+    got = int(((came >= begin) & (came < end + _EDGE_NS // 10)).sum())
+    return {
+        "file": path.name,
+        "readable": True,
+        "whole": not taken.warnings,
+        "ended": ended,
+        "seconds": round((last - came[0]) / 1e9, 3) if len(came) else 0.0,
+        "sent": sent,
+        "missing": max(sent - got, 0),
+    }
+
+
+def _heard(taken: Recording, sender: str) -> tuple[I64, int, bool]:
+    """When a sender's datagrams came, of when the last record is, whether the end is the last command."""
+    came, last, ended = [], 0, False
+    for record in taken:
+        last = max(last, record.t_ns)
+        if isinstance(record, Raw) and record.source.endswith(f"@{sender}"):
+            came.append(record.t_ns)
+        elif isinstance(record, Control):
+            ended = record.name == "end"
+    return np.array(came, np.int64), last, ended
+
 
 PICTURE = "soak.png"
 _SAMPLE_S = 5.0
@@ -81,7 +128,7 @@ def run(
         }
         result = report(out, built, seed, told)
     with contextlib.suppress(ImportError):
-        from realtime.soak.picture import draw
+        from realtime.soak.tables import draw
 
         draw(result, out / PICTURE)
     return result

@@ -1,7 +1,7 @@
 """The motion sender, a process beside: ``python -P -m realtime.soak.suit PORT SEED`` plays a mocopi suit to
 ``PORT``, over a network that changes as it is told.
 
-A line through standard input is the name of a network of :mod:`realtime.soak.networks`, ``clean``,
+A line through standard input is the name of a network of :data:`NETWORKS`, ``clean``,
 ``malformed`` (broken copies between the frames) or ``restart`` (the suit counts anew). Standard output has
 the port that it sends from, and then a record of each datagram that left.
 """
@@ -19,14 +19,60 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 from pyanticip.errors import DeviceError
 from realtime import tuning
-from realtime.soak.networks import NETWORKS
 
-__all__ = ["CLEAN", "DISTURBED", "Suit", "broken"]
+__all__ = ["CLEAN", "DISTURBED", "NETWORKS", "Network", "Suit", "broken"]
+
+_MS = 1_000_000
+
+#: From when it is sent (ns) to the delays (ns) of what arrives of it.
+Network = Callable[[int, Random], tuple[int, ...]]
+
+
+def _loss(sent: int, chance: Random) -> tuple[int, ...]:
+    """One in five is lost."""
+    return () if chance.random() < 0.2 else (0,)
+
+
+def _jitter(sent: int, chance: Random) -> tuple[int, ...]:
+    """Half normal delays of 10 ms."""
+    return (round(abs(chance.gauss(0.0, 10.0 * _MS))),)
+
+
+def _reorder(sent: int, chance: Random) -> tuple[int, ...]:
+    """One in five is overtaken by the next, or by the one after that."""
+    return (chance.choice((25, 45)) * _MS if chance.random() < 0.2 else 0,)
+
+
+def _duplicates(sent: int, chance: Random) -> tuple[int, ...]:
+    """One in two comes twice."""
+    return (0, round(chance.uniform(0.0, 60.0) * _MS)) if chance.random() < 0.5 else (0,)
+
+
+def _bursts(sent: int, chance: Random) -> tuple[int, ...]:
+    """Held back, and delivered together every 150 ms."""
+    return (150 * _MS - sent % (150 * _MS),)
+
+
+def _silence(sent: int, chance: Random) -> tuple[int, ...]:
+    """Nothing arrives."""
+    return ()
+
+
+NETWORKS: dict[str, Network] = {
+    "loss": _loss,
+    "jitter": _jitter,
+    "reorder": _reorder,
+    "duplicates": _duplicates,
+    "bursts": _bursts,
+    "silence": _silence,
+}
+
 
 #: When it left and when it was to leave (monotonic ns), and what it is.
 _LEFT = struct.Struct("<qqb")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -11,22 +12,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tomlkit
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-from pyanticip.errors import DeviceError
+from pyanticip.bench.machine import machine
+from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.control.server import CONTROL
 from realtime.soak.ear import Ear
-from realtime.soak.processes import alive, below
+from realtime.soak.processes import alive, below, needs_proc
+from realtime.soak.servers import Notes, Pulse, midi_port, pulse
 from realtime.sockets import free_port
 
-__all__ = ["MODEL", "RIG", "TAKES", "Ended", "Theatre", "has"]
+__all__ = ["MODEL", "REPORT", "RIG", "TAKES", "Ended", "House", "Theatre", "has", "house", "report"]
 
 #: Of the show's folder: the rig, the model that plays, and where recordings go.
 RIG, MODEL, TAKES = "rig.toml", "model", "takes"
@@ -212,3 +215,46 @@ def _free_tcp_port() -> int:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
         return port
+
+
+REPORT = "soak.json"
+
+
+class House(NamedTuple):
+    """The show, who hears it, and the servers that are there."""
+
+    show: Theatre
+    ear: Ear
+    pulse: Pulse | None
+    notes: Notes | None
+
+
+@contextlib.contextmanager
+def house(out: Path, more: Sequence[Mapping[str, Any]] = ()) -> Iterator[House]:
+    """Everything but the suit, ready to begin; ``more`` are further OSC receivers as a rig has them.
+
+    Raises
+    ------
+    OptionError
+        There is something in the folder ``out``.
+    DeviceError
+        This system does not tell of its processes.
+    """
+    needs_proc()
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise OptionError(f"{out}: expected a new folder, or an empty one")
+    out.mkdir(parents=True, exist_ok=True)
+    with pulse() as server, midi_port() as notes, contextlib.closing(Ear()) as ear:
+        midi = None if notes is None else notes.name
+        environment = {} if server is None else server.environment
+        show = Theatre(out / "show", ear, more, midi=midi, environment=environment)
+        with contextlib.closing(show):
+            yield House(show, ear, server, notes)
+
+
+def report(out: Path, built: House, seed: int, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Write what there is to tell, and of what machine, into ``out``; returns it."""
+    there = {"sound": built.pulse is not None, "midi": built.notes is not None}
+    result = {**told, "seed": seed, **there, **machine()}
+    (out / REPORT).write_text(json.dumps(result, indent=1))
+    return result

@@ -19,8 +19,7 @@ from pyanticip.vocabulary import FEATURES, RATE
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.step.base import StepResult
 from realtime.step.open import open_processor
-from realtime.teaching.fitting import shown, take_data
-from realtime.teaching.observe import Observer
+from realtime.teaching.fitting import Observer, shown, take_data
 
 __all__ = ["check_project", "frame_cost_us"]
 

@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 from pythonosc.osc_packet import OscPacket
-from support.captures import packets
+from support.stranger import packets
 
 from pyanticip import _core
 from pyanticip.errors import WireError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.sent import dance, datagrams
+from support.motions import dance, datagrams
 
 import pyanticip as pa
 from pyanticip import _core

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.sent import datagrams
+from support.motions import datagrams
 
 import pyanticip as pa
 from pyanticip import _core

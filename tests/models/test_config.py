@@ -8,7 +8,7 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
-from pyanticip.models.token.checks import check_token_config
+from pyanticip.models.token.baseline import check_token_config
 
 
 def test_fields_of_the_family_and_round_trip():

@@ -190,7 +190,7 @@ def test_a_model_says_the_same_as_its_reference_and_its_stream(scale, stride):
 
 @torch.no_grad()
 def test_memory_grows_with_the_length():
-    from pyanticip.bench.memory import peak_bytes
+    from pyanticip.bench.train import peak_bytes
 
     def peak(length, rate):
         qkv, steering, _, _ = case(length, [rate] * 2, torch.float32, rows=1, width=8)

@@ -16,7 +16,7 @@ from pyanticip.models import (
 )
 from pyanticip.models.core.bias import RandomScalars
 from pyanticip.models.core.encodings import rotate, sinusoids
-from pyanticip.models.parts.positions.alibi import alibi_slopes
+from pyanticip.models.parts.positions.fixed import alibi_slopes
 
 FIELDS = ("logits", "scalars", "initial", "gate", "share", "hidden")
 POSITIONS = ("none", "sinusoidal", "rope", "alibi", "trajectory")

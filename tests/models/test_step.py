@@ -1,6 +1,7 @@
 """The live backends: equal outputs, state left alone by prewarming, clear refusals, no torch on the live
 path."""
 
+import io
 import json
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from support.models import as_kept, build
 
 import realtime
@@ -19,6 +21,7 @@ from pyanticip.models import load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import FEATURES, RATE
+from realtime.bench.step import run, table
 from realtime.step.open import open_backend
 
 TWIN = {"twin": True, "strokes": True, "kinematics": True, "d_model": 48, "taps": 12}
@@ -257,3 +260,31 @@ def test_what_keeping_weights_in_sixteen_bits_costs_is_below_what_is_heard():
     # A step of 7-bit MIDI is .008.
     assert np.abs(off).max() < 0.004
     assert np.sqrt(np.mean(np.square(off))) < 0.0005
+
+
+def test_bench_counts_cold_and_warm_steps_of_every_backend(saved):
+    result = run(5.0, ["rust", "torch"], saved)
+    assert json.loads(json.dumps(result)) == result
+    assert not result["random"]
+    for backend in ("rust", "torch"):
+        for mode in ("cold", "warm"):
+            kinds = result["steps_us"][backend][mode]
+            assert kinds["fast"]["steps"] + kinds["slow"]["steps"] == kinds["all"]["steps"] == 50
+            assert kinds["slow"]["steps"] == 17
+            assert 0 < kinds["all"]["p50"] <= kinds["all"]["p99"]
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(table(result))
+    assert "rust" in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "backends", "words"), [(0.0, None, "1 to 3600"), (5.0, ["auto"], "'auto'")]
+)
+def test_bench_refuses_bad_options(saved, seconds, backends, words):
+    with pytest.raises(OptionError, match=words):
+        run(seconds, backends, saved)
+
+
+def test_bench_names_a_missing_checkpoint(tmp_path):
+    with pytest.raises(CheckpointError, match=r"model.json: no such file"):
+        run(1.0, ["rust"], tmp_path / "none")

@@ -1,23 +1,21 @@
 """Models with parts live: torch steps them, frame by frame as it runs whole sequences."""
 
+import contextlib
 import signal
-import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 import torch
-from pythonosc.osc_bundle import OscBundle
 from support.models import build
+from support.wire import messages, start, udp
 
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
 from pyanticip.models import load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
-from realtime.control.plan import PlanControl
+from realtime.control.commands import PlanControl
 from realtime.sockets import free_port
 from realtime.step.open import open_backend
 
@@ -115,29 +113,20 @@ def test_field_and_plan_are_heard_over_udp(folder, tmp_path):
         pytest.skip("a model with neither")
     skeleton, frames = mocopi_datagrams(60)
     port = free_port()
-    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    ear.bind(("127.0.0.1", 0))
-    ear.settimeout(0.02)
-    suit = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    ear, suit = udp(0.02), udp()
     tape = tmp_path / "show.anticip"
     (tmp_path / "rig.toml").write_text(f"[control]\nport = {free_port()}\n")
-    live = subprocess.Popen(
-        [
-            sys.executable, "-m", "pyanticip", "live", "--rig", str(tmp_path / "rig.toml"), "--json",
-            "--source", f"mocopi://127.0.0.1:{port}", "--osc", f"127.0.0.1:{ear.getsockname()[1]}",
-            "--checkpoint", str(folder), "--record", str(tape),
-        ],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    live = start(
+        "live", "--rig", str(tmp_path / "rig.toml"), "--json", "--source", f"mocopi://127.0.0.1:{port}",
+        "--osc", f"127.0.0.1:{ear.getsockname()[1]}", "--checkpoint", str(folder), "--record", str(tape),
+        cwd=tmp_path,
     )  # fmt: skip
     heard, sent, deadline = [], 0, time.monotonic() + 60
     try:
         while len([m for m in heard if "/anticip/plan" in m]) < 5 and time.monotonic() < deadline:
             assert live.poll() is None, live.communicate()[1]
-            try:
-                bundle = OscBundle(ear.recv(65536))
-                heard.append({m.address: list(m.params) for m in bundle})
-            except TimeoutError:
-                pass
+            with contextlib.suppress(TimeoutError):
+                heard.append(messages(ear.recv(65536)))
             if heard:
                 datagram = frames[sent % 60] if sent else skeleton
                 suit.sendto(datagram, ("127.0.0.1", port))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from support.models import motion_stream
-from support.strokes import arrivals
+from support.takes import arrivals
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import ModelConfig, load_motion_model, save_checkpoint

@@ -7,9 +7,12 @@ import torch
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.core.encodings import sinusoids
-from pyanticip.models.parts.positions.trajectory.cache import DisplacementCache
 from pyanticip.models.parts.positions.trajectory.config import auto_strength, content_type
-from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions, TrajectoryState
+from pyanticip.models.parts.positions.trajectory.module import (
+    DisplacementCache,
+    TrajectoryPositions,
+    TrajectoryState,
+)
 from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
 
 INTERPOLATIONS = ("exact", "linear", "cubic")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.body_files import walking_clip
+from support.clips import walking_clip
 from support.motion_files import write_bvh
 
 import pyanticip as pa

@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from support.body_files import walking_clip
+from support.clips import walking_clip
 from support.odd_rigs import about, local_axes, turned_world, walker
 
 import pyanticip as pa

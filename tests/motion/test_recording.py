@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.body_files import walking_clip
+from support.clips import walking_clip
 
 import pyanticip as pa
 from pyanticip import _core

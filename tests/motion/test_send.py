@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -10,7 +9,8 @@ import time
 
 import numpy as np
 import pytest
-from support.body_files import write_walk
+from support.clips import write_walk
+from support.wire import udp
 
 from pyanticip import _core
 from pyanticip.errors import DeviceError, FormatError, OptionError
@@ -19,11 +19,8 @@ from realtime.programs.send import send
 
 @pytest.fixture
 def receiver():
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind(("127.0.0.1", 0))
-    sock.settimeout(2.0)
-    yield sock
-    sock.close()
+    with udp(2.0) as sock:
+        yield sock
 
 
 def collect(sock, into):

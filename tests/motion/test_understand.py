@@ -225,7 +225,7 @@ def refused_file(folder: Path, clip: pa.Clip) -> Path:
 
 def test_a_body_that_is_not_the_files_is_refused_by_all(tmp_path, right):
     from realtime.programs.send import send
-    from realtime.sources.file import open_show
+    from realtime.sources.replay import open_show
     from training.data.sets import build
 
     path = refused_file(tmp_path, right)

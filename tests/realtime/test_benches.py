@@ -9,7 +9,7 @@ import torch
 from click.testing import CliRunner
 
 from pyanticip.bench import train as bench
-from pyanticip.bench.memory import peak_bytes
+from pyanticip.bench.train import peak_bytes
 from pyanticip.cli import cli
 from pyanticip.errors import OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED

@@ -17,8 +17,7 @@ from pyanticip.cli import cli
 from pyanticip.errors import OptionError, RigError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
-from realtime.bench.ear import Ear
-from realtime.bench.loudness import integrated
+from realtime.bench.ear import Ear, integrated
 from realtime.bench.stillness import jitter, perform, with_performer
 from realtime.clock import OfflineClock
 from realtime.control.calibration import Calibration

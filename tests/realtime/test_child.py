@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.wire import wait_for
 
 from realtime.child import Child
 
@@ -35,19 +34,12 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert one.pid is None
 
 
-def until(found: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_what_it_is_told_is_what_it_hears(child):
     one, lines = child(ECHO)
     one.write(b"first\n")
     one.write(b"second\n")
     heard: list[str] = []
-    until(lambda: heard.extend(one.poll()) or len(heard) == 2)
+    wait_for(lambda: heard.extend(one.poll()) or len(heard) == 2)
     assert heard == ["first", "second"]
     assert lines == []
 
@@ -57,17 +49,17 @@ def test_it_is_started_again_when_it_dies_and_hears_no_half_lines(child):
     one._pause = 0.01
     one.write(b"half a li")
     os.kill(one.pid, signal.SIGKILL)
-    until(lambda: one.poll() or one.restarts == 1)
+    wait_for(lambda: one.poll() or one.restarts == 1)
     assert lines == ["somebody ended (code -9); starting it again in 0.01 s"]
     one.write(b"whole\n")
     heard: list[str] = []
-    until(lambda: heard.extend(one.poll()) or heard)
+    wait_for(lambda: heard.extend(one.poll()) or heard)
     assert heard == ["whole"]
 
 
 def test_one_that_can_never_begin_is_given_up(child):
     one, lines = child(REFUSES, (2,))
-    until(lambda: one.poll() or one.given_up)
+    wait_for(lambda: one.poll() or one.given_up)
     one.poll()
     assert (one.pid, one.restarts, lines) == (None, 0, ["going on without somebody"])
 
@@ -85,7 +77,7 @@ def test_one_that_stands_still_is_begun_again(child, monkeypatch):
     one._pause = 0.01
     assert one.state == "yes"
     one.write(b"x" * 200_000 + b"\n")
-    until(lambda: one.poll() or one.restarts == 1)
+    wait_for(lambda: one.poll() or one.restarts == 1)
     assert lines == ["somebody stands still", "somebody ended (code -9); starting it again in 0.01 s"]
 
 
@@ -94,8 +86,8 @@ def test_one_that_cannot_be_started_now_is_tried_later(child, monkeypatch):
     one._pause = 0.01
     os.kill(one.pid, signal.SIGKILL)
     command, one._command = one._command, ["/nowhere/python"]
-    until(lambda: one.poll() or len(lines) == 2)
+    wait_for(lambda: one.poll() or len(lines) == 2)
     assert lines[1].startswith("somebody cannot be started (No such file or directory); starting it again")
     assert one.state.startswith("no (cannot be started")
     one._command = command
-    until(lambda: one.poll() or one.pid is not None)
+    wait_for(lambda: one.poll() or one.pid is not None)

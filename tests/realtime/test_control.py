@@ -8,26 +8,18 @@ import pytest
 from pythonosc.osc_bundle_builder import OscBundleBuilder
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
+from support.wire import message as say
+from support.wire import udp
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.control.budget import Bucket
 from realtime.control.server import ControlServer, number, switch
 
 
-def say(address: str, *arguments: object) -> bytes:
-    builder = OscMessageBuilder(address)
-    for argument in arguments:
-        builder.add_arg(argument)
-    return bytes(builder.build().dgram)
-
-
 @pytest.fixture
 def remote() -> Iterator[socket.socket]:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind(("127.0.0.1", 0))
-    sock.settimeout(2)
-    yield sock
-    sock.close()
+    with udp(2) as sock:
+        yield sock
 
 
 def test_a_flood_does_not_silence_its_sender_for_good() -> None:

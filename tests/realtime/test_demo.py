@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.wire import udp
 
 from pyanticip.errors import OptionError
 from realtime.programs import demo as demo_module
@@ -22,9 +23,7 @@ class Ear:
     """Counts the bundles that come to a port of the loopback interface."""
 
     def __init__(self) -> None:
-        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._sock.bind(("127.0.0.1", 0))
-        self._sock.settimeout(0.1)
+        self._sock = udp(0.1)
         self.address: tuple[str, int] = self._sock.getsockname()
         self.bundles: list[bytes] = []
         self._stop = threading.Event()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.swinging import swing
+from support.clips import swing
 
 from pyanticip import _core
 from pyanticip.errors import OptionError

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pythonosc.osc_bundle import OscBundle
+from support.wire import arrived, messages, port_of, start, udp, wait_for
 
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.bench.performer import mocopi_datagrams
@@ -27,35 +26,21 @@ SKELETON, FRAMES = mocopi_datagrams(400)
 MODEL = [] if (SHIPPED / MANIFEST).is_file() else ["--no-model"]
 
 
-def command(*words: str, **more: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "pyanticip", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **more,
-    )
-
-
 class Theatre:
     """A running `pyanticip live`, a suit that sends to it and an ear that hears its bundles."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port, self.control = free_port(), free_port()
-        self.suit = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.ear.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        self.ear.bind(("127.0.0.1", 0))
-        self.ear.setblocking(False)
-        self.osc = self.ear.getsockname()[1]
+        self.suit, self.ear = udp(), udp()
+        self.osc = port_of(self.ear)
         self.process: subprocess.Popen[str] | None = None
         self.heard: list[dict[str, list[Any]]] = []
 
     def start(self, *options: str) -> None:
         rig = self.folder / "rig.toml"
         rig.write_text(f"[control]\nport = {self.control}\n")
-        self.process = command(
+        self.process = start(
             "live", "--rig", str(rig), "--source", f"mocopi://127.0.0.1:{self.port}",
             "--osc", f"127.0.0.1:{self.osc}", "--json", *MODEL, *options, cwd=self.folder,
         )  # fmt: skip
@@ -83,12 +68,8 @@ class Theatre:
 
     def listen(self) -> list[dict[str, list[Any]]]:
         """Every bundle so far as {address: arguments}."""
-        while True:
-            try:
-                data = self.ear.recv(65536)
-            except BlockingIOError:
-                return self.heard
-            self.heard.append({m.address: list(m.params) for m in OscBundle(data)})
+        self.heard += map(messages, arrived(self.ear))
+        return self.heard
 
     def children(self, module: str) -> list[int]:
         assert self.process is not None
@@ -240,10 +221,10 @@ def test_a_parents_death_ends_the_children(theatre: Theatre) -> None:
     assert theatre.process is not None
     theatre.process.kill()
     theatre.process.communicate()
-    deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{child}/cmdline").is_file() and _alive(child) for child in children):
-        assert time.monotonic() < deadline, "children outlive their parent"
-        time.sleep(0.05)
+    wait_for(
+        lambda: not any(Path(f"/proc/{child}/cmdline").is_file() and _alive(child) for child in children),
+        10.0,
+    )
 
 
 def _alive(pid: int) -> bool:
@@ -257,7 +238,7 @@ def test_seconds_end_it(tmp_path: Path) -> None:
     rig = tmp_path / "rig.toml"
     rig.write_text(f"[control]\nport = {free_port()}\n")
     source = f"mocopi://127.0.0.1:{free_port()}"
-    done = command("live", "--rig", str(rig), "--source", source, "--no-model", "--seconds", "0.3", cwd="/")
+    done = start("live", "--rig", str(rig), "--source", source, "--no-model", "--seconds", "0.3", cwd="/")
     _, err = done.communicate(timeout=30)
     assert done.returncode == 0, err
     assert "listening for mocopi at 127.0.0.1:" in err

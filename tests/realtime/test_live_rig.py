@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pythonosc.osc_bundle import OscBundle
+from support.wire import udp
 
 from pyanticip.errors import MotionError, OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
@@ -23,7 +24,7 @@ from realtime.control.commands import Commands
 from realtime.control.folder import inside, listing
 from realtime.control.rig_keys import sending
 from realtime.control.rig_remote import RigRemote
-from realtime.oscquery.namespace import controls
+from realtime.oscquery.offer import controls
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, SmoothingRig, load_rig, template
 from realtime.sinks.base import ControlFrame
@@ -41,9 +42,7 @@ def step(level: float) -> StepResult:
 
 @pytest.fixture
 def ear() -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        sock.settimeout(5)
+    with udp(5) as sock:
         yield sock
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import OptionError
-from realtime.bench.loudness import RATE, SILENCE, integrated
+from realtime.bench.ear import RATE, SILENCE, integrated
 
 
 def tone(*parts: tuple[float, float]) -> np.ndarray:

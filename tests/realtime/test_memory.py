@@ -6,8 +6,6 @@ import asyncio
 import json
 import shutil
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pythonosc.osc_bundle import OscBundle
-from pythonosc.osc_message_builder import OscMessageBuilder
 from support.ear import Ear
+from support.wire import arrived, command, messages, port_of, run, start, udp, wait_for
 
 from pyanticip._core import Memory, teacher_parameters
 from pyanticip.errors import CheckpointError, FormatError, MotionError, OptionError
@@ -33,8 +30,7 @@ from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
 from realtime.sockets import free_port
-from realtime.sources.file import open_show
-from realtime.sources.replay import Command, play_offline
+from realtime.sources.replay import Command, open_show, play_offline
 from realtime.stage import assemble
 
 SKELETON, FRAMES = mocopi_datagrams(900)
@@ -349,43 +345,29 @@ def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None
 
 @pytest.fixture
 def ear() -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
-        sock.bind(("127.0.0.1", 0))
-        sock.setblocking(False)
+    with udp() as sock:
         yield sock
 
 
 def bundles(ear: socket.socket, words: list[str] | None = None) -> list[dict[str, list[Any]]]:
     """Every bundle with a frame in it so far; the words of the statuses between them go to ``words``."""
     found = []
-    while True:
-        try:
-            messages = {m.address: list(m.params) for m in OscBundle(ear.recv(65536))}
-        except BlockingIOError:
-            return [each for each in found if "/anticip/frame" in each]
-        found.append(messages)
+    for data in arrived(ear):
+        found.append(messages(data))
         if words is not None:
-            words += messages.get("/anticip/status", [])
+            words += found[-1].get("/anticip/status", [])
+    return [each for each in found if "/anticip/frame" in each]
 
 
 @pytest.mark.slow
 def test_rehearse_then_live_over_sockets_then_the_same_bits(tmp_path: Path, ear: socket.socket) -> None:
     from pyanticip.motion.recording import RecordingWriter
 
-    def run(*words: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pyanticip", *words, "--json"]
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-        )
-
     with RecordingWriter(tmp_path / "take.anticip", {}) as tape:
         tape.raw(0, "mocopi", SKELETON)
         for n, frame in enumerate(FRAMES[:500]):
             tape.raw((n + 1) * 20_000_000, "mocopi", frame)
-    done = run("rehearse", "take.anticip", "--out", "piece.memory")
-    said, errors = done.communicate(timeout=60)
-    assert done.returncode == 0, errors
+    said = run("rehearse", "take.anticip", "--out", "piece.memory", "--json", cwd=tmp_path)
     assert json.loads(said)["takes"] == {"take": 10.0}
     assert load_memory(tmp_path / "piece.memory").takes == ["take"]
 
@@ -393,30 +375,23 @@ def test_rehearse_then_live_over_sockets_then_the_same_bits(tmp_path: Path, ear:
     (tmp_path / "rig.toml").write_text(
         f"lead_ms = 200\n[control]\nport = {control}\n[[cue]]\nname = 'soon'\ntake = 'take'\nat = 4.0\n"
     )
-    target = f"127.0.0.1:{ear.getsockname()[1]}"
-    live = run(
-        "live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{port}", "--osc", target,
-        "--memory", "piece.memory", "--record", "show.anticip",
+    target = f"127.0.0.1:{port_of(ear)}"
+    live = start(
+        "live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{port}", "--osc", target, "--json",
+        "--memory", "piece.memory", "--record", "show.anticip", cwd=tmp_path,
     )  # fmt: skip
     out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    deadline = time.monotonic() + 30
-    while live.poll() is None:
-        try:
-            if b"/anticip/status" in ear.recv(65536):
-                break
-        except BlockingIOError:
-            time.sleep(0.02)
-        assert time.monotonic() < deadline
+    wait_for(
+        lambda: live.poll() is not None or any(b"/anticip/status" in data for data in arrived(ear)), 30.0
+    )
     commands = {150: "memory/freeze", 240: "memory/learn", 330: "memory/save"}
     due = time.monotonic()
     for n in range(350):
         if n % 100 == 0:
             out.sendto(SKELETON, ("127.0.0.1", port))
         if n in commands:
-            builder = OscMessageBuilder(f"/anticip/control/{commands[n]}")
-            if n == 330:
-                builder.add_arg("tonight")
-            out.sendto(builder.build().dgram, ("127.0.0.1", control))
+            told = command(commands[n], *(["tonight"] if n == 330 else []))
+            out.sendto(told, ("127.0.0.1", control))
         if n % 40 < 38:
             out.sendto(FRAMES[n], ("127.0.0.1", port))
         due += 0.02
@@ -440,8 +415,6 @@ def test_rehearse_then_live_over_sockets_then_the_same_bits(tmp_path: Path, ear:
     assert any(word.startswith("memory=piece.memory ") and word.endswith(" learns") for word in words)
     assert len(load_memory(tmp_path / "tonight.memory").takes) == 2
 
-    again = run("replay", "show.anticip", "--osc", target)
-    said, errors = again.communicate(timeout=60)
-    assert again.returncode == 0, errors
+    run("replay", "show.anticip", "--osc", target, "--json", cwd=tmp_path)
     found = {each["/anticip/frame"][0]: each for each in bundles(ear)}
     assert [each["/anticip/frame"] for each in played if found[each["/anticip/frame"][0]] != each] == []

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pythonosc.osc_message import OscMessage
-from pythonosc.osc_message_builder import OscMessageBuilder
+from support.wire import message, udp
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -47,22 +47,20 @@ from realtime.stage import assemble
 from realtime.step.base import StepResult
 from realtime.troupe import open_troupe
 
-HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
-
 
 def free_tcp_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as sock:
         port: int = sock.getsockname()[1]
         return port
+
+
+HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
 
 
 @pytest.fixture
 def control() -> Iterator[socket.socket]:
     """A remote control that hears."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        sock.settimeout(10)
+    with udp(10) as sock:
         yield sock
 
 
@@ -157,12 +155,9 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(
     with looking(monitor.url) as client:
         client.send(json.dumps({"do": "teach/param/cutoff", "with": [0.5]}))
         data, peer = control.recvfrom(65536)
-        message = OscMessage(data)
-        assert (message.address, message.params) == ("/anticip/control/teach/param/cutoff", [0.5])
-        builder = OscMessageBuilder("/anticip/reply/teach/param/cutoff")
-        builder.add_arg("error")
-        builder.add_arg("no such output")
-        control.sendto(builder.build().dgram, peer)
+        asked = OscMessage(data)
+        assert (asked.address, asked.params) == ("/anticip/control/teach/param/cutoff", [0.5])
+        control.sendto(message("/anticip/reply/teach/param/cutoff", "error", "no such output"), peer)
         assert told(client, "reply") == {"reply": "teach/param/cutoff", "ok": False, "text": "no such output"}
         for nonsense in (
             "",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.browser import CHROMIUM, Browser
+from support.wire import start
 
 from realtime.bench.performer import mocopi_datagrams
 from realtime.rig import load_rig
@@ -35,12 +34,9 @@ def show(tmp_path: Path) -> Iterator[str]:
         sock.bind(("127.0.0.1", 0))
         page = sock.getsockname()[1]
     (tmp_path / "rig.toml").write_text(f"[control]\nport = {control}\n[[osc]]\nport = {free_port()}\n")
-    live = subprocess.Popen(
-        [
-            sys.executable, "-m", "pyanticip", "live", "--rig", "rig.toml", "--json",
-            "--source", f"mocopi://127.0.0.1:{port}", "--monitor", f"127.0.0.1:{page}",
-        ],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    live = start(
+        "live", "--rig", "rig.toml", "--json", "--source", f"mocopi://127.0.0.1:{port}",
+        "--monitor", f"127.0.0.1:{page}", cwd=tmp_path,
     )  # fmt: skip
     ended = threading.Event()
 

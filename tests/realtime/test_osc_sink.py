@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.parsing import ntp
+from support.wire import udp
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, time_tag
+from realtime.sockets import free_port
 
 SCALARS = [0.1, 0.2, -1.5, 0.4, 0.5, 0.6, 0.7]
 PARAMS = [0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0]
@@ -35,11 +37,8 @@ def open_sink(port: int, **options: Any) -> OscSink:
 
 @pytest.fixture
 def receiver() -> Iterator[socket.socket]:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind(("127.0.0.1", 0))
-    sock.settimeout(2)
-    yield sock
-    sock.close()
+    with udp(2) as sock:
+        yield sock
 
 
 def heard(sock: socket.socket) -> list[tuple[str, list]]:
@@ -194,9 +193,7 @@ def test_an_unknown_host_is_one_clear_line() -> None:
 
 def scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tuple[int, list[Any]]]:
     """Time tag and messages of every datagram that a scheduling receiver gets."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        sock.settimeout(0.5)
+    with udp(0.5) as sock:
         sink = open_sink(sock.getsockname()[1], schedule=True, **options)
         sink.send(ControlFrame(7, 0.14, SCALARS, PARAMS, events, t_ns=5, wall_ns=wall_ns))
         sink.close()
@@ -261,9 +258,7 @@ def test_what_waited_for_a_slow_receiver_is_so_much_nearer(receiver: socket.sock
 
 @pytest.mark.skipif(shutil.which("oscdump") is None, reason="liblo's oscdump is not here")
 def test_another_program_reads_the_time_that_was_meant() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
+    port = free_port()
     with subprocess.Popen(["oscdump", "-L", str(port)], stdout=subprocess.PIPE, text=True) as dump:
         sink = open_sink(port, schedule=True, send=["event"], latency_ms=100)
         now = time.time_ns()

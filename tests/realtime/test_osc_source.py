@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pythonosc.osc_message_builder import OscMessageBuilder
+from support.wire import message
 
 from pyanticip import _core
 from pyanticip.errors import DeviceError, RigError
@@ -29,10 +29,7 @@ RIGHT_HAND = CANONICAL_JOINTS.index("right_hand")
 
 
 def osc(address: str, *floats: float) -> bytes:
-    message = OscMessageBuilder(address)
-    for value in floats:
-        message.add_arg(float(value), OscMessageBuilder.ARG_TYPE_FLOAT)
-    return message.build().dgram
+    return message(address, *map(float, floats))
 
 
 def played(source: OscSource, packets: list[bytes]) -> tuple[np.ndarray, list[bool]]:

@@ -23,6 +23,7 @@ from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 from pythonosc.osc_tcp_server import ThreadingOSCTCPServer
+from support.wire import wait_for
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
@@ -182,10 +183,8 @@ def test_supercolliders_server_holds_what_was_sent() -> None:
         stderr=subprocess.DEVNULL,
     )
     env = {**os.environ, "JACK_DEFAULT_SERVER": name, "JACK_NO_START_SERVER": "1"}
-    deadline = time.monotonic() + 20
-    while subprocess.run(["jack_lsp"], env=env, capture_output=True, check=False).returncode:
-        assert time.monotonic() < deadline, jack.poll()
-        time.sleep(0.05)
+    there = ["jack_lsp"]
+    wait_for(lambda: not subprocess.run(there, env=env, capture_output=True, check=False).returncode)
     synth = subprocess.Popen(
         ["scsynth", "-t", str(port)],
         env=env,

@@ -10,12 +10,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http import HTTPStatus
+from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
+from support.wire import arrived, command, message, port_of, start, udp, wait_for
 
 from pyanticip.controls import Range
 from pyanticip.errors import DeviceError
@@ -33,9 +34,9 @@ from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import Project
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import MonotonicClock
-from realtime.control.described import CONTROLS
+from realtime.control.rig_keys import CONTROLS
 from realtime.oscquery import process as oscquery_process
-from realtime.oscquery.namespace import controls, outputs
+from realtime.oscquery.offer import controls, outputs
 from realtime.oscquery.process import OscQueryProcess
 from realtime.oscquery.space import Space
 from realtime.rig import parse_rig
@@ -51,9 +52,7 @@ served = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("websockets", "zeroconf")),
     reason="the extra oscquery is not installed",
 )
-LABELS = [
-    SimpleNamespace(name=f"class/pose/{label}", address=None, range=Range()) for label in ("tall", "low")
-]
+LABELS = [SimpleNamespace(name=f"class/pose/{n}", address=None, range=Range()) for n in ("tall", "low")]
 EXTRAS: list[Any] = [Output("cutoff", 8000.0, 200.0), Output("mix", address="/fx/mix"), *LABELS]
 OFFERED = {**outputs("/anticip", PARTS, EXTRAS, ["chorus"]), **controls(CONTROLS, values={"gain": 1.5})}
 ATTRIBUTES = ["VALUE", "TYPE", "RANGE", "HOST_INFO", "CONTENTS", "ACCESS", "TAGS", "", "X", "VALUE=1&TYPE"]
@@ -68,19 +67,17 @@ def space() -> Space:
 def types_of(data: bytes) -> dict[str, str]:
     """Addresses and type tags of a bundle, read off the bytes."""
     found = {}
-    for message in OscBundle(data):
-        assert isinstance(message, OscMessage)
-        tags = message.dgram[message.dgram.index(b",") + 1 :]
-        found[message.address] = tags[: tags.index(b"\0")].decode()
+    for each in OscBundle(data):
+        assert isinstance(each, OscMessage)
+        tags = each.dgram[each.dgram.index(b",") + 1 :]
+        found[each.address] = tags[: tags.index(b"\0")].decode()
     return found
 
 
 def everything_sent() -> list[bytes]:
     """Bundles with all that there can be: a frame's and the status."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
-        ear.bind(("127.0.0.1", 0))
-        ear.settimeout(2)
-        sink = OscSink(OscConfig(port=ear.getsockname()[1]))
+    with udp(2) as ear:
+        sink = OscSink(OscConfig(port=port_of(ear)))
         sink.announce(EXTRAS)
         events = [("onset", 0.5, 0.1), ("onset/cancel", 0.1, 0.1), ("phrase", 0.5, 0.1)]
         events += [("phrase/cancel", 0.1, 0.1), ("cue/chorus", 0.5, 0.2)]
@@ -196,33 +193,37 @@ def test_bytes_that_are_no_bundle_change_nothing(data: bytes) -> None:
 # -- the process ---------------------------------------------------------------------------------------------
 
 
-class Offered:
+def ask(port: int, target: str = "/") -> Any:
+    """What a client is answered."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=5) as answer:
+        return json.loads(answer.read())
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(ask(port))
+    return False
+
+
+def offered() -> Any:
     """A show that offers what it is told."""
-
-    def __init__(self) -> None:
-        self.told = {a: node for a, node in OFFERED.items() if a != "/fx/mix"}
-
-    def version(self) -> object:
-        return tuple(self.told)
-
-    def nodes(self) -> dict[str, Any]:
-        return self.told
+    told = {a: node for a, node in OFFERED.items() if a != "/fx/mix"}
+    return SimpleNamespace(told=told, version=lambda: tuple(told), nodes=lambda: told)
 
 
 class Served:
     """The process, and a client's view of it."""
 
     def __init__(self) -> None:
-        self.offer, self.said = Offered(), list[str]()
+        self.offer, self.said = offered(), list[str]()
         self.rig = OscQueryRig(enabled=True, port=free_port(), name=f"test {os.getpid()}")
-        self.process = OscQueryProcess(self.rig, ("127.0.0.1", 9010), self.offer, self.said.append)  # type: ignore[arg-type]
+        self.process = OscQueryProcess(self.rig, ("127.0.0.1", 9010), self.offer, self.said.append)
 
     def get(self, target: str) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.rig.port}{target}", timeout=5) as answer:
-            return json.loads(answer.read())
+        return ask(self.rig.port, target)
 
     def send(self, bundle: bytes) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        with udp() as sock:
             sock.sendto(bundle, ("127.0.0.1", self.process.port))
 
 
@@ -231,14 +232,6 @@ def server() -> Iterator[Served]:
     made = Served()
     yield made
     made.process.close()
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-    return found
 
 
 @served
@@ -324,24 +317,19 @@ def test_what_is_no_http_leaves_it_as_it_is(server: Served) -> None:
 
 @served
 def test_it_is_found_by_mdns(server: Served) -> None:
-    from zeroconf import ServiceBrowser, ServiceListener, Zeroconf
+    from zeroconf import ServiceBrowser, Zeroconf
 
     found: dict[str, Any] = {}
 
-    class Listener(ServiceListener):
-        def add_service(self, zc: Zeroconf, type_: str, name: str) -> None:
-            found[name] = zc.get_service_info(type_, name)
-
-        def update_service(self, zc: Zeroconf, type_: str, name: str) -> None: ...
-
-        def remove_service(self, zc: Zeroconf, type_: str, name: str) -> None: ...
+    def seen(zeroconf: Zeroconf, service_type: str, name: str, **state: Any) -> None:
+        found[name] = zeroconf.get_service_info(service_type, name)
 
     names = {
         f"{server.rig.name}._oscjson._tcp.local.": server.rig.port,
         f"{server.rig.name}._osc._udp.local.": 9010,
     }
     zeroconf = Zeroconf(interfaces=["127.0.0.1"])
-    browser = ServiceBrowser(zeroconf, ["_oscjson._tcp.local.", "_osc._udp.local."], Listener())
+    browser = ServiceBrowser(zeroconf, ["_oscjson._tcp.local.", "_osc._udp.local."], [seen])
     wait_for(lambda: all(found.get(name) for name in names))
     browser.cancel()
     zeroconf.close()
@@ -367,31 +355,32 @@ def test_it_is_started_again_where_it_dies_and_tells_all_anew(server: Served) ->
 
 
 @served
-def test_a_port_that_is_taken_and_an_extra_that_is_not_there_are_one_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_taken_port_and_an_extra_that_is_not_there_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         rig = OscQueryRig(enabled=True, port=taken.getsockname()[1])
-        with pytest.raises(
-            DeviceError, match=r"^OSCQuery: cannot listen at 127\.0\.0\.1:\d+ \(.*in use.*\)$"
-        ):
-            OscQueryProcess(rig, None, Offered(), print)  # type: ignore[arg-type]
+        listens = r"^OSCQuery: cannot listen at 127\.0\.0\.1:\d+ \(.*in use.*\)$"
+        with pytest.raises(DeviceError, match=listens):
+            OscQueryProcess(rig, None, offered(), print)
     gone = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: None))
     monkeypatch.setattr(oscquery_process, "importlib", gone)
     with pytest.raises(DeviceError, match=r"OSCQuery needs websockets: pip install 'pyanticip\[oscquery\]'"):
-        OscQueryProcess(OscQueryRig(), None, Offered(), print)  # type: ignore[arg-type]
+        OscQueryProcess(OscQueryRig(), None, offered(), print)
 
 
 # -- a whole show --------------------------------------------------------------------------------
 
 
-def value_for(node: dict[str, Any], address: str) -> list[Any]:
-    """What the description says that a command takes."""
+MISSAID = ("number of arguments", "expected a number", "unknown command", "expected a code", "pairs")
+
+
+def as_described(address: str, node: dict[str, Any]) -> bytes:
+    """A command with what the description says that it takes."""
     plain: dict[str, Any] = {"N": None, "T": True, "i": 1, "f": 0.5, "s": "x"}
-    values = [plain[kind] for kind in node["TYPE"]]
-    for i, ends in enumerate(node.get("RANGE", [])):
-        values[i] = ends["VALS"][0] if "VALS" in ends else ends["MAX"]
-    return values
+    builder = OscMessageBuilder(address)
+    for kind, ends in zip_longest(node["TYPE"], node.get("RANGE", [])):
+        given = plain[kind] if ends is None else ends["VALS"][0] if "VALS" in ends else ends["MAX"]
+        builder.add_arg(given, kind)
+    return bytes(builder.build().dgram)
 
 
 @served
@@ -400,79 +389,49 @@ def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
     skeleton, frames = mocopi_datagrams(120)
     suit, control, query = free_port(), free_port(), free_port()
     Project.create(tmp_path / "mine", (Output("cutoff", 200.0, 8000.0),))
-    ear, hand = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
-    ear.bind(("127.0.0.1", 0))
-    ear.setblocking(False)
-    hand.bind(("127.0.0.1", 0))
-    hand.settimeout(10)
+    ear, hand = udp(), udp(10)
     (tmp_path / "rig.toml").write_text(
         f"teach = 'mine'\n[control]\nport = {control}\n[oscquery]\nport = {query}\n"
-        f"[[osc]]\nport = {ear.getsockname()[1]}\n"
+        f"[[osc]]\nport = {port_of(ear)}\n"
     )
-    words = ["live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{suit}", "--oscquery"]
-    show = subprocess.Popen(
-        [sys.executable, "-m", "pyanticip", *words],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-
-    def tree() -> dict[str, dict[str, Any]]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{query}/", timeout=5) as answer:
-            return methods(json.loads(answer.read()))
-
-    def is_there() -> bool:
-        with contextlib.suppress(OSError):
-            return bool(tree())
-        return False
+    words = ("live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{suit}", "--oscquery")
+    show = start(*words, cwd=tmp_path, stderr=subprocess.STDOUT)
 
     heard: dict[str, str] = {}
     try:
-        wait_for(is_there, 40)
+        wait_for(lambda: answers(query), 40)
         for n, frame in enumerate(frames):
             if n % 50 == 0:
                 hand.sendto(skeleton, ("127.0.0.1", suit))
             hand.sendto(frame, ("127.0.0.1", suit))
             time.sleep(0.02)
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    heard |= types_of(ear.recv(65536))
-        nodes = tree()
+            for bundle in arrived(ear):
+                heard |= types_of(bundle)
+        nodes = methods(ask(query))
         told = {a: node["TYPE"] for a, node in nodes.items() if not a.startswith("/anticip/control/")}
         assert heard.keys() <= told.keys()
         assert {a for a in told if "/event/" not in a} <= heard.keys()
-        assert {a: t for a, t in heard.items() if a != "/anticip/status"} == {
-            a: told[a] for a in heard if a != "/anticip/status"
-        }
+        apart = {"/anticip/status"}  # as many words as there are to say
+        assert all(heard[a] == told[a] for a in heard.keys() - apart)
         # What is obeyed, as the show itself lists it.
-        builder = OscMessageBuilder("/anticip/control/nonsense")
-        hand.sendto(builder.build().dgram, ("127.0.0.1", control))
+        hand.sendto(command("nonsense"), ("127.0.0.1", control))
         known = str(OscMessage(hand.recv(65536)).params[1]).partition("known: ")[2].split(", ")
         commands = {a: node for a, node in nodes.items() if a.startswith("/anticip/control/")}
         of_the_rig = ("rig/shape/", "rig/smoothing/", "rig/osc/0/", "learn/")
         keys = {a for a in commands if a.startswith(tuple(f"/anticip/control/{key}" for key in of_the_rig))}
         assert len(keys) > 100
-        assert commands.keys() - keys == {
-            f"/anticip/control/{name}" for name in [*known, "teach/param/cutoff"]
-        }
+        named = {f"/anticip/control/{name}" for name in [*known, "teach/param/cutoff"]}
+        assert commands.keys() - keys == named
         assert [a for a, node in commands.items() if not node["DESCRIPTION"]] == []
         for address, node in commands.items():
-            builder = OscMessageBuilder(address)
-            for kind, value in zip(node["TYPE"], value_for(node, address), strict=True):
-                builder.add_arg(value, kind)
-            hand.sendto(builder.build().dgram, ("127.0.0.1", control))
+            hand.sendto(as_described(address, node), ("127.0.0.1", control))
             reply = OscMessage(hand.recv(65536))
             # No host is obeyed without end.
             time.sleep(0.006)
             assert reply.address == address.replace("/control/", "/reply/")
             verdict, text = reply.params
             # It may have its reasons, but not that it was said in the wrong way.
-            wrong = (
-                "number of arguments",
-                "expected a number",
-                "unknown command",
-                "expected a code",
-                "pairs",
-            )
-            assert verdict == "ok" or not any(word in text for word in wrong), (address, text)
+            assert verdict == "ok" or not any(word in text for word in MISSAID), (address, text)
             if "RANGE" in node:
                 # Both ends of a range, or a gate and what it shuts at, may not be the same.
                 assert verdict == "ok" or address.endswith(("/load", "/in", "/hysteresis")), (address, text)
@@ -498,9 +457,7 @@ def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
     async def show() -> dict[str, dict[str, Any]]:
         troupe = open_troupe(rig, MonotonicClock(), lines.append)
         playing = asyncio.create_task(troupe.run(60.0))
-        hand = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        hand.bind(("127.0.0.1", 0))
-        hand.setblocking(False)
+        hand = udp()
         loop = asyncio.get_running_loop()
         try:
             for frame in (skeleton, *frames):
@@ -508,16 +465,13 @@ def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
                     hand.sendto(frame, ("127.0.0.1", port))
                 await asyncio.sleep(0.02)
             await asyncio.sleep(1.2)
-            ask = urllib.request.Request(f"http://127.0.0.1:{query}/")
-            found = methods(json.loads(await asyncio.to_thread(lambda: urllib.request.urlopen(ask).read())))
+            await asyncio.to_thread(wait_for, lambda: answers(query))
+            found = methods(await asyncio.to_thread(ask, query))
             for address in ("/anticip/control/bob/gain", "/anticip/control/gain"):
-                builder = OscMessageBuilder(address)
-                builder.add_arg(0.5)
-                hand.sendto(builder.build().dgram, ("127.0.0.1", control))
+                hand.sendto(message(address, 0.5), ("127.0.0.1", control))
                 reply = OscMessage(await loop.sock_recv(hand, 65536))
                 assert (reply.address, reply.params[0]) == (address.replace("/control/", "/reply/"), "ok")
-            builder = OscMessageBuilder("/anticip/control/nonsense")
-            hand.sendto(builder.build().dgram, ("127.0.0.1", control))
+            hand.sendto(command("nonsense"), ("127.0.0.1", control))
             known = str(OscMessage(await loop.sock_recv(hand, 65536)).params[1]).partition("known: ")[2]
         finally:
             troupe.end()

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pythonosc.osc_bundle import OscBundle
-from pythonosc.osc_message_builder import OscMessageBuilder
+from support.wire import arrived, command, messages, port_of, run, start, udp, wait_for
 
 from realtime.bench.performer import mocopi_datagrams
 from realtime.sockets import free_port
@@ -25,24 +21,13 @@ class Wire:
     """Sockets of a stage: a synth's ear, a suit, a hand."""
 
     def __init__(self) -> None:
-        self.ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.ear.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
-        self.ear.bind(("127.0.0.1", 0))
-        self.ear.setblocking(False)
-        self.out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.osc = f"127.0.0.1:{self.ear.getsockname()[1]}"
+        self.ear, self.out = udp(), udp()
+        self.osc = f"127.0.0.1:{port_of(self.ear)}"
 
     def bundles(self) -> list[dict[str, list[Any]]]:
         """Every bundle with a frame in it so far, without what tells of the show itself."""
-        found = []
-        while True:
-            try:
-                data = self.ear.recv(65536)
-            except BlockingIOError:
-                return found
-            messages = {m.address: list(m.params) for m in OscBundle(data)}
-            if "/anticip/frame" in messages:
-                found.append(messages)
+        found = [messages(data) for data in arrived(self.ear)]
+        return [each for each in found if "/anticip/frame" in each]
 
     def close(self) -> None:
         self.ear.close()
@@ -61,10 +46,9 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
     port, control = free_port(), free_port()
     shapes = "shape.pan = {threshold = 0.5, toggle = true}\nshape.pitch = {invert = true, steps = 9}\n"
     (tmp_path / "rig.toml").write_text(f"lead_ms = 'auto'\n{shapes}[control]\nport = {control}\n")
-    live = subprocess.Popen(
-        [sys.executable, "-m", "pyanticip", "live", "--rig", "rig.toml", "--json", "--record", "take.anticip",
-         "--source", f"mocopi://127.0.0.1:{port}", "--osc", wire.osc],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    live = start(
+        "live", "--rig", "rig.toml", "--json", "--record", "take.anticip", "--source",
+        f"mocopi://127.0.0.1:{port}", "--osc", wire.osc, cwd=tmp_path,
     )  # fmt: skip
     commands: dict[int, tuple[Any, ...]] = {
         45: ("sound_ms", 60.0),
@@ -90,23 +74,15 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
     }
     rng = np.random.default_rng(2)
     lost = set(rng.choice(500, 25, replace=False).tolist()) | set(range(350, 362))
-    deadline = time.monotonic() + 30
-    while live.poll() is None:
-        try:
-            if b"/anticip/status" in wire.ear.recv(65536):
-                break
-        except BlockingIOError:
-            time.sleep(0.02)
-        assert time.monotonic() < deadline
+    wait_for(
+        lambda: live.poll() is not None or any(b"/anticip/status" in data for data in arrived(wire.ear)), 30.0
+    )
     due = time.monotonic()
     for n in range(560):
         if n % 100 == 0:
             wire.out.sendto(SKELETON, ("127.0.0.1", port))
         if n in commands:
-            builder = OscMessageBuilder(f"/anticip/control/{commands[n][0]}")
-            for argument in commands[n][1:]:
-                builder.add_arg(argument)
-            wire.out.sendto(builder.build().dgram, ("127.0.0.1", control))
+            wire.out.sendto(command(*commands[n]), ("127.0.0.1", control))
         # A gap of a quarter of a second, one of a second and a half, and single frames.
         if n not in lost and not 400 <= n < 475:
             wire.out.sendto(FRAMES[n], ("127.0.0.1", port))
@@ -124,11 +100,7 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
 
     again = Wire()
     try:
-        words = ["replay", "take.anticip", "--osc", again.osc, "--json"]
-        done = subprocess.run(
-            [sys.executable, "-m", "pyanticip", *words], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+        run("replay", "take.anticip", "--osc", again.osc, "--json", cwd=tmp_path)
         heard = again.bundles()
     finally:
         again.close()
@@ -142,8 +114,5 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
     assert different == []
     assert {0.0, 1.0} <= {m["/anticip/param/pan"][0] for m in played[50:200]}
     # The file says of itself what the show said.
-    told = subprocess.run(
-        [sys.executable, "-m", "pyanticip", "info", "take.anticip", "--json"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert json.loads(told.stdout)["lost"] == counts["lost"] > 0
+    told = run("info", "take.anticip", "--json", cwd=tmp_path)
+    assert json.loads(told)["lost"] == counts["lost"] > 0

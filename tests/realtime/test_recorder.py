@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.wire import wait_for
 
 from pyanticip.errors import OptionError
 from pyanticip.motion.recording import Control, Note, Raw, read_recording
@@ -35,13 +36,6 @@ def feed(tape: Recorder, frames: int, size: int = 1500, start: int = 0) -> None:
         tape.raw(i, "mocopi", bytes([i % 256]) * size)
         tape.frame(i, i, i, QUATS, np.zeros(3, np.float32))
         tape.output(i, i, np.zeros(8), np.zeros(7), [])
-
-
-def wait_for(condition, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def test_everything_handed_over_is_written(tmp_path: Path) -> None:

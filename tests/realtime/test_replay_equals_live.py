@@ -13,8 +13,7 @@ from pyanticip.motion.recording import Output, Raw, RecordingWriter, read_record
 from realtime.bench.performer import mocopi_datagrams, sway
 from realtime.programs.live import replay
 from realtime.rig import Rig
-from realtime.sources.file import open_show
-from realtime.sources.replay import Command, Datagram, Item
+from realtime.sources.replay import Command, Datagram, Item, open_show
 
 Pair = tuple[int, bytes] | Item
 

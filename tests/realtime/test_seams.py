@@ -21,7 +21,7 @@ from realtime.programs.send import send
 from realtime.rig import Rig, load_rig
 from realtime.seams import SOURCES
 from realtime.sockets import free_port
-from realtime.sources.file import open_show
+from realtime.sources.replay import open_show
 from realtime.sources.udp import UdpSource
 from realtime.step.open import open_backend
 

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.captures import packets
 from support.pty_process import InTerminal
-from support.stranger import FRAMES
+from support.stranger import FRAMES, packets
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.programs import setup as module

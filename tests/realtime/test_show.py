@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import os
 import signal
-import socket
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from pythonosc.osc_bundle_builder import OscBundleBuilder
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
+from support.wire import command, udp
 
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, OptionError
@@ -56,7 +56,7 @@ class Hall:
             recorder=self.recorder,
             say=self.said.append,
         )
-        self.out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.out = udp()
         self.replies: list[OscMessage] = []
 
     async def move(self, first: int, count: int) -> None:
@@ -65,15 +65,9 @@ class Hall:
             await asyncio.sleep(0.02)
 
     async def command(self, name: str, *arguments: object) -> list[Any]:
-        builder = OscMessageBuilder(f"/anticip/control/{name}")
-        for argument in arguments:
-            builder.add_arg(argument)
-        remote = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        remote.bind(("127.0.0.1", 0))
-        remote.setblocking(False)
-        remote.sendto(builder.build().dgram, ("127.0.0.1", self.rig.control.port))
-        data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(remote, 4096), 2)
-        remote.close()
+        with udp() as remote:
+            remote.sendto(command(name, *arguments), ("127.0.0.1", self.rig.control.port))
+            data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(remote, 4096), 2)
         return list(OscMessage(data).params)
 
     def play(self, performance: Coroutine[Any, Any, None]) -> dict[str, Any]:

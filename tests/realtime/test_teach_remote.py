@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
-from pythonosc.osc_message_builder import OscMessageBuilder
-from support.swinging import LEFT_ARM, swing
+from support import wire
+from support.clips import LEFT_ARM, swing
+from support.wire import arrived, messages, udp
 
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.teach.project import MAPPING, Project
 from realtime.clock import MonotonicClock
 from realtime.rig import Rig
+from realtime.sockets import free_port
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
 
@@ -27,16 +28,10 @@ class Remote:
     """The performer's own OSC program: sends commands, hears replies."""
 
     def __init__(self, to: tuple[str, int]) -> None:
-        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._sock.bind(("127.0.0.1", 0))
-        self._sock.setblocking(False)
-        self._to = to
+        self._sock, self._to = udp(), to
 
     async def ask(self, command: str, *arguments: object, patience: float = 60.0) -> list[Any]:
-        builder = OscMessageBuilder(f"/anticip/control/{command}")
-        for argument in arguments:
-            builder.add_arg(argument)
-        self._sock.sendto(builder.build().dgram, self._to)
+        self._sock.sendto(wire.command(command, *arguments), self._to)
         until = time.monotonic() + patience
         while time.monotonic() < until:
             try:
@@ -54,22 +49,16 @@ class Remote:
 
 @pytest.fixture
 def synth() -> Iterator[socket.socket]:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind(("127.0.0.1", 0))
-    sock.setblocking(False)
-    yield sock
-    sock.close()
+    with udp() as sock:
+        yield sock
 
 
 def heard(synth: socket.socket) -> dict[str, Any]:
     """The newest values by address."""
     found: dict[str, Any] = {}
-    while True:
-        try:
-            data = synth.recv(65536)
-        except BlockingIOError:
-            return found
-        found.update({m.address: m.params for m in OscBundle(data)})
+    for data in arrived(synth):
+        found |= messages(data)
+    return found
 
 
 @pytest.mark.slow
@@ -91,7 +80,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
     async def play() -> None:
         clock = MonotonicClock()
         source = UdpSource("msgpack", "127.0.0.1", 0)
-        rig_ = rig.model_copy(update={"control": rig.control.model_copy(update={"port": free_udp()})})
+        rig_ = rig.model_copy(update={"control": rig.control.model_copy(update={"port": free_port()})})
         show = stage(rig_, assemble(rig_, clock, kind="msgpack"), source, prewarm=False, say=said.append)
         assert show.control is not None
         remote = Remote(show.control.address)
@@ -171,13 +160,6 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
     assert (folder / MAPPING).exists()
 
 
-def free_udp() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
 async def wait_for(true: Any, patience: float = 20.0) -> None:
     until = time.monotonic() + patience
     while not true():
@@ -189,8 +171,7 @@ class Suit:
     """Sends movements at 50 Hz, one after the other, with times that go on."""
 
     def __init__(self, to: tuple[str, int]) -> None:
-        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._to = to
+        self._sock, self._to = udp(), to
         self._task: asyncio.Task[None] | None = None
         self._count = 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import termios
@@ -19,11 +18,12 @@ import pytest
 from rich.console import Console
 from support.pty_process import InTerminal
 from support.stranger import mocopi_frame
+from support.wire import port_of, run, udp
 
 from pyanticip.motion.recording import Control, Output, Raw, read_recording
 from realtime.monitor import keys
 from realtime.monitor.keys import Keys, in_front
-from realtime.monitor.meters import Meters, bar
+from realtime.monitor.screen import Meters, bar
 from realtime.monitor.terminal import can_draw
 from realtime.sockets import free_port
 
@@ -163,20 +163,19 @@ class Suit(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.port, self.control = free_port(), free_port()
-        self.ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.ear.bind(("127.0.0.1", 0))
+        self.ear = udp()
         self.over = threading.Event()
 
     def options(self, folder: Path) -> list[str]:
         (folder / "rig.toml").write_text(f"[control]\nport = {self.control}\n")
-        osc = f"127.0.0.1:{self.ear.getsockname()[1]}"
+        osc = f"127.0.0.1:{port_of(self.ear)}"
         return [
             "live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{self.port}", "--osc", osc,
             "--no-model",
         ]  # fmt: skip
 
     def run(self) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        with udp() as sock:
             for n in range(100_000):
                 if self.over.wait(0.02):
                     return
@@ -222,12 +221,9 @@ def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: 
     take = tmp_path / "take.anticip"
     commands = [r.name for r in read_recording(take) if isinstance(r, Control)]
     assert [name for name in commands if name in ("panic", "start", "freeze")] == ["panic", "start", "freeze"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pyanticip", "replay", str(take), "--speed", "max", "--no-model", "--osc",
-         f"127.0.0.1:{suit.ear.getsockname()[1]}", "--record", "again.anticip", "--json"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert json.loads(done.stdout)["counters"]["frames"] > 10
+    played = ("replay", str(take), "--speed", "max", "--no-model", "--osc", f"127.0.0.1:{port_of(suit.ear)}")
+    said = run(*played, "--record", "again.anticip", "--json", cwd=tmp_path)
+    assert json.loads(said)["counters"]["frames"] > 10
     first, again = (
         [(r.t_ns, r.seq, tuple(r.params)) for r in read_recording(path) if isinstance(r, Output)]
         for path in (take, tmp_path / "again.anticip")

@@ -6,8 +6,6 @@ import asyncio
 import json
 import select
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable
 from pathlib import Path
@@ -17,17 +15,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from pythonosc.osc_bundle import OscBundle
-from pythonosc.osc_message_builder import OscMessageBuilder
+from support.wire import command, run, start
 
 from pyanticip import _core
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, OptionError, RigError
 from realtime.bench.performer import mocopi_datagrams, sway
 from realtime.clock import MonotonicClock, OfflineClock
-from realtime.control.everyone import everyones
+from realtime.control.server import everyones
 from realtime.programs.live import live
 from realtime.rig import Rig, load_rig, parse_rig
-from realtime.rig.solo import solo
+from realtime.rig.load import solo
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.midi.translator import Translator
 from realtime.sinks.osc import OscSink
@@ -337,11 +335,7 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
         f"[source]\nport = {port}\n[control]\nport = {control}\n{performers}"
         f"[[osc]]\nport = {ear.getsockname()[1]}\n"
     )
-    show = subprocess.Popen(
-        [sys.executable, "-P", "-m", "pyanticip", "live", "--rig", "rig.toml", "--json",
-         "--record", "take.anticip"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-    )  # fmt: skip
+    show = start("live", "--rig", "rig.toml", "--json", "--record", "take.anticip", cwd=tmp_path)
     skeleton, frames = mocopi_datagrams(420)
     deadline = time.monotonic() + 60
     while not readable(ear):
@@ -356,9 +350,7 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
             if own >= 0 and n >= 10 and not (name == "bob" and 250 <= n < 330):
                 suits[name].sendto(frames[own], to)
         if n in commands:
-            builder = OscMessageBuilder(f"/anticip/control/{commands[n][0]}")
-            builder.add_arg(commands[n][1])
-            suits["alice"].sendto(builder.build().dgram, ("127.0.0.1", control))
+            suits["alice"].sendto(command(*commands[n]), ("127.0.0.1", control))
         due += 0.02
         time.sleep(max(due - time.monotonic(), 0))
     time.sleep(0.3)
@@ -373,12 +365,8 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
         assert f"{name}: ignoring mocopi from {where['stranger']}" in told
         assert f"/anticip/control/{name}/source {where['stranger']} hands over" in told
         again = an_ear()
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pyanticip", "replay", f"take-{name}.anticip", "--speed", "max",
-             "--osc", f"127.0.0.1:{again.getsockname()[1]}", "--json"],
-            cwd=tmp_path, capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        osc = f"127.0.0.1:{again.getsockname()[1]}"
+        run("replay", f"take-{name}.anticip", "--speed", "max", "--osc", osc, "--json", cwd=tmp_path)
         alone = {m["frame"][0]: m for m in bundles(again)["frame"] if "frame" in m}
         again.close()
         sent = [m for m in played[name] if "frame" in m]

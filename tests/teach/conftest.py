@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.swinging import LEFT_ARM, swing
+from support.clips import LEFT_ARM, swing
 
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import Project

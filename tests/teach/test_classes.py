@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pythonosc.osc_bundle import OscBundle
+from support.clips import LEFT_ARM, SPINE, swing
 from support.ear import Ear
-from support.swinging import LEFT_ARM, SPINE, swing
+from support.wire import messages, udp
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.datagrams import datagrams
@@ -36,9 +35,8 @@ from realtime.sinks.osc import OscSink
 from realtime.sinks.outlet import Outlet
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
-from realtime.teaching.fitting import fit_project
+from realtime.teaching.fitting import fit_project, observe
 from realtime.teaching.lesson import Lesson
-from realtime.teaching.observe import observe
 
 RIGHT = {"speed": 0.7}
 LEFT = {"joint": LEFT_ARM, "level": 1.2}
@@ -135,16 +133,14 @@ def test_a_render_has_the_labels(project: Project, fitted: Path, tmp_path: Path)
 
 
 def test_osc_tells_label_likelihoods_and_triggers(fitted: Path) -> None:
-    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    ear.bind(("127.0.0.1", 0))
-    ear.settimeout(2)
+    ear = udp(2)
     sink = OscSink(OscConfig(port=ear.getsockname()[1], prefix="/me"))
     sink.announce(open_mapping(fitted, None).extras)
     frame = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, extras=[0.0, 0.125, 0.75, 0.125])
     frame.classes = [("arm", "right", 0.75)]
     frame.events = [("class/arm/leave:left", 0.25, 0.0), ("class/arm/enter:right", 0.75, 0.0)]
     sink.send(frame)
-    heard = {m.address: m.params for m in OscBundle(ear.recv(65536))}
+    heard = messages(ear.recv(65536))
     assert heard["/me/class/arm"] == ["right", 0.75]
     assert heard["/me/class/arm/right"] == [0.75]
     assert heard["/me/class/arm/none"] == [0.125]
@@ -154,7 +150,7 @@ def test_osc_tells_label_likelihoods_and_triggers(fitted: Path) -> None:
     sink = OscSink(OscConfig(port=ear.getsockname()[1], send=("param", "event")))
     sink.announce(open_mapping(fitted, None).extras)
     sink.send(frame)
-    heard = {m.address: m.params for m in OscBundle(ear.recv(65536))}
+    heard = messages(ear.recv(65536))
     assert heard["/anticip/param/cutoff"] == [200.0]
     assert not any("class" in address for address in heard)
     sink.close()

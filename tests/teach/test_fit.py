@@ -7,8 +7,7 @@ from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.fit import fit_parts
 from pyanticip.teach.folds import EMBARGO, alone, folds
-from pyanticip.teach.frames import TakeData
-from pyanticip.teach.inputs import BODY
+from pyanticip.teach.frames import BODY, TakeData
 from pyanticip.teach.options import KINDS, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output
 

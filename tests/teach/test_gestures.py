@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from pythonosc.osc_bundle import OscBundle
 from safetensors.numpy import load
+from support.clips import LEFT_ARM, RIGHT_ARM, SPINE, swing
 from support.ear import Ear
-from support.swinging import LEFT_ARM, RIGHT_ARM, SPINE, swing
+from support.wire import messages, udp
 
 from pyanticip import _core
 from pyanticip.cli.teach import teach
@@ -27,7 +26,7 @@ from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
 from pyanticip.teach.state import read_state
 from realtime.clock import OfflineClock
-from realtime.oscquery.namespace import outputs
+from realtime.oscquery.offer import outputs
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
@@ -148,22 +147,20 @@ def test_the_stream_says_what_the_batch_says(fitted: Path) -> None:
 
 
 def test_osc_and_oscquery(fitted: Path) -> None:
-    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    ear.bind(("127.0.0.1", 0))
-    ear.settimeout(2)
+    ear = udp(2)
     frame = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, t_ns=1, wall_ns=1)
     frame.gestures = [("raise", 0.5, 0.75, 0.25)]
     frame.events = [("gesture/raise/enter", 0.5, 0.75)]
     for send in (PARTS, ("param", "gesture")):
         sink = OscSink(OscConfig(port=ear.getsockname()[1], prefix="/me", send=send, schedule=True))
         sink.send(frame)
-        heard = {m.address: m.params for m in OscBundle(ear.recv(65536))}
+        heard = messages(ear.recv(65536))
         assert heard["/me/gesture/raise"] == [0.5, 0.75, 0.25]
         assert heard["/me/gesture/raise/enter"] == [0.5, 0.75], "with its frame, not when it ends"
         sink.close()
     sink = OscSink(OscConfig(port=ear.getsockname()[1], send=("param", "event")))
     sink.send(frame)
-    assert not any("gesture" in m.address for m in OscBundle(ear.recv(65536)))
+    assert not any("gesture" in address for address in messages(ear.recv(65536)))
     sink.close()
     ear.close()
     nodes = outputs("/me", ("gesture",), gestures=["raise"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.swinging import swing
+from support.clips import swing
 
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach.fit import fit_parts
-from pyanticip.teach.frames import TakeData
-from pyanticip.teach.inputs import BODY
+from pyanticip.teach.frames import BODY, TakeData
 from pyanticip.teach.mapping import FORMAT, load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.swinging import LEFT_ARM, swing
+from support.clips import LEFT_ARM, swing
 
 from pyanticip.teach.folds import folds
 from pyanticip.teach.frames import Frames, TakeData

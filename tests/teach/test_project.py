@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.swinging import swing
+from support.clips import swing
 
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.load import load_motion

@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from support.swinging import LEFT_ARM, RIGHT_ARM, swing
+from support.clips import LEFT_ARM, RIGHT_ARM, swing
 
 from pyanticip.errors import OptionError
-from pyanticip.teach.inputs import body
+from pyanticip.teach.frames import body
 from pyanticip.teach.mapping import load_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output

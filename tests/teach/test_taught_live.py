@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.clips import LEFT_ARM, swing
 from support.ear import Ear
-from support.swinging import LEFT_ARM, swing
+from support.wire import messages, udp
 
 from pyanticip.errors import CheckpointError, FormatError
 from pyanticip.motion.datagrams import datagrams
@@ -32,8 +33,7 @@ from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble, build_mixer
 from realtime.step.open import open_processor
-from realtime.teaching.fitting import fit_project
-from realtime.teaching.observe import observe
+from realtime.teaching.fitting import fit_project, observe
 
 
 def shown(pairs: Iterable[tuple[int, bytes]]) -> Iterator[Datagram]:
@@ -112,23 +112,17 @@ def test_a_render_has_the_taught_outputs_in_their_own_units(
 
 
 def test_a_taught_output_has_an_address_and_a_range_of_its_own() -> None:
-    import socket
-
-    from pythonosc.osc_bundle import OscBundle
-
-    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    ear.bind(("127.0.0.1", 0))
-    ear.settimeout(2)
+    ear = udp(2)
     sink = OscSink(OscConfig(port=ear.getsockname()[1]))
     sink.announce([Output("cutoff", 200, 8000, "exponential", address="/synth/cutoff"), Output("mix")])
     sink.send(ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, extras=[1.0, 0.25]))
-    heard = {m.address: m.params for m in OscBundle(ear.recv(65536))}
+    heard = messages(ear.recv(65536))
     assert heard["/synth/cutoff"] == [8000.0]
     assert heard["/anticip/param/mix"] == [0.25]
     assert len(heard["/anticip/params"]) == 8
     sink.announce([])
     sink.send(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8))
-    assert "/synth/cutoff" not in {m.address for m in OscBundle(ear.recv(65536))}
+    assert "/synth/cutoff" not in messages(ear.recv(65536))
     sink.close()
     ear.close()
 
@@ -295,7 +289,7 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
     from realtime.control.commands import Commands
     from realtime.programs.live import replay
     from realtime.rig import load_rig
-    from realtime.sources.file import open_show
+    from realtime.sources.replay import open_show
     from realtime.stage import recording_header
 
     sent = list(shown(datagrams(swing(6), "msgpack")))
@@ -340,7 +334,7 @@ def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp
     from pyanticip.motion.recording import RecordingWriter, read_recording
     from realtime.control.commands import Commands
     from realtime.programs.live import replay
-    from realtime.sources.file import open_show
+    from realtime.sources.replay import open_show
 
     file = tmp_path / "mapping.safetensors"
     shutil.copy(fitted, file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -15,13 +14,15 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.swinging import LEFT_ARM, swing
+from support.clips import LEFT_ARM, swing
+from support.wire import udp
 
 from pyanticip.cli import cli
 from pyanticip.errors import MotionError
 from pyanticip.motion.npz import save_npz
 from pyanticip.teach.project import Project
 from realtime.seams import SOURCES
+from realtime.sockets import free_port
 
 Run = Callable[..., str]
 
@@ -154,13 +155,11 @@ def test_mistakes_are_one_line(run: Run, words: list[str], says: str) -> None:
 
 @pytest.mark.parametrize("kind", ["mocopi", "phone"])
 def test_a_take_from_a_suit(run: Run, kind: str) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
+    port = free_port()
     stop = threading.Event()
 
     def suit() -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+        with udp() as out:
             source = SOURCES.load(kind)()
             for _, data in source.encode(swing(60), rate=None, loop=False, unix_time=None):
                 if stop.wait(0.02):
@@ -192,7 +191,7 @@ def test_neither_fitting_nor_playing_imports_torch(run: Run) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom pyanticip.teach.options import FitOptions\n"
         "from realtime.teaching.fitting import fit_project\nfrom realtime.rig import Rig\n"
-        "from realtime.programs.live import replay\nfrom realtime.sources.file import open_show\n"
+        "from realtime.programs.live import replay\nfrom realtime.sources.replay import open_show\n"
         "fit_project('mine', FitOptions(kind='ridge'))\n"
         "kind, shown = open_show(Path('a0.npz'))\n"
         "rig = Rig(mapping='mine/mapping.safetensors')\n"

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from support.real_takes import pieces_of_side
-from support.swinging import swing
+from support.clips import swing
+from support.takes import pieces_of_side
 
 from pyanticip import _core
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import at_rate
 from training.evaluate import sensors
-from training.evaluate.kinds import KINDS
+from training.evaluate.takes import KINDS
 from training.tasks.completion.fit import crossed, fit, in_the_world
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
 from training.tasks.completion.teacher import parameters

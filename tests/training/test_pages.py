@@ -1,5 +1,11 @@
 """The same parts as a page for people and as Markdown."""
 
+import json
+from pathlib import Path
+
+import pytest
+
+from training.evaluate.report import summary
 from training.report.pages import as_html, as_markdown
 
 PARTS = [
@@ -20,3 +26,15 @@ def test_markdown_keeps_the_marks():
     page = as_markdown(PARTS)
     assert "| model | **0.01** / 0.02 |" in page
     assert page.startswith("# A < B\n")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/model_card.md", "docs/results.md"])
+def test_the_table_of_strangers_is_that_of_the_figures(page):
+    report = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))
+    table = as_markdown([("table", summary(report))]).strip()
+    assert table in (ROOT / page).read_text(encoding="utf-8")
+    assert report["split"] == "test"
+    assert report["looks"] >= 1

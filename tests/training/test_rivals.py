@@ -13,8 +13,8 @@ from training.report.statistics import resampled_within
 from training.tasks.motion import scores
 from training.tasks.motion.baselines import Rivals, Setting, extrapolate, judged, predict, tune
 from training.tasks.motion.scores import announced, bootstrap, match, measure
+from training.teacher.filters import causal_twin
 from training.teacher.handmade import EDGE
-from training.teacher.twin import causal_twin
 
 
 def test_a_straight_line_is_carried_on_exactly():

@@ -10,8 +10,8 @@ from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, score_clips, total
 from training.evaluate.extrapolator import Extrapolator, extrapolate, places
-from training.evaluate.kinds import KINDS
 from training.evaluate.rules import LEADS_MS, live
+from training.evaluate.takes import KINDS
 from training.report.statistics import LEVEL, resampled_within
 from training.tasks.motion.scores import EventScore, Predictions
 

@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 
 from pyanticip.vocabulary import RATE
 from training.evaluate.events import Announcements, Array
-from training.teacher.descriptors import speeds
-from training.teacher.filters import CausalLowPass
+from training.teacher.filters import MOTION_POLES, CausalLowPass
 from training.teacher.handmade import ONSET_FLOOR, ONSET_GAP, ONSET_SPEED, PHRASE_FLOOR, PHRASE_GAP, arrivals
-from training.teacher.kinematics import check_quats, positions
-from training.teacher.twin import MOTION_POLES
+from training.teacher.kinematics import check_quats, positions, speeds
 
 FLOORS: Final = (ONSET_FLOOR, PHRASE_FLOOR)
 GAPS: Final = (ONSET_GAP, PHRASE_GAP)

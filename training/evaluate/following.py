@@ -23,7 +23,7 @@ from training.evaluate.following_takes import (
     takes,
     worn,
 )
-from training.evaluate.kinds import read_repeats
+from training.evaluate.takes import read_repeats
 from training.report.pages import bare, png, pyplot
 from training.report.tables import table
 

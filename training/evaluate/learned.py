@@ -19,9 +19,9 @@ from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.examples import Example, Piece, plain, vary
 from training.evaluate.measures import AHEAD, Answer, Array
-from training.evaluate.plausible import heading
 from training.evaluate.rivals import Twins
-from training.report.progress import Say
+from training.evaluate.takes import heading
+from training.report.tables import Say
 from training.teacher.handmade import EDGE
 from training.teacher.kinematics import positions
 

@@ -12,7 +12,6 @@ from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.evaluate import learned
 from training.evaluate.beat import beat_rows
-from training.evaluate.kinds import KINDS
 from training.evaluate.learned import Learned
 from training.evaluate.measures import (
     AHEAD_MS,
@@ -32,11 +31,9 @@ from training.evaluate.measures import (
     tally,
     verdict,
 )
-from training.evaluate.plausible import implausible
-from training.evaluate.rivals import SETTINGS, AllRivals, Twins, simple, tune
-from training.evaluate.systems import answer, systems_of
-from training.evaluate.takes import Clip, Takes
-from training.report.progress import Say
+from training.evaluate.rivals import SETTINGS, AllRivals, Twins, answer, simple, systems_of, tune
+from training.evaluate.takes import KINDS, Clip, Takes, implausible
+from training.report.tables import Say
 from training.tasks.motion.data import cache_folder
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import Predictions, run_model

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pyanticip.errors import OptionError
 from pyanticip.options import JsonOption, option
-from training.data.source import check_motion
+from training.data.manifest import check_motion
 
 Theta = Annotated[float, Field(ge=0, le=1)]
 Fold = Annotated[int, Field(ge=1)]

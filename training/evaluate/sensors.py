@@ -24,10 +24,8 @@ from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import Example
 from training.evaluate.learned import Ridge
 from training.evaluate.measures import SHORTEST
-from training.evaluate.plausible import heading
-from training.evaluate.takes import Clip, Takes
-from training.report.progress import Say
-from training.report.tables import table
+from training.evaluate.takes import Clip, Takes, heading
+from training.report.tables import Say, table
 from training.tasks.completion.fit import in_the_world
 from training.tasks.completion.net import JOINTS, matrices, nearest
 from training.tasks.motion.scores import measure, run_model

@@ -19,8 +19,7 @@ from scipy.ndimage import gaussian_filter1d
 from pyanticip import _core
 from pyanticip.vocabulary import RATE
 from training.evaluate.extrapolator import past_events, places, speed_curve
-from training.evaluate.kinds import KINDS
-from training.evaluate.takes import Clip, Takes
+from training.evaluate.takes import KINDS, Clip, Takes
 from training.report.tables import table
 from training.teacher.handmade import ONSET_FALL
 from training.teacher.kinematics import check_quats, positions

@@ -24,8 +24,8 @@ from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.tasks.motion.baselines import DELAYS_S, MOTION_DELAYS_S, Made, judged
+from training.teacher.filters import causal_twin
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
-from training.teacher.twin import causal_twin
 
 Array = NDArray[np.float64]
 

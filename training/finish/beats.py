@@ -23,15 +23,14 @@ from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
 from pyanticip.vocabulary import RATE
 from training.data.batches import event_targets
 from training.data.examples import SHORTEST, Example, Piece, plain
-from training.data.manifest import Manifests
+from training.data.manifest import Manifests, takes_folder
 from training.data.sets import MotionSet
 from training.data.sets.vary import finer
-from training.data.source import takes_folder
 from training.evaluate.events import score_clips, total
-from training.evaluate.kinds import KINDS, kind_of_take
 from training.evaluate.rules import LEADS_MS, live
+from training.evaluate.takes import KINDS, kind_of_take
 from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes
-from training.report.progress import Say, bars
+from training.report.tables import Say, bars
 from training.tasks.motion.data import base_set, training_data
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model

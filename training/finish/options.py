@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyanticip.options import CheckpointOption, JsonOption, Options, option
-from training.data.source import check_motion
+from training.data.manifest import check_motion
 
 CACHE = "Folder of sets that are built on the way."
 

@@ -1,12 +1,15 @@
-"""What the pages of all studies have in common: paired differences, tables, and where they are put."""
+"""What pages say of several runs: paired differences, tables, where they are put; and progress bars."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from scipy import stats
 
 from pyanticip.errors import FormatError
@@ -58,3 +61,22 @@ def spread(values: Sequence[float], digits: int = 3) -> str:
 def interval(low: float | None, high: float | None, digits: int = 4) -> str:
     """An interval, or a dash where there is none."""
     return "-" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
+
+
+Say = Callable[[str, int, int], None]
+"""Told what is done, how much of it, and how much there is."""
+
+
+@contextmanager
+def bars(console: Console) -> Iterator[Say]:
+    """A bar for every part of the work; none where the console is quiet."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, disable=console.quiet) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def say(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total)
+            progress.update(tasks[what], completed=done, total=total)
+
+        yield say

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pyanticip.errors import OptionError
 from pyanticip.options import JsonOption, Overrides, option
-from training.data.source import check_motion
+from training.data.manifest import check_motion
 from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.forecast.options import ForecastOptions as ForecastTrainOptions
 from training.tasks.motion.options import MotionTrainOptions

@@ -22,9 +22,8 @@ from scipy.signal import find_peaks
 from pyanticip._core import teacher_parameters
 from pyanticip.errors import ShapeError
 from pyanticip.vocabulary import EVENTS
-from training.teacher.descriptors import FAST_HZ, MOTION_HZ, speeds
 from training.teacher.filters import derivative, smooth
-from training.teacher.kinematics import Array, check_quats, positions
+from training.teacher.kinematics import FAST_HZ, MOTION_HZ, Array, check_quats, positions, speeds
 
 TEACHER_VERSION: Final = 3
 """Counts the changes of what is taught."""

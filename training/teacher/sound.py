@@ -16,9 +16,9 @@ from scipy.signal import butter, find_peaks, hilbert, sosfiltfilt
 from pyanticip.errors import FormatError, OptionError, one_line
 from pyanticip.untrusted import check_file
 from pyanticip.vocabulary import PARAMETERS, RATE
-from training.teacher.descriptors import FAST_HZ, SLOW_HZ
 from training.teacher.filters import smooth
 from training.teacher.handmade import PHRASE_GAP, PHRASE_HZ
+from training.teacher.kinematics import FAST_HZ, SLOW_HZ
 
 AUDIO_VERSION: Final = 1
 """Counts the changes of what a sound is heard to be."""

@@ -11,15 +11,25 @@ permutation the forecast is the mean over both views.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
-from pyanticip.models.forecast.manifest import ForecastConfig
+from pyanticip.models.checkpoint.files import draft_folder, fill, finite_weights, write_description
+from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
+from pyanticip.models.forecast.manifest import (
+    FORECAST_FORMAT,
+    FORECAST_VERSION,
+    ForecastConfig,
+    read_forecast_manifest,
+)
 
 
 class ForecastState(NamedTuple):
@@ -198,3 +208,42 @@ def polynomials(frames: int, order: int, *, constant: bool = False) -> Tensor:
     q, r = np.linalg.qr(np.vander(x, order + 1, increasing=True))
     q = (q * np.sign(np.diag(r))).astype(np.float32)
     return torch.from_numpy(np.ascontiguousarray(q.T if constant else q[:, 1:]))
+
+
+def save_forecaster(
+    path: str | Path,
+    model: PoseForecaster,
+    *,
+    training: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a checkpoint folder (``model.safetensors``, ``model.json``); an older one is replaced whole.
+
+    :param training: what to note about how it was trained; JSON values.
+    :raises CheckpointError: weights that are not finite.
+    """
+    folder = Path(path)
+    tensors = finite_weights(model, folder)
+    with draft_folder(folder) as draft:
+        (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+        content = {
+            "format": FORECAST_FORMAT,
+            "version": FORECAST_VERSION,
+            "config": model.cfg.to_dict(),
+            "parameter_count": sum(p.numel() for p in model.parameters()),
+            "training": dict(training or {}),
+        }
+        write_description(draft, content, "pyanticip", "torch")
+        read_forecast_manifest(draft)
+    return folder
+
+
+def load_forecaster(path: str | Path, *, device: str | torch.device = "cpu") -> PoseForecaster:
+    """Load a forecaster in evaluation mode.
+
+    :raises CheckpointError: missing, damaged, from a newer version, or not a forecaster's.
+    """
+    manifest = read_forecast_manifest(path)
+    model = PoseForecaster(manifest.config)
+    data = read_verified(manifest.folder, WEIGHTS, manifest.sha256)
+    fill(model, data, f"checkpoint {manifest.folder}")
+    return model.to(device).eval()

@@ -17,9 +17,8 @@ from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
 from pyanticip.models.motion.frame_hold import FrameHold
-from pyanticip.models.motion.heads import ControlHead
+from pyanticip.models.motion.heads import ControlHead, PoseHead
 from pyanticip.models.motion.kinematics import KINEMATICS, MEASURES, BodyKinematics
-from pyanticip.models.motion.pose import PoseHead
 from pyanticip.models.motion.smoothed import (
     CARRIED,
     JERK,

@@ -29,9 +29,9 @@ class Entry:
 
 PARTS: Final[dict[str, dict[str, Entry]]] = {
     "positions": {
-        "sinusoidal": Entry(f"{_HERE}.positions.sinusoidal:Sinusoidal", PositionConfig),
-        "rope": Entry(f"{_HERE}.positions.rope:Rope", PositionConfig),
-        "alibi": Entry(f"{_HERE}.positions.alibi:Alibi", PositionConfig),
+        "sinusoidal": Entry(f"{_HERE}.positions.fixed:Sinusoidal", PositionConfig),
+        "rope": Entry(f"{_HERE}.positions.fixed:Rope", PositionConfig),
+        "alibi": Entry(f"{_HERE}.positions.fixed:Alibi", PositionConfig),
         "trajectory": Entry(
             f"{_HERE}.positions.trajectory.module:TrajectoryPositions.of", TrajectoryConfig, "trajectory_"
         ),

@@ -19,8 +19,7 @@ from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkSta
 from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
 from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
-from pyanticip.models.token.baseline import BaselineTransformer
-from pyanticip.models.token.checks import check_ids, check_length, check_token_config
+from pyanticip.models.token.baseline import BaselineTransformer, check_ids, check_length, check_token_config
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from realtime.soak.guests import Guest
+from realtime.soak.ear import Guest
 from realtime.soak.servers import Pulse
 from realtime.soak.suit import Suit
 from realtime.soak.theatre import Theatre

@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 from realtime.soak.faults.base import Fault, Scene, back_to, wait
-from realtime.soak.networks import NETWORKS
+from realtime.soak.suit import NETWORKS
 
 __all__ = ["FAULTS"]
 

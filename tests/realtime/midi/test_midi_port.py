@@ -11,11 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.wire import wait_for
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
@@ -37,13 +38,6 @@ pytestmark = [
 
 NOTE = {"note": 60, "length_ms": 60_000, "velocity": {"low": 100, "high": 100}}
 ON, OFF, ALL_NOTES, ALL_SOUND = "90 3c 64", "80 3c 40", "b0 7b 00", "b0 78 00"
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")

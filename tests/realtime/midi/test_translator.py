@@ -13,8 +13,7 @@ from pyanticip.errors import RigError
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.rig import load_rig
 from realtime.sinks.base import ControlFrame
-from realtime.sinks.midi.config import MidiConfig
-from realtime.sinks.midi.scales import SCALES, Scale
+from realtime.sinks.midi.config import SCALES, MidiConfig, Scale
 from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item, Schedule
 from realtime.sinks.midi.translator import Translator
 

@@ -8,12 +8,10 @@ import random
 import numpy as np
 import pytest
 
-from realtime.soak.figures import QUIET, by_kind, by_minute, figures, latencies
-from realtime.soak.log import Happened, Log
-from realtime.soak.networks import NETWORKS
-from realtime.soak.plan import plan
+from realtime.soak.faults.every import plan
+from realtime.soak.figures import QUIET, Happened, Log, by_kind, by_minute, figures, latencies
 from realtime.soak.processes import Sample
-from realtime.soak.suit import CLEAN, DISTURBED
+from realtime.soak.suit import CLEAN, DISTURBED, NETWORKS
 
 KINDS = ("a", "b", "c")
 MS = 1_000_000

@@ -14,10 +14,10 @@ import pytest
 from pyanticip.errors import OptionError
 from realtime.soak import tables
 from realtime.soak.faults import children, control, disk, files, motion, surroundings
-from realtime.soak.house import REPORT
 from realtime.soak.kills import kills
 from realtime.soak.processes import PROC
 from realtime.soak.run import PICTURE, run
+from realtime.soak.theatre import REPORT
 
 pytestmark = [
     pytest.mark.slow,

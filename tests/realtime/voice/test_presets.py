@@ -21,8 +21,7 @@ from realtime.programs.live import replay
 from realtime.programs.render import render
 from realtime.rig import load_rig
 from realtime.sinks.osc import message
-from realtime.sources.file import open_show
-from realtime.sources.replay import Command, Item
+from realtime.sources.replay import Command, Item, open_show
 from realtime.voice.open import open_voice, presets
 from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import VoicePlayer

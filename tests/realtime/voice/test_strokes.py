@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.wire import message
 
 from realtime.voice.osc_input import VoiceInput
 from realtime.voice.strokes import Strokes
@@ -68,20 +69,13 @@ def test_only_the_stroke_that_is_meant_is_called_off() -> None:
 
 
 def test_the_voice_hears_what_is_called_off_as_everybody_does() -> None:
-    from pythonosc.osc_message_builder import OscMessageBuilder
-
-    def said(address: str, *values: float) -> bytes:
-        builder = OscMessageBuilder(address)
-        for value in values:
-            builder.add_arg(value)
-        return builder.build().dgram
 
     heard = VoiceInput()
-    (struck,) = heard.decode(said("/anticip/event/onset", 0.5, 0.2))
-    (off,) = heard.decode(said("/anticip/event/onset/cancel", 0.15))
+    (struck,) = heard.decode(message("/anticip/event/onset", 0.5, 0.2))
+    (off,) = heard.decode(message("/anticip/event/onset/cancel", 0.15))
     assert struck == ("event", 0, 0.5, pytest.approx(0.2))
     assert off == ("cancel", 0, 0.0, pytest.approx(0.15))
-    assert heard.decode(said("/anticip/event/onset/cancel", float("nan"))) == []
+    assert heard.decode(message("/anticip/event/onset/cancel", float("nan"))) == []
     for commands, hits in (([struck], 1), ([struck, off], 0)):
         voice = Struck()
         player = VoicePlayer(voice)

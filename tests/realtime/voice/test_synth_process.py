@@ -17,12 +17,14 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.wire import port_of, udp
 
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, message
+from realtime.sockets import free_port
 from realtime.voice import synth as synth_module
 from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import SAMPLE_RATE, Synth, VoicePlayer
@@ -32,12 +34,6 @@ PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
 # The child must find the packages that are tested, wherever they lie.
 HOME = {"PYTHONPATH": str(Path(synth_module.__file__).resolve().parents[2])}
 COMMAND = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port"]
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def bundle(*messages: bytes) -> bytes:
@@ -66,10 +62,8 @@ def perform(sink: OscSink, seconds: float, *, onset_every: int = 25) -> None:
 
 
 def test_the_addresses_we_send_are_the_ones_it_hears() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
-        receiver.bind(("127.0.0.1", 0))
-        receiver.settimeout(2)
-        sink = OscSink(OscConfig(port=receiver.getsockname()[1]))
+    with udp(2) as receiver:
+        sink = OscSink(OscConfig(port=port_of(receiver)))
         sink.send(ControlFrame(3, 0.06, [0.5] * 7, PARAMS, [("onset", 0.7, 0.1), ("phrase", 1.0, 0.0)]))
         datagram = receiver.recv(65536)
         sink.close()

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyanticip.errors import FormatError
-from training.data.manifest import Described, Manifests
+from training.data.manifest import Described, Manifests, takes_folder
 from training.data.sets import MotionSet, build
 from training.data.sets.discover import discover
-from training.data.source import takes_folder
 
 PLACES = st.lists(st.sampled_from("abc"), max_size=3)
 

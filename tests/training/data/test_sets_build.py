@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.motion_files import AMC
-from support.real_takes import pieces_of, pieces_of_side
+from support.takes import pieces_of, pieces_of_side
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError

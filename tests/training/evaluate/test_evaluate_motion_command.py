@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from support.real_takes import pieces_of
+from support.takes import pieces_of
 
 from pyanticip.cli.terminal import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
@@ -15,8 +15,7 @@ from training.data.examples import plain
 from training.evaluate import event_tuning, learned, motion, report, trackers
 from training.evaluate.measures import LAGS_MS, beyond, lag_profile, mean_error, ratio, tally
 from training.evaluate.motion import evaluate
-from training.evaluate.rivals import AllRivals, Twins, simple
-from training.evaluate.systems import answer
+from training.evaluate.rivals import AllRivals, Twins, answer, simple
 from training.evaluate.takes import Takes
 from training.report import pages
 from training.tasks.motion import baselines

@@ -4,16 +4,23 @@ import shutil
 
 import numpy as np
 import pytest
-from support.real_takes import pieces_of
+from support.takes import pieces_of
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training.data.manifest import Manifests
-from training.evaluate.kinds import KINDS, kind_of, kind_of_take, read_repeats
-from training.evaluate.plausible import implausible, step_rate, turn_rate
-from training.evaluate.takes import Takes
+from training.evaluate.takes import (
+    KINDS,
+    Takes,
+    implausible,
+    kind_of,
+    kind_of_take,
+    read_repeats,
+    step_rate,
+    turn_rate,
+)
 from training.tasks.motion.data import training_data
 from training.tasks.motion.options import MotionTrainOptions
 

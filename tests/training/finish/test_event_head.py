@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from support.strokes import arrivals
+from support.takes import arrivals
 
 from pyanticip.controls import LastMoment
 from pyanticip.errors import OptionError

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.real_takes import pieces_of_side
+from support.takes import pieces_of_side
 
 from pyanticip._core import motion_features
 from pyanticip.models import load_motion_model
@@ -12,8 +12,8 @@ from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import plain
 from training.data.manifest import Manifests
 from training.evaluate.events import score_clips, total
-from training.evaluate.kinds import kind_of_take
 from training.evaluate.rules import live
+from training.evaluate.takes import kind_of_take
 from training.tasks.motion.scores import measure, run_model
 
 AHEAD = slice(2, None)

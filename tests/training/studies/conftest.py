@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.body_files import walking_clip
+from support.clips import walking_clip
 
 import training
 from pyanticip.motion.bvh_write import save_bvh

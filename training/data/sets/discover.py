@@ -8,9 +8,8 @@ from typing import Final
 
 from pyanticip.errors import FormatError, reason
 from pyanticip.motion.load import SUFFIXES
-from training.data.manifest import Manifests
+from training.data.manifest import Manifests, no_motion, places
 from training.data.sets.splits import CMU_NAME, composed, subject_of
-from training.data.source import no_motion, places
 
 SOUND: Final = (".flac", ".wav")
 OTHER_SOUND: Final = (".aac", ".aif", ".aiff", ".m4a", ".mp3", ".ogg", ".opus", ".wma")
@@ -87,7 +86,7 @@ def _files(folder: Path, leave_out: Path, warnings: list[str]) -> list[str]:
 def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
     """All takes in a folder and its folders: BVH, AMC, C3D, MVNX, npz and recordings.
 
-    Of a folder with ``cmu`` and ``more`` these two alone; see :func:`training.data.source.places`.
+    Of a folder with ``cmu`` and ``more`` these two alone; see :func:`training.data.manifest.places`.
     Of an AMC and a BVH of the same take (same folder and name, or the same CMU name anywhere) the AMC is
     read, and the BVH only where that fails.
 

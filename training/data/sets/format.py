@@ -15,7 +15,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.untrusted import open_file, read_json
 from pyanticip.vocabulary import CANONICAL_JOINTS, FEATURES, RATE
 from training.data.examples import Example, Piece, Split
-from training.data.source import INDEX
+from training.data.manifest import INDEX
 from training.teacher.handmade import TEACHER_VERSION
 
 FORMAT: Final = "pyanticip-set"

@@ -17,6 +17,7 @@ from pyanticip._core import FEATURES_VERSION
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
+from training.data.manifest import INDEX
 from training.data.sets.format import (
     ARRAYS,
     FORMAT,
@@ -27,7 +28,6 @@ from training.data.sets.format import (
     digest_of,
     row_bytes,
 )
-from training.data.source import INDEX
 from training.teacher.handmade import TEACHER_VERSION
 
 WORK: Final = ".work"

@@ -5,8 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from training.tasks.algorithmic.problem import Example, Task, digits, wrong
-from training.tasks.algorithmic.vocabulary import ARROW, ASK, END
+from training.tasks.algorithmic.problem import ARROW, ASK, END, Example, Task, digits, wrong
 
 
 def _number(rng: np.random.Generator, count: int) -> str:

@@ -10,8 +10,7 @@ from torch import Tensor
 from training.run.task import Resumable
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.options import TaskOptions
-from training.tasks.algorithmic.problem import Example, Task
-from training.tasks.algorithmic.vocabulary import PAD_ID, encode
+from training.tasks.algorithmic.problem import PAD_ID, Example, Task, encode
 
 # Independent streams of random numbers from one seed.
 TRAIN: Final = 21

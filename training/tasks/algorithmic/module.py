@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pyanticip.models.parts.positions.fixed import Sinusoidal
 from pyanticip.models.parts.positions.prism.module import PrismPositions
-from pyanticip.models.parts.positions.sinusoidal import Sinusoidal
 from pyanticip.models.token.baseline import BaselineTransformer
 from training.run.module import TrainModule, moved
 from training.run.settings import derived_seed

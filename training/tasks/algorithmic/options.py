@@ -9,7 +9,7 @@ from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
 from training.run.options import Betas, Options, RunOptions, ScheduleOptions, TrainOptions
 from training.tasks.algorithmic import TASKS, find
-from training.tasks.algorithmic.vocabulary import SIZE
+from training.tasks.algorithmic.problem import SIZE
 
 Positions = Literal["prism", "sinusoidal", "rope", "alibi", "none"]
 

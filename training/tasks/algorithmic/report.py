@@ -9,7 +9,7 @@ import numpy as np
 from pyanticip.motion.atomic import write_atomic
 from training.report.tables import place, spread, table
 from training.tasks.algorithmic import TASKS, find, plots
-from training.tasks.algorithmic.groups import Group, gather, settings
+from training.tasks.algorithmic.plots import Group, gather, settings
 
 PAGE: Final = "page.md"
 BEGIN: Final = "<!-- tables: written by `pyanticip tasks report`, do not edit -->"

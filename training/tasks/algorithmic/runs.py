@@ -16,8 +16,7 @@ from training.run.task import read_options, read_report
 from training.run.train import train
 from training.tasks.algorithmic.module import fitted, new_model
 from training.tasks.algorithmic.options import TaskOptions
-from training.tasks.algorithmic.record import kept
-from training.tasks.algorithmic.task import AlgorithmicTask
+from training.tasks.algorithmic.task import AlgorithmicTask, kept
 
 
 @dataclass(frozen=True)

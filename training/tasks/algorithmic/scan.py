@@ -12,8 +12,7 @@ import numpy as np
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.untrusted import read_text
-from training.tasks.algorithmic.problem import Example, Task, wrong
-from training.tasks.algorithmic.vocabulary import ACTIONS, ARROW, ASK, END
+from training.tasks.algorithmic.problem import ACTIONS, ARROW, ASK, END, Example, Task, wrong
 
 FILES: Final = {"train": "tasks_train_length.txt", "test": "tasks_test_length.txt"}
 TIMES: Final = {"twice": 2, "thrice": 3}

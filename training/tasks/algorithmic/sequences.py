@@ -5,8 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from training.tasks.algorithmic.problem import Example, Task, digits, wrong
-from training.tasks.algorithmic.vocabulary import ASK, END
+from training.tasks.algorithmic.problem import ASK, END, Example, Task, digits, wrong
 
 
 def _example(given: str, wanted: str) -> Example:

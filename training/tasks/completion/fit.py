@@ -11,7 +11,7 @@ from torch import nn
 from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import RATE
 from training.data.corrupt import SUITS
-from training.report.progress import Say
+from training.report.tables import Say
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places, product
 from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import MIRROR, PARENTS

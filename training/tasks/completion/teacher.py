@@ -14,9 +14,8 @@ from torch.nn import functional
 
 from pyanticip.vocabulary import RATE
 from training.tasks.completion.net import JOINTS
-from training.teacher.descriptors import ENDS, FAST_HZ, MOTION_HZ, SLOW_HZ
 from training.teacher.filters import gaussian_kernel
-from training.teacher.kinematics import MASSES
+from training.teacher.kinematics import ENDS, FAST_HZ, MASSES, MOTION_HZ, SLOW_HZ
 
 PERIODS: Final = tuple(range(16, 61, 4))
 """Frames: every other of the periods that the teacher looks at, which is enough for a loss."""

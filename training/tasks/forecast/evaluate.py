@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models.forecast.checkpoint import load_forecaster
-from pyanticip.models.forecast.forecaster import PoseForecaster
+from pyanticip.models.forecast.forecaster import PoseForecaster, load_forecaster
 from pyanticip.models.forecast.manifest import read_forecast_manifest
 from training.tasks.forecast.cmu import (
     HORIZONS,

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Final
 from rich.console import Console
 
 from pyanticip.errors import OptionError
-from pyanticip.models.forecast.checkpoint import save_forecaster
-from pyanticip.models.forecast.forecaster import PoseForecaster
+from pyanticip.models.forecast.forecaster import PoseForecaster, save_forecaster
 from training.run.files import CONFIG
 from training.run.launch import Processes
 from training.run.module import TrainModule

@@ -18,8 +18,8 @@ from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
+from training.teacher.filters import causal_twin
 from training.teacher.handmade import EDGE, PARAMETERS_SINCE, TEACHER_VERSION
-from training.teacher.twin import causal_twin
 
 Array = NDArray[np.float64]
 

@@ -20,9 +20,9 @@ from training.data.batches import HORIZONS
 from training.data.corrupt import Corruption
 from training.data.examples import SHORTEST, Example
 from training.data.glitches import Glitches
+from training.data.manifest import takes_folder
 from training.data.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
 from training.data.sets.progress import shown
-from training.data.source import takes_folder
 from training.tasks.motion.options import MotionTrainOptions
 
 PREDICTED_FROM: Final = 2

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pyanticip.models import MotionTransformer
-from pyanticip.models.motion.pose import PoseHead
+from pyanticip.models.motion.heads import PoseHead
 from pyanticip.models.motion.transformer import MotionOutput
 from pyanticip.vocabulary import EVENT_BINS, RATE
 from training.data.batches import Batch
@@ -81,7 +81,7 @@ def losses(
 
 
 def pose_loss(model: MotionTransformer, head: PoseHead, out: MotionOutput, part: Part) -> Tensor:
-    """See :meth:`~pyanticip.models.motion.pose.PoseHead.loss`; a mean over frames."""
+    """See :meth:`~pyanticip.models.motion.heads.PoseHead.loss`; a mean over frames."""
     assert part.quats is not None
     assert part.pose_known is not None
     ahead = [round(ms * RATE / 1000) for ms in model.cfg.pose_horizons]

@@ -1,17 +1,20 @@
-"""The motion model as a task of the trainer: from takes to a checkpoint that can play."""
+"""The motion model as a task of the trainer: from takes to a checkpoint that can play; what it writes."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any, ClassVar, Final, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest
 from training.data.batches import Windows
+from training.run.average import AveragingRecorder
 from training.run.files import BEST, CONFIG
 from training.run.launch import Processes
 from training.run.module import TrainModule
@@ -19,13 +22,85 @@ from training.run.recorder import Recorder
 from training.run.task import Run, Task, load_weights, read_config
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
-from training.tasks.motion.module import MotionModule, begun_from, new_model
+from training.tasks.motion.module import PIECES, MotionModule, begun_from, new_model
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.planning import fit_codebook
-from training.tasks.motion.record import MotionRecorder
-from training.tasks.motion.validation import in_memory, validate
+from training.tasks.motion.validation import COLUMNS, in_memory, row, validate
 from training.tasks.motion.windows import Feed, check_pieces
 from training.teacher.handmade import TEACHER_VERSION
+
+SPEED: Final = ("frames_per_second", "loader_wait")
+"""Frames trained on in a second, over all processes, and the share of the time that the model waited for
+them; of the time between validations, since training began or went on."""
+
+
+class MotionRecorder(AveragingRecorder):
+    """See :class:`training.run.average.AveragingRecorder`.
+
+    Args:
+        folder: where to write.
+        options: of the run.
+        data: to validate on.
+        scale: (8, 5) how far the parameters move.
+        module: what is trained; its weights are averaged here.
+        feed: where it is fed from.
+        start: update the run goes on from.
+    """
+
+    columns: ClassVar = ("step", "lr", *PIECES, "grad_norm", *COLUMNS, "seconds", *SPEED)
+    trained: ClassVar = PIECES
+    shown: ClassVar = "total"
+    judged_by: ClassVar = "valid_score"
+    options: MotionTrainOptions
+
+    def __init__(
+        self,
+        folder: Path,
+        options: MotionTrainOptions,
+        data: TrainingData,
+        scale: NDArray[np.float64],
+        module: MotionModule,
+        feed: Feed,
+        start: int,
+    ) -> None:
+        super().__init__(folder, options, start, module)
+        self.data, self.scale, self.feed = data, scale, feed
+        self.judge = MotionTransformer(module.model.cfg).eval()
+        self.frames = 0
+        """Frames trained on since training began or went on, over all processes."""
+
+    def updated(self, module: Any, done: int, batch: Any) -> None:
+        """As the base's, and count the frames."""
+        super().updated(module, done, batch)
+        self.frames += batch.frames
+
+    def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
+        """The learning rate and the throughput."""
+        return {**super().extras(done, means), **self.speed()}
+
+    def speed(self) -> dict[str, float]:
+        """See :data:`SPEED`."""
+        busy = max(self.busy, 1e-9)
+        return {"frames_per_second": self.frames / busy, "loader_wait": min(self.feed.waited / busy, 1.0)}
+
+    def note(self) -> str:
+        """Throughput for the progress bar."""
+        speed = self.speed()
+        return f"{speed['frames_per_second']:.0f} frames/s, waiting {100 * speed['loader_wait']:.1f} %"
+
+    def validate(self, module: Any, done: int) -> dict[str, float]:
+        """The figures of the averaged weights on the validation subjects, each process on its share."""
+        self.judge.load_state_dict(self.averaged(module))
+        with torch.random.fork_rng():
+            return row(
+                validate(self.judge, self.data.validation, self.scale, rank=self.rank, world=self.world)
+            )
+
+    def enough(self) -> bool:
+        """Whether as many validations as ``schedule.patience`` says were no better than the best."""
+        patience = self.options.schedule.patience
+        return patience > 0 and self.step - self.best_step >= patience * self.options.run.validate_every
+
 
 CHECKPOINT: Final = "checkpoint"
 """What a finished run exports: the best weights."""

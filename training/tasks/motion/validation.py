@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
-from pyanticip.models.motion.pose import PoseHead, six_of, to_matrix, turns_of
+from pyanticip.models.motion.heads import PoseHead, six_of, to_matrix, turns_of
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALAR_COLUMNS
 from training.data.batches import event_targets
 from training.data.examples import Example

@@ -23,8 +23,7 @@ from training.tasks.token.metrics import (
     scalar_errors,
 )
 from training.tasks.token.module import new_model
-from training.tasks.token.report import write
-from training.tasks.token.summary import MODES, Sheet, summarise
+from training.tasks.token.report import MODES, Sheet, summarise, write
 from training.tasks.token.task import load_run, open_run
 from training.tasks.token.windows import Prepared
 

@@ -17,9 +17,8 @@ from training.run.module import TrainModule
 from training.run.recorder import Recorder, read_metrics
 from training.run.task import Run, Task, load_weights, read_config, read_options
 from training.tasks.token.corpus import Corpus, read_lines
-from training.tasks.token.module import LanguageModule, new_model
+from training.tasks.token.module import LOSS, LanguageModule, LanguageRecorder, new_model
 from training.tasks.token.options import SYNTHETIC, LanguageOptions
-from training.tasks.token.record import LOSS, LanguageRecorder
 from training.tasks.token.tokens import Tokenizer, learn
 from training.tasks.token.windows import Batches, Prepared, Windows, synthetic_data, text_data
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from pyanticip.errors import FormatError, OptionError
 from training.tasks.algorithmic import TASKS, find, scan
+from training.tasks.algorithmic.problem import END, SIZE, TOKENS, decode, encode, split
 from training.tasks.algorithmic.scan import convert, interpret
-from training.tasks.algorithmic.vocabulary import END, SIZE, TOKENS, decode, encode, split
 
 DRAWN = [name for name in TASKS if name != "scan-cot"]
 

@@ -1,6 +1,5 @@
 """Training, decoding and reporting on tasks, with models that take a second."""
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -10,6 +9,8 @@ import pytest
 import safetensors.torch
 import torch
 from click.testing import CliRunner
+from support.takes import rows as rows_of
+from support.takes import same_weights
 
 from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, FormatError, OptionError
@@ -28,11 +29,11 @@ from training.tasks.algorithmic.module import (
     shifted,
 )
 from training.tasks.algorithmic.options import POSITIONS, TaskOptions
-from training.tasks.algorithmic.record import kept
 from training.tasks.algorithmic.report import report
 from training.tasks.algorithmic.runs import open_run, study
 from training.tasks.algorithmic.runs import train_or_keep as train
 from training.tasks.algorithmic.starts import attempt, choose, chosen
+from training.tasks.algorithmic.task import kept
 
 TINY = {"d_model": 16, "heads": 2, "fast_layers": 1, "ff": 16}
 FEW = {"prism_cursors": 2, "prism_width": 4, "prism_hidden": 6}
@@ -59,11 +60,6 @@ def options(positions: str = "none", **changes: object) -> TaskOptions:
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     run = open_run(folder)
     return run.load(kept(folder)[-1], run.options.top).state_dict()
-
-
-def rows_of(folder: Path) -> list[dict[str, str]]:
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
 def test_loss_is_right_of_the_equals_sign_only() -> None:
@@ -215,8 +211,7 @@ def test_an_interrupted_run_ends_as_it_would_have(
     monkeypatch.setattr(Interrupt, "__call__", lambda self: False)
     done = train(o, tmp_path / "cut")
     assert (done["finished"], done["resumed_at"]) == (True, 3)
-    mine, theirs = weights_of(tmp_path / "whole"), weights_of(tmp_path / "cut")
-    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    assert same_weights(weights_of(tmp_path / "whole"), weights_of(tmp_path / "cut"))
     assert rows_of(tmp_path / "whole") == rows_of(tmp_path / "cut")
     assert whole["valid"] == done["valid"]
 
@@ -422,8 +417,7 @@ def test_a_run_from_before_positions_had_one_name_is_read(tmp_path: Path) -> Non
     }
     assert former.keys() != now.keys()
     safetensors.torch.save_file(former, path)
-    read = run.load(path, run.options.top).state_dict()
-    assert all(torch.equal(read[name], now[name]) for name in now)
+    assert same_weights(run.load(path, run.options.top).state_dict(), now)
 
 
 def test_last_and_best_three_weights() -> None:

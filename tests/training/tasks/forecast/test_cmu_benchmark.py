@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
-from support.benchmark_files import random_takes
+from support.takes import random_takes
 
 from pyanticip.errors import FormatError, OptionError
 from training.report.pages import as_markdown

@@ -6,11 +6,10 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from support.benchmark_files import random_takes
+from support.takes import random_takes
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError
-from pyanticip.models.forecast.checkpoint import load_forecaster, save_forecaster
-from pyanticip.models.forecast.forecaster import PoseForecaster
+from pyanticip.models.forecast.forecaster import PoseForecaster, load_forecaster, save_forecaster
 from pyanticip.models.forecast.manifest import ForecastConfig
 from training.report.pages import as_markdown
 from training.run.files import load_best

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.runs import rows, same_weights
+from support.takes import rows, same_weights
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model

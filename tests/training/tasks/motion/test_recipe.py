@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 import pytest
-from support.swinging_takes import set_of
+from support.takes import set_of
 
 from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import OptionError

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from support.swinging_takes import set_of
+from support.takes import set_of
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint

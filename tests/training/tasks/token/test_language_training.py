@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.runs import rows, same_weights
+from support.takes import rows, same_weights
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from pyanticip.errors import CheckpointError, OptionError

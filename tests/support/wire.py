@@ -1,0 +1,81 @@
+"""The program in a process of its own, sockets of the loopback interface, OSC through them, and waiting."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pythonosc.osc_bundle import OscBundle
+from pythonosc.osc_message import OscMessage
+from pythonosc.osc_message_builder import OscMessageBuilder
+
+
+def start(*words: str, cwd: Path, **more: Any) -> subprocess.Popen[str]:
+    """``pyanticip WORDS``, begun; what it says is piped."""
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more}
+    return subprocess.Popen([sys.executable, "-P", "-m", "pyanticip", *words], cwd=cwd, **piped)
+
+
+def run(*words: str, cwd: Path, timeout: float = 120.0) -> str:
+    """What ``pyanticip WORDS`` prints; it must end well."""
+    process = start(*words, cwd=cwd)
+    try:
+        said, errors = process.communicate(timeout=timeout)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors
+    return said
+
+
+def udp(timeout: float = 0.0) -> socket.socket:
+    """A socket with a port of its own; with no timeout it does not block."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
+    sock.bind(("127.0.0.1", 0))
+    sock.settimeout(timeout)
+    return sock
+
+
+def port_of(sock: socket.socket) -> int:
+    return int(sock.getsockname()[1])
+
+
+def message(address: str, *values: object) -> bytes:
+    """An OSC message."""
+    builder = OscMessageBuilder(address)
+    for value in values:
+        builder.add_arg(value)
+    return bytes(builder.build().dgram)
+
+
+def command(name: str, *values: object) -> bytes:
+    """A command of the remote control."""
+    return message(f"/anticip/control/{name}", *values)
+
+
+def messages(bundle: bytes) -> dict[str, list[Any]]:
+    """Arguments by address."""
+    return {m.address: list(m.params) for m in OscBundle(bundle) if isinstance(m, OscMessage)}
+
+
+def arrived(sock: socket.socket) -> Iterator[bytes]:
+    """Every datagram that came so far, of a socket that does not block."""
+    while True:
+        try:
+            yield sock.recv(65536)
+        except BlockingIOError:
+            return
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: object = "it") -> Any:
+    """What the condition says once it is true; ``what`` it is, or a function that tells it at the end."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited in vain for {what() if callable(what) else what}"
+        time.sleep(0.02)
+    return found
