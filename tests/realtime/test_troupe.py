@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from pythonosc.osc_bundle import OscBundle
-from support.wire import command, run, start
+from support.wire import command, run, start, wait_for
 
 from pyanticip import _core
 from pyanticip.cli import cli
@@ -337,10 +337,8 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
     )
     show = start("live", "--rig", "rig.toml", "--json", "--record", "take.anticip", cwd=tmp_path)
     skeleton, frames = mocopi_datagrams(420)
-    deadline = time.monotonic() + 60
-    while not readable(ear):
-        assert show.poll() is None, show.communicate()[1]
-        assert time.monotonic() < deadline
+    wait_for(lambda: show.poll() is not None or readable(ear), 60.0)
+    assert show.poll() is None, show.communicate()[1]
     commands = {100: ("alice/gain", 0.5), 200: ("freeze", 1), 220: ("freeze", 0), 230: ("bob/smoothing", 2.0)}
     due, to = time.monotonic(), ("127.0.0.1", port)
     for n in range(400):

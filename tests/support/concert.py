@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message_builder import OscMessageBuilder
 
+from realtime.sockets import free_port
+from support.wire import wait_for
+
 RATE = 48_000
 FOLDERS = Path(__file__).resolve().parents[2] / "examples" / "receivers"
 #: What each folder needs; the last is what plays.
@@ -44,19 +47,6 @@ SOUNDLESS = re.compile("(?i)zeroconf|webenginecontext|rtjack: xrun|realtime|real
 
 def missing(name: str) -> list[str]:
     return [program for program in PROGRAMS[name] if shutil.which(program) is None]
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.05)
 
 
 @dataclass
@@ -164,7 +154,7 @@ class Player:
         return self.log.read_text(errors="replace")
 
     def wait(self) -> None:
-        wait_for(lambda: self.ready in self.said(), f"{self.name}: {self.said()[-2000:]}")
+        wait_for(lambda: self.ready in self.said(), 30.0, f"{self.name}: {self.said()[-2000:]}")
         if self.name == "scsynth":
             subprocess.run(
                 ["oscsend", "127.0.0.1", str(self.port), "/s_new", "siii", "anticip", "1000", "0", "0"],
@@ -191,7 +181,7 @@ def jack_server() -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_for(lambda: _asked(environment, "jack_lsp").returncode == 0, "JACK")
+        wait_for(lambda: _asked(environment, "jack_lsp").returncode == 0, 30.0, "JACK")
         yield name
     finally:
         process.terminate()
@@ -230,7 +220,7 @@ class Recorder:
             listed = _asked(self._environment, "jack_lsp", "-c").stdout
             return len(re.findall(rf"^ +recorder:{name}_[lr]$", listed, re.M)) == 2
 
-        wait_for(connected, f"the ports of {name}")
+        wait_for(connected, 30.0, f"the ports of {name}")
 
     def close(self) -> tuple[Callable[[float], float], NDArray[np.float32], NDArray[np.bool_]]:
         """What tells a Unix time's place in the recording, s; (2 * receivers, samples); what is there."""
@@ -281,7 +271,7 @@ def play(folder: Path, file: Path, names: list[str], *, panic: float, resume: fl
             )
         stack.callback(sender.wait)
         stack.callback(sender.kill)
-        wait_for(lambda: plain.came, "the first frame: " + (folder / "replay.log").read_text())
+        wait_for(lambda: plain.came, 30.0, "the first frame: " + (folder / "replay.log").read_text())
         began = time.time()
 
         def until(seconds: float) -> float:

@@ -72,10 +72,10 @@ def arrived(sock: socket.socket) -> Iterator[bytes]:
             return
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: object = "it") -> Any:
-    """What the condition says once it is true; ``what`` it is, or a function that tells it at the end."""
+def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: str = "it") -> Any:
+    """What the condition says once it is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited in vain for {what() if callable(what) else what}"
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.02)
     return found
