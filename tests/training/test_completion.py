@@ -14,7 +14,7 @@ from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.kinds import KINDS
-from training.tasks.completion.fit import crossed, fit, in_the_world
+from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import positions
@@ -100,6 +100,27 @@ def test_arms_are_crossed_with_somebody_elses_only_where_both_legs_are_measured(
     # What the trunk is to the hips' heading in the window that it is of, it is here.
     turned = matrices(made)[:, :, 3, 1, 1] - matrices(quats.roll(1, 0))[:, :, 3, 1, 1]
     assert turned[other].abs().max() < 1e-5, "upright as before"
+
+
+def test_a_window_is_a_piece_of_the_clip_sometimes_slower_or_faster() -> None:
+    angle = 0.02 * np.arange(2 * WINDOW)
+    clip = np.zeros((len(angle), JOINTS, 4), np.float32)
+    clip[..., 0], clip[..., 1] = np.cos(angle / 2)[:, None], np.sin(angle / 2)[:, None]
+    rng = np.random.default_rng(0)
+    found = np.array([windowed(clip, rng)[:, 3] for _ in range(90)])
+    angles = 2.0 * np.arctan2(found[..., 1], found[..., 0])
+    speeds = np.diff(angles) / 0.02
+    np.testing.assert_allclose(speeds, speeds[:, :1].repeat(WINDOW - 1, 1), atol=2e-3)
+    changed = np.abs(speeds[:, 0] - 1.0) > 5e-3
+    assert 0.2 < changed.mean() < 0.45
+    assert 0.69 < speeds.min() < 0.8 < 1.3 < speeds.max() < 1.41
+    # They begin anywhere, and end where the clip does.
+    assert angles[:, 0].min() < 0.1 * angle[-1]
+    assert 0.95 * angle[-1] < angles.max() <= angle[-1]
+    short = windowed(clip[:10], rng)
+    assert short[20:] == pytest.approx(clip[9:10].repeat(WINDOW - 20, 0), abs=1e-3), (
+        "what is too short, holds"
+    )
 
 
 def test_it_learns() -> None:

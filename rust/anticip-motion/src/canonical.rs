@@ -111,5 +111,6 @@ mod tests {
         let lowest = y.iter().copied().fold(f64::INFINITY, f64::min);
         assert!(lowest > 0.0 && lowest < 0.05, "{lowest}");
         assert!((1.4..1.7).contains(&y[HEAD]));
+        assert_eq!(OFFSETS[HIPS], [0.0; 3], "their place is the root's");
     }
 }
