@@ -10,6 +10,7 @@ from support.real_takes import pieces_of_side
 from support.swinging import swing
 
 from pyanticip import _core
+from training.data.augment import yaw
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import at_rate
 from training.evaluate import sensors
@@ -17,7 +18,7 @@ from training.evaluate.kinds import KINDS
 from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
-from training.teacher.kinematics import positions
+from training.teacher.kinematics import multiply, positions
 
 WEIGHTS = Path(__file__).parents[2] / "rust/anticip-motion/data/completion.safetensors"
 
@@ -138,6 +139,27 @@ def test_it_learns() -> None:
             return float((facing[:, :, None] @ said - matrices(seen)).abs()[..., ~mask, :, :].mean())
 
     assert off(longer) < off(short)
+
+
+def test_what_ridge_is_taught_is_the_body_without_its_heading_and_goes_back() -> None:
+    rng = np.random.default_rng(0)
+    quats = rng.normal(size=(60, JOINTS, 4))
+    quats /= np.linalg.norm(quats, axis=-1, keepdims=True)
+    world, mask = in_the_world(quats), np.isin(np.arange(JOINTS), SUITS["six"])
+    same = np.abs((sensors._local(world) * quats).sum(-1))
+    np.testing.assert_allclose(same, 1.0, atol=1e-9)
+    turned, facing = sensors._turned(world, mask)
+    columns = sensors._facing(world, mask)
+    np.testing.assert_allclose(np.abs((sensors._of_columns(columns) * turned).sum(-1)), 1.0, atol=1e-6)
+    about = np.broadcast_to(facing[:, None], turned.shape)
+    np.testing.assert_allclose(np.abs((multiply(about, turned) * world).sum(-1)), 1.0, atol=1e-9)
+    # Another heading of all is none.
+    all_round = in_the_world(yaw(quats, np.zeros((60, 3)), 1.3)[0])
+    np.testing.assert_allclose(sensors._facing(all_round, mask), columns, atol=1e-6)
+    past = sensors._past(columns).reshape(60, len(sensors.PAST), JOINTS, 6)
+    for n, back in enumerate((0, 2, 5, 10, 25)):
+        np.testing.assert_array_equal(past[40, n], columns[40 - back])
+        np.testing.assert_array_equal(past[1, n], columns[max(1 - back, 0)])
 
 
 def test_the_table_of_sensors(tmp_path, data_dir) -> None:
