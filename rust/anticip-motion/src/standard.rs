@@ -214,6 +214,8 @@ mod tests {
         }
     }
 
+    type End = (&'static str, [f64; 3]);
+
     /// How a bone is turned and where it is, the root at the origin.
     fn place(body: &Skeleton, bone: usize) -> (Quat, [f64; 3]) {
         let rest = body
@@ -234,7 +236,7 @@ mod tests {
 
     #[test]
     fn heads_hands_fingers_and_toes_are_where_a_body_of_170_cm_has_them() {
-        let ends: [(Skeleton, &[(&str, [f64; 3])]); 5] = [
+        let ends: [(Skeleton, &[End]); 5] = [
             (
                 mocopi(),
                 &[
