@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,3 +91,17 @@ def test_a_buffer_holds_frames_back_and_the_next_is_due_a_frame_later() -> None:
     slots.skip(silent=False)
     assert slots.take(frame(8, local_ns=120 * MS), 125 * MS) == Slot(1, FRAME, None, 150 * MS)
     assert slots.due_ns == 190 * MS, "two have left already"
+
+
+def test_an_automatic_buffer_is_quick_at_first_and_then_changes_too_slowly_to_be_heard() -> None:
+    playout = Playout("auto")
+    assert playout.release_ns(0, 7 * MS) == 8 * MS, "a millisecond to spare"
+    assert playout.release_ns(20 * MS, 15 * MS) == 28 * MS, "what comes early says no more"
+    assert Playout("auto").release_ns(0, 900 * MS) == 101 * MS, "nobody waits for longer than 100 ms"
+    for _ in range(22):
+        playout.release_ns(0, 7 * MS)
+    # In the 25th frame it is looked at again, and then once in 25.
+    held = [playout.release_ns(0, delay * MS) for delay in [30] * 26 + [7] * 25]
+    assert held[0] == 8_200_000
+    assert {b - a for a, b in pairwise(held)} == {200_000}
+    assert Playout(30.0).buffer_ms == 30.0
