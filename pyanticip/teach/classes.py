@@ -26,7 +26,6 @@ from pyanticip.teach.frames import (
     floor,
     input_choices,
     nearest,
-    normal,
     novelty_arrays,
     picked,
 )
@@ -85,7 +84,7 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
     best = int(scores.mean(0).argmin()) if made else 0
     inputs, kind, setting = candidates[best]
     kept = heads.thinned(frames.weight, 2 * LEARN)
-    weight = normal(frames.weight, len(kept))
+    weight = heads.normal(frames.weight, len(kept))
     projection = Projection.fit(x[inputs][kept], weight, floor(inputs, x[inputs].shape[1]))
     u = projection(x[inputs][kept])
     arrays = fit_classifier(kind, setting, u, frames.y[kept], weight)
@@ -127,7 +126,7 @@ def _left_out(
     """What a candidate says of the frames left out."""
     inputs, kind, setting = candidate
     learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
-    weight = normal(frames.weight[fold.learn], len(learn))
+    weight = heads.normal(frames.weight[fold.learn], len(learn))
     data = x[inputs]
     projection = Projection.fit(data[learn], weight, floor(inputs, data.shape[1]))
     arrays = fit_classifier(kind, setting, projection(data[learn]), frames.y[learn], weight)

@@ -84,9 +84,7 @@ def _fit_logit(penalty: float, u: F32, y: F64, weight: F64) -> Arrays:
     """By a fixed bound on the curvature (Boehning, 1992): one factorisation, steps that never overshoot."""
     kept = heads.thinned(weight, _FRAMES)
     data, y = u[kept].astype(np.float64), y[kept]
-    weight = (
-        weight[kept] / weight[kept].sum() if len(kept) == len(weight) else np.full(len(kept), 1 / len(kept))
-    )
+    weight = heads.normal(weight, len(kept))
     middle = weight @ data
     centred = data - middle
     gram = 0.5 * centred.T @ (centred * weight[:, None])

@@ -28,7 +28,6 @@ from pyanticip.teach.frames import (
     TakeData,
     floor,
     input_choices,
-    normal,
     novelty_arrays,
     picked,
 )
@@ -151,7 +150,7 @@ def _judged(
     """What each candidate says (N, n) of the frames left out."""
     learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
     judge = _thin(fold)
-    weight = normal(frames.weight[fold.learn], len(learn))
+    weight = heads.normal(frames.weight[fold.learn], len(learn))
     said = []
     projections: dict[tuple[str, ...], tuple[Projection, F32, F32]] = {}
     for candidate in candidates:
@@ -175,7 +174,7 @@ def _final(
 ) -> tuple[Projection, heads.Arrays]:
     kept = heads.thinned(frames.weight, 2 * LEARN)
     data = {chosen.inputs: x[chosen.inputs][kept]}
-    return chosen.fitted(data, frames.y[kept], normal(frames.weight, len(kept)))
+    return chosen.fitted(data, frames.y[kept], heads.normal(frames.weight, len(kept)))
 
 
 def _report(
@@ -243,7 +242,7 @@ def _held(made: Sequence[Fold], chosen: _Candidate, now: Frames, ahead: Frames) 
         learn, judge = place[fold.learn], fold.judge[:: max(1, len(fold.judge) // JUDGE)]
         kept = learn[heads.thinned(now.weight[learn], LEARN)]
         data = {chosen.inputs: x[chosen.inputs][kept]}
-        weight = normal(now.weight[learn], len(kept))
+        weight = heads.normal(now.weight[learn], len(kept))
         projection, arrays = chosen.fitted(data, now.y[kept], weight)
         given = heads.compile_head(chosen.kind, arrays)(projection(x[chosen.inputs][place[judge]]))
         told.append(np.abs(given - ahead.y[judge]).mean(0))

@@ -30,7 +30,6 @@ __all__ = [
     "floor",
     "input_choices",
     "nearest",
-    "normal",
     "novelty_arrays",
     "picked",
 ]
@@ -180,11 +179,6 @@ def input_choices(takes: Sequence[TakeData], options: FitOptions) -> list[tuple[
             raise OptionError(f"inputs: {lacking[0]!r} needs a model that tells its hidden state")
         return [options.blocks]
     return [there, ("body",)] if len(there) > 1 else [there]
-
-
-def normal(weight: F64, kept: int) -> F64:
-    """Weights of the frames that are kept: thinning has taken care of them where it thinned."""
-    return weight / weight.sum() if kept == len(weight) else np.full(kept, 1.0 / kept)
 
 
 def floor(inputs: Sequence[str], width: int) -> F64:

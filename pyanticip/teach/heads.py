@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Projection", "compile_head", "fit_head", "knn_settings", "product", "thinned"]
+__all__ = ["Projection", "compile_head", "fit_head", "knn_settings", "normal", "product", "thinned"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -82,6 +82,11 @@ def thinned(weight: F64, most: int) -> npt.NDArray[np.int64]:
         return np.arange(len(weight))
     ends = np.cumsum(weight) / weight.sum()
     return np.unique(np.searchsorted(ends, (np.arange(most) + 0.5) / most).clip(0, len(weight) - 1))
+
+
+def normal(weight: F64, kept: int) -> F64:
+    """Weights of the frames that are kept: thinning has taken care of them where it thinned."""
+    return weight / weight.sum() if kept == len(weight) else np.full(kept, 1.0 / kept)
 
 
 def knn_settings(frames: int) -> tuple[int, ...]:

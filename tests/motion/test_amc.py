@@ -1,5 +1,7 @@
 """ASF and AMC files."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -7,6 +9,8 @@ from support.motion_files import AMC, ASF, write_amc
 
 import pyanticip as pa
 from pyanticip.errors import FormatError
+from pyanticip.motion import amc
+from pyanticip.motion.asf import AcclaimSkeleton, find_asf, read_asf
 
 CMU = 0.0254 / 0.45
 
@@ -176,3 +180,74 @@ def test_broken_skeletons(tmp_path, kind):
     with pytest.raises(FormatError, match=reason) as caught:
         pa.load_motion(write_amc(tmp_path, asf=asf))
     assert "\n" not in str(caught.value)
+
+
+def test_frames_read_as_a_block_are_those_read_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = pa.load_motion(write_amc(tmp_path), rate=120)
+    monkeypatch.setattr(amc, "_read_regular", lambda *_: None)
+    lines = pa.load_motion(write_amc(tmp_path), rate=120)
+    np.testing.assert_array_equal(block.quats, lines.quats)
+    np.testing.assert_array_equal(block.root, lines.root)
+    assert block.warnings == lines.warnings == ()
+
+
+def skeleton(*changes: tuple[str, str]) -> AcclaimSkeleton:
+    text = ASF
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return read_asf(Path("small.asf"), text.encode())
+
+
+def test_angles_of_a_skeleton_may_be_radians() -> None:
+    plain = skeleton()
+    turned = skeleton(
+        ("angle deg", "angle rad"),
+        ("axis 0 0 20 ", f"axis 0 0 {np.radians(20)}"),
+        ("axis 10 20 30 ", f"axis {np.radians(10)} {np.radians(20)} {np.radians(30)}"),
+    )
+    assert (plain.degrees, turned.degrees) == (True, False)
+    for one, other in zip(plain.bones, turned.bones, strict=True):
+        np.testing.assert_allclose(one.axis, other.axis, atol=1e-12)
+
+
+def test_a_bone_is_as_long_as_it_says_whatever_its_direction_measures() -> None:
+    bones = {bone.name: bone.vector for bone in skeleton(("direction 0 1 0", "direction 0 -3 4")).bones}
+    np.testing.assert_allclose(bones["lowerback"], [0.0, -5.4, 7.2])
+    np.testing.assert_array_equal(bones["root"], 0.0)
+    nowhere = {bone.name: bone.vector for bone in skeleton(("direction 0 1 0", "direction 0 0 0")).bones}
+    np.testing.assert_array_equal(nowhere["lowerback"], 0.0)
+
+
+def test_a_root_may_stand_elsewhere_and_be_turned(tmp_path: Path) -> None:
+    asf = ASF.replace("position 0 0 0", "position 1 2 3").replace("orientation 0 0 0", "orientation 0 90 0")
+    asf = asf.replace("order TX TY TZ RX RY RZ", "order TY RX TX")
+    clip = pa.load_motion(write_amc(tmp_path, "1\nroot 5 40 7\n", asf))
+    np.testing.assert_allclose(clip.root[0], np.array([8.0, 7.0, 3.0]) * CMU, atol=1e-6)
+    # About the root's own x axis, which is the world's z axis the other way round.
+    about = Rotation.from_euler("z", -40, degrees=True)
+    assert (Rotation.from_quat(clip.quats[0, 0][[1, 2, 3, 0]]).inv() * about).magnitude() < 1e-6
+
+
+def test_the_unit_is_the_files_where_it_makes_a_body() -> None:
+    inches = 0.0254 / 0.45
+    assert skeleton().metres_per_unit(None) == pytest.approx(inches)
+    reach = 14.5
+    for length, taken in ((0.0254 * reach / 0.51, True), (0.0254 * reach / 0.49, False)):
+        found = skeleton(("length 0.45", f"length {length}")).metres_per_unit(None)
+        assert (found == pytest.approx(0.0254 / length)) == taken
+    for length, taken in ((0.0254 * reach / 1.99, True), (0.0254 * reach / 2.01, False)):
+        found = skeleton(("length 0.45", f"length {length}")).metres_per_unit(None)
+        assert (found == pytest.approx(0.0254 / length)) == taken
+    assert skeleton().metres_per_unit("cm") == 0.01
+
+
+def test_a_skeleton_goes_by_the_name_of_the_take_then_of_its_subject(tmp_path: Path) -> None:
+    for name in ("08.asf", "07.ASF", "07_01.asf"):
+        (tmp_path / name).write_text("")
+    assert find_asf(tmp_path / "07_01.amc").name == "07_01.asf"
+    assert find_asf(tmp_path / "07_02.amc").name == "07.ASF"
+    with pytest.raises(FormatError, match=r"expected 09\.asf"):
+        find_asf(tmp_path / "09_01.amc")

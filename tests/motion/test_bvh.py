@@ -1,5 +1,7 @@
 """BVH: read, refused in one line, and written."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from support.motion_files import BVH_HEADER, COLUMNS, ROWS, bvh_text, write_amc,
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.bvh import read_bvh
 from pyanticip.motion.bvh_write import save_bvh
 from pyanticip.motion.rotations import angle_between, from_euler, normalized, to_euler_zyx
 from pyanticip.motion.skeleton import Skeleton
@@ -392,3 +395,99 @@ def test_euler_angles_go_there_and_back(parts):
 def test_euler_angles_at_the_poles(pitch):
     quat = from_euler(np.radians([30.0, pitch, -50.0]), (2, 1, 0))
     assert angle_between(from_euler(to_euler_zyx(quat), (2, 1, 0)), quat) < 1e-6
+
+
+def read(header: str = BVH_HEADER, rows: np.ndarray = ROWS, **options: float) -> pa.Clip:
+    """A file of bytes, its unit the metre unless one is given."""
+    data = (header + bvh_text(rows)[len(BVH_HEADER) :]).encode()
+    return read_bvh(Path("clip.bvh"), data, **{"length_unit": 1.0} | options)
+
+
+@pytest.mark.parametrize(("reach", "odd"), [(0.29, True), (0.31, False), (2.49, False), (2.51, True)])
+def test_a_body_that_nobody_has_is_told(reach: float, odd: bool) -> None:
+    said = read(length_unit=reach / 125.0).warnings
+    assert said == (
+        (f"a body {reach} m from hips to fingertips: give units= if that is wrong",) if odd else ()
+    )
+
+
+@pytest.mark.parametrize(("moved", "taken"), [((0.0, 4.1, 0.0), False), ((3.0, -3.1, 0.0), True)])
+def test_places_of_an_inner_joint_are_its_bone_unless_they_are_changes_of_it(
+    moved: tuple[float, float, float], taken: bool
+) -> None:
+    six = "CHANNELS 6 Xposition Yposition Zposition Yrotation Xrotation Zrotation"
+    header = BVH_HEADER.replace("CHANNELS 3 Yrotation Xrotation Zrotation", six)
+    rows = np.insert(ROWS, [9, 9, 9], moved, axis=1)
+    # One frame that is off does not stretch it.
+    rows[2, 9:12] = 900.0
+    clip = read(header, rows, length_unit=0.01)
+    wanted = moved if taken else (0.0, -42.0, 0.0)
+    np.testing.assert_allclose(clip.skeleton.offsets[2], np.array(wanted) / 100.0, atol=1e-6)
+    np.testing.assert_array_equal(clip.quats, read().quats)
+
+
+def test_the_root_is_at_its_offset_along_the_axes_that_have_no_channel() -> None:
+    header = BVH_HEADER.replace("CHANNELS 6 Xposition Yposition Zposition", "CHANNELS 4 Zposition")
+    clip = read(header.replace("OFFSET 0 0 0", "OFFSET 1 2 3"), ROWS[:, 2:], length_unit=0.5)
+    np.testing.assert_allclose(clip.root[:, :2], [[0.5, 1.0]] * 6)
+    np.testing.assert_allclose(clip.root[:, 2], ROWS[:, 2] / 2.0, rtol=1e-6)
+    np.testing.assert_array_equal(clip.quats, read().quats)
+
+
+def test_a_joint_above_the_hips_that_carries_more_than_them_or_does_not_move_them_stays() -> None:
+    inner = BVH_HEADER.split("ROOT Hips", 1)[1]
+    rows = np.concatenate((np.zeros((6, 3)), ROWS), axis=1)
+    head = "HIERARCHY\nROOT Reference\n{\nOFFSET 0 0 0\nCHANNELS 3 Zrotation Yrotation Xrotation\n"
+    other = "JOINT Prop\n{\nOFFSET 1 0 0\nEnd Site\n{\nOFFSET 1 0 0\n}\n}\n"
+    assert read(head + "JOINT Hips" + inner + "}\n", rows).skeleton.names[0] == "Hips"
+    assert read(head + other + "JOINT Hips" + inner + "}\n", rows).skeleton.names[0] == "Reference"
+    rows[:, 3:6] = 7.0
+    assert read(head + "JOINT Hips" + inner + "}\n", rows).skeleton.names[0] == "Reference"
+    # One such joint above another: both are folded, and what they do adds up.
+    rows = np.concatenate((np.tile([0.0, 40.0, 0.0, 1.0, 2.0, 3.0, 0.0, 50.0, 0.0], (6, 1)), ROWS), axis=1)
+    rows[0, 3] = 1.5
+    middle = head.replace("HIERARCHY\nROOT Reference", "JOINT Carrier").replace(
+        "CHANNELS 3", "CHANNELS 6 Xposition Yposition Zposition"
+    )
+    clip = read(head + middle + "JOINT Hips" + inner + "}\n}\n", rows)
+    turn = Rotation.from_euler("Y", 90, degrees=True)
+    assert clip.skeleton.names == read().skeleton.names
+    assert (
+        as_rotation(clip.quats[:, 0]).inv() * turn * as_rotation(read().quats[:, 0])
+    ).magnitude().max() < 1e-6
+    place = Rotation.from_euler("Y", 40, degrees=True).apply([1, 2, 3]) + turn.apply(ROWS[1, :3])
+    np.testing.assert_allclose(clip.root[1], place, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "reason"),
+    [
+        ("OFFSET 9 -8 1e6", "OFFSET 9 -8 1000001", "8: an OFFSET out of range"),
+        ("OFFSET 9 -8 0", "OFFSET 9 nan 0", "8: an OFFSET out of range"),
+        ("OFFSET 9 -8 0" + " " * 9000, "OFFSET 9 -8 0" + " " * 10_000, "8: a line of more than 10000"),
+    ],
+)
+def test_what_is_out_of_bounds_in_the_hierarchy_is_refused(good: str, bad: str, reason: str) -> None:
+    assert len(read(BVH_HEADER.replace("OFFSET 9 -8 0", good))) == 6
+    with pytest.raises(FormatError, match=reason):
+        read(BVH_HEADER.replace("OFFSET 9 -8 0", bad))
+
+
+def test_a_joint_has_six_channels_at_most_each_once_in_one_line() -> None:
+    line = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation"
+    for wrong, reason in (
+        (line.replace("6", "7") + " Xrotation", r"expected 7 \(0 to 6\) channel names"),
+        (line.replace("Yrotation", "Zrotation"), "expected a channel like"),
+        (line + "\n" + line, "6: second CHANNELS of joint 'Hips'"),
+        ("CHANNELS", "5: expected CHANNELS n names"),
+    ):
+        with pytest.raises(FormatError, match=reason):
+            read(BVH_HEADER.replace(line, wrong))
+
+
+def test_blank_lines_and_blanks_in_the_timing_are_none() -> None:
+    text = bvh_text().replace("Frames:", " \n\n Frames :").replace("Frame Time", "\n\t\nFrameTime")
+    assert len(read_bvh(Path("clip.bvh"), text.encode())) == 6
+    line = text[: text.index("FrameTime")].count("\n") + 1
+    with pytest.raises(FormatError, match=rf"clip\.bvh:{line}: frame time"):
+        read_bvh(Path("clip.bvh"), text.replace("0.02", "fast").encode())

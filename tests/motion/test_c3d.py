@@ -10,7 +10,9 @@ from support.odd_rigs import walker
 from support.worn_markers import c3d_bytes, worn
 
 import pyanticip as pa
-from pyanticip.motion.markers import body_of_markers, find_subjects
+from pyanticip.motion.c3d import _markers as marked
+from pyanticip.motion.c3d import read_c3d
+from pyanticip.motion.markers import Subject, body_of_markers, find_subjects
 
 BONES = {
     "trunk": ("hips", "neck"),
@@ -246,3 +248,40 @@ def test_labels_beyond_255_stand_in_a_second_parameter(markers, body, tmp_path, 
 
 def test_nobody_wears_what_has_no_name():
     assert [subject.columns for subject in find_subjects(["*1", "", "LKneeAngles"])] == [{}]
+
+
+def test_a_marker_is_hidden_where_its_residual_its_zero_or_its_distance_says_so():
+    seen = [[1.0, 2.0, 3.0, 0.0], [0.0, 0.0, 4.0, 0.5], [0.0, -4.0, 0.0, 0.0], [1e12, 0.0, 0.0, 0.0]]
+    hidden = [[1.0, 2.0, 3.0, -1.0], [0.0, 0.0, 0.0, 0.0], [1.01e12, 0.0, 0.0, 0.0], [np.nan, 1.0, 1.0, 0.0]]
+    places = np.array([seen, hidden]).transpose(1, 0, 2)
+    found = marked(Subject("Ann", {"SEEN": 8, "HIDDEN": 3}), places, 0.001)
+    np.testing.assert_allclose(found["SEEN"], 0.001 * np.array(seen)[:, :3])
+    assert np.isnan(found["HIDDEN"]).all()
+
+
+@pytest.mark.parametrize("scale", [-1.0, 0.2])
+def test_bytes_that_are_not_there_are_missed_whatever_the_numbers_take(markers, scale):
+    few = {name: place[:20] for name, place in markers.items()}
+    data = c3d_bytes(few, 60.0, scale=scale)
+    needed = 20 * len(few) * (16 if scale < 0 else 8)
+    start = len(data) - 512 * -(-needed // 512)
+    whole = read_c3d(Path("take.c3d"), data[: start + needed] + bytes(512))
+    assert (len(whole), whole.rate, whole.unit) == (20, 60.0, 0.001)
+    with pytest.raises(
+        pa.FormatError, match=rf"is cut short: {needed - 1} bytes of 20 frames, expected {needed}"
+    ):
+        read_c3d(Path("take.c3d"), data[: start + needed - 1])
+
+
+def test_a_unit_that_is_given_is_taken_at_its_word(markers):
+    few = {name: place[:20] for name, place in markers.items()}
+    plain = read_c3d(Path("take.c3d"), c3d_bytes(few, 60.0))
+    assert not [line for line in plain.warnings if "unit" in line]
+    ells = c3d_bytes(few, 60.0, unit="ells")
+    said = "its unit of length is 'ells': millimetres are taken, give units= if wrong"
+    assert said in read_c3d(Path("take.c3d"), ells).warnings
+    given = read_c3d(Path("take.c3d"), ells, length_unit="cm", rate=50.0)
+    assert said not in given.warnings
+    assert (given.rate, given.unit) == (50.0, 0.01)
+    # How far a joint is from its markers does not grow with them.
+    np.testing.assert_allclose(given.root, 10.0 * plain.root, atol=0.15)

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from support.motion_files import write_bvh
 
 import pyanticip as pa
 from pyanticip.errors import FormatError
-from pyanticip.motion.npz import save_npz
+from pyanticip.motion.npz import never_upright, save_npz, upright_part
 
 FRAMES = 5
 
@@ -141,3 +142,40 @@ def test_a_cut_archive_is_refused(tmp_path):
         path.write_bytes(data[:size])
         with pytest.raises(FormatError, match="broken npz"):
             pa.load_motion(path)
+
+
+def test_hips_are_upright_within_60_degrees_and_nobody_is_who_is_so_in_less_than_a_tenth() -> None:
+    def hips(*degrees: float) -> np.ndarray:
+        about = np.array([[0.6, 0.0, 0.8]]) * np.radians(degrees)[:, None]
+        turned = Rotation.from_euler("y", 70, degrees=True) * Rotation.from_rotvec(about)
+        return turned.as_quat()[:, [3, 0, 1, 2]]
+
+    assert upright_part(hips(0.0, 59.0, -59.0, 61.0, -61.0, 180.0)) == 0.5
+    assert never_upright(hips(10.0, *[90.0] * 10))
+    assert not never_upright(hips(10.0, *[90.0] * 9))
+
+
+@pytest.mark.parametrize("name", ["mocap_framerate", "mocap_frame_rate", "fps", "framerate"])
+def test_the_rate_goes_by_several_names_and_may_be_given(tmp_path: Path, name: str) -> None:
+    arrays = amass(mocap_framerate=None) | {name: np.array(48)}
+    assert pa.load_motion(write_npz(tmp_path, arrays)).rate == 48.0
+    assert pa.load_motion(tmp_path / "clip.npz", rate=25.0).rate == 25.0
+
+
+def test_a_turn_of_two_rounds_is_none_to_wonder_at_and_no_place_is_told(tmp_path: Path) -> None:
+    poses = np.zeros((FRAMES, 66))
+    poses[:, 0] = np.pi / 2
+    for turn, told in ((12.5, ()), (12.6, ("rotations of up to 12.6 rad: are its poses in degrees?",))):
+        poses[0, 10] = turn
+        assert pa.load_motion(write_npz(tmp_path, amass(poses=poses))).warnings == told
+    nowhere = pa.load_motion(write_npz(tmp_path, amass(poses=poses, trans=None)))
+    assert "has no 'trans': the root stays at the origin" in nowhere.warnings
+    assert (nowhere.root == 0.0).all()
+
+
+def test_a_length_unit_scales_the_way_and_numbers_end_at_a_billion(tmp_path: Path) -> None:
+    trans = np.full((FRAMES, 3), 1e9)
+    clip = pa.load_motion(write_npz(tmp_path, amass(trans=trans)), units="cm")
+    assert np.abs(clip.root).max() == pytest.approx(1e7)
+    with pytest.raises(FormatError, match="trans must hold finite numbers of at most 1e"):
+        pa.load_motion(write_npz(tmp_path, amass(trans=-1.001 * trans)))

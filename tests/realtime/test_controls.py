@@ -7,7 +7,10 @@ from hypothesis.extra import numpy as hnp
 from pyanticip.controls import (
     NEUTRAL,
     EventTrigger,
+    LastMoment,
+    Presence,
     Range,
+    Smoothing,
     at_lead,
     scalar_mapping,
 )
@@ -209,3 +212,52 @@ def test_the_fallback_goes_the_way_that_each_scalar_does() -> None:
 
 def test_a_still_performer_is_silent_in_the_fallback() -> None:
     assert scalar_mapping([0.4, 0, 0, 1, 0.5, 0, 1])[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "good", "bad"),
+    [
+        (Presence, {"hold": 0.0}, {"hold": -0.01}),
+        (Presence, {"catch_up": 0.0}, {"catch_up": -0.01}),
+        (Presence, {"fade": 0.01}, {"fade": 0.0}),
+        (Range, {"exponent": 0.5, "curve": "power"}, {"exponent": float("inf"), "curve": "power"}),
+        (Range, {"low": 0.5, "curve": "exponential"}, {"low": 0.5, "high": 0.0, "curve": "exponential"}),
+        (Smoothing, {"kind": "none"}, {"kind": "sprung"}),
+        (Smoothing, {"half_life": 60.0}, {"half_life": 60.1}),
+        (Smoothing, {"half_life": 1e-3}, {"half_life": 0.0}),
+        (Smoothing, {"min_cutoff": 1000.0}, {"min_cutoff": 1000.1}),
+        (Smoothing, {"min_cutoff": 1e-3}, {"min_cutoff": 0.0}),
+        (Smoothing, {"beta": 0.0}, {"beta": -0.1}),
+        (Smoothing, {"beta": 1000.0}, {"beta": 1000.1}),
+        (EventTrigger, {"theta": 1.0}, {"theta": 1.01}),
+        (EventTrigger, {"theta": 0.01}, {"theta": 0.0}),
+        (EventTrigger, {"max_buffer": 1}, {"max_buffer": 0}),
+        (EventTrigger, {"refractory": {"phrase": 2.0}}, {"refractory": {"bar": 2.0}}),
+        (LastMoment, {"sure": 0.0}, {"sure": -0.01}),
+        (LastMoment, {"sure": 1.0}, {"sure": 1.01}),
+        (LastMoment, {"lead_ms": 0.0}, {"lead_ms": float("inf")}),
+    ],
+)
+def test_a_limit_itself_is_taken_and_what_is_beyond_is_refused(
+    what: type, good: dict[str, object], bad: dict[str, object]
+) -> None:
+    what(**good)
+    with pytest.raises(OptionError):
+        what(**bad)
+
+
+def test_curves_of_ranges_meet_their_ends_differently() -> None:
+    assert Range(10.0, 1000.0)(0.5) == 505.0
+    assert Range(10.0, 1000.0, "exponential")(0.5) == pytest.approx(100.0)
+    assert Range(10.0, 20.0, "power")(0.5) == pytest.approx(12.5)
+    assert Range(10.0, 20.0, "power", 1.0)(0.3) == Range(10.0, 20.0)(0.3)
+
+
+def test_a_beat_may_follow_120_ms_after_the_last_one_came() -> None:
+    rule = EventTrigger()
+    # An event in the next 20 ms, in every frame.
+    said = [rule.step(hazard(0, 0.9), 1.0, 0, 0.02) for _ in range(21)]
+    first, *later = (frame for frame, events in enumerate(said) if events)
+    ((_, _, ahead),) = said[first]
+    assert len(later) == 2
+    assert ahead + 0.12 <= 0.02 * (later[0] - first) < ahead + 0.14

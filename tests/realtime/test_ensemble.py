@@ -153,3 +153,15 @@ def test_the_order_they_are_told_in_changes_the_leader_s_number_alone(data_dir: 
     np.testing.assert_array_equal(np.where(leaders < 0, -1, 2 - leaders), column(back, "leader"))
     for name in ("synchrony", "lag_ms", "trust", "distance", "posture"):
         np.testing.assert_allclose(column(there, name), column(back, name), atol=1e-6)
+
+
+def test_whoever_was_not_heard_for_half_a_second_is_not_there() -> None:
+    one, other = swaying(120, 5), swaying(120, 6)
+    ensemble, there = Ensemble(2), []
+    for n in range(120):
+        ensemble.hear(0, n, one[0][n], one[1][n])
+        if n < 60:
+            ensemble.hear(1, n, other[0][n], other[1][n] * 3.0)
+        there.append(ensemble.step() != Together())
+    # Heard last in step 59; a step counts before it is asked.
+    assert there == [True] * (60 + 24) + [False] * (60 - 24)

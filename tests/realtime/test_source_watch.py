@@ -152,3 +152,25 @@ def test_what_to_do_is_said() -> None:
     assert wrong_kind("vmc", trackers, 9000) == "this is vrchat: use --source vrchat://0.0.0.0"
     assert "OSC of another program" in wrong_kind("vmc", osc("/1/fader1", 0.5), 9000)
     assert wrong_kind("vmc", b"hello", 9000) == ""
+
+
+def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_there_is_asked_for_anew() -> (
+    None
+):
+    here = {"packets": 5, "frames": 5}
+    assert said([(1.0, here), (3.99, here)]) == ["frames of mocopi come"]
+    assert said([(1.0, here), (4.0, here)])[1:] == ["nothing from the suit for 3 s; waiting for it"]
+    assert said([(1.0, here), (4.0, here), (40.0, here), (80.0, here)])[2:] == [], "once is enough"
+    asked = said([(2.99, {}), (3.0, {}), (29.9, {}), (30.0, {}), (59.9, {}), (60.0, {})])
+    assert [line.split(" in ")[1].split(";")[0] for line in asked] == ["3 s", "30 s", "60 s"]
+    some = {"packets": 5, "alien": 4, "malformed": 0}
+    assert "has not sent its skeleton yet" in why_silent("mocopi", HERE, 3.0, some)
+    assert "none of them a usable" in why_silent("mocopi", HERE, 3.0, some | {"malformed": 1})
+
+
+def test_no_more_than_sixteen_others_are_told_of() -> None:
+    attendance, front = SourceWatch("mocopi", ("0.0.0.0", 12351), 0.0), Front()
+    front.frames = 30
+    front.heard = [("a:1", True, 30, 0), *((f"b:{n}", False, 1, 0) for n in range(20))]
+    assert sum("ignoring" in line for line in attendance.watch(1.0, front)) == 16
+    assert attendance.watch(1.5, front) == []

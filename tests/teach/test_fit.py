@@ -7,7 +7,7 @@ from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.fit import fit_parts
 from pyanticip.teach.folds import EMBARGO, alone, folds
-from pyanticip.teach.frames import BODY, TakeData
+from pyanticip.teach.frames import BODY, TakeData, nearest
 from pyanticip.teach.options import KINDS, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output
 
@@ -59,6 +59,7 @@ def test_short_and_many_takes() -> None:
     many = folds([np.full((50, 1), float(i % 2)) for i in range(30)])
     assert len(many) == 10
     assert all(fold.whole for fold in many)
+    assert [fold.left_out[0] for fold in many] == [0, 3, 6, 10, 13, 16, 19, 23, 26, 29], "from first to last"
 
 
 @pytest.mark.parametrize("kind", ["ridge", "knn", "mlp"])
@@ -202,6 +203,18 @@ def test_thinning_keeps_short_takes() -> None:
     kept = heads.thinned(weight, 500)
     assert len(kept) <= 500
     assert (kept >= 10_000).sum() > 20, "1 % of the frames, a tenth of the weight"
+    np.testing.assert_array_equal(heads.normal(weight, len(kept)), np.full(len(kept), 1.0 / len(kept)))
+    short = np.array([1.0, 2.0, 5.0])
+    assert heads.thinned(short, 3).tolist() == [0, 1, 2]
+    assert heads.normal(short, 3).tolist() == [0.125, 0.25, 0.625]
+
+
+def test_what_is_new_is_far_from_all_places() -> None:
+    random = np.random.default_rng(0)
+    u, places = random.normal(size=(9, 4)).astype(np.float32), random.normal(size=(6, 4)).astype(np.float32)
+    wanted = np.linalg.norm(u[:, None] - places, axis=-1).min(1)
+    np.testing.assert_allclose(nearest(u, places), wanted, atol=1e-5)
+    np.testing.assert_allclose(nearest(places, places), 0.0, atol=1e-3)
 
 
 def test_knn_never_leaves_what_was_shown() -> None:

@@ -19,7 +19,7 @@ from pyanticip.errors import FormatError, OptionError, ShapeError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.npz import save_npz
-from pyanticip.teach.gestures import Gesture, Shown, spotter
+from pyanticip.teach.gestures import Gesture, Shown, Verdict, fit_gestures, spotter, verdict
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
@@ -224,6 +224,38 @@ def test_the_active_part_is_what_moves() -> None:
     take = Shown.active("t", raised(), 10)
     assert abs(take.begin - 50 * STILL) < 15
     assert abs(take.end - 50 * (STILL + LASTS)) < 15
+
+
+def test_a_gesture_is_found_where_it_is_shown_and_anywhere_else_an_alarm() -> None:
+    take = Shown("take", np.zeros((200, 22, 4), np.float32), 50, 100)
+
+    def told(*entered: int) -> np.ndarray:
+        rows = np.full((200, 4), np.nan)
+        for frame in entered:
+            rows[frame : frame + 10, 0], rows[frame : frame + 10, 1] = 0.5, 0.5
+        return rows
+
+    # It is under way from its fifth part on, and said to end in half a second; it does in 39 frames.
+    assert verdict(told(60), take, shows=True) == Verdict("take", 0.2, pytest.approx(-280.0), 0)
+    assert verdict(told(0, 60, 80, 150), take, shows=True).alarms == 3
+    assert verdict(told(0, 60), take, shows=False) == Verdict("take", None, None, 2)
+    for frame, found in ((37, False), (38, True), (111, True), (112, False)):
+        assert (verdict(told(frame), take, shows=True).at is not None) == found, frame
+    assert verdict(told(), take, shows=True) == Verdict("take", None, None, 0)
+
+
+def test_the_report_of_a_gesture_counts_what_was_looked_at() -> None:
+    shown = [raised(height=height) for height in (1.8, 2.0, 2.2)]
+    takes = [Shown.active(str(i), clip, 0) for i, clip in enumerate(shown)]
+    other = Shown.active("other", swing(6, joint=LEFT_ARM), 0)
+    (gesture,) = fit_gestures([*(("raise", take) for take in takes), (None, other)])
+    report = gesture.report
+    assert report["takes"] == report["found"] == ["0", "1", "2"]
+    assert report["seconds"] == pytest.approx([(take.end - take.begin) / 50.0 for take in takes], abs=0.006)
+    frames = sum(len(take.quats) for take in (*takes, other))
+    assert report["minutes"] == pytest.approx(frames / 3000.0, abs=0.001)
+    assert 0.0 < report["at"] < 1.0
+    assert (report["missed"], report["alarms"], report["alarmed_by"]) == ([], 0, [])
 
 
 def test_older_files_load_and_damaged_ones_are_refused(fitted: Path, tmp_path: Path) -> None:

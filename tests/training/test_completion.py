@@ -10,14 +10,15 @@ from support.clips import swing
 from support.takes import pieces_of_side
 
 from pyanticip import _core
+from training.data.augment import yaw
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
-from training.tasks.completion.fit import crossed, fit, in_the_world
+from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
-from training.teacher.kinematics import positions
+from training.teacher.kinematics import multiply, positions
 
 WEIGHTS = Path(__file__).parents[2] / "rust/anticip-motion/data/completion.safetensors"
 
@@ -102,6 +103,27 @@ def test_arms_are_crossed_with_somebody_elses_only_where_both_legs_are_measured(
     assert turned[other].abs().max() < 1e-5, "upright as before"
 
 
+def test_a_window_is_a_piece_of_the_clip_sometimes_slower_or_faster() -> None:
+    angle = 0.02 * np.arange(2 * WINDOW)
+    clip = np.zeros((len(angle), JOINTS, 4), np.float32)
+    clip[..., 0], clip[..., 1] = np.cos(angle / 2)[:, None], np.sin(angle / 2)[:, None]
+    rng = np.random.default_rng(0)
+    found = np.array([windowed(clip, rng)[:, 3] for _ in range(90)])
+    angles = 2.0 * np.arctan2(found[..., 1], found[..., 0])
+    speeds = np.diff(angles) / 0.02
+    np.testing.assert_allclose(speeds, speeds[:, :1].repeat(WINDOW - 1, 1), atol=2e-3)
+    changed = np.abs(speeds[:, 0] - 1.0) > 5e-3
+    assert 0.2 < changed.mean() < 0.45
+    assert 0.69 < speeds.min() < 0.8 < 1.3 < speeds.max() < 1.41
+    # They begin anywhere, and end where the clip does.
+    assert angles[:, 0].min() < 0.1 * angle[-1]
+    assert 0.95 * angle[-1] < angles.max() <= angle[-1]
+    short = windowed(clip[:10], rng)
+    assert short[20:] == pytest.approx(clip[9:10].repeat(WINDOW - 20, 0), abs=1e-3), (
+        "what is too short, holds"
+    )
+
+
 def test_it_learns() -> None:
     clips = [np.asarray(swing(300).retarget("humanoid").quats)] * 2
     torch.manual_seed(0)
@@ -117,6 +139,27 @@ def test_it_learns() -> None:
             return float((facing[:, :, None] @ said - matrices(seen)).abs()[..., ~mask, :, :].mean())
 
     assert off(longer) < off(short)
+
+
+def test_what_ridge_is_taught_is_the_body_without_its_heading_and_goes_back() -> None:
+    rng = np.random.default_rng(0)
+    quats = rng.normal(size=(60, JOINTS, 4))
+    quats /= np.linalg.norm(quats, axis=-1, keepdims=True)
+    world, mask = in_the_world(quats), np.isin(np.arange(JOINTS), SUITS["six"])
+    same = np.abs((sensors._local(world) * quats).sum(-1))
+    np.testing.assert_allclose(same, 1.0, atol=1e-9)
+    turned, facing = sensors._turned(world, mask)
+    columns = sensors._facing(world, mask)
+    np.testing.assert_allclose(np.abs((sensors._of_columns(columns) * turned).sum(-1)), 1.0, atol=1e-6)
+    about = np.broadcast_to(facing[:, None], turned.shape)
+    np.testing.assert_allclose(np.abs((multiply(about, turned) * world).sum(-1)), 1.0, atol=1e-9)
+    # Another heading of all is none.
+    all_round = in_the_world(yaw(quats, np.zeros((60, 3)), 1.3)[0])
+    np.testing.assert_allclose(sensors._facing(all_round, mask), columns, atol=1e-6)
+    past = sensors._past(columns).reshape(60, len(sensors.PAST), JOINTS, 6)
+    for n, back in enumerate((0, 2, 5, 10, 25)):
+        np.testing.assert_array_equal(past[40, n], columns[40 - back])
+        np.testing.assert_array_equal(past[1, n], columns[max(1 - back, 0)])
 
 
 def test_the_table_of_sensors(tmp_path, data_dir) -> None:

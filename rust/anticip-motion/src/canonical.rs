@@ -103,13 +103,23 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_pose_stands_on_the_floor() {
-        let mut y = [HIPS_HEIGHT; JOINT_COUNT];
+    fn the_rest_pose_stands_on_the_floor_with_arms_spread() {
+        let mut place = OFFSETS;
+        place[HIPS][1] += HIPS_HEIGHT;
         for j in 1..JOINT_COUNT {
-            y[j] = y[PARENTS[j] as usize] + OFFSETS[j][1];
+            let parent = place[PARENTS[j] as usize];
+            (0..3).for_each(|i| place[j][i] += parent[i]);
         }
-        let lowest = y.iter().copied().fold(f64::INFINITY, f64::min);
-        assert!(lowest > 0.0 && lowest < 0.05, "{lowest}");
-        assert!((1.4..1.7).contains(&y[HEAD]));
+        // Head, hand and toes: whoever hangs on the way to them is where it should be.
+        for (joint, wanted) in [
+            (HEAD, [0.0, 1.56, 0.01]),
+            (9, [0.69, 1.42, 0.0]),
+            (17, [0.09, 0.02, 0.14]),
+        ] {
+            assert!(
+                (0..3).all(|i| (place[joint][i] - wanted[i]).abs() < 1e-9),
+                "{joint}"
+            );
+        }
     }
 }

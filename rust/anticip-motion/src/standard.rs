@@ -213,4 +213,102 @@ mod tests {
             assert!(deviation < crate::T_POSE_TOLERANCE / 2.0);
         }
     }
+
+    type End = (&'static str, [f64; 3]);
+
+    /// How a bone is turned and where it is, the root at the origin.
+    fn place(body: &Skeleton, bone: usize) -> (Quat, [f64; 3]) {
+        let rest = body
+            .rest_local
+            .as_ref()
+            .map_or(Quat::IDENTITY, |rest| Quat::from_array(rest[bone]));
+        let Ok(parent) = usize::try_from(body.parents[bone]) else {
+            return (rest, body.offsets[bone]);
+        };
+        let (turn, at) = place(body, parent);
+        let way = turn.rotate(body.offsets[bone]);
+        (turn * rest, [0, 1, 2].map(|i| at[i] + way[i]))
+    }
+
+    fn near(a: [f64; 3], b: [f64; 3]) -> bool {
+        a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6)
+    }
+
+    #[test]
+    fn heads_hands_fingers_and_toes_are_where_a_body_of_170_cm_has_them() {
+        let ends: [(Skeleton, &[End]); 5] = [
+            (
+                mocopi(),
+                &[
+                    ("head", [0.0, 0.65, 0.005]),
+                    ("l_hand", [0.672, 0.463, 0.028]),
+                    ("l_toes", [0.069, -0.935, 0.079]),
+                ],
+            ),
+            (
+                vmc(),
+                &[
+                    ("Head", [0.0, 0.61, -0.01]),
+                    ("Jaw", [0.0, 0.63, -0.06]),
+                    ("LeftEye", [-0.03, 0.67, -0.09]),
+                    ("LeftHand", [-0.69, 0.47, 0.0]),
+                    ("LeftThumbDistal", [-0.77, 0.46, -0.03]),
+                    ("LeftIndexDistal", [-0.84, 0.47, -0.025]),
+                    ("LeftMiddleDistal", [-0.84, 0.47, 0.0]),
+                    ("LeftRingDistal", [-0.835, 0.47, 0.02]),
+                    ("LeftLittleDistal", [-0.83, 0.47, 0.04]),
+                    ("LeftToes", [-0.09, -0.93, -0.14]),
+                ],
+            ),
+            (
+                xsens(),
+                &[
+                    ("Head", [0.0, 0.64, 0.01]),
+                    ("Left Hand", [0.69, 0.5, 0.0]),
+                    ("Left Toe", [0.09, -0.93, 0.14]),
+                ],
+            ),
+            (
+                rokoko(),
+                &[
+                    ("head", [0.0, 0.61, -0.01]),
+                    ("leftHand", [-0.69, 0.47, 0.0]),
+                    ("leftToe", [-0.09, -0.93, -0.14]),
+                ],
+            ),
+            (
+                canonical(),
+                &[
+                    ("head", [0.0, 0.61, 0.01]),
+                    ("left_hand", [0.69, 0.47, 0.0]),
+                    ("left_toes", [0.09, -0.93, 0.14]),
+                ],
+            ),
+        ];
+        for (body, ends) in ends {
+            let found: Vec<_> = (0..body.len())
+                .map(|bone| (body.names[bone].as_str(), place(&body, bone).1))
+                .collect();
+            let at = |name: &str| {
+                found
+                    .iter()
+                    .find(|(other, _)| *other == name)
+                    .expect("is there")
+                    .1
+            };
+            for (name, wanted) in ends {
+                assert!(near(at(name), *wanted), "{name}: {:?}", at(name));
+            }
+            for &(name, [x, y, z]) in &found {
+                let other = name
+                    .replace("Left", "Right")
+                    .replace("left", "right")
+                    .replace("l_", "r_");
+                assert!(
+                    other == name || near(at(&other), [-x, y, z]),
+                    "{name} and {other}"
+                );
+            }
+        }
+    }
 }

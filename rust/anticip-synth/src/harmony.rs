@@ -227,4 +227,124 @@ mod tests {
         assert!(Harmony::new(38.0, &[], false, 440.0, &[]).is_err());
         assert!(Harmony::new(38.0, &[0.0], false, 440.0, &[[0.0, 99.0, 0.0]]).is_err());
     }
+
+    #[test]
+    fn scales_are_what_their_names_say() {
+        let scale = |name: &str| SCALES.iter().find(|(known, _)| *known == name).unwrap().1;
+        // A mode is the scale begun on another of its notes.
+        let mode = |of: &str, step: usize| -> Vec<f32> {
+            let notes = scale(of);
+            (0..notes.len())
+                .map(|i| (notes[(i + step) % notes.len()] - notes[step]).rem_euclid(12.0))
+                .collect()
+        };
+        let without = |of: &str, left: [usize; 2]| -> Vec<f32> {
+            scale(of)
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| !left.contains(i))
+                .map(|(_, note)| *note)
+                .collect()
+        };
+        let steps: Vec<_> = scale("major").windows(2).map(|two| two[1] - two[0]).collect();
+        assert_eq!(steps, [2.0, 2.0, 1.0, 2.0, 2.0, 2.0]);
+        for (name, step) in [
+            ("dorian", 1),
+            ("phrygian", 2),
+            ("lydian", 3),
+            ("mixolydian", 4),
+            ("minor", 5),
+        ] {
+            assert_eq!(scale(name), mode("major", step), "{name}");
+        }
+        assert_eq!(scale("pentatonic"), without("major", [3, 6]));
+        assert_eq!(scale("minor-pentatonic"), mode("pentatonic", 4));
+        assert_eq!(scale("hirajoshi"), without("minor", [3, 6]));
+        assert_eq!(scale("harmonic-minor")[..6], scale("minor")[..6]);
+        assert_eq!(scale("harmonic-minor")[6], 11.0, "its leading note");
+        assert!(
+            scale("whole-tone")
+                .iter()
+                .enumerate()
+                .all(|(i, note)| *note == 2.0 * i as f32)
+        );
+        assert!(
+            scale("chromatic")
+                .iter()
+                .enumerate()
+                .all(|(i, note)| *note == i as f32)
+        );
+        assert_eq!(scale("chromatic").len(), 12);
+    }
+
+    #[test]
+    fn just_notes_are_near_the_tempered_ones_and_fractions_stay() {
+        let just = Harmony::new(38.0, SCALES[11].1, true, 440.0, &[]).unwrap();
+        for (semitone, note) in just.scale.iter().enumerate() {
+            assert!((note - semitone as f32).abs() < 0.18, "{semitone}: {note}");
+        }
+        let quarter = [0.0, 1.5, 7.0];
+        let found = Harmony::new(38.0, &quarter, true, 440.0, &[]).unwrap();
+        assert_eq!(found.scale[1], 1.5);
+        assert!(found.scale[2] > 7.0);
+        assert_eq!(
+            Harmony::new(38.0, &quarter, false, 440.0, &[]).unwrap().scale[..3],
+            quarter
+        );
+    }
+
+    #[test]
+    fn a_pitch_rests_on_its_note_for_half_of_the_way_to_the_next() {
+        let harmony = Harmony::default();
+        for note in 0..21 {
+            let degree = |part: f32| harmony.degree((note as f32 + part) / 21.0) - note as f32;
+            assert!(degree(0.02).abs() < 1e-4 && degree(0.24).abs() < 1e-4);
+            assert!((degree(0.5) - 0.5).abs() < 1e-3 && (degree(0.76) - 1.0).abs() < 1e-4);
+            assert!(degree(0.3) > 0.0 && degree(0.7) < 1.0);
+        }
+    }
+
+    #[test]
+    fn chords_rise_from_the_note_and_come_round() {
+        let usual = Harmony::default();
+        for phrase in 0..5 {
+            let [root, middle, top] = usual.chord(phrase);
+            assert!(
+                root == 0.0 && 2.0 <= middle && middle < top && top <= 8.0,
+                "{phrase}"
+            );
+            assert!(
+                (0..phrase).all(|other| usual.chord(other) != usual.chord(phrase)),
+                "{phrase}"
+            );
+            assert_eq!(usual.chord(phrase + 5), usual.chord(phrase));
+            // As near as five notes have them.
+            let five = Harmony::new(38.0, SCALES[7].1, false, 440.0, &[]).unwrap();
+            let wanted = usual.chord(phrase).map(|step| (step * 5.0 / 7.0).round());
+            assert_eq!(five.chord(phrase), wanted);
+        }
+        let mine = [[0.0, 1.0, 24.0], [-24.0, 2.0, 3.0]];
+        let own = Harmony::new(38.0, SCALES[7].1, false, 440.0, &mine).unwrap();
+        assert_eq!(
+            [own.chord(0), own.chord(1), own.chord(2)],
+            [mine[0], mine[1], mine[0]]
+        );
+    }
+
+    #[test]
+    fn the_ends_of_what_is_allowed_are_allowed() {
+        let of = |tonic, a4, chords: usize| {
+            Harmony::new(tonic, SCALES[11].1, false, a4, &vec![[0.0; 3]; chords]).is_ok()
+        };
+        assert!(of(24.0, 380.0, 8) && of(60.0, 500.0, 1));
+        assert!(!of(23.9, 440.0, 1) && !of(60.1, 440.0, 1) && !of(38.0, 379.0, 1) && !of(38.0, 501.0, 1));
+        assert!(!of(38.0, 440.0, 9));
+        let thirteen: Vec<f32> = (0..13).map(|i| i as f32 * 0.9).collect();
+        assert!(Harmony::new(38.0, &thirteen[..12], false, 440.0, &[]).is_ok());
+        assert!(Harmony::new(38.0, &thirteen, false, 440.0, &[]).is_err());
+        assert!(
+            Harmony::new(38.0, &[0.0, 2.0, 2.0], false, 440.0, &[]).is_err(),
+            "two the same"
+        );
+    }
 }

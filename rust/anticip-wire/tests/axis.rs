@@ -104,6 +104,34 @@ fn binary_and_text_with_and_without_displacement_say_the_same() {
 }
 
 #[test]
+fn the_body_that_nothing_tells_of_ends_where_one_of_170_cm_does() {
+    let body = standard();
+    let mut places = body.offsets.clone();
+    for bone in 1..BONES {
+        let parent = places[body.parents[bone] as usize];
+        (0..3).for_each(|i| places[bone][i] += parent[i]);
+    }
+    let at = |name: &str| {
+        let bone = body.names.iter().position(|known| known == name).unwrap();
+        places[bone].map(|v| (100.0 * v).round())
+    };
+    assert_eq!(at("Hips"), [0.0; 3]);
+    assert_eq!(at("Head"), [0.0, 62.0, 1.0]);
+    for (end, [x, y, z]) in [
+        ("Hand", [69.0, 47.0, 0.0]),
+        ("HandThumb3", [79.0, 47.0, 3.0]),
+        ("HandIndex3", [84.0, 47.0, 2.0]),
+        ("HandMiddle3", [84.0, 47.0, 1.0]),
+        ("HandRing3", [84.0, 47.0, -1.0]),
+        ("HandPinky3", [83.0, 47.0, -2.0]),
+        ("Foot", [10.0, -84.0, 0.0]),
+    ] {
+        assert_eq!(at(&format!("Left{end}")), [x, y, z], "{end}");
+        assert_eq!(at(&format!("Right{end}")), [-x, y, z], "{end}");
+    }
+}
+
+#[test]
 fn one_avatar_is_heard_and_another_when_that_is_away() {
     let mut decoder = AxisDecoder::default();
     assert_eq!(decoded(&mut decoder, &binary(true, false, 3, 0, 0.0)).1.len(), 1);

@@ -1,7 +1,7 @@
 //! Rokoko's JSON v3. `data/rokoko.json` is laid out after the vendor's plug-ins (the classes of rokoko-studio-live-unity, the
 //! T-pose of rokoko-studio-live-blender) by Python's json, `data/rokoko.lz4` packed by python-lz4; both the same message.
 
-use anticip_wire::rokoko::{JOINT_NAMES, RokokoDecoder, encode_frame};
+use anticip_wire::rokoko::{JOINT_NAMES, REST, RokokoDecoder, encode_frame};
 use anticip_wire::{PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
 
 const PLAIN: &[u8] = include_bytes!("data/rokoko.json");
@@ -127,5 +127,16 @@ fn what_is_encoded_comes_back() {
     let again = feed(&mut RokokoDecoder::default(), &bytes).unwrap().1.unwrap();
     for (a, b) in frame.joints.iter().zip(&again.joints) {
         assert!(close(&a.rotation, &b.rotation) && close(&a.position, &b.position));
+    }
+}
+
+#[test]
+fn in_t_pose_the_right_side_turns_as_the_left_but_for_signs() {
+    for (name, [w, x, y, z]) in JOINT_NAMES.iter().zip(REST) {
+        assert!((w * w + x * x + y * y + z * z - 1.0).abs() < 1e-6, "{name}");
+        if let Some(part) = name.strip_prefix("left") {
+            let other = REST[id(&format!("right{part}"))];
+            assert!(close(&other.map(f32::abs), &[w, x, y, z].map(f32::abs)), "{name}");
+        }
     }
 }

@@ -1,10 +1,16 @@
 """Where takes are cut, and what augmentation may and may not change."""
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 
 from training.data import augment
 from training.data.examples import jumps, plain, steady_runs
-from training.teacher.kinematics import MIRROR, positions, rotate
+from training.teacher.kinematics import MIRROR, multiply, positions, rotate
+
+Array = augment.Array
+Move = Callable[..., Array]
 
 
 def unit(quats):
@@ -116,3 +122,61 @@ def test_features_of_a_frame_do_not_depend_on_later_ones(piece_of):
     assert np.array_equal(one.features[:120], two.features[:120])
     # The teacher does look ahead: that is what there is to learn.
     assert not np.array_equal(one.params[:120], two.params[:120])
+
+
+def swung(angles: Array, joint: int = 8) -> Array:
+    """A body whose one joint is turned so far about x, frame by frame."""
+    quats = np.zeros((len(angles), 22, 4))
+    quats[..., 0] = 1.0
+    quats[:, joint, 0], quats[:, joint, 1] = np.cos(angles / 2.0), np.sin(angles / 2.0)
+    return quats
+
+
+def angle(quats: Array, joint: int = 8) -> Array:
+    return np.asarray(2.0 * np.arctan2(quats[:, joint, 1], quats[:, joint, 0]))
+
+
+def test_exaggerated_a_swing_is_wider_about_the_same_mean_but_not_past_half_a_turn() -> None:
+    swing = np.sin(2.0 * np.pi * np.arange(100) / 50.0)
+    for about, wide, factor in ((0.0, 0.5, 1.5), (0.8, 0.5, 0.5), (-0.3, 1.0, 2.0)):
+        found = angle(augment.exaggerate(swung(about + wide * swing), factor))
+        np.testing.assert_allclose(found, about + factor * wide * swing, atol=1e-6)
+    assert np.abs(angle(augment.exaggerate(swung(2.0 * swing), 3.0))).max() == 0.95 * np.pi
+    hips = swung(swing, joint=0)
+    np.testing.assert_array_equal(augment.exaggerate(hips, 2.0), hips)
+
+
+def test_another_posture_is_a_constant_turn_of_the_given_spread_and_not_of_the_hips(move: Move) -> None:
+    quats = move(40, seed=2, amount=1.0)
+    back = np.array([1.0, -1.0, -1.0, -1.0])
+    turns = []
+    for seed in range(30):
+        other = augment.posture(quats, 0.2, np.random.default_rng(seed))
+        turn = multiply(other, quats * back)
+        np.testing.assert_allclose(turn, np.broadcast_to(turn[:1], turn.shape), atol=1e-12)
+        np.testing.assert_array_equal(other[:, 0], quats[:, 0])
+        turns.append(2.0 * turn[0, 1:, 1:])
+    assert np.std(turns) == pytest.approx(0.2, rel=0.1)
+
+
+def test_a_leant_body_is_leant_as_a_whole(move: Move) -> None:
+    quats = move(10, seed=6)
+    leant = positions(augment.tilt(quats, np.array([0.0, 0.0, np.pi / 2.0])), upright=True)
+    x, y, z = np.moveaxis(positions(quats, upright=True), -1, 0)
+    # A quarter turn about z: what was up is at -x.
+    about = leant[:, :1] - np.stack([-y, x, z], -1)[:, :1]
+    np.testing.assert_allclose(leant - about, np.stack([-y, x, z], -1), atol=1e-12)
+
+
+def test_a_warp_is_the_same_movement_whatever_the_rate_it_was_recorded_at() -> None:
+    seconds = [np.arange(int(4 * rate)) / rate for rate in (50.0, 100.0)]
+    slow, fast = (
+        augment.time_warp(swung(s), np.column_stack([s] * 3), rate, np.random.default_rng(3))
+        for s, rate in zip(seconds, (50.0, 100.0), strict=True)
+    )
+    both = min(len(slow[1]), len(fast[1]))
+    assert both > 100
+    np.testing.assert_allclose(slow[1][:both], fast[1][:both], atol=1e-9)
+    # Joints and root go together.
+    for quats, root in (slow, fast):
+        np.testing.assert_allclose(angle(quats), root[:, 0], atol=1e-6)

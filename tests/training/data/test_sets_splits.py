@@ -250,3 +250,39 @@ def test_two_recordings_of_one_cmu_name_are_two_takes(tmp_path):
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).touch()
     assert names(tmp_path) == [("a/01_01", ("a/01_01.amc", "c/01_01.bvh")), ("b/01_01", ("b/01_01.amc",))]
+
+
+def test_about_fifteen_of_a_hundred_are_on_either_side_that_is_held_out() -> None:
+    sides = hashed_split(f"p{number}" for number in range(4000))
+    found = [*sides.values()]
+    for side in ("validation", "test"):
+        assert 0.13 < found.count(side) / 4000 < 0.17
+    # Too few for all sides: who is trained on comes first, then who chooses.
+    assert [*hashed_split(["anna"]).values()] == ["train"]
+    for names in (("anna", "ben"), ("x", "y"), ("p1", "p2")):
+        assert sorted(hashed_split(names).values()) == ["train", "validation"]
+    for number in range(20):
+        assert sorted(hashed_split(f"q{number}{who}" for who in "abc").values()) == [
+            "test",
+            "train",
+            "validation",
+        ]
+    assert hashed_split([]) == {}
+
+
+def test_long_lists_of_names_are_cut(tmp_path: Path) -> None:
+    file = tmp_path / "split.csv"
+    file.write_text("subject,split\n" + "".join(f"s{n},train\n" for n in range(6)))
+    here = {f"p{n:02}": False for n in range(13)}
+    (line,) = strangers(here, file)
+    assert "names s0, s1, s2, s3, s4 and 1 more, of whom" in line
+    assert line.endswith("p10, p11 and 1 more")
+    with pytest.raises(FormatError, match=r"says nothing of p00, p01, p02, p03, p04 and 8 more;"):
+        sides_of(here, file)
+    file.write_text("".join(f"s{n},train\n" for n in range(5)))
+    few = {f"p{n:02}": False for n in range(5)}
+    (line,) = strangers(few, file)
+    assert "s4, of whom" in line
+    assert line.endswith("p03, p04")
+    with pytest.raises(FormatError, match=r"p03, p04; expected"):
+        sides_of(few, file)

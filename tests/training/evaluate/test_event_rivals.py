@@ -11,12 +11,18 @@ from training.evaluate import event_tuning, trackers
 from training.evaluate.event_tuning import EventRivals
 from training.evaluate.events import score_clip
 from training.evaluate.extrapolator import (
+    AHEAD,
+    BEHIND,
+    TAPS,
     Extrapolator,
     best_lag,
     extrapolate,
     fire,
+    inputs,
+    next_by_line,
     past_events,
     places,
+    predicted,
     speed_curve,
     valleys,
 )
@@ -96,6 +102,53 @@ def test_an_arrival_that_is_predicted_is_announced(swinging, line, lead):
     score, leads = score_clip(told, truth[truth > 100], 400, lead)
     assert score.recall == 1.0
     assert leads.min() >= lead
+
+
+@pytest.mark.parametrize(("kind", "stride"), [(0, 2), (1, 6)])
+def test_a_line_is_predicted_from_what_is_behind_it_and_follows_what_was(kind: int, stride: int) -> None:
+    curve = 0.5 * np.arange(200.0)
+    given = inputs(curve, kind)
+    wanted = [*(-0.5 * stride * n for n in range(1, TAPS)), curve[150], 1.0]
+    np.testing.assert_allclose(given[150], wanted)
+    np.testing.assert_array_equal(given[0], [*np.zeros(TAPS - 1), 0.0, 1.0])
+    # What the tap before now says the curve rises in a stride, it rises in as many frames ahead.
+    weights = np.zeros((TAPS + 1, AHEAD[kind]))
+    weights[0] = -np.arange(1, AHEAD[kind] + 1) / stride
+    path = predicted(curve, kind, weights)
+    np.testing.assert_allclose(path[100], 0.5 * (100 + np.arange(1 - BEHIND, AHEAD[kind] + 1)))
+    np.testing.assert_array_equal(path[2, : BEHIND - 2], 0.0)
+
+
+def come(path: np.ndarray, kind: int, lead: float, **settings: float) -> float:
+    """How many frames ahead an event is said to come, by a path whose first frame is ``BEHIND - 1`` ago."""
+    when = next_by_line(path[None], Extrapolator(0.0, 0.0, 3.0, aim_frames=4.0, **settings), lead, kind)
+    return float(when[0])
+
+
+def test_a_trough_in_what_is_predicted_comes_at_its_middle_less_what_the_curve_is_late() -> None:
+    ahead = np.arange(BEHIND + AHEAD[1]) - (BEHIND - 1)
+    deep = 0.1 * np.abs(ahead - 25.0)
+    assert come(deep, 1, 20.0) == come(deep, 1, 22.4) == 22.0
+    assert come(deep, 1, 22.6) == np.inf, "it comes before the lead"
+    assert come(deep, 1, 11.0) == np.inf, "there is time left"
+    assert come(deep, 1, 20.0, fall=1.19) == come(deep, 1, 20.0, rise=1.19) == 22.0
+    assert come(deep, 1, 20.0, fall=1.21) == come(deep, 1, 20.0, rise=1.21) == np.inf
+    # A floor with its lowest frame at one end: half as deep as the lower side, from 19 to 32.
+    skew = np.where(ahead < 25, 0.1 * (25 - ahead), 0.1 * np.maximum(ahead - 26, 0) + 0.01 * (ahead > 25))
+    assert come(skew, 1, 20.0) == pytest.approx(0.5 * (20 + 31) - 3.0)
+    assert come(-deep, 1, 20.0) == np.inf
+
+
+def test_an_arrival_in_what_is_predicted_comes_where_the_path_has_fallen() -> None:
+    ahead = np.arange(BEHIND + AHEAD[0]) - (BEHIND - 1)
+    falls = 2.0 - 0.1 * np.maximum(ahead - 20, 0)
+    assert come(falls, 0, 16.0, fall=0.25) == 20.0
+    assert come(falls, 0, 16.0, fall=0.35) == 21.0
+    assert come(falls, 0, 20.4, fall=0.25) == 20.0
+    assert come(falls, 0, 20.6, fall=0.25) == np.inf, "it comes before the lead"
+    assert come(falls, 0, 8.0, fall=0.25) == np.inf, "there is time left"
+    assert come(falls - 4.0, 0, 16.0, fall=0.25) == np.inf, "what is so slow is no stroke"
+    assert come(np.full_like(falls, 2.0), 0, 16.0) == np.inf
 
 
 def test_too_short_clips_fit_no_line():

@@ -7,7 +7,8 @@ pytest.importorskip("scipy")  # of the tables
 
 from training.evaluate.following import Tally, crossed
 from training.evaluate.following_rivals import SPEED, align, described, warp_online
-from training.evaluate.following_takes import names, perform
+from training.evaluate.following_takes import SUITS, names, perform, worn
+from training.teacher.kinematics import multiply
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,51 @@ def test_a_performance_is_the_take_at_its_places(take):
     assert apart[settled].max() < 1e-3
     steps = np.diff(performance.place) * 50.0
     assert steps.max() < 1.41 or performance.jumps
+
+
+def test_performances_drift_in_tempo_stop_and_jump_as_they_say(take):
+    long = np.tile(take, (6, 1, 1))
+    begins, firsts, stops, sizes = [], [], [], []
+    for seed in range(40):
+        one = perform(long, np.random.default_rng(seed))
+        steps = np.diff(one.place) * 50.0
+        jumped = np.rint(np.array(one.jumps) * 50.0).astype(int) - 1
+        stopped = np.zeros(len(steps), bool)
+        for start, stop in one.stops:
+            # Ten frames to slow down, as many to go on, and some way of both.
+            stopped[round(start * 50.0) - 1 : round(stop * 50.0) + 11] = True
+            stops.append(stop - start)
+            if stop - start > 0.5 and round(stop * 50.0) < len(steps):
+                assert (steps[round(start * 50.0) + 11 : round(stop * 50.0)] < 1e-9).all()
+        plain = ~stopped
+        plain[jumped] = False
+        plain[:10] = False
+        assert steps[plain].min() >= 1 / 1.4 - 1e-9
+        assert steps[plain].max() <= 1.4 + 1e-9
+        sizes += (np.abs(steps[jumped]) / 50.0).tolist()
+        events = sorted([*one.jumps, *(start for start, _ in one.stops)])
+        begins.append(one.place[0])
+        firsts += events[:1]
+        assert min(np.diff(events), default=6.0) >= 6.0 - 0.02
+        assert one.place.max() <= 60.0, "a minute of it"
+    assert 0.4 - 0.02 <= min(stops) < 0.8
+    assert 1.6 < max(stops) <= 2.0
+    # A jump takes the frame's own step along.
+    assert 2.0 - 0.03 < min(sizes) < 2.6
+    assert 5.4 < max(sizes) < 6.0 + 0.03
+    assert min(firsts) >= 4.0
+    assert 0.4 < np.mean(np.array(begins) == 0.0) < 0.8
+    assert 10.0 < max(begins) <= 24.0
+
+
+def test_a_worse_suit_trembles_and_drifts_and_another_holds_joints_otherwise(take):
+    rng = np.random.default_rng(0)
+    assert worn(take, SUITS[0], rng) is take
+    back = take * np.float32([1.0, -1.0, -1.0, -1.0])
+    for suit, jitter, rest in ((SUITS[1], 1.5, 2.0), (SUITS[2], 1.0, np.hypot(3.0, 5.0))):
+        off = 2.0 * np.degrees(multiply(back.astype(float), worn(take, suit, rng).astype(float))[..., 1:])
+        assert np.diff(off, axis=0).std() / 2**0.5 == pytest.approx(jitter, rel=0.1)
+        assert np.sqrt(np.mean(off[:, 1:].mean(axis=0) ** 2)) == pytest.approx(rest, rel=0.35)
 
 
 def test_jumps_are_no_crossings():

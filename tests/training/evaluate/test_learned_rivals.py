@@ -9,6 +9,7 @@ from training.evaluate import learned, rivals
 from training.evaluate.learned import INPUTS, Recurrent, Ridge, ahead_of, fit_recurrent, inputs, past
 from training.evaluate.measures import AHEAD
 from training.evaluate.rivals import AllRivals, Twins, simple
+from training.teacher.kinematics import multiply, positions
 
 
 def nothing(what, done, total):
@@ -34,13 +35,36 @@ def test_what_rivals_see_ends_with_the_frame(move, example_of):
 def test_inputs_do_not_depend_on_where_the_body_faces(move):
     quats = move(100, 3)
     turn = np.array([np.cos(0.6), 0.0, np.sin(0.6), 0.0])
-    from training.teacher.kinematics import multiply
-
     turned = quats.copy()
     turned[:, 0] = multiply(np.broadcast_to(turn, (100, 4)), quats[:, 0])
     found = [inputs(Twins(q.astype(np.float32))) for q in (quats, turned)]
     assert found[0].shape == (100, INPUTS)
     np.testing.assert_allclose(found[0], found[1], atol=1e-4)
+
+
+def test_inputs_are_places_speeds_and_the_turn_of_a_body_as_if_it_faced_ahead():
+    yaw = 0.8 * np.arange(80) / 50.0
+    quats = np.zeros((80, 22, 4))
+    quats[..., 0] = 1.0
+    quats[:, 0, 0], quats[:, 0, 2] = np.cos(yaw / 2), np.sin(yaw / 2)
+    # An arm that is lowered and raised while the body turns evenly.
+    lift = 0.5 * np.sin(np.arange(80) / 9.0)
+    quats[:, 7, 0], quats[:, 7, 3] = np.cos(lift / 2), np.sin(lift / 2)
+    twins = Twins(quats.astype(np.float32))
+    found = inputs(twins)
+    ahead = quats.copy()
+    ahead[:, 0] = (1.0, 0.0, 0.0, 0.0)
+    places = positions(ahead, upright=True)[:, 1:].reshape(80, 63)
+    np.testing.assert_allclose(found[:, :63], places, atol=1e-5)
+    np.testing.assert_allclose(3.0 * found[2:, 63:126], 25.0 * (places[2:] - places[:-2]), atol=1e-3)
+    np.testing.assert_allclose(3.0 * found[2:, 126], 0.8, atol=1e-4)
+    np.testing.assert_array_equal(found[:2, 63:127], 0.0)
+    seen = [*(twins.at(ms) for ms in (0, 20, 60, 160)), twins.mean(1), twins.mean(4)]
+    np.testing.assert_allclose(found[:, 127:], np.concatenate(seen, axis=1), atol=1e-6)
+    history = past(twins)
+    for lag, back in ((0, 0), (4, 4), (9, 20), (13, 50)):
+        np.testing.assert_array_equal(history[:, 60, lag], twins.at(0)[60 - back])
+        np.testing.assert_array_equal(history[:, 0, lag], twins.at(0)[0])
 
 
 def test_means_are_those_of_the_last_seconds(example_of):

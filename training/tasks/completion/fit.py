@@ -71,7 +71,7 @@ def drawn(rng: np.random.Generator) -> NDArray[np.bool_]:
     return mask
 
 
-def _window(clip: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+def windowed(clip: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
     """So many frames of a clip in the world, every third time slower or faster."""
     speed = rng.uniform(0.7, 1.4) if rng.random() < 0.33 else 1.0
     first = rng.uniform(0.0, max(len(clip) - 1.001 - WINDOW * speed, 0.0))
@@ -171,7 +171,7 @@ def fit(
         for group in optimiser.param_groups:
             group["lr"] = PEAK * min(1.0, done / 0.05 + 0.02) * 0.5 * (1.0 + np.cos(np.pi * done)) + 1e-5
         chosen = rng.choice(len(worlds), WINDOWS, p=chance / chance.sum())
-        windows = np.stack([_window(worlds[clip], rng) for clip in chosen])
+        windows = np.stack([windowed(worlds[clip], rng) for clip in chosen])
         masks = [drawn(rng) for _ in chosen]
         loss = _loss(
             net,

@@ -182,6 +182,47 @@ mod tests {
     }
 
     #[test]
+    fn what_is_usual_is_the_mean_delay_and_a_burst_hardly_counts() {
+        let mut map = TimeMap::new();
+        let mut push = |i: i32, delay: f64| {
+            let t = f64::from(i) * 0.02;
+            map.push(t, 7.0 + t + delay);
+            (map.usual(), map.jitter())
+        };
+        // The first frames are their own mean.
+        assert_eq!(push(0, 0.0).0, 0.0);
+        assert!((push(1, 0.02).0 - 0.01).abs() < 1e-9);
+        let (mut usual, mut jitter) = (0.0, 0.0);
+        for i in 2..2000 {
+            (usual, jitter) = push(i, if i % 2 == 0 { 0.0 } else { 0.02 });
+        }
+        assert!(
+            (usual - 0.01).abs() < 2e-4 && (jitter - 0.01).abs() < 2e-4,
+            "{usual} {jitter}"
+        );
+        let (later, wider) = push(2000, 3.0);
+        assert!((later - usual - (0.05 - usual) / 64.0).abs() < 1e-9, "{later}");
+        assert!(
+            (wider.powi(2) - jitter.powi(2) - ((1.0 - later).powi(2) - jitter.powi(2)) / 64.0).abs() < 1e-9
+        );
+    }
+
+    #[test]
+    fn a_drift_is_believed_after_five_seconds() {
+        let mut map = TimeMap::new();
+        for i in 0..400 {
+            let t = f64::from(i) * 0.02;
+            map.push(t, t * 1.01);
+            let (slope, span) = map.drift();
+            assert_eq!(slope != 0.0, span >= 5.0, "{t}");
+            assert!(slope == 0.0 || (slope - 0.01).abs() < 1e-6);
+        }
+        assert!(map.drift().1 > 7.0);
+        // Where it goes on, not only where it is.
+        assert!((map.local(9.0) - 9.09).abs() < 1e-3);
+    }
+
+    #[test]
     fn nothing_overflows() {
         let mut map = TimeMap::new();
         for (seconds, arrival) in [(9e9, -9e9), (-9e9, 9e9), (0.0, 0.0), (1e-300, 9e9)] {

@@ -303,3 +303,75 @@ fn wrapped(phase: f64) -> f64 {
     let within = phase.rem_euclid(1.0);
     if within < 1.0 { within } else { 0.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tracker that has found the same things so often.
+    fn told(finds: &[(usize, Option<(f64, f64)>)]) -> TempoTracker {
+        let mut tracker = TempoTracker::new().unwrap();
+        for &(times, found) in finds {
+            (0..times).for_each(|_| tracker.follow(found));
+        }
+        tracker
+    }
+
+    #[test]
+    fn trust_takes_a_second_and_is_lost_twice_as_fast() {
+        let walk = Some((25.0, SURE));
+        assert_eq!(told(&[(11, walk)]).tempo(), Tempo::default());
+        let trust = |finds: &[_]| told(finds).trust;
+        // It has been found for twelve frames when it is taken.
+        for (frames, wanted) in [(12, 0.24), (13, 0.26), (49, 0.98), (50, 1.0), (90, 1.0)] {
+            assert!((trust(&[(frames, walk)]) - wanted).abs() < 1e-12, "{frames}");
+        }
+        assert_eq!(trust(&[(50, walk), (1, None)]), 0.0);
+        for (rest, wanted) in [(1, 0.98), (10, 0.62), (24, 0.06), (25, 0.02), (60, 0.02)] {
+            for other in [None, Some((50.0, CHANCE))] {
+                let found = trust(&[(60, walk), (rest, other), (1, walk)]);
+                assert!((found - wanted).abs() < 1e-12, "{rest}: {found}");
+            }
+        }
+        let half = Some((25.0, 0.5 * (SURE + CHANCE)));
+        assert!((trust(&[(60, half)]) - 0.5).abs() < 1e-12);
+        assert_eq!(trust(&[(60, Some((25.0, 1.0)))]), 1.0);
+    }
+
+    #[test]
+    fn another_period_is_taken_when_it_stays() {
+        let (walk, run, odd) = (Some((30.0, 1.0)), Some((20.0, 1.0)), Some((50.0, 1.0)));
+        let bpm = |finds: &[_]| told(finds).tempo().bpm;
+        assert_eq!(bpm(&[(60, walk)]), 100.0);
+        assert_eq!(bpm(&[(60, walk), (11, run)]), 100.0);
+        assert_eq!(bpm(&[(60, walk), (12, run)]), 150.0);
+        for between in [walk, odd, None] {
+            assert_eq!(bpm(&[(60, walk), (11, run), (1, between), (11, run)]), 100.0);
+        }
+        assert!((told(&[(60, walk), (12, run)]).trust - 0.24).abs() < 1e-12);
+        assert!((told(&[(60, walk), (11, run)]).trust - 0.56).abs() < 1e-12);
+        // One nearby is followed at once, a fifth of the way a frame.
+        assert!((told(&[(60, walk), (1, Some((31.0, 1.0)))]).period - 30.2).abs() < 1e-12);
+        assert!((told(&[(60, walk), (40, Some((28.0, 1.0)))]).period - 28.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_phase_goes_on_by_itself_one_beat_a_period() {
+        let mut tracker = told(&[(60, Some((25.0, 1.0)))]);
+        let before = tracker.tempo();
+        (0..10).for_each(|_| tracker.follow(None));
+        let turned = (tracker.phase - before.phase).rem_euclid(1.0);
+        assert!((turned - 0.4).abs() < 1e-9, "{turned}");
+        assert!((before.after(10.0).phase - tracker.phase).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_highest_of_a_parabola_is_found_between_its_points() {
+        for highest in [-0.5, -0.2, 0.0, 0.3, 0.5] {
+            let at = |x: f64| 3.0 - 2.0 * (x - highest).powi(2);
+            assert!((vertex(at(-1.0), at(0.0), at(1.0)) - highest).abs() < 1e-12);
+        }
+        assert_eq!(vertex(1.0, 1.0, 1.0), 0.0);
+        assert_eq!(vertex(2.0, 1.0, 3.0), 0.0, "a valley has no highest");
+    }
+}

@@ -135,3 +135,66 @@ fn product(a: &[f64; WIDTH], b: &[f64; WIDTH]) -> f64 {
     }
     sums.iter().sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-9
+    }
+
+    #[test]
+    fn the_running_sums_are_their_definition() {
+        let frames = 150;
+        let body = |frame: usize| -> [f64; SIZE] {
+            std::array::from_fn(|i| (frame as f64 * 0.3 + i as f64).sin() * (1.0 + (i * frame) as f64 % 7.0))
+        };
+        let swing = |frame: usize| (frame as f64 * 0.7).cos();
+        let mut found = Repetition::new();
+        let energies: Vec<f64> = (0..frames)
+            .map(|frame| found.push(&body(frame), swing(frame)))
+            .collect();
+        let dot = |a: [f64; SIZE], b: [f64; SIZE]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        // Left and right hand, left and right toes exchanged, and what points to the left points to the right.
+        let mirror = |v: [f64; SIZE]| -> [f64; SIZE] {
+            let order = [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8, 12, 13, 14];
+            std::array::from_fn(|i| if i % 3 == 0 { -v[order[i]] } else { v[order[i]] })
+        };
+        for lag in [0, 1, 17, 60, 126] {
+            let (mut plain, mut mirrored, mut energy, mut rhythm, mut level) = (0.0, 0.0, 0.0, 0.0, 0.0);
+            for now in lag..frames {
+                let (then, weight) = (now - lag, (-((frames - 1 - now) as f64) / 60.0).exp());
+                assert!(near(energies[now], dot(body(now), body(now))));
+                plain += weight * dot(body(now), body(then));
+                mirrored += weight * dot(mirror(body(now)), body(then));
+                energy += weight * ((energies[now] + energies[then]) / 2.0 + REST);
+                rhythm += weight * swing(now) * swing(then);
+                level += weight * ((swing(now).powi(2) + swing(then).powi(2)) / 2.0 + LEVEL);
+            }
+            let like = found.at(lag);
+            assert!(near(like.plain, plain / energy), "{lag}");
+            assert!(near(like.mirrored, mirrored / energy), "{lag}");
+            assert!(near(like.rhythm, rhythm / level), "{lag}");
+        }
+    }
+
+    #[test]
+    fn the_energy_is_that_of_the_time_that_is_remembered() {
+        let mut found = Repetition::new();
+        assert_eq!(found.known(), 0);
+        for frame in 0..600 {
+            let known = (frame as usize).saturating_sub(8).min(LONGEST + 1);
+            assert_eq!(found.known(), known);
+            found.push(&[0.2; SIZE], 0.0);
+        }
+        assert!(
+            (found.energy() - 0.04 * SIZE as f64).abs() < 1e-4,
+            "{}",
+            found.energy()
+        );
+        assert!(found.at(40).plain > 0.9 && found.at(40).mirrored > 0.2 && found.at(40).rhythm == 0.0);
+        found.reset();
+        assert_eq!(found.known(), 0);
+    }
+}

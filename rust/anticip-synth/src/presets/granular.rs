@@ -21,8 +21,9 @@ const ATTACK: f32 = 0.003;
 /// A grain: where it reads, how fast, and how far it is through its window.
 #[derive(Clone, Copy, Default)]
 struct Grain {
-    at: f32,
-    /// Added to `at`: a position in the whole folder is no exact `f32`.
+    /// Samples that it has sounded for: counted, for small steps in a long sound add up to another place.
+    passed: f32,
+    /// A position in the whole folder is no exact `f32`.
     start: usize,
     speed: f32,
     done: f32,
@@ -67,7 +68,7 @@ impl Granular {
             return;
         }
         *grain = Grain {
-            at: 0.0,
+            passed: 0.0,
             start,
             speed,
             done: 0.0,
@@ -173,12 +174,10 @@ impl Instrument for Granular {
             for grain in self.pool.iter_mut().filter(|grain| grain.left > 0) {
                 let count = grain.left.min(FRAME);
                 for y in output.iter_mut().take(count) {
-                    let whole = grain.at as usize;
+                    let at = grain.passed * grain.speed;
+                    let whole = at as usize;
                     let points = &samples.sound[grain.start + whole..grain.start + whole + 4];
-                    let x = between(
-                        [points[0], points[1], points[2], points[3]],
-                        grain.at - whole as f32,
-                    );
+                    let x = between([points[0], points[1], points[2], points[3]], at - whole as f32);
                     let done = grain.done;
                     let x = x * if done < grain.rise {
                         smooth(done / grain.rise)
@@ -187,7 +186,7 @@ impl Instrument for Granular {
                     };
                     y[0] += x * grain.weights[0];
                     y[1] += x * grain.weights[1];
-                    grain.at += grain.speed;
+                    grain.passed += 1.0;
                     grain.done = (grain.done + grain.step).min(1.0);
                 }
                 grain.left -= count;

@@ -212,3 +212,32 @@ fn resampled(mono: Vec<f32>, rate: u32, sample_rate: f64) -> Result<Vec<f32>, St
         .map_err(|e| e.to_string())?;
     Ok(output.take_data())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_entries_are_looked_at_in_all_and_so_deep() {
+        let folder = std::env::temp_dir().join(format!("anticip-files-{}", std::process::id()));
+        let places = [folder.clone(), folder.join("z"), folder.join("z/z")];
+        fs::create_dir_all(&places[2]).unwrap();
+        for place in &places {
+            for name in ["a.wav", "b.WAV", "c.txt"] {
+                fs::write(place.join(name), b"").unwrap();
+            }
+        }
+        let found = |depth, mut left| {
+            let mut paths = Vec::new();
+            files(&folder, depth, &mut left, &mut paths).unwrap();
+            paths.len()
+        };
+        assert_eq!([found(8, 100), found(1, 100), found(0, 100)], [6, 4, 2]);
+        // Of each of the upper folders there are four.
+        assert_eq!(
+            [found(8, 11), found(8, 8), found(8, 4), found(8, 0)],
+            [6, 4, 2, 0]
+        );
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

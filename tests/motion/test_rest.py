@@ -1,0 +1,77 @@
+"""What the motion tells of a rest pose: about which axes limbs bend, and when a pose is a T-pose."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.motion.rest import Watched, hinge_axis, is_t_pose, t_pose_of
+
+Array = NDArray[np.float64]
+BODY = canonical_skeleton()
+UPPER, LOWER, END = (BODY.index(f"left_{name}") for name in ("upper_arm", "lower_arm", "hand"))
+
+
+def bending(degrees: Array, axes: Array, turned: Rotation) -> Watched:
+    """An arm whose upper part points along x, whose elbow bends about ``axes``, turned as a whole."""
+    frames = len(degrees)
+    places = np.full((frames, 22, 3), np.nan)
+    places[:, UPPER] = (5.0, 1.0, -2.0)
+    places[:, LOWER] = places[:, UPPER] + turned.apply((0.3, 0.0, 0.0))
+    fore = Rotation.from_rotvec(np.radians(degrees)[:, None] * axes).apply((0.25, 0.0, 0.0))
+    places[:, END] = places[:, LOWER] + turned.apply(fore)
+    turns = np.full((frames, 22, 4), np.nan)
+    turns[:, UPPER] = turned.as_quat()[[3, 0, 1, 2]]
+    turns[:, LOWER] = (1.0, 0.0, 0.0, 0.0)
+    return Watched(np.zeros((frames, 22, 4), np.float32), places, turns)
+
+
+TURNED = Rotation.from_rotvec((0.4, -1.2, 0.7))
+
+
+@pytest.mark.parametrize("axis", [(0.0, -1.0, 0.0), (0.0, 0.6, 0.8)])
+def test_a_limb_bends_about_an_axis_that_is_told_in_its_own_frame(axis: tuple[float, float, float]) -> None:
+    watched = bending(np.linspace(0.0, 120.0, 50), np.array([axis]), TURNED)
+    found = hinge_axis(watched, "left_upper_arm")
+    assert found is not None
+    np.testing.assert_allclose(found, axis, atol=1e-9)
+    other = hinge_axis(watched, "left_upper_arm", of="left_lower_arm")
+    assert other is not None
+    np.testing.assert_allclose(other, TURNED.apply(axis), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("most", "times", "seen"), [(19.0, 100, False), (21.0, 5, True), (21.0, 4, False), (170.0, 4, False)]
+)
+def test_a_limb_that_hardly_ever_bends_shows_no_axis(most: float, times: int, seen: bool) -> None:
+    degrees = np.where(np.arange(100) < times, most, 3.0)
+    watched = bending(degrees, np.array([[0.0, 1.0, 0.0]]), TURNED)
+    assert (hinge_axis(watched, "left_upper_arm") is not None) == seen
+
+
+@pytest.mark.parametrize(("apart", "seen"), [(59.0, True), (61.0, False)])
+def test_a_limb_that_bends_both_ways_shows_no_axis(apart: float, seen: bool) -> None:
+    sides = np.radians(np.where(np.arange(40) % 2, apart, -apart))
+    axes = np.stack([0.0 * sides, np.cos(sides), np.sin(sides)], -1)
+    found = hinge_axis(bending(np.full(40, 60.0), axes, TURNED), "left_upper_arm")
+    assert (found is not None) == seen
+
+
+def lowered(degrees: float) -> NDArray[np.float32]:
+    """Both arms lowered by so much."""
+    quats = np.zeros((22, 4), np.float32)
+    quats[:, 0] = 1.0
+    for side, sign in (("left", -1.0), ("right", 1.0)):
+        half = np.radians(sign * degrees / 2.0)
+        quats[BODY.index(f"{side}_upper_arm")] = (np.cos(half), 0.0, 0.0, np.sin(half))
+    return quats
+
+
+def test_of_several_poses_the_one_most_like_a_t_pose_is_taken_if_any_is_within_25_degrees() -> None:
+    assert is_t_pose(BODY)
+    for degrees, wanted in ((0.0, True), (15.0, True), (60.0, False)):
+        assert is_t_pose(BODY, lowered(degrees)) == wanted
+    poses = np.stack([lowered(degrees) for degrees in (60.0, 12.0, 4.0, 9.0)])
+    np.testing.assert_array_equal(t_pose_of(BODY, poses), poses[2])
+    assert t_pose_of(BODY, poses[:1]) is None

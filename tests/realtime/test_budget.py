@@ -1,0 +1,85 @@
+"""What strangers may ask in a second, and how many lines they may cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from realtime.control import budget
+from realtime.control.budget import Bucket, Budgets, Lines, messages
+
+
+class Hand:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bucket_lets_a_burst_pass_and_fills_at_its_rate_up_to_it() -> None:
+    clock = Hand()
+    bucket = Bucket(2.0, 3.0, clock)
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+    clock.now += 0.49
+    assert not bucket.take()
+    clock.now += 0.01
+    assert [bucket.take(), bucket.take()] == [True, False]
+    clock.now += 60.0
+    assert not bucket.take(3.1)
+    assert [bucket.take(3.0), bucket.take(0.1)] == [True, False]
+
+
+def test_a_host_has_its_own_budget_and_all_have_that_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Hand()
+    monkeypatch.setattr(budget, "Bucket", lambda rate, burst: Bucket(rate, burst, clock))
+    budgets = Budgets(1.0, 2.0)
+    assert [budgets.take("a") for _ in range(3)] == [True, True, False]
+    assert sum(budgets.take(host) for host in "bcdef" for _ in range(3)) == 6
+    clock.now += 1.0
+    assert [budgets.take("a"), budgets.take("b"), budgets.take("a")] == [True, True, False]
+    # 64 are remembered; whoever was not heard for longest is new to it.
+    clock.now += 1e3
+    assert [budgets.take("a") for _ in range(3)] == [True, True, False]
+    for number in range(63):
+        clock.now += 1e-3
+        budgets.take(f"host {number}")
+    assert not budgets.take("a")
+    budgets.take("one more")
+    budgets.take("and one")
+    assert len(budgets._hosts) == 64
+    assert "a" in budgets._hosts
+    assert "host 1" not in budgets._hosts
+
+
+def test_lines_are_said_once_and_those_kept_back_are_counted() -> None:
+    clock, said = Hand(), []
+    lines = Lines(said.append, Bucket(1.0, 2.0, clock))
+    for line in ("one", "one", "two", "three", "four", "one"):
+        lines(line)
+    assert said == ["one", "two"]
+    clock.now += 1.0
+    lines("two")
+    lines("five")
+    assert said[2:] == ["five (3 more were not told)"]
+    clock.now += 1.0
+    lines("six")
+    assert said[3:] == ["six"]
+
+
+def bundle(*parts: bytes) -> bytes:
+    return b"#bundle\0" + bytes(8) + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def test_messages_come_in_order_out_of_bundles_and_no_more_than_asked() -> None:
+    inner = bundle(b"b", bundle(bundle(b"c")), b"d")
+    assert list(messages(bundle(b"a", inner, b"e"), 9)) == [b"a", b"b", b"c", b"d", b"e"]
+    assert list(messages(bundle(b"a", inner, b"e"), 3)) == [b"a", b"b", b"c"]
+    assert list(messages(b"alone", 1)) == [b"alone"]
+    assert list(messages(b"alone", 0)) == list(messages(bundle(), 5)) == []
+    with pytest.raises(ValueError, match="bundles in bundles"):
+        list(messages(bundle(bundle(bundle(bundle(bundle(b"x"))))), 5))
+    for wrong in (bundle(b"a") + b"\0\0\0\2b", bundle(b"a") + bytes(4), bundle(b"a") + b"\0\0"):
+        with pytest.raises(ValueError, match="longer than its bundle"):
+            list(messages(wrong, 5))

@@ -1,0 +1,68 @@
+"""What the status says of who sends, what plays, who is sent to, and what is written."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from realtime.playout import Playout
+from realtime.status import SinkWatch, is_writing, sink_words, stream_words, tape_words, taught_words
+
+
+def stream(*senders: tuple[str, bool, int, int], rate: float | None = 50.04) -> Any:
+    return SimpleNamespace(timing=(rate, 0.46, 0), refusal="", senders=lambda: senders)
+
+
+def test_the_status_says_who_plays_and_who_was_heard_of_in_the_last_minute() -> None:
+    minute = 60_000_000_000
+    senders = (
+        ("10.0.0.1", True, 9, 0),
+        ("old", False, 9, 0),
+        ("new", False, 9, 1),
+        ("newer", False, 9, minute),
+    )
+    front = stream(*senders)
+    said = ["rate=50.0", "jitter_ms=0.5", "from=10.0.0.1", "ignored=2"]
+    assert stream_words(front, None, minute + 1) == said
+    assert stream_words(front, Playout(30.0), minute + 1) == [*said[:2], "buffer_ms=30.0", *said[2:]]
+    front = stream(("", True, 0, 0), rate=None)
+    front.refusal = "too many joints"
+    assert stream_words(front, None, 0) == ["ignored=0", "refused=too many joints"]
+
+
+def test_the_status_says_what_mapping_plays_and_how_new_what_it_sees_is() -> None:
+    taught: Any = SimpleNamespace(mapping=SimpleNamespace(name="mine", beyond="hold"), novelty=0.44)
+    taught.is_beyond = False
+    assert taught_words(None, "", ()) == []
+    assert taught_words(None, "no file", ("neck",)) == ["mapping=failed: no file"]
+    assert taught_words(taught, "", ()) == ["mapping=mine", "novelty=0.4"]
+    taught.is_beyond = True
+    assert taught_words(taught, "", ("neck", "head")) == [
+        "mapping=mine",
+        "novelty=0.4 (holds)",
+        "lacking=neck,head",
+    ]
+
+
+def test_the_status_says_whether_what_is_played_is_written() -> None:
+    told: Any = SimpleNamespace(words=["recording=no", "full"])
+    assert (tape_words(None), is_writing(None)) == (["recording=no"], False)
+    assert (tape_words(told), is_writing(told)) == (["recording=no", "full"], False)
+    plain: Any = SimpleNamespace()
+    assert (tape_words(plain), is_writing(plain)) == (["recording=yes"], True)
+
+
+def test_who_goes_and_who_is_back_is_said_once_each() -> None:
+    one, other = (SimpleNamespace(name=name, trouble="") for name in ("one", "other"))
+    sinks: Any = [one, other]
+    watch = SinkWatch()
+    assert watch.look(sinks) == sink_words(sinks) == []
+    one.trouble = "refused"
+    assert sink_words(sinks) == ["away=one"]
+    assert watch.look(sinks) == ["one: refused; trying again"]
+    assert watch.look(sinks) == []
+    one.trouble, other.trouble = "", "gone"
+    assert watch.look(sinks) == ["other: gone; trying again", "one is there"]
+    other.trouble = ""
+    assert watch.look(sinks) == ["other is there"]
+    assert watch.look(sinks) == []
