@@ -7,7 +7,7 @@ from itertools import count
 import numpy as np
 import pytest
 from support import motions
-from support.sent import datagrams
+from support.motions import datagrams
 
 import pyanticip as pa
 from pyanticip import _core
