@@ -54,7 +54,8 @@ def test_a_host_has_its_own_budget_and_all_have_that_of_four(monkeypatch: pytest
 
 
 def test_lines_are_said_once_and_those_kept_back_are_counted() -> None:
-    clock, said = Hand(), []
+    clock = Hand()
+    said: list[str] = []
     lines = Lines(said.append, Bucket(1.0, 2.0, clock))
     for line in ("one", "one", "two", "three", "four", "one"):
         lines(line)
