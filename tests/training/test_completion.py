@@ -15,7 +15,7 @@ from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
-from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
+from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, shares, windowed
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import multiply, positions
@@ -122,6 +122,12 @@ def test_a_window_is_a_piece_of_the_clip_sometimes_slower_or_faster() -> None:
     assert short[20:] == pytest.approx(clip[9:10].repeat(WINDOW - 20, 0), abs=1e-3), (
         "what is too short, holds"
     )
+
+
+def test_who_has_four_times_the_minutes_is_drawn_twice_as_often() -> None:
+    found = shares([100, 300, 1600], ["a", "a", "b"])
+    np.testing.assert_allclose(found, [1 / 12, 3 / 12, 8 / 12])
+    np.testing.assert_allclose(shares([7], ["a"]), [1.0])
 
 
 def test_it_learns() -> None:

@@ -84,6 +84,13 @@ def windowed(clip: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.
     return np.asarray(mixed / np.linalg.norm(mixed, axis=-1, keepdims=True))
 
 
+def shares(frames: Sequence[int], people: Sequence[str]) -> Array:
+    """How often each clip is drawn, summing to 1: everybody by the root of their frames."""
+    of = {who: sum(n for n, p in zip(frames, people, strict=True) if p == who) for who in set(people)}
+    found = np.array([n / np.sqrt(of[who]) for n, who in zip(frames, people, strict=True)])
+    return np.asarray(found / found.sum())
+
+
 def crossed(quats: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Some windows (B, L, 22, 4) with trunk and arms of the one before, turned to where the hips face."""
     legs = torch.stack([mask[:, leg].sum(1) for leg in LEGS], -1).amin(-1) * mask[:, 0] > 0.0
@@ -162,15 +169,14 @@ def fit(
     for quats in clips:
         mirrored = np.asarray(quats)[:, list(MIRROR)] * np.array([1.0, 1.0, -1.0, -1.0])
         worlds += [in_the_world(one).astype(np.float32) for one in (quats, mirrored)]
-    frames = {who: sum(len(c) for c, p in zip(clips, people, strict=True) if p == who) for who in set(people)}
-    chance = np.repeat([len(c) * frames[p] ** -0.5 for c, p in zip(clips, people, strict=True)], 2)
+    chance = np.repeat(shares([len(one) for one in clips], people), 2) / 2.0
     net = CompletionNet()
     optimiser = torch.optim.AdamW(net.parameters(), lr=PEAK, weight_decay=0.05)
     for step in range(steps):
         done = step / steps
         for group in optimiser.param_groups:
             group["lr"] = PEAK * min(1.0, done / 0.05 + 0.02) * 0.5 * (1.0 + np.cos(np.pi * done)) + 1e-5
-        chosen = rng.choice(len(worlds), WINDOWS, p=chance / chance.sum())
+        chosen = rng.choice(len(worlds), WINDOWS, p=chance)
         windows = np.stack([windowed(worlds[clip], rng) for clip in chosen])
         masks = [drawn(rng) for _ in chosen]
         loss = _loss(
