@@ -231,7 +231,8 @@ def test_a_panic_does_not_wait_for_what_came_before() -> None:
     )
     for name in ("a", "a", "panic"):
         server._hear(say(f"/anticip/control/{name}"), ("127.0.0.1", 1))
-    server._readable()
+    while server._waiting:  # a turn takes no longer than it may, on a busy machine before all is done
+        server._readable()
     server.close()
     assert done == ["panic", "a", "a"]
 
