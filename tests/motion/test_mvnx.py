@@ -157,6 +157,18 @@ def test_what_is_damaged_is_told_in_one_line(tmp_path, change, says):
     assert "\n" not in told
 
 
+def test_the_largest_number_is_one_and_what_is_above_it_is_none(tmp_path):
+    first = _file().split(b"<position>")
+    rest = first[2].split(b" ", 1)[1]
+
+    def with_number(number):
+        return b"<position>".join([*first[:2], number + b" " + rest, *first[3:]])
+
+    assert _load(tmp_path, with_number(b"1e9")).frames == FRAMES
+    with pytest.raises(pa.FormatError, match="not finite, or above 1e"):
+        _load(tmp_path, with_number(b"1000000001"))
+
+
 def test_numbers_that_are_none_name_their_line(tmp_path):
     lines = _file().split(b"\n")
     moving = [index for index, line in enumerate(lines) if b'type="normal"' in line]

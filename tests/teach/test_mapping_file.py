@@ -140,6 +140,26 @@ def test_what_does_not_fit_is_one_line(
     assert "bad.safetensors" in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "called"),
+    [
+        ("mine-r7", "mine-r7"),
+        ("x" * 100, "x" * 100),
+        ("x" * 101, "take.safetensors"),
+        ("", "take.safetensors"),
+        ("two\nlines", "take.safetensors"),
+        (7, "take.safetensors"),
+        (None, "take.safetensors"),
+    ],
+)
+def test_a_mapping_whose_name_cannot_be_shown_is_called_as_its_file(
+    tmp_path: Path, given: object, called: str
+) -> None:
+    file = tmp_path / "take.safetensors"
+    file.write_bytes(packed(name=given))
+    assert load_mapping(file).name == called
+
+
 def test_missing_foreign_and_huge_files(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no such file"):
         load_mapping(tmp_path / "none")
