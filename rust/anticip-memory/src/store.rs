@@ -268,6 +268,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_restored_is_there_and_what_does_not_fit_is_named() {
+        let rows: Vec<_> = (0..5).map(moment).collect();
+        let keys: Vec<i16> = rows.iter().flat_map(|(key, ..)| *key).collect();
+        let followed: Vec<u16> = rows.iter().flat_map(|(_, followed, _)| *followed).collect();
+        let origins: Vec<Origin> = rows.iter().map(|(.., origin)| *origin).collect();
+        let mut store = Store::new(100).unwrap();
+        store.restore(&keys, &followed, &origins).unwrap();
+        assert_eq!(store.len(), 5);
+        for (keys, followed, wanted) in [
+            (&keys[1..], &followed[..], "keys"),
+            (&keys, &followed[1..], "followed"),
+        ] {
+            match store.restore(keys, followed, &origins) {
+                Err(MemoryError::Shape { what, .. }) => assert_eq!(what, wanted),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(store.len(), 5);
+        }
+    }
+
+    #[test]
     fn a_rehearsed_take_says_what_held_at_any_of_its_frames() {
         let mut store = Store::new(100).unwrap();
         let value = |frame: usize| (frame * 100) as u16;
