@@ -239,7 +239,7 @@ class AnticipatoryTransformer(nn.Module):
             foreseen.choice,
             foreseen.anticipation,
         )
-        if foreseen.state is None or state is None:
+        if foreseen.state is None:
             return out
         return out, LanguageState(foreseen.state, positions, foreseen.planning)
 
