@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pyanticip.controls import EventTrigger, LastMoment
+from pyanticip.controls import CANCEL, EventTrigger, LastMoment
 from training.evaluate.beat import by_kind, f1_interval
 from training.evaluate.events import Announcements, pair, score_clip
 from training.evaluate.rules import Choice, Rule, live, window
@@ -151,3 +151,26 @@ def test_the_interval_of_f1_widens_with_what_subjects_differ():
     assert high == pytest.approx(0.8)
     low, high = f1_interval([EventScore(10, 10, 10), EventScore(0, 10, 10)], ["a", "b"])
     assert (low, high) == (0.0, 1.0)
+
+
+class Told(EventTrigger):
+    """Says what it was given, frame by frame."""
+
+    def __init__(self, *frames):
+        super().__init__()
+        self.left = list(frames)
+
+    def reset(self):
+        pass
+
+    def step(self, hazards, gate, lead_ms, dt):
+        return self.left.pop(0)
+
+
+@pytest.mark.parametrize(("ahead", "left"), [(0.34, [7]), (0.08, [20]), (0.3, [7]), (0.1, [20])])
+def test_what_is_called_off_is_what_was_to_come_about_then(ahead, left):
+    first, second = ("onset", 1.0, 0.4), ("onset", 1.0, 0.1)  # frame 20, and frame 2 + 5
+    told = Told([first], [], [second], [(f"onset{CANCEL}", 0.0, ahead)], [])
+    said = live(said_of(np.zeros((5, 2, 25))), 0, told)
+    np.testing.assert_array_equal(said.times, np.array(left) - 0.5)
+    np.testing.assert_array_equal(said.decided, [2.0 if left == [7] else 0.0])
