@@ -88,7 +88,7 @@ class SynthProcess(Child):
         self._told, self._plays = 0.0, None
 
     def _is_stuck(self, now: float) -> bool:
-        return now - (self._told or now) > _SILENT_S
+        return bool(self._told) and now - self._told > _SILENT_S
 
     @property
     def state(self) -> str:

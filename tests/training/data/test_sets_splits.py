@@ -272,17 +272,20 @@ def test_about_fifteen_of_a_hundred_are_on_either_side_that_is_held_out() -> Non
 
 def test_long_lists_of_names_are_cut(tmp_path: Path) -> None:
     file = tmp_path / "split.csv"
-    file.write_text("subject,split\n" + "".join(f"s{n},train\n" for n in range(6)))
-    here = {f"p{n:02}": False for n in range(13)}
-    (line,) = strangers(here, file)
-    assert "names s0, s1, s2, s3, s4 and 1 more, of whom" in line
-    assert line.endswith("p10, p11 and 1 more")
-    with pytest.raises(FormatError, match=r"says nothing of p00, p01, p02, p03, p04 and 8 more;"):
-        sides_of(here, file)
-    file.write_text("".join(f"s{n},train\n" for n in range(5)))
-    few = {f"p{n:02}": False for n in range(5)}
-    (line,) = strangers(few, file)
-    assert "s4, of whom" in line
-    assert line.endswith("p03, p04")
-    with pytest.raises(FormatError, match=r"p03, p04; expected"):
-        sides_of(few, file)
+    for told, there, named, ends, nothing in (
+        (
+            6,
+            13,
+            "names s0, s1, s2, s3, s4 and 1 more, of whom",
+            "p10, p11 and 1 more",
+            "p03, p04 and 8 more;",
+        ),
+        (5, 5, "s4, of whom", "p03, p04", "p03, p04; expected"),
+    ):
+        file.write_text("subject,split\n" + "".join(f"s{n},train\n" for n in range(told)))
+        here = {f"p{n:02}": False for n in range(there)}
+        (line,) = strangers(here, file)
+        assert named in line
+        assert line.endswith(ends)
+        with pytest.raises(FormatError, match=nothing):
+            sides_of(here, file)
