@@ -118,6 +118,8 @@ class ModelConfig(Config):
     twin: bool = False
     """Whether the motion model reads the columns of features version 2, the teacher's causal twin: its
     parameters are then what these say, held and averaged, and what the trunk adds to them."""
+    scaled: bool = False
+    """With the twin, whether what the trunk adds is scaled by how far the parameters moved of late."""
     scalar_input: bool = False
     """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
     only steer, through bias and pathway gate."""
@@ -153,6 +155,8 @@ class ModelConfig(Config):
             raise OptionError(
                 "strokes=True needs a motion model with kinematics, of the kind that the Rust core steps"
             )
+        if self.scaled and not self.twin:
+            raise OptionError("scaled=True needs twin=True: it scales what is added to the twin")
         if self.vocab and self.holds_frames:
             raise OptionError("field_input=True does nothing in a token model: its frames are tokens")
         if self.vocab and self.planning is not None and self.planning.codes != CODES:

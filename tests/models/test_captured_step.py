@@ -52,7 +52,8 @@ def on_a_gpu(model):
 
 BODY = {"kinematics": True, "d_model": 32, "taps": 12}
 MODELS = {name_of(member): config("motion", **member) for member in covering()}
-MODELS |= {"kinematics": config("motion", **BODY), "twin": config("motion", **BODY, twin=True, strokes=True)}
+MODELS["kinematics"] = config("motion", **BODY)
+MODELS["twin"] = config("motion", **BODY, twin=True, scaled=True, strokes=True)
 MODELS["packaged"] = read_manifest(None).config
 
 

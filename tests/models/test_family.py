@@ -45,6 +45,7 @@ OPTIONS = {
         {"scalar_input": True, "bias": "none", "mode": "refined_prev"},
         {**BODY, "strokes": True},
         *({**BODY, "twin": True, "strokes": strokes} for strokes in (False, True)),
+        {**BODY, "twin": True, "scaled": True},
         {"twin": True, "planning": True, "control_field": True, "field_input": True},
         {"control_field": True, "field_input": True},
         {"planning": True, "plan_inference": "passes", "positions": "sinusoidal"},

@@ -56,7 +56,8 @@ def options(draw):
         "alpha": draw(st.sampled_from(["softplus", "raw"])),
         "mixing": draw(st.sampled_from(["gated", "mean"])),
     }
-    return found | {name: draw(st.booleans()) for name in ("gated_events", "twin", "scalar_input")}
+    found |= {name: draw(st.booleans()) for name in ("gated_events", "twin", "scalar_input")}
+    return found | {"scaled": found["twin"] and draw(st.booleans())}
 
 
 @PROPERTY

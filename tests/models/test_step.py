@@ -45,11 +45,11 @@ def assert_close(a, b, tolerance):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize("twin", [False, True])
+@pytest.mark.parametrize("twin", [{}, TWIN, {**TWIN, "scaled": True}], ids=["none", "twin", "scaled"])
 @pytest.mark.parametrize("kind", ["rust", pytest.param("cuda-graph", marks=needs_cuda)])
 def test_backends_equal_torch_over_long_streams_with_wrap_around_and_resets(saved, tmp_path, kind, twin):
     if twin:
-        saved = save_checkpoint(tmp_path / "twin", as_kept(build("motion", torch.float32, 0.05, **TWIN)))
+        saved = save_checkpoint(tmp_path / "twin", as_kept(build("motion", torch.float32, 0.05, **twin)))
     rng = np.random.default_rng(0)
     one, two = open_backend(kind, saved), open_backend("torch", saved)
     for i in range(300):

@@ -26,9 +26,12 @@ JOINTS: Final = len(CANONICAL_JOINTS)
 SUITS: Final[dict[str, tuple[int, ...]]] = {
     "ten": (0, 5, 7, 8, 11, 12, 14, 15, 18, 19),
     "six": (0, 5, 9, 13, 16, 20),
+    "three": (5, 9, 13),
+    "hand": (13,),
     "phone": (0,),
 }
-"""Joints that a poor suit has: hips, head, upper and lower limbs; hips, head, hands and feet; one."""
+"""Joints that a poor suit has: hips, head, upper and lower limbs; hips, head, hands and feet; head and hands;
+the right hand; the hips."""
 
 
 def wander(frames: int, columns: int, seconds: float, rng: np.random.Generator) -> Array:
@@ -140,6 +143,23 @@ def packet_loss(frames: int, rng: np.random.Generator, *, share: float, burst: f
     return arrived
 
 
+def sent_at(
+    quats: NDArray[np.floating], root: NDArray[np.floating], rate: float
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The stream of a suit that sends ``rate`` frames a second, on the live resampler's grid.
+
+    The last frame is sent whatever the rate, so that nothing is missing at the end.
+    """
+    turns, places = _core.resample(quats.astype(np.float32), root.astype(np.float32), RATE, rate)
+    times = np.arange(len(turns)) / rate
+    resampler = _core.Resampler(quats.shape[1], RATE, curved=True)
+    made = [resampler.push(*frame) for frame in zip(times.tolist(), turns, places, strict=True)]
+    end = (len(quats) - 1) / RATE
+    if sum(len(turn) for turn, _ in made) < len(quats):
+        made.append(resampler.push(end, quats[-1].astype(np.float32), root[-1].astype(np.float32)))
+    return np.concatenate([turn for turn, _ in made]), np.concatenate([place for _, place in made])
+
+
 def delivered(
     quats: NDArray[np.floating], root: NDArray[np.floating], arrived: Mask
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -179,26 +199,31 @@ class Corruption:
     jitter_degrees: tuple[float, float] = (0.1, 1.5)
     drift_degrees: tuple[float, float] = (0.5, 6.0)
     drop: float = 0.2
-    """Share of suits with few sensors."""
-    suits: tuple[str, ...] = ("ten", "six", "phone")
+    """Share of suits with few sensors, which only turn; the others are solved as they are live."""
+    suits: tuple[str, ...] = tuple(SUITS)
     freeze: float = 0.15
     """Share that freezes."""
     freezes_per_minute: tuple[float, float] = (2.0, 12.0)
     freeze_frames: tuple[int, int] = (3, 20)
     loss: float = 0.25
     """Share with lost packets."""
+    slow: float = 0.0
+    """Share of suits that send fewer frames a second than the grid has."""
+    slow_rate: tuple[float, float] = (20.0, 48.0)
     loss_share: tuple[float, float] = (0.01, 0.15)
     loss_burst: tuple[float, float] = (1.0, 6.0)
 
     def __post_init__(self) -> None:
-        for name in ("noise", "drop", "freeze", "loss"):
+        for name in ("noise", "drop", "freeze", "loss", "slow"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise OptionError(f"{name} is a share from 0 to 1, given {getattr(self, name)}")
         ranges = ("jitter_degrees", "drift_degrees", "freezes_per_minute", "freeze_frames")
-        for name in (*ranges, "loss_share", "loss_burst"):
+        for name in (*ranges, "loss_share", "loss_burst", "slow_rate"):
             check_range(name, *getattr(self, name))
         if self.freeze_frames[0] < 1 or self.loss_share[1] >= 1.0 or self.loss_burst[0] < 1.0:
             raise OptionError("freeze_frames and loss_burst begin at 1 or above, loss_share ends below 1")
+        if not 10.0 <= self.slow_rate[0] <= self.slow_rate[1] <= RATE:
+            raise OptionError(f"slow_rate lies within 10 to {RATE:g} frames a second, given {self.slow_rate}")
         unknown = [suit for suit in self.suits if suit not in SUITS]
         if unknown or not self.suits:
             raise OptionError(f"suits are some of {', '.join(SUITS)}, given {unknown or 'none'}")
@@ -212,7 +237,7 @@ class Seen:
     root: NDArray[np.float32]
     mask: Mask
     troubles: tuple[str, ...]
-    """Which of drop, noise, freeze, loss it went through."""
+    """Which of drop, noise, freeze, slow, loss it went through."""
 
 
 def corrupt(
@@ -222,14 +247,17 @@ def corrupt(
     rng: np.random.Generator,
     how: Corruption,
 ) -> Seen:
-    """The movement through a suit and a network of random quality: sensors, freezes, then lost packets."""
+    """The movement through a suit and a network of random quality: sensors, freezes, rate, lost packets."""
     troubles = []
     turns, places = np.asarray(quats, dtype=np.float64), np.asarray(root, dtype=np.float64)
     left = np.asarray(mask, dtype=np.bool_).copy()
     # All shares are drawn first, so that one share's value does not move the others' draws.
-    drop, noise, freeze, loss = rng.random(4) < (how.drop, how.noise, how.freeze, how.loss)
+    shares = (how.drop, how.noise, how.freeze, how.loss, how.slow)
+    drop, noise, freeze, loss, slow = rng.random(len(shares)) < shares
     if drop:
         kept = SUITS[how.suits[int(rng.integers(len(how.suits)))]]
+        drop = bool(left[list(kept)].any())
+    if drop:
         turns, left = dropped_joints(turns, left, set(range(JOINTS)) - set(kept))
         troubles.append("drop")
     if noise:
@@ -244,8 +272,14 @@ def corrupt(
         index = frozen_frames(len(turns), rng, per_minute=rate, shortest=shortest, longest=longest)
         turns, places = turns[index], places[index]
         troubles.append("freeze")
+    if slow:
+        turns, places = sent_at(turns, places, float(rng.uniform(*how.slow_rate)))  # type: ignore[assignment]
+        troubles.append("slow")
     if loss:
         share, burst = float(rng.uniform(*how.loss_share)), float(rng.uniform(*how.loss_burst))
         turns, places = delivered(turns, places, packet_loss(len(turns), rng, share=share, burst=burst))  # type: ignore[assignment]
         troubles.append("loss")
+    if drop:
+        turns, sure = _core.complete_body(turns.astype(np.float32), left)  # type: ignore[assignment]
+        left, places = sure[0] > 0.0, np.zeros_like(places)
     return Seen(turns.astype(np.float32), places.astype(np.float32), left, tuple(troubles))

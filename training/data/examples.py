@@ -115,16 +115,21 @@ def plain(piece: Piece) -> Example:
     )
 
 
+SLOWLY: Final = (0.4, 0.8)
+"""How fast what is done slowly is done; beside it time is warped as everywhere."""
+
+
 def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Piece:
     """A new movement made from the piece, at 50 Hz: warped in time, turned, half of them mirrored.
 
     Most are also held a little differently and swing wider or less wide, some down to near stillness, some
-    stop for a moment, some lean, and some have the upper body of ``partner``, so that there are more bodies
-    and movements to learn from than there were performers. One in eight lacks joints that some suits lack;
-    the teacher then sees the same body without them.
+    are done slowly, some stop for a moment, some lean, and some have the upper body of ``partner``, so that
+    there are more bodies and movements to learn from than there were performers. One in eight lacks joints
+    that some suits lack; the teacher then sees the same body without them.
     """
     hold = bool(rng.random() < 0.3)
-    quats, root = augment.time_warp(piece.quats, piece.root, piece.rate, rng, hold=hold)
+    rate = piece.rate * (rng.uniform(*SLOWLY) if rng.random() < 0.15 else 1.0)
+    quats, root = augment.time_warp(piece.quats, piece.root, rate, rng, hold=hold)
     if partner is not None and rng.random() < 0.35:
         other, _ = augment.time_warp(partner.quats, partner.root, partner.rate, rng)
         if min(len(quats), len(other)) >= SHORTEST:

@@ -36,9 +36,9 @@ Array = NDArray[np.float64]
 SENSORS: Final = {
     "ten": SUITS["ten"],
     "six": SUITS["six"],
-    "three: head and hands": (5, 9, 13),
+    "three: head and hands": SUITS["three"],
     "hips": SUITS["phone"],
-    "right hand": (13,),
+    "right hand": SUITS["hand"],
 }
 SYSTEMS: Final = ("at rest", "nearest", "ridge", "completed")
 AHEAD: Final = slice(2, None)

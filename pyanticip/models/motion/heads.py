@@ -22,6 +22,13 @@ from pyanticip.vocabulary import (
 
 TWINS = (FEATURES - FEATURES_V1) // len(PARAMETERS)
 """Ways in which a feature row has the causal twin: at four delays, and means over 1 and 4 s of the second."""
+MEAN = 4
+"""The one of them that is the mean over 1 s."""
+PULSE = PARAMETERS.index("pulse")
+OWN, OTHERS, STILL, LEAST = 0.3, 0.03, 0.02, 1e-8
+"""Where a scaled head starts: how much a parameter's own squared movement counts, and another's; the movement
+at which 0.7 of what is added counts; the least that is squared."""
+FASTER = 8.0
 
 
 class ControlHead(nn.Module):
@@ -35,12 +42,17 @@ class ControlHead(nn.Module):
     linear filter of those numbers)``.
 
     With the causal ``twin`` they are ``what the hidden state says + a linear mix of the parameter's own past
-    in the twin`` instead, cut to 0..1: nearer to the truth for movement that nobody trained on.
+    in the twin`` instead, cut to 0..1: nearer to the truth for movement that nobody trained on. Where it is
+    ``scaled``, what the hidden state says counts by ``m / sqrt(m^2 + c^2)``, of which m is how far parameters
+    moved of late (m^2: learned weights of the squares of what the twin's other columns differ from its mean
+    over 1 s) and c is learned: nearly all of it in lively movement, little where a body hardly moves.
 
     :param recent: how many numbers of the last frames come along; 0 for none.
     :param base_hazard: hazard per bin that the base rate starts at.
     :param gated: False leaves the evidence as it is, whatever the gate.
     :param strokes: whether a head of its own adds to the evidence of onsets, whatever the gate.
+    :param twin: whether parameters are a mix of the twin's.
+    :param scaled: with the twin, whether what is added to it is scaled by how far it moved.
     """
 
     def __init__(
@@ -52,6 +64,7 @@ class ControlHead(nn.Module):
         gated: bool = True,
         strokes: bool = False,
         twin: bool = False,
+        scaled: bool = False,
     ) -> None:
         super().__init__()
         self.gated = gated
@@ -67,6 +80,16 @@ class ControlHead(nn.Module):
             mean = torch.tensor([min(ms / 400.0, 0.5) for ms in HORIZONS_MS])
             with torch.no_grad():
                 self.skip[..., 1], self.skip[..., -1] = 1.0 - mean, mean
+        self.moves = self.still = None
+        if scaled:
+            # Logarithms over so much that they learn as fast as weights. A parameter's own movement counts
+            # most; that of pulse, which is seldom at rest, little.
+            moves = torch.full((len(PARAMETERS), TWINS - 1, len(PARAMETERS)), OTHERS)
+            moves[..., PULSE] *= 0.1
+            for parameter in range(len(PARAMETERS)):
+                moves[parameter, :, parameter] = OWN
+            self.moves = nn.Parameter(moves.log() / FASTER)
+            self.still = nn.Parameter(torch.full(self.params, 2.0 * math.log(STILL) / FASTER))
         start = math.log(base_hazard / (1.0 - base_hazard))
         self.base = nn.Parameter(torch.full((math.prod(self.events),), start))
         self.beats = BeatHead(recent, hidden, EVENT_BINS) if strokes else None
@@ -94,6 +117,13 @@ class ControlHead(nn.Module):
         if self.skip is None or twin is None:
             return torch.sigmoid(params), logits
         past = twin.reshape(*rows, TWINS, len(PARAMETERS))
+        if self.moves is not None and self.still is not None:
+            others = torch.cat((past[..., :MEAN, :], past[..., MEAN + 1 :, :]), -2)
+            squares = (others - past[..., MEAN : MEAN + 1, :]).square()
+            moved = (
+                LEAST + torch.einsum("...kp,qkp->...q", squares, torch.exp(FASTER * self.moves))[..., None]
+            )
+            params = params * (moved / (moved + torch.exp(FASTER * self.still))).sqrt()
         params = params + torch.einsum("...kp,phk->...ph", past, self.skip)
         # Uncut while it learns: what is beyond the range must be pulled back.
         return params if self.training else params.clamp(0.0, 1.0), logits

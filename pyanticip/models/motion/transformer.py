@@ -168,6 +168,7 @@ class MotionTransformer(nn.Module):
             gated=cfg.gated_events,
             strokes=cfg.strokes,
             twin=cfg.twin,
+            scaled=cfg.scaled,
         )
         self.strokes = Strokes() if cfg.strokes else None
         for linear in (self.front, self.control.first, self.control.last):

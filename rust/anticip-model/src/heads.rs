@@ -11,6 +11,8 @@ use crate::{ModelError, Tensors, tensor};
 pub const PARAM_COUNT: usize = 40;
 /// At how many horizons each is said.
 const HORIZONS: usize = PARAM_COUNT / PARAMETER_COUNT;
+/// The twin's block that is the mean over 1 s.
+const TWIN_MEAN: usize = 4;
 /// Hazards: two events in 25 bins.
 pub const HAZARD_COUNT: usize = 50;
 /// Scalars of the refined head.
@@ -67,15 +69,75 @@ enum Direct {
     /// A linear filter of the numbers of the last frames, if there are any; the sum goes through a sigmoid.
     Recent(Option<Linear>),
     /// A linear mix of the parameter's own past in the twin, a row of weights a parameter and horizon; the sum is cut
-    /// to 0..1.
-    Twin(Vec<f32>),
+    /// to 0..1. What the hidden units say may be scaled before.
+    Twin(Vec<f32>, Option<Scale>),
+}
+
+/// How much of what the hidden units say counts, by how far the parameters moved of late.
+#[derive(Debug, Clone)]
+struct Scale {
+    /// For each parameter what every other squared movement, of each of the twin's blocks but the mean over 1 s, counts.
+    moves: Vec<f32>,
+    /// For each parameter and horizon the squared movement at which half of the squared share counts.
+    still: Vec<f32>,
+}
+
+impl Scale {
+    /// Tensors hold logarithms over this much.
+    const FASTER: f32 = 8.0;
+    const LEAST: f32 = 1e-8;
+
+    /// What a checkpoint has of it: all or nothing.
+    fn new(tensors: &Tensors) -> Result<Option<Self>, ModelError> {
+        if !tensors.contains_key("control.moves") {
+            return Ok(None);
+        }
+        let squares = |name, shape: &[usize]| -> Result<Vec<f32>, ModelError> {
+            let logarithms = tensor(tensors, name, shape)?;
+            Ok(logarithms.iter().map(|v| (Self::FASTER * v).exp()).collect())
+        };
+        Ok(Some(Self {
+            moves: squares(
+                "control.moves",
+                &[PARAMETER_COUNT, TWIN_BLOCKS - 1, PARAMETER_COUNT],
+            )?,
+            still: squares("control.still", &[PARAMETER_COUNT, HORIZONS])?,
+        }))
+    }
+
+    fn apply(&self, twin: &[f32], params: &mut [f32]) {
+        let mut squares = [0.0; (TWIN_BLOCKS - 1) * PARAMETER_COUNT];
+        let blocks = twin.as_chunks::<PARAMETER_COUNT>().0;
+        let others = blocks.iter().enumerate().filter(|(block, _)| *block != TWIN_MEAN);
+        for (row, (_, block)) in squares
+            .as_chunks_mut::<PARAMETER_COUNT>()
+            .0
+            .iter_mut()
+            .zip(others)
+        {
+            for (square, (value, mean)) in row.iter_mut().zip(block.iter().zip(&blocks[TWIN_MEAN])) {
+                *square = (value - mean) * (value - mean);
+            }
+        }
+        let weights = self.moves.chunks_exact(squares.len());
+        let stills = self.still.as_chunks::<HORIZONS>().0;
+        for ((params, weights), stills) in params.chunks_exact_mut(HORIZONS).zip(weights).zip(stills) {
+            let moved = Self::LEAST + weights.iter().zip(&squares).map(|(w, s)| w * s).sum::<f32>();
+            for (param, still) in params.iter_mut().zip(stills) {
+                *param *= (moved / (moved + still)).sqrt();
+            }
+        }
+    }
 }
 
 impl Direct {
     fn new(tensors: &Tensors, recent: usize, twin: bool) -> Result<Self, ModelError> {
         if twin {
             let shape = [PARAMETER_COUNT, HORIZONS, TWIN_BLOCKS];
-            return Ok(Self::Twin(tensor(tensors, "control.skip", &shape)?));
+            return Ok(Self::Twin(
+                tensor(tensors, "control.skip", &shape)?,
+                Scale::new(tensors)?,
+            ));
         }
         let filter = || Linear::unbiased(tensors, "control.recent", PARAM_COUNT, recent);
         Ok(Self::Recent((recent > 0).then(filter).transpose()?))
@@ -90,7 +152,10 @@ impl Direct {
                 }
                 sigmoid(params);
             }
-            Self::Twin(weights) => {
+            Self::Twin(weights, scale) => {
+                if let Some(scale) = scale {
+                    scale.apply(seen.twin, params);
+                }
                 let rows = weights.as_chunks::<TWIN_BLOCKS>().0;
                 for (i, (param, row)) in params.iter_mut().zip(rows).enumerate() {
                     let past = seen.twin.iter().skip(i / HORIZONS).step_by(PARAMETER_COUNT);
@@ -289,5 +354,42 @@ mod tests {
             }
         }
         assert!(params.contains(&0.0) && params.iter().any(|&v| v > 0.0 && v < 1.0));
+        // Scaled by how far the parameters moved: not at all where the twin stands still.
+        let moves: Vec<f32> = (0..320).map(|i| 0.3 * (0.9 * i as f32).sin() - 0.2).collect();
+        let still: Vec<f32> = (0..40).map(|i| 0.2 * (0.4 * i as f32).cos() - 0.5).collect();
+        for (name, shape, values) in [
+            ("control.moves", vec![8, 5, 8], moves.clone()),
+            ("control.still", vec![8, 5], still.clone()),
+        ] {
+            assert!(Heads::new(&tensors, 2, 3, 9, true, true).is_ok() == (name == "control.moves"));
+            tensors.insert(name.into(), Tensor { shape, values });
+        }
+        let mut heads = Heads::new(&tensors, 2, 3, 9, true, true).expect("all tensors are there");
+        heads.say(seen, &mut said);
+        for p in 0..8 {
+            let moved = 1e-8
+                + (0..40)
+                    .map(|i| {
+                        let (block, q) = ([0, 1, 2, 3, 5][i / 8], i % 8);
+                        (8.0 * moves[40 * p + i]).exp() * (twin[8 * block + q] - twin[32 + q]).powi(2)
+                    })
+                    .sum::<f32>();
+            for h in 0..5 {
+                let share = (moved / (moved + (8.0 * still[5 * p + h]).exp())).sqrt();
+                let held: f32 = (0..6).map(|k| skip[30 * p + 6 * h + k] * twin[8 * k + p]).sum();
+                let wanted = (held + share * residual[5 * p + h]).clamp(0.0, 1.0);
+                assert!((said.params[5 * p + h] - wanted).abs() < 1e-5, "{p} {h}");
+            }
+        }
+        let at_rest = [0.4; 48];
+        heads.say(
+            Seen {
+                twin: &at_rest,
+                ..seen
+            },
+            &mut said,
+        );
+        let held: f32 = 0.4 * skip[..6].iter().sum::<f32>();
+        assert!((said.params[0] - held.clamp(0.0, 1.0)).abs() < 1e-3);
     }
 }

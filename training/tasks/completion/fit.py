@@ -28,13 +28,13 @@ PEAK: Final = 3e-3
 """Highest learning rate; it falls as a cosine."""
 WHICH: Final[tuple[tuple[tuple[int, ...], float], ...]] = (
     (SUITS["six"], 0.3),
-    ((5, 9, 13), 0.24),
+    (SUITS["three"], 0.24),
     (SUITS["ten"], 0.06),
     ((0, 5, 9, 13), 0.08),
     ((0, 16, 20), 0.05),
     ((0, 3, 5, 16, 20), 0.05),
     ((9,), 0.045),
-    ((13,), 0.045),
+    (SUITS["hand"], 0.045),
 )
 """Which joints are measured, and how often; else some at random. The hips alone are left at rest."""
 ENDS: Final = [8, 9, 12, 13, 16, 17, 20, 21]

@@ -23,7 +23,7 @@ class DataOptions(Options):
     """Of the variations; runs with other seeds then share the same copies."""
     recipe: Text = "clean"
     """How copies are made: ``"clean"`` other movements, ``"corrupted"`` with what suits and networks do to
-    them as well, ``"poor_suits"`` the same to a third of them, ``"glitched"`` with bad stretches and which
+    them as well, ``"poor_suits"`` the same to a fifth of them, ``"glitched"`` with bad stretches and which
     frames they are, or a TOML file
     (:func:`training.data.sets.read_recipe`)."""
     build_workers: int = Field(default=0, ge=0)
@@ -159,12 +159,12 @@ class MotionTrainOptions(TrainOptions):
         return REFINE if given.get("run", {}).get("init") else {}
 
     def config(self) -> ModelConfig:
-        """The model's configuration; unless it is told otherwise, one that reads the causal twin.
+        """The model's configuration; unless it is told otherwise, one that reads the causal twin, scaled.
 
         Raises:
             OptionError: an unknown field, or values that do not fit together.
         """
-        return ModelConfig.from_dict({"twin": True, **self.model})
+        return ModelConfig.from_dict({"twin": True, "scaled": self.model.get("twin", True), **self.model})
 
     def huber_at(self, step: int) -> float:
         """The parameters' corner in update ``step``: geometric from the first to the last."""

@@ -42,13 +42,13 @@ options = { copies = 0, steps = 5 }
 
 def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     noted = read_manifest(None)
-    pretrain, refine, beats = read_stages(PACKAGED)
-    assert pretrain.run_options().config().replace(strokes=True) == noted.config
+    trunk, beats = read_stages(PACKAGED)
+    assert trunk.run_options().config().replace(strokes=True) == noted.config
     told = noted.training["options"]
-    assert (told["data"].pop("path"), told["run"].pop("init")) == ("data", "pretrain/checkpoint")
-    mine = refine.run_options().to_dict()
+    assert (told["data"].pop("path"), told["run"].pop("init", "")) == ("data", "")
+    mine = trunk.run_options().to_dict()
     assert {table: {name: mine[table][name] for name in names} for table, names in told.items()} == told
-    assert (refine.start, beats.start) == ("pretrain", "refine")
+    assert (trunk.start, beats.start) == ("", "trunk")
     options = beats.options.model_dump()
     assert options == {name: noted.training["beats"][name] for name in options}
 
