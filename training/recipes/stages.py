@@ -16,7 +16,7 @@ from training.tasks.motion.options import MotionTrainOptions
 PACKAGED: Final = Path(__file__).with_name("packaged.toml")
 """The recipe of the packaged model."""
 
-GIVEN: Final = ("data.path", "data.cache", "run.init")
+GIVEN: Final = ("data.path", "data.cache", "run.init", "run.teachers")
 """Options of a run that follow from its stage."""
 
 
@@ -37,18 +37,25 @@ class Train(Stage):
     kind: Literal["train"]
     start: str = Field(default="", alias="from")
     """The stage that it refines; none: random weights."""
+    teachers: tuple[str, ...] = Field(default=(), strict=False)
+    """The stages whose forecast it learns beside the labels."""
     options: dict[str, Any] = {}
     """Tables as in a file of its options."""
 
     def run_options(
-        self, path: Path | str = "", cache: Path | str = "", init: Path | str = ""
+        self,
+        path: Path | str = "",
+        cache: Path | str = "",
+        init: Path | str = "",
+        teachers: Sequence[Path | str] = (),
     ) -> MotionTrainOptions:
         """Of the run, with what follows from where the stage is made."""
         tables = MotionTrainOptions.by_table(self.options)
         for table, _, name in (given.partition(".") for given in GIVEN):
             if name in tables.get(table, {}):
                 raise OptionError(f"option {table}.{name} follows from the stage: leave it out")
-        given = {"data": {"path": path, "cache": cache}, "run": {"init": init or self.start}}
+        run = {"init": init or self.start, "teachers": tuple(map(str, teachers or self.teachers))}
+        given = {"data": {"path": path, "cache": cache}, "run": run}
         return MotionTrainOptions.gather(None, merge(tables, given))
 
 
@@ -82,6 +89,12 @@ def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
     return stages
 
 
+def earlier(stage: AnyStage) -> list[str]:
+    """The names of the stages that one needs."""
+    taught_by = stage.teachers if isinstance(stage, Train) else ()
+    return [name for name in (stage.start, *taught_by) if name]
+
+
 def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
     kind = KINDS.get(str(table.get("kind")))
     if kind is None:
@@ -103,6 +116,7 @@ def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
     known_stages = {one.name: one for one in before}
     if stage.name in known_stages:
         raise OptionError("there is another stage of that name")
-    if stage.start and stage.start not in known_stages:
-        raise OptionError(f"no stage {stage.start!r} before it{suggestion(stage.start, list(known_stages))}")
+    for name in earlier(stage):
+        if name not in known_stages:
+            raise OptionError(f"no stage {name!r} before it{suggestion(name, list(known_stages))}")
     return stage

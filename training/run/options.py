@@ -39,6 +39,11 @@ Betas = Annotated[tuple[float, float], pair("two numbers from 0 to below 1", lam
 Text = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
 """A text, or the path of a file or folder."""
 
+Texts = Annotated[
+    tuple[Text, ...], BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)
+]
+"""Several, as a tuple or as TOML's array."""
+
 
 class Options(BaseModel):
     """A table of options. The text below each field says what it means, also on the command line."""

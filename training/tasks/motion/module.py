@@ -81,6 +81,15 @@ def begun_from(options: MotionTrainOptions) -> MotionTransformer:
     return model
 
 
+def teachers_of(options: MotionTrainOptions) -> list[MotionTransformer]:
+    """The models of ``run.teachers``, which learn nothing themselves.
+
+    Raises:
+        CheckpointError: one is damaged, or made for other features or another body.
+    """
+    return [load_motion_model(Path(path)).eval().requires_grad_(False) for path in options.run.teachers]
+
+
 def widened(out: MotionOutput) -> MotionOutput:
     """The same in single precision: what mixed precision computed is judged without."""
     told = {each.name: getattr(out, each.name) for each in fields(out)}
@@ -112,6 +121,22 @@ class MotionModule(TrainModule):
         super().__init__(model, options)
         self.register_buffer("param_weights", param_weights, persistent=False)
         self.noted = {part: part.watch() for part in model.parts()}
+        # In a list, not modules of this one: they have no part in its state, its mode and its optimiser.
+        self.teachers = teachers_of(options)
+
+    def on_fit_start(self) -> None:
+        """Teachers go where the model is."""
+        for teacher in self.teachers:
+            teacher.to(self.device)
+
+    def taught(self, batch: Batch) -> Batch:
+        """The batch with what the teachers forecast mixed into what the parameters should be."""
+        if not self.teachers:
+            return batch
+        share = self.options.loss.taught
+        with torch.no_grad():
+            said = torch.stack([teacher(batch.features).params.float() for teacher in self.teachers]).mean(0)
+        return replace(batch, params=torch.lerp(batch.params, said, share))
 
     def transfer_batch_to_device(self, batch: Part, device: torch.device, dataloader_idx: int) -> Part:
         """Every tensor of a part."""
@@ -129,7 +154,8 @@ class MotionModule(TrainModule):
         out = self.model(features, predicted=batch.own, plan=plan)
         with torch.autocast(self.device.type, enabled=False):
             out = widened(out)
-            pieces = losses(self.model, out, batch.batch, self.param_weights, options.huber_at(step))
+            aim = self.taught(batch.batch)
+            pieces = losses(self.model, out, aim, self.param_weights, options.huber_at(step))
             if self.model.pose is not None:
                 pieces["pose"] = pose_loss(self.model, self.model.pose, out, batch)
             weights = options.loss.model_dump()

@@ -9,7 +9,15 @@ from pydantic import Field, model_validator
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.parts.positions.prism.config import PrismConfig
-from training.run.options import AveragedScheduleOptions, Options, RunOptions, Text, TrainOptions, pair
+from training.run.options import (
+    AveragedScheduleOptions,
+    Options,
+    RunOptions,
+    Text,
+    Texts,
+    TrainOptions,
+    pair,
+)
 
 
 class DataOptions(Options):
@@ -63,6 +71,9 @@ class LossOptions(Options):
     plan_shown: bool = True
     """Whether frames look at plans in training. False makes the anticipator a side task, which must then be
     run with empty plans."""
+    taught: float = Field(default=0.7, ge=0, le=1)
+    """How much the forecast of ``run.teachers`` counts in what the parameters should be; the rest is what
+    they were. Without such teachers it says nothing."""
     huber: Annotated[tuple[float, float], pair("two numbers above 0", lambda corner: corner > 0.0)] = (
         0.02,
         0.004,
@@ -103,6 +114,8 @@ class MotionRunOptions(RunOptions):
 
     init: Text = ""
     """Checkpoint to start from, with its sizes and its normalisation; the schedule is then a gentler one."""
+    teachers: Texts = ()
+    """Checkpoints whose mean forecast of the parameters is learned beside the labels."""
     workers: int = Field(default=0, ge=0)
     """Processes that gather windows ahead; 0: gathered between the updates."""
     log_every: int = Field(default=50, ge=1)

@@ -12,7 +12,7 @@ import torch
 from support.takes import rows, same_weights
 
 from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models import load_motion_model
+from pyanticip.models import load_motion_model, save_checkpoint
 from training.data.batches import event_targets
 from training.run.files import BEST, LAST, alone, read_state
 from training.run.recorder import Recorder, read_metrics
@@ -84,6 +84,41 @@ def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
     whole = losses(model, out, part.batch, torch.ones(8, 5), options.huber_at(5))
     total = sum(options.loss.model_dump().get(name, 1.0) * piece for name, piece in whole.items())
     assert float(found["loss"].detach()) == pytest.approx(float(total.detach()), rel=1e-6)
+
+
+def test_teachers_stand_beside_the_labels(tiny, data, tmp_path):
+    small = tiny(model={"pose_horizons": []})
+    paths = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        model = new_model(small.but(schedule={"seed": seed}), torch.zeros(279), torch.ones(279))
+        with torch.no_grad():
+            model.control.last.bias[: 8 * 5] = 40.0 * seed
+        paths.append(str(save_checkpoint(tmp_path / str(seed), model)))
+    (part,) = feed_of(small, data).update(0)
+
+    def aim(share, *teachers):
+        options = small.but(run={"teachers": list(teachers)}, loss={"taught": share})
+        module = MotionModule(
+            new_model(options, torch.zeros(279), torch.ones(279)), torch.ones(8, 5), options
+        )
+        learned = {name for name, _ in module.named_parameters()}
+        assert learned == {f"model.{name}" for name, _ in module.model.named_parameters()}
+        module.train()
+        return module.taught(part.batch)
+
+    labels = part.batch.params
+    assert aim(1.0) is part.batch
+    assert torch.equal(aim(0.0, *paths).params, labels)
+    with torch.no_grad():
+        each = [load_motion_model(path).eval()(part.batch.features).params for path in paths]
+    assert not torch.allclose(*each, atol=1e-3)
+    mixed = 0.25 * labels + 0.75 * sum(each) / 2
+    torch.testing.assert_close(aim(0.75, *paths).params, mixed, atol=1e-6, rtol=0.0)
+    assert torch.equal(aim(0.75, *paths).event_bin, part.batch.event_bin)
+    with pytest.raises(CheckpointError, match="nobody"):
+        fit(small.but(run={"teachers": [str(tmp_path / "nobody")]}), tmp_path / "run", data=data)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_clip_is_judged_by_what_the_losses_ask_for(example_of):

@@ -28,6 +28,7 @@ options.run = { threads = 1, save_every = 2, tensorboard = false }
 name = "refined"
 kind = "train"
 from = "first"
+teachers = ["first"]
 options.data = { copies = 0 }
 options.schedule = { steps = 1, batch_frames = 160 }
 options.run = { threads = 1, tensorboard = false }
@@ -110,6 +111,10 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     made = read_manifest(out / "last" / "checkpoint")
     assert load_motion_model(out / "last" / "checkpoint").cfg.strokes
     assert made.training["beats"]["learned_from"] == ["anna", "ben"]
+    refined = json.loads((out / "refined" / "config.json").read_text())["options"]["run"]
+    assert refined["teachers"] == [str(out / "first" / "checkpoint")]
+    told = read_manifest(out / "refined" / "checkpoint").training["options"]["run"]
+    assert told["teachers"] == ["first/checkpoint"]
     # What was kept is not what another recipe would make.
     tiny.write_text(TINY.replace("steps = 1,", "steps = 2,"))
     with pytest.raises(OptionError, match=r"refined: was made with other options, data or earlier stages"):
@@ -129,6 +134,8 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
         ),
         ('from = "refined"', "", "stage last: lacks the key 'from'"),
         ("copies = 0, steps = 5", "faster = -1", "stage last: options.faster: input should be greater than"),
+        ('["first"]', '["frist"]', "stage refined: no stage 'frist' before it; did you mean first?"),
+        ('["first"]', '["refined"]', "stage refined: no stage 'refined' before it"),
         ('from = "first"', 'form = "first"', "stage refined: unknown key 'form'; did you mean from?"),
         ('name = "last"', 'name = "../last"', "stage ../last: name: string should match pattern"),
         ('name = "refined"', 'name = "first"', "stage first: there is another stage of that name"),
