@@ -119,16 +119,16 @@ SLOWLY: Final = (0.4, 0.8)
 """How fast what is done slowly is done; beside it time is warped as everywhere."""
 
 
-def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None) -> Piece:
+def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None, slowly: float = 0.0) -> Piece:
     """A new movement made from the piece, at 50 Hz: warped in time, turned, half of them mirrored.
 
-    Most are also held a little differently and swing wider or less wide, some down to near stillness, some
-    are done slowly, some stop for a moment, some lean, and some have the upper body of ``partner``, so that
-    there are more bodies and movements to learn from than there were performers. One in eight lacks joints
-    that some suits lack; the teacher then sees the same body without them.
+    Most are also held a little differently and swing wider or less wide, some down to near stillness, a
+    share of ``slowly`` is done slowly, some stop for a moment, some lean, and some have the upper body of
+    ``partner``, so that there are more bodies and movements to learn from than there were performers. One in
+    eight lacks joints that some suits lack; the teacher then sees the same body without them.
     """
     hold = bool(rng.random() < 0.3)
-    rate = piece.rate * (rng.uniform(*SLOWLY) if rng.random() < 0.15 else 1.0)
+    rate = piece.rate * (rng.uniform(*SLOWLY) if slowly and rng.random() < slowly else 1.0)
     quats, root = augment.time_warp(piece.quats, piece.root, rate, rng, hold=hold)
     if partner is not None and rng.random() < 0.35:
         other, _ = augment.time_warp(partner.quats, partner.root, partner.rate, rng)

@@ -175,6 +175,20 @@ def test_a_mirrored_suit_lacks_the_other_side(clip):
     assert lacking == {(9,), (13,)}
 
 
+def test_a_share_of_movements_is_done_slowly(clip):
+    piece = Piece("a", "b", *clip(300), np.ones(22, dtype=np.bool_), 50.0)
+    longer = {
+        share: [len(vary(piece, np.random.default_rng(s), slowly=share).quats) / 300 for s in range(60)]
+        for share in (0.0, 0.5, 1.0)
+    }
+    # A stop of up to two seconds, and a speed of 0.8 to 1.25 besides.
+    assert max(longer[0.0]) < 1.0 / 0.8 + 100 / 300
+    assert min(longer[1.0]) > 1.0
+    assert 1.3 / 0.8 < np.median(longer[1.0]) < 1.0 / 0.4
+    slow = np.mean(np.array(longer[0.5]) > 1.4)
+    assert 0.3 < slow < 0.7
+
+
 def test_a_suit_lacks_the_other_side_however_it_was_mirrored(clip):
     quats, root = clip(100)
     mask = np.ones(22, dtype=np.bool_)
@@ -193,8 +207,9 @@ def test_bad_options_are_refused(base, tmp_path):
         augment(base, base.folder, copies=1)
     with pytest.raises(OptionError, match="movement is one of"):
         Recipe(movement="wild")
-    with pytest.raises(OptionError, match="mirror is a share"):
-        Recipe(mirror=2.0)
+    for share in ("mirror", "slowly"):
+        with pytest.raises(OptionError, match=f"{share} is a share"):
+            Recipe(**{share: 2.0})
 
 
 def test_a_recipe_is_read_from_toml(tmp_path):

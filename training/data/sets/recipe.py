@@ -33,6 +33,8 @@ class Recipe:
     """Share with left and right exchanged (simple)."""
     yaw: float = 1.0
     """Share that is turned about the vertical (simple)."""
+    slowly: float = 0.0
+    """Share that is done at 0.4 to 0.8 of its speed (varied)."""
     corruption: Corruption = field(default_factory=Corruption)
     glitches: Glitches | None = field(default=None, repr=False)
     """Bad stretches, and a set that says which frames they are."""
@@ -40,13 +42,13 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.movement not in ("varied", "simple", "none"):
             raise OptionError(f"movement is one of varied, simple, none, given {self.movement!r}")
-        for name in ("warp", "mirror", "yaw"):
+        for name in ("warp", "mirror", "yaw", "slowly"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise OptionError(f"{name} is a share from 0 to 1, given {getattr(self, name)}")
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
-        found = {name: getattr(self, name) for name in ("movement", "warp", "mirror", "yaw")}
+        found = {name: getattr(self, name) for name in ("movement", "warp", "mirror", "yaw", "slowly")}
         found["corruption"] = _plain(self.corruption)
         return found if self.glitches is None else found | {"glitches": _plain(self.glitches)}
 

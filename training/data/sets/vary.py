@@ -133,7 +133,7 @@ def _moved(base: MotionSet, number: int, partner: int, recipe: Recipe, rng: np.r
     if recipe.movement == "none":
         return piece
     if recipe.movement == "varied":
-        return vary(finer(piece), rng, finer(base.piece(partner)))
+        return vary(finer(piece), rng, finer(base.piece(partner)), recipe.slowly)
     warp, mirror, yaw = rng.random(3) < (recipe.warp, recipe.mirror, recipe.yaw)
     quats, root = piece.quats.astype(np.float64), piece.root.astype(np.float64)
     if warp:

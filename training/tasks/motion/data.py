@@ -35,7 +35,9 @@ FLAT: Final = 1e-4
 RECIPES: Final = {
     "clean": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)),
     "corrupted": Recipe(),
-    "poor_suits": Recipe(corruption=Corruption(noise=0.03, drop=0.09, freeze=0.02, loss=0.03, slow=0.05)),
+    "poor_suits": Recipe(
+        slowly=0.15, corruption=Corruption(noise=0.03, drop=0.09, freeze=0.02, loss=0.03, slow=0.05)
+    ),
     "glitched": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0), glitches=Glitches()),
 }
 """The values of ``data.recipe`` that are no file."""
