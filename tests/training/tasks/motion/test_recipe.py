@@ -43,13 +43,15 @@ options = { copies = 0, steps = 5 }
 
 def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     noted = read_manifest(None)
-    trunk, beats = read_stages(PACKAGED)
-    assert trunk.run_options().config().replace(strokes=True) == noted.config
+    *_, taught, beats = read_stages(PACKAGED)
+    assert taught.run_options().config().replace(strokes=True) == noted.config
     told = noted.training["options"]
-    assert (told["data"].pop("path"), told["run"].pop("init", "")) == ("data", "")
-    mine = trunk.run_options().to_dict()
+    assert told["data"].pop("path") == "data"
+    assert told["run"].pop("init") == f"{taught.start}/checkpoint"
+    assert told["run"].pop("teachers") == [f"{name}/checkpoint" for name in taught.teachers]
+    mine = taught.run_options().to_dict()
     assert {table: {name: mine[table][name] for name in names} for table, names in told.items()} == told
-    assert (trunk.start, beats.start) == ("", "trunk")
+    assert beats.start == taught.name
     options = beats.options.model_dump()
     assert options == {name: noted.training["beats"][name] for name in options}
 
