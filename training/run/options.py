@@ -39,9 +39,14 @@ Betas = Annotated[tuple[float, float], pair("two numbers from 0 to below 1", lam
 Text = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
 """A text, or the path of a file or folder."""
 
-Texts = Annotated[
-    tuple[Text, ...], BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)
-]
+
+def _several(given: Any) -> Any:
+    if isinstance(given, (list, tuple)) and all(isinstance(one, (str, Path)) for one in given):
+        return tuple(map(str, given))
+    raise ValueError("expected an array of texts")
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 """Several, as a tuple or as TOML's array."""
 
 
