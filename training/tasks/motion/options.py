@@ -172,12 +172,12 @@ class MotionTrainOptions(TrainOptions):
         return REFINE if given.get("run", {}).get("init") else {}
 
     def config(self) -> ModelConfig:
-        """The model's configuration; unless it is told otherwise, one that reads the causal twin, scaled.
+        """The model's configuration; unless it is told otherwise, one that reads the causal twin.
 
         Raises:
             OptionError: an unknown field, or values that do not fit together.
         """
-        return ModelConfig.from_dict({"twin": True, "scaled": self.model.get("twin", True), **self.model})
+        return ModelConfig.from_dict({"twin": True, **self.model})
 
     def huber_at(self, step: int) -> float:
         """The parameters' corner in update ``step``: geometric from the first to the last."""
