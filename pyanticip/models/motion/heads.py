@@ -29,6 +29,7 @@ OWN, OTHERS, STILL, LEAST = 0.3, 0.03, 0.02, 1e-8
 """Where a scaled head starts: how much a parameter's own squared movement counts, and another's; the movement
 at which 0.7 of what is added counts; the least that is squared."""
 FASTER = 8.0
+"""What the logarithms of both are divided by, so that they learn as fast as weights."""
 
 
 class ControlHead(nn.Module):
@@ -82,8 +83,7 @@ class ControlHead(nn.Module):
                 self.skip[..., 1], self.skip[..., -1] = 1.0 - mean, mean
         self.moves = self.still = None
         if scaled:
-            # Logarithms over so much that they learn as fast as weights. A parameter's own movement counts
-            # most; that of pulse, which is seldom at rest, little.
+            # A parameter's own movement counts most; that of pulse, which is seldom at rest, little.
             moves = torch.full((len(PARAMETERS), TWINS - 1, len(PARAMETERS)), OTHERS)
             moves[..., PULSE] *= 0.1
             for parameter in range(len(PARAMETERS)):
