@@ -249,7 +249,8 @@ def corrupt(
 ) -> Seen:
     """The movement through a suit and a network of random quality: sensors, freezes, rate, lost packets."""
     troubles = []
-    turns, places = np.asarray(quats, dtype=np.float64), np.asarray(root, dtype=np.float64)
+    turns: NDArray[np.floating] = np.asarray(quats, dtype=np.float64)
+    places: NDArray[np.floating] = np.asarray(root, dtype=np.float64)
     left = np.asarray(mask, dtype=np.bool_).copy()
     # All shares are drawn first, so that one share's value does not move the others' draws.
     shares = (how.drop, how.noise, how.freeze, how.loss, how.slow)
@@ -273,13 +274,13 @@ def corrupt(
         turns, places = turns[index], places[index]
         troubles.append("freeze")
     if slow:
-        turns, places = sent_at(turns, places, float(rng.uniform(*how.slow_rate)))  # type: ignore[assignment]
+        turns, places = sent_at(turns, places, float(rng.uniform(*how.slow_rate)))
         troubles.append("slow")
     if loss:
         share, burst = float(rng.uniform(*how.loss_share)), float(rng.uniform(*how.loss_burst))
-        turns, places = delivered(turns, places, packet_loss(len(turns), rng, share=share, burst=burst))  # type: ignore[assignment]
+        turns, places = delivered(turns, places, packet_loss(len(turns), rng, share=share, burst=burst))
         troubles.append("loss")
     if drop:
-        turns, sure = _core.complete_body(turns.astype(np.float32), left)  # type: ignore[assignment]
+        turns, sure = _core.complete_body(turns.astype(np.float32), left)
         left, places = sure[0] > 0.0, np.zeros_like(places)
     return Seen(turns.astype(np.float32), places.astype(np.float32), left, tuple(troubles))

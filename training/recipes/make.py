@@ -20,7 +20,7 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.untrusted import read_json
 from training.data.sets import MotionSet
 from training.finish.beats import teach_beats
-from training.recipes.stages import GIVEN, PACKAGED, AnyStage, Train, earlier, read_stages
+from training.recipes.stages import GIVEN, PACKAGED, AnyStage, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
 from training.tasks.motion.data import base_set, recipe_of, training_data
 from training.tasks.motion.options import MotionTrainOptions
@@ -107,13 +107,15 @@ def _read(out: Path) -> dict[str, Any]:
 
 def _key(stage: AnyStage, data: str, keys: Mapping[str, str]) -> str:
     """A hash of all that decides what a stage makes: its options, the data's digest, the stages before."""
-    content = stage.model_dump(exclude={"name", "start", "teachers"})
+    content = stage.model_dump(exclude={"name", "start", "ensemble"})
+    needs: dict[str, Any] = {"from": keys[stage.start] if stage.start else ""}
     if isinstance(stage, Train):
         options = stage.run_options()
         copies = recipe_of(options.data.recipe).record()
         decides = {n: v for n, v in options.flat().items() if n not in (*options.EXECUTION, *GIVEN)}
         content["options"] = {**decides, "data.recipe": copies}
-    text = json.dumps([content, data, [keys[name] for name in earlier(stage)]], sort_keys=True)
+        needs["ensemble"] = [keys[name] for name in stage.ensemble]
+    text = json.dumps([content, data, needs], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -128,8 +130,8 @@ def _make(
     """Make a stage, or go on with it; whether it came to its end."""
     folder, begun = out / stage.name, out / stage.start / CHECKPOINT
     if isinstance(stage, Train):
-        taught_by = [out / name / CHECKPOINT for name in stage.teachers]
-        options = stage.run_options(data, cache or "", begun if stage.start else "", taught_by)
+        ensemble = [out / name / CHECKPOINT for name in stage.ensemble]
+        options = stage.run_options(data, cache or "", begun if stage.start else "", ensemble)
         lesson = training_data(options, console, base=takes)
         resume = (folder / CONFIG).is_file()
         return bool(fit(options, folder, data=lesson, resume=resume, quiet=console.quiet)["finished"])

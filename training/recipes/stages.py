@@ -9,14 +9,14 @@ from pydantic import ConfigDict, Field, ValidationError
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.options import first_problem
 from training.finish.options import HeadOptions
-from training.run.options import Options
+from training.run.options import Options, Texts
 from training.run.settings import merge, read_fields
 from training.tasks.motion.options import MotionTrainOptions
 
 PACKAGED: Final = Path(__file__).with_name("packaged.toml")
 """The recipe of the packaged model."""
 
-GIVEN: Final = ("data.path", "data.cache", "run.init", "run.teachers")
+GIVEN: Final = ("data.path", "data.cache", "run.init", "run.ensemble")
 """Options of a run that follow from its stage."""
 
 
@@ -37,8 +37,8 @@ class Train(Stage):
     kind: Literal["train"]
     start: str = Field(default="", alias="from")
     """The stage that it refines; none: random weights."""
-    teachers: tuple[str, ...] = Field(default=(), strict=False)
-    """The stages whose forecast it learns beside the labels."""
+    ensemble: Texts = ()
+    """The stages whose mean forecast it learns beside the labels."""
     options: dict[str, Any] = {}
     """Tables as in a file of its options."""
 
@@ -47,14 +47,14 @@ class Train(Stage):
         path: Path | str = "",
         cache: Path | str = "",
         init: Path | str = "",
-        teachers: Sequence[Path | str] = (),
+        ensemble: Sequence[Path | str] = (),
     ) -> MotionTrainOptions:
         """Of the run, with what follows from where the stage is made."""
         tables = MotionTrainOptions.by_table(self.options)
         for table, _, name in (given.partition(".") for given in GIVEN):
             if name in tables.get(table, {}):
                 raise OptionError(f"option {table}.{name} follows from the stage: leave it out")
-        run = {"init": init or self.start, "teachers": tuple(map(str, teachers or self.teachers))}
+        run = {"init": init or self.start, "ensemble": ensemble or self.ensemble}
         given = {"data": {"path": path, "cache": cache}, "run": run}
         return MotionTrainOptions.gather(None, merge(tables, given))
 
@@ -89,12 +89,6 @@ def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
     return stages
 
 
-def earlier(stage: AnyStage) -> list[str]:
-    """The names of the stages that one needs."""
-    taught_by = stage.teachers if isinstance(stage, Train) else ()
-    return [name for name in (stage.start, *taught_by) if name]
-
-
 def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
     kind = KINDS.get(str(table.get("kind")))
     if kind is None:
@@ -116,7 +110,7 @@ def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
     known_stages = {one.name: one for one in before}
     if stage.name in known_stages:
         raise OptionError("there is another stage of that name")
-    for name in earlier(stage):
-        if name not in known_stages:
+    for name in (stage.start, *(stage.ensemble if isinstance(stage, Train) else ())):
+        if name and name not in known_stages:
             raise OptionError(f"no stage {name!r} before it{suggestion(name, list(known_stages))}")
     return stage

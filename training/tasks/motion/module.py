@@ -81,13 +81,13 @@ def begun_from(options: MotionTrainOptions) -> MotionTransformer:
     return model
 
 
-def teachers_of(options: MotionTrainOptions) -> list[MotionTransformer]:
-    """The models of ``run.teachers``, which learn nothing themselves.
+def ensemble_of(options: MotionTrainOptions) -> list[MotionTransformer]:
+    """The models of ``run.ensemble``, which learn nothing themselves.
 
     Raises:
         CheckpointError: one is damaged, or made for other features or another body.
     """
-    return [load_motion_model(Path(path)).eval().requires_grad_(False) for path in options.run.teachers]
+    return [load_motion_model(Path(path)).eval().requires_grad_(False) for path in options.run.ensemble]
 
 
 def widened(out: MotionOutput) -> MotionOutput:
@@ -122,20 +122,20 @@ class MotionModule(TrainModule):
         self.register_buffer("param_weights", param_weights, persistent=False)
         self.noted = {part: part.watch() for part in model.parts()}
         # In a list, not modules of this one: they have no part in its state, its mode and its optimiser.
-        self.teachers = teachers_of(options)
+        self.ensemble = ensemble_of(options)
 
     def on_fit_start(self) -> None:
-        """Teachers go where the model is."""
-        for teacher in self.teachers:
-            teacher.to(self.device)
+        """The ensemble goes where the model is."""
+        for other in self.ensemble:
+            other.to(self.device)
 
-    def taught(self, batch: Batch) -> Batch:
-        """The batch with what the teachers forecast mixed into what the parameters should be."""
-        if not self.teachers:
+    def distilled(self, batch: Batch) -> Batch:
+        """The batch with the ensemble's mean forecast mixed into what the parameters should be."""
+        if not self.ensemble:
             return batch
-        share = self.options.loss.taught
+        share = self.options.loss.distillation
         with torch.no_grad():
-            said = torch.stack([teacher(batch.features).params.float() for teacher in self.teachers]).mean(0)
+            said = torch.stack([other(batch.features).params.float() for other in self.ensemble]).mean(0)
         return replace(batch, params=torch.lerp(batch.params, said, share))
 
     def transfer_batch_to_device(self, batch: Part, device: torch.device, dataloader_idx: int) -> Part:
@@ -154,7 +154,7 @@ class MotionModule(TrainModule):
         out = self.model(features, predicted=batch.own, plan=plan)
         with torch.autocast(self.device.type, enabled=False):
             out = widened(out)
-            aim = self.taught(batch.batch)
+            aim = self.distilled(batch.batch)
             pieces = losses(self.model, out, aim, self.param_weights, options.huber_at(step))
             if self.model.pose is not None:
                 pieces["pose"] = pose_loss(self.model, self.model.pose, out, batch)

@@ -71,9 +71,9 @@ class LossOptions(Options):
     plan_shown: bool = True
     """Whether frames look at plans in training. False makes the anticipator a side task, which must then be
     run with empty plans."""
-    taught: float = Field(default=0.7, ge=0, le=1)
-    """How much the forecast of ``run.teachers`` counts in what the parameters should be; the rest is what
-    they were. Without such teachers it says nothing."""
+    distillation: float = Field(default=0.7, ge=0, le=1)
+    """How much the mean forecast of ``run.ensemble`` counts in what the parameters should be; the rest is
+    what they were. Without an ensemble it says nothing."""
     huber: Annotated[tuple[float, float], pair("two numbers above 0", lambda corner: corner > 0.0)] = (
         0.02,
         0.004,
@@ -114,8 +114,9 @@ class MotionRunOptions(RunOptions):
 
     init: Text = ""
     """Checkpoint to start from, with its sizes and its normalisation; the schedule is then a gentler one."""
-    teachers: Texts = ()
-    """Checkpoints whose mean forecast of the parameters is learned beside the labels."""
+    ensemble: Texts = ()
+    """Checkpoints whose mean forecast of the parameters is learned beside the labels. Whom this run holds
+    out they must have held out."""
     workers: int = Field(default=0, ge=0)
     """Processes that gather windows ahead; 0: gathered between the updates."""
     log_every: int = Field(default=50, ge=1)

@@ -22,7 +22,7 @@ from training.run.recorder import Recorder
 from training.run.task import Run, Task, load_weights, read_config
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
-from training.tasks.motion.module import PIECES, MotionModule, begun_from, new_model, teachers_of
+from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.planning import fit_codebook
 from training.tasks.motion.validation import COLUMNS, in_memory, row, validate
@@ -130,7 +130,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         check_pieces(options, world)
         if options.run.init:
             begun_from(options)
-        teachers_of(options)
+        ensemble_of(options)
 
     def begin(self, options: MotionTrainOptions, draft: Path, console: Console) -> dict[str, Any]:
         """Sets are built and copies made, which takes a while."""
@@ -260,14 +260,17 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         return lines
 
 
+def _short(path: str) -> str:
+    return "/".join(Path(path).parts[-2:])
+
+
 def _portable(report: Mapping[str, Any]) -> dict[str, Any]:
     """A report without the folders of the machine it was made on: a checkpoint may travel."""
     options = {table: dict(fields) for table, fields in report["options"].items()}
     options["data"] |= {"path": Path(options["data"]["path"]).name, "cache": ""}
     run = options["run"]
-    run["init"], *run["teachers"] = (
-        "/".join(Path(path).parts[-2:]) for path in (run["init"], *run["teachers"])
-    )
+    run["init"] = _short(run["init"])
+    run["ensemble"] = [_short(path) for path in run["ensemble"]]
     return {**report, "options": options}
 
 

@@ -86,7 +86,7 @@ def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
     assert float(found["loss"].detach()) == pytest.approx(float(total.detach()), rel=1e-6)
 
 
-def test_teachers_stand_beside_the_labels(tiny, data, tmp_path):
+def test_an_ensemble_stands_beside_the_labels(tiny, data, tmp_path):
     small = tiny(model={"pose_horizons": []})
     paths = []
     for seed in (1, 2):
@@ -97,15 +97,15 @@ def test_teachers_stand_beside_the_labels(tiny, data, tmp_path):
         paths.append(str(save_checkpoint(tmp_path / str(seed), model)))
     (part,) = feed_of(small, data).update(0)
 
-    def aim(share, *teachers):
-        options = small.but(run={"teachers": list(teachers)}, loss={"taught": share})
+    def aim(share, *ensemble):
+        options = small.but(run={"ensemble": list(ensemble)}, loss={"distillation": share})
         module = MotionModule(
             new_model(options, torch.zeros(279), torch.ones(279)), torch.ones(8, 5), options
         )
         learned = {name for name, _ in module.named_parameters()}
         assert learned == {f"model.{name}" for name, _ in module.model.named_parameters()}
         module.train()
-        return module.taught(part.batch)
+        return module.distilled(part.batch)
 
     labels = part.batch.params
     assert aim(1.0) is part.batch
@@ -117,7 +117,7 @@ def test_teachers_stand_beside_the_labels(tiny, data, tmp_path):
     torch.testing.assert_close(aim(0.75, *paths).params, mixed, atol=1e-6, rtol=0.0)
     assert torch.equal(aim(0.75, *paths).event_bin, part.batch.event_bin)
     with pytest.raises(CheckpointError, match="nobody"):
-        fit(small.but(run={"teachers": [str(tmp_path / "nobody")]}), tmp_path / "run", data=data)
+        fit(small.but(run={"ensemble": [str(tmp_path / "nobody")]}), tmp_path / "run", data=data)
     assert not (tmp_path / "run").exists()
 
 

@@ -13,7 +13,7 @@ from pyanticip.models.checkpoint.manifest import read_manifest
 from training.finish import event_head
 from training.recipes import make as maker
 from training.recipes.make import make
-from training.recipes.stages import PACKAGED, read_stages
+from training.recipes.stages import PACKAGED, Train, read_stages
 
 TINY = """
 [[stage]]
@@ -28,7 +28,7 @@ options.run = { threads = 1, save_every = 2, tensorboard = false }
 name = "refined"
 kind = "train"
 from = "first"
-teachers = ["first"]
+ensemble = ["first"]
 options.data = { copies = 0 }
 options.schedule = { steps = 1, batch_frames = 160 }
 options.run = { threads = 1, tensorboard = false }
@@ -43,15 +43,15 @@ options = { copies = 0, steps = 5 }
 
 def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     noted = read_manifest(None)
-    *_, taught, beats = read_stages(PACKAGED)
-    assert taught.run_options().config().replace(strokes=True) == noted.config
+    *_, distilled, beats = read_stages(PACKAGED)
+    assert distilled.run_options().config().replace(strokes=True) == noted.config
     told = noted.training["options"]
     assert told["data"].pop("path") == "data"
-    assert told["run"].pop("init") == f"{taught.start}/checkpoint"
-    assert told["run"].pop("teachers") == [f"{name}/checkpoint" for name in taught.teachers]
-    mine = taught.run_options().to_dict()
+    assert told["run"].pop("init") == f"{distilled.start}/checkpoint"
+    assert told["run"].pop("ensemble") == [f"{name}/checkpoint" for name in distilled.ensemble]
+    mine = distilled.run_options().to_dict()
     assert {table: {name: mine[table][name] for name in names} for table, names in told.items()} == told
-    assert beats.start == taught.name
+    assert beats.start == distilled.name
     options = beats.options.model_dump()
     assert options == {name: noted.training["beats"][name] for name in options}
 
@@ -114,9 +114,9 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     assert load_motion_model(out / "last" / "checkpoint").cfg.strokes
     assert made.training["beats"]["learned_from"] == ["anna", "ben"]
     refined = json.loads((out / "refined" / "config.json").read_text())["options"]["run"]
-    assert refined["teachers"] == [str(out / "first" / "checkpoint")]
+    assert refined["ensemble"] == [str(out / "first" / "checkpoint")]
     told = read_manifest(out / "refined" / "checkpoint").training["options"]["run"]
-    assert told["teachers"] == ["first/checkpoint"]
+    assert told["ensemble"] == ["first/checkpoint"]
     # What was kept is not what another recipe would make.
     tiny.write_text(TINY.replace("steps = 1,", "steps = 2,"))
     with pytest.raises(OptionError, match=r"refined: was made with other options, data or earlier stages"):
@@ -157,6 +157,17 @@ def test_a_wrong_recipe_is_one_line_before_anything_is_made(
     assert message in told
     assert told.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_stage_is_another_where_what_it_needs_is_another():
+    keys = {"one": "1", "two": "2"}
+
+    def key(start, *ensemble):
+        return maker._key(Train(name="x", kind="train", **{"from": start}, ensemble=ensemble), "data", keys)
+
+    made = [key("one", "two"), key("two", "one"), key("", "one", "two"), key("", "two", "one"), key("one")]
+    assert len(set(made)) == 5
+    assert key("one", "two") == made[0]
 
 
 def test_a_folder_of_something_else_is_left_alone(tiny, takes, tmp_path):
