@@ -69,6 +69,12 @@ def test_a_show_without_faults() -> None:
     assert [row["bundles"] for row in told["by_minute"]] == [2999, 3000]
 
 
+def test_a_show_of_which_no_bundle_came() -> None:
+    told = figures(Log([], [], [], [], []))
+    assert (told["seconds"], told["frames_sent"], told["bundles"], told["missed"]) == (0.0, 0, 0, 0)
+    assert (told["latency_of"], told["by_kind"]) == (0, [])
+
+
 def test_what_comes_after_the_end_does_not_count() -> None:
     told = figures(log(1).until(30_000 * MS))
     assert (told["frames_sent"], told["bundles"], told["seconds"]) == (1500, 1500, 30.0)

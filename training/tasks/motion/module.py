@@ -150,7 +150,7 @@ class MotionModule(TrainModule):
         features, plan, codes = batch.batch.features, None, None
         if self.model.planning is not None:
             codes = codes_of(self.model, batch)
-            plan = plans_for(self.model, codes, features.shape[1], options.loss.plan_shown)
+            plan = plans_for(self.model, codes, features.shape[1])
         out = self.model(features, predicted=batch.own, plan=plan)
         with torch.autocast(self.device.type, enabled=False):
             out = widened(out)

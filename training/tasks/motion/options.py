@@ -68,9 +68,6 @@ class LossOptions(Options):
     plan: float = Field(default=0.01, ge=0, le=1000)
     """Weight of what the anticipator learns, cross-entropy and unlikelihood of the next second's codes; where
     the model plans."""
-    plan_shown: bool = True
-    """Whether frames look at plans in training. False makes the anticipator a side task, which must then be
-    run with empty plans."""
     distillation: float = Field(default=0.7, ge=0, le=1)
     """How much the mean forecast of ``run.ensemble`` counts in what the parameters should be; the rest is
     what they were. Without an ensemble it says nothing."""

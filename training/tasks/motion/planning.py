@@ -70,13 +70,11 @@ def codes_of(model: MotionTransformer, part: Part) -> Tensor:
     return torch.where(part.inside, model.codebook(rows), -1)
 
 
-def plans_for(model: MotionTransformer, codes: Tensor, length: int, shown: bool) -> PlanChoice:
-    """The plans that windows of ``length`` frames are trained with: drawn from the simulator, or empty."""
+def plans_for(model: MotionTransformer, codes: Tensor, length: int) -> PlanChoice:
+    """The plans that windows of ``length`` frames are trained with: drawn from the simulator."""
     assert model.planning is not None
-    if shown:
-        with torch.no_grad():
-            return model.planning.simulate(codes, length)
-    return no_plans(model, len(codes), length)
+    with torch.no_grad():
+        return model.planning.simulate(codes, length)
 
 
 def no_plans(model: MotionTransformer, rows: int, length: int) -> PlanChoice:

@@ -65,27 +65,16 @@ def losses(
         zero = torch.zeros((), dtype=ce.dtype, device=ce.device)
         return LanguageLosses(ce, ce, ce, zero, zero, zero, zero, zero, zero, zero)
     assert given is not None
-    gate, wanted = out.gate, given[..., 0]
-    if options.loss.gate_feed == "shuffled":
-        gate, wanted = shuffled_gate(model, out), shuffled(wanted)
-    logits = (out.raw_logits * gate[..., None]).float()
-    ce = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    ce = F.cross_entropy((out.raw_logits * out.gate[..., None]).float().flatten(0, 1), targets.flatten())
     zero = torch.zeros((), dtype=ce.dtype, device=ce.device)
-    gate_error = F.mse_loss(gate.float(), wanted)
+    gate_error = F.mse_loss(out.gate.float(), given[..., 0])
     refined = F.mse_loss(out.scalars.float(), given)
     initial = F.mse_loss(out.initial.float(), given)
-    both = options.loss.supervise == "both"
+    supervised = refined + initial if options.loss.supervise == "both" else refined
     found = model.orthogonality()
     ortho, excess = (zero, zero) if found is None else (found.penalty, found.excess)
-    if options.loss.scalar_balance:
-        shares = [balanced(said, given) for said in (out.scalars, out.initial)]
-        supervised = shares[0] + shares[1] if both else shares[0]
-    else:
-        supervised = refined + initial if both else refined
     total = ce + options.loss.scalar_weight * supervised + options.loss.ortho_weight * ortho
-    if options.loss.gate_weight:
-        total = total + options.loss.gate_weight * gate_error
-    gate = gate.detach().float()
+    gate = out.gate.detach().float()
     return LanguageLosses(
         total=total,
         paper=ce + refined + 0.1 * ortho,
@@ -98,23 +87,3 @@ def losses(
         gate_std=gate.std(),
         gate_error=gate_error,
     )
-
-
-def balanced(said: Tensor, given: Tensor) -> Tensor:
-    """Mean over the scalars of their squared error as a share of their variance about their position's mean
-    in this batch: 1 for predicting that mean."""
-    variance = (given - given.mean(0)).square().mean((0, 1)).clamp(min=1e-4)
-    return ((said.float() - given).square().mean((0, 1)) / variance).mean()
-
-
-def shuffled(value: Tensor) -> Tensor:
-    """The values (B, L) of a batch in a fixed random order: each position gets another's."""
-    generator = torch.Generator().manual_seed(value.numel())
-    order = torch.randperm(value.numel(), generator=generator).to(value.device)
-    return value.flatten()[order].view(value.shape)
-
-
-def shuffled_gate(model: AnticipatoryTransformer, out: LanguageOutput) -> Tensor:
-    """The gate (B, L) as it is when it is fed the predicted commitment of other positions."""
-    gate: Tensor = model.trunk.commitment(out.hidden, shuffled(out.scalars[..., 0])[..., None])
-    return gate[..., 0]

@@ -37,8 +37,6 @@ class DataOptions(Options):
         ),
     ] = (2, 4)
     """How often a motif of the synthetic data is repeated, both ends included."""
-    chained: bool = False
-    """Whether the three phases of the synthetic data begin again where they would end in random tokens."""
     valid_windows: int = Field(default=256, ge=1)
     """Windows of a validation: that many synthetic sequences, or evenly spaced windows of the text."""
 
@@ -53,19 +51,10 @@ class LossOptions(Options):
     """Heads whose scalars are supervised: ``"both"``, or ``"refined"`` as in the paper."""
     scalar_weight: float = Field(default=1.0, ge=0, le=1000)
     """Weight of the squared error of the scalars."""
-    scalar_balance: bool = False
-    """Whether the error of each scalar counts as a share of its variance about its position's mean, so that
-    those that vary little are not drowned by the others."""
     neighbours: int = Field(default=8, ge=1)
     """Past states that uncertainty compares; see ``k`` of :class:`pyanticip.VectorStream`."""
     ortho_weight: float = Field(default=0.1, ge=0, le=1000)
     """Weight of the overlap of the bias heads' directions."""
-    gate_weight: float = Field(default=0.0, ge=0, le=1000)
-    """Of the mean squared difference of gate and given commitment; 0: the gate learns from the tokens alone,
-    as in the paper."""
-    gate_feed: Literal["own", "shuffled"] = "own"
-    """Which commitment the gate is fed: its position's own, or that of another one (``"shuffled"``, for
-    comparison; what it is trained towards is shuffled alike)."""
     own_scalars: float = Field(default=0.0, ge=0, le=1)
     """Scheduled sampling: share of scalars that are the model's own at the last step, from 0, linearly."""
     sampling_unit: Literal["window", "position"] = "window"

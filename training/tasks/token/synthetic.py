@@ -37,7 +37,6 @@ def synthetic(
     seed: int,
     *,
     repeats: tuple[int, int] = MOTIF_REPEATS,
-    chained: bool = False,
 ) -> Synthetic:
     """Draw sequences of three phases.
 
@@ -51,7 +50,6 @@ def synthetic(
         sequences: how many.
         seed: of every draw; training and validation data come from different ones.
         repeats: least and most repetitions of a motif.
-        chained: the phases begin again, with other tokens, where they would end in random ones: no padding.
 
     Raises:
         OptionError: a size that is too small, or a negative seed.
@@ -71,22 +69,6 @@ def synthetic(
     if not 1 <= repeats[0] <= repeats[1]:
         raise OptionError(f"synthetic data: repeats must be 1 <= least <= most, given {repeats}")
     rng = np.random.default_rng(seed)
-    if not chained:
-        return _once(rng, vocab, length, sequences, repeats)
-    # Pieces of every sequence side by side, then the paddings squeezed out.
-    longest = MOTIF_TOKENS[1] * repeats[1] + RANDOM_TOKENS[1] + CONVERGING_TOKENS
-    shortest = MOTIF_TOKENS[0] * repeats[0] + RANDOM_TOKENS[0] + CONVERGING_TOKENS
-    pieces = [_once(rng, vocab, longest, sequences, repeats) for _ in range(-(-length // shortest))]
-    ids = np.concatenate([piece.ids for piece in pieces], axis=1)
-    phases = np.concatenate([piece.phases for piece in pieces], axis=1)
-    front = np.argsort(phases == PADDING, axis=1, kind="stable")[:, :length]
-    return Synthetic(np.take_along_axis(ids, front, axis=1), np.take_along_axis(phases, front, axis=1))
-
-
-def _once(
-    rng: np.random.Generator, vocab: int, length: int, sequences: int, repeats: tuple[int, int]
-) -> Synthetic:
-    """Every phase once, then padding."""
     at = np.arange(length)[None, :]
 
     def between(bounds: tuple[int, int]) -> NDArray[np.int64]:

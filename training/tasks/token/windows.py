@@ -85,7 +85,6 @@ def synthetic_data(options: LanguageOptions, vocab: int) -> LanguageData:
             count,
             derived_seed(options.schedule.seed, purpose),
             repeats=options.data.repeats,
-            chained=options.data.chained,
         ).ids
         for purpose, count in (
             (TRAIN_DATA, options.data.train_sequences),

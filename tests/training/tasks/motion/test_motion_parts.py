@@ -137,17 +137,16 @@ def test_codes_are_those_of_the_clip_and_end_with_it(tiny, data):
             assert (row[len(wanted) :] == -1).all()
 
 
-def test_plans_are_drawn_in_training_and_may_be_left_empty(tiny, data):
+def test_plans_are_drawn_in_training_and_an_empty_one_says_nothing(tiny, data):
     options = tiny(model=PLAN)
     model = new_model(options, torch.zeros(279), torch.ones(279))
     fit_codebook(model, data.bare)
     part = part_of(options, data)
     codes = codes_of(model, part)
     length = part.batch.features.shape[1]
-    shown, hidden = (plans_for(model, codes, length, flag) for flag in (True, False))
+    shown = plans_for(model, codes, length)
     assert shown.codes.shape[:2] == codes[:, :length].shape
     assert (shown.weights[:, 1:].sum(-1) > 0.0).any()
-    assert not hidden.weights.any()
     # Frames that look at an empty plan see what frames of a model without plans see.
     model.eval()
     rows = part.batch.features
@@ -159,13 +158,12 @@ def test_plans_are_drawn_in_training_and_may_be_left_empty(tiny, data):
         torch.testing.assert_close(planless(rows).params, empty.params)
 
 
-@pytest.mark.parametrize("shown", [True, False])
-def test_an_anticipator_learns_with_plans_and_without(tiny, data, tmp_path, shown):
+def test_an_anticipator_learns(tiny, data, tmp_path):
     from training.tasks.motion import load_run
 
     options = tiny(
         model={**PLAN, "pose_horizons": []},
-        loss={"plan": 1.0, "plan_shown": shown},
+        loss={"plan": 1.0},
         schedule={"steps": 15, "peak_lr": 0.02, "ema": 0.9},
         run={"validate_every": 15, "save_every": 15, "log_every": 5, "tensorboard": False},
     )

@@ -18,7 +18,6 @@ from training.tasks.token.evaluate import bridge, evaluate, held_out
 from training.tasks.token.gate import shuffled_loss
 from training.tasks.token.generation import compare, judge_of, shuffle, variety
 from training.tasks.token.listen import Drift, HeldOut, by_context, drift, endless, listen
-from training.tasks.token.losses import balanced, shuffled, shuffled_gate
 from training.tasks.token.task import load_run, open_run
 
 
@@ -271,22 +270,3 @@ def test_the_generation_command(runs):
     assert "| 0.5 |" in shown.output
     plain = CliRunner().invoke(cli, [*arguments, "--json"])
     assert json.loads(plain.output)["thetas"][0]["theta"] == 0.5
-
-
-def test_what_the_shuffled_gate_is_fed(runs):
-    model, _, _ = load_run(runs["own-0"])
-    ids = torch.randint(24, (4, 10))
-    with torch.no_grad():
-        out = model(ids)
-        assert torch.equal(shuffled(ids).flatten().sort().values, ids.flatten().sort().values)
-        other = shuffled(out.scalars[..., 0])
-        expected = model.trunk.commitment(out.hidden, other[..., None])[..., 0]
-        assert torch.equal(shuffled_gate(model, out), expected)
-        assert not torch.allclose(other, out.scalars[..., 0])
-
-
-def test_the_balanced_error_is_one_for_the_mean_of_the_position():
-    given = torch.rand(50, 6, 7) * torch.tensor([1.0, 0.1, 4.0, 1.0, 1.0, 0.2, 0.05])
-    given = given + torch.arange(6)[:, None]
-    assert balanced(given.mean(0).expand_as(given), given).item() == pytest.approx(1.0, abs=1e-4)
-    assert balanced(given, given).item() == 0.0
