@@ -16,7 +16,7 @@ from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
 from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, shares, windowed
-from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
+from training.tasks.completion.net import JOINTS, CompletionNet, joined, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import multiply, positions
 
@@ -36,8 +36,9 @@ def hidden(quats, joints):
 
 @pytest.mark.parametrize("joints", [SUITS["six"], (5, 9, 13), (13,)])
 def test_what_is_trained_is_what_plays(clip, joints) -> None:
-    net = CompletionNet()
-    net.load_state_dict(load_file(WEIGHTS))
+    weights = load_file(WEIGHTS)
+    net = CompletionNet(weights["gru.weight_hh_l0"].shape[1]).eval()
+    net.load_state_dict(weights)
     seen, mask = hidden(clip, joints)
     with torch.no_grad():
         world = torch.from_numpy(in_the_world(seen).astype(np.float32))[None]
@@ -145,6 +146,40 @@ def test_it_learns() -> None:
             return float((facing[:, :, None] @ said - matrices(seen)).abs()[..., ~mask, :, :].mean())
 
     assert off(longer) < off(short)
+
+
+def test_several_networks_are_one_that_says_their_mean() -> None:
+    torch.manual_seed(3)
+    nets = [CompletionNet(units).eval() for units in (12, 20)]
+    for net in nets:
+        for weight in net.parameters():
+            torch.nn.init.normal_(weight, std=0.02)
+    quats = torch.nn.functional.normalize(torch.randn(2, 30, JOINTS, 4), dim=-1)
+    mask = torch.zeros(2, JOINTS)
+    mask[:, [0, 9, 13]] = 1.0
+    near = torch.from_numpy(np.stack([nearest(row.numpy() > 0) for row in mask]))
+    with torch.no_grad():
+        (first, doubts, _), (second, others, _) = (net(quats, mask, near) for net in nets)
+        said, doubt, _ = joined(nets)(quats, mask, near)
+    torch.testing.assert_close(doubt, (doubts + others) / 2.0)
+    # Columns are made orthonormal after the mean: what lies between both is nearer to it than they are apart.
+    middle = (said - (first + second) / 2.0).abs().mean()
+    assert middle < 0.2 * (first - second).abs().mean()
+    torch.testing.assert_close(joined(nets[:1])(quats, mask, near)[0], first)
+
+
+def test_what_is_silent_in_training_speaks_when_it_plays() -> None:
+    torch.manual_seed(0)
+    net = CompletionNet(16)
+    torch.nn.init.normal_(net.head.weight)
+    quats = torch.nn.functional.normalize(torch.randn(1, 8, JOINTS, 4), dim=-1)
+    mask = torch.ones(1, JOINTS)
+    near = torch.arange(JOINTS)[None]
+    doubts = torch.stack([net(quats, mask, near)[1] for _ in range(2000)])
+    assert (doubts[0] != doubts[1]).any()
+    net.eval()
+    assert torch.equal(net(quats, mask, near)[1], net(quats, mask, near)[1])
+    torch.testing.assert_close(doubts.mean(0), net(quats, mask, near)[1], atol=0.2, rtol=0.0)
 
 
 def test_what_ridge_is_taught_is_the_body_without_its_heading_and_goes_back() -> None:

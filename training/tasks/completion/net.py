@@ -1,5 +1,6 @@
 """The network that completes a body, as ``completion.rs`` of anticip-motion runs it a frame at a time."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,9 @@ IN: Final = 10
 OUT: Final = 7
 """Numbers of a joint that come out: what its two columns differ from the nearest measured joint's, and the
 logarithm of the error that is expected of it."""
-UNITS: Final = 160
+UNITS: Final = 256
+DROPPED: Final = 0.2
+"""Share of the units that are silent in a whole window of training."""
 
 
 def bones_between() -> NDArray[np.int64]:
@@ -128,6 +131,8 @@ class CompletionNet(nn.Module):
         there = mask[:, None, :, None].expand(batch, length, JOINTS, 1)
         columns = torch.cat([six * there, 5.0 * sines * there, there], -1).flatten(-2)
         hidden, _ = self.gru(columns)
+        if self.training:
+            hidden = hidden * (torch.rand(batch, 1, hidden.shape[2]) > DROPPED) / (1.0 - DROPPED)
         out = (self.head(hidden) + self.skip(columns)).unflatten(-1, (JOINTS, OUT))
         base = torch.gather(six, 2, near[:, None, :, None].expand(batch, length, JOINTS, 6))
         a, b = (base + out[..., :6]).split(3, -1)
@@ -135,3 +140,27 @@ class CompletionNet(nn.Module):
         b = nn.functional.normalize(b - (a * b).sum(-1, keepdim=True) * a, dim=-1, eps=1e-6)
         said = torch.stack([a, b, torch.linalg.cross(a, b)], -1)
         return torch.where(there[..., None] > 0, seen, said), out[..., 6], facing
+
+
+def joined(nets: Sequence[CompletionNet]) -> CompletionNet:
+    """One network that says the mean of what several say: they stand side by side in it, their recurrent
+    weights block by block."""
+    whole = CompletionNet(sum(net.gru.hidden_size for net in nets))
+    parts = [net.state_dict() for net in nets]
+    with torch.no_grad():
+        for name, weight in whole.named_parameters():
+            mine = [part[name] for part in parts]
+            if name == "head.weight":
+                weight.copy_(torch.cat(mine, 1) / len(nets))
+            elif not name.startswith("gru"):
+                weight.copy_(sum(mine, torch.zeros_like(weight)) / len(nets))
+            else:
+                # Of each gate those of all networks, in the order in which a GRU has the gates.
+                gates = zip(*(one.chunk(3) for one in mine), strict=True)
+                side = torch.block_diag if name == "gru.weight_hh_l0" else _below
+                weight.copy_(torch.cat([side(*gate) for gate in gates]))
+    return whole.eval()
+
+
+def _below(*parts: torch.Tensor) -> torch.Tensor:
+    return torch.cat(parts)
