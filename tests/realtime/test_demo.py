@@ -15,7 +15,7 @@ from pyanticip.errors import OptionError
 from realtime.programs import demo as demo_module
 from realtime.programs import doctor as doctor_module
 from realtime.programs.demo import demo
-from realtime.programs.doctor import doctor, lines
+from realtime.programs.doctor import _gpu, doctor, lines
 from realtime.voice.audio import Audio, probe
 
 
@@ -120,6 +120,20 @@ def test_the_doctor_finds_this_installation_fit_to_play() -> None:
         assert check["status"] == "ok" or check["remedy"], check
     assert report["working"], lines(report)
     assert len(lines(report)) >= len(report["checks"]) + 1
+
+
+@pytest.mark.parametrize(("cuda", "torch", "status"), [
+    (False, False, "ok"), (False, True, "ok"), (True, True, "ok"), (True, False, "warn"),
+])  # fmt: skip
+def test_a_gpu_without_torch_is_told_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, cuda: bool, torch: bool, status: str
+) -> None:
+    monkeypatch.setattr("realtime.step.open.cuda_present", lambda: cuda)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if torch else None)
+    check = _gpu()
+    assert (check["name"], check["status"]) == ("gpu", status)
+    assert ("no CUDA" in check["found"]) != cuda
+    assert ("pyanticip[gpu]" in check["remedy"]) == (status == "warn")
 
 
 def test_a_port_in_use_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

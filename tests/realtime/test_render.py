@@ -55,6 +55,7 @@ def test_numbers_and_table_agree(tmp_path: Path) -> None:
     with np.load(tmp_path / "a.npz") as file:
         found = {name: file[name] for name in file.files}
     assert tuple(found["parameters"]) == PARAMETERS
+    assert found["outputs"].shape == (0,), "nothing is taught"
     assert report["frames"] == len(found["t"]) == 201
     assert np.allclose(np.diff(found["t"]), 0.02, atol=1e-6)
     assert found["params"].shape == (201, 8)

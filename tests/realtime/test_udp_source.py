@@ -207,3 +207,30 @@ def test_who_has_to_be_asked_for_their_skeleton_is_asked(monkeypatch: pytest.Mon
         finally:
             source.close()
             loop.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how many were thrown away")
+def test_what_the_kernel_threw_away_is_counted() -> None:
+    got: list[bytes] = []
+    sent = 4000
+
+    async def show() -> int:
+        source = UdpSource("mocopi", "127.0.0.1", 0)
+        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for _ in range(sent):
+            sender.sendto(bytes(1000), source.address)
+        before = -1
+        while before != len(got):
+            before = len(got)
+            await asyncio.sleep(0.02)
+        # The count comes with the next one that is there.
+        sender.sendto(b"last", source.address)
+        await asyncio.sleep(0.05)
+        sender.close()
+        source.close()
+        return source.dropped
+
+    dropped = asyncio.run(show())
+    assert got[-1] == b"last"
+    assert 0 < dropped == sent + 1 - len(got)

@@ -60,7 +60,11 @@ def test_from_files_to_a_mapping_and_back(run: Run) -> None:
     report = json.loads(run("teach", "fit", "mine", "--json").partition("\n{")[2].join(("{", "")))
     assert report["parts"][0]["error"]["mix"] < 0.2
     assert [fold["whole"] for fold in report["parts"][0]["folds"]] == [True] * 4
-    assert "fine" in run("teach", "check", "mine")
+    said = run("teach", "check", "mine")
+    assert "fine" in said
+    assert "take a0: 3.00 s, on what was learnt: error of mix" in said
+    said = run("teach", "check", "mine", "--mapping", "mine/mapping.safetensors")
+    assert "take a0: 3.00 s, error of mix" in said
     Path("rig.toml").write_text('mapping = "mine/mapping.safetensors"\n')
     assert "plays mapping mine-r4: mix, cutoff:200..8000" in run("rig", "check", "rig.toml")
     run("teach", "rename", "mine", "a0", "east")

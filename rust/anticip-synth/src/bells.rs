@@ -149,3 +149,30 @@ impl Bells {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bell_that_would_fold_over_is_not_struck() {
+        let rate = 48_000.0;
+        let heard = |frequency: f32| {
+            let mut bells = Bells::new(rate);
+            let mut output = [[0.0; 2]; FRAME];
+            bells.strike(Stroke {
+                frequency,
+                ratio: 1.0,
+                index: 0.0,
+                amplitude: 1.0,
+                decay: 1.0,
+                weights: [1.0, 0.5],
+            });
+            bells.render(&mut output);
+            output.iter().any(|[left, right]| *left != 0.0 && *right == 0.5 * left)
+        };
+        assert!(heard(440.0));
+        assert!(heard(0.79 * 24_000.0));
+        assert!(!heard(0.81 * 24_000.0));
+    }
+}
