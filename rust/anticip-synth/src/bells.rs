@@ -169,7 +169,9 @@ mod tests {
                 weights: [1.0, 0.5],
             });
             bells.render(&mut output);
-            output.iter().any(|[left, right]| *left != 0.0 && *right == 0.5 * left)
+            output
+                .iter()
+                .any(|[left, right]| *left != 0.0 && *right == 0.5 * left)
         };
         assert!(heard(440.0));
         assert!(heard(0.79 * 24_000.0));
