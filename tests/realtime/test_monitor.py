@@ -106,6 +106,25 @@ def a_frame(seq: int, **changes: Any) -> ControlFrame:
     return frame
 
 
+@pytest.mark.parametrize(("error", "count"), [
+    (BlockingIOError, "dropped"), (InterruptedError, "dropped"), (ConnectionRefusedError, "refused"),
+    (OSError, "failed"), (None, "sent"),
+])  # fmt: skip
+def test_a_frame_that_does_not_leave_is_counted_once(error: type[OSError] | None, count: str) -> None:
+    class Socket:
+        def send(self, data: bytes) -> None:
+            if error is not None:
+                raise error
+
+    feed = MonitorFeed(free_port(), MonotonicClock())
+    feed.close()
+    feed._sock = Socket()  # type: ignore[assignment]
+    for n in range(2):
+        feed.send(a_frame(n))
+        feed.look()
+    assert feed.counters() == {"sent": 0, "dropped": 0, "refused": 0, "failed": 0, count: 2}
+
+
 def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
     feed = MonitorFeed(monitor.port, MonotonicClock(), suit=True)
     feed.announce([type("Extra", (), {"name": "cutoff", "address": None, "range": float})()])

@@ -6,7 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from realtime.playout import Playout
-from realtime.status import SinkWatch, is_writing, sink_words, stream_words, tape_words, taught_words
+from realtime.status import (
+    BeatWatch,
+    SinkWatch,
+    is_writing,
+    sink_words,
+    stream_words,
+    tape_words,
+    taught_words,
+)
 
 
 def stream(*senders: tuple[str, bool, int, int], rate: float | None = 50.04) -> Any:
@@ -66,3 +74,17 @@ def test_who_goes_and_who_is_back_is_said_once_each() -> None:
     other.trouble = ""
     assert watch.look(sinks) == ["other is there"]
     assert watch.look(sinks) == []
+
+
+def test_a_beat_that_lasts_is_said_once_and_another_again() -> None:
+    watch = BeatWatch()
+
+    def looks(*tempi: tuple[float, float]) -> list[str | None]:
+        return [watch.look((bpm, 0.0, trust)) for bpm, trust in tempi]
+
+    assert looks((120.0, 0.9), (120.0, 0.9)) == [None, None]
+    assert looks((120.0, 0.9), (120.0, 0.9)) == ["the body keeps a beat: 120 a minute", None]
+    assert looks((111.0, 0.9), (129.0, 0.9)) == [None, None], "much the same"
+    assert looks((90.0, 0.9)) == ["the body keeps a beat: 90 a minute"], "slower"
+    assert looks((110.0, 0.9)) == ["the body keeps a beat: 110 a minute"], "faster"
+    assert looks((60.0, 0.1), (60.0, 0.9), (60.0, 0.9)) == [None, None, None], "not for long"

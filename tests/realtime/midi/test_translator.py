@@ -292,6 +292,7 @@ def test_the_clock_finds_the_beat_of_the_body_and_keeps_it(bpm: float) -> None:
         # It is a tenth of a beat late from the tenth second on: the clock comes after it.
         told.tempo = bpm, ((told.t_ns - START) / beat - (0.1 if n > 500 else 0.0)) % 1.0, 0.9
         ticks += [item.due_ns for item in made.frame(told) if item.message == b"\xf8"]
+    assert FRAME <= ticks[0] - START < FRAME + beat, "from the next beat on"
     gaps = [b - a for a, b in itertools.pairwise(ticks)]
     assert all(0.85 * beat / 24 < gap < 1.15 * beat / 24 for gap in gaps)
     beats = [(tick - START) / beat for tick in ticks[::24]]

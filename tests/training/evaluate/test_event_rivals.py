@@ -137,6 +137,11 @@ def test_a_trough_in_what_is_predicted_comes_at_its_middle_less_what_the_curve_i
     skew = np.where(ahead < 25, 0.1 * (25 - ahead), 0.1 * np.maximum(ahead - 26, 0) + 0.01 * (ahead > 25))
     assert come(skew, 1, 20.0) == pytest.approx(0.5 * (20 + 31) - 3.0)
     assert come(-deep, 1, 20.0) == np.inf
+    assert come(deep, 1, 12.0) == 22.0
+    assert come(deep, 1, 11.9) == np.inf, "there is time left until the last that is looked at"
+    # With one frame behind it, the last that is predicted.
+    late = 0.1 * np.abs(ahead - (AHEAD[1] - 1.0))
+    assert come(late, 1, 60.0, rise=0.05) == AHEAD[1] - 1 - 3
 
 
 def test_an_arrival_in_what_is_predicted_comes_where_the_path_has_fallen() -> None:
@@ -147,6 +152,8 @@ def test_an_arrival_in_what_is_predicted_comes_where_the_path_has_fallen() -> No
     assert come(falls, 0, 20.4, fall=0.25) == 20.0
     assert come(falls, 0, 20.6, fall=0.25) == np.inf, "it comes before the lead"
     assert come(falls, 0, 8.0, fall=0.25) == np.inf, "there is time left"
+    assert come(falls, 0, 10.5, fall=0.25) == 20.0
+    assert come(falls, 0, 9.5, fall=0.25) == np.inf, "there is time left until the last that is looked at"
     assert come(falls - 4.0, 0, 16.0, fall=0.25) == np.inf, "what is so slow is no stroke"
     assert come(np.full_like(falls, 2.0), 0, 16.0) == np.inf
 
