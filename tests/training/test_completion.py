@@ -16,7 +16,7 @@ from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
 from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, shares, windowed
-from training.tasks.completion.net import JOINTS, CompletionNet, joined, matrices, nearest, places
+from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import multiply, positions
 
@@ -146,26 +146,6 @@ def test_it_learns() -> None:
             return float((facing[:, :, None] @ said - matrices(seen)).abs()[..., ~mask, :, :].mean())
 
     assert off(longer) < off(short)
-
-
-def test_several_networks_are_one_that_says_their_mean() -> None:
-    torch.manual_seed(3)
-    nets = [CompletionNet(units).eval() for units in (12, 20)]
-    for net in nets:
-        for weight in net.parameters():
-            torch.nn.init.normal_(weight, std=0.02)
-    quats = torch.nn.functional.normalize(torch.randn(2, 30, JOINTS, 4), dim=-1)
-    mask = torch.zeros(2, JOINTS)
-    mask[:, [0, 9, 13]] = 1.0
-    near = torch.from_numpy(np.stack([nearest(row.numpy() > 0) for row in mask]))
-    with torch.no_grad():
-        (first, doubts, _), (second, others, _) = (net(quats, mask, near) for net in nets)
-        said, doubt, _ = joined(nets)(quats, mask, near)
-    torch.testing.assert_close(doubt, (doubts + others) / 2.0)
-    # Columns are made orthonormal after the mean: what lies between both is nearer to it than they are apart.
-    middle = (said - (first + second) / 2.0).abs().mean()
-    assert middle < 0.2 * (first - second).abs().mean()
-    torch.testing.assert_close(joined(nets[:1])(quats, mask, near)[0], first)
 
 
 def test_what_is_silent_in_training_speaks_when_it_plays() -> None:

@@ -110,9 +110,8 @@ class CompletionOptions(JsonOption):
 
     data: Path = option("A set, or a folder of takes.")
     out: Path = option("The weights: safetensors.", written=True)
-    steps: int = option("Updates of each network.", 8000, ge=1)
-    nets: int = option("Networks, whose mean is what is written.", 2, ge=1, le=8)
-    seed: int = option("Of every random choice of the first network; the next has one more.", 0, ge=0)
+    steps: int = option("Updates.", 8000, ge=1)
+    seed: int = option("Of every random choice.", 0, ge=0)
     threads: int = option("Of torch.", 1, ge=1)
     cache: Path | None = option("Folder of sets that are made on the way.", None)
 

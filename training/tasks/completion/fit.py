@@ -1,7 +1,6 @@
 """Train the network that completes a body: whole bodies, of which most joints are hidden."""
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import RATE
 from training.data.corrupt import SUITS
 from training.report.tables import Say
-from training.tasks.completion.net import JOINTS, CompletionNet, joined, matrices, nearest, places, product
+from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places, product
 from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import MIRROR, PARENTS
 
@@ -29,8 +28,6 @@ PEAK: Final = 3e-3
 """Highest learning rate; it falls as a cosine."""
 DECAY: Final = 0.2
 """Of the weights."""
-NETS: Final = 2
-"""Networks that say together what they mean."""
 WHICH: Final[tuple[tuple[tuple[int, ...], float], ...]] = (
     (SUITS["six"], 0.3),
     (SUITS["three"], 0.24),
@@ -151,10 +148,28 @@ def _length(vectors: torch.Tensor) -> torch.Tensor:
     return (vectors.pow(2).sum(-1) + 1e-8).sqrt()
 
 
-def _trained(
-    worlds: Sequence[NDArray[np.float32]], chance: Array, steps: int, seed: int, on_step: Callable[[], None]
+def fit(
+    clips: Sequence[NDArray[np.floating]],
+    people: Sequence[str],
+    *,
+    steps: int = STEPS,
+    seed: int = 0,
+    say: Say = lambda what, done, of: None,
 ) -> CompletionNet:
-    """One network, of clips in the world that are drawn with these chances."""
+    """Train on canonical clips.
+
+    Args:
+        clips: (T, 22, 4) local rotations at 50 Hz, each at least two frames; mirrored ones are added.
+        people: whose each is; everybody counts by the root of their minutes.
+        steps: updates.
+        seed: of every random choice.
+        say: told of every step.
+    """
+    worlds: list[NDArray[np.float32]] = []
+    for quats in clips:
+        mirrored = np.asarray(quats)[:, list(MIRROR)] * np.array([1.0, 1.0, -1.0, -1.0])
+        worlds += [in_the_world(one).astype(np.float32) for one in (quats, mirrored)]
+    chance = np.repeat(shares([len(one) for one in clips], people), 2) / 2.0
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     net = CompletionNet()
@@ -176,38 +191,5 @@ def _trained(
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimiser.step()
-        on_step()
+        say("completion", step + 1, steps)
     return net.eval()
-
-
-def fit(
-    clips: Sequence[NDArray[np.floating]],
-    people: Sequence[str],
-    *,
-    steps: int = STEPS,
-    nets: int = NETS,
-    seed: int = 0,
-    say: Say = lambda what, done, of: None,
-) -> CompletionNet:
-    """Train on canonical clips.
-
-    Args:
-        clips: (T, 22, 4) local rotations at 50 Hz, each at least two frames; mirrored ones are added.
-        people: whose each is; everybody counts by the root of their minutes.
-        steps: updates of each network.
-        nets: how many, whose mean is the result.
-        seed: of every random choice of the first, one more of each that follows.
-        say: told of every step.
-    """
-    worlds: list[NDArray[np.float32]] = []
-    for quats in clips:
-        mirrored = np.asarray(quats)[:, list(MIRROR)] * np.array([1.0, 1.0, -1.0, -1.0])
-        worlds += [in_the_world(one).astype(np.float32) for one in (quats, mirrored)]
-    chance = np.repeat(shares([len(one) for one in clips], people), 2) / 2.0
-    done = itertools.count(1)
-
-    def on_step() -> None:
-        say("completion", next(done), nets * steps)
-
-    made = [_trained(worlds, chance, steps, seed + number, on_step) for number in range(nets)]
-    return joined(made)

@@ -1,6 +1,5 @@
 """The network that completes a body, as ``completion.rs`` of anticip-motion runs it a frame at a time."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -140,27 +139,3 @@ class CompletionNet(nn.Module):
         b = nn.functional.normalize(b - (a * b).sum(-1, keepdim=True) * a, dim=-1, eps=1e-6)
         said = torch.stack([a, b, torch.linalg.cross(a, b)], -1)
         return torch.where(there[..., None] > 0, seen, said), out[..., 6], facing
-
-
-def joined(nets: Sequence[CompletionNet]) -> CompletionNet:
-    """One network that says the mean of what several say: they stand side by side in it, their recurrent
-    weights block by block."""
-    whole = CompletionNet(sum(net.gru.hidden_size for net in nets))
-    parts = [net.state_dict() for net in nets]
-    with torch.no_grad():
-        for name, weight in whole.named_parameters():
-            mine = [part[name] for part in parts]
-            if name == "head.weight":
-                weight.copy_(torch.cat(mine, 1) / len(nets))
-            elif not name.startswith("gru"):
-                weight.copy_(sum(mine, torch.zeros_like(weight)) / len(nets))
-            else:
-                # Of each gate those of all networks, in the order in which a GRU has the gates.
-                gates = zip(*(one.chunk(3) for one in mine), strict=True)
-                side = torch.block_diag if name == "gru.weight_hh_l0" else _below
-                weight.copy_(torch.cat([side(*gate) for gate in gates]))
-    return whole.eval()
-
-
-def _below(*parts: torch.Tensor) -> torch.Tensor:
-    return torch.cat(parts)
