@@ -47,6 +47,7 @@ def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     assert distilled.run_options().config().replace(strokes=True) == noted.config
     told = noted.training["options"]
     assert told["data"].pop("path") == "data"
+    assert told["loss"].pop("plan_shown") is True  # an option that has left since
     assert told["run"].pop("init") == f"{distilled.start}/checkpoint"
     assert told["run"].pop("ensemble") == [f"{name}/checkpoint" for name in distilled.ensemble]
     mine = distilled.run_options().to_dict()
