@@ -110,7 +110,9 @@ def a_frame(seq: int, **changes: Any) -> ControlFrame:
     (BlockingIOError, "dropped"), (InterruptedError, "dropped"), (ConnectionRefusedError, "refused"),
     (OSError, "failed"), (None, "sent"),
 ])  # fmt: skip
-def test_a_frame_that_does_not_leave_is_counted_once(error: type[OSError] | None, count: str) -> None:
+def test_a_frame_that_does_not_leave_is_counted_once(
+    monkeypatch: pytest.MonkeyPatch, error: type[OSError] | None, count: str
+) -> None:
     class Socket:
         def send(self, data: bytes) -> None:
             if error is not None:
@@ -118,7 +120,7 @@ def test_a_frame_that_does_not_leave_is_counted_once(error: type[OSError] | None
 
     feed = MonitorFeed(free_port(), MonotonicClock())
     feed.close()
-    feed._sock = Socket()  # type: ignore[assignment]
+    monkeypatch.setattr(feed, "_sock", Socket())
     for n in range(2):
         feed.send(a_frame(n))
         feed.look()

@@ -36,9 +36,8 @@ def hidden(quats, joints):
 
 @pytest.mark.parametrize("joints", [SUITS["six"], (5, 9, 13), (13,)])
 def test_what_is_trained_is_what_plays(clip, joints) -> None:
-    weights = load_file(WEIGHTS)
-    net = CompletionNet(weights["gru.weight_hh_l0"].shape[1]).eval()
-    net.load_state_dict(weights)
+    net = CompletionNet().eval()
+    net.load_state_dict(load_file(WEIGHTS))
     seen, mask = hidden(clip, joints)
     with torch.no_grad():
         world = torch.from_numpy(in_the_world(seen).astype(np.float32))[None]

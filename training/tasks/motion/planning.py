@@ -75,11 +75,3 @@ def plans_for(model: MotionTransformer, codes: Tensor, length: int) -> PlanChoic
     assert model.planning is not None
     with torch.no_grad():
         return model.planning.simulate(codes, length)
-
-
-def no_plans(model: MotionTransformer, rows: int, length: int) -> PlanChoice:
-    """Empty plans."""
-    assert model.planning is not None
-    like = model.planning.log_frequency
-    empty = torch.zeros(rows, length, 1, dtype=torch.int64, device=like.device)
-    return PlanChoice(empty, empty.to(like.dtype))

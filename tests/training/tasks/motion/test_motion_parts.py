@@ -17,12 +17,13 @@ from pyanticip.models.parts.field.control_field import (
     risk_loss,
     surprise,
 )
+from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.parts.positions.prism.module import LATE, begun, reset_loss
 from pyanticip.models.parts.registry import PARTS
 from training.data.batches import Windows, event_targets
 from training.tasks.motion.data import RECIPES, TrainingData
 from training.tasks.motion.module import PIECES, MotionModule, new_model
-from training.tasks.motion.planning import codes_of, fit_codebook, fitted, no_plans, plans_for
+from training.tasks.motion.planning import codes_of, fit_codebook, fitted, plans_for
 from training.tasks.motion.task import fit
 from training.tasks.motion.validation import pose_figures, positions
 from training.tasks.motion.windows import Feed
@@ -151,7 +152,9 @@ def test_plans_are_drawn_in_training_and_an_empty_one_says_nothing(tiny, data):
     model.eval()
     rows = part.batch.features
     with torch.no_grad():
-        empty = model(rows, plan=no_plans(model, len(rows), length))
+        codes = torch.zeros(len(rows), length, 1, dtype=torch.int64)
+        nothing = PlanChoice(codes, codes.float())
+        empty = model(rows, plan=nothing)
         planless = new_model(tiny(), torch.zeros(279), torch.ones(279)).eval()
         weights = {n: v for n, v in model.state_dict().items() if n in planless.state_dict()}
         planless.load_state_dict(weights)
