@@ -22,7 +22,7 @@ from training.run.recorder import Recorder
 from training.run.task import Run, Task, load_weights, read_config
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
-from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model
+from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model, taught_by
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.planning import fit_codebook
 from training.tasks.motion.validation import COLUMNS, in_memory, row, validate
@@ -160,6 +160,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
             for line in self._data.warnings:
                 console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
         check_labels(options, self._data)
+        check_held_out(options, self._data)
         return self._data
 
     def _new_model(self, options: MotionTrainOptions, data: TrainingData) -> MotionTransformer:
@@ -203,6 +204,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
             "frames": data.frames,
             "frames_with_copies": record.feed.windows.frames,
             "data": data.digest,
+            "people": sorted({example.subject for example in data.bare}),
             "held_out": {
                 "validation": sorted({example.subject for example in data.validation}),
                 "test": list(data.test_subjects),
@@ -307,6 +309,22 @@ def check_labels(options: MotionTrainOptions, data: TrainingData) -> None:
             f"option loss.risk and loss.distrust: none of the {len(data.train)} clips and copies of "
             f'{data.source} says which of its frames are bad; make copies with data.recipe = "glitched"'
         )
+
+
+def check_held_out(options: MotionTrainOptions, data: TrainingData) -> None:
+    """Refuse a checkpoint to begin or to learn from that learned from somebody whom the run holds out.
+
+    Raises:
+        OptionError: one did; a checkpoint that does not say whom it learned from is believed.
+        CheckpointError: one is damaged.
+    """
+    held_out = {example.subject for example in data.validation} | {*data.test_subjects}
+    for name, paths in (("init", [options.run.init]), ("ensemble", options.run.ensemble)):
+        for path in filter(None, paths):
+            if known := sorted((taught_by(Path(path)) or frozenset()) & held_out):
+                raise OptionError(
+                    f"option run.{name}: {path} learned from {', '.join(known)}, whom this run holds out"
+                )
 
 
 def load_run(folder: Path | str, which: Literal["best", "last"] = "best") -> MotionTransformer:
