@@ -610,12 +610,6 @@ class LiveFront:
     def skeleton(self) -> list[str] | None:
         """The source's joint names; `None` before they are known."""
 
-def solve_leg(
-    hip: Sequence[float], ankle: Sequence[float], front: Sequence[float], lengths: Sequence[float]
-) -> list[list[float]] | None:
-    """Rotations wxyz in the world of the upper and the lower leg of the canonical body, from where hip joint
-    and ankle are (metres), the way the knee points, and the two bones' lengths; `None`: that is no leg."""
-
 FEW_JOINTS: Final[int]
 """A body of so many measured joints at most is completed."""
 
@@ -736,12 +730,13 @@ def decode_native(datagram: bytes, /) -> dict[str, Any]:
     """Decodes one of our own msgpack datagrams; as `decode_mocopi`, without the sender's fields."""
 
 PROTOCOLS: list[str]
+VRCHAT_TRACKERS: list[str]
 """The protocols whose datagrams become poses, the most usual first."""
 
 def recognise(datagram: bytes, /) -> str | None:
     """The kind of sender a datagram is from, by its looks.
 
-    One of `PROTOCOLS`, "vrchat", "wek", "phone", "osc" (of somebody else's), or None.
+    One of `PROTOCOLS`, "wek", "phone", "osc" (of somebody else's), or None.
     """
 
 @final
@@ -771,7 +766,8 @@ class Decoder:
     def __new__(cls, protocol: str, /) -> Decoder: ...
     def feed(self, datagram: bytes, /) -> list[dict[str, Any]]:
         """Takes one datagram in, returns what it completes, oldest first: frames and skeletons as
-        `decode_native`'s. Raises `WireError`."""
+        `decode_native`'s; of parts that are no skeleton `kind` "trackers", `seq`, `time`, `names` (K,), `quats`
+        (K, 4) wxyz and `positions` (K, 3) m in the world, NaN where not known. Raises `WireError`."""
 
 @final
 class VmcAssembler:
@@ -840,6 +836,10 @@ def encode_natnet_frame(
     seq: int, time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, parents: Sequence[int]
 ) -> bytes:
     """A frame of NatNet 4.1: quats (J, 4) wxyz, positions (J, 3) m, both local; time in seconds."""
+
+def encode_vrchat_frame(quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
+    """A bundle of the first K of `VRCHAT_TRACKERS`: quats (K, 4) wxyz, positions (K, 3) m, both in the world of
+    a body that looks along -z."""
 
 def encode_rokoko_frame(time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, *, rate: float) -> bytes:
     """A message of Rokoko Studio (JSON v3): quats (21, 4) wxyz local, positions (21, 3) m local."""

@@ -89,7 +89,6 @@ SOURCES: Registry[Callable[[], Source]] = Registry(
     "pyanticip.sources",
     {
         **{kind: f"realtime.sources.native:{kind}" for kind in _core.PROTOCOLS},
-        "vrchat": "realtime.sources.trackers:vrchat",
         **{kind: f"realtime.sources.osc:{kind}" for kind in ("phone", "wek", "osc")},
     },
 )

@@ -51,16 +51,23 @@ class _Sender:
         self._parents: Sequence[int] | None = _core.VMC_PARENTS if kind == "vmc" else None
         self._offsets: Any = None
         self._frame: dict[str, Any] | None = None
+        #: Where trackers are, which no skeleton joins.
+        self._dots: list[list[float]] = []
 
     def hear(self, datagram: bytes) -> None:
         with contextlib.suppress(MotionError):
             for told in self._decoder.feed(datagram):
                 if told["kind"] == "skeleton":
                     self._parents, self._offsets = told["parents"], told["offsets"]
+                elif told["kind"] == "trackers":
+                    places = told["positions"][np.isfinite(told["positions"]).all(axis=1)]
+                    self._dots = np.round(places.astype(float), 3).tolist()
                 else:
                     self._frame = told
 
     def body(self) -> dict[str, Any] | None:
+        if self._dots:
+            return {"parents": [-1] * len(self._dots), "places": self._dots}
         frame, parents = self._frame, self._parents
         if frame is None or parents is None:
             return None

@@ -45,8 +45,8 @@ def usual_ports() -> dict[int, str]:
 
 
 def recognise(datagram: bytes) -> str | None:
-    """The kind of source that a datagram is from, by its looks: one of ``SOURCES``, ``vrchat``, ``wek``,
-    ``osc`` (of somebody else's), or None where it is nothing known.
+    """The kind of source that a datagram is from, by its looks: one of ``SOURCES``, ``osc`` (of
+    somebody else's), or None where it is nothing known.
 
     Of kinds that other packages bring it is the first whose decoder makes something of it.
     """

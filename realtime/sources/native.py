@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from pyanticip import _core
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.rotations import conjugate, multiply, rotate
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
-__all__ = ["NativeSource", "axis", "mocopi", "msgpack", "natnet", "rokoko", "vmc", "xsens"]
+__all__ = ["NativeSource", "axis", "mocopi", "msgpack", "natnet", "rokoko", "vmc", "vrchat", "xsens"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,39 @@ class NativeSource:
         return datagrams(clip, self.wire, rate=rate, loop=loop, unix_time=unix_time)
 
 
+class TrackerSource(NativeSource):
+    """VRChat's trackers; ``send`` has all nine."""
+
+    def encode(
+        self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
+    ) -> Iterator[tuple[int, bytes]]:
+        """A bundle a frame."""
+        body = clip.retarget("humanoid")
+        joints = [CANONICAL_JOINTS.index(joint) for joint in _core.VRCHAT_TRACKERS]
+        for t_ns, frame in datagrams(body, "msgpack", rate=rate, loop=loop):
+            told = _core.decode_native(frame)
+            if told["kind"] == "skeleton":
+                continue
+            quats, places = _in_the_world(np.array(told["quats"], np.float64), told["root"])
+            # VRChat's body looks along -z.
+            quats = multiply(multiply(_ABOUT, quats[joints]), conjugate(_ABOUT))
+            yield t_ns, _core.encode_vrchat_frame(quats, rotate(_ABOUT, places[joints]))
+
+
+_ABOUT = np.array([0.0, 0.0, 1.0, 0.0])
+_OFFSETS = np.array(_core.standard_skeleton("humanoid")[2])
+
+
+def _in_the_world(quats: npt.NDArray[np.float64], root: Any) -> tuple[npt.NDArray[np.float64], Any]:
+    """Rotations (22, 4) and places (22, 3) of a canonical pose."""
+    places = np.tile(np.asarray(root, np.float64), (len(quats), 1))
+    for j, parent in enumerate(_core.CANONICAL_PARENTS):
+        if parent >= 0:
+            places[j] = places[parent] + rotate(quats[parent], _OFFSETS[j])
+            quats[j] = multiply(quats[parent], quats[j])
+    return quats, places
+
+
 mocopi = partial(NativeSource, "mocopi", 12351)
 vmc = partial(NativeSource, "vmc", 39539)
 xsens = partial(NativeSource, "xsens", 9763)
@@ -52,3 +92,4 @@ natnet = partial(
     greet=(_HELLO, b"\x0a\0\0\0"),
 )
 msgpack = partial(NativeSource, "msgpack", 12352)
+vrchat = partial(TrackerSource, "vrchat", 9000)

@@ -94,7 +94,7 @@ class OscSource:
                     found = True
         return self._frame() if found else ()
 
-    def _frame(self, root: npt.NDArray[np.float64] | None = None) -> Iterator[bytes]:
+    def _frame(self) -> Iterator[bytes]:
         if self._number % _AGAIN == 0:
             yield _core.encode_native_skeleton(_NAMES, _PARENTS.tolist(), _OFFSETS)
         # What is no rotation is not measured; below it a joint turns within the next one above that is.
@@ -106,7 +106,7 @@ class OscSource:
             world[j] = self._world.get(name, above[j])
         there = [j for j, name in enumerate(CANONICAL_JOINTS) if name in self._world]
         pose[there] = multiply(conjugate(np.array(above)[there]), np.array(world)[there])
-        yield _core.encode_native_frame(self._number & 0xFFFFFFFF, 0.0, pose, root)
+        yield _core.encode_native_frame(self._number & 0xFFFFFFFF, 0.0, pose)
         self._number += 1
 
     def encode(

@@ -17,8 +17,8 @@ from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import angle_between, multiply
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.programs.demo import PERFORMANCE
+from realtime.monitor.suit import Suit
 from realtime.seams import SOURCES
-from realtime.sources.trackers import TrackerSource
 
 # Where SlimeVR's right-handed body, which faces -z with its left towards -x, has its trackers standing.
 STANDING = {
@@ -54,13 +54,12 @@ def bundle(*given, **words) -> bytes:
     return built.build().dgram
 
 
-def world(source: TrackerSource, datagrams: list[bytes]):
+def world(datagrams: list[bytes]):
     """Rotations in the world (22, 4) of the newest frame, which joints were measured, and the hips' place."""
-    front = _core.LiveFront("msgpack", window=64)
+    front = _core.LiveFront("vrchat", window=64)
     out = None
     for n, datagram in enumerate(datagrams):
-        for native in source.decode(datagram):
-            out = front.feed(native, n * 20_000_000) or out
+        out = front.feed(datagram, n * 20_000_000) or out
     assert out is not None
     assert front.counters()["malformed"] == 0
     found = np.array(out.poses[-1], np.float64)
@@ -79,7 +78,7 @@ def test_a_bow_is_forward_whichever_way_the_room_lies(yaw: float) -> None:
     # Facing -z, a negative turn about x bows forward.
     bow = {"head": Rotation.from_euler("x", -40.0, degrees=True)}
     sent = [bundle(STANDING, turns, yaw=yaw) for turns in ({}, {}, *(bow,) * 40)]
-    found, measured, root = world(TrackerSource(), sent)
+    found, measured, root = world(sent)
     assert (
         angle_between(found[joint("head")], [math.cos(math.radians(20)), math.sin(math.radians(20)), 0, 0])
         < 1e-3
@@ -94,7 +93,7 @@ def test_a_bow_is_forward_whichever_way_the_room_lies(yaw: float) -> None:
 def test_a_step_ahead_is_ahead_and_a_step_aside_to_its_side() -> None:
     def after(x: float, z: float) -> list[float]:
         moved = {number: (place[0] + x, place[1], place[2] + z) for number, place in STANDING.items()}
-        _, _, root = world(TrackerSource(), [bundle(STANDING, {}), *(bundle(moved, {}),) * 40])
+        _, _, root = world([bundle(STANDING, {}), *(bundle(moved, {}),) * 40])
         return root.tolist()
 
     assert after(0.0, -0.7) == pytest.approx([0.0, 0.95, 0.7], abs=1e-6)
@@ -103,9 +102,7 @@ def test_a_step_ahead_is_ahead_and_a_step_aside_to_its_side() -> None:
 
 def test_a_foot_that_rises_bends_its_own_knee_forward() -> None:
     lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
-    found, _, _ = world(
-        TrackerSource(), [bundle(place, {}) for place in (STANDING, STANDING, *(lifted,) * 40)]
-    )
+    found, _, _ = world([bundle(place, {}) for place in (STANDING, STANDING, *(lifted,) * 40)])
     thigh, shin = found[joint("left_upper_leg")], found[joint("left_lower_leg")]
     # The thigh swings forward (about -x), the shin back; the other leg stands.
     assert thigh[1] / thigh[0] < -0.2
@@ -118,38 +115,39 @@ def test_messages_of_their_own_make_the_frames_of_a_bundle() -> None:
     lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
     frames = (STANDING, STANDING, *(lifted,) * 40)
     alone = [message(*one).dgram for places in frames for one in told(places, {})]
-    source = TrackerSource()
-    count = sum(
-        1
-        for datagram in alone
-        for native in source.decode(datagram)
-        if _core.decode_native(native)["kind"] == "frame"
-    )
-    assert count in (41, 42)
-    apart, _, _ = world(TrackerSource(), alone)
-    together, _, _ = world(TrackerSource(), [bundle(places, {}) for places in frames])
+    decoder = _core.Decoder("vrchat")
+    assert sum(len(decoder.feed(datagram)) for datagram in alone) in (41, 42)
+    apart, _, _ = world(alone)
+    together, _, _ = world([bundle(places, {}) for places in frames])
     legs = [joint(f"{s}_{part}") for s in ("left", "right") for part in ("upper_leg", "lower_leg", "foot")]
     assert angle_between(apart[legs], together[legs]).max() < 1e-3
 
 
 def test_a_stand_in_is_understood_and_its_legs_are_the_bodys() -> None:
     clip = load_motion(PERFORMANCE).resample(50.0)
-    packets = [d for _, d in SOURCES.load("vrchat")().encode(clip, rate=None, loop=False, unix_time=None)][
-        :300
-    ]
+    encoded = SOURCES.load("vrchat")().encode(clip, rate=None, loop=False, unix_time=None)
+    packets = [datagram for _, datagram in encoded][:300]
     assert {_core.recognise(packet) for packet in packets} == {"vrchat"}
     body = clip.retarget("humanoid").quats
-    source, off = TrackerSource(), []
+    front, off = _core.LiveFront("vrchat", window=64), []
+    knee = joint("left_lower_leg")
     for n, packet in enumerate(packets):
-        for native in source.decode(packet):
-            told = _core.decode_native(native)
-            if told["kind"] == "frame" and n > 1:
-                knee = joint("left_lower_leg")
-                mine = told["quats"][list(told["ids"]).index(knee)]
-                off.append(angle_between(np.array(mine, np.float64), body[n][knee]))
+        out = front.feed(packet, n * 20_000_000)
+        if out is not None and n > 1:
+            off.append(angle_between(np.array(out.poses[-1][knee], np.float64), body[n][knee]))
+    assert len(off) > 290
     assert np.degrees(np.median(off)) < 12.0, (
         "degrees between the knee's bend and the one that inverse kinematics finds"
     )
+
+
+def test_the_monitor_shows_where_the_trackers_are() -> None:
+    suit = Suit("vrchat")
+    suit.hear([("somebody", bundle(STANDING, {}))] * 2)
+    body = suit.body
+    assert body is not None
+    assert body["parents"] == [-1] * 4
+    assert sorted(body["places"]) == sorted([x, y, z] for x, y, z in STANDING.values())
 
 
 @given(
@@ -162,11 +160,7 @@ def test_a_stand_in_is_understood_and_its_legs_are_the_bodys() -> None:
     )
 )
 def test_nothing_that_comes_becomes_a_broken_frame(packet: bytes) -> None:
-    source = TrackerSource()
-    for datagram in (bundle(STANDING, {}), packet, packet):
-        try:
-            natives = list(source.decode(datagram))
-        except Exception:
-            continue  # counted by whoever listens
-        for native in natives:
-            assert _core.recognise(native) == "msgpack"
+    front = _core.LiveFront("vrchat", window=64)
+    for n, datagram in enumerate((bundle(STANDING, {}), packet, packet, bundle(STANDING, {}))):
+        out = front.feed(datagram, n * 20_000_000)
+        assert out is None or np.isfinite(out.poses).all()

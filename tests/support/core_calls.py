@@ -220,7 +220,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         lambda given: call(*map(st.just, given), masks, window=st.sampled_from([32, 64]))
     ),
     "body_kinematics": call(rows()),
-    "solve_leg": call(*[numbers(3).map(list)] * 3, st.lists(st.floats(0.2, 1), min_size=2, max_size=2)),
     "complete_body": whole(canonical.flatmap(lambda given: st.tuples(st.just(given[0]), masks))),
     "noise_gate": canonical.flatmap(lambda given: call(*map(st.just, given), masks, noise=jitter)),
     "decode_mocopi": call(datagrams("mocopi")),
@@ -238,6 +237,7 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "encode_vmc_frame": sent("vmc").flatmap(lambda given: call(*map(st.just, given), time=times)),
     "encode_xsens_frame": whole(sent("xsens").flatmap(lambda g: st.tuples(seqs, times, *map(st.just, g)))),
     "encode_axis_frame": whole(sent("axis").flatmap(lambda g: st.tuples(seqs, *map(st.just, g)))),
+    "encode_vrchat_frame": whole(st.integers(1, 9).flatmap(lambda n: st.tuples(turns(n), numbers(n, 3)))),
     "encode_rokoko_frame": sent("rokoko").flatmap(lambda g: call(times, *map(st.just, g), rate=rates)),
     "encode_natnet_skeleton": whole(
         st.integers(1, 40).flatmap(

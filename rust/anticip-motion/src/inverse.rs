@@ -2,13 +2,21 @@
 
 use anticip_geometry::Quat;
 
-type Vector = [f64; 3];
+pub(crate) type Vector = [f64; 3];
 
-fn sub(a: Vector, b: Vector) -> Vector {
+pub(crate) fn add(a: Vector, b: Vector) -> Vector {
+    std::array::from_fn(|i| a[i] + b[i])
+}
+
+pub(crate) fn minus(a: Vector, b: Vector) -> Vector {
     std::array::from_fn(|i| a[i] - b[i])
 }
 
-fn dot(a: Vector, b: Vector) -> f64 {
+pub(crate) fn scaled(a: Vector, by: f64) -> Vector {
+    a.map(|v| v * by)
+}
+
+pub(crate) fn dot(a: Vector, b: Vector) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
@@ -37,13 +45,12 @@ fn hung(bone: Vector, front: Vector) -> Option<Quat> {
 /// Rotations in the world of the upper and the lower leg of the canonical body, of hip joint `hip`, ankle `ankle`, bones of
 /// these lengths (metres), and the knee towards `front`. An ankle out of reach is pointed at. `None` where the numbers are
 /// no leg: an ankle at the hip, lengths that are none, `front` along the leg.
-#[must_use]
-pub fn leg(hip: Vector, ankle: Vector, front: Vector, lengths: [f64; 2]) -> Option<[Quat; 2]> {
+pub(crate) fn leg(hip: Vector, ankle: Vector, front: Vector, lengths: [f64; 2]) -> Option<[Quat; 2]> {
     let [upper, lower] = lengths;
     if !(upper > 0.0 && lower > 0.0) {
         return None;
     }
-    let reach = sub(ankle, hip);
+    let reach = minus(ankle, hip);
     let along = unit(reach)?;
     let far = dot(reach, reach)
         .sqrt()
@@ -56,6 +63,21 @@ pub fn leg(hip: Vector, ankle: Vector, front: Vector, lengths: [f64; 2]) -> Opti
     let knee: Vector = std::array::from_fn(|i| down * along[i] + forth * ahead[i]);
     let shin: Vector = std::array::from_fn(|i| far * along[i] - knee[i]);
     Some([hung(knee, ahead)?, hung(shin, ahead)?])
+}
+
+/// The same of upper and lower arm: `elbow` is where the elbow points, `out` (±x) where the arm does in T-pose, its elbow
+/// pointing back.
+pub(crate) fn arm(
+    shoulder: Vector,
+    wrist: Vector,
+    elbow: Vector,
+    lengths: [f64; 2],
+    out: Vector,
+) -> Option<[Quat; 2]> {
+    // From the arm in T-pose to a leg at rest: out to down, back to ahead.
+    let [x, ..] = out;
+    let rest = Quat::from_matrix([[0.0, -x, 0.0], [-x, 0.0, 0.0], [0.0, 0.0, -1.0]]);
+    leg(shoulder, wrist, elbow, lengths).map(|bones| bones.map(|bone| bone * rest))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod retarget;
 mod skeleton;
 pub mod standard;
 mod tempo;
+mod trackers;
 pub mod twin;
 
 pub use agreement::{Agreement, BONES, Disagreement};
@@ -36,7 +37,6 @@ pub use features::{
     CanonicalPose, FEATURE_COUNT, FEATURE_COUNT_V1, FEATURES_VERSION, FeatureExtractor, feature_names,
     motion_features,
 };
-pub use inverse::leg;
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
 pub use limbs::{Limb, LimbTracker};
 pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};

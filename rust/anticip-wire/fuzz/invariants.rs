@@ -7,8 +7,9 @@ use anticip_wire::natnet::{self, NatnetDecoder};
 use anticip_wire::recording::{self, Next};
 use anticip_wire::rokoko::{self, RokokoDecoder};
 use anticip_wire::vmc::{self, VmcAssembler};
+use anticip_wire::vrchat::{self, VrchatAssembler};
 use anticip_wire::xsens::{self, XsensAssembler};
-use anticip_wire::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, Source, Update, crc32c};
+use anticip_wire::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, Source, TrackerUpdate, Update, crc32c};
 
 /// A pose holds finite transforms of distinct joints and a usable time.
 fn pose(pose: &PoseUpdate) {
@@ -46,6 +47,23 @@ fn skeleton(skeleton: &SkeletonUpdate) {
             .all(|parent| (-1..joints as i32).contains(parent))
     );
     assert!(skeleton.offsets.iter().flatten().all(|v| v.is_finite()));
+}
+
+/// Trackers hold finite transforms or none.
+fn trackers(told: &TrackerUpdate) {
+    for tracker in &told.trackers {
+        let place = tracker.position.iter().flatten();
+        assert!(
+            tracker
+                .rotation
+                .iter()
+                .flatten()
+                .chain(place)
+                .all(|v| v.is_finite())
+        );
+        assert!(tracker.rotation.is_none_or(|q| q != [0.0; 4]));
+    }
+    assert!(told.time.is_none_or(f64::is_finite));
 }
 
 /// mocopi: no panic; what is decoded, encoded and decoded again is the same.
@@ -120,6 +138,7 @@ fn twice(source: &mut impl Source, data: &[u8]) -> Option<PoseUpdate> {
                 pose(frame);
                 last = Some(frame.clone());
             }
+            Update::Trackers(told) => trackers(told),
         });
         if let Err(error) = result {
             assert!(!error.to_string().contains('\n'));
@@ -175,6 +194,7 @@ pub fn natnet(data: &[u8]) {
                 pose(frame);
                 last = Some(frame.clone());
             }
+            Update::Trackers(told) => trackers(told),
         });
         if let Err(error) = result {
             assert!(!error.to_string().contains('\n'));
@@ -186,6 +206,30 @@ pub fn natnet(data: &[u8]) {
         if let Some(frame) = last {
             let _ = natnet::encode_frame(&frame, &body.parents, &mut out);
         }
+    }
+}
+
+/// VRChat's trackers: no panic, after themselves too; what is told can be sent and is told again.
+pub fn vrchat(data: &[u8]) {
+    let mut source = VrchatAssembler::default();
+    let mut last = None;
+    for _ in 0..2 {
+        let result = source.decode(data, &mut |update| {
+            let Update::Trackers(told) = update else {
+                panic!("a body")
+            };
+            trackers(told);
+            last = Some(told.clone());
+        });
+        if let Err(error) = result {
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+    if let Some(last) = last {
+        let mut out = Vec::new();
+        vrchat::encode_frame(&last.trackers, &mut out).expect("what was told is finite");
+        let mut again = VrchatAssembler::default();
+        again.decode(&out, &mut |_| ()).expect("what is sent is OSC");
     }
 }
 

@@ -3,8 +3,8 @@
 
 use anticip_wire::mocopi::{self, Sender};
 use anticip_wire::{
-    Joint, PROTOCOLS, PoseUpdate, SkeletonUpdate, WireError, axis, native, natnet, recording, rokoko, vmc,
-    xsens,
+    Joint, PROTOCOLS, PoseUpdate, SkeletonUpdate, Tracker, WireError, axis, native, natnet, recording,
+    rokoko, vmc, vrchat, xsens,
 };
 use arbitrary::{Result, Unstructured};
 
@@ -23,6 +23,7 @@ pub fn run(data: &[u8]) -> Result<()> {
         "rokoko" => invariants::rokoko,
         "axis" => invariants::axis,
         "natnet" => invariants::natnet,
+        "vrchat" => invariants::vrchat,
         _ => invariants::native,
     };
     let mut source = (protocol.open)();
@@ -72,6 +73,14 @@ fn datagram(
         "axis" => axis::encode_frame(&pose, out),
         "natnet" if told => natnet::encode_skeleton(skeleton, out),
         "natnet" => natnet::encode_frame(&pose, &skeleton.parents, out),
+        "vrchat" => {
+            let tracker = |joint: &Joint| Tracker {
+                name: String::new(),
+                rotation: told.then_some(joint.rotation),
+                position: Some(joint.position),
+            };
+            vrchat::encode_frame(&pose.joints.iter().take(9).map(tracker).collect::<Vec<_>>(), out)
+        }
         _ if told => native::encode_skeleton(skeleton, out),
         _ => {
             let quats: Vec<_> = pose.joints.iter().map(|joint| joint.rotation).collect();

@@ -1,9 +1,9 @@
 //! Datagrams of motion-capture systems, decoded and encoded; pure functions of bytes that never panic.
 //!
 //! What comes in ([`PROTOCOLS`]): Sony mocopi ([`mocopi`]), VMC over OSC ([`vmc`]), Xsens MVN ([`xsens`]), Rokoko Studio
-//! ([`rokoko`]), Axis Studio ([`axis`]), OptiTrack ([`natnet`]) and this project's own msgpack datagrams ([`native`]). Each is a [`Source`] and becomes the same two values:
-//! [`SkeletonUpdate`] and [`PoseUpdate`], already in this project's convention: right-handed, y up, metres, seconds, unit quaternions `w, x, y, z`
-//! (Hamilton), every rotation local to its parent.
+//! ([`rokoko`]), Axis Studio ([`axis`]), OptiTrack ([`natnet`]), VRChat's trackers ([`vrchat`]) and this project's own msgpack datagrams ([`native`]). Each is a
+//! [`Source`] and becomes the same values: [`SkeletonUpdate`] and [`PoseUpdate`], every rotation local to its parent, or, of parts that are no skeleton, [`TrackerUpdate`],
+//! already in this project's convention: right-handed, y up, metres, seconds, unit quaternions `w, x, y, z` (Hamilton).
 //!
 //! A datagram is untrusted. Every parser checks each declared length against what is really there, bounds
 //! its recursion, keeps no reference to the input and answers with a value or one [`WireError`]. After the
@@ -28,10 +28,11 @@ pub mod recording;
 pub mod rokoko;
 mod source;
 pub mod vmc;
+pub mod vrchat;
 pub mod xsens;
 
 pub use error::WireError;
-pub use pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate};
+pub use pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, TrackerUpdate};
 pub use protocols::{PROTOCOLS, Protocol, recognise};
 pub use source::{Source, Update};
 

@@ -61,6 +61,30 @@ impl PoseUpdate {
     }
 }
 
+/// Something rigid on a part of a body, told in the world.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tracker {
+    /// What its sender calls it, or the part of the body that its number stands for.
+    pub name: String,
+    /// Rotation, `w, x, y, z`; none where it is not known.
+    pub rotation: Option<[f32; 4]>,
+    /// Place in metres; none where it is not known.
+    pub position: Option<[f32; 3]>,
+}
+
+/// One frame of trackers; which part of a body each is on, its name says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrackerUpdate {
+    /// The source's frame number.
+    pub seq: Option<u32>,
+    /// The source's own clock in seconds.
+    pub time: Option<f64>,
+    /// The axis of a tracker of hips or head that points ahead where its wearer looks; none where nobody knows.
+    pub ahead: Option<[f32; 3]>,
+    /// The trackers.
+    pub trackers: Vec<Tracker>,
+}
+
 /// A source's skeleton; all four lists have one entry per joint, a joint's id is its index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SkeletonUpdate {

@@ -19,7 +19,7 @@ fn new<S: Source + Default + 'static>() -> Box<dyn Source> {
 }
 
 /// The protocols, the most usual first.
-pub const PROTOCOLS: [Protocol; 7] = [
+pub const PROTOCOLS: [Protocol; 8] = [
     Protocol {
         name: "mocopi",
         open: new::<crate::mocopi::MocopiPacket>,
@@ -55,11 +55,15 @@ pub const PROTOCOLS: [Protocol; 7] = [
         open: new::<crate::native::NativePacket>,
         recognises: crate::native::recognises,
     },
+    Protocol {
+        name: "vrchat",
+        open: new::<crate::vrchat::VrchatAssembler>,
+        recognises: crate::vrchat::recognises,
+    },
 ];
 
 /// OSC addresses that tell what is sent, without a body of their own: the kind, and the address or its end.
-const ADDRESSES: [(&str, &str); 9] = [
-    ("vrchat", "/tracking/trackers/"),
+const ADDRESSES: [(&str, &str); 8] = [
     ("wek", "/wek/inputs"),
     ("phone", "/gyrosc/"),
     ("phone", "/ZIGSIM/"),
@@ -70,7 +74,7 @@ const ADDRESSES: [(&str, &str); 9] = [
     ("phone", "/gamerotationvector"),
 ];
 
-/// The kind of sender a datagram is from, by its looks: a protocol's name, `vrchat`, `wek`, `phone`, or `osc` for OSC
+/// The kind of sender a datagram is from, by its looks: a protocol's name, `wek`, `phone`, or `osc` for OSC
 /// of somebody else's; none where it is nothing known.
 pub fn recognise(datagram: &[u8]) -> Option<&'static str> {
     if let Some(protocol) = PROTOCOLS.iter().find(|p| (p.recognises)(datagram)) {

@@ -1,7 +1,7 @@
 //! What every protocol's decoder does.
 
 use crate::WireError;
-use crate::pose::{PoseUpdate, SkeletonUpdate};
+use crate::pose::{PoseUpdate, SkeletonUpdate, TrackerUpdate};
 
 /// What a datagram held.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +10,8 @@ pub enum Update<'a> {
     Skeleton(&'a SkeletonUpdate),
     /// A frame of it.
     Frame(&'a PoseUpdate),
+    /// A frame of parts that are no skeleton.
+    Trackers(&'a TrackerUpdate),
 }
 
 /// The decoder of one sender's datagrams; it may remember.

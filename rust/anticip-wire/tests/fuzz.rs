@@ -136,6 +136,15 @@ fn natnet_targets_hold() {
 }
 
 #[test]
+fn vrchat_targets_hold() {
+    let seeds = [
+        &include_bytes!("../fuzz/seeds/vrchat/bundle")[..],
+        include_bytes!("../fuzz/seeds/vrchat/rotation"),
+    ];
+    run(invariants::vrchat, &seeds.map(<[u8]>::to_vec));
+}
+
+#[test]
 fn recognising_holds() {
     run(
         invariants::recognise,
@@ -172,7 +181,7 @@ fn recording_targets_hold() {
 /// What a fuzzer calls.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 10] = [
+const TARGETS: [(&str, Target); 11] = [
     ("axis", invariants::axis),
     ("mocopi", invariants::mocopi),
     ("native", invariants::native),
@@ -184,6 +193,7 @@ const TARGETS: [(&str, Target); 10] = [
         let _ = sent::run(data);
     }),
     ("vmc", invariants::vmc),
+    ("vrchat", invariants::vrchat),
     ("xsens", invariants::xsens),
 ];
 

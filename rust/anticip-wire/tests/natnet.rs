@@ -153,6 +153,7 @@ fn decoded(decoder: &mut NatnetDecoder, data: &[u8]) -> (Vec<SkeletonUpdate>, Ve
         .decode(data, &mut |update| match update {
             Update::Skeleton(skeleton) => told.push(skeleton.clone()),
             Update::Frame(pose) => frames.push(pose.clone()),
+            Update::Trackers(told) => panic!("{told:?} beside a skeleton"),
         })
         .expect("decodes");
     (told, frames)
@@ -188,6 +189,71 @@ fn every_version_in_the_world_or_local_says_the_same() {
                 );
             }
         }
+    }
+}
+
+/// Two rigid bodies and no skeleton, the second seen or not.
+fn bodies(version: u8, seen: bool) -> Vec<u8> {
+    let two = rigid(7, [0.5, 1.5, 0.25], [0.0, 0.6, 0.0, 0.8], true);
+    let two = two.add(rigid(9, [1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0], seen));
+    let mut out = Out::default().int(6);
+    for (count, section) in [(0, Out::default()), (0, Out::default()), (2, two)] {
+        out = out.section(version, count, section);
+    }
+    for _ in 0..if version == 41 { 5 } else { 4 } {
+        out = out.section(version, 0, Out::default());
+    }
+    out = out.int(0).int(0);
+    out.0.extend(2.5_f64.to_le_bytes());
+    out.0.extend([9; 24]);
+    if version == 41 {
+        out = out.int(1).int(2);
+    }
+    out.short(0).int(0).message(7)
+}
+
+#[test]
+fn rigid_bodies_are_trackers_where_there_is_no_skeleton() {
+    for version in [31, 40, 41] {
+        let mut told = Out::default().int(2);
+        for (id, name) in [(9, "Right Hand"), (7, "Head")] {
+            let one = Out::default().text(name).int(id).int(-1).floats(&[0.0; 3]).int(1);
+            let one = one.floats(&[0.1; 3]).int(0);
+            let one = if version >= 40 { one.text("marker") } else { one };
+            told = told.int(1);
+            if version == 41 {
+                told = told.int(one.0.len() as i32);
+            }
+            told = told.add(one);
+        }
+        let (mut decoder, mut found) = (NatnetDecoder::default(), Vec::new());
+        for data in [
+            bodies(version, true),
+            told.message(5),
+            bodies(version, true),
+            bodies(version, false),
+        ] {
+            let result = decoder.decode(&data, &mut |update| match update {
+                Update::Trackers(told) => found.push(told.clone()),
+                other => panic!("{other:?}"),
+            });
+            result.expect("decodes");
+        }
+        // Before they have names they are nobody's.
+        let [first, second] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((first.seq, first.time, first.ahead), (Some(6), Some(2.5), None));
+        let [hand, head] = &first.trackers[..] else {
+            panic!("{first:?}")
+        };
+        assert_eq!([&hand.name, &head.name], ["Right Hand", "Head"]);
+        assert_eq!(head.position, Some([0.5, 1.5, 0.25]));
+        assert_eq!(head.rotation, Some([0.8, 0.0, 0.6, 0.0]));
+        assert_eq!(hand.position, Some([1.0; 3]));
+        let lost = &second.trackers[0];
+        assert_eq!((lost.position, lost.rotation), (None, None));
+        assert_eq!(second.trackers[1], *head);
     }
 }
 

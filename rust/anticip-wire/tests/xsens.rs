@@ -74,6 +74,7 @@ fn feed(source: &mut XsensAssembler, heard: &mut Heard, bytes: &[u8]) {
         .decode(bytes, &mut |update| match update {
             Update::Skeleton(skeleton) => heard.skeletons.push(skeleton.clone()),
             Update::Frame(frame) => heard.frames.push(frame.clone()),
+            Update::Trackers(told) => panic!("{told:?}"),
         })
         .unwrap();
 }

@@ -4,13 +4,21 @@ use anticip_wire::{Update, WireError};
 
 use super::stage::Stage;
 use super::{Counters, Source};
+use crate::trackers::Trackers;
 
 /// The decoder of one protocol with its reused memory.
-pub(super) struct Decoder(Box<dyn anticip_wire::Source>);
+pub(super) struct Decoder {
+    source: Box<dyn anticip_wire::Source>,
+    /// What makes a body of trackers, where such come.
+    trackers: Option<Trackers>,
+}
 
 impl Decoder {
     pub(super) fn new(source: Source) -> Self {
-        Self(source.open())
+        Self {
+            source: source.open(),
+            trackers: None,
+        }
     }
 
     /// Decodes one datagram and hands what it holds to the stage; true where a frame in it goes on as the stream does.
@@ -22,9 +30,18 @@ impl Decoder {
         counters: &mut Counters,
     ) -> bool {
         let mut good = false;
-        let result = self.0.decode(datagram, &mut |update| match update {
+        let result = self.source.decode(datagram, &mut |update| match update {
             Update::Skeleton(skeleton) => stage.skeleton(skeleton, counters),
             Update::Frame(pose) => good |= stage.frame(pose, arrival_ns, counters),
+            Update::Trackers(told) => {
+                let trackers = self.trackers.get_or_insert_with(|| {
+                    stage.skeleton(&Trackers::skeleton(), counters);
+                    Trackers::default()
+                });
+                if let Some(pose) = trackers.solve(told) {
+                    good |= stage.frame(pose, arrival_ns, counters);
+                }
+            }
         });
         match result {
             Ok(()) => {}

@@ -49,7 +49,7 @@ impl Source {
                 .map(Self::Told)
                 .ok_or_else(|| MotionError::Option {
                     option: "source",
-                    expected: "mocopi, vmc, xsens, rokoko, axis, natnet or msgpack",
+                    expected: "mocopi, vmc, xsens, rokoko, axis, natnet, vrchat or msgpack",
                     given: format!("{name:?}"),
                 }),
         }

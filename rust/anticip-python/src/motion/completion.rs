@@ -1,8 +1,7 @@
 //! The joints that few sensors do not measure, over whole clips.
 
-use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
-use anticip_motion::{Completion, FEW, leg};
+use anticip_motion::{Completion, FEW};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -10,14 +9,7 @@ use super::convert::{doubles, unit};
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("FEW_JOINTS", FEW)?;
-    m.add_function(wrap_pyfunction!(complete_body, m)?)?;
-    m.add_function(wrap_pyfunction!(solve_leg, m)?)
-}
-
-/// Rotations in the world of upper and lower leg, or `None` where the numbers are no leg.
-#[pyfunction]
-fn solve_leg(hip: [f64; 3], ankle: [f64; 3], front: [f64; 3], lengths: [f64; 2]) -> Option<[[f64; 4]; 2]> {
-    leg(hip, ankle, front, lengths).map(|pair| pair.map(Quat::to_array))
+    m.add_function(wrap_pyfunction!(complete_body, m)?)
 }
 
 /// Rotations (T, 22, 4) and confidence (T, 22).

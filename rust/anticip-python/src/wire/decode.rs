@@ -7,7 +7,7 @@ use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
 use anticip_wire::native::{self, NativeKind, NativePacket};
-use anticip_wire::{PROTOCOLS, PoseUpdate, SkeletonUpdate, Update, vmc};
+use anticip_wire::{PROTOCOLS, PoseUpdate, SkeletonUpdate, TrackerUpdate, Update, vmc, vrchat};
 
 fn pose<'py>(py: Python<'py>, pose: &PoseUpdate) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
@@ -38,6 +38,20 @@ fn skeleton<'py>(py: Python<'py>, skeleton: &SkeletonUpdate) -> PyResult<Bound<'
     dict.set_item("offsets", table(py, skeleton.offsets.iter().copied())?)?;
     dict.set_item("rest", table(py, skeleton.rest.iter().copied())?)?;
     dict.set_item("rate", skeleton.rate)?;
+    Ok(dict)
+}
+
+fn trackers<'py>(py: Python<'py>, told: &TrackerUpdate) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("kind", "trackers")?;
+    dict.set_item("seq", told.seq)?;
+    dict.set_item("time", told.time)?;
+    let all = || told.trackers.iter();
+    dict.set_item("names", all().map(|t| t.name.as_str()).collect::<Vec<_>>())?;
+    let quats = all().map(|t| t.rotation.unwrap_or([f32::NAN; 4]));
+    dict.set_item("quats", table(py, quats)?)?;
+    let positions = all().map(|t| t.position.unwrap_or([f32::NAN; 3]));
+    dict.set_item("positions", table(py, positions)?)?;
     Ok(dict)
 }
 
@@ -127,6 +141,7 @@ struct Decoder(Shared<Box<dyn anticip_wire::Source>>);
 enum Told {
     Skeleton(SkeletonUpdate),
     Frame(PoseUpdate),
+    Trackers(TrackerUpdate),
 }
 
 #[pymethods]
@@ -150,6 +165,7 @@ impl Decoder {
                 found.push(match update {
                     Update::Skeleton(told) => Told::Skeleton(told.clone()),
                     Update::Frame(told) => Told::Frame(told.clone()),
+                    Update::Trackers(told) => Told::Trackers(told.clone()),
                 });
             });
             decoded.map(|()| found)
@@ -157,6 +173,7 @@ impl Decoder {
         let told = |told: &Told| match told {
             Told::Skeleton(told) => skeleton(py, told),
             Told::Frame(told) => pose(py, told),
+            Told::Trackers(told) => trackers(py, told),
         };
         decoded.map_err(error)?.iter().map(told).collect()
     }
@@ -167,6 +184,10 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("MOCOPI_PARENTS", mocopi::BONE_PARENTS.to_vec())?;
     m.add("VMC_BONES", vmc::BONE_NAMES.to_vec())?;
     m.add("VMC_PARENTS", vmc::BONE_PARENTS.to_vec())?;
+    m.add(
+        "VRCHAT_TRACKERS",
+        vrchat::TRACKERS.map(|(_, joint)| joint).to_vec(),
+    )?;
     m.add("PROTOCOLS", PROTOCOLS.map(|protocol| protocol.name).to_vec())?;
     m.add_class::<Decoder>()?;
     m.add_function(wrap_pyfunction!(recognise, m)?)?;

@@ -4,7 +4,9 @@ use pyo3::types::PyBytes;
 use super::{error, rows, triple};
 use crate::errors::{Kind, raise};
 use anticip_wire::mocopi::{self, Sender};
-use anticip_wire::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, axis, native, natnet, rokoko, vmc, xsens};
+use anticip_wire::{
+    Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, axis, native, natnet, rokoko, vmc, vrchat, xsens,
+};
 
 const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
 
@@ -206,6 +208,26 @@ fn encode_natnet_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
+/// A bundle of VRChat's trackers.
+#[pyfunction]
+fn encode_vrchat_frame<'py>(
+    py: Python<'py>,
+    quats: &Bound<'py, PyAny>,
+    positions: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let told = pose(quats, positions, None)?
+        .joints
+        .into_iter()
+        .map(|joint| Tracker {
+            name: String::new(),
+            rotation: Some(joint.rotation),
+            position: Some(joint.position),
+        });
+    let mut out = Vec::new();
+    vrchat::encode_frame(&told.collect::<Vec<_>>(), &mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
 /// A message of Rokoko Studio.
 #[pyfunction]
 #[pyo3(signature = (time, quats, positions, *, rate))]
@@ -265,6 +287,7 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(encode_vmc_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_xsens_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_rokoko_frame, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_vrchat_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_axis_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_natnet_skeleton, m)?)?;
     m.add_function(wrap_pyfunction!(encode_natnet_frame, m)?)?;

@@ -9,7 +9,7 @@
 //! Names, parents and offsets come as model definitions (kind 5), which a client asks for ([`ASK`], to port 1510). Bones
 //! are told in the world or in their parents, as Motive's *Skeleton Coordinates* says; which, the definitions' offsets
 //! tell. Right-handed, y up, and in T-pose every bone's rotation is the identity. Of several skeletons the first is heard, as long as
-//! it is there.
+//! it is there. Where no skeleton is defined, rigid bodies are trackers.
 
 mod encode;
 mod reader;
@@ -19,9 +19,12 @@ pub use encode::{encode_frame, encode_skeleton};
 use crate::WireError;
 use crate::bytes::array;
 use crate::figure::Placed;
-use crate::pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_position, is_rotation};
+use crate::pose::{
+    Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, TrackerUpdate, is_forest, is_position,
+    is_rotation,
+};
 use crate::source::{Source, Update};
-use reader::{Bone, Definition, Frame, definition, frame};
+use reader::{Bone, Definition, Definitions, Frame, definition, frame};
 
 /// The message that asks for model definitions.
 pub const ASK: [u8; 4] = [MODELDEF_WANTED as u8, 0, 0, 0];
@@ -46,6 +49,9 @@ pub fn recognises(datagram: &[u8]) -> bool {
 #[derive(Clone, Debug, Default)]
 pub struct NatnetDecoder {
     definitions: Vec<Definition>,
+    /// The rigid bodies' ids, in the order of `trackers`.
+    rigid: Vec<i32>,
+    trackers: TrackerUpdate,
     /// The skeleton that is heard.
     heard: Option<i32>,
     skeleton: SkeletonUpdate,
@@ -58,7 +64,10 @@ impl NatnetDecoder {
         if self.heard.filter(there).is_none() {
             let known = |(id, _): &&(i32, Vec<Bone>)| self.definitions.iter().any(|d| d.id == *id);
             let Some((id, _)) = found.skeletons.iter().find(known) else {
-                // Nobody is tracked, or nobody has said yet who that is.
+                // Nobody is tracked, or nobody has said yet who that is, or there is no skeleton.
+                if self.definitions.is_empty() {
+                    self.rigid(found, take);
+                }
                 return Ok(());
             };
             self.heard = Some(*id);
@@ -115,8 +124,28 @@ impl NatnetDecoder {
         Ok(())
     }
 
-    fn define(&mut self, found: Vec<Definition>, take: &mut dyn FnMut(Update<'_>)) {
-        self.definitions = found;
+    /// Rigid bodies that have names, as trackers.
+    fn rigid(&mut self, found: &Frame, take: &mut dyn FnMut(Update<'_>)) {
+        for (id, tracker) in self.rigid.iter().zip(&mut self.trackers.trackers) {
+            let here = found.rigid.iter().find(|body| body.id == *id && body.tracked);
+            tracker.rotation = here.map(|body| body.rotation).filter(is_rotation);
+            tracker.position = here.map(|body| body.position).filter(is_position);
+        }
+        self.trackers.seq = Some(found.number);
+        self.trackers.time = found.seconds;
+        if self.trackers.trackers.iter().any(|t| t.rotation.is_some()) {
+            take(Update::Trackers(&self.trackers));
+        }
+    }
+
+    fn define(&mut self, found: Definitions, take: &mut dyn FnMut(Update<'_>)) {
+        self.definitions = found.skeletons;
+        self.rigid = found.rigid.iter().map(|(id, _)| *id).collect();
+        let named = |(_, name): (i32, String)| Tracker {
+            name,
+            ..Tracker::default()
+        };
+        self.trackers.trackers = found.rigid.into_iter().map(named).collect();
         let heard = self.definitions.iter().find(|d| Some(d.id) == self.heard);
         match heard {
             Some(definition) if definition.body != self.skeleton => {

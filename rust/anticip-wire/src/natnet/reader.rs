@@ -4,8 +4,7 @@ use super::body;
 use crate::bytes::{array, f32s_le};
 use crate::pose::{MAX_JOINTS, SkeletonUpdate};
 
-/// Bytes of a rigid body; of a labelled marker; of what ends a frame, without and with sizes.
-const BODY: usize = 38;
+/// Bytes of a labelled marker; of what ends a frame, without and with sizes.
 const MARKER: usize = 26;
 const END: [usize; 2] = [46, 54];
 /// A newer server may add so much.
@@ -27,8 +26,17 @@ pub(super) struct Bone {
 pub(super) struct Frame {
     pub(super) number: u32,
     pub(super) seconds: Option<f64>,
+    pub(super) rigid: Vec<Bone>,
     /// By their ids.
     pub(super) skeletons: Vec<(i32, Vec<Bone>)>,
+}
+
+/// What model definitions tell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Definitions {
+    pub(super) skeletons: Vec<Definition>,
+    /// Rigid bodies: their ids and names.
+    pub(super) rigid: Vec<(i32, String)>,
 }
 
 /// A skeleton's definition.
@@ -118,7 +126,12 @@ pub(super) fn frame(data: &[u8], sized: bool) -> Option<Frame> {
         r.skip(12 * markers)
     })?;
     r.pass(sized, |r| r.skip(12))?;
-    r.pass(sized, |r| r.skip(BODY))?;
+    let (count, end) = r.section(sized)?;
+    let rigid: Option<Vec<Bone>> = (0..count).map(|_| r.bone()).collect();
+    let rigid = rigid?;
+    if end.is_some_and(|end| end != r.at) {
+        return None;
+    }
     let (count, end) = r.section(sized)?;
     let mut skeletons = Vec::new();
     for _ in 0..count {
@@ -152,13 +165,14 @@ pub(super) fn frame(data: &[u8], sized: bool) -> Option<Frame> {
     let seconds = array::<8>(data, r.at + 8).map(f64::from_le_bytes);
     Some(Frame {
         number,
+        rigid,
         seconds: seconds.filter(|s| s.is_finite() && *s >= 0.0),
         skeletons,
     })
 }
 
-/// The skeletons among model definitions that carry their sizes or do not, whose markers have names or not.
-pub(super) fn definition(data: &[u8], sized: bool, named: bool) -> Option<Vec<Definition>> {
+/// Model definitions that carry their sizes or do not, whose markers have names or not.
+pub(super) fn definition(data: &[u8], sized: bool, named: bool) -> Option<Definitions> {
     let mut r = Reader { data, at: 0 };
     let rigid = |r: &mut Reader<'_>| -> Option<(i32, i32, String, [f32; 3])> {
         let name = r.text()?;
@@ -171,7 +185,7 @@ pub(super) fn definition(data: &[u8], sized: bool, named: bool) -> Option<Vec<De
         }
         Some((id, parent, name, offset))
     };
-    let mut found = Vec::new();
+    let mut found = Definitions::default();
     for _ in 0..r.count()? {
         let kind = r.int()?;
         let end = if sized {
@@ -187,8 +201,9 @@ pub(super) fn definition(data: &[u8], sized: bool, named: bool) -> Option<Vec<De
                     r.text()?;
                 }
             }
-            1 if end.is_none() => {
-                rigid(&mut r)?;
+            1 => {
+                let (id, _, name, _) = rigid(&mut r)?;
+                found.rigid.push((id, name));
             }
             2 => {
                 r.text()?;
@@ -196,7 +211,7 @@ pub(super) fn definition(data: &[u8], sized: bool, named: bool) -> Option<Vec<De
                 let count = r.count().filter(|n| *n <= MAX_JOINTS)?;
                 let bones: Option<Vec<_>> = (0..count).map(|_| rigid(&mut r)).collect();
                 let bones = bones?;
-                found.push(Definition {
+                found.skeletons.push(Definition {
                     id,
                     body: body(&bones)?,
                     bones: bones.iter().map(|(id, ..)| *id).collect(),
@@ -207,7 +222,7 @@ pub(super) fn definition(data: &[u8], sized: bool, named: bool) -> Option<Vec<De
             _ => return None,
         }
         if let Some(end) = end {
-            if kind == 2 && r.at > end {
+            if r.at > end {
                 return None;
             }
             r.at = end;

@@ -1,0 +1,437 @@
+//! Places and turns of a few parts of a body, solved into its joints.
+
+use anticip_geometry::Quat;
+use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, TrackerUpdate};
+
+use crate::canonical::{
+    ARMS, HEAD, HIPS, HIPS_HEIGHT, JOINT_COUNT, JOINTS, LEGS, NECK, OFFSETS, PARENTS, UPPER_CHEST,
+};
+use crate::inverse::{Vector, add, arm, dot, leg, minus, scaled};
+use crate::names::{Meaning, Part, Side, meaning};
+
+const FORWARD: Vector = [0.0, 0.0, 1.0];
+const BACK: Vector = [0.0, 0.0, -1.0];
+const UP: Vector = [0.0, 1.0, 0.0];
+/// Who stands straight has legs as long as from hip to ankle, and a little more: no knee locks.
+const STRETCHED: f64 = 1.01;
+/// From hips to head of the canonical body, metres, and how much larger or smaller people are.
+const HEAD_ABOVE: f64 = 0.61;
+const SIZES: (f64, f64) = (0.5, 1.5);
+/// How much an elbow hangs down, beside pointing back from the arm's way out of the T-pose and from the hand.
+const HANGING: f64 = 0.7;
+
+type Turns = [Option<Quat>; JOINT_COUNT];
+
+/// A body of trackers.
+///
+/// The first rotation of each counts as its joint's rest, and what is ahead then is forward: whoever wears them begins
+/// standing straight. A hand's rest is that of the arm as it then is, hanging or spread. Hips and a foot
+/// give the leg between them, its length from that first frame, the knee towards where the thigh points, else hips and foot; hips and a hand give the
+/// arm, of usual proportions for the height of the head.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trackers {
+    /// The names as they came last, and the joint of each.
+    names: Vec<String>,
+    joints: Vec<Option<usize>>,
+    facing: Option<Quat>,
+    /// What turns each joint's first rotation into its rest.
+    rest: [Option<Quat>; JOINT_COUNT],
+    world: [Option<Quat>; JOINT_COUNT],
+    places: [Option<Vector>; JOINT_COUNT],
+    legs: [Option<f64>; 2],
+    /// How much longer than usual each arm is.
+    arms: [f64; 2],
+    /// Whether each hand's rest is known.
+    hands: [bool; 2],
+    /// How large the body is, as a part of the canonical one.
+    size: Option<f64>,
+    /// The head as seen from the hips at first.
+    upright: Option<Vector>,
+    pose: PoseUpdate,
+}
+
+impl Trackers {
+    /// The body that [`Self::solve`] speaks of.
+    pub(crate) fn skeleton() -> SkeletonUpdate {
+        SkeletonUpdate {
+            names: JOINTS.iter().map(|name| (*name).to_owned()).collect(),
+            parents: PARENTS.to_vec(),
+            offsets: OFFSETS.map(|offset| offset.map(|v| v as f32)).to_vec(),
+            rest: vec![[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT],
+            rate: None,
+        }
+    }
+
+    /// The joints that a frame measures; `None` where it measures none.
+    pub(crate) fn solve(&mut self, told: &TrackerUpdate) -> Option<&PoseUpdate> {
+        self.name(told);
+        let mut turns = [None; JOINT_COUNT];
+        self.places = [None; JOINT_COUNT];
+        for (tracker, joint) in told.trackers.iter().zip(&self.joints) {
+            let Some(joint) = *joint else { continue };
+            turns[joint] = tracker
+                .rotation
+                .and_then(|q| Quat::from_array(q.map(f64::from)).try_normalize());
+            self.places[joint] = tracker.position.map(|p| p.map(f64::from));
+        }
+        if turns.iter().all(Option::is_none) {
+            return None;
+        }
+        let facing = match self.facing {
+            Some(facing) => facing,
+            None => *self.facing.insert(self.face(&turns, told.ahead)),
+        };
+        for place in self.places.iter_mut().flatten() {
+            *place = facing.rotate(*place);
+        }
+        let mut measured = 0_u32;
+        for (joint, turn) in turns.iter().enumerate() {
+            let Some(turn) = turn else { continue };
+            let here = facing * *turn;
+            let rest = *self.rest[joint].get_or_insert_with(|| here.conj());
+            self.world[joint] = Some((here * rest).normalize_or(Quat::IDENTITY));
+            measured |= 1 << joint;
+        }
+        if let (Some(place), Some(turn)) = (self.places[HIPS], turns[HIPS].and(self.world[HIPS])) {
+            for side in 0..2 {
+                measured |=
+                    self.solve_leg(side, place, turn, &turns) | self.solve_arm(side, place, turn, &turns);
+            }
+        }
+        self.tell(told, measured);
+        Some(&self.pose)
+    }
+
+    /// Looks up which joints the trackers are on; of two on one joint the first.
+    fn name(&mut self, told: &TrackerUpdate) {
+        let same = self.names.len() == told.trackers.len()
+            && self
+                .names
+                .iter()
+                .zip(&told.trackers)
+                .all(|(name, t)| *name == t.name);
+        if same {
+            return;
+        }
+        self.names = told.trackers.iter().map(|t| t.name.clone()).collect();
+        self.joints.clear();
+        for name in &self.names {
+            let joint = joint(name).filter(|joint| !self.joints.contains(&Some(*joint)));
+            self.joints.push(joint);
+        }
+    }
+
+    /// What turns the room so that the body faces +z: by where its hips, or its head, look, else by its left and its right.
+    fn face(&self, turns: &Turns, ahead: Option<[f32; 3]>) -> Quat {
+        let looks = |ahead: [f32; 3]| Some(turns[HIPS].or(turns[HEAD])?.rotate(ahead.map(f64::from)));
+        let sides = [ARMS, LEGS]
+            .into_iter()
+            .flat_map(|[l, r]| (0..4).map(move |k| (l + k, r + k)));
+        let apart = sides.filter_map(|(l, r)| Some(minus(self.places[l]?, self.places[r]?)));
+        // Left crossed with up.
+        let sideways = apart.reduce(add).map(|[x, _, z]| [-z, 0.0, x]);
+        let [x, _, z] = ahead.and_then(looks).or(sideways).unwrap_or(FORWARD);
+        Quat::from_axis_angle(UP, -x.atan2(z))
+    }
+
+    /// Thigh and shin of the leg whose foot is known, as bits of what is measured.
+    fn solve_leg(&mut self, side: usize, place: Vector, hips: Quat, turns: &Turns) -> u32 {
+        let [thigh, shin, foot] = [LEGS[side], LEGS[side] + 1, LEGS[side] + 2];
+        let Some(ankle) = self.places[foot] else { return 0 };
+        let hip = add(place, hips.rotate(OFFSETS[thigh]));
+        let apart = minus(ankle, hip);
+        let length = *self.legs[side].get_or_insert(STRETCHED * dot(apart, apart).sqrt() / 2.0);
+        // A thigh that was told knows where its knee points; else hips and foot do.
+        let ahead = match turns[thigh].and(self.world[thigh]) {
+            Some(turn) => turn.rotate(FORWARD),
+            None => add(
+                hips.rotate(FORWARD),
+                self.world[foot].unwrap_or(hips).rotate(FORWARD),
+            ),
+        };
+        self.bones(leg(hip, ankle, ahead, [length; 2]), [thigh, shin])
+    }
+
+    /// Upper and lower arm of the side whose hand is known, as bits of what is measured.
+    fn solve_arm(&mut self, side: usize, place: Vector, hips: Quat, turns: &Turns) -> u32 {
+        let [upper, lower, hand] = [ARMS[side] + 1, ARMS[side] + 2, ARMS[side] + 3];
+        let Some(wrist) = self.places[hand] else { return 0 };
+        let size = self.size(place);
+        let chest = self.chest(place, hips, turns);
+        // The lower half of the torso goes with the hips, the upper half with the chest.
+        let half = scaled(
+            UP,
+            size * OFFSETS[1..=UPPER_CHEST].iter().map(|o| o[1]).sum::<f64>() / 2.0,
+        );
+        let torso = add(place, add(hips.rotate(half), chest.rotate(half)));
+        let shoulder = scaled(add(OFFSETS[ARMS[side]], OFFSETS[upper]), size);
+        let shoulder = add(torso, chest.rotate(shoulder));
+        let apart = minus(wrist, shoulder);
+        let lengths = [OFFSETS[lower][0].abs(), OFFSETS[hand][0].abs()];
+        let longest = size * (lengths[0] + lengths[1]);
+        // Arms that have reached farther are longer.
+        let reached = (dot(apart, apart).sqrt() / longest).min(SIZES.1);
+        self.arms[side] = self.arms[side].max(reached).max(1.0);
+        let lengths = lengths.map(|length| length * size * self.arms[side]);
+        let out = [if side == 0 { 1.0 } else { -1.0 }, 0.0, 0.0];
+        let elbow = match turns[upper].and(self.world[upper]) {
+            Some(turn) => turn.rotate(BACK),
+            None => {
+                let seen = chest.conj().rotate(apart);
+                let swung = chest.rotate(Quat::from_two_vectors(out, seen).rotate(BACK));
+                let held = self.hands[side].then_some(self.world[hand]).flatten();
+                let held = held.map_or([0.0; 3], |hand| hand.rotate(BACK));
+                add(add(swung, held), chest.rotate(scaled(UP, -HANGING)))
+            }
+        };
+        let bones = arm(shoulder, wrist, elbow, lengths, out);
+        if let (Some([_, forearm]), Some(_), false) = (bones, turns[hand], self.hands[side]) {
+            // Its first rotation is that of the arm as it is now, and not the T-pose's.
+            self.hands[side] = true;
+            self.rest[hand] = self.rest[hand].map(|rest| rest * forearm);
+            self.world[hand] = Some(forearm);
+        }
+        self.bones(bones, [upper, lower])
+    }
+
+    /// How large the body is: by its head above its hips, else by its hips above the floor.
+    fn size(&mut self, hips: Vector) -> f64 {
+        *self.size.get_or_insert_with(|| {
+            let tall =
+                self.places[HEAD].map_or(hips[1] / HIPS_HEIGHT, |head| (head[1] - hips[1]) / HEAD_ABOVE);
+            if (SIZES.0..=SIZES.1).contains(&tall) {
+                tall
+            } else {
+                1.0
+            }
+        })
+    }
+
+    /// The chest's rotation: told, else leaning as the head does over the hips, else the hips'.
+    fn chest(&mut self, place: Vector, hips: Quat, turns: &Turns) -> Quat {
+        if let Some(turn) = turns[UPPER_CHEST].and(self.world[UPPER_CHEST]) {
+            return turn;
+        }
+        let Some(head) = self.places[HEAD] else {
+            return hips;
+        };
+        let seen = hips.conj().rotate(minus(head, place));
+        let upright = *self.upright.get_or_insert(seen);
+        hips * Quat::from_two_vectors(upright, seen)
+    }
+
+    fn bones(&mut self, found: Option<[Quat; 2]>, joints: [usize; 2]) -> u32 {
+        let Some(found) = found else { return 0 };
+        for (joint, turn) in joints.into_iter().zip(found) {
+            self.world[joint] = Some(turn);
+        }
+        joints.iter().fold(0, |bits, joint| bits | 1 << joint)
+    }
+
+    /// Writes the frame: what is measured turns within the next joint above that ever was.
+    fn tell(&mut self, told: &TrackerUpdate, measured: u32) {
+        self.pose.clear();
+        (self.pose.seq, self.pose.time) = (told.seq, told.time);
+        self.pose.root = self.places[HIPS].map(|place| place.map(|v| v as f32));
+        let mut whole = [Quat::IDENTITY; JOINT_COUNT];
+        for joint in 0..JOINT_COUNT {
+            let above = usize::try_from(PARENTS[joint]).map_or(Quat::IDENTITY, |parent| whole[parent]);
+            whole[joint] = self.world[joint].unwrap_or(above);
+            if measured & 1 << joint != 0 {
+                let local = above.conj() * whole[joint];
+                self.pose.joints.push(Joint {
+                    id: joint as u16,
+                    rotation: local.to_array().map(|v| v as f32),
+                    position: [0.0; 3],
+                    fresh: true,
+                });
+            }
+        }
+    }
+}
+
+/// The canonical joint that a tracker of this name is on.
+fn joint(name: &str) -> Option<usize> {
+    if let Some(joint) = JOINTS.iter().position(|joint| *joint == name) {
+        return Some(joint);
+    }
+    let Meaning { side, part } = meaning(name)?;
+    let of = |limbs: [usize; 2], below: usize| match side? {
+        Side::Left => Some(limbs[0] + below),
+        Side::Right => Some(limbs[1] + below),
+    };
+    match part {
+        Part::Hips => Some(HIPS),
+        // Who wears one on the waist calls it that.
+        Part::Torso if name.to_ascii_lowercase().contains("waist") => Some(HIPS),
+        Part::Torso => Some(UPPER_CHEST),
+        Part::Neck => Some(NECK),
+        Part::Head => Some(HEAD),
+        Part::Clavicle | Part::Shoulder => of(ARMS, 0),
+        Part::UpperArm => of(ARMS, 1),
+        Part::LowerArm => of(ARMS, 2),
+        Part::Hand => of(ARMS, 3),
+        Part::UpperLeg | Part::Hip => of(LEGS, 0),
+        Part::LowerLeg | Part::Leg => of(LEGS, 1),
+        Part::Ankle | Part::Foot => of(LEGS, 2),
+        Part::Toes => of(LEGS, 3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anticip_wire::Tracker;
+
+    /// Somebody who faces `yaw`, her arms hanging, as trackers on these joints; each worn askew.
+    fn standing(yaw: f64, moved: &[(&str, Vector)]) -> TrackerUpdate {
+        let turn = Quat::from_axis_angle(UP, yaw);
+        let worn = Quat::from_axis_angle([0.6, 0.0, 0.8], 1.1);
+        let places = [
+            ("Hips", [0.0, 0.95, 0.0]),
+            ("Head", [0.0, 1.56, 0.0]),
+            ("L_Hand", [0.16, 0.9, 0.0]),
+            ("RightHand", [-0.16, 0.9, 0.0]),
+            ("foot.L", [0.09, 0.08, 0.0]),
+            ("foot.R", [-0.09, 0.08, 0.0]),
+            ("wand", [3.0, 1.0, 0.0]),
+        ];
+        let tracker = |(name, place): (&str, Vector)| {
+            let off = moved.iter().find(|(other, _)| *other == name);
+            let place = add(place, off.map_or([0.0; 3], |(_, by)| *by));
+            Tracker {
+                name: name.to_owned(),
+                rotation: Some((turn * worn).to_array().map(|v| v as f32)),
+                position: Some(turn.rotate(place).map(|v| v as f32)),
+            }
+        };
+        TrackerUpdate {
+            trackers: places.map(tracker).to_vec(),
+            ..TrackerUpdate::default()
+        }
+    }
+
+    /// Rotations in the world after the frames, those of joints that nothing measures being their parent's.
+    fn world(frames: &[TrackerUpdate]) -> [Quat; JOINT_COUNT] {
+        let mut trackers = Trackers::default();
+        for frame in frames {
+            trackers.solve(frame).expect("a body");
+        }
+        let mut found = [Quat::IDENTITY; JOINT_COUNT];
+        for joint in 0..JOINT_COUNT {
+            let above = usize::try_from(PARENTS[joint]).map_or(Quat::IDENTITY, |parent| found[parent]);
+            let local = trackers.pose.joint(joint as u16);
+            let local = local.map_or(Quat::IDENTITY, |j| Quat::from_array(j.rotation.map(f64::from)));
+            found[joint] = above * local;
+        }
+        found
+    }
+
+    fn bone(world: &[Quat; JOINT_COUNT], joint: &str) -> Vector {
+        let joint = JOINTS.iter().position(|name| *name == joint).unwrap();
+        world[joint].rotate(OFFSETS[joint + 1])
+    }
+
+    #[test]
+    fn names_of_any_family_are_parts_of_the_body() {
+        let of = |name| joint(name).map(|joint| JOINTS[joint]);
+        for (name, wanted) in [
+            ("hips", "hips"),
+            ("Waist", "hips"),
+            ("Chest", "upper_chest"),
+            ("HEAD", "head"),
+            ("Left_Hand", "left_hand"),
+            ("RightWrist", "right_hand"),
+            ("l_ankle", "left_foot"),
+            ("RightElbow", "right_lower_arm"),
+            ("Left Knee", "left_lower_leg"),
+            ("thigh_r", "right_upper_leg"),
+        ] {
+            assert_eq!(of(name), Some(wanted), "{name}");
+        }
+        assert_eq!((of("wand"), of("hand"), of("Rigid Body 1")), (None, None, None));
+    }
+
+    #[test]
+    fn who_stands_with_hanging_arms_has_hanging_arms_whichever_way_she_faces() {
+        for yaw in [0.0, 2.0, -1.2] {
+            let frames = [standing(yaw, &[]), standing(yaw, &[])];
+            let found = world(&frames);
+            assert!(found[HIPS].angle_to(Quat::IDENTITY) < 1e-3, "{yaw}");
+            for side in ["left", "right"] {
+                for joint in ["upper_arm", "lower_arm", "upper_leg", "lower_leg"] {
+                    let down = bone(&found, &format!("{side}_{joint}"));
+                    assert!(
+                        down[1] < -0.97 * dot(down, down).sqrt(),
+                        "{yaw} {side} {joint} {down:?}"
+                    );
+                }
+            }
+            // A hand goes with its arm, whichever way its tracker is worn.
+            for side in 0..2 {
+                let [hand, forearm] = [found[ARMS[side] + 3], found[ARMS[side] + 2]];
+                assert!(hand.angle_to(forearm) < 1e-3);
+            }
+        }
+    }
+
+    #[test]
+    fn a_hand_that_is_lifted_bends_the_elbow_and_lies_where_it_is() {
+        let lift = [("L_Hand", [0.02, 0.35, 0.32])];
+        let found = world(&[standing(0.7, &[]), standing(0.7, &lift)]);
+        let (upper, lower) = (bone(&found, "left_upper_arm"), bone(&found, "left_lower_arm"));
+        let shoulder = [0.16, 0.95 + 0.37 + 0.1, 0.0];
+        let wrist = add(shoulder, add(upper, lower));
+        let wanted = [0.18, 1.25, 0.32];
+        let off = minus(wrist, wanted);
+        assert!(dot(off, off).sqrt() < 0.02, "{wrist:?}");
+        // The elbow is behind and below, the forearm points ahead.
+        assert!(
+            upper[1] < -0.1 && upper[2] < lower[2] && lower[2] > 0.15,
+            "{upper:?} {lower:?}"
+        );
+        assert!(bone(&found, "right_upper_arm")[1] < -0.25);
+    }
+
+    #[test]
+    fn who_bows_takes_the_shoulders_along() {
+        // Head ahead and lower, the hands hanging below the shoulders.
+        let bow = [
+            ("Head", [0.0, -0.12, 0.36]),
+            ("L_Hand", [0.0, -0.12, 0.27]),
+            ("RightHand", [0.0, -0.12, 0.27]),
+        ];
+        let found = world(&[standing(0.0, &[]), standing(0.0, &bow)]);
+        for side in ["left", "right"] {
+            let down = bone(&found, &format!("{side}_upper_arm"));
+            assert!(down[2].abs() < 0.15 && down[1] < -0.2, "{side} {down:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_lost_is_not_measured_and_nobody_is_no_frame() {
+        let mut trackers = Trackers::default();
+        let whole = standing(0.0, &[]);
+        let of = |pose: &PoseUpdate| {
+            pose.joints
+                .iter()
+                .map(|j| JOINTS[j.id as usize])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(trackers.solve(&whole).unwrap()).len(), 6 + 8);
+        let mut less = whole.clone();
+        for lost in [2, 4] {
+            less.trackers[lost] = Tracker {
+                name: less.trackers[lost].name.clone(),
+                ..Tracker::default()
+            };
+        }
+        let found = of(trackers.solve(&less).unwrap());
+        assert_eq!(found.len(), 4 + 4);
+        assert!(found.iter().all(|joint| !joint.starts_with("left")), "{found:?}");
+        for tracker in &mut less.trackers {
+            tracker.rotation = None;
+        }
+        assert!(trackers.solve(&less).is_none());
+    }
+}

@@ -1,0 +1,112 @@
+//! VRChat's trackers, written by `rosc`; as SlimeVR's arithmetic makes them, in the Python tests.
+
+use anticip_wire::vrchat::{TRACKERS, VrchatAssembler, encode_frame};
+use anticip_wire::{Source, Tracker, TrackerUpdate, Update, WireError, recognise};
+use proptest::prelude::*;
+use rosc::{OscMessage, OscPacket, OscType, encoder};
+
+fn message(address: &str, values: &[f32]) -> Vec<u8> {
+    let message = OscMessage {
+        addr: address.to_owned(),
+        args: values.iter().map(|v| OscType::Float(*v)).collect(),
+    };
+    encoder::encode(&OscPacket::Message(message)).unwrap()
+}
+
+fn decoded(source: &mut VrchatAssembler, data: &[u8]) -> Vec<TrackerUpdate> {
+    let mut found = Vec::new();
+    let result = source.decode(data, &mut |update| match update {
+        Update::Trackers(told) => found.push(told.clone()),
+        other => panic!("{other:?}"),
+    });
+    result.expect("decodes");
+    found
+}
+
+#[test]
+fn a_frame_is_complete_when_all_that_came_before_has_come_again() {
+    let mut source = VrchatAssembler::default();
+    let places = |n: f32| message("/tracking/trackers/1/position", &[n, 1.0, 2.0]);
+    let turns = |n: f32| message("/tracking/trackers/head/rotation", &[0.0, n, 0.0]);
+    assert_eq!(recognise(&places(0.0)), Some("vrchat"));
+    // The first ends where something comes again, the second with its last message.
+    assert!(decoded(&mut source, &places(0.0)).is_empty());
+    assert!(decoded(&mut source, &turns(90.0)).is_empty());
+    let first = decoded(&mut source, &places(0.5));
+    let second = decoded(&mut source, &turns(0.0));
+    assert_eq!([first.len(), second.len()], [1, 1]);
+    let of = |told: &TrackerUpdate, joint: &str| {
+        let found = told.trackers.iter().find(|tracker| tracker.name == joint);
+        found.unwrap().clone()
+    };
+    // Unity's z is the other way round, and so is a turn about y.
+    assert_eq!(of(&first[0], "hips").position, Some([0.0, 1.0, -2.0]));
+    assert_eq!(of(&second[0], "hips").position, Some([0.5, 1.0, -2.0]));
+    let [w, x, y, z] = of(&first[0], "head").rotation.unwrap();
+    let half = 0.5_f32.sqrt();
+    assert!((w - half).abs() < 1e-6 && (y + half).abs() < 1e-6 && x.abs() < 1e-6 && z.abs() < 1e-6);
+    assert_eq!(of(&second[0], "head").position, None);
+}
+
+#[test]
+fn what_is_no_tracker_is_left_out() {
+    let mut source = VrchatAssembler::default();
+    for data in [
+        message("/tracking/trackers/9/position", &[0.0; 3]),
+        message("/tracking/trackers/1/colour", &[0.0; 3]),
+        message("/tracking/trackers/1/rotation", &[0.0; 2]),
+        message("/tracking/trackers/1/rotation", &[0.0, f32::NAN, 0.0]),
+        message("/avatar/parameters/x", &[0.0; 3]),
+    ] {
+        for _ in 0..3 {
+            assert!(decoded(&mut source, &data).is_empty());
+        }
+    }
+    let wrong = source.decode(b"hello", &mut |_| ());
+    assert!(matches!(wrong, Err(WireError::Alien { .. })));
+}
+
+#[test]
+fn every_tracker_has_an_address_of_its_own() {
+    let tracker = |n: usize| Tracker {
+        name: String::new(),
+        rotation: None,
+        position: Some([n as f32; 3]),
+    };
+    let mut out = Vec::new();
+    encode_frame(&(0..9).map(tracker).collect::<Vec<_>>(), &mut out).unwrap();
+    for (number, _) in TRACKERS {
+        let address = format!("/tracking/trackers/{number}/position");
+        assert!(out.windows(address.len()).any(|part| part == address.as_bytes()));
+    }
+    assert!(encode_frame(&(0..10).map(tracker).collect::<Vec<_>>(), &mut out).is_err());
+}
+
+proptest! {
+    #[test]
+    fn what_is_sent_is_what_comes(
+        told in prop::collection::vec(
+            (prop::array::uniform4(-1.0_f32..1.0), prop::array::uniform3(-3.0_f32..3.0)), 1..=9
+        )
+    ) {
+        let norm = |q: &[f32; 4]| q.iter().map(|v| v * v).sum::<f32>().sqrt();
+        prop_assume!(told.iter().all(|(q, _)| norm(q) > 0.3));
+        let tracker = |(q, place): &([f32; 4], [f32; 3])| Tracker {
+            name: String::new(),
+            rotation: Some(q.map(|v| v / norm(q))),
+            position: Some(*place),
+        };
+        let trackers: Vec<Tracker> = told.iter().map(tracker).collect();
+        let mut out = Vec::new();
+        encode_frame(&trackers, &mut out).unwrap();
+        let mut source = VrchatAssembler::default();
+        decoded(&mut source, &out);
+        let found = decoded(&mut source, &out);
+        for (sent, come) in trackers.iter().zip(&found[0].trackers) {
+            prop_assert_eq!(sent.position, come.position);
+            let (a, b) = (sent.rotation.unwrap(), come.rotation.unwrap());
+            let dot: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+            prop_assert!(dot.abs() > 0.9999, "{:?} {:?}", sent, come);
+        }
+    }
+}
