@@ -613,6 +613,14 @@ class LiveFront:
 FEW_JOINTS: Final[int]
 """A body of so many measured joints at most is completed."""
 
+def solve_trackers(
+    names: Sequence[str], quats: npt.ArrayLike, positions: npt.ArrayLike
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """Local rotations (T, 22, 4) of the canonical body, and which joints (22,) are measured, as `LiveFront`
+    solves trackers on parts of these names: quats (T, K, 4) wxyz and positions (T, K, 3) m in the world, NaN
+    where nothing is known. In the first frame the body stands straight. What nothing measures stays at
+    rest."""
+
 def complete_body(
     quats: npt.ArrayLike, mask: npt.ArrayLike
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -766,8 +774,9 @@ class Decoder:
     def __new__(cls, protocol: str, /) -> Decoder: ...
     def feed(self, datagram: bytes, /) -> list[dict[str, Any]]:
         """Takes one datagram in, returns what it completes, oldest first: frames and skeletons as
-        `decode_native`'s; of parts that are no skeleton `kind` "trackers", `seq`, `time`, `names` (K,), `quats`
-        (K, 4) wxyz and `positions` (K, 3) m in the world, NaN where not known. Raises `WireError`."""
+        `decode_native`'s; of parts that are no skeleton `kind` "trackers", `seq`, `time`, `names` (K,),
+        `quats` (K, 4) wxyz and `positions` (K, 3) m in the world, NaN where not known. Raises
+        `WireError`."""
 
 @final
 class VmcAssembler:
@@ -838,8 +847,8 @@ def encode_natnet_frame(
     """A frame of NatNet 4.1: quats (J, 4) wxyz, positions (J, 3) m, both local; time in seconds."""
 
 def encode_vrchat_frame(quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
-    """A bundle of the first K of `VRCHAT_TRACKERS`: quats (K, 4) wxyz, positions (K, 3) m, both in the world of
-    a body that looks along -z."""
+    """A bundle of the first K of `VRCHAT_TRACKERS`: quats (K, 4) wxyz, positions (K, 3) m, both in the world
+    of a body that looks along -z."""
 
 def encode_rokoko_frame(time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, *, rate: float) -> bytes:
     """A message of Rokoko Studio (JSON v3): quats (21, 4) wxyz local, positions (21, 3) m local."""

@@ -16,8 +16,8 @@ from pyanticip import _core
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import angle_between, multiply
 from pyanticip.vocabulary import CANONICAL_JOINTS
-from realtime.programs.demo import PERFORMANCE
 from realtime.monitor.suit import Suit
+from realtime.programs.demo import PERFORMANCE
 from realtime.seams import SOURCES
 
 # Where SlimeVR's right-handed body, which faces -z with its left towards -x, has its trackers standing.

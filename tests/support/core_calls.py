@@ -220,6 +220,17 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         lambda given: call(*map(st.just, given), masks, window=st.sampled_from([32, 64]))
     ),
     "body_kinematics": call(rows()),
+    "solve_trackers": whole(
+        st.integers(1, 5).flatmap(
+            lambda n: st.tuples(
+                st.lists(
+                    st.sampled_from(["hips", "head", "LeftHand", "foot_r", "wand"]), min_size=n, max_size=n
+                ),
+                st.builds(lambda a: np.stack([a, a]), turns(n)),
+                st.builds(lambda a: np.stack([a, a]), numbers(n, 3)),
+            )
+        )
+    ),
     "complete_body": whole(canonical.flatmap(lambda given: st.tuples(st.just(given[0]), masks))),
     "noise_gate": canonical.flatmap(lambda given: call(*map(st.just, given), masks, noise=jitter)),
     "decode_mocopi": call(datagrams("mocopi")),

@@ -47,3 +47,4 @@ pub use resample::{GridFrame, MAX_GAP, Pushed, Resampler, check_size, resample};
 pub use retarget::{Places, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;
 pub use tempo::{Tempo, TempoTracker};
+pub use trackers::Trackers;

@@ -12,13 +12,12 @@ use crate::names::{Meaning, Part, Side, meaning};
 const FORWARD: Vector = [0.0, 0.0, 1.0];
 const BACK: Vector = [0.0, 0.0, -1.0];
 const UP: Vector = [0.0, 1.0, 0.0];
-/// Who stands straight has legs as long as from hip to ankle, and a little more: no knee locks.
-const STRETCHED: f64 = 1.01;
 /// From hips to head of the canonical body, metres, and how much larger or smaller people are.
 const HEAD_ABOVE: f64 = 0.61;
 const SIZES: (f64, f64) = (0.5, 1.5);
-/// How much an elbow hangs down, beside pointing back from the arm's way out of the T-pose and from the hand.
-const HANGING: f64 = 0.7;
+/// How much an elbow hangs down, beside pointing back as it does when the arm swings here out of the T-pose. This and what
+/// the hand says (nothing) were chosen by the sound parameters of people who teach the model.
+const HANGING: f64 = 0.2;
 
 type Turns = [Option<Quat>; JOINT_COUNT];
 
@@ -29,7 +28,7 @@ type Turns = [Option<Quat>; JOINT_COUNT];
 /// give the leg between them, its length from that first frame, the knee towards where the thigh points, else hips and foot; hips and a hand give the
 /// arm, of usual proportions for the height of the head.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trackers {
+pub struct Trackers {
     /// The names as they came last, and the joint of each.
     names: Vec<String>,
     joints: Vec<Option<usize>>,
@@ -52,7 +51,8 @@ pub(crate) struct Trackers {
 
 impl Trackers {
     /// The body that [`Self::solve`] speaks of.
-    pub(crate) fn skeleton() -> SkeletonUpdate {
+    #[must_use]
+    pub fn skeleton() -> SkeletonUpdate {
         SkeletonUpdate {
             names: JOINTS.iter().map(|name| (*name).to_owned()).collect(),
             parents: PARENTS.to_vec(),
@@ -63,7 +63,7 @@ impl Trackers {
     }
 
     /// The joints that a frame measures; `None` where it measures none.
-    pub(crate) fn solve(&mut self, told: &TrackerUpdate) -> Option<&PoseUpdate> {
+    pub fn solve(&mut self, told: &TrackerUpdate) -> Option<&PoseUpdate> {
         self.name(told);
         let mut turns = [None; JOINT_COUNT];
         self.places = [None; JOINT_COUNT];
@@ -140,7 +140,7 @@ impl Trackers {
         let Some(ankle) = self.places[foot] else { return 0 };
         let hip = add(place, hips.rotate(OFFSETS[thigh]));
         let apart = minus(ankle, hip);
-        let length = *self.legs[side].get_or_insert(STRETCHED * dot(apart, apart).sqrt() / 2.0);
+        let length = *self.legs[side].get_or_insert(dot(apart, apart).sqrt() / 2.0);
         // A thigh that was told knows where its knee points; else hips and foot do.
         let ahead = match turns[thigh].and(self.world[thigh]) {
             Some(turn) => turn.rotate(FORWARD),
@@ -179,9 +179,7 @@ impl Trackers {
             None => {
                 let seen = chest.conj().rotate(apart);
                 let swung = chest.rotate(Quat::from_two_vectors(out, seen).rotate(BACK));
-                let held = self.hands[side].then_some(self.world[hand]).flatten();
-                let held = held.map_or([0.0; 3], |hand| hand.rotate(BACK));
-                add(add(swung, held), chest.rotate(scaled(UP, -HANGING)))
+                add(swung, chest.rotate(scaled(UP, -HANGING)))
             }
         };
         let bones = arm(shoulder, wrist, elbow, lengths, out);

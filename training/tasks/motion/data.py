@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -212,14 +211,6 @@ def training_data(
     workers = data.build_workers or cores()
     base = base or base_set(options, quiet)
     train, digest = base.training(without), "-".join((base.digest, *without))
-    everybody = sorted({base.clips[number].subject for number in train})
-    people = {who for who in everybody for pattern in data.people if fnmatchcase(who, pattern)}
-    if everybody and not people:
-        raise OptionError(
-            f"option data.people: {', '.join(data.people)} fits none of those to learn from: "
-            f"{', '.join(everybody)}"
-        )
-    train = [number for number in train if base.clips[number].subject in people]
     bare = [base.example(number) for number in train]
     judged = [n for n in base.indices("train") if base.clips[n].subject in without]
     judged = judged if without else base.indices("validation")
@@ -249,8 +240,7 @@ def training_data(
                 workers=workers,
                 on_progress=say,
             )
-        copies = [example for example in varied.examples() if example.subject in people]
-        digest = f"{digest}+{varied.digest}"
+        copies, digest = varied.examples(), f"{digest}+{varied.digest}"
     return TrainingData(
         source=data.path,
         train=[*bare, *copies],

@@ -1,7 +1,6 @@
 """One update of a motion model: forward, losses, optimiser; what lightning drives."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,39 +82,22 @@ def begun_from(options: MotionTrainOptions) -> MotionTransformer:
     return model
 
 
-@dataclass(frozen=True)
-class Member:
-    """One of the models of ``run.ensemble``, which learns nothing itself."""
-
-    model: MotionTransformer
-    people: frozenset[str] | None
-    """Whom it learned from; None: its checkpoint does not say."""
-
-    def knows(self, people: Sequence[str]) -> Tensor:
-        """(b,) 1 for those that it learned from, else 0; who cannot be told counts as known."""
-        return torch.tensor([float(self.people is None or who in self.people) for who in people])
-
-
-def ensemble_of(options: MotionTrainOptions) -> list[Member]:
-    """The models of ``run.ensemble``.
+def ensemble_of(options: MotionTrainOptions) -> list[MotionTransformer]:
+    """The models of ``run.ensemble``, which learn nothing themselves.
 
     Raises:
         CheckpointError: one is damaged, or made for other features or another body.
     """
-    return [
-        Member(load_motion_model(path).eval().requires_grad_(False), taught_by(path))
-        for path in map(Path, options.run.ensemble)
-    ]
+    return [load_motion_model(Path(path)).eval().requires_grad_(False) for path in options.run.ensemble]
 
 
-def taught_by(checkpoint: Path) -> frozenset[str] | None:
-    """Whom a checkpoint learned from; None where it does not say.
+def taught_by(checkpoint: Path) -> frozenset[str]:
+    """Whom a checkpoint says that it learned from.
 
     Raises:
         CheckpointError: it is damaged.
     """
-    people = read_manifest(checkpoint).training.get("people")
-    return frozenset(map(str, people)) if isinstance(people, list) else None
+    return frozenset(map(str, read_manifest(checkpoint).training.get("people", ())))
 
 
 def widened(out: MotionOutput) -> MotionOutput:
@@ -155,20 +137,16 @@ class MotionModule(TrainModule):
     def on_fit_start(self) -> None:
         """The ensemble goes where the model is."""
         for other in self.ensemble:
-            other.model.to(self.device)
+            other.to(self.device)
 
-    def distilled(self, part: Part) -> Batch:
-        """The batch with the ensemble's forecast mixed into what the parameters should be: the mean of those
-        that learned from who moves; where none did, the labels alone."""
-        batch = part.batch
+    def distilled(self, batch: Batch) -> Batch:
+        """The batch with the ensemble's mean forecast mixed into what the parameters should be."""
         if not self.ensemble:
             return batch
+        share = self.options.loss.distillation
         with torch.no_grad():
-            said = torch.stack([other.model(batch.features).params.float() for other in self.ensemble])
-            known = torch.stack([other.knows(part.people) for other in self.ensemble]).to(said)
-            mean = torch.einsum("mb,mb...->b...", known / known.sum(0).clamp_min(1.0), said)
-            share = self.options.loss.distillation * known.amax(0).view(-1, 1, 1, 1)
-        return replace(batch, params=torch.lerp(batch.params, mean, share))
+            said = torch.stack([other(batch.features).params.float() for other in self.ensemble]).mean(0)
+        return replace(batch, params=torch.lerp(batch.params, said, share))
 
     def transfer_batch_to_device(self, batch: Part, device: torch.device, dataloader_idx: int) -> Part:
         """Every tensor of a part."""
@@ -186,7 +164,7 @@ class MotionModule(TrainModule):
         out = self.model(features, predicted=batch.own, plan=plan)
         with torch.autocast(self.device.type, enabled=False):
             out = widened(out)
-            aim = self.distilled(batch)
+            aim = self.distilled(batch.batch)
             pieces = losses(self.model, out, aim, self.param_weights, options.huber_at(step))
             if self.model.pose is not None:
                 pieces["pose"] = pose_loss(self.model, self.model.pose, out, batch)

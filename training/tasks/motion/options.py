@@ -25,8 +25,6 @@ class DataOptions(Options):
 
     path: Text = ""
     """A set made by ``train data build``, or a folder of takes, which is built into a set first."""
-    people: Texts = ("*",)
-    """Whose clips teach, of those on the training side: names or patterns (``"[0-9]*"``)."""
     copies: int = Field(default=16, ge=0)
     """Varied copies of every training clip."""
     copies_seed: int = Field(default=0, ge=0)
@@ -114,8 +112,8 @@ class MotionRunOptions(RunOptions):
     init: Text = ""
     """Checkpoint to start from, with its sizes and its normalisation; the schedule is then a gentler one."""
     ensemble: Texts = ()
-    """Checkpoints whose mean forecast of the parameters is learned beside the labels, each of the people that
-    it learned from itself (``data.people``)."""
+    """Checkpoints whose mean forecast of the parameters is learned beside the labels. One
+    that learned from somebody whom this run holds out is refused."""
     workers: int = Field(default=0, ge=0)
     """Processes that gather windows ahead; 0: gathered between the updates."""
     log_every: int = Field(default=50, ge=1)

@@ -321,7 +321,7 @@ def check_held_out(options: MotionTrainOptions, data: TrainingData) -> None:
     held_out = {example.subject for example in data.validation} | {*data.test_subjects}
     for name, paths in (("init", [options.run.init]), ("ensemble", options.run.ensemble)):
         for path in filter(None, paths):
-            if known := sorted((taught_by(Path(path)) or frozenset()) & held_out):
+            if known := sorted(taught_by(Path(path)) & held_out):
                 raise OptionError(
                     f"option run.{name}: {path} learned from {', '.join(known)}, whom this run holds out"
                 )

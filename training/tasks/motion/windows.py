@@ -47,8 +47,6 @@ class Part(NamedTuple):
     """(b, K, 279) features of the frames after the window, where the model plans K frames ahead."""
     inside: Tensor | None = None
     """(b, L + K) bool: which frames of the window and after it lie inside the clip."""
-    people: tuple[str, ...] = ()
-    """Who moves in each of the b windows."""
 
 
 class Feed(Resumable):
@@ -129,7 +127,6 @@ class Feed(Resumable):
                     part=part,
                     beyond=beyond,
                     inside=inside,
-                    people=tuple(self.windows.examples[number].subject for number in chosen[rows]),
                 )
             )
         return parts

@@ -3,7 +3,6 @@
 import dataclasses
 import io
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,10 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
-from pyanticip.motion.bvh_write import save_bvh
-from pyanticip.motion.canonical import canonical_skeleton
 from training.data.batches import HORIZONS
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
 
@@ -87,29 +83,6 @@ def test_a_folder_of_takes_becomes_a_set_once(takes, tiny, tmp_path):
     (built,) = tmp_path.glob("set-*")
     assert training_data(options.but(data={"path": str(built)})).digest == found.digest
     assert training_data(options.but(data={"copies_seed": 1})).digest != found.digest
-
-
-def test_some_people_teach(takes, example_of, tiny, tmp_path):
-    folder = tmp_path / "takes"
-    shutil.copytree(takes, folder)
-    for number, who in enumerate(("0dora", "1emil", "2finn")):
-        (folder / who).mkdir()
-        example, root = example_of(190, 40 + number), np.tile(np.float32([0.0, 0.95, 0.0]), (190, 1))
-        clip = pa.Clip(example.quats, root, 50.0, canonical_skeleton())
-        save_bvh(clip, folder / who / "take.bvh")
-    options = tiny(data={"path": str(folder), "copies": 1, "cache": str(tmp_path), "build_workers": 1})
-    everyone = training_data(options)
-    one, *others = sorted({example.subject for example in everyone.bare})
-    assert others
-    for patterns, left in (((one,), {one}), ((f"{one[:2]}*",), {one}), (("[a-z]*", "*"), {one, *others})):
-        found = training_data(options.but(data={"people": patterns}))
-        assert {example.subject for example in found.bare} == left
-        assert {example.subject for example in found.train} == left
-        assert len(found.train) == 2 * len(found.bare)
-        assert [e.name for e in found.validation] == [e.name for e in everyone.validation]
-        assert found.digest == everyone.digest  # who teaches is an option of the run
-    with pytest.raises(OptionError, match=f"data.people: nobody, 7 fits none of those to learn from: {one}"):
-        training_data(options.but(data={"people": ("nobody", "7")}))
 
 
 def test_runs_that_start_together_take_turns(takes, tiny, tmp_path):

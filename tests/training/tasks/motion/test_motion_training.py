@@ -106,7 +106,7 @@ def test_an_ensemble_stands_beside_the_labels(tiny, data, tmp_path):
         learned = {name for name, _ in module.named_parameters()}
         assert learned == {f"model.{name}" for name, _ in module.model.named_parameters()}
         module.train()
-        return module.distilled(part)
+        return module.distilled(part.batch)
 
     labels = part.batch.params
     assert aim(1.0) is part.batch
@@ -120,32 +120,6 @@ def test_an_ensemble_stands_beside_the_labels(tiny, data, tmp_path):
     with pytest.raises(CheckpointError, match="nobody"):
         fit(small.but(run={"ensemble": [str(tmp_path / "nobody")]}), tmp_path / "run", data=data)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_model_is_asked_about_those_it_learned_from(tiny, data, tmp_path):
-    small = tiny(model={"pose_horizons": []})
-    taught = {"nobody": ["99"], "one": ["00"], "both": ["00", "01"]}
-    paths, said = {}, {}
-    parts = (part for step in range(20) for part in feed_of(small, data).update(step))
-    part = next(part for part in parts if {*part.people} == {"00", "01"})
-    for seed, (name, people) in enumerate(taught.items()):
-        model = new_model(small, torch.zeros(279), torch.ones(279))
-        with torch.no_grad():
-            model.control.last.bias[: 8 * 5] = 0.2 * seed - 0.3
-            said[name] = model.eval()(part.batch.features).params
-        paths[name] = str(save_checkpoint(tmp_path / name, model, training={"people": people}))
-
-    def aim(*names):
-        options = small.but(run={"ensemble": [paths[name] for name in names]}, loss={"distillation": 1.0})
-        module = MotionModule(new_model(options, torch.zeros(279), torch.ones(279)), torch.ones(8, 5), options)
-        return module.distilled(part).params
-
-    first = torch.tensor([who == "00" for who in part.people])[:, None, None, None]
-    mean = (said["one"] + said["both"]) / 2
-    assert torch.equal(aim("nobody"), part.batch.params)
-    close = {"atol": 1e-6, "rtol": 0.0}
-    torch.testing.assert_close(aim("one"), torch.where(first, said["one"], part.batch.params), **close)
-    torch.testing.assert_close(aim("one", "both", "nobody"), torch.where(first, mean, said["both"]), **close)
 
 
 @pytest.mark.parametrize("option", ["init", "ensemble"])
@@ -162,7 +136,9 @@ def test_who_is_held_out_must_have_been_held_out(tiny, data, tmp_path, option):
         return fit(options.but(run={option: given}), tmp_path / out, data=known)
 
     for who in ("08", "09"):
-        with pytest.raises(OptionError, match=rf"run\.{option}: .* learned from {who}, whom this run holds out"):
+        with pytest.raises(
+            OptionError, match=rf"run\.{option}: .* learned from {who}, whom this run holds out"
+        ):
             run(who, "refused")
     assert run("00", "run")["people"] == ["00", "01"]
 
