@@ -3,6 +3,7 @@
 Joints of whole bodies are hidden. The figure is the error of the sound parameters, 100 to 400 ms ahead, over
 that with the whole body: mean over people, all eight parameters together. Beside the completion stands what
 is simpler: the joints at rest, each joint as the nearest measured one, ridge from the measured to the others.
+Trackers know their places too, from which limbs are solved before the rest is completed.
 """
 
 import time
@@ -20,6 +21,7 @@ from scipy.spatial.transform import Rotation
 from pyanticip import _core
 from pyanticip.models import load_motion_model
 from pyanticip.motion.rotations import conjugate, multiply
+from pyanticip.vocabulary import CANONICAL_JOINTS
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import Example
 from training.evaluate.learned import Ridge
@@ -29,17 +31,19 @@ from training.report.tables import Say, table
 from training.tasks.completion.fit import in_the_world
 from training.tasks.completion.net import JOINTS, matrices, nearest
 from training.tasks.motion.scores import measure, run_model
-from training.teacher.kinematics import PARENTS
+from training.teacher.kinematics import PARENTS, positions
 
 Array = NDArray[np.float64]
 
 SENSORS: Final = {
     "ten": SUITS["ten"],
     "six": SUITS["six"],
+    "six trackers with places": SUITS["six"],
     "three: head and hands": SUITS["three"],
     "hips": SUITS["phone"],
     "right hand": SUITS["hand"],
 }
+PLACED: Final = "six trackers with places"
 SYSTEMS: Final = ("at rest", "nearest", "ridge", "completed")
 AHEAD: Final = slice(2, None)
 PAST: Final = (0, 2, 5, 10, 25)
@@ -111,8 +115,20 @@ def _row(example: Example, quats: NDArray[np.floating], mask: NDArray[np.bool_])
     return replace(example, features=_core.motion_features(quats.astype(np.float32), nowhere, mask))
 
 
-def _ways(mask: NDArray[np.bool_], ridge: Ridge) -> dict[str, Callable[[Clip], Example]]:
-    """What each system makes of a clip."""
+def _tracked(
+    quats: NDArray[np.floating], mask: NDArray[np.bool_]
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """The body that trackers on the joints of ``mask`` give, put on in T-pose; which joints they measure."""
+    still = np.tile(np.array([1.0, 0.0, 0.0, 0.0]), (1, JOINTS, 1))
+    body = np.concatenate([still, quats])
+    rotations, places = in_the_world(body), positions(body, upright=True)
+    names = [name for name, there in zip(CANONICAL_JOINTS, mask, strict=True) if there]
+    found, measured = _core.solve_trackers(names, rotations[:, mask], places[:, mask])
+    return found[1:], measured
+
+
+def _ways(mask: NDArray[np.bool_], ridge: Ridge, *, placed: bool) -> dict[str, Callable[[Clip], Example]]:
+    """What each system makes of a clip; ``placed``: sensors know where they are, and ``completed`` too."""
     whole = np.ones(JOINTS, np.bool_)
 
     def at_rest(clip: Clip) -> Example:
@@ -133,9 +149,13 @@ def _ways(mask: NDArray[np.bool_], ridge: Ridge) -> dict[str, Callable[[Clip], E
         return _row(clip.example, _local(made), whole)
 
     def completed(clip: Clip) -> Example:
-        hidden = set(np.flatnonzero(~mask).tolist())
-        seen, _ = dropped_joints(clip.example.quats, whole, hidden)
-        quats, confidence = _core.complete_body(seen, mask)
+        seen: NDArray[np.floating]
+        if placed:
+            seen, measured = _tracked(clip.example.quats, mask)
+        else:
+            hidden, measured = set(np.flatnonzero(~mask).tolist()), mask
+            seen, _ = dropped_joints(clip.example.quats, whole, hidden)
+        quats, confidence = _core.complete_body(seen, measured)
         return _row(clip.example, quats, confidence[0] > 0.0)
 
     return dict(zip(SYSTEMS, (at_rest, copied, fitted, completed), strict=True))
@@ -183,7 +203,7 @@ def evaluate(
     rows: dict[str, dict[str, dict[str, float]]] = {}
     for number, (name, joints) in enumerate(SENSORS.items()):
         mask = np.isin(np.arange(JOINTS), joints)
-        ways = _ways(mask, ridges.fit(mask))
+        ways = _ways(mask, ridges.fit(mask), placed=name == PLACED)
         made = {system: errors({clip.name: way(clip) for clip in clips}) for system, way in ways.items()}
         rows[name] = {
             kind: {system: one[kind] / whole[kind] for system, one in made.items()} for kind in groups
