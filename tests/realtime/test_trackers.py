@@ -1,8 +1,9 @@
-"""VRChat's trackers, as SlimeVR's arithmetic makes them of a right-handed body, become a body."""
+"""Trackers become a body: VRChat's, by SlimeVR's arithmetic of a right-handed body, and OptiTrack's."""
 
 from __future__ import annotations
 
 import math
+import struct
 
 import numpy as np
 import pytest
@@ -139,6 +140,56 @@ def test_a_stand_in_is_understood_and_its_legs_are_the_bodys() -> None:
     assert np.degrees(np.median(off)) < 12.0, (
         "degrees between the knee's bend and the one that inverse kinematics finds"
     )
+
+
+def motive(kind: int, body: bytes) -> bytes:
+    """A message of NatNet 4.0: sections without sizes."""
+    return struct.pack("<HH", kind, len(body)) + body
+
+
+def test_rigid_bodies_of_optitrack_are_a_body() -> None:
+    # Somebody who faces +x, her hands hanging; the wand is nobody's.
+    places = {
+        "Waist": (0.0, 0.95, 0.0),
+        "Head": (0.0, 1.56, 0.0),
+        "LeftHand": (0.0, 0.9, -0.16),
+        "Right Hand": (0.0, 0.9, 0.16),
+        "foot.L": (0.0, 0.08, -0.09),
+        "foot.R": (0.0, 0.08, 0.09),
+        "wand": (2.0, 1.0, 2.0),
+    }
+    told = struct.pack("<i", len(places)) + b"".join(
+        struct.pack("<i", 1) + name.encode() + b"\0" + struct.pack("<ii3fi", n, -1, 0, 0, 0, 0)
+        for n, name in enumerate(places)
+    )
+
+    def frame(number: int, reach: float) -> bytes:
+        # The left hand goes ahead and up.
+        moved = places | {"LeftHand": (0.35 * reach, 0.9 + 0.4 * reach, -0.16)}
+        rigid = b"".join(
+            struct.pack("<i8fh", n, *place, 0.0, 0.0, 0.0, 1.0, 0.0, 1)
+            for n, place in enumerate(moved.values())
+        )
+        sections = struct.pack("<3i", number, 0, 0) + struct.pack("<i", len(moved)) + rigid + bytes(16)
+        return motive(7, sections + bytes(8) + struct.pack("<d", number / 50.0) + bytes(24 + 6))
+
+    front, out = _core.LiveFront("natnet", window=64), None
+    for n, packet in enumerate((motive(5, told), *(frame(i, min(i / 50.0, 1.0)) for i in range(100)))):
+        out = front.feed(packet, n * 20_000_000) or out
+    assert front.counters()["malformed"] == 0
+    assert out is not None
+    wanted = {"hips", "head"} | {
+        f"{side}_{part}"
+        for side in ("left", "right")
+        for part in ("upper_leg", "lower_leg", "foot", "upper_arm", "lower_arm", "hand")
+    }
+    measured = np.flatnonzero(front.confidence == 1.0)
+    assert {CANONICAL_JOINTS[j] for j in measured} == wanted
+    pose = np.array(out.poses[-1], np.float64)
+    bends = [angle_between(pose[joint(f"{side}_lower_arm")], [1.0, 0, 0, 0]) for side in ("left", "right")]
+    assert bends[0] > math.radians(60) > bends[1]
+    # She faces +x, so that is ahead: nothing of her body is turned.
+    assert angle_between(pose[0], [1.0, 0, 0, 0]) < 1e-3
 
 
 def test_the_monitor_shows_where_the_trackers_are() -> None:
