@@ -619,7 +619,7 @@ def solve_trackers(
     """Local rotations (T, 22, 4) of the canonical body, and which joints (22,) are measured, as `LiveFront`
     solves trackers on parts of these names: quats (T, K, 4) wxyz and positions (T, K, 3) m in the world, NaN
     where nothing is known. In the first frame the body stands straight. What nothing measures stays at
-    rest."""
+    rest. Raises `ShapeError` for tables that do not fit the names."""
 
 def complete_body(
     quats: npt.ArrayLike, mask: npt.ArrayLike
@@ -738,8 +738,9 @@ def decode_native(datagram: bytes, /) -> dict[str, Any]:
     """Decodes one of our own msgpack datagrams; as `decode_mocopi`, without the sender's fields."""
 
 PROTOCOLS: list[str]
-VRCHAT_TRACKERS: list[str]
 """The protocols whose datagrams become poses, the most usual first."""
+VRCHAT_TRACKERS: list[str]
+"""The canonical joint of each of VRChat's trackers, 1 to 8 and head, as SlimeVR numbers them."""
 
 def recognise(datagram: bytes, /) -> str | None:
     """The kind of sender a datagram is from, by its looks.

@@ -63,7 +63,7 @@ class _Sender:
                     places = told["positions"][np.isfinite(told["positions"]).all(axis=1)]
                     self._dots = np.round(places.astype(float), 3).tolist()
                 else:
-                    self._frame = told
+                    self._frame, self._dots = told, []
 
     def body(self) -> dict[str, Any] | None:
         if self._dots:

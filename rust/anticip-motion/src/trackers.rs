@@ -77,10 +77,19 @@ impl Trackers {
         if turns.iter().all(Option::is_none) {
             return None;
         }
-        let facing = match self.facing {
-            Some(facing) => facing,
-            None => *self.facing.insert(self.face(&turns, told.ahead)),
-        };
+        if self.facing.is_none()
+            && let Some(facing) = self.face(&turns, told.ahead)
+        {
+            // Whoever was seen in parts before is seen anew.
+            *self = Self {
+                names: std::mem::take(&mut self.names),
+                joints: std::mem::take(&mut self.joints),
+                places: self.places,
+                facing: Some(facing),
+                ..Self::default()
+            };
+        }
+        let facing = self.facing.unwrap_or(Quat::IDENTITY);
         for place in self.places.iter_mut().flatten() {
             *place = facing.rotate(*place);
         }
@@ -121,8 +130,9 @@ impl Trackers {
         }
     }
 
-    /// What turns the room so that the body faces +z: by where its hips, or its head, look, else by its left and its right.
-    fn face(&self, turns: &Turns, ahead: Option<[f32; 3]>) -> Quat {
+    /// What turns the room so that the body faces +z: by where its hips, or its head, look, else by its left and its
+    /// right; `None` before either is known.
+    fn face(&self, turns: &Turns, ahead: Option<[f32; 3]>) -> Option<Quat> {
         let looks = |ahead: [f32; 3]| Some(turns[HIPS].or(turns[HEAD])?.rotate(ahead.map(f64::from)));
         let sides = [ARMS, LEGS]
             .into_iter()
@@ -130,8 +140,8 @@ impl Trackers {
         let apart = sides.filter_map(|(l, r)| Some(minus(self.places[l]?, self.places[r]?)));
         // Left crossed with up.
         let sideways = apart.reduce(add).map(|[x, _, z]| [-z, 0.0, x]);
-        let [x, _, z] = ahead.and_then(looks).or(sideways).unwrap_or(FORWARD);
-        Quat::from_axis_angle(UP, -x.atan2(z))
+        let [x, _, z] = ahead.and_then(looks).or(sideways)?;
+        Some(Quat::from_axis_angle(UP, -x.atan2(z)))
     }
 
     /// Thigh and shin of the leg whose foot is known, as bits of what is measured.
@@ -371,6 +381,22 @@ mod tests {
                 assert!(hand.angle_to(forearm) < 1e-3);
             }
         }
+    }
+
+    #[test]
+    fn who_is_seen_in_parts_at_first_is_turned_ahead_once_both_sides_are_seen() {
+        let whole = standing(2.0, &[]);
+        let mut part = whole.clone();
+        for tracker in &mut part.trackers[3..] {
+            (tracker.rotation, tracker.position) = (None, None);
+        }
+        let lift = [("L_Hand", [0.02, 0.35, 0.32])];
+        let (late, whole) = (
+            [part, whole.clone(), standing(2.0, &lift)],
+            [whole, standing(2.0, &lift)],
+        );
+        let (late, wanted) = (world(&late), world(&whole));
+        assert!(late.iter().zip(wanted).all(|(a, b)| a.angle_to(b) < 1e-6));
     }
 
     #[test]
