@@ -27,6 +27,9 @@ VERDICTS = (FormatError, WireError, SkeletonError)
 REFUSED = (MotionError, TypeError, ValueError, OverflowError, AttributeError)
 """The last one of objects that lack what is read of them."""
 
+# NumPy says so of complex numbers where real ones are meant; what becomes of them is tested.
+pytestmark = pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+
 
 def attempt(name: str, what: Any, call: Call) -> Any:
     """What a call gives, or None; it may refuse its arguments in one line, and nothing else."""
