@@ -615,21 +615,23 @@ FEW_JOINTS: Final[int]
 
 def solve_trackers(
     names: Sequence[str], quats: npt.ArrayLike, positions: npt.ArrayLike
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-    """Local rotations (T, 22, 4) of the canonical body, and which joints (22,) are measured, as `LiveFront`
-    solves trackers on parts of these names: quats (T, K, 4) wxyz and positions (T, K, 3) m in the world, NaN
-    where nothing is known. In the first frame the body stands straight. What nothing measures stays at
-    rest. Raises `ShapeError` for tables that do not fit the names."""
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Local rotations (T, 22, 4) of the canonical body, which joints (22,) are measured and which placed, as
+    `LiveFront` solves trackers on parts of these names: quats (T, K, 4) wxyz and positions (T, K, 3) m in the
+    world, NaN where nothing is known. In the first frame the body stands straight. Placed joints only put
+    head and hands where they are (see `complete_body`); what nothing measures stays at rest. Raises
+    `ShapeError` for tables that do not fit the names."""
 
 def complete_body(
-    quats: npt.ArrayLike, mask: npt.ArrayLike
+    quats: npt.ArrayLike, mask: npt.ArrayLike, placed: npt.ArrayLike | None = None
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Canonical frames (T, 22, 4) at 50 Hz with every joint, as `LiveFront` completes those of few sensors,
     and the confidence (T, 22) in each joint.
 
     `mask` (22,) says which joints are measured; of the others `quats` may say anything. Measured joints keep
     their rotation in the world. Frames of more than `FEW_JOINTS` measured joints, or of none, come back as
-    they are. Raises ShapeError, ValueError.
+    they are. `placed` (22,) are joints that only say where head and hands are: they are solved, however many
+    are measured, and head and hands stay there. Raises ShapeError, ValueError.
     """
 
 def noise_gate(

@@ -20,6 +20,8 @@ from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.monitor.suit import Suit
 from realtime.programs.demo import PERFORMANCE
 from realtime.seams import SOURCES
+from training.tasks.completion.fit import in_the_world
+from training.teacher.kinematics import positions
 
 # Where SlimeVR's right-handed body, which faces -z with its left towards -x, has its trackers standing.
 STANDING = {
@@ -179,17 +181,43 @@ def test_rigid_bodies_of_optitrack_are_a_body() -> None:
     assert front.counters()["malformed"] == 0
     assert out is not None
     wanted = {"hips", "head"} | {
-        f"{side}_{part}"
-        for side in ("left", "right")
-        for part in ("upper_leg", "lower_leg", "foot", "upper_arm", "lower_arm", "hand")
+        f"{side}_{part}" for side in ("left", "right") for part in ("upper_leg", "lower_leg", "foot", "hand")
     }
     measured = np.flatnonzero(front.confidence == 1.0)
     assert {CANONICAL_JOINTS[j] for j in measured} == wanted
+    assert front.confidence.min() > 0.4
     pose = np.array(out.poses[-1], np.float64)
     bends = [angle_between(pose[joint(f"{side}_lower_arm")], [1.0, 0, 0, 0]) for side in ("left", "right")]
     assert bends[0] > math.radians(60) > bends[1]
     # She faces +x, so that is ahead: nothing of her body is turned.
     assert angle_between(pose[0], [1.0, 0, 0, 0]) < 1e-3
+
+
+def test_hands_are_where_their_trackers_are_though_torso_and_arms_are_solved() -> None:
+    clip = load_motion(PERFORMANCE).resample(50.0).retarget("humanoid")
+    names = ["hips", "head", "left_hand", "right_hand", "left_foot", "right_foot"]
+    joints = [joint(name) for name in names]
+    # Put on in T-pose.
+    quats = np.concatenate([np.tile([1.0, 0, 0, 0], (1, 22, 1)), clip.quats[:400]])
+    rotations, places = in_the_world(quats), positions(quats, upright=True)
+    tracked = _core.solve_trackers(names, rotations[:, joints], places[:, joints])
+    assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(tracked[1])} == {
+        *names,
+        *(f"{side}_{part}_leg" for side in ("left", "right") for part in ("upper", "lower")),
+    }
+    completed, confidence = _core.complete_body(*tracked)
+    apart = np.linalg.norm(from_hips(completed) - (places - places[:, :1]), axis=-1)[50:]
+    assert np.median(apart[:, joints[1:]], axis=0) == pytest.approx(0.0, abs=0.03)
+    # Who hears of turns alone does not know where the hands are.
+    turned, _ = _core.complete_body(tracked[0], np.isin(np.arange(22), joints))
+    before = np.linalg.norm(from_hips(turned) - (places - places[:, :1]), axis=-1)[50:]
+    assert np.median(before[:, joints[2:4]]) > 2.0 * np.median(apart[:, joints[2:4]])
+    assert (confidence[50:, tracked[2]] < 1.0).all()
+
+
+def from_hips(quats: np.ndarray) -> np.ndarray:
+    places = positions(np.asarray(quats, np.float64), upright=True)
+    return places - places[:, :1]
 
 
 def test_the_monitor_shows_where_the_trackers_are() -> None:

@@ -231,7 +231,9 @@ MAKES: dict[str, SearchStrategy[Call]] = {
             )
         )
     ),
-    "complete_body": whole(canonical.flatmap(lambda given: st.tuples(st.just(given[0]), masks))),
+    "complete_body": whole(
+        canonical.flatmap(lambda given: st.tuples(st.just(given[0]), masks, st.none() | masks))
+    ),
     "noise_gate": canonical.flatmap(lambda given: call(*map(st.just, given), masks, noise=jitter)),
     "decode_mocopi": call(datagrams("mocopi")),
     "decode_vmc": call(datagrams("vmc")),

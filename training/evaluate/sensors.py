@@ -117,14 +117,15 @@ def _row(example: Example, quats: NDArray[np.floating], mask: NDArray[np.bool_])
 
 def _tracked(
     quats: NDArray[np.floating], mask: NDArray[np.bool_]
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """The body that trackers on the joints of ``mask`` give, put on in T-pose; which joints they measure."""
+) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+    """The body that trackers on the joints of ``mask`` give, put on in T-pose; which joints they measure, and
+    which only say where others are."""
     still = np.tile(np.array([1.0, 0.0, 0.0, 0.0]), (1, JOINTS, 1))
     body = np.concatenate([still, quats])
     rotations, places = in_the_world(body), positions(body, upright=True)
     names = [name for name, there in zip(CANONICAL_JOINTS, mask, strict=True) if there]
-    found, measured = _core.solve_trackers(names, rotations[:, mask], places[:, mask])
-    return found[1:], measured
+    found, measured, said = _core.solve_trackers(names, rotations[:, mask], places[:, mask])
+    return found[1:], measured, said
 
 
 def _ways(mask: NDArray[np.bool_], ridge: Ridge, *, placed: bool) -> dict[str, Callable[[Clip], Example]]:
@@ -149,13 +150,12 @@ def _ways(mask: NDArray[np.bool_], ridge: Ridge, *, placed: bool) -> dict[str, C
         return _row(clip.example, _local(made), whole)
 
     def completed(clip: Clip) -> Example:
-        seen: NDArray[np.floating]
         if placed:
-            seen, measured = _tracked(clip.example.quats, mask)
+            quats, confidence = _core.complete_body(*_tracked(clip.example.quats, mask))
         else:
-            hidden, measured = set(np.flatnonzero(~mask).tolist()), mask
+            hidden = set(np.flatnonzero(~mask).tolist())
             seen, _ = dropped_joints(clip.example.quats, whole, hidden)
-        quats, confidence = _core.complete_body(seen, measured)
+            quats, confidence = _core.complete_body(seen, mask)
         return _row(clip.example, quats, confidence[0] > 0.0)
 
     return dict(zip(SYSTEMS, (at_rest, copied, fitted, completed), strict=True))

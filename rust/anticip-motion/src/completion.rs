@@ -5,13 +5,17 @@
 //! every other joint's rotation in the same frame, as what it differs from the nearest measured one's, and how far off
 //! that may be. Measured joints keep their rotation in the world to the bit that arithmetic allows. Nothing looks ahead;
 //! a frame costs some 50 us. The weights are of `training.tasks.completion`.
+//!
+//! Trackers know where head and hands are as well. A torso and arms that only put them there are solved like the others;
+//! then the torso is leant and the arms are bent until head and hands are where they were.
 
 use std::sync::{Arc, OnceLock};
 
 use anticip_geometry::Quat;
 use safetensors::{Dtype, SafeTensors};
 
-use crate::canonical::{HIPS, JOINT_COUNT, PARENTS};
+use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, NECK, OFFSETS, PARENTS, SPINE, UPPER_CHEST};
+use crate::inverse::{BACK, Vector, add, arm, length, minus, outwards};
 
 /// A body of so many measured joints at most is completed; one of more is what its suit says it is.
 pub const FEW: usize = 10;
@@ -169,6 +173,8 @@ impl Network {
 #[derive(Debug, Clone)]
 pub struct Completion {
     network: Arc<Network>,
+    /// Joints (bit j) whose rotations say where others are, and no more.
+    placed: u32,
     hidden: Vec<f32>,
     /// Rotations of the measured joints in the world in the frame before.
     before: Vec<Quat>,
@@ -181,17 +187,30 @@ impl Completion {
     #[must_use]
     pub fn new(mask: &[bool; JOINT_COUNT]) -> Option<Self> {
         let measured = mask.iter().filter(|there| **there).count();
-        if !(1..=FEW).contains(&measured) {
+        if measured > FEW {
+            return None;
+        }
+        Self::placed(mask, 0)
+    }
+
+    /// For a body of which `placed` (bit j) are the joints that only say where others are: as
+    /// [`crate::Trackers::solve`] tells them. However many joints of `mask` there are, the others are solved.
+    #[must_use]
+    pub fn placed(mask: &[bool; JOINT_COUNT], placed: u32) -> Option<Self> {
+        let mask: [bool; JOINT_COUNT] = std::array::from_fn(|j| mask[j] && placed & 1 << j == 0);
+        let measured = mask.iter().filter(|there| **there).count();
+        if measured == 0 {
             return None;
         }
         // The hips alone say so little of the limbs that a guess is worse than rest.
         if mask[HIPS] && measured == 1 {
             return None;
         }
-        let network = Network::new(mask)?;
+        let network = Network::new(&mask)?;
         Some(Self {
             hidden: vec![0.0; network.width()],
             network: Arc::new(network),
+            placed,
             before: Vec::new(),
             yaw: Quat::IDENTITY,
             confidence: mask.map(|there| f32::from(u8::from(there))),
@@ -212,7 +231,7 @@ impl Completion {
         &self.confidence
     }
 
-    /// Takes a frame of local rotations, those of joints that are not measured anything, and completes it.
+    /// Takes a frame of local rotations, those of joints that are neither measured nor placed anything, and completes it.
     pub fn push(&mut self, pose: &mut [Quat]) {
         let net = Arc::clone(&self.network);
         // As they were measured: a joint between stands where the one above it does.
@@ -220,9 +239,10 @@ impl Completion {
         let mut measured = net.measured.iter().peekable();
         for j in 0..JOINT_COUNT {
             let above = usize::try_from(PARENTS[j]).map_or(Quat::IDENTITY, |p| world[p]);
-            let there = measured.next_if(|m| **m == j).is_some();
+            let there = measured.next_if(|m| **m == j).is_some() || self.placed & 1 << j != 0;
             world[j] = if there { above * pose[j] } else { above };
         }
+        let given = world;
         let now: Vec<Quat> = net.measured.iter().map(|j| world[*j]).collect();
         if self.before.is_empty() {
             self.before.clone_from(&now);
@@ -252,9 +272,38 @@ impl Completion {
             world[*joint] = rotation(six).map_or(self.before[*place], |q| self.yaw * q);
             self.confidence[*joint] = (-told[6].exp() / DOUBT).exp();
         }
+        self.reach(&given, &mut world);
         for j in 0..JOINT_COUNT {
             let above = usize::try_from(PARENTS[j]).map_or(Quat::IDENTITY, |p| world[p]);
             pose[j] = (above.conj() * world[j]).normalize_or(Quat::IDENTITY);
+        }
+    }
+
+    /// Puts head and hands where the given rotations have them: the torso leans until the head is above its end as it was,
+    /// the arms bend until the hands are where they were, elbows on the side where they were.
+    fn reach(&self, given: &[Quat; JOINT_COUNT], world: &mut [Quat; JOINT_COUNT]) {
+        if self.placed == 0 {
+            return;
+        }
+        let placed = |joint: usize| self.placed & 1 << joint != 0;
+        let (wanted, mut found) = (places(given), places(world));
+        if placed(UPPER_CHEST) {
+            let above = |places: &[Vector; JOINT_COUNT]| minus(places[HEAD], places[SPINE]);
+            let lean = Quat::from_two_vectors(above(&found), above(&wanted));
+            for joint in (SPINE..=NECK).chain(ARMS) {
+                world[joint] = lean * world[joint];
+            }
+            found = places(world);
+        }
+        for (side, shoulder) in ARMS.into_iter().enumerate() {
+            let [upper, lower, hand] = [1, 2, 3].map(|below| shoulder + below);
+            let lengths = [lower, hand].map(|joint| length(OFFSETS[joint]));
+            let elbow = given[upper].rotate(BACK);
+            if placed(lower)
+                && let Some(bones) = arm(found[upper], wanted[hand], elbow, lengths, outwards(side))
+            {
+                [world[upper], world[lower]] = bones;
+            }
         }
     }
 
@@ -270,6 +319,17 @@ impl Completion {
             *h = new + update * (*h - new);
         }
     }
+}
+
+/// Where the joints of the canonical body are from its hips, of rotations in the world.
+fn places(world: &[Quat; JOINT_COUNT]) -> [Vector; JOINT_COUNT] {
+    let mut found = [[0.0; 3]; JOINT_COUNT];
+    for j in 0..JOINT_COUNT {
+        if let Ok(parent) = usize::try_from(PARENTS[j]) {
+            found[j] = add(found[parent], world[parent].rotate(OFFSETS[j]));
+        }
+    }
+    found
 }
 
 /// The first two columns of a rotation's matrix.
@@ -357,6 +417,40 @@ mod tests {
             }
             assert!(moved > 1.0, "the upper arm is not at rest");
         }
+    }
+
+    #[test]
+    fn placed_joints_are_solved_and_the_hands_stay_where_they_were() {
+        let measured = mask(&[0, 5, 9, 13, 14, 15, 16, 18, 19, 20]);
+        let placed = [1, 2, 3, 4, 7, 8, 11, 12].iter().fold(0, |bits, j| bits | 1 << j);
+        let mut completion = Completion::placed(&measured, placed).unwrap();
+        let mut moved = 0.0_f64;
+        for n in 0..60 {
+            // Arms that hang, elbows bent, from a torso that leans; the fingers' way is the trackers'.
+            let mut sent = [Quat::IDENTITY; JOINT_COUNT];
+            let lean = 0.4 * (f64::from(n) * 0.1).sin();
+            sent[SPINE] = Quat::from_axis_angle([1.0, 0.0, 0.0], lean);
+            for (upper, side) in [(7, -1.0), (11, 1.0)] {
+                sent[upper] = Quat::from_axis_angle([0.0, 0.0, 1.0], side * 1.2);
+                sent[upper + 1] = Quat::from_axis_angle([0.0, 1.0, 0.0], side * 0.9);
+            }
+            let (wanted, mut made) = (places(&world(&sent)), sent);
+            completion.push(&mut made);
+            let (turned, found) = (world(&made), places(&world(&made)));
+            for hand in [9, 13] {
+                assert!(length(minus(found[hand], wanted[hand])) < 1e-6, "{n} {hand}");
+            }
+            let above = |places: &[Vector; JOINT_COUNT]| minus(places[HEAD], places[SPINE]);
+            let off = Quat::from_two_vectors(above(&found), above(&wanted));
+            assert!(off.angle_to(Quat::IDENTITY) < 0.03, "{n}");
+            assert!(turned[HEAD].angle_to(world(&sent)[HEAD]) < 1e-6);
+            moved = moved.max(made[2].angle_to(sent[2]));
+        }
+        assert!(moved > 0.02, "the chest is solved anew");
+        assert!(
+            Completion::placed(&mask(&[1, 2]), 0b110).is_none(),
+            "nothing else is measured"
+        );
     }
 
     #[test]

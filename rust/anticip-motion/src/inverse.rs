@@ -4,6 +4,14 @@ use anticip_geometry::Quat;
 
 pub(crate) type Vector = [f64; 3];
 
+/// Where elbows point in T-pose.
+pub(crate) const BACK: Vector = [0.0, 0.0, -1.0];
+
+/// Where the left (0) or the right (1) arm points in T-pose.
+pub(crate) fn outwards(side: usize) -> Vector {
+    [if side == 0 { 1.0 } else { -1.0 }, 0.0, 0.0]
+}
+
 pub(crate) fn add(a: Vector, b: Vector) -> Vector {
     std::array::from_fn(|i| a[i] + b[i])
 }
@@ -20,6 +28,10 @@ pub(crate) fn dot(a: Vector, b: Vector) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
+pub(crate) fn length(a: Vector) -> f64 {
+    dot(a, a).sqrt()
+}
+
 fn cross(a: Vector, b: Vector) -> Vector {
     [
         a[1] * b[2] - a[2] * b[1],
@@ -29,7 +41,7 @@ fn cross(a: Vector, b: Vector) -> Vector {
 }
 
 fn unit(a: Vector) -> Option<Vector> {
-    let norm = dot(a, a).sqrt();
+    let norm = length(a);
     (norm > 1e-9 && norm.is_finite()).then(|| a.map(|v| v / norm))
 }
 
@@ -52,9 +64,7 @@ pub(crate) fn leg(hip: Vector, ankle: Vector, front: Vector, lengths: [f64; 2]) 
     }
     let reach = minus(ankle, hip);
     let along = unit(reach)?;
-    let far = dot(reach, reach)
-        .sqrt()
-        .clamp((upper - lower).abs().max(1e-6), upper + lower);
+    let far = length(reach).clamp((upper - lower).abs().max(1e-6), upper + lower);
     // The law of cosines, at the hip.
     let cosine = ((upper * upper + far * far - lower * lower) / (2.0 * upper * far)).clamp(-1.0, 1.0);
     let lean = dot(front, along);

@@ -4,13 +4,12 @@ use anticip_geometry::Quat;
 use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, TrackerUpdate};
 
 use crate::canonical::{
-    ARMS, HEAD, HIPS, HIPS_HEIGHT, JOINT_COUNT, JOINTS, LEGS, NECK, OFFSETS, PARENTS, UPPER_CHEST,
+    ARMS, HEAD, HIPS, HIPS_HEIGHT, JOINT_COUNT, JOINTS, LEGS, NECK, OFFSETS, PARENTS, SPINE, UPPER_CHEST,
 };
-use crate::inverse::{Vector, add, arm, dot, leg, minus, scaled};
+use crate::inverse::{BACK, Vector, add, arm, leg, length, minus, outwards, scaled};
 use crate::names::{Meaning, Part, Side, meaning};
 
 const FORWARD: Vector = [0.0, 0.0, 1.0];
-const BACK: Vector = [0.0, 0.0, -1.0];
 const UP: Vector = [0.0, 1.0, 0.0];
 /// From hips to head of the canonical body, metres, and how much larger or smaller people are.
 const HEAD_ABOVE: f64 = 0.61;
@@ -24,9 +23,11 @@ type Turns = [Option<Quat>; JOINT_COUNT];
 /// A body of trackers.
 ///
 /// The first rotation of each counts as its joint's rest, and what is ahead then is forward: whoever wears them begins
-/// standing straight. A hand's rest is that of the arm as it then is, hanging or spread. Hips and a foot
-/// give the leg between them, its length from that first frame, the knee towards where the thigh points, else hips and foot; hips and a hand give the
-/// arm, of usual proportions for the height of the head.
+/// standing straight. A hand's rest is that of the arm as it then is, hanging or spread. Hips and a foot give the leg
+/// between them, its length from that first frame, the knee towards where the thigh points, else hips and foot.
+///
+/// The torso as a straight line to the head, and the arms from there to the hands, of usual proportions for the height
+/// of the head, say where head and hands are, and no more.
 #[derive(Clone, Debug, Default)]
 pub struct Trackers {
     /// The names as they came last, and the joint of each.
@@ -46,6 +47,7 @@ pub struct Trackers {
     size: Option<f64>,
     /// The head as seen from the hips at first.
     upright: Option<Vector>,
+    placed: u32,
     pose: PoseUpdate,
 }
 
@@ -62,8 +64,10 @@ impl Trackers {
         }
     }
 
-    /// The joints that a frame measures; `None` where it measures none.
-    pub fn solve(&mut self, told: &TrackerUpdate) -> Option<&PoseUpdate> {
+    /// The joints that a frame measures or that say where others are, and (bit j) which are the latter: a body of them
+    /// has its head and its hands in place, which [`crate::Completion::placed`] keeps while it finds better ones.
+    /// `None` where the frame measures none.
+    pub fn solve(&mut self, told: &TrackerUpdate) -> Option<(&PoseUpdate, u32)> {
         self.name(told);
         let mut turns = [None; JOINT_COUNT];
         self.places = [None; JOINT_COUNT];
@@ -102,13 +106,16 @@ impl Trackers {
             measured |= 1 << joint;
         }
         if let (Some(place), Some(turn)) = (self.places[HIPS], turns[HIPS].and(self.world[HIPS])) {
+            let mut placed = self.solve_torso(place, turn, &turns);
             for side in 0..2 {
-                measured |=
-                    self.solve_leg(side, place, turn, &turns) | self.solve_arm(side, place, turn, &turns);
+                measured |= self.solve_leg(side, place, turn, &turns);
+                placed |= self.solve_arm(side, place, turn, &turns);
             }
+            self.placed = (self.placed & !measured) | placed;
+            measured |= placed;
         }
         self.tell(told, measured);
-        Some(&self.pose)
+        Some((&self.pose, self.placed))
     }
 
     /// Looks up which joints the trackers are on; of two on one joint the first.
@@ -149,8 +156,7 @@ impl Trackers {
         let [thigh, shin, foot] = [LEGS[side], LEGS[side] + 1, LEGS[side] + 2];
         let Some(ankle) = self.places[foot] else { return 0 };
         let hip = add(place, hips.rotate(OFFSETS[thigh]));
-        let apart = minus(ankle, hip);
-        let length = *self.legs[side].get_or_insert(dot(apart, apart).sqrt() / 2.0);
+        let bone = *self.legs[side].get_or_insert(length(minus(ankle, hip)) / 2.0);
         // A thigh that was told knows where its knee points; else hips and foot do.
         let ahead = match turns[thigh].and(self.world[thigh]) {
             Some(turn) => turn.rotate(FORWARD),
@@ -159,7 +165,7 @@ impl Trackers {
                 self.world[foot].unwrap_or(hips).rotate(FORWARD),
             ),
         };
-        self.bones(leg(hip, ankle, ahead, [length; 2]), [thigh, shin])
+        self.bones(leg(hip, ankle, ahead, [bone; 2]), [thigh, shin])
     }
 
     /// Upper and lower arm of the side whose hand is known, as bits of what is measured.
@@ -167,23 +173,20 @@ impl Trackers {
         let [upper, lower, hand] = [ARMS[side] + 1, ARMS[side] + 2, ARMS[side] + 3];
         let Some(wrist) = self.places[hand] else { return 0 };
         let size = self.size(place);
-        let chest = self.chest(place, hips, turns);
-        // The lower half of the torso goes with the hips, the upper half with the chest.
-        let half = scaled(
-            UP,
-            size * OFFSETS[1..=UPPER_CHEST].iter().map(|o| o[1]).sum::<f64>() / 2.0,
-        );
-        let torso = add(place, add(hips.rotate(half), chest.rotate(half)));
-        let shoulder = scaled(add(OFFSETS[ARMS[side]], OFFSETS[upper]), size);
+        let chest = self.world[UPPER_CHEST].unwrap_or(hips);
+        let straight =
+            |joints: &[usize]| scaled(joints.iter().fold([0.0; 3], |sum, j| add(sum, OFFSETS[*j])), size);
+        let torso = add(place, hips.rotate(straight(&[SPINE])));
+        let shoulder = straight(&[SPINE + 1, UPPER_CHEST, ARMS[side], upper]);
         let shoulder = add(torso, chest.rotate(shoulder));
         let apart = minus(wrist, shoulder);
         let lengths = [OFFSETS[lower][0].abs(), OFFSETS[hand][0].abs()];
         let longest = size * (lengths[0] + lengths[1]);
         // Arms that have reached farther are longer.
-        let reached = (dot(apart, apart).sqrt() / longest).min(SIZES.1);
+        let reached = (length(apart) / longest).min(SIZES.1);
         self.arms[side] = self.arms[side].max(reached).max(1.0);
         let lengths = lengths.map(|length| length * size * self.arms[side]);
-        let out = [if side == 0 { 1.0 } else { -1.0 }, 0.0, 0.0];
+        let out = outwards(side);
         let elbow = match turns[upper].and(self.world[upper]) {
             Some(turn) => turn.rotate(BACK),
             None => {
@@ -215,17 +218,24 @@ impl Trackers {
         })
     }
 
-    /// The chest's rotation: told, else leaning as the head does over the hips, else the hips'.
-    fn chest(&mut self, place: Vector, hips: Quat, turns: &Turns) -> Quat {
-        if let Some(turn) = turns[UPPER_CHEST].and(self.world[UPPER_CHEST]) {
-            return turn;
-        }
-        let Some(head) = self.places[HEAD] else {
-            return hips;
-        };
-        let seen = hips.conj().rotate(minus(head, place));
-        let upright = *self.upright.get_or_insert(seen);
-        hips * Quat::from_two_vectors(upright, seen)
+    /// The torso, straight from the hips' end to the head, or as the chest was told; as bits.
+    fn solve_torso(&mut self, place: Vector, hips: Quat, turns: &Turns) -> u32 {
+        let told = turns[UPPER_CHEST].and(self.world[UPPER_CHEST]);
+        let leaning = self.places[HEAD].and_then(|head| {
+            let seen = hips.conj().rotate(minus(head, place));
+            let upright = *self.upright.get_or_insert(seen);
+            let above = OFFSETS[SPINE..=HEAD].iter().copied().reduce(add)?;
+            // As the canonical body leans about its hips when its head does as this one's.
+            let head = Quat::from_two_vectors(upright, seen).rotate(above);
+            let lean = Quat::from_two_vectors(minus(above, OFFSETS[SPINE]), minus(head, OFFSETS[SPINE]));
+            Some(hips * lean)
+        });
+        let Some(turn) = told.or(leaning) else { return 0 };
+        let joints = (SPINE..=NECK).filter(|joint| turns[*joint].is_none());
+        joints.fold(0, |bits, joint| {
+            self.world[joint] = Some(turn);
+            bits | 1 << joint
+        })
     }
 
     fn bones(&mut self, found: Option<[Quat; 2]>, joints: [usize; 2]) -> u32 {
@@ -369,10 +379,7 @@ mod tests {
             for side in ["left", "right"] {
                 for joint in ["upper_arm", "lower_arm", "upper_leg", "lower_leg"] {
                     let down = bone(&found, &format!("{side}_{joint}"));
-                    assert!(
-                        down[1] < -0.97 * dot(down, down).sqrt(),
-                        "{yaw} {side} {joint} {down:?}"
-                    );
+                    assert!(down[1] < -0.97 * length(down), "{yaw} {side} {joint} {down:?}");
                 }
             }
             // A hand goes with its arm, whichever way its tracker is worn.
@@ -408,7 +415,7 @@ mod tests {
         let wrist = add(shoulder, add(upper, lower));
         let wanted = [0.18, 1.25, 0.32];
         let off = minus(wrist, wanted);
-        assert!(dot(off, off).sqrt() < 0.02, "{wrist:?}");
+        assert!(length(off) < 0.02, "{wrist:?}");
         // The elbow is behind and below, the forearm points ahead.
         assert!(
             upper[1] < -0.1 && upper[2] < lower[2] && lower[2] > 0.15,
@@ -442,7 +449,7 @@ mod tests {
                 .map(|j| JOINTS[j.id as usize])
                 .collect::<Vec<_>>()
         };
-        assert_eq!(of(trackers.solve(&whole).unwrap()).len(), 6 + 8);
+        assert_eq!(of(trackers.solve(&whole).unwrap().0).len(), 6 + 8 + 4);
         let mut less = whole.clone();
         for lost in [2, 4] {
             less.trackers[lost] = Tracker {
@@ -450,8 +457,8 @@ mod tests {
                 ..Tracker::default()
             };
         }
-        let found = of(trackers.solve(&less).unwrap());
-        assert_eq!(found.len(), 4 + 4);
+        let found = of(trackers.solve(&less).unwrap().0);
+        assert_eq!(found.len(), 4 + 4 + 4);
         assert!(found.iter().all(|joint| !joint.starts_with("left")), "{found:?}");
         for tracker in &mut less.trackers {
             tracker.rotation = None;

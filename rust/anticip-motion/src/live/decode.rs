@@ -38,7 +38,8 @@ impl Decoder {
                     stage.skeleton(&Trackers::skeleton(), counters);
                     Trackers::default()
                 });
-                if let Some(pose) = trackers.solve(told) {
+                if let Some((pose, placed)) = trackers.solve(told) {
+                    stage.places(placed);
                     good |= stage.frame(pose, arrival_ns, counters);
                 }
             }

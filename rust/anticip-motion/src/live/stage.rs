@@ -49,6 +49,8 @@ pub(super) struct Stage {
     extractor: Option<FeatureExtractor>,
     /// What solves the joints that a body of few sensors lacks.
     completion: Option<Completion>,
+    /// Joints (bit j) of the body whose rotations say where others are, and no more.
+    placed: u32,
     tempo: TempoTracker,
     limbs: LimbTracker,
     gate: Option<NoiseGate>,
@@ -75,6 +77,7 @@ impl Stage {
             resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?.curved(),
             extractor: None,
             completion: None,
+            placed: 0,
             tempo: TempoTracker::new()?,
             limbs: LimbTracker::default(),
             gate: None,
@@ -157,10 +160,20 @@ impl Stage {
         }
     }
 
+    /// Of what follows these joints (bit j) only say where others are.
+    pub(super) fn places(&mut self, placed: u32) {
+        if std::mem::replace(&mut self.placed, placed) != placed {
+            self.rebuild();
+        }
+    }
+
     /// The body or its mask is another one: what follows is a new stream of features.
     fn rebuild(&mut self) {
         self.resampler.restart();
-        self.completion = Completion::new(self.body.mask());
+        self.completion = match self.placed {
+            0 => Completion::new(self.body.mask()),
+            placed => Completion::placed(self.body.mask(), placed),
+        };
         self.extractor = FeatureExtractor::new(&self.mask(), self.config.window).ok();
         self.gate = gate_for(self.config, self.body.mask());
     }

@@ -14,8 +14,12 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(solve_trackers, m)?)
 }
 
-/// Rotations (T, 22, 4), and which joints (22,) are measured.
-type Tracked<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray1<bool>>);
+/// Rotations (T, 22, 4), which joints (22,) are measured, and which are placed.
+type Tracked<'py> = (
+    Bound<'py, PyArray3<f32>>,
+    Bound<'py, PyArray1<bool>>,
+    Bound<'py, PyArray1<bool>>,
+);
 
 /// Frames of trackers as the live front end solves them.
 #[pyfunction]
@@ -42,8 +46,8 @@ fn solve_trackers<'py>(
     };
     let mut found = vec![[1.0_f32, 0.0, 0.0, 0.0]; frames * JOINT_COUNT];
     let mut measured = [false; JOINT_COUNT];
-    py.detach(|| {
-        let mut trackers = Trackers::default();
+    let placed = py.detach(|| {
+        let (mut trackers, mut placed) = (Trackers::default(), 0);
         let mut held = [[1.0_f32, 0.0, 0.0, 0.0]; JOINT_COUNT];
         let count = told.trackers.len();
         for (frame, out) in found.chunks_exact_mut(JOINT_COUNT).enumerate() {
@@ -54,7 +58,8 @@ fn solve_trackers<'py>(
                 tracker.rotation = some(turn).then(|| std::array::from_fn(|i| turn[i] as f32));
                 tracker.position = some(place).then(|| std::array::from_fn(|i| place[i] as f32));
             }
-            if let Some(pose) = trackers.solve(&told) {
+            if let Some((pose, solved)) = trackers.solve(&told) {
+                placed = solved;
                 for joint in &pose.joints {
                     held[usize::from(joint.id)] = joint.rotation;
                     measured[usize::from(joint.id)] = true;
@@ -62,10 +67,15 @@ fn solve_trackers<'py>(
             }
             out.copy_from_slice(&held);
         }
+        std::array::from_fn::<_, JOINT_COUNT, _>(|j| placed & 1 << j != 0)
     });
+    for (measured, placed) in measured.iter_mut().zip(placed) {
+        *measured &= !placed;
+    }
     Ok((
         PyArray1::from_vec(py, found.into_iter().flatten().collect()).reshape([frames, JOINT_COUNT, 4])?,
         PyArray1::from_slice(py, &measured),
+        PyArray1::from_slice(py, &placed),
     ))
 }
 
@@ -74,18 +84,29 @@ type Completed<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 
 /// Canonical frames at 50 Hz as the live front end completes them.
 #[pyfunction]
+#[pyo3(signature = (quats, mask, placed=None))]
 fn complete_body<'py>(
     py: Python<'py>,
     quats: &Bound<'py, PyAny>,
     mask: &Bound<'py, PyAny>,
+    placed: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Completed<'py>> {
     let given = doubles(quats, "quats", &[None, Some(JOINT_COUNT), Some(4)])?;
     let frames = given.shape[0];
     let mask = doubles(mask, "mask", &[Some(JOINT_COUNT)])?.values;
     let mask: [bool; JOINT_COUNT] = std::array::from_fn(|j| mask[j] != 0.0);
+    let placed = match placed {
+        Some(placed) => doubles(placed, "placed", &[Some(JOINT_COUNT)])?.values,
+        None => Vec::new(),
+    };
+    let placed = placed.iter().enumerate();
+    let placed = placed.fold(0_u32, |bits, (j, there)| bits | u32::from(*there != 0.0) << j);
     let mut rotations = unit(&given.values, JOINT_COUNT, "quats")?;
     let confidence = py.detach(|| {
-        let mut completion = Completion::new(&mask);
+        let mut completion = match placed {
+            0 => Completion::new(&mask),
+            placed => Completion::placed(&mask, placed),
+        };
         let mut confidence = Vec::with_capacity(frames * JOINT_COUNT);
         for frame in rotations.chunks_exact_mut(JOINT_COUNT) {
             if let Some(completion) = &mut completion {
