@@ -87,9 +87,7 @@ def test_a_bow_is_forward_whichever_way_the_room_lies(yaw: float) -> None:
         < 1e-3
     )
     assert root == pytest.approx([0.0, 0.95, 0.0], abs=1e-6)
-    wanted = {"hips", "head"} | {
-        f"{s}_{part}" for s in ("left", "right") for part in ("upper_leg", "lower_leg", "foot")
-    }
+    wanted = {"hips", "head"} | {f"{s}_foot" for s in ("left", "right")}
     assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(measured)} == wanted
 
 
@@ -123,7 +121,8 @@ def test_messages_of_their_own_make_the_frames_of_a_bundle() -> None:
     apart, _, _ = world(alone)
     together, _, _ = world([bundle(places, {}) for places in frames])
     legs = [joint(f"{s}_{part}") for s in ("left", "right") for part in ("upper_leg", "lower_leg", "foot")]
-    assert angle_between(apart[legs], together[legs]).max() < 1e-3
+    # One frame more or less goes before.
+    assert angle_between(apart[legs], together[legs]).max() < 0.02
 
 
 def test_a_stand_in_is_understood_and_its_legs_are_the_bodys() -> None:
@@ -180,9 +179,7 @@ def test_rigid_bodies_of_optitrack_are_a_body() -> None:
         out = front.feed(packet, n * 20_000_000) or out
     assert front.counters()["malformed"] == 0
     assert out is not None
-    wanted = {"hips", "head"} | {
-        f"{side}_{part}" for side in ("left", "right") for part in ("upper_leg", "lower_leg", "foot", "hand")
-    }
+    wanted = {"hips", "head"} | {f"{side}_{part}" for side in ("left", "right") for part in ("foot", "hand")}
     measured = np.flatnonzero(front.confidence == 1.0)
     assert {CANONICAL_JOINTS[j] for j in measured} == wanted
     assert front.confidence.min() > 0.4
@@ -193,7 +190,7 @@ def test_rigid_bodies_of_optitrack_are_a_body() -> None:
     assert angle_between(pose[0], [1.0, 0, 0, 0]) < 1e-3
 
 
-def test_hands_are_where_their_trackers_are_though_torso_and_arms_are_solved() -> None:
+def test_hands_and_feet_are_where_their_trackers_are_though_limbs_and_torso_are_solved() -> None:
     clip = load_motion(PERFORMANCE).resample(50.0).retarget("humanoid")
     names = ["hips", "head", "left_hand", "right_hand", "left_foot", "right_foot"]
     joints = [joint(name) for name in names]
@@ -201,17 +198,14 @@ def test_hands_are_where_their_trackers_are_though_torso_and_arms_are_solved() -
     quats = np.concatenate([np.tile([1.0, 0, 0, 0], (1, 22, 1)), clip.quats[:400]])
     rotations, places = in_the_world(quats), positions(quats, upright=True)
     tracked = _core.solve_trackers(names, rotations[:, joints], places[:, joints])
-    assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(tracked[1])} == {
-        *names,
-        *(f"{side}_{part}_leg" for side in ("left", "right") for part in ("upper", "lower")),
-    }
+    assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(tracked[1])} == set(names)
     completed, confidence = _core.complete_body(*tracked)
-    apart = np.linalg.norm(from_hips(completed) - (places - places[:, :1]), axis=-1)[50:]
-    assert np.median(apart[:, joints[1:]], axis=0) == pytest.approx(0.0, abs=0.03)
-    # Who hears of turns alone does not know where the hands are.
+    apart = np.linalg.norm(from_hips(completed) - from_hips(quats), axis=-1)[50:]
+    assert np.median(apart[:, joints[1:]], axis=0) == pytest.approx(0.0, abs=0.05)
+    # Who hears of turns alone does not know where they are.
     turned, _ = _core.complete_body(tracked[0], np.isin(np.arange(22), joints))
-    before = np.linalg.norm(from_hips(turned) - (places - places[:, :1]), axis=-1)[50:]
-    assert np.median(before[:, joints[2:4]]) > 2.0 * np.median(apart[:, joints[2:4]])
+    before = np.linalg.norm(from_hips(turned) - from_hips(quats), axis=-1)[50:]
+    assert np.median(before[:, joints[2:]]) > 2.0 * np.median(apart[:, joints[2:]])
     assert (confidence[50:, tracked[2]] < 1.0).all()
 
 

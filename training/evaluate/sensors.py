@@ -20,7 +20,7 @@ from scipy.spatial.transform import Rotation
 
 from pyanticip import _core
 from pyanticip.models import load_motion_model
-from pyanticip.motion.rotations import conjugate, multiply
+from pyanticip.motion.rotations import conjugate, multiply, rotate
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import Example
@@ -31,7 +31,7 @@ from training.report.tables import Say, table
 from training.tasks.completion.fit import in_the_world
 from training.tasks.completion.net import JOINTS, matrices, nearest
 from training.tasks.motion.scores import measure, run_model
-from training.teacher.kinematics import PARENTS, positions
+from training.teacher.kinematics import MIRROR, OFFSETS, PARENTS
 
 Array = NDArray[np.float64]
 
@@ -46,6 +46,8 @@ SENSORS: Final = {
 }
 SYSTEMS: Final = ("at rest", "nearest", "ridge", "completed")
 AHEAD: Final = slice(2, None)
+UNLIKE: Final = 0.2
+"""Standard deviation of how much longer or shorter each bone is along each axis, natural logarithm."""
 PAST: Final = (0, 2, 5, 10, 25)
 """Frames back that ridge looks."""
 ALL: Final = "all kinds"
@@ -118,11 +120,16 @@ def _row(example: Example, quats: NDArray[np.floating], mask: NDArray[np.bool_])
 def _tracked(
     quats: NDArray[np.floating], mask: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
-    """The body that trackers on the joints of ``mask`` give, put on in T-pose; which joints they measure, and
-    which only say where others are."""
+    """The body that trackers on the joints of ``mask`` give, put on in T-pose by somebody of other
+    proportions; which joints they measure, and which only say where others are."""
     still = np.tile(np.array([1.0, 0.0, 0.0, 0.0]), (1, JOINTS, 1))
-    body = np.concatenate([still, quats])
-    rotations, places = in_the_world(body), positions(body, upright=True)
+    rotations = in_the_world(np.concatenate([still, quats]))
+    places = np.zeros((len(rotations), JOINTS, 3))
+    longer = np.exp(UNLIKE * np.random.default_rng(len(quats)).normal(size=(JOINTS, 3)))
+    for joint, parent in enumerate(PARENTS):
+        if parent >= 0:
+            bone = OFFSETS[joint] * longer[min(joint, MIRROR[joint])]
+            places[:, joint] = places[:, parent] + rotate(rotations[:, parent], bone)
     names = [name for name, there in zip(CANONICAL_JOINTS, mask, strict=True) if there]
     found, measured, said = _core.solve_trackers(names, rotations[:, mask], places[:, mask])
     return found[1:], measured, said

@@ -6,16 +6,16 @@
 //! that may be. Measured joints keep their rotation in the world to the bit that arithmetic allows. Nothing looks ahead;
 //! a frame costs some 50 us. The weights are of `training.tasks.completion`.
 //!
-//! Trackers know where head and hands are as well. A torso and arms that only put them there are solved like the others;
-//! then the torso is leant and the arms are bent until head and hands are where they were.
+//! Trackers know where head, hands and feet are as well. A torso and limbs that only put them there are solved like the
+//! others, and then leant, pointed and bent by where these ends are.
 
 use std::sync::{Arc, OnceLock};
 
 use anticip_geometry::Quat;
 use safetensors::{Dtype, SafeTensors};
 
-use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, NECK, OFFSETS, PARENTS, SPINE, UPPER_CHEST};
-use crate::inverse::{BACK, Vector, add, arm, length, minus, outwards};
+use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, LEGS, NECK, OFFSETS, PARENTS, SPINE, UPPER_CHEST};
+use crate::inverse::{BACK, FORWARD, Vector, add, agreed, angle, arm, leg, length, minus, outwards, scaled};
 
 /// A body of so many measured joints at most is completed; one of more is what its suit says it is.
 pub const FEW: usize = 10;
@@ -279,8 +279,8 @@ impl Completion {
         }
     }
 
-    /// Puts head and hands where the given rotations have them: the torso leans until the head is above its end as it was,
-    /// the arms bend until the hands are where they were, elbows on the side where they were.
+    /// Moves head, hands and feet to where the given rotations have them: the torso leans until the head is above its end
+    /// as it was, limbs point to where their ends were and bend as these are near and as they were solved.
     fn reach(&self, given: &[Quat; JOINT_COUNT], world: &mut [Quat; JOINT_COUNT]) {
         if self.placed == 0 {
             return;
@@ -296,13 +296,30 @@ impl Completion {
             found = places(world);
         }
         for (side, shoulder) in ARMS.into_iter().enumerate() {
-            let [upper, lower, hand] = [1, 2, 3].map(|below| shoulder + below);
-            let lengths = [lower, hand].map(|joint| length(OFFSETS[joint]));
-            let elbow = given[upper].rotate(BACK);
-            if placed(lower)
-                && let Some(bones) = arm(found[upper], wanted[hand], elbow, lengths, outwards(side))
-            {
-                [world[upper], world[lower]] = bones;
+            for (upper, ahead) in [(shoulder + 1, BACK), (LEGS[side], FORWARD)] {
+                let [lower, end] = [upper + 1, upper + 2];
+                if !placed(lower) {
+                    continue;
+                }
+                let lengths = [lower, end].map(|joint| length(OFFSETS[joint]));
+                let bend = angle(
+                    world[upper].rotate(OFFSETS[lower]),
+                    world[lower].rotate(OFFSETS[end]),
+                );
+                let doubt = f64::from(-DOUBT * self.confidence[lower].max(f32::MIN_POSITIVE).ln());
+                let way = minus(wanted[end], found[upper]);
+                let far = length(way).max(1e-6);
+                let end = add(found[upper], scaled(way, agreed(far, bend, lengths, doubt) / far));
+                let given = given[upper].rotate(ahead);
+                let bones = if upper == LEGS[side] {
+                    leg(found[upper], end, given, lengths)
+                } else {
+                    let elbow = add(given, world[upper].rotate(ahead));
+                    arm(found[upper], end, elbow, lengths, outwards(side))
+                };
+                if let Some(bones) = bones {
+                    [world[upper], world[lower]] = bones;
+                }
             }
         }
     }
@@ -420,25 +437,32 @@ mod tests {
     }
 
     #[test]
-    fn placed_joints_are_solved_and_the_hands_stay_where_they_were() {
-        let measured = mask(&[0, 5, 9, 13, 14, 15, 16, 18, 19, 20]);
-        let placed = [1, 2, 3, 4, 7, 8, 11, 12].iter().fold(0, |bits, j| bits | 1 << j);
+    fn placed_joints_are_solved_and_the_ends_stay_where_they_were() {
+        let measured = mask(&[0, 5, 9, 13, 16, 20]);
+        let placed = [1, 2, 3, 4, 7, 8, 11, 12, 14, 15, 18, 19]
+            .iter()
+            .fold(0, |bits, j| bits | 1 << j);
         let mut completion = Completion::placed(&measured, placed).unwrap();
         let mut moved = 0.0_f64;
         for n in 0..60 {
-            // Arms that hang, elbows bent, from a torso that leans; the fingers' way is the trackers'.
+            // Arms that hang, elbows bent, from a torso that leans, and a knee that is lifted.
             let mut sent = [Quat::IDENTITY; JOINT_COUNT];
             let lean = 0.4 * (f64::from(n) * 0.1).sin();
             sent[SPINE] = Quat::from_axis_angle([1.0, 0.0, 0.0], lean);
             for (upper, side) in [(7, -1.0), (11, 1.0)] {
                 sent[upper] = Quat::from_axis_angle([0.0, 0.0, 1.0], side * 1.2);
-                sent[upper + 1] = Quat::from_axis_angle([0.0, 1.0, 0.0], side * 0.9);
+                sent[upper + 1] = Quat::from_axis_angle([0.0, 1.0, 0.0], side * 1.3);
             }
+            sent[14] = Quat::from_axis_angle([1.0, 0.0, 0.0], -1.2);
+            sent[15] = Quat::from_axis_angle([1.0, 0.0, 0.0], 1.4);
             let (wanted, mut made) = (places(&world(&sent)), sent);
             completion.push(&mut made);
             let (turned, found) = (world(&made), places(&world(&made)));
-            for hand in [9, 13] {
-                assert!(length(minus(found[hand], wanted[hand])) < 1e-6, "{n} {hand}");
+            for end in [9, 13, 16, 20] {
+                let [seen, made] = [&wanted, &found].map(|p| minus(p[end], found[end - 2]));
+                assert!(angle(seen, made) < 1e-6, "{n} {end}");
+                let off = (length(seen) - length(made)).abs();
+                assert!(off < 0.1, "{n} {end} {off}");
             }
             let above = |places: &[Vector; JOINT_COUNT]| minus(places[HEAD], places[SPINE]);
             let off = Quat::from_two_vectors(above(&found), above(&wanted));

@@ -7,6 +7,12 @@ pub(crate) type Vector = [f64; 3];
 /// Where elbows point in T-pose.
 pub(crate) const BACK: Vector = [0.0, 0.0, -1.0];
 
+/// Where knees point.
+pub(crate) const FORWARD: Vector = [0.0, 0.0, 1.0];
+/// Metres by which the ends of a limb may be nearer or farther than they are seen: nobody's shoulders and hips are where
+/// the canonical body has them. Chosen by people who teach the model, with their own proportions.
+const BLUR: f64 = 0.02;
+
 /// Where the left (0) or the right (1) arm points in T-pose.
 pub(crate) fn outwards(side: usize) -> Vector {
     [if side == 0 { 1.0 } else { -1.0 }, 0.0, 0.0]
@@ -32,6 +38,11 @@ pub(crate) fn length(a: Vector) -> f64 {
     dot(a, a).sqrt()
 }
 
+/// Radians between two vectors, 0 where one is nothing.
+pub(crate) fn angle(a: Vector, b: Vector) -> f64 {
+    length(cross(a, b)).atan2(dot(a, b))
+}
+
 fn cross(a: Vector, b: Vector) -> Vector {
     [
         a[1] * b[2] - a[2] * b[1],
@@ -43,6 +54,23 @@ fn cross(a: Vector, b: Vector) -> Vector {
 fn unit(a: Vector) -> Option<Vector> {
     let norm = length(a);
     (norm > 1e-9 && norm.is_finite()).then(|| a.map(|v| v / norm))
+}
+
+/// Metres between the ends of a limb that are seen `far` apart while its bones are said to bend by `bend` radians.
+///
+/// Of a limb that is nearly straight a centimetre more or less is a bend of many degrees, so both are weighed by how far
+/// off they may be: `doubt` (radians) and [`BLUR`].
+pub(crate) fn agreed(far: f64, bend: f64, lengths: [f64; 2], doubt: f64) -> f64 {
+    let [a, b] = lengths;
+    let cosine = ((far * far - a * a - b * b) / (2.0 * a * b)).clamp(-1.0, 1.0);
+    let seen = cosine.acos();
+    // How much the distance tells: its slope half-way between the two.
+    let half = (seen + bend) / 2.0;
+    let slope = a * b * half.sin() / (a * a + b * b + 2.0 * a * b * half.cos()).sqrt().max(1e-6);
+    // Errors of what is said are Laplace's: a few are large.
+    let said = slope * slope * doubt * (seen - bend).abs().max(doubt);
+    let bend = bend + (seen - bend) * said / (said + BLUR * BLUR);
+    (a * a + b * b + 2.0 * a * b * bend.cos()).max(0.0).sqrt()
 }
 
 /// The rotation that turns a bone which hangs down (its knee bends forward, +z) along `bone`, its front towards `front`.
@@ -110,6 +138,22 @@ mod tests {
         assert!(leg([0.0; 3], DOWN, DOWN, [0.4, 0.4]).is_none());
         assert!(leg([0.0; 3], DOWN, forward, [0.0, 0.4]).is_none());
         assert!(leg([0.0; 3], [f64::NAN; 3], forward, [0.4, 0.4]).is_none());
+    }
+
+    #[test]
+    fn a_bent_limb_is_as_it_is_seen_and_a_straight_one_as_it_is_said() {
+        let lengths = [0.3, 0.3];
+        let far = |bend: f64| 0.6 * (bend / 2.0).cos();
+        // An elbow at a right angle, said to be straight: what is seen counts.
+        assert!((agreed(far(1.57), 0.3, lengths, 0.4) - far(1.57)).abs() < 0.04);
+        // Straight, but seen a centimetre too near, which would be a bend of 21 degrees.
+        assert!(agreed(0.59, 0.0, lengths, 0.2) > 0.598);
+        // Both agree; nothing is doubted; nothing is said.
+        assert!((agreed(far(0.8), 0.8, lengths, 0.3) - far(0.8)).abs() < 1e-9);
+        assert!((agreed(far(0.8), 0.5, lengths, 0.0) - far(0.5)).abs() < 1e-9);
+        assert!((agreed(far(0.8), 0.5, lengths, 1e3) - far(0.8)).abs() < 1e-4);
+        // Out of reach it is straight.
+        assert!((agreed(0.9, 0.2, lengths, 1e3) - 0.6).abs() < 1e-4);
     }
 
     proptest! {

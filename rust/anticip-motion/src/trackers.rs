@@ -6,10 +6,9 @@ use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, TrackerUpdate};
 use crate::canonical::{
     ARMS, HEAD, HIPS, HIPS_HEIGHT, JOINT_COUNT, JOINTS, LEGS, NECK, OFFSETS, PARENTS, SPINE, UPPER_CHEST,
 };
-use crate::inverse::{BACK, Vector, add, arm, leg, length, minus, outwards, scaled};
+use crate::inverse::{BACK, FORWARD, Vector, add, arm, leg, length, minus, outwards, scaled};
 use crate::names::{Meaning, Part, Side, meaning};
 
-const FORWARD: Vector = [0.0, 0.0, 1.0];
 const UP: Vector = [0.0, 1.0, 0.0];
 /// From hips to head of the canonical body, metres, and how much larger or smaller people are.
 const HEAD_ABOVE: f64 = 0.61;
@@ -24,10 +23,9 @@ type Turns = [Option<Quat>; JOINT_COUNT];
 ///
 /// The first rotation of each counts as its joint's rest, and what is ahead then is forward: whoever wears them begins
 /// standing straight. A hand's rest is that of the arm as it then is, hanging or spread. Hips and a foot give the leg
-/// between them, its length from that first frame, the knee towards where the thigh points, else hips and foot.
-///
-/// The torso as a straight line to the head, and the arms from there to the hands, of usual proportions for the height
-/// of the head, say where head and hands are, and no more.
+/// between them, its length from that first frame, the knee towards where the thigh points, else hips and foot; hips,
+/// head and a hand give the torso as a straight line, and the arm, its length from that first frame too. Such limbs and
+/// torso say where head, hands and feet are, and little of how they bend: real people have other proportions.
 #[derive(Clone, Debug, Default)]
 pub struct Trackers {
     /// The names as they came last, and the joint of each.
@@ -39,8 +37,9 @@ pub struct Trackers {
     world: [Option<Quat>; JOINT_COUNT],
     places: [Option<Vector>; JOINT_COUNT],
     legs: [Option<f64>; 2],
-    /// How much longer than usual each arm is.
+    /// How long each arm is as a part of the usual, 0 before it is known, and how much higher its shoulder (metres).
     arms: [f64; 2],
+    raised: [f64; 2],
     /// Whether each hand's rest is known.
     hands: [bool; 2],
     /// How large the body is, as a part of the canonical one.
@@ -50,6 +49,9 @@ pub struct Trackers {
     placed: u32,
     pose: PoseUpdate,
 }
+
+/// Upper arms and thighs (bit j).
+const UPPER: u32 = (2 << ARMS[0]) | (2 << ARMS[1]) | (1 << LEGS[0]) | (1 << LEGS[1]);
 
 impl Trackers {
     /// The body that [`Self::solve`] speaks of.
@@ -65,7 +67,7 @@ impl Trackers {
     }
 
     /// The joints that a frame measures or that say where others are, and (bit j) which are the latter: a body of them
-    /// has its head and its hands in place, which [`crate::Completion::placed`] keeps while it finds better ones.
+    /// has its head, hands and feet in place, by which [`crate::Completion::placed`] finds better ones.
     /// `None` where the frame measures none.
     pub fn solve(&mut self, told: &TrackerUpdate) -> Option<(&PoseUpdate, u32)> {
         self.name(told);
@@ -106,13 +108,14 @@ impl Trackers {
             measured |= 1 << joint;
         }
         if let (Some(place), Some(turn)) = (self.places[HIPS], turns[HIPS].and(self.world[HIPS])) {
-            let mut placed = self.solve_torso(place, turn, &turns);
-            for side in 0..2 {
-                measured |= self.solve_leg(side, place, turn, &turns);
-                placed |= self.solve_arm(side, place, turn, &turns);
-            }
-            self.placed = (self.placed & !measured) | placed;
-            measured |= placed;
+            let torso = self.solve_torso(place, turn, &turns);
+            let limbs = (0..2).fold(0, |bits, side| {
+                bits | self.solve_leg(side, place, turn, &turns) | self.solve_arm(side, place, turn, &turns)
+            });
+            // A limb whose upper joint was told is measured.
+            let told = measured & UPPER;
+            self.placed = (self.placed & !measured) | torso | (limbs & !(told | told << 1));
+            measured |= torso | limbs;
         }
         self.tell(told, measured);
         Some((&self.pose, self.placed))
@@ -151,7 +154,7 @@ impl Trackers {
         Some(Quat::from_axis_angle(UP, -x.atan2(z)))
     }
 
-    /// Thigh and shin of the leg whose foot is known, as bits of what is measured.
+    /// Thigh and shin of the leg whose foot is known, as bits.
     fn solve_leg(&mut self, side: usize, place: Vector, hips: Quat, turns: &Turns) -> u32 {
         let [thigh, shin, foot] = [LEGS[side], LEGS[side] + 1, LEGS[side] + 2];
         let Some(ankle) = self.places[foot] else { return 0 };
@@ -168,7 +171,7 @@ impl Trackers {
         self.bones(leg(hip, ankle, ahead, [bone; 2]), [thigh, shin])
     }
 
-    /// Upper and lower arm of the side whose hand is known, as bits of what is measured.
+    /// Upper and lower arm of the side whose hand is known, as bits.
     fn solve_arm(&mut self, side: usize, place: Vector, hips: Quat, turns: &Turns) -> u32 {
         let [upper, lower, hand] = [ARMS[side] + 1, ARMS[side] + 2, ARMS[side] + 3];
         let Some(wrist) = self.places[hand] else { return 0 };
@@ -178,13 +181,20 @@ impl Trackers {
             |joints: &[usize]| scaled(joints.iter().fold([0.0; 3], |sum, j| add(sum, OFFSETS[*j])), size);
         let torso = add(place, hips.rotate(straight(&[SPINE])));
         let shoulder = straight(&[SPINE + 1, UPPER_CHEST, ARMS[side], upper]);
-        let shoulder = add(torso, chest.rotate(shoulder));
-        let apart = minus(wrist, shoulder);
+        let mut shoulder = add(torso, chest.rotate(shoulder));
+        let mut apart = minus(wrist, shoulder);
+        let seen = chest.conj().rotate(apart);
+        if self.arms[side] == 0.0 && seen[0].abs() > 2.0 * seen[1].abs() {
+            // Spread at first, it is as high as its shoulder.
+            self.raised[side] = seen[1];
+        }
+        shoulder = add(shoulder, chest.rotate(scaled(UP, self.raised[side])));
+        apart = minus(wrist, shoulder);
         let lengths = [OFFSETS[lower][0].abs(), OFFSETS[hand][0].abs()];
         let longest = size * (lengths[0] + lengths[1]);
-        // Arms that have reached farther are longer.
+        // Stretched at first, as it hangs or is spread; one that has reached farther is longer.
         let reached = (length(apart) / longest).min(SIZES.1);
-        self.arms[side] = self.arms[side].max(reached).max(1.0);
+        self.arms[side] = self.arms[side].max(reached).max(SIZES.0);
         let lengths = lengths.map(|length| length * size * self.arms[side]);
         let out = outwards(side);
         let elbow = match turns[upper].and(self.world[upper]) {
