@@ -86,7 +86,6 @@ class Theatre:
         else:
             rig["model"] = {"enabled": False}
         (folder / RIG).write_text(tomlkit.dumps(rig))
-        self.has_midi = midi is not None
         self._environment = {**os.environ, **environment}
         self._log = (folder / "show.log").open("ab")
         self._process: subprocess.Popen[bytes] | None = None
