@@ -73,12 +73,10 @@ pub(crate) fn agreed(far: f64, bend: f64, lengths: [f64; 2], doubt: f64) -> f64 
     (a * a + b * b + 2.0 * a * b * bend.cos()).max(0.0).sqrt()
 }
 
-/// The rotation that turns a bone which hangs down (its knee bends forward, +z) along `bone`, its front towards `front`.
-fn hung(bone: Vector, front: Vector) -> Option<Quat> {
+/// The rotation that turns a bone which hangs down along `bone`, its left to `left`, a unit vector across it.
+fn hung(bone: Vector, left: Vector) -> Option<Quat> {
     let up = unit(bone.map(|v| -v))?;
-    let along = dot(front, up);
-    let ahead = unit(std::array::from_fn(|i| front[i] - along * up[i]))?;
-    let left = cross(up, ahead);
+    let ahead = cross(left, up);
     Quat::from_matrix(std::array::from_fn(|i| [left[i], up[i], ahead[i]])).try_normalize()
 }
 
@@ -100,7 +98,9 @@ pub(crate) fn leg(hip: Vector, ankle: Vector, front: Vector, lengths: [f64; 2]) 
     let (forth, down) = (upper * (1.0 - cosine * cosine).sqrt(), upper * cosine);
     let knee: Vector = std::array::from_fn(|i| down * along[i] + forth * ahead[i]);
     let shin: Vector = std::array::from_fn(|i| far * along[i] - knee[i]);
-    Some([hung(knee, ahead)?, hung(shin, ahead)?])
+    // The knee's axis, which is that of both bones however far it bends.
+    let left = cross(ahead, along);
+    Some([hung(knee, left)?, hung(shin, left)?])
 }
 
 /// The same of upper and lower arm: `elbow` is where the elbow points, `out` (±x) where the arm does in T-pose, its elbow
@@ -154,6 +154,13 @@ mod tests {
         assert!((agreed(far(0.8), 0.5, lengths, 1e3) - far(0.8)).abs() < 1e-4);
         // Out of reach it is straight.
         assert!((agreed(0.9, 0.2, lengths, 1e3) - 0.6).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_heel_that_goes_past_the_hip_does_not_turn_the_shin_about() {
+        let at = |far: f64| leg([0.0; 3], [0.0, -far, 0.0], [0.0, 0.0, 1.0], [0.45, 0.4]).unwrap()[1];
+        assert!(at(0.205).angle_to(at(0.207)) < 0.01, "where the shin lies level");
+        assert!(at(0.1).angle_to(at(0.3)) < 1.2);
     }
 
     proptest! {

@@ -16,6 +16,8 @@ const SIZES: (f64, f64) = (0.5, 1.5);
 /// How much an elbow hangs down, beside pointing back as it does when the arm swings here out of the T-pose. This and what
 /// the hand says (nothing) were chosen by the sound parameters of people who teach the model.
 const HANGING: f64 = 0.2;
+/// Metres that a shoulder is higher or lower than usual, at most.
+const RAISED: f64 = 0.2;
 
 type Turns = [Option<Quat>; JOINT_COUNT];
 
@@ -184,9 +186,10 @@ impl Trackers {
         let mut shoulder = add(torso, chest.rotate(shoulder));
         let mut apart = minus(wrist, shoulder);
         let seen = chest.conj().rotate(apart);
-        if self.arms[side] == 0.0 && seen[0].abs() > 2.0 * seen[1].abs() {
+        let spread = seen[0].abs() > 2.0 * seen[1].abs();
+        if self.arms[side] == 0.0 && spread {
             // Spread at first, it is as high as its shoulder.
-            self.raised[side] = seen[1];
+            self.raised[side] = seen[1].clamp(-RAISED, RAISED);
         }
         shoulder = add(shoulder, chest.rotate(scaled(UP, self.raised[side])));
         apart = minus(wrist, shoulder);
@@ -207,10 +210,12 @@ impl Trackers {
         };
         let bones = arm(shoulder, wrist, elbow, lengths, out);
         if let (Some([_, forearm]), Some(_), false) = (bones, turns[hand], self.hands[side]) {
-            // Its first rotation is that of the arm as it is now, and not the T-pose's.
             self.hands[side] = true;
-            self.rest[hand] = self.rest[hand].map(|rest| rest * forearm);
-            self.world[hand] = Some(forearm);
+            if !spread {
+                // Its first rotation is that of the arm as it is now, and not the T-pose's.
+                self.rest[hand] = self.rest[hand].map(|rest| rest * forearm);
+                self.world[hand] = Some(forearm);
+            }
         }
         self.bones(bones, [upper, lower])
     }
@@ -414,6 +419,31 @@ mod tests {
         );
         let (late, wanted) = (world(&late), world(&whole));
         assert!(late.iter().zip(wanted).all(|(a, b)| a.angle_to(b) < 1e-6));
+    }
+
+    #[test]
+    fn arms_that_are_spread_at_first_tell_their_length_and_their_shoulder() {
+        // Shorter arms than usual, lower shoulders: spread in the T-pose, then hanging.
+        let hands = |x: f64, y: f64| {
+            let by = [x - 0.16, y - 0.9, 0.0];
+            [("L_Hand", by), ("RightHand", [-by[0], by[1], 0.0])]
+        };
+        let found = world(&[
+            standing(0.4, &hands(0.16 + 0.4, 1.3)),
+            standing(0.4, &hands(0.16, 1.3 - 0.4)),
+        ]);
+        for side in ["left", "right"] {
+            let bones = ["upper_arm", "lower_arm"].map(|part| bone(&found, &format!("{side}_{part}")));
+            for bone in bones {
+                assert!(bone[1] < -0.99 * length(bone), "{side} {bone:?}");
+            }
+        }
+        // In the T-pose a hand is at rest.
+        let spread = world(&[standing(0.4, &hands(0.56, 1.3))]);
+        assert!(
+            ARMS.iter()
+                .all(|arm| spread[arm + 3].angle_to(Quat::IDENTITY) < 1e-6)
+        );
     }
 
     #[test]
