@@ -477,6 +477,46 @@ mod tests {
         );
     }
 
+    /// Six joints that are turned alike however the torso leans, and elbows that are turned about the arm by `elbow`.
+    fn placed_body(lean: f64, elbow: f64) -> [Quat; JOINT_COUNT] {
+        let mut sent = [Quat::IDENTITY; JOINT_COUNT];
+        sent[SPINE] = Quat::from_axis_angle([1.0, 0.0, 0.0], lean);
+        sent[HEAD] = sent[SPINE].conj();
+        for upper in [7, 11] {
+            // Spread arms, whose ends stay where they are.
+            let about = Quat::from_axis_angle([1.0, 0.0, 0.0], elbow);
+            let bent = Quat::from_axis_angle([0.0, 1.0, 0.0], if upper == 7 { 0.8 } else { -0.8 });
+            sent[upper] = sent[SPINE].conj() * about * bent;
+            sent[upper + 1] = bent.conj() * bent.conj();
+            sent[upper + 2] = bent * about.conj();
+        }
+        sent
+    }
+
+    fn completed(mut sent: [Quat; JOINT_COUNT]) -> [Quat; JOINT_COUNT] {
+        let placed = [1, 2, 3, 4, 7, 8, 11, 12].iter().fold(0, |bits, j| bits | 1 << j);
+        let mut completion = Completion::placed(&mask(&[0, 5, 9, 13, 16, 20]), placed).unwrap();
+        completion.push(&mut sent);
+        sent
+    }
+
+    #[test]
+    fn shoulders_go_with_the_torso() {
+        let [upright, bowed] = [0.0, 0.6].map(|lean| completed(placed_body(lean, 0.0)));
+        assert!(world(&upright)[UPPER_CHEST].angle_to(world(&bowed)[UPPER_CHEST]) > 0.5);
+        for shoulder in ARMS {
+            assert!(upright[shoulder].angle_to(bowed[shoulder]) < 1e-6);
+        }
+    }
+
+    #[test]
+    fn elbows_are_on_the_side_where_they_were_placed() {
+        let [back, down] = [0.0, -1.4].map(|elbow| places(&world(&completed(placed_body(0.0, elbow)))));
+        for elbow in [8, 12] {
+            assert!(back[elbow][1] > down[elbow][1] + 0.03, "{back:?} {down:?}");
+        }
+    }
+
     #[test]
     fn a_reset_and_a_copy_say_the_same_again() {
         let run = |completion: &mut Completion| {

@@ -152,6 +152,11 @@ mod tests {
         assert!((agreed(far(0.8), 0.8, lengths, 0.3) - far(0.8)).abs() < 1e-9);
         assert!((agreed(far(0.8), 0.5, lengths, 0.0) - far(0.5)).abs() < 1e-9);
         assert!((agreed(far(0.8), 0.5, lengths, 1e3) - far(0.8)).abs() < 1e-4);
+        // Two centimetres are as good as a bend that is off by as much.
+        let (slope, bend) = (0.3 * 0.4_f64.sin(), 0.8);
+        let off = 0.02 / slope;
+        let middle = agreed(far(bend + off / 2.0), bend - off / 2.0, lengths, off);
+        assert!((middle - far(bend)).abs() < 1e-9);
         // Out of reach it is straight.
         assert!((agreed(0.9, 0.2, lengths, 1e3) - 0.6).abs() < 1e-4);
     }

@@ -115,8 +115,9 @@ impl Trackers {
                 bits | self.solve_leg(side, place, turn, &turns) | self.solve_arm(side, place, turn, &turns)
             });
             // A limb whose upper joint was told is measured.
-            let told = measured & UPPER;
-            self.placed = (self.placed & !measured) | torso | (limbs & !(told | told << 1));
+            let upper = measured & UPPER;
+            measured |= limbs & (upper | (upper << 1));
+            self.placed = (self.placed & !measured) | torso | (limbs & !measured);
             measured |= torso | limbs;
         }
         self.tell(told, measured);
@@ -314,6 +315,7 @@ fn joint(name: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inverse::angle;
     use anticip_wire::Tracker;
 
     /// Somebody who faces `yaw`, her arms hanging, as trackers on these joints; each worn askew.
@@ -477,6 +479,56 @@ mod tests {
             let down = bone(&found, &format!("{side}_upper_arm"));
             assert!(down[2].abs() < 0.15 && down[1] < -0.2, "{side} {down:?}");
         }
+    }
+
+    #[test]
+    fn the_torso_puts_the_head_where_it_is_seen_from_the_hips() {
+        let bow = [("Head", [0.0, -0.12, 0.36])];
+        let found = world(&[standing(0.0, &[]), standing(0.0, &bow)]);
+        let head = (SPINE..=HEAD).map(|joint| found[joint - 1].rotate(OFFSETS[joint]));
+        let head = head.reduce(add).unwrap();
+        let above = OFFSETS[SPINE..=HEAD].iter().copied().reduce(add).unwrap();
+        let wanted = Quat::from_two_vectors([0.0, 0.61, 0.0], [0.0, 0.49, 0.36]).rotate(above);
+        let above_spine = |place| minus(place, OFFSETS[SPINE]);
+        assert!(
+            angle(above_spine(head), above_spine(wanted)) < 1e-3,
+            "{head:?} {wanted:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_told_is_measured_and_not_placed() {
+        let bits = |joints: &[usize]| joints.iter().fold(0_u32, |bits, j| bits | 1 << j);
+        let mut trackers = Trackers::default();
+        let six = standing(0.0, &[]);
+        let (_, placed) = trackers.solve(&six).unwrap();
+        assert_eq!(placed, bits(&[1, 2, 3, 4, 7, 8, 11, 12, 14, 15, 18, 19]));
+        // With one more on the chest and one on the left upper arm.
+        let mut more = six.clone();
+        let turn = Quat::from_axis_angle([0.0, 0.0, 1.0], 0.3);
+        for (name, turn) in [("Chest", Quat::IDENTITY), ("Chest", turn)] {
+            more.trackers.truncate(six.trackers.len());
+            for name in [name, "LeftUpperArm"] {
+                more.trackers.push(Tracker {
+                    name: name.to_owned(),
+                    rotation: Some(turn.to_array().map(|v| v as f32)),
+                    position: None,
+                });
+            }
+            let (pose, placed) = trackers.solve(&more).unwrap();
+            assert_eq!(placed, bits(&[1, 2, 4, 11, 12, 14, 15, 18, 19]));
+            assert_eq!(pose.joints.len(), 6 + 4 + 8);
+        }
+        // The torso is the chest's, and not the head's.
+        assert!(trackers.world[SPINE].unwrap().angle_to(turn) < 1e-3);
+    }
+
+    #[test]
+    fn hands_that_lie_far_off_at_first_do_not_tear_the_shoulders_off() {
+        let mut trackers = Trackers::default();
+        let hands = [("L_Hand", [1.4, -0.1, 0.0]), ("RightHand", [-1.4, -0.1, 0.0])];
+        trackers.solve(&standing(0.0, &hands)).unwrap();
+        assert_eq!(trackers.raised, [-RAISED; 2]);
     }
 
     #[test]
