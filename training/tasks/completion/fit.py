@@ -18,7 +18,7 @@ from training.teacher.kinematics import MIRROR, PARENTS
 
 Array = NDArray[np.float64]
 
-STEPS: Final = 8000
+STEPS: Final = 10000
 WINDOWS: Final = 24
 WINDOW: Final = 128
 """Frames: a little more than twice the longest period that the teacher looks for."""
@@ -29,14 +29,14 @@ PEAK: Final = 3e-3
 DECAY: Final = 0.2
 """Of the weights."""
 WHICH: Final[tuple[tuple[tuple[int, ...], float], ...]] = (
-    (SUITS["six"], 0.3),
-    (SUITS["three"], 0.24),
+    (SUITS["six"], 0.4),
+    (SUITS["three"], 0.2),
     (SUITS["ten"], 0.06),
-    ((0, 5, 9, 13), 0.08),
-    ((0, 16, 20), 0.05),
+    ((0, 5, 9, 13), 0.06),
+    ((0, 16, 20), 0.04),
     ((0, 3, 5, 16, 20), 0.05),
-    ((9,), 0.045),
-    (SUITS["hand"], 0.045),
+    ((9,), 0.04),
+    (SUITS["hand"], 0.05),
 )
 """Which joints are measured, and how often; else some at random. The hips alone are left at rest."""
 ENDS: Final = [8, 9, 12, 13, 16, 17, 20, 21]

@@ -16,7 +16,7 @@ OUT: Final = 7
 """Numbers of a joint that come out: what its two columns differ from the nearest measured joint's, and the
 logarithm of the error that is expected of it."""
 UNITS: Final = 256
-DROPPED: Final = 0.2
+DROPPED: Final = 0.1
 """Share of the units that are silent in a whole window of training."""
 
 
