@@ -85,7 +85,7 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
 
 @train.command("completion", options=f"{OPTIONS}:CompletionOptions", extra="train")
 def train_completion(given: options.CompletionOptions) -> Answer:
-    """Train what completes a body from few sensors; some thirty minutes of one core.
+    """Train what completes a body from few sensors; some fifty minutes of one core.
 
     Example: pyanticip train completion --data data --out completion.safetensors
     """
