@@ -619,7 +619,7 @@ def solve_trackers(
     """Local rotations (T, 22, 4) of the canonical body, which joints (22,) are measured and which placed, as
     `LiveFront` solves trackers on parts of these names: quats (T, K, 4) wxyz and positions (T, K, 3) m in the
     world, NaN where nothing is known. In the first frame the body stands straight. Placed joints only put
-    head and hands where they are (see `complete_body`); what nothing measures stays at rest. Raises
+    head, hands and feet where they are (see `complete_body`); what nothing measures stays at rest. Raises
     `ShapeError` for tables that do not fit the names."""
 
 def complete_body(
@@ -630,8 +630,8 @@ def complete_body(
 
     `mask` (22,) says which joints are measured; of the others `quats` may say anything. Measured joints keep
     their rotation in the world. Frames of more than `FEW_JOINTS` measured joints, or of none, come back as
-    they are. `placed` (22,) are joints that only say where head and hands are: they are solved, however many
-    are measured, and head and hands stay there. Raises ShapeError, ValueError.
+    they are. `placed` (22,) are joints that only say where head, hands and feet are: they are solved, however
+    many are measured; limbs point there and bend as far as the distance tells. Raises ShapeError, ValueError.
     """
 
 def noise_gate(

@@ -231,9 +231,7 @@ MAKES: dict[str, SearchStrategy[Call]] = {
             )
         )
     ),
-    "complete_body": whole(
-        canonical.flatmap(lambda given: st.tuples(st.just(given[0]), masks, st.none() | masks))
-    ),
+    "complete_body": whole(st.tuples(canonical.map(lambda given: given[0]), masks, st.none() | masks)),
     "noise_gate": canonical.flatmap(lambda given: call(*map(st.just, given), masks, noise=jitter)),
     "decode_mocopi": call(datagrams("mocopi")),
     "decode_vmc": call(datagrams("vmc")),
