@@ -25,8 +25,11 @@ help: ## show this list
 demo: $(VENV)/.installed ## set up, then play the bundled dance
 	$(BIN)/pyanticip demo
 
+# Side by side first: pip waits for the network while cargo compiles. Then what plays live, and nothing beside it.
 .PHONY: test
-test: check test-rust test-python ## set up everything, then lint, type-check and test it
+test: ## set up everything, then lint, type-check and test it
+	$(MAKE) --jobs=2 $(VENV)/.dev test-rust check
+	$(MAKE) test-python
 
 .PHONY: train
 train: $(VENV)/.train ## set up what training needs
@@ -53,9 +56,15 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.train $(VENV)/.installed
 	@touch $@
 
 .PHONY: check
-check: $(VENV)/.dev ## formatting, lints and types
+check: check-rust check-python ## formatting, lints and types
+
+.PHONY: check-rust
+check-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+.PHONY: check-python
+check-python: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

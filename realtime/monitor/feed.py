@@ -25,7 +25,8 @@ _MOST, _LONGEST = 12, 4096
 class MonitorFeed(Onlooker):
     """A sink that packs frames for :mod:`realtime.monitor.server`.
 
-    A frame is a msgpack map of the plain values of :class:`ControlFrame` under their names, ``pose`` (22, 4)
+    A frame is a msgpack map of the plain values of :class:`ControlFrame` under their names, ``gate``, the
+    model's commitment gate 0..1 (None: no model speaks), ``pose`` (22, 4)
     and ``forecast`` (8, 5) as the bytes of float32 (none where a frame did not come, or nothing is foreseen),
     ``root`` (3,) likewise, and ``way_ms``, the time from the datagram until here; a status is its words.
     ``every``: one frame of so many, and those with events. With ``suit`` a frame comes with the datagrams
@@ -92,6 +93,7 @@ class MonitorFeed(Onlooker):
                 "tempo": frame.tempo,
                 "trust": frame.trust,
                 "place": frame.place,
+                "gate": None if frame.step is None else frame.step.gate,
                 "pose": _bytes(frame.pose),
                 "root": _bytes(frame.root),
                 "forecast": _bytes(frame.forecast),

@@ -151,11 +151,13 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert frame["extras"] == {"cutoff": 0.125}
         assert np.shape(frame["pose"]) == (22, 4)
         assert np.shape(frame["forecast"]) == (8, 5)
+        assert frame["gate"] == 0.5
         assert 0.0 <= frame["way_ms"] < 15_000
         feed.send(a_frame(8, pose=None, root=None, step=None, params=[math.nan] * 8))
         feed.look()
         frame = told(client, "frame")
         assert (frame["pose"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)
+        assert frame["gate"] is None
         skeleton, moved = mocopi_datagrams(1)
         for data in (skeleton, *moved):
             feed.hear("10.0.0.7:1", data)

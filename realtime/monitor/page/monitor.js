@@ -122,6 +122,7 @@ function stand(told) {
     ["way", newest ? `${newest.way_ms.toFixed(2)} ms` : "-"],
     ["tempo", newest && newest.tempo[2] >= 0.5 ? `${newest.tempo[0].toFixed(0)} bpm` : "-"],
     ["trust", newest && newest.trust.length ? `${Math.round(100 * newest.trust.reduce((a, b) => a + b) / newest.trust.length)} %` : "-"],
+    ["gate", newest && newest.gate !== null ? newest.gate.toFixed(2) : "-"],
     ["place", newest && newest.place && newest.place[0] >= 0 ? `${newest.place[1].toFixed(1)} s` : "-"],
     ["model", told.backend], ["bad", told.bad, told.bad > (before.bad ?? told.bad)],
   ];

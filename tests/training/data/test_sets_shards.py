@@ -119,7 +119,7 @@ def test_a_folder_holds_a_shard_or_a_set(takes, shards, tmp_path):
         merge(shards, shards[0])
 
 
-FILES, CLIPS, FRAMES = 1000, 10, 10
+FILES, CLIPS, FRAMES = 400, 10, 10
 
 SCRIPT = """
 import json, resource, sys
@@ -152,7 +152,7 @@ def write_takes(folder: Path, files: int, body: dict[str, np.ndarray]) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_clips_in_bounded_memory(clip, tmp_path, environment):
+def test_thousands_of_clips_in_bounded_memory(clip, tmp_path, environment):
     from pyanticip.motion.canonical import canonical_skeleton
 
     body = canonical_skeleton()
@@ -184,11 +184,11 @@ def test_ten_thousand_clips_in_bounded_memory(clip, tmp_path, environment):
     assert found["refused"] == 0
     assert found["clips"] == FILES * CLIPS
     made = MotionSet.open(tmp_path / "set", verify=True)
-    assert len(made) == 10_000
-    assert made.frames == found["frames"] >= 10_000 * FRAMES
+    assert len(made) == FILES * CLIPS
+    assert made.frames == found["frames"] >= FILES * CLIPS * FRAMES
     size = sum(path.stat().st_size for path in (tmp_path / "set").iterdir())
-    assert size > 100e6
+    assert size > 40e6
     # Beyond what a small build takes: the entries of the index (about 2 kB a clip), none of the arrays.
     parent, worker = found["grown"]
-    assert parent < 60e6, found
+    assert parent < 30e6, found
     assert worker < 30e6, found
