@@ -27,7 +27,7 @@ demo: $(VENV)/.installed ## set up, then play the bundled dance
 
 # Side by side first: pip waits for the network while cargo compiles. Then what plays live, and nothing beside it.
 .PHONY: test
-test: ## set up everything, then lint, type-check and test it
+test: $(VENV)/.made ## set up everything, then lint, type-check and test it
 	$(MAKE) --jobs=2 $(VENV)/.dev test-rust check
 	$(MAKE) test-python
 
