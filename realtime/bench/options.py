@@ -34,6 +34,7 @@ class PerformersOptions(JsonOption):
     seconds: float = option("How long to measure each.", 20.0, ge=1, le=3600)
     phases: Literal["random", "even", "together"] = option("When within the 20 ms the suits send.", "random")
     prewarm: bool = option("Every performer's step is prewarmed, as one alone has it.", False)
+    picture: Path | None = option("Draw the curve.", None, metavar="OUT.png", written=True)
     model: bool = option("Without: the seven scalars play alone.", True)
 
 

@@ -10,19 +10,21 @@ import asyncio
 import time
 from array import array
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from pyanticip.bench.machine import machine, percentiles
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError
 from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.bench.latency import SKELETON_EVERY, WARM_UP_SECONDS, answer, close_peer, go, peer
 from realtime.bench.performer import mocopi_datagrams
 from realtime.sockets import free_port
 
-__all__ = ["Phases", "run", "table"]
+__all__ = ["Phases", "draw", "run", "table"]
 
 Phases = Literal["random", "even", "together"]
 _MOST = 64
@@ -37,11 +39,15 @@ def run(
     phases: Phases = "random",
     prewarm: bool = False,
     model: bool = True,
+    picture: Path | None = None,
 ) -> dict[str, Any]:
     """Measure each of the numbers in ``count`` for so long after the warm-up; what ``--json`` prints.
 
     ``phases`` is when within the 20 ms the suits send: each at a moment of its own, evenly, or all at once.
+    ``picture`` is where the curve is drawn; a DeviceError where matplotlib is missing.
     """
+    if picture is not None and find_spec("matplotlib") is None:
+        raise DeviceError("--picture needs matplotlib: pip install 'pyanticip[train]'")
     try:
         counts = [int(word) for word in count.split(",")]
     except ValueError:
@@ -52,6 +58,8 @@ def run(
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
     tuning.one_thread_each()
     rows = [_measure(n, seconds, phases, prewarm, model) for n in counts]
+    if picture is not None:
+        draw(rows, picture)
     return {"counts": rows, "phases": phases, "prewarm": prewarm, "seconds": seconds, **machine()}
 
 
@@ -140,3 +148,29 @@ def table(result: dict[str, Any]) -> str:
         missed = f"{row['missed']} of {row['frames'] + row['missed']}"
         lines.append(f"| {row['performers']} | {numbers} | {100 * row['cpu']:.0f} % | {missed} |")
     return "\n".join(lines)
+
+
+def draw(rows: Sequence[dict[str, Any]], out: Path) -> None:
+    """Write a PNG of the curve: latency beside the 20 ms that a frame has, and the share of a core.
+
+    Raises OSError where it cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    counts = [row["performers"] for row in rows]
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    latency, core = figure.subplots(1, 2)
+    for name, colour in (("p50", "#1f4e79"), ("p90", "#9aa5b1"), ("p99", "#b3261e")):
+        latency.plot(counts, [row["latency_ms"][name] for row in rows], "o-", color=colour, label=name)
+    latency.axhline(1000.0 / RATE, color="black", linewidth=0.8, linestyle=":", label="a frame")
+    latency.set(yscale="log", ylabel="datagram to last OSC send, ms")
+    latency.legend(frameon=False)
+    core.plot(counts, [100.0 * row["cpu"] for row in rows], "o-", color="#1f4e79")
+    core.axhline(100.0, color="black", linewidth=0.8, linestyle=":")
+    core.set(ylim=(0, None), ylabel="of a core, %")
+    for axes in (latency, core):
+        axes.set(xscale="log", xlabel="performers", xticks=counts, xticklabels=counts)
+        axes.minorticks_off()
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(out, format="png", dpi=100)

@@ -12,6 +12,7 @@ from pyanticip.motion.options import BodyOptions, ReadingOptions
 from pyanticip.options import HostPort, JsonOption, Options, Overrides, SecondsOption, option
 from realtime.config import LeadMs
 from realtime.rig import Rig, SentKind
+from realtime.seams import SOURCES
 
 SOURCE = {"source": "source"}
 READING = {name: f"source.{name}" for name in ReadingOptions.model_fields}
@@ -108,7 +109,9 @@ class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     """Of ``send``."""
 
     file: Path = option("What to send.", argument=True, exists=True)
-    protocol: SentKind = option("What the suit speaks.", flag="--as")
+    protocol: SentKind = option(
+        f"What the suit speaks: {', '.join(SOURCES.built_in)}.", flag="--as", metavar="KIND"
+    )
     to: HostPort = option("Who listens.", metavar="HOST:PORT")
     loop: bool = option("Begin again at the end.", False)
     rate: float | None = option(

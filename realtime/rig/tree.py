@@ -104,7 +104,8 @@ class Rig(Options):
     """The whole configuration of a performance."""
 
     source: SourceRig = option(
-        f"{', '.join(SOURCES.built_in)}, with an optional ://HOST or ://HOST:PORT to listen at.",
+        f"{', '.join(SOURCES.built_in)}, or auto: whoever sends; with an optional ://HOST or ://HOST:PORT to"
+        " listen at.",
         SourceRig(),
         metavar="KIND[://HOST[:PORT]]",
     )

@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -237,8 +238,10 @@ def test_memory_of_a_step_is_linear_in_the_length():
 
 
 @pytest.mark.slow
-def test_two_suits_are_measured_together() -> None:
-    result = performers.run("2", 1.0, phases="even", model=False)
+def test_two_suits_are_measured_together(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = performers.run("2", 1.0, phases="even", model=False, picture=tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     (row,) = result["counts"]
     assert row["frames"] + row["missed"] == 100
     assert 0.0 < row["cpu"] < 2.0

@@ -217,6 +217,29 @@ mod tests {
     use proptest::prelude::*;
     use pulp::Scalar;
 
+    struct Width;
+
+    impl WithSimd for Width {
+        type Output = usize;
+
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            size_of::<S::f32s>()
+        }
+    }
+
+    /// Most processors have AVX2 and no AVX-512: what is built for one of the two alone is scalar on the others.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn vectors_wherever_there_are_any() {
+        let wide = match Arch::new() {
+            Arch::V4(_) => 64,
+            Arch::V3(_) => 32,
+            _ => 4,
+        };
+        assert_eq!(Arch::new().dispatch(Width), wide);
+        assert!(wide > 4 || !is_x86_feature_detected!("avx2"));
+    }
+
     proptest! {
         /// With the instructions at hand and with none, a layer is its definition.
         #[test]
