@@ -23,7 +23,7 @@ from pyanticip.controls import Event
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import Clock
 from realtime.mapping.labels import Gestures, Labels, UnderWay
-from realtime.mapping.live_mapping import LiveMapping
+from realtime.mapping.live_mapping import LiveMapping, check_model
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.memory.live_memory import LiveMemory
@@ -293,6 +293,17 @@ class Pipeline:
         if out.reset or slot.number % _LOOK_AT_MASK == 0:
             self.lacking = taught.mapping.lacking(self.front.mask)
         return values
+
+    def play_model(self, backend: StepBackend) -> None:
+        """Step another model from the next frame on, as a new stream; the one before is closed.
+
+        Raises a CheckpointError where the mapping that plays was taught on another one.
+        """
+        if self.taught is not None:
+            check_model(self.taught.mapping, backend)
+        self._model.play(backend)
+        # What the other one said is no forecast of this one's.
+        self._step = None
 
     def rest(self, now: int) -> None:
         """Leave the model out for a while from ``now`` on, longer each time."""

@@ -174,7 +174,9 @@ def stage(
         if rig.teach is not None:
             folder = Path(rig.teach)
             project = Project.open(folder) if (folder / MANIFEST).exists() else Project.create(folder)
-            remotes.append(TeachRemote(project, pipeline, loader, rig.model.checkpoint, say))
+            remotes.append(
+                TeachRemote(project, pipeline, loader, lambda: commands.live_rig.rig.model.checkpoint, say)
+            )
         recorder = Recorder(say, None if rig.record_spare is None else Path(rig.record_spare))
         undo.callback(recorder.close)
         show = Show(

@@ -15,6 +15,7 @@ import numpy as np
 from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.memory.cues import Cue
+from pyanticip.models.checkpoint.manifest import WEIGHTS
 from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
 from realtime.control.memory import MemoryControl
@@ -26,6 +27,7 @@ from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.sources.replay import Command
 from realtime.step.base import StepBackend
+from realtime.step.open import open_backend
 from realtime.voice.base import Switchable
 
 __all__ = ["Commands", "PlanControl"]
@@ -40,8 +42,9 @@ class PlanControl:
     nudge, 10 all but puts the code into every plan, -10 all but keeps it out.
     """
 
-    def __init__(self, backend: StepBackend | None) -> None:
-        self._backend = backend
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._boosted: StepBackend | None = None
         self._boosts: dict[int, float] = {}
 
     def boost(self, *arguments: object) -> str:
@@ -49,14 +52,15 @@ class PlanControl:
 
         :raises OptionError: a model that makes no plans, no such code, or not a number.
         """
-        backend = self._backend
+        backend = self._pipeline.backend
         if backend is None or not backend.codes:
             raise OptionError("plan: this model makes no plans that could be steered")
         if len(arguments) not in (0, 2):
             raise OptionError(
                 f"plan: expected a code and a boost, or nothing, got {len(arguments)} arguments"
             )
-        boosts = dict(self._boosts) if arguments else {}
+        # Of a model that was loaded since, nothing is wished yet.
+        boosts = dict(self._boosts) if arguments and backend is self._boosted else {}
         if arguments:
             code, boost = number("plan", arguments[0]), number("plan", arguments[1])
             if not code.is_integer() or not 0 <= code < backend.codes:
@@ -69,7 +73,7 @@ class PlanControl:
         for known, value in boosts.items():
             vector[known] = value
         backend.steer(vector)
-        self._boosts = boosts
+        self._boosted, self._boosts = backend, boosts
         return ", ".join(f"{known}: {value:+g}" for known, value in sorted(boosts.items())) or "no wishes"
 
 
@@ -99,7 +103,7 @@ class Commands:
         self.live_rig = LiveRig(pipeline, rig)
         self._calibration = Calibration(pipeline, rig.file)
         self._memory = MemoryControl(pipeline)
-        plan = PlanControl(pipeline.backend)
+        plan = PlanControl(pipeline)
         mixer = pipeline.mixer
         self._actions: dict[str, Action] = {
             "start": lambda: _mode(mixer, "playing"),
@@ -160,6 +164,15 @@ class Commands:
         self._mapping = str(path), taught.mapping.sha256
         self._record(now, "mapping", self._mapping)
 
+    def play_model(self, backend: StepBackend, path: str | None) -> None:
+        """Step a model that was read from ``path`` (None: the packaged one) from the next frame on.
+
+        Raises a CheckpointError where the mapping that plays was taught on another one.
+        """
+        now = self._now()
+        self._step_by(backend, path)
+        self._record(now, "model", (path or "", _weights(backend)))
+
     def play_memory(self, live: LiveMemory, path: Path) -> None:
         """Mix with a memory that was read from ``path`` from the next frame on."""
         now = self._now()
@@ -178,6 +191,8 @@ class Commands:
             elif name == "memory":
                 path, sha256 = map(str, arguments)
                 self._remember(open_memory(path, sha256), Path(path))
+            elif name == "model":
+                self._step_again(*map(str, arguments))
             elif name == "shape":
                 self._shape_again(*arguments)
             elif name == "calibrate/save":
@@ -230,6 +245,20 @@ class Commands:
             raise OptionError(f"{path} is another mapping now")
         self._pipeline.teach(taught)
         self._mapping = str(path), taught.mapping.sha256
+
+    def _step_by(self, backend: StepBackend, path: str | None) -> None:
+        self._pipeline.play_model(backend)
+        self.live_rig.step(path)
+
+    def _step_again(self, path: str, sha256: str) -> None:
+        backend = open_backend(self.live_rig.rig.model.backend, path or None)
+        try:
+            if _weights(backend) != sha256:
+                raise OptionError(f"{path or 'the packaged model'} is another model now")
+            self._step_by(backend, path or None)
+        except MotionError:
+            backend.close()
+            raise
 
     def _remember(self, live: LiveMemory, path: Path) -> None:
         self._pipeline.memory = live
@@ -285,6 +314,11 @@ class Commands:
         front.listen_to(who)
         self.listens_to = who
         return who
+
+
+def _weights(backend: StepBackend) -> str:
+    """SHA-256 of the weights that step."""
+    return "" if backend.manifest is None else backend.manifest.sha256[WEIGHTS]
 
 
 def _mode(mixer: Mixer, name: str) -> str:

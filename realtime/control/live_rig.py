@@ -64,6 +64,11 @@ class LiveRig:
         known = self._rig.memory.model_copy(update={"enabled": True, "file": file, "sha256": None})
         self._rig = self._rig.model_copy(update={"memory": known, "cue": ()})
 
+    def step(self, checkpoint: str | None) -> None:
+        """This model steps from now on."""
+        model = self._rig.model.model_copy(update={"enabled": True, "checkpoint": checkpoint})
+        self._rig = self._rig.model_copy(update={"model": model})
+
     def version(self) -> object:
         """Something that is another whenever :meth:`settable` are."""
         return self._changes, tuple(self._taught())

@@ -47,6 +47,7 @@ CONTROLS: dict[str, Control] = {
     "rig/merge": Control("s", "set many keys of the rig: a JSON merge patch"),
     "rig/save": Control("s", "write what was set into the rig, or a new one of this name"),
     "rig/load": Control("s", "play by another rig of the show's folder, as far as it can change"),
+    "model/load": Control("s", "step another model of the show's folder"),
     "memory/load": Control("s", "mix with another memory of the show's folder"),
     "learn/": Control("T", "on: note how far it goes; off: that is its range"),
     "calibrate/still": Control("N", "the performer stands"),

@@ -1,4 +1,5 @@
-"""Files of the show's folder: the rig is written, another is played by, another memory is mixed with."""
+"""Files of the show's folder: the rig is written, another is played by, another model steps, another memory
+is mixed with."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pyanticip import _core
-from pyanticip.errors import OptionError
+from pyanticip.errors import MotionError, OptionError
 from realtime.control.commands import Commands
 from realtime.control.folder import inside, new_file
 from realtime.control.live_rig import FIXED, LIVE, patch_of, tree_of
@@ -19,6 +20,7 @@ from realtime.memory.live_memory import open_memory
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, load_rig
 from realtime.rig.edit import edit_rig
+from realtime.step.open import open_backend
 
 __all__ = ["RigRemote"]
 
@@ -26,7 +28,7 @@ T = TypeVar("T")
 
 # Tables that say nothing of what a rig would play, and those that change by commands of their own.
 _APART = ("record", "monitor", "control", "oscquery", "teach", "realtime_priority")
-_BY_COMMAND = (*LIVE, "mapping", "memory", "cue", "synth")
+_BY_COMMAND = (*LIVE, "model", "mapping", "memory", "cue", "synth")
 
 
 class RigRemote:
@@ -48,6 +50,7 @@ class RigRemote:
         self.actions: dict[str, Action] = {
             "rig/save": self._save,
             "rig/load": self._load,
+            "model/load": self._load_model,
             "memory/load": self._load_memory,
         }
         self.families: dict[str, Action] = {}
@@ -106,19 +109,42 @@ class RigRemote:
             and rig.synth.preset in _core.PRESETS
         ):
             done.append("preset " + self._obey("preset", rig.synth.preset))
+        another = rig.model.checkpoint != now.model.checkpoint and rig.model.enabled
+        if rig.model.model_copy(update={"checkpoint": now.model.checkpoint}) != now.model:
+            restart.append("model")
+            another = False
+        if another:
+            if self._pipeline.taught is not None:
+                done.append(self._obey("unload"))
+            done.append(await self._step_by(rig.model.checkpoint))
         if rig.synth.model_copy(update={"preset": now.synth.preset}) != now.synth:
             restart.append("synth")
         if rig.memory.file is not None and rig.memory.file != now.memory.file:
             done.append(await self._mix_with(Path(rig.memory.file), rig))
         elif (rig.memory, rig.cue) != (now.memory, now.cue):
             restart.append("memory")
-        if rig.mapping is not None and rig.mapping != (self._commands.mapping or now.mapping):
+        if rig.mapping is not None and (another or rig.mapping != (self._commands.mapping or now.mapping)):
             done.append(await self._play(Path(rig.mapping)))
         elif rig.mapping is None and self._pipeline.taught is not None:
             done.append(self._obey("unload"))
         self._written = tree_of(rig)
         self._commands.live_rig.written(path)
         return "; ".join([*done, *([f"needs a restart: {', '.join(restart)}"] if restart else [])])
+
+    async def _load_model(self, name: object = "") -> str:
+        """Step another model of the folder from the next frame on; no name: the packaged one."""
+        return await self._step_by(str(inside(self._folder, name, "model/load")) if str(name) else None)
+
+    async def _step_by(self, checkpoint: str | None) -> str:
+        kind = self._commands.live_rig.rig.model.backend
+        backend = await self._beside(lambda: open_backend(kind, checkpoint))
+        try:
+            self._commands.play_model(backend, checkpoint)
+        except MotionError:
+            backend.close()
+            raise
+        known = "" if backend.manifest is None else f" {backend.manifest.name}"
+        return f"model{known} on {backend.told}"
 
     async def _load_memory(self, name: object) -> str:
         return await self._mix_with(inside(self._folder, name, "memory/load"), None)

@@ -20,7 +20,7 @@ from pyanticip.vocabulary import PARAMETERS
 from realtime.mapping.labels import Gestures, Labels
 from realtime.step.base import StepBackend, StepResult
 
-__all__ = ["LiveMapping", "open_mapping"]
+__all__ = ["LiveMapping", "check_model", "open_mapping"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -135,12 +135,16 @@ def open_mapping(path: str | Path, backend: StepBackend | None) -> LiveMapping:
     :raises CheckpointError: a mapping that belongs to another model, or needs one where there is none.
     """
     mapping = load_mapping(path)
-    if mapping.needs_model:
-        if backend is None or backend.manifest is None:
-            made_for = (mapping.model or {}).get("name", "a model")
-            raise CheckpointError(
-                f"{path}: was taught on model {made_for} and needs it; play with that model"
-            )
-        manifest = backend.manifest
-        mapping.check_model(manifest.name, manifest.sha256[WEIGHTS], backend.hidden)
+    check_model(mapping, backend, str(path))
     return LiveMapping(mapping)
+
+
+def check_model(mapping: Mapping, backend: StepBackend | None, called: str = "") -> None:
+    """Raises a CheckpointError where a mapping (``called`` so) needs a model, and it is not this one."""
+    if not mapping.needs_model:
+        return
+    if backend is None or backend.manifest is None:
+        made_for = (mapping.model or {}).get("name", "a model")
+        said = called or f"mapping {mapping.name}"
+        raise CheckpointError(f"{said}: was taught on model {made_for} and needs it; play with that model")
+    mapping.check_model(backend.manifest.name, backend.manifest.sha256[WEIGHTS], backend.hidden)

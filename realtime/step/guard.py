@@ -35,6 +35,14 @@ class GuardedModel:
         self._off_until_ns = 0
         self._stale = True
 
+    def play(self, backend: StepBackend) -> None:
+        """Step this one from now on, as a new stream; the one before is closed."""
+        before, self.backend = self.backend, backend
+        self.error, self._late_row, self._stale = "", 0, True
+        self._pause_ns, self._off_until_ns = _FIRST_PAUSE_NS, 0
+        if before is not None:
+            before.close()
+
     def step(self, rows: F32, reset: bool, now: int) -> tuple[StepResult | None, bool]:
         """One step, or None where the scalars must play; and whether it was late once too often.
 

@@ -87,7 +87,12 @@ class TeachRemote:
     """See :class:`realtime.control.server.Remote`."""
 
     def __init__(
-        self, project: Project, pipeline: Pipeline, loader: Loader, checkpoint: str | None, say: Say
+        self,
+        project: Project,
+        pipeline: Pipeline,
+        loader: Loader,
+        checkpoint: Callable[[], str | None],
+        say: Say,
     ) -> None:
         self._project = project
         self._loader = loader
@@ -209,7 +214,9 @@ class TeachRemote:
         try:
             options = {"kind": kind, "lead_ms": lead_ms}
             model = self._pipeline.backend is not None
-            report = await fit_beside(self._project.folder, options, checkpoint=self._checkpoint, model=model)
+            report = await fit_beside(
+                self._project.folder, options, checkpoint=self._checkpoint(), model=model
+            )
         finally:
             self._fitting, self.lesson.busy = False, ""
         await self._loader.play(self._project.folder / MAPPING)

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -175,7 +176,7 @@ def test_a_plan_can_be_steered(folder):
 
 def test_wishes_come_by_remote_control(folder):
     backend = open_backend("torch", folder)
-    control = PlanControl(backend)
+    control = PlanControl(SimpleNamespace(backend=backend))
     if not read_manifest(folder).config.planning:
         with pytest.raises(OptionError, match="no plans"):
             control.boost(1, 2.0)

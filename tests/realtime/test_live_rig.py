@@ -8,17 +8,21 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pythonosc.osc_bundle import OscBundle
+from support.models import another_checkpoint
 from support.wire import udp
 
-from pyanticip.errors import MotionError, OptionError, RigError
+from pyanticip.errors import CheckpointError, MotionError, OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
+from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.folder import inside, listing
@@ -31,6 +35,7 @@ from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS, RangeConfig
 from realtime.stage import assemble
 from realtime.step.base import StepResult
+from realtime.step.open import open_backend
 
 PAN, LOUDNESS = PARAMETERS.index("pan"), PARAMETERS.index("loudness")
 QUIET = {"model": {"enabled": False}, "memory": {"enabled": False}}
@@ -406,6 +411,70 @@ def test_another_rig_is_played_by_as_far_as_a_show_can_change(tmp_path: Path) ->
     assert commands.live_rig.rig.osc[0].ranges["pan"].low == -0.5
     with pytest.raises(MotionError):
         asyncio.run(remote.actions["memory/load"]("other.toml"))  # type: ignore[arg-type]
+    remote.close()
+
+
+def test_another_model_steps_while_the_show_goes_on(tmp_path: Path) -> None:
+    another_checkpoint(tmp_path / "other")
+    begun = tmp_path / "begun.toml"
+    begun.write_text("# Mine.\n[memory]\nenabled = false\n")
+    (tmp_path / "next.toml").write_text("[memory]\nenabled = false\n")
+    rig = load_rig(begun)
+    pipeline, commands = playing(rig)
+    remote = RigRemote(rig, pipeline, commands, no_mapping, tmp_path)
+    skeleton, frames = mocopi_datagrams(80)
+
+    def load(*name: str, what: str = "model/load") -> str:
+        return asyncio.run(remote.actions[what](*name))  # type: ignore[arg-type]
+
+    def play(some: range) -> StepResult:
+        for n in some:
+            pipeline.feed(frames[n], n * 20_000_000)
+        assert pipeline._step is not None
+        return pipeline._step
+
+    pipeline.feed(skeleton, 0)
+    first = play(range(40))
+    packaged = pipeline.backend
+    assert packaged is not None
+    assert load("other").startswith("model ")
+    assert pipeline.backend is not packaged
+    assert commands.live_rig.rig.model.checkpoint == str(tmp_path / "other")
+    # It begins as on a stream of its own, and is not the one before.
+    own = open_backend("rust", tmp_path / "other")
+    after = play(range(40, 41))
+    assert not np.array_equal(np.asarray(after.params), np.asarray(first.params))
+    own.reset()
+    np.testing.assert_array_equal(
+        np.asarray(after.params),
+        np.asarray(own.step(pipeline._heard.features[-1:]).params),  # type: ignore[union-attr]
+    )
+    for name in ("../other", "begun.toml", "nothing"):
+        with pytest.raises(MotionError):
+            load(name)
+    assert pipeline.backend is not None
+    assert pipeline.backend.manifest == own.manifest
+    asyncio.run(remote.actions["rig/save"]())  # type: ignore[arg-type]
+    assert load_rig(begun).model.checkpoint == str(tmp_path / "other")
+    # A rig without a word of it means the packaged one.
+    assert "needs a restart" not in load("next.toml", what="rig/load")
+    assert pipeline.backend.manifest == packaged.manifest
+    assert commands.live_rig.rig.model.checkpoint is None
+    assert play(range(41, 80)).finite
+    remote.close()
+
+
+def test_a_mapping_of_one_model_is_not_played_on_another(tmp_path: Path) -> None:
+    another_checkpoint(tmp_path / "other")
+    pipeline, commands = playing(rig_of({"model": {"enabled": True}}))
+    packaged = pipeline.backend
+    mapping = SimpleNamespace(needs_model=True, check_model=Mock(side_effect=CheckpointError("taught on it")))
+    pipeline.taught = SimpleNamespace(mapping=mapping)  # type: ignore[assignment]
+    remote = RigRemote(commands.live_rig.rig, pipeline, commands, no_mapping, tmp_path)
+    with pytest.raises(CheckpointError, match="taught on it"):
+        asyncio.run(remote.actions["model/load"]("other"))  # type: ignore[arg-type]
+    assert pipeline.backend is packaged
+    assert commands.live_rig.rig.model.checkpoint is None
     remote.close()
 
 

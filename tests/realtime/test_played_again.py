@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.models import another_checkpoint
 from support.wire import arrived, command, messages, port_of, run, start, udp, wait_for
 
 from realtime.bench.performer import mocopi_datagrams
@@ -46,6 +47,7 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
     port, control = free_port(), free_port()
     shapes = "shape.pan = {threshold = 0.5, toggle = true}\nshape.pitch = {invert = true, steps = 9}\n"
     (tmp_path / "rig.toml").write_text(f"lead_ms = 'auto'\n{shapes}[control]\nport = {control}\n")
+    another_checkpoint(tmp_path / "other")
     live = start(
         "live", "--rig", "rig.toml", "--json", "--record", "take.anticip", "--source",
         f"mocopi://127.0.0.1:{port}", "--osc", wire.osc, cwd=tmp_path,
@@ -64,11 +66,13 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
         120: ("freeze", 0),
         150: ("lead_ms", 200.0),
         180: ("smoothing", 3.0),
+        190: ("model/load", "other"),
         210: ("bypass", 1),
         240: ("bypass", 0),
         270: ("panic",),
         300: ("start",),
         330: ("lead_ms", "auto"),
+        379: ("model/load",),
         480: ("stop",),
         510: ("start",),
     }

@@ -140,9 +140,7 @@ function files(told) {
     options(select, told[select.dataset.kind].map((name) => [name, name]), select.value);
     select.closest(".row").hidden = !told[select.dataset.kind].length;
   }
-  $("models").textContent = told.models.length
-    ? `Models need a restart: pyanticip live --checkpoint ${told.models.join(", or ")}`
-    : Object.values(told).some((names) => names.length) ? "" : "There are none.";
+  $("nothing").textContent = Object.values(told).some((names) => names.length) ? "" : "There are none.";
 }
 
 function state(text) {
