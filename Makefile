@@ -25,7 +25,8 @@ help: ## show this list
 demo: $(VENV)/.installed ## set up, then play the bundled dance
 	$(BIN)/pyanticip demo
 
-# Side by side first: pip waits for the network while cargo compiles. Then what plays live, and nothing beside it.
+# Side by side first: pip waits for the network while cargo compiles (with jobs of its own: MAKEFLAGS= there). Then
+# what plays live, and nothing beside it.
 .PHONY: test
 test: $(VENV)/.made ## set up everything, then lint, type-check and test it
 	$(MAKE) --jobs=2 $(VENV)/.dev test-rust check
@@ -61,7 +62,7 @@ check: check-rust check-python ## formatting, lints and types
 .PHONY: check-rust
 check-rust:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	MAKEFLAGS= cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 .PHONY: check-python
 check-python: $(VENV)/.dev
@@ -71,7 +72,7 @@ check-python: $(VENV)/.dev
 
 .PHONY: test-rust
 test-rust: ## the pure crates: unit, property and documentation tests
-	cargo test --quiet
+	MAKEFLAGS= cargo test --quiet
 
 .PHONY: test-python
 test-python: target/wheel/.unpacked $(VENV)/.dev ## the Python suite, against the built wheel
