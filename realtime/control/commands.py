@@ -20,7 +20,7 @@ from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
 from realtime.control.memory import MemoryControl
 from realtime.control.server import Action, number, switch
-from realtime.mapping.live_mapping import LiveMapping, open_mapping
+from realtime.mapping.live_mapping import LiveMapping, check_model, open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.pipeline import Pipeline
@@ -158,7 +158,12 @@ class Commands:
         return self._actions[name]
 
     def play_mapping(self, taught: LiveMapping, path: Path) -> None:
-        """Play a mapping that was read from ``path`` from the next frame on."""
+        """Play a mapping that was read from ``path`` from the next frame on.
+
+        Raises a CheckpointError where it was taught on a model that steps no more.
+        """
+        # Another model may have come while it was read.
+        check_model(taught.mapping, self._pipeline.backend)
         now = self._now()
         self._pipeline.teach(taught)
         self._mapping = str(path), taught.mapping.sha256

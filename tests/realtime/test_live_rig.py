@@ -434,17 +434,15 @@ def test_another_model_steps_while_the_show_goes_on(tmp_path: Path) -> None:
         return pipeline._step
 
     pipeline.feed(skeleton, 0)
-    first = play(range(40))
+    play(range(40))
     packaged = pipeline.backend
     assert packaged is not None
     assert load("other").startswith("model ")
     assert pipeline.backend is not packaged
     assert commands.live_rig.rig.model.checkpoint == str(tmp_path / "other")
-    # It begins as on a stream of its own, and is not the one before.
+    # It begins as on a stream of its own.
     own = open_backend("rust", tmp_path / "other")
     after = play(range(40, 41))
-    assert not np.array_equal(np.asarray(after.params), np.asarray(first.params))
-    own.reset()
     np.testing.assert_array_equal(
         np.asarray(after.params),
         np.asarray(own.step(pipeline._heard.features[-1:]).params),  # type: ignore[union-attr]
