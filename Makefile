@@ -8,7 +8,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 
 # Processes that the Python tests run in; `make test WORKERS=` for a single one.
-WORKERS ?= -n auto --dist loadgroup
+WORKERS ?= -n auto --dist loadgroup --no-loadscope-reorder
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -29,7 +29,7 @@ demo: $(VENV)/.installed ## set up, then play the bundled dance
 # what plays live, and nothing beside it.
 .PHONY: test
 test: $(VENV)/.made ## set up everything, then lint, type-check and test it
-	$(MAKE) --jobs=2 $(VENV)/.dev test-rust check
+	$(MAKE) --jobs=2 $(VENV)/.dev test-rust target/wheel/.unpacked check
 	$(MAKE) test-python
 
 .PHONY: train
@@ -40,18 +40,26 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# An editable install: `import pyanticip` works inside the clone. Rebuilt when Rust sources change.
-$(VENV)/.installed: $(VENV)/.made pyproject.toml $(RUST)
-	$(BIN)/python -m pip install --quiet --editable .
+# The core compiled, and an editable install: `import pyanticip` works inside the clone. Rebuilt when Rust sources
+# change. Without what it needs, which pip cannot install beside something else.
+$(VENV)/.built: $(VENV)/.made pyproject.toml $(RUST)
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet pyanticip
 	@touch $@
 
 # torch first: packages that depend on it must find the one that was chosen. Then the extra of what is installed.
-$(VENV)/.train: pyproject.toml | $(VENV)/.installed
+$(VENV)/.torch: | $(VENV)/.made
 	$(BIN)/python -m pip install --quiet $(TORCH)
+	@touch $@
+
+$(VENV)/.train: pyproject.toml $(VENV)/.torch | $(VENV)/.built
 	$(BIN)/python -m pip install --quiet "pyanticip[train]"
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(VENV)/.train $(VENV)/.installed
+$(VENV)/.dev: pyproject.toml $(VENV)/.train $(VENV)/.built
 	$(BIN)/python -m pip install --quiet "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --group dev
 	@touch $@
@@ -102,7 +110,7 @@ docs: $(VENV)/.dev ## the documentation as a site, in target/site
 
 .PHONY: bench
 bench: $(VENV)/.dev ## criterion and pytest-benchmark; then the live path beside its rivals, in one table
-	cargo bench
+	cargo bench -p anticip-benches
 	$(BIN)/python -m pytest --benchmark-only tests
 	$(BIN)/python -P tests/benches/beside.py
 

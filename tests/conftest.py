@@ -34,8 +34,9 @@ def data_dir() -> Path:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--full-product``: tests of the family try every combination in place of a covering set."""
-    parser.addoption("--full-product", action="store_true", help="every combination of the family's parts")
+    """``--full-product``: tests of the family try every combination in place of a covering set, and what is
+    compiled is compiled to the end."""
+    parser.addoption("--full-product", action="store_true", help="every combination, every compiler")
 
 
 LIVE = "tests/realtime/"
@@ -43,10 +44,25 @@ LIVE = "tests/realtime/"
 COMPUTES = ("test_bad_input", "test_ensemble", "test_loudness", "test_presets", "test_render", "test_voice")
 """Files there that wait for nobody."""
 
+SOUNDS = ("data/test_audio_targets.py", "data/test_sets_sound.py")
+"""Files that teach by sounds."""
+
 
 def plays_live(nodeid: str) -> bool:
     """Whether a test must not be disturbed."""
     return LIVE in nodeid and not any(f"/{name}.py" in nodeid for name in COMPUTES)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first: of several processes, none is left alone with it at the end."""
+    longest = (LIVE, "tests/training/", "tests/models/")
+
+    def place(item: pytest.Item) -> int:
+        if plays_live(item.nodeid):
+            return -1
+        return next((n for n, room in enumerate(longest) if room in item.nodeid), len(longest))
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -64,12 +80,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Where tests run in several processes, those of a file share one, and so what the file's fixtures made;
-    those that play live share one as well: they would disturb each other. (xdist's own groups need node ids
-    that pytest 9.2 does not let it change.)"""
+    those that play live share one as well, for they would disturb each other, and those that hear sounds, for
+    what librosa compiles. (xdist's own groups need node ids that pytest 9.2 does not let it change.)"""
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "live" if plays_live(nodeid) else nodeid.partition("::")[0]
+            file = nodeid.partition("::")[0]
+            if plays_live(nodeid):
+                return "live"
+            return "sounds" if file.endswith(SOUNDS) else file
 
     return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None

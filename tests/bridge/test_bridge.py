@@ -272,9 +272,12 @@ def batch():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # inductor's own, at import and at code generation
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_compiles_without_a_graph_break(backend):
-    if backend == "inductor" and (sys.platform != "linux" or not shutil.which("g++")):
-        pytest.skip("no C++ compiler")
+def test_compiles_without_a_graph_break(backend, request):
+    if backend == "inductor":
+        if not request.config.getoption("--full-product"):
+            pytest.skip("a minute of code generation: only with --full-product")
+        if sys.platform != "linux" or not shutil.which("g++"):
+            pytest.skip("no C++ compiler")
     torch.compiler.reset()
     compiled = torch.compile(torch_scalars, fullgraph=True, backend=backend)
     x = batch()

@@ -247,7 +247,7 @@ def test_lazy_names():
 
 
 @pytest.mark.slow
-def test_a_million_frames_later():
+def test_hundreds_of_thousands_of_frames_later():
     block = np.concatenate(
         [
             motions.swings(60_011, 2),
@@ -258,7 +258,7 @@ def test_a_million_frames_later():
     )
     stream = pa.ScalarStream(joints=2)
     pushed = 0
-    while pushed < 1_000_000:
+    while pushed < 300_000:
         stream.push_many(block)
         pushed += len(block)
     # The last M + 1 frames afresh give the very bits of the stream, wherever it stopped.

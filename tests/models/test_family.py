@@ -99,8 +99,8 @@ def test_every_two_choices_meet_and_none_is_missing():
 
 @torch.no_grad()
 def test_a_stream_says_what_the_sequence_says(kind, changes, mode):
-    """And the reference too; in single steps (in double precision) and in chunks, across wrap-around of all
-    rings, with one row reset on the way; what a snapshot brings back says the same bits again."""
+    """In chunks, and in double precision in single steps; the reference too; across wrap-around of all rings,
+    with one row reset on the way; what a snapshot brings back says the same bits again."""
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
         model = build(kind, dtype, 0.2 if dtype == torch.float64 else 0.05, **changes)
         x = inputs(kind, 2, LENGTH, dtype)
@@ -113,11 +113,12 @@ def test_a_stream_says_what_the_sequence_says(kind, changes, mode):
         whole, fresh = said(part(0, LENGTH)), said(part(RESET, LENGTH, slice(1, 2)))
         assert ("field" in whole) == bool(changes.get("control_field"))
         assert ("codes" in whole) == bool(changes.get("planning"))
-        trunk = model if kind == "baseline" else model.trunk
-        trunk.reference = True
-        for name, value in said(part(0, LENGTH)).items():
-            torch.testing.assert_close(value, whole[name], atol=tolerance, rtol=tolerance, msg=name)
-        trunk.reference = False
+        if dtype == torch.float64:
+            trunk = model if kind == "baseline" else model.trunk
+            trunk.reference = True
+            for name, value in said(part(0, LENGTH)).items():
+                torch.testing.assert_close(value, whole[name], atol=tolerance, rtol=tolerance, msg=name)
+            trunk.reference = False
         for sizes in ([1] * LENGTH, [7, 1, 14, 13, 5])[dtype == torch.float32 :]:
             state, at, parts = model.initial_state(2), 0, []
             assert all(not t.any() for t in state.tensors())

@@ -26,7 +26,7 @@ LEFT_OUT: Final = re.compile(
 
 ROOMS: Final = ("pyanticip", "realtime", "training")
 
-AT_MOST: Final = 12
+AT_MOST: Final = 30
 """Test files that are asked about a mistake."""
 
 RUST: Final = re.compile(

@@ -32,8 +32,8 @@ WANTED: Final = 0.85
 """Share of the mistakes that must be noticed."""
 LONGEST: Final = 900.0
 """Seconds for tests that run together, at most: those that do not end have noticed."""
-FIRST: Final = 6
-"""Test files that are asked first, and the others where those pass."""
+TOGETHER: Final = 6
+"""Test files that are asked together, and the next where those pass."""
 NOTHING_COLLECTED: Final = 5
 FAILED: Final = re.compile(
     r"^(?:FAILED|ERROR) (\S+\.py(?:::\w+)*)|^test (\S+) .*FAILED|^---- (\S+) stdout", re.MULTILINE
@@ -99,9 +99,9 @@ class Copy:
                 cores[0] = self._built("wrong")
                 path.write_text(right, encoding="utf-8")
                 cores[1] = self._built("right")
-            for some in (files[:FIRST], files[FIRST:]):
-                chance: list[str] = []
-                while some and (by := self._pytest(some, cores[0], path, wrong, chance)):
+            for begin in range(0, len(files), TOGETHER):
+                some, chance = files[begin : begin + TOGETHER], list[str]()
+                while by := self._pytest(some, cores[0], path, wrong, chance):
                     again = [by] if "::" in by else some
                     live = by.startswith("tests/realtime")
                     if (not live or self._pytest(again, cores[0], path, wrong, chance)) and self._once(

@@ -1,6 +1,7 @@
 //! After construction nothing is allocated or freed: counted by the allocator itself.
 #![allow(missing_docs)]
 
+#[path = "all/support/mod.rs"]
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,4 +1,4 @@
-//! What holds for any bytes; the fuzz targets and, on stable, `tests/fuzz.rs` call these.
+//! What holds for any bytes; the fuzz targets and, on stable, `tests/all/fuzz.rs` call these.
 
 use anticip_wire::axis::{self, AxisDecoder};
 use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};

@@ -8,7 +8,7 @@ use crate::params::Event;
 use crate::settings::Settings;
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 0.66;
+const LEVEL: f32 = 0.62;
 /// Bronze: neither low nor hissing.
 const RESONANCE: Body = [[1_110.0, 0.75, 18.0], [190.0, 0.6, -18.0], [6_100.0, 0.7, -16.0]];
 /// Hum, prime, tierce, quint, nominal and the partials above: ratio, amplitude, decay.

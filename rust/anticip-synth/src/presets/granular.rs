@@ -11,7 +11,7 @@ use crate::samples::{Piece, Samples, transposed};
 use crate::settings::Settings;
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 0.55;
+const LEVEL: f32 = 0.57;
 /// The sounds have bodies of their own.
 const RESONANCE: Body = [[200.0, 0.7, 0.0], [1_000.0, 0.7, 0.0], [5_000.0, 0.7, 0.0]];
 const POOL: usize = 40;

@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 0.9;
+const LEVEL: f32 = 0.85;
 /// A small box, and the nail on the string.
 const RESONANCE: Body = [[300.0, 0.55, 14.0], [1_900.0, 0.4, -16.0], [6_800.0, 0.55, 18.0]];
 

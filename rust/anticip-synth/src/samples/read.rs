@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use rubato::audioadapter_buffers::direct::SequentialSliceOfVecs;
-use rubato::{Fft, FixedSync, Resampler};
+use rubato::{Async, FixedAsync, Resampler, SincInterpolationParameters, WindowFunction};
 use symphonia::core::codecs::audio::AudioDecoderOptions;
 use symphonia::core::errors::Error;
 use symphonia::core::formats::probe::Hint;
@@ -206,7 +206,10 @@ fn resampled(mono: Vec<f32>, rate: u32, sample_rate: f64) -> Result<Vec<f32>, St
     let count = mono.len();
     let planes = [mono];
     let input = SequentialSliceOfVecs::new(&planes, 1, count).map_err(|error| error.to_string())?;
-    let mut resampler = Fft::<f32>::new(from, to, 1024, 1, FixedSync::Both).map_err(|e| e.to_string())?;
+    let filter = SincInterpolationParameters::new(256, WindowFunction::BlackmanHarris2);
+    let ratio = to as f64 / from as f64;
+    let mut resampler = Async::<f32>::new_sinc(ratio, 1.0, &filter, 1024, 1, FixedAsync::Input)
+        .map_err(|error| error.to_string())?;
     let output = resampler
         .process_all(&input, count, None)
         .map_err(|e| e.to_string())?;

@@ -1,0 +1,174 @@
+//! The read-out is the scan's histograms times the table, and so are its gradients.
+
+use crate::common::{Case, numbers};
+use anticip_kernels::{Dims, Gradients, KernelError, PlaceGradients, Places, SEGMENT};
+use proptest::prelude::*;
+
+/// Gradients of a case: moves, start, exponents, jumps.
+struct Found {
+    moves: Vec<f64>,
+    start: Vec<f64>,
+    gamma: Option<Vec<f64>>,
+    jumps: Option<Vec<f64>>,
+}
+
+impl Found {
+    fn new(case: &Case) -> Self {
+        Self {
+            moves: vec![9.0; case.moves.len()],
+            start: vec![9.0; case.start.len()],
+            gamma: case.gamma.clone(),
+            jumps: case.jumps.clone(),
+        }
+    }
+
+    fn gradients(&mut self) -> Gradients<'_, f64> {
+        Gradients {
+            moves: &mut self.moves,
+            start: &mut self.start,
+            gamma: self.gamma.as_deref_mut(),
+            jumps: self.jumps.as_deref_mut(),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = f64> {
+        let options = [&self.gamma, &self.jumps].into_iter().flatten().flatten();
+        self.moves.iter().chain(&self.start).chain(options).copied()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn as_the_scan(
+        seed in 0u64..1 << 40,
+        places in 2usize..70,
+        steps in 1usize..3 * SEGMENT,
+        width in 1usize..40,
+        jumping in 0usize..3,
+        sharpening: bool,
+    ) {
+        let dims = Dims { batch: 2, cursors: 3, steps, places, jumping };
+        let case = Case::new(seed, dims, sharpening);
+        let histograms = case.run();
+        let table = numbers(seed + 4, places * width);
+        let grad = numbers(seed + 5, 6 * steps * width);
+        let grad_last = numbers(seed + 6, 6 * places);
+
+        let kernel = Places { scan: case.scan(), table: &table, width };
+        let (mut out, mut last) = (vec![9.0; grad.len()], vec![9.0; grad_last.len()]);
+        let mut kept = vec![9.0; 6 * steps.div_ceil(SEGMENT) * places];
+        kernel.forward(&mut out, &mut last, Some(&mut kept)).unwrap();
+        for (histogram, out) in histograms.chunks(places).zip(out.chunks(width)) {
+            for (i, &out) in out.iter().enumerate() {
+                let wanted: f64 = histogram.iter().zip(&table[i..].iter().step_by(width).collect::<Vec<_>>())
+                    .map(|(h, f)| h * **f)
+                    .sum();
+                prop_assert!((out - wanted).abs() < 1e-12);
+            }
+        }
+        for (all, last) in histograms.chunks(steps * places).zip(last.chunks(places)) {
+            for (a, b) in all[(steps - 1) * places..].iter().zip(last) {
+                prop_assert!((a - b).abs() < 1e-12);
+            }
+        }
+
+        let mut found = Found::new(&case);
+        let gradients = PlaceGradients { places: &grad, last: Some(&grad_last), into: found.gradients() };
+        kernel.backward(&kept, gradients).unwrap();
+        let mut flat = Vec::new();
+        for (i, grad) in grad.chunks(width).enumerate() {
+            let ends = (i % steps == steps - 1).then(|| &grad_last[i / steps * places..][..places]);
+            for (place, f) in table.chunks(width).enumerate() {
+                let read: f64 = grad.iter().zip(f).map(|(g, f)| g * f).sum();
+                flat.push(read + ends.map_or(0.0, |g| g[place]));
+            }
+        }
+        let mut wanted = Found::new(&case);
+        case.scan().backward(&histograms, &flat, wanted.gradients()).unwrap();
+        let scale = wanted.all().fold(1.0, |m, x| x.abs().max(m));
+        for (a, b) in found.all().zip(wanted.all()) {
+            prop_assert!((a - b).abs() < 1e-10 * scale, "{a} for {b}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_does_not_get_lost() {
+    let dims = Dims {
+        batch: 1,
+        cursors: 1,
+        steps: 9,
+        places: 70,
+        jumping: 0,
+    };
+    for sharpening in [false, true] {
+        let mut case = Case::new(3, dims, sharpening);
+        case.start.fill(0.0);
+        case.start[0] = 1.0;
+        // Up by one at each step but the sixth.
+        for (t, moves) in case.moves.chunks_mut(5).enumerate() {
+            moves.fill(0.0);
+            moves[0] = if t == 5 { f64::NAN } else { 1.0 };
+        }
+        let table = numbers(1, 70 * 3);
+        let kernel = Places {
+            scan: case.scan(),
+            table: &table,
+            width: 3,
+        };
+        let (mut out, mut last) = ([0.0; 27], [0.0; 70]);
+        kernel.forward(&mut out, &mut last, None).unwrap();
+        assert!(out[..15].iter().all(|x| x.is_finite()));
+        assert!(out[15..].iter().all(|x| x.is_nan()), "{out:?}");
+    }
+}
+
+#[test]
+fn buffers_that_do_not_fit_are_refused() {
+    let dims = Dims {
+        batch: 1,
+        cursors: 2,
+        steps: 3,
+        places: 4,
+        jumping: 0,
+    };
+    let case = Case::new(0, dims, true);
+    let table = numbers(0, 8);
+    let kernel = Places {
+        scan: case.scan(),
+        table: &table,
+        width: 2,
+    };
+    let wrong = |name, expected, given| {
+        Err(KernelError::Length {
+            name,
+            expected,
+            given,
+        })
+    };
+    let (mut out, mut last, mut kept) = (vec![0.0; 12], vec![0.0; 8], vec![0.0; 8]);
+    assert_eq!(
+        kernel.forward(&mut out[1..], &mut last, None),
+        wrong("places", 12, 11)
+    );
+    assert_eq!(
+        kernel.forward(&mut out, &mut last[1..], None),
+        wrong("last", 8, 7)
+    );
+    let short = Some(&mut kept[1..]);
+    assert_eq!(kernel.forward(&mut out, &mut last, short), wrong("kept", 8, 7));
+    let mut found = Found::new(&case);
+    let gradients = PlaceGradients {
+        places: &out,
+        last: Some(&last[1..]),
+        into: found.gradients(),
+    };
+    assert_eq!(kernel.backward(&kept, gradients), wrong("last's gradient", 8, 7));
+    let other = Places {
+        table: &table[1..],
+        ..kernel
+    };
+    assert_eq!(other.forward(&mut out, &mut last, None), wrong("table", 8, 7));
+}

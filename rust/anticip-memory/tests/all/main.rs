@@ -1,0 +1,4 @@
+//! The crate from outside, in one program: each one more would be compiled and linked by itself.
+
+mod following;
+mod memory;

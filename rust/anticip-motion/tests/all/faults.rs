@@ -1,0 +1,103 @@
+//! What a network and strangers do to a stream: counted, survived.
+
+use crate::common::{MS, Sender, feed_all, front, update};
+use anticip_motion::Source;
+use anticip_wire::mocopi;
+use proptest::prelude::*;
+
+#[test]
+fn doubled_late_and_reordered_packets_are_counted_and_dropped() {
+    let mut front = front(Source::Mocopi);
+    let all = Sender::new(Source::Mocopi).stream(20, 50.0);
+    let order = [0, 1, 1, 2, 4, 3, 3, 5, 0, 6];
+    let kept: Vec<_> = order.iter().map(|&i: &usize| all[i].clone()).collect();
+    let outputs = feed_all(&mut front, &kept);
+    let seqs: Vec<_> = outputs.iter().map(|o| o.seq).collect();
+    assert_eq!(seqs, [0, 1, 2, 4, 5, 6]);
+    let c = front.counters();
+    assert_eq!(
+        (c.doubled, c.late, c.reordered, c.lost, c.filled),
+        (3, 1, 1, 0, 1)
+    );
+}
+
+#[test]
+fn truncated_malformed_and_alien_packets_are_counted_and_survived() {
+    let sender = Sender::new(Source::Mocopi);
+    let mut front = front(Source::Mocopi);
+    let good = sender.frame(0, 0.0);
+    assert!(front.feed(&good, 0, "").is_some());
+    assert!(front.feed(&good[..good.len() / 2], 1, "").is_none());
+    assert!(front.feed(b"hello", 2, "").is_none());
+    assert!(front.feed(b"", 3, "").is_none());
+    assert!(
+        front
+            .feed(&Sender::new(Source::Vmc).frame(0, 0.0), 4, "")
+            .is_none()
+    );
+    let mut pose = update(&sender.body, 0.0);
+    pose.seq = Some(1);
+    pose.joints[26].id = 200;
+    let mut strange = Vec::new();
+    mocopi::encode_frame(&mocopi::Sender::default(), &pose, 0, None, &mut strange).expect("encodes");
+    assert!(front.feed(&strange, 5, "").is_none());
+    let c = *front.counters();
+    assert!(c.truncated >= 1 && c.alien >= 1 && c.malformed >= 1);
+    assert_eq!(c.truncated + c.alien + c.malformed, 5);
+    assert_eq!(front.feed(&sender.frame(1, 0.02), 6, "").map(|o| o.seq), Some(1));
+}
+
+#[test]
+fn two_suits_on_one_port_do_no_harm() {
+    let sender = Sender::new(Source::Mocopi);
+    let mut front = front(Source::Mocopi);
+    for i in 0..200u32 {
+        front.feed(&sender.frame(i, f64::from(i) * 0.02), 0, "");
+        if let Some(out) = front.feed(&sender.frame(50_000 + i, f64::from(i) * 0.02), 0, "") {
+            assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
+        }
+    }
+    assert_eq!(front.counters().packets, 400);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Packets cut, doubled, swapped, bent and mixed with noise: no panic, and nothing but numbers.
+    #[test]
+    fn nothing_in_a_datagram_can_harm(
+        kind in 0..3usize,
+        faults in prop::collection::vec((0..8u8, any::<u32>(), any::<u8>(), -60..60i32), 1..80),
+        noise in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let source = [Source::Mocopi, Source::Vmc, Source::Msgpack][kind];
+        let sender = Sender::new(source);
+        let mut front = front(source);
+        let mut number = 0u32;
+        for (fault, at, byte, jump) in faults {
+            number = number.wrapping_add(1);
+            let mut datagram = sender.frame(number, f64::from(number) * 0.02);
+            let place = at as usize % datagram.len();
+            match fault {
+                0 => datagram.truncate(place),
+                1 => datagram[place] ^= byte | 1,
+                2 => datagram = noise.clone(),
+                3 => number = number.wrapping_add_signed(jump),
+                4 => datagram[place..].fill(byte),
+                5 => datagram.extend_from_slice(&noise),
+                6 => number = at,
+                _ => {}
+            }
+            for _ in 0..1 + fault % 2 {
+                if let Some(out) = front.feed(&datagram, i64::from(at) * MS, "") {
+                    prop_assert!(out.rows.len() <= 1000);
+                    prop_assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
+                    prop_assert!(out.scalars.iter().all(|v| v.is_finite()));
+                    prop_assert!(out.root.iter().chain(out.poses.iter().flatten().flatten()).all(|v| v.is_finite()));
+                }
+            }
+        }
+        let c = front.counters();
+        prop_assert!(c.emitted >= c.filled);
+    }
+}

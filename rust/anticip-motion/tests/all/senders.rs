@@ -1,0 +1,111 @@
+//! Who plays: several senders at one port.
+
+use crate::common::{MS, Sender, front, rows};
+use anticip_motion::{LiveFront, Source};
+
+const PLAYER: &str = "10.0.0.1:4000";
+const OTHER: &str = "10.0.0.2:5000";
+
+/// Feeds frames `range` of a sender at 60 a second, its clock beginning at `base`; how many grid frames that gave.
+fn play(front: &mut LiveFront, name: &str, base: f64, range: std::ops::Range<u32>) -> usize {
+    let sender = Sender::new(Source::Mocopi);
+    range
+        .filter_map(|i| {
+            let t = f64::from(i) / 60.0;
+            let datagram = sender.frame(i, base + t);
+            front
+                .feed(&datagram, (t * 1e9) as i64, name)
+                .map(|o| o.rows.len())
+        })
+        .sum()
+}
+
+#[test]
+fn a_thousand_frames_of_somebody_else_change_nothing() {
+    let sender = Sender::new(Source::Mocopi);
+    let (mut alone, mut beset) = (front(Source::Mocopi), front(Source::Mocopi));
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for i in 0..300u32 {
+        let t = f64::from(i) / 60.0;
+        let at = (t * 1e9) as i64;
+        let datagram = sender.frame(i, t);
+        a.extend(alone.feed(&datagram, at, PLAYER).cloned());
+        b.extend(beset.feed(&datagram, at, PLAYER).cloned());
+        for k in 0..4u32 {
+            let name = format!("10.0.0.{}:{}", 2 + k, 7000 + i % 40);
+            let stray = sender.frame(90_000 + 7 * i, 40.0 + t);
+            assert!(beset.feed(&stray, at + MS, &name).is_none());
+        }
+    }
+    assert!(rows(&a) == rows(&b));
+    let (alone, beset) = (*alone.counters(), *beset.counters());
+    assert_eq!((beset.ignored, alone.ignored), (1200, 0));
+    assert_eq!(
+        (beset.resets, beset.lost, beset.strange),
+        (alone.resets, alone.lost, alone.strange)
+    );
+}
+
+#[test]
+fn of_two_suits_that_both_go_on_the_first_plays() {
+    let mut front = front(Source::Mocopi);
+    let mut heard = 0;
+    for i in 0..600 {
+        heard += play(&mut front, PLAYER, 0.0, i..i + 1);
+        assert_eq!(play(&mut front, OTHER, 500.0, i..i + 1), 0, "{i}");
+    }
+    assert!(heard > 490, "{heard}");
+    assert_eq!(front.senders()[0].name, PLAYER);
+    assert_eq!((front.counters().resets, front.counters().ignored), (1, 600));
+}
+
+#[test]
+fn who_comes_later_takes_over_when_the_player_is_gone() {
+    let mut front = front(Source::Mocopi);
+    assert!(play(&mut front, PLAYER, 0.0, 0..120) > 90);
+    // The player is silent from second 2 on; the other is heard a second later.
+    assert_eq!(play(&mut front, OTHER, 500.0, 180..240), 0);
+    let told = front.senders();
+    assert_eq!(
+        (told[0].name.as_str(), told[0].plays, told[1].plays),
+        (PLAYER, true, false)
+    );
+    let resets = front.counters().resets;
+    assert!(play(&mut front, OTHER, 500.0, 240..300) > 40);
+    assert_eq!(front.senders()[0].name, OTHER);
+    assert_eq!(front.counters().resets, resets + 1);
+    // The first one comes back: it is somebody else now.
+    let mut both = 0;
+    for i in 300..360 {
+        both += play(&mut front, OTHER, 500.0, i..i + 1);
+        assert_eq!(play(&mut front, PLAYER, 0.0, i..i + 1), 0);
+    }
+    assert!(both > 45);
+}
+
+#[test]
+fn single_stray_frames_do_not_take_over_a_silent_player() {
+    let mut front = front(Source::Mocopi);
+    play(&mut front, PLAYER, 0.0, 0..120);
+    for i in (240..1200).step_by(60) {
+        assert_eq!(play(&mut front, OTHER, 500.0, i..i + 1), 0);
+    }
+    assert_eq!(front.senders()[0].name, PLAYER);
+    assert!(play(&mut front, PLAYER, 0.0, 1200..1260) > 45);
+}
+
+#[test]
+fn the_player_can_be_chosen() {
+    let mut front = front(Source::Mocopi);
+    play(&mut front, PLAYER, 0.0, 0..60);
+    play(&mut front, OTHER, 500.0, 30..60);
+    assert!(!front.listen_to(Some("10.9.9.9")));
+    assert_eq!(play(&mut front, PLAYER, 0.0, 60..90), 0);
+    assert!(front.listen_to(Some("10.0.0.2")));
+    assert_eq!(play(&mut front, PLAYER, 0.0, 90..120), 0);
+    assert!(play(&mut front, OTHER, 500.0, 90..120) > 20);
+    // However long it is silent, nobody else is let in.
+    assert_eq!(play(&mut front, PLAYER, 0.0, 300..600), 0);
+    assert!(front.listen_to(None));
+    assert!(play(&mut front, PLAYER, 0.0, 600..660) > 40);
+}

@@ -1,0 +1,5 @@
+//! The crate from outside, in one program: each one more would be compiled and linked by itself.
+
+mod portraits;
+mod support;
+mod voice;

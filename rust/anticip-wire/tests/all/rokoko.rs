@@ -1,0 +1,143 @@
+//! Rokoko's JSON v3. `data/rokoko.json` is laid out after the vendor's plug-ins (the classes of rokoko-studio-live-unity, the
+//! T-pose of rokoko-studio-live-blender) by Python's json, `data/rokoko.lz4` packed by python-lz4; both the same message.
+
+use anticip_wire::rokoko::{JOINT_NAMES, REST, RokokoDecoder, encode_frame};
+use anticip_wire::{PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
+
+const PLAIN: &[u8] = include_bytes!("../data/rokoko.json");
+const PACKED: &[u8] = include_bytes!("../data/rokoko.lz4");
+
+fn feed(
+    source: &mut RokokoDecoder,
+    bytes: &[u8],
+) -> Result<(Option<SkeletonUpdate>, Option<PoseUpdate>), WireError> {
+    let (mut skeleton, mut frame) = (None, None);
+    source.decode(bytes, &mut |update| match update {
+        Update::Skeleton(told) => skeleton = Some(told.clone()),
+        Update::Frame(told) => frame = Some(told.clone()),
+        Update::Trackers(told) => panic!("{told:?}"),
+    })?;
+    Ok((skeleton, frame))
+}
+
+fn id(name: &str) -> usize {
+    JOINT_NAMES.iter().position(|known| *known == name).unwrap()
+}
+
+fn close(a: &[f32], b: &[f32]) -> bool {
+    let apart = |sign: f32| a.iter().zip(b).all(|(a, b)| (a - sign * b).abs() < 1e-4);
+    apart(1.0) || (a.len() == 4 && apart(-1.0))
+}
+
+#[test]
+fn plain_and_packed_are_the_same_body_in_t_pose() {
+    for bytes in [PLAIN, PACKED] {
+        assert_eq!(recognise(bytes), Some("rokoko"));
+        let (skeleton, frame) = feed(&mut RokokoDecoder::default(), bytes).unwrap();
+        let (skeleton, frame) = (skeleton.unwrap(), frame.unwrap());
+        assert_eq!(
+            (frame.time, frame.seq, skeleton.rate),
+            (Some(12.25), None, Some(60.0))
+        );
+        assert_eq!(frame.root, Some([0.0, 0.95, -0.0]));
+        // The vendor's T-pose is the rest: whatever axes the bones have, the pose is theirs.
+        assert_eq!(frame.joints.len(), 21);
+        for joint in &frame.joints {
+            let rest = skeleton.rest[usize::from(joint.id)];
+            assert!(
+                close(&joint.rotation, &rest),
+                "{}",
+                JOINT_NAMES[usize::from(joint.id)]
+            );
+        }
+        // Every bone of an arm or a leg points the same way in the bone's own axes.
+        for pair in [["leftLowerArm", "rightLowerArm"], ["leftLeg", "rightLeg"]] {
+            let [a, b] = pair.map(|name| skeleton.offsets[id(name)]);
+            assert!(close(&a.map(f32::abs), &b.map(f32::abs)), "{pair:?} {a:?} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn a_joint_turned_in_the_world_is_turned_within_its_parent() {
+    let text = String::from_utf8(PLAIN.to_vec()).unwrap();
+    // Studio's world is left-handed: a turn by +90 degrees about its y takes z to x. The whole right leg turns out.
+    let mut message: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let half = std::f64::consts::FRAC_1_SQRT_2;
+    for name in ["rightUpLeg", "rightLeg"] {
+        let turned = &mut message["scene"]["actors"][1]["body"][name]["rotation"];
+        // (half, y half) times the rest (half, -y half): the identity.
+        let rest = ["w", "y"].map(|axis| turned[axis].as_f64().unwrap());
+        assert!((rest[0] - half).abs() < 1e-4 && (rest[1] + half).abs() < 1e-4);
+        *turned = serde_json::json!({"x": 0.0, "y": 0.0, "z": 0.0, "w": 2.0 * half * half});
+    }
+    let mut source = RokokoDecoder::default();
+    let rest = feed(&mut source, PLAIN).unwrap().0.unwrap().rest;
+    let frame = feed(&mut source, message.to_string().as_bytes())
+        .unwrap()
+        .1
+        .unwrap();
+    let local = |name: &str| frame.joint(id(name) as u16).unwrap().rotation;
+    // The hips are the identity, so the thigh's turn is the whole of it; right-handed it is about -y.
+    assert!(close(&local("rightUpLeg"), &[1.0, 0.0, 0.0, 0.0]));
+    assert!(close(&local("rightLeg"), &rest[id("rightLeg")]));
+    assert!(!close(&local("rightFoot"), &rest[id("rightFoot")]));
+}
+
+#[test]
+fn who_has_no_body_is_passed_over() {
+    let named = |name: &str, message: &str| message.replace(name, "\"Somebody else\"");
+    let text = String::from_utf8(PLAIN.to_vec()).unwrap();
+    let mut source = RokokoDecoder::default();
+    assert!(feed(&mut source, PLAIN).unwrap().0.is_some());
+    assert!(feed(&mut source, PLAIN).unwrap().0.is_none());
+    // Another actor in the place of the one that played: another body.
+    assert!(
+        feed(&mut source, named("\"Dancer \\u00e9\"", &text).as_bytes())
+            .unwrap()
+            .0
+            .is_some()
+    );
+    let empty = br#"{"version":3,"fps":30,"scene":{"timestamp":1.0,"actors":[],"props":[]}}"#;
+    assert_eq!(feed(&mut source, empty).unwrap(), (None, None));
+}
+
+#[test]
+fn other_versions_and_garbage_are_told_apart() {
+    let decode = |bytes: &[u8]| feed(&mut RokokoDecoder::default(), bytes).unwrap_err();
+    // JSON v2 has its actors at the top, and 3 for its version in some Studios.
+    let old = br#"{"version":3,"timestamp":1.0,"playbackTimestamp":0,"props":[],"trackers":[],"faces":[],"actors":[]}"#;
+    assert_eq!(recognise(old), Some("rokoko"));
+    assert!(decode(old).to_string().contains("choose JSON v3"));
+    assert!(matches!(decode(b"nothing"), WireError::Alien { .. }));
+    for cut in [
+        &PLAIN[..PLAIN.len() / 2],
+        &PACKED[..PACKED.len() / 2],
+        &PACKED[..8],
+        b"{\"version\":",
+    ] {
+        assert!(matches!(decode(cut), WireError::Malformed { .. }));
+    }
+}
+
+#[test]
+fn what_is_encoded_comes_back() {
+    let frame = feed(&mut RokokoDecoder::default(), PLAIN).unwrap().1.unwrap();
+    let mut bytes = Vec::new();
+    encode_frame(&frame, 60.0, &mut bytes).unwrap();
+    let again = feed(&mut RokokoDecoder::default(), &bytes).unwrap().1.unwrap();
+    for (a, b) in frame.joints.iter().zip(&again.joints) {
+        assert!(close(&a.rotation, &b.rotation) && close(&a.position, &b.position));
+    }
+}
+
+#[test]
+fn in_t_pose_the_right_side_turns_as_the_left_but_for_signs() {
+    for (name, [w, x, y, z]) in JOINT_NAMES.iter().zip(REST) {
+        assert!((w * w + x * x + y * y + z * z - 1.0).abs() < 1e-6, "{name}");
+        if let Some(part) = name.strip_prefix("left") {
+            let other = REST[id(&format!("right{part}"))];
+            assert!(close(&other.map(f32::abs), &[w, x, y, z].map(f32::abs)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! VMC: assembling frames from messages, bundles, cut and damaged datagrams.
+
+use crate::common::mutations;
+use crate::common::osc::{bone, bundle, bytes, full_pose, message, time, transform, turned};
+use anticip_wire::WireError;
+use anticip_wire::vmc::{BONES, VmcAssembler, encode_bones, encode_frame};
+use rosc::{OscPacket, OscTime, OscType};
+
+#[test]
+fn bundles_have_the_size_that_another_implementation_gives_them() {
+    // python-osc builds 4468 and 4588 bytes of the same messages.
+    let mut out = Vec::new();
+    encode_bones(&full_pose(), &mut out).unwrap();
+    assert_eq!(out.len(), 4468);
+    out.clear();
+    encode_frame(&full_pose(), &mut out).unwrap();
+    assert_eq!(out.len(), 4588);
+}
+
+#[test]
+fn an_encoded_frame_comes_back_bit_for_bit_and_rosc_reads_it_too() {
+    let pose = full_pose();
+    let mut out = Vec::new();
+    encode_frame(&pose, &mut out).unwrap();
+    let mut assembler = VmcAssembler::new();
+    assert_eq!(assembler.feed(&out).unwrap(), [pose]);
+    assert_eq!(assembler.dropped(), 0);
+    let (_, OscPacket::Bundle(read)) = rosc::decoder::decode_udp(&out).unwrap() else {
+        panic!("no bundle")
+    };
+    assert_eq!(
+        read.timetag,
+        OscTime {
+            seconds: 0,
+            fractional: 1
+        }
+    );
+    assert_eq!(read.content[0], message("/VMC/Ext/OK", vec![OscType::Int(1)]));
+    assert_eq!(read.content[1], time(12.5));
+    assert_eq!(
+        read.content[2],
+        transform("/VMC/Ext/Root/Pos", "root", &[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    );
+    assert_eq!(
+        read.content[3],
+        bone("Hips", &[0.0, 0.1, 0.0, 0.6, 0.0, 0.0, -0.8])
+    );
+    assert_eq!(read.content.len(), 3 + BONES);
+    // What rosc writes of it is what we wrote.
+    assert_eq!(bytes(&OscPacket::Bundle(read)), out);
+}
+
+#[test]
+fn unity_axes_become_right_handed_ones() {
+    // Unity: a quarter turn about +y takes +z (forward) to +x (right). Right-handed with z turned round:
+    // forward -z goes to +x, which is a turn about y by minus a quarter.
+    let h = 0.5f32.sqrt();
+    let mut assembler = VmcAssembler::new();
+    let poses = assembler
+        .feed(&bytes(&bundle(vec![bone(
+            "Spine",
+            &[1.0, 2.0, 3.0, 0.0, h, 0.0, h],
+        )])))
+        .unwrap();
+    assert_eq!(poses[0].joints[0].position, [1.0, 2.0, -3.0]);
+    assert_eq!(poses[0].joints[0].rotation, [-h, 0.0, h, -0.0]);
+}
+
+#[test]
+fn the_root_carries_the_hips() {
+    let h = 0.5f32.sqrt();
+    let root = transform(
+        "/VMC/Ext/Root/Pos",
+        "root",
+        // v2.1: scale and offset follow.
+        &[10.0, 0.0, 0.0, 0.0, h, 0.0, h, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0],
+    );
+    let mut assembler = VmcAssembler::new();
+    let pose = &assembler
+        .feed(&bytes(&bundle(vec![
+            root,
+            bone("Hips", &[0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 1.0]),
+        ])))
+        .unwrap()[0];
+    // In Unity: (0,1,2) turned to (2,1,0), moved to (12,1,0).
+    let [x, y, z] = pose.root.unwrap();
+    assert!(
+        (x - 12.0).abs() < 1e-6 && (y - 1.0).abs() < 1e-6 && z.abs() < 1e-6,
+        "{x} {y} {z}"
+    );
+    let rotation = pose.joints[0].rotation;
+    let sign = rotation[0].signum();
+    for (got, want) in rotation.iter().zip([h, 0.0, -h, 0.0]) {
+        assert!((sign * got - want).abs() < 1e-6, "{rotation:?}");
+    }
+}
+
+#[test]
+fn unbundled_frames_end_at_a_repeated_bone() {
+    let mut assembler = VmcAssembler::new();
+    let mut frames = Vec::new();
+    for frame in 0..3 {
+        for name in ["Hips", "Spine", "Head"] {
+            frames.extend_from_slice(
+                assembler
+                    .feed(&bytes(&bone(name, &turned(frame as f32))))
+                    .unwrap(),
+            );
+        }
+    }
+    assert_eq!(frames.len(), 2);
+    assert_eq!(
+        frames[1].joints[2].rotation,
+        [-(0.5f32.cos()), 0.5f32.sin(), 0.0, -0.0]
+    );
+    assert!(
+        frames
+            .iter()
+            .all(|pose| pose.joints.len() == 3 && pose.held() == 0 && pose.time.is_none())
+    );
+}
+
+#[test]
+fn unbundled_frames_end_at_the_time_whether_it_comes_first_or_last() {
+    for time_first in [true, false] {
+        let mut assembler = VmcAssembler::new();
+        let mut times = Vec::new();
+        for frame in 0..4 {
+            let mut messages: Vec<_> = ["Hips", "Head"]
+                .iter()
+                .map(|name| bone(name, &turned(0.0)))
+                .collect();
+            messages.insert(if time_first { 0 } else { 2 }, time(frame as f32));
+            for message in messages {
+                times.extend(
+                    assembler
+                        .feed(&bytes(&message))
+                        .unwrap()
+                        .iter()
+                        .map(|pose| pose.time),
+                );
+            }
+        }
+        let whole = if time_first { 3 } else { 4 };
+        assert_eq!(
+            times,
+            (0..whole).map(|frame| Some(f64::from(frame))).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn missing_bones_are_held_and_flagged() {
+    let mut assembler = VmcAssembler::new();
+    let whole = bundle(vec![
+        bone("Hips", &turned(0.1)),
+        bone("Spine", &turned(0.2)),
+        bone("Head", &turned(0.3)),
+    ]);
+    assembler.feed(&bytes(&whole)).unwrap();
+    let before = assembler.poses()[0].clone();
+    let part = bundle(vec![bone("Hips", &turned(1.1)), time(3.0)]);
+    let pose = &assembler.feed(&bytes(&part)).unwrap()[0];
+    assert_eq!(
+        pose.joints.iter().map(|joint| joint.fresh).collect::<Vec<_>>(),
+        [true, false, false]
+    );
+    assert_eq!(pose.joints[1].rotation, before.joints[1].rotation);
+    assert_ne!(pose.joints[0].rotation, before.joints[0].rotation);
+    assert_eq!((pose.held(), pose.time), (2, Some(3.0)));
+    assembler.reset();
+    assert_eq!(assembler.feed(&bytes(&part)).unwrap()[0].joints.len(), 1);
+}
+
+#[test]
+fn a_bundle_ends_what_came_unbundled_and_may_hold_several_frames() {
+    let mut assembler = VmcAssembler::new();
+    assert!(
+        assembler
+            .feed(&bytes(&bone("Hips", &turned(0.0))))
+            .unwrap()
+            .is_empty()
+    );
+    let two = bundle(vec![
+        time(1.0),
+        bone("Hips", &turned(0.1)),
+        bundle(vec![
+            bone("Head", &turned(0.2)),
+            time(2.0),
+            bone("Head", &turned(0.3)),
+        ]),
+        bone("Hips", &turned(0.4)),
+    ]);
+    let poses = assembler.feed(&bytes(&two)).unwrap();
+    assert_eq!(
+        poses.iter().map(|pose| pose.time).collect::<Vec<_>>(),
+        [None, Some(1.0), Some(2.0)]
+    );
+    assert_eq!(
+        poses.iter().map(|pose| pose.joints.len()).collect::<Vec<_>>(),
+        [1, 2, 2]
+    );
+}
+
+#[test]
+fn wrong_messages_are_dropped_and_strangers_ignored() {
+    let mut assembler = VmcAssembler::new();
+    let mut doubles = vec![OscType::String("Spine".to_owned())];
+    doubles.extend((0..7).map(|_| OscType::Double(0.5)));
+    let packet = bundle(vec![
+        bone("Spine", &[0.0; 6]),
+        message("/VMC/Ext/Bone/Pos", doubles),
+        message("/VMC/Ext/T", vec![OscType::Int(3)]),
+        message("/VMC/Ext/T", vec![OscType::Float(f32::NAN)]),
+        bone("Tail", &turned(0.0)),
+        // These are nobody's fault.
+        bone("LastBone", &turned(0.0)),
+        message(
+            "/VMC/Ext/OK",
+            vec![OscType::Int(1), OscType::Int(3), OscType::Int(0)],
+        ),
+        message(
+            "/VMC/Ext/Blend/Val",
+            vec![OscType::String("A".to_owned()), OscType::Float(0.5)],
+        ),
+        message("/VMC/Ext/Blend/Apply", vec![]),
+        transform("/VMC/Ext/Hmd/Pos", "hmd", &turned(0.0)),
+        message("/something/else", vec![OscType::Blob(vec![1, 2, 3])]),
+        // No rotation: counted in the pose.
+        bone("Neck", &[0.0; 7]),
+        bone("Head", &turned(0.5)),
+    ]);
+    let pose = &assembler.feed(&bytes(&packet)).unwrap()[0];
+    assert_eq!((pose.joints.len(), pose.unusable, pose.time), (1, 1, None));
+    assert_eq!(assembler.dropped(), 5);
+}
+
+#[test]
+fn cuts_are_refused_whole() {
+    let mut whole = Vec::new();
+    encode_frame(&full_pose(), &mut whole).unwrap();
+    let mut assembler = VmcAssembler::new();
+    // A cut that falls between two elements is a smaller bundle; nothing tells it from one.
+    let mut ends = vec![16];
+    while let Some(size) = whole.get(ends[ends.len() - 1]..ends[ends.len() - 1] + 4) {
+        ends.push(ends[ends.len() - 1] + 4 + u32::from_be_bytes(size.try_into().unwrap()) as usize);
+    }
+    for end in 0..whole.len() {
+        let result = assembler.feed(&whole[..end]);
+        match end {
+            0 => assert_eq!(
+                result,
+                Err(WireError::Alien {
+                    expected: "VMC datagram"
+                })
+            ),
+            _ if ends.contains(&end) => assert!(result.is_ok()),
+            _ if end < 8 => assert!(matches!(result, Err(WireError::Alien { .. }))),
+            _ => assert!(matches!(result, Err(WireError::Truncated { .. })), "{end}"),
+        }
+    }
+    let single = bytes(&bone("Hips", &turned(0.0)));
+    for end in 1..single.len() {
+        // Cut in the arguments, it is a message with too few of them.
+        match assembler.feed(&single[..end]) {
+            Ok(poses) => assert!(poses.is_empty()),
+            Err(error) => assert!(matches!(error, WireError::Truncated { .. })),
+        }
+    }
+    assert_eq!(
+        assembler.feed(b"\x23\0\0\0head"),
+        Err(WireError::Alien {
+            expected: "VMC datagram"
+        })
+    );
+}
+
+#[test]
+fn deep_nests_are_refused() {
+    let mut packet = bundle(vec![bone("Hips", &turned(0.0))]);
+    for _ in 0..8 {
+        packet = bundle(vec![packet]);
+    }
+    assert!(matches!(
+        VmcAssembler::new().feed(&bytes(&packet)),
+        Err(WireError::Malformed { .. })
+    ));
+    // As deep as a datagram can be: three thousand bundles.
+    let mut raw: Vec<u8> = Vec::new();
+    for level in (1..=3270u32).rev() {
+        raw.extend_from_slice(b"#bundle\0\0\0\0\0\0\0\0\x01");
+        raw.extend_from_slice(&((level - 1) * 20).to_be_bytes());
+    }
+    assert!(matches!(
+        VmcAssembler::new().feed(&raw),
+        Err(WireError::Malformed { .. })
+    ));
+}
+
+#[test]
+fn damage_never_panics_and_never_delivers_what_is_no_transform() {
+    let mut whole = Vec::new();
+    encode_frame(&full_pose(), &mut whole).unwrap();
+    let nested = bytes(&bundle(vec![
+        bone("Hips", &turned(0.0)),
+        bundle(vec![bone("Head", &turned(0.1)), time(1.0)]),
+    ]));
+    let mut assembler = VmcAssembler::new();
+    for seed in [whole, nested, bytes(&bone("Head", &turned(0.3)))] {
+        for damaged in mutations(&seed, 5_000) {
+            for pose in assembler.feed(&damaged).into_iter().flatten() {
+                for joint in &pose.joints {
+                    assert!(
+                        joint
+                            .rotation
+                            .iter()
+                            .chain(&joint.position)
+                            .all(|v| v.is_finite())
+                    );
+                    assert!(joint.rotation.iter().any(|v| *v != 0.0));
+                }
+            }
+        }
+    }
+}
