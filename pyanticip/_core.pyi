@@ -376,6 +376,10 @@ class StepResult:
     def finite(self) -> bool:
         """Whether parameters, hazards and gate are numbers."""
 
+VECTOR_WIDTH: Final[int]
+"""How many numbers the kernels compute at a time on this processor: 16 with AVX-512, 8 with AVX2, 4 with NEON,
+else 1."""
+
 @final
 class MotionStream:
     """The motion model on one performer's stream: its weights and its state.

@@ -51,7 +51,7 @@ from realtime.step.open import open_backend
 from realtime.teaching.remote import Loader, TeachRemote
 from realtime.voice.process import SynthProcess
 
-__all__ = ["assemble", "build_mixer", "recording_header", "stage"]
+__all__ = ["assemble", "begin_voice", "build_mixer", "recording_header", "stage"]
 
 
 def assemble(
@@ -131,6 +131,12 @@ def build_mixer(rig: Rig) -> Mixer:
     )
 
 
+def begin_voice(rig: Rig, say: Callable[[str], None]) -> SynthProcess:
+    """The built-in voice as a rig has it, which begins to look for its device."""
+    table = rig.synth
+    return SynthProcess(table.port or free_port(), table.device, say, preset=table.preset, options=table.told)
+
+
 def stage(
     rig: Rig,
     pipeline: Pipeline,
@@ -140,10 +146,12 @@ def stage(
     say: Callable[[str], None] = lambda line: None,
     terminal: Terminal | None = None,
     everybody: Mapping[str, int] | None = None,
+    voice: SynthProcess | None = None,
 ) -> Show:
     """The show around a pipeline: voice, recorder, remote control, and somebody who watches the suit.
 
-    In a ``terminal`` it is drawn, and obeys keys. ``everybody`` has the ports of all performers' monitors.
+    In a ``terminal`` it is drawn, and obeys keys. ``everybody`` has the ports of all performers' monitors;
+    ``voice`` is the rig's where it has begun already.
 
     It records already where the rig says so. Raises a MotionError; everything is closed then.
     """
@@ -156,11 +164,9 @@ def stage(
             guard = Guard(targets, rig.silence.neutral_vector(), say)
             pipeline.sinks.append(guard)
         if rig.synth.enabled:
-            port = rig.synth.port or free_port()
-            preset, options = rig.synth.preset, rig.synth.told
-            synth = SynthProcess(port, rig.synth.device, say, preset=preset, options=options)
+            synth = voice or begin_voice(rig, say)
             undo.callback(synth.close)
-            pipeline.sinks.append(OscSink(OscConfig(port=port)))
+            pipeline.sinks.append(OscSink(OscConfig(port=synth.port)))
         commands = Commands(pipeline, say, rig, synth)
         folder = Path() if rig.file is None else rig.file.parent
         loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say, folder)

@@ -21,15 +21,14 @@ from pyanticip.errors import CheckpointError, OptionError
 from realtime import tuning
 from realtime.clock import ScaledClock
 from realtime.monitor.terminal import Terminal, can_draw
-from realtime.pipeline import Pipeline
 from realtime.programs.render import check_out, render
 from realtime.rig import Rig
+from realtime.show import Show
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, open_show
-from realtime.stage import assemble, stage
+from realtime.stage import assemble, begin_voice, stage
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
-from realtime.voice.audio import probe
 
 __all__ = ["DANCE", "PERFORMANCE", "demo", "twice"]
 
@@ -107,34 +106,41 @@ def demo(
         check_out(out, (".wav",))
     tuning.one_thread_each()
     host, port = osc or _OSC
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    devices = probe() if audio else None
-    audible = devices is not None and devices.usable
-    tree = {"osc": [{"host": host, "port": port}], "synth": {**synth, "enabled": audible}}
+    tree = {"osc": [{"host": host, "port": port}], "synth": {**synth, "enabled": audio}}
     rig = Rig.model_validate({**tree, "midi": {"port": midi}, "control": {"enabled": False}})
-    wav = out if out is not None else (_WAV if audio and not audible else None)
-    kind, items = twice(DANCE, lead_ms, seconds)
-    backend, trouble = _model(rig)
-    if trouble:
-        console.print(f"the model cannot be loaded, the seven scalars play instead: {trouble}")
-        rig = rig.model_copy(update={"model": rig.model.model_copy(update={"enabled": False})})
-    clock = ScaledClock(1.0)
-    clock.begin(items[0].t_ns)
-    pipeline = assemble(rig, clock, kind=kind, backend=backend)
-    console.print(
-        f"a dance by Jasmine Coro (G1 Moves, CC BY 4.0), {items[-1].t_ns / 1e9:.0f} s"
-        f" -> OSC to {host}:{port}, 50 bundles a second"
-    )
-    if midi is not None:
-        console.print(f"MIDI notes and controllers to {pipeline.sinks[-1].name.removeprefix('midi ')}")
-    if audible and devices is not None:
-        console.print(f"the built-in voice plays on {devices.default}")
-    elif devices is not None:
-        console.print(f"no sound here ({devices.error or 'no audio device'}): it will be written to {wav}")
-    announced = _Announced()
-    pipeline.sinks.append(announced)
-    result = _play(rig, pipeline, ReplaySource(items, clock), seconds, console)
-    result |= {"events": announced.events, "audio": devices.default if devices and audible else None}
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with contextlib.ExitStack() as stack:
+        say: Callable[[str], None] = console.print
+        # First of all: its process and its device take longest to be there.
+        voice = begin_voice(rig, lambda line: say(line)) if audio else None
+        if voice is not None:
+            stack.callback(voice.close)
+        kind, items = twice(DANCE, lead_ms, seconds)
+        backend, trouble = _model(rig)
+        terminal = Terminal("pyanticip demo", say) if can_draw() else None
+        if terminal is not None:
+            stack.callback(terminal.close)
+            say = terminal.say
+        if trouble:
+            say(f"the model cannot be loaded, the seven scalars play instead: {trouble}")
+            rig = rig.model_copy(update={"model": rig.model.model_copy(update={"enabled": False})})
+        clock = ScaledClock(1.0)
+        clock.begin(items[0].t_ns)
+        pipeline = assemble(rig, clock, kind=kind, backend=backend)
+        say(
+            f"a dance by Jasmine Coro (G1 Moves, CC BY 4.0), {items[-1].t_ns / 1e9:.0f} s"
+            f" -> OSC to {host}:{port}, 50 bundles a second"
+        )
+        if midi is not None:
+            say(f"MIDI notes and controllers to {pipeline.sinks[-1].name.removeprefix('midi ')}")
+        announced = _Announced()
+        pipeline.sinks.append(announced)
+        source = ReplaySource(items, clock)
+        show = stage(rig, pipeline, source, say=say, terminal=terminal, voice=voice)
+        result = _play(show, source, seconds, say)
+    device = None if voice is None else voice.device
+    result |= {"events": announced.events, "audio": device}
+    wav = out if out is not None else (_WAV if audio and device is None else None)
     if wav is not None and not (result["interrupted"] and out is None):
         rendered = render(DANCE, wav, rig=rig, seconds=seconds, show=(kind, items))
         result["wav"] = {k: rendered[k] for k in ("out", "sound_seconds", "times_real_time")}
@@ -151,40 +157,29 @@ def _model(rig: Rig) -> tuple[StepBackend | None, str]:
 
 
 def _play(
-    rig: Rig,
-    pipeline: Pipeline,
-    source: ReplaySource,
-    seconds: float | None,
-    console: Console,
+    show: Show, source: ReplaySource, seconds: float | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
     latencies: list[int] = []
+    pipeline = show.pipeline
 
     def observe(arrival: int, done: int, seq: int, stages: tuple[int, ...]) -> None:
         latencies.append(sum(stages))
 
-    pipeline.observer = observe
-    say: Callable[[str], None] = console.print
-    with contextlib.ExitStack() as stack:
-        terminal = None
-        if can_draw():
-            terminal = Terminal("pyanticip demo", say)
-            stack.callback(terminal.close)
-            say = terminal.say
-        show = stage(rig, pipeline, source, say=say, terminal=terminal)
+    def obey(command: Command) -> None:
+        show.again(command)
+        (lead,) = command.arguments
+        if not lead:
+            say("first as it is: lead 0, the sound comes after the movement")
+        else:
+            ahead = "automatic" if lead == "auto" else f"{lead:g} ms"
+            say(f"now the same passage foreseen: lead {ahead}")
 
-        def obey(command: Command) -> None:
-            show.again(command)
-            (lead,) = command.arguments
-            if not lead:
-                say("first as it is: lead 0, the sound comes after the movement")
-            else:
-                ahead = "automatic" if lead == "auto" else f"{lead:g} ms"
-                say(f"now the same passage foreseen: lead {ahead}")
-
-        source.obey = obey
-        tuning.settle()
-        stack.callback(tuning.unsettle)
+    pipeline.observer, source.obey = observe, obey
+    tuning.settle()
+    try:
         report = asyncio.run(show.run(seconds))
+    finally:
+        tuning.unsettle()
     own = next(counts for name, counts in report["sinks"].items() if name.startswith("osc"))
     milliseconds = np.array(latencies[25:] or latencies or [0]) / 1e6
     return {

@@ -43,8 +43,9 @@ class SynthProcess(Child):
         self._chosen = 0.0
         #: How long what is sent to it takes to sound, as it says itself; None: it has not yet.
         self.sound_ms: float | None = None
-        # The device that it plays on, and when that was told last (0: not yet).
-        self._plays: str | None = None
+        #: The device that it plays on, as it says; None: none, or it has not told.
+        self.device: str | None = None
+        # When that was told last (0: not yet).
         self._told = 0.0
         arguments = ["--port", str(port)]
         if device is not None:
@@ -80,12 +81,14 @@ class SynthProcess(Child):
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 told = json.loads(line)
-                self.sound_ms, self._plays = float(told["sound_ms"]), told["device"]
-                self._told = now
+                before, self.device = self.device, told["device"]
+                self.sound_ms, self._told = float(told["sound_ms"]), now
+                if self.device is not None and self.device != before:
+                    self._say(f"{self.name} plays on {self.device}")
         return lines
 
     def _greet(self) -> None:
-        self._told, self._plays = 0.0, None
+        self._told, self.device = 0.0, None
 
     def _is_stuck(self, now: float) -> bool:
         return bool(self._told) and now - self._told > _SILENT_S
@@ -97,4 +100,4 @@ class SynthProcess(Child):
             return super().state
         if not self._told:
             return "no (it begins)"
-        return "no (no audio device)" if self._plays is None else f"yes ({self._plays})"
+        return "no (no audio device)" if self.device is None else f"yes ({self.device})"

@@ -257,7 +257,7 @@ def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: b
     parent = os.getppid()
     begun = time.monotonic()
     told = -_TELL_S
-    while not ended.wait(0.1):
+    while True:
         voice.poll()
         if voice.begin_anew:
             sys.stderr.flush()
@@ -273,6 +273,8 @@ def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: b
         if seconds is not None and time.monotonic() - begun >= seconds:
             return
         if child and (os.getppid() != parent or _input_ended()):
+            return
+        if ended.wait(0.1):
             return
 
 

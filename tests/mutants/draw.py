@@ -29,6 +29,9 @@ ROOMS: Final = ("pyanticip", "realtime", "training")
 AT_MOST: Final = 30
 """Test files that are asked about a mistake."""
 
+GOLDEN: Final = tuple(f"tests/golden/test_{name}.py" for name in ("readings", "shows", "models"))
+"""Files that hear much of the product at once; asked behind the others of what they hear."""
+
 RUST: Final = re.compile(
     r" (?:[<>]=?|[=!]=|[-+*/]=?|&&|\|\|) |\.(?:min|max)\(|\b(?:true|false)\b|(?<![\w.])\d+\.\d+\b(?!_)"
 )
@@ -180,7 +183,7 @@ def nearest(file: str) -> tuple[str, ...]:
     """The test files the fewest imports away from a file, the likest by name first."""
     if file.startswith("rust/"):
         crate = Path(file).parts[1]
-        return f"rust/{crate}", *BESIDE[crate].split()
+        return f"rust/{crate}", *BESIDE[crate].split(), *GOLDEN
     users = _users()
     words = set(re.split(r"[/_.]", file))
     distance, queue = {file: 0}, deque([file])
@@ -198,7 +201,8 @@ def nearest(file: str) -> tuple[str, ...]:
     def rank(name: str) -> tuple[bool, int, int, str]:
         return distance[name] > first, -len(words & set(re.split(r"[/_.]", name))), distance[name], name
 
-    return tuple(sorted(found, key=rank)[:AT_MOST])
+    asked = sorted(found, key=rank)[:AT_MOST]
+    return (*asked, *(name for name in GOLDEN if name not in asked and not file.startswith("training/")))
 
 
 @cache

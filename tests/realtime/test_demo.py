@@ -5,7 +5,7 @@ import json
 import socket
 import threading
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,10 @@ from realtime.programs import demo as demo_module
 from realtime.programs import doctor as doctor_module
 from realtime.programs.demo import demo
 from realtime.programs.doctor import _gpu, doctor, lines
-from realtime.voice.audio import Audio, probe
+from realtime.rig import Rig
+from realtime.stage import begin_voice
+from realtime.voice.audio import probe
+from realtime.voice.process import SynthProcess
 
 
 class Ear:
@@ -77,17 +80,21 @@ def test_the_demo_sends_its_bundles_and_ends(
 
 @pytest.mark.slow
 def test_without_a_device_it_writes_the_sound_to_a_file(
-    ear: Ear, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ear: Ear, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo_module, "probe", lambda: Audio(None, (), None, "PortAudio library not found"))
+    def nowhere(rig: Rig, say: Callable[[str], None]) -> SynthProcess:
+        table = rig.synth.model_copy(update={"device": "nowhere"})
+        return begin_voice(rig.model_copy(update={"synth": table}), say)
+
+    monkeypatch.setattr(demo_module, "begin_voice", nowhere)
     result = demo(seconds=3.0, osc=ear.address)
+    assert result["audio"] is None
     assert result["wav"]["out"] == "demo.wav"
     with wave.open(str(elsewhere / "demo.wav")) as file:
         assert file.getnframes() > 48_000
-    assert (
-        "no sound here (PortAudio library not found): it will be written to demo.wav"
-        in capsys.readouterr().err
-    )
+    told = capfd.readouterr().err
+    assert "no sound: " in told
+    assert "wrote demo.wav" in told
 
 
 def test_the_demo_refuses_no_time_at_all() -> None:

@@ -21,6 +21,7 @@ use std::collections::HashMap;
 
 pub use error::ModelError;
 pub use heads::{Controls, HAZARD_COUNT, PARAM_COUNT, SCALAR_COUNT};
+pub use linear::vector_width;
 pub use stream::{MotionSizes, MotionStream};
 
 /// A tensor of a checkpoint: its shape and its numbers, row by row.

@@ -1,6 +1,6 @@
 //! Bindings of `anticip-model`.
 
-use anticip_model::{ModelError, MotionSizes, MotionStream, Tensor, Tensors};
+use anticip_model::{ModelError, MotionSizes, MotionStream, Tensor, Tensors, vector_width};
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -13,6 +13,7 @@ use crate::shared::Shared;
 use crate::step_result::PyStepResult;
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("VECTOR_WIDTH", vector_width())?;
     m.add_class::<PyMotionStream>()
 }
 
