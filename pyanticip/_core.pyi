@@ -377,8 +377,8 @@ class StepResult:
         """Whether parameters, hazards and gate are numbers."""
 
 VECTOR_WIDTH: Final[int]
-"""How many numbers the kernels compute at a time on this processor: 16 with AVX-512, 8 with AVX2, 4 with NEON,
-else 1."""
+"""How many numbers the kernels compute at a time on this processor: 16 with AVX-512, 8 with AVX2, 4 with
+NEON, else 1."""
 
 @final
 class MotionStream:

@@ -85,6 +85,10 @@ class Child:
     def _died(self) -> None:
         """Its process has ended, and will be started again."""
 
+    def said_to(self, say: Callable[[str], None]) -> None:
+        """Who is told from now on."""
+        self._say = say
+
     @property
     def pid(self) -> int | None:
         """Its process id while it runs."""

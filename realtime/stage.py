@@ -35,13 +35,13 @@ from realtime.recording.recorder import Recorder
 from realtime.rig import Rig, SmoothingRig
 from realtime.rig.mapping import smoothings
 from realtime.rig.memory import MemoryRig
+from realtime.rig.voice import begin_voice
 from realtime.seams import SINKS
 from realtime.show import Show
 from realtime.sinks.base import Sink
 from realtime.sinks.config import OscConfig
 from realtime.sinks.guard import Guard
 from realtime.sinks.osc import OscSink
-from realtime.sockets import free_port
 from realtime.sources.replay import ReplaySource
 from realtime.sources.shared import Seat
 from realtime.sources.udp import UdpSource
@@ -51,7 +51,7 @@ from realtime.step.open import open_backend
 from realtime.teaching.remote import Loader, TeachRemote
 from realtime.voice.process import SynthProcess
 
-__all__ = ["assemble", "begin_voice", "build_mixer", "recording_header", "stage"]
+__all__ = ["assemble", "build_mixer", "recording_header", "stage"]
 
 
 def assemble(
@@ -131,12 +131,6 @@ def build_mixer(rig: Rig) -> Mixer:
     )
 
 
-def begin_voice(rig: Rig, say: Callable[[str], None]) -> SynthProcess:
-    """The built-in voice as a rig has it, which begins to look for its device."""
-    table = rig.synth
-    return SynthProcess(table.port or free_port(), table.device, say, preset=table.preset, options=table.told)
-
-
 def stage(
     rig: Rig,
     pipeline: Pipeline,
@@ -164,7 +158,7 @@ def stage(
             guard = Guard(targets, rig.silence.neutral_vector(), say)
             pipeline.sinks.append(guard)
         if rig.synth.enabled:
-            synth = voice or begin_voice(rig, say)
+            synth = voice or begin_voice(rig.synth, say)
             undo.callback(synth.close)
             pipeline.sinks.append(OscSink(OscConfig(port=synth.port)))
         commands = Commands(pipeline, say, rig, synth)

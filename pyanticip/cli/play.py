@@ -41,6 +41,17 @@ def demo(given: options.DemoOptions) -> Answer:
 
     Example: pyanticip demo --seconds 10 --osc 127.0.0.1:57120
     """
+    from pyanticip.motion.atomic import check_out
+
+    if given.out is not None:
+        check_out(given.out, (".wav",))
+    voice = None
+    if given.audio:
+        # Before all that is imported below: its process and its device take as long to be there.
+        from realtime.rig.tree import SynthRig
+        from realtime.rig.voice import begin_voice
+
+        voice = begin_voice(SynthRig.model_validate(given.over.get("synth", {})), say)
     from realtime.programs.demo import demo as play
 
     found = play(
@@ -51,6 +62,7 @@ def demo(given: options.DemoOptions) -> Answer:
         audio=given.audio,
         lead_ms=given.lead_ms,
         synth=given.over.get("synth", {}),
+        voice=voice,
     )
     return found, ()
 

@@ -5,9 +5,11 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from pyanticip.errors import DeviceError, OptionError
 
 _YOUNG_S = 2.0
 """A draft so young may be one whose maker has not locked it yet."""
@@ -115,3 +117,17 @@ def _remove(draft: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
     else:
         draft.unlink(missing_ok=True)
+
+
+def check_out(out: Path, suffixes: Sequence[str]) -> str:
+    """The suffix of a file that will be written, in small letters.
+
+    Raises an OptionError where it is another than these, a DeviceError where the folder is not there.
+    """
+    suffix = out.suffix.lower()
+    if suffix not in suffixes:
+        raise OptionError(f"{out}: expected a name that ends in {', '.join(suffixes)}, got {out.suffix!r}")
+    folder = out.absolute().parent
+    if not folder.is_dir():
+        raise DeviceError(f"{out}: the folder {folder} does not exist")
+    return suffix

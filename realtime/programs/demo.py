@@ -18,17 +18,20 @@ from rich.console import Console
 
 from pyanticip.controls import CANCEL
 from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.motion.atomic import check_out
 from realtime import tuning
 from realtime.clock import ScaledClock
 from realtime.monitor.terminal import Terminal, can_draw
-from realtime.programs.render import check_out, render
+from realtime.programs.render import render
 from realtime.rig import Rig
+from realtime.rig.voice import begin_voice
 from realtime.show import Show
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, open_show
-from realtime.stage import assemble, begin_voice, stage
+from realtime.stage import assemble, stage
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
+from realtime.voice.process import SynthProcess
 
 __all__ = ["DANCE", "PERFORMANCE", "demo", "twice"]
 
@@ -92,12 +95,14 @@ def demo(
     audio: bool = True,
     lead_ms: float | str = "auto",
     synth: Mapping[str, Any] = MappingProxyType({}),
+    voice: SynthProcess | None = None,
 ) -> dict[str, Any]:
     """Play the bundled dance twice, without a lead and with ``lead_ms``; tell what to try next.
 
     ``seconds`` in all at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
     (127.0.0.1:9000), ``midi`` a port for MIDI; without ``audio`` nothing is heard. Where no audio device
-    works, the sound is written to demo.wav. ``synth`` is a rig's table of what the voice plays.
+    works, the sound is written to demo.wav. ``synth`` is a rig's table of what the voice plays; ``voice`` is
+    one that has begun already.
     In a terminal there are meters and keys as of ``live``. Returns what happened, in numbers.
     """
     if seconds is not None and not seconds > 0:
@@ -111,8 +116,8 @@ def demo(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with contextlib.ExitStack() as stack:
         say: Callable[[str], None] = console.print
-        # First of all: its process and its device take longest to be there.
-        voice = begin_voice(rig, lambda line: say(line)) if audio else None
+        if audio and voice is None:
+            voice = begin_voice(rig.synth, say)
         if voice is not None:
             stack.callback(voice.close)
         kind, items = twice(DANCE, lead_ms, seconds)
@@ -121,6 +126,8 @@ def demo(
         if terminal is not None:
             stack.callback(terminal.close)
             say = terminal.say
+        if voice is not None:
+            voice.said_to(say)
         if trouble:
             say(f"the model cannot be loaded, the seven scalars play instead: {trouble}")
             rig = rig.model_copy(update={"model": rig.model.model_copy(update={"enabled": False})})

@@ -12,7 +12,7 @@ import io
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from pyanticip.controls import CANCEL
 from pyanticip.errors import DeviceError, FormatError, OptionError
-from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.atomic import check_out, write_atomic
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime import tuning
 from realtime.clock import OfflineClock
@@ -173,20 +173,6 @@ class _GateTap(StepBackend):
     def close(self) -> None:
         """Close."""
         self._backend.close()
-
-
-def check_out(out: Path, suffixes: Sequence[str]) -> str:
-    """The suffix of a file that will be written, in small letters.
-
-    Raises an OptionError where it is another than these, a DeviceError where the folder is not there.
-    """
-    suffix = out.suffix.lower()
-    if suffix not in suffixes:
-        raise OptionError(f"{out}: expected a name that ends in {', '.join(suffixes)}, got {out.suffix!r}")
-    folder = out.absolute().parent
-    if not folder.is_dir():
-        raise DeviceError(f"{out}: the folder {folder} does not exist")
-    return suffix
 
 
 def render(

@@ -101,7 +101,8 @@ def test_every_two_choices_meet_and_none_is_missing():
 def test_a_stream_says_what_the_sequence_says(kind, changes, mode):
     """In chunks, and in double precision in single steps; the reference too; across wrap-around of all rings,
     with one row reset on the way; what a snapshot brings back says the same bits again."""
-    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
+    # Single precision is what plays: the motion models.
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5))[: 1 + (kind == "motion")]:
         model = build(kind, dtype, 0.2 if dtype == torch.float64 else 0.05, **changes)
         x = inputs(kind, 2, LENGTH, dtype)
         scalars = given(model, x, mode)
@@ -199,11 +200,9 @@ LEARNERS = [
     ("motion", {**ALL, "bias": "none", "planning": False}),
     ("motion", BODY),
     *(("anticipatory", {"mode": mode}) for mode in MODES),
-    *(("anticipatory", {"mode": mode, "bias": "random"}) for mode in ("external", "initial")),
-    ("anticipatory", {"mode": "external", "bias": "none"}),
-    ("anticipatory", {"mode": "external", "slow_stride": 3}),
+    ("anticipatory", {"mode": "external", "bias": "random", "slow_stride": 3}),
     ("anticipatory", {"mode": "initial", "positions": "trajectory"}),
-    *(("baseline", {"positions": scheme}) for scheme in SCHEMES),
+    *(("baseline", {"positions": scheme}) for scheme in ("none", "rope", "trajectory")),
     ("baseline", {**PRISM, "prism_copy": True}),
 ]
 

@@ -5,21 +5,19 @@ import json
 import socket
 import threading
 import wave
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.wire import udp
 
 from pyanticip.errors import OptionError
-from realtime.programs import demo as demo_module
 from realtime.programs import doctor as doctor_module
 from realtime.programs.demo import demo
 from realtime.programs.doctor import _gpu, doctor, lines
-from realtime.rig import Rig
-from realtime.stage import begin_voice
+from realtime.rig.tree import SynthRig
+from realtime.rig.voice import begin_voice
 from realtime.voice.audio import probe
-from realtime.voice.process import SynthProcess
 
 
 class Ear:
@@ -80,14 +78,11 @@ def test_the_demo_sends_its_bundles_and_ends(
 
 @pytest.mark.slow
 def test_without_a_device_it_writes_the_sound_to_a_file(
-    ear: Ear, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ear: Ear, elsewhere: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def nowhere(rig: Rig, say: Callable[[str], None]) -> SynthProcess:
-        table = rig.synth.model_copy(update={"device": "nowhere"})
-        return begin_voice(rig.model_copy(update={"synth": table}), say)
-
-    monkeypatch.setattr(demo_module, "begin_voice", nowhere)
-    result = demo(seconds=3.0, osc=ear.address)
+    voice = begin_voice(SynthRig(device="nowhere"), print)
+    result = demo(seconds=3.0, osc=ear.address, voice=voice)
+    assert voice.pid is None
     assert result["audio"] is None
     assert result["wav"]["out"] == "demo.wav"
     with wave.open(str(elsewhere / "demo.wav")) as file:

@@ -312,19 +312,3 @@ def test_interrupted_before_the_first_state_it_begins_anew(whole, tmp_path):
     (run / "config.json").write_bytes((folder / "config.json").read_bytes())
     train(LanguageTask(), None, run, resume=True)
     assert same_weights(weights(run), weights(folder))
-
-
-@pytest.mark.slow
-def test_two_processes_make_the_curve_of_one(tiny, tmp_path, in_two_processes):
-    config = tmp_path / "tiny.toml"
-    given = tiny(log_every=1, model={"dropout": 0.0}).flat().items()
-    config.write_text("".join(f"{name} = {json.dumps(v)}\n" for name, v in given if v is not None))
-    words = ("train", "language", "--config", config, "--out", tmp_path / "two")
-    assert in_two_processes(*words)["processes"] == 2
-    train(LanguageTask(), tiny(log_every=1, model={"dropout": 0.0}), tmp_path / "one")
-    one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
-    assert [row["step"] for row in two] == list(range(1, 13))
-    for name in ("loss", "ce", "scalar_refined", "grad_norm"):
-        assert [row[name] for row in two] == pytest.approx([row[name] for row in one], abs=1e-4)
-    for name in ("valid_ce", "valid_scalar_initial"):
-        assert two[-1][name] == pytest.approx(one[-1][name], abs=1e-4)
