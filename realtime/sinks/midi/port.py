@@ -14,7 +14,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyanticip.errors import DeviceError, MotionError
@@ -63,6 +63,7 @@ class Port:
         self._failures: tuple[type[Exception], ...] = (MotionError, _rtmidi().RtMidiError)
         self._text = text
         self._out: Any = None
+        self._listed = False
         self.name = ""
         self.open()
 
@@ -76,10 +77,14 @@ class Port:
             self._out, self.name = drivers[0], name or _CLIENT
             self._out.open_virtual_port(self.name)
             return
-        found = [(driver, at, port) for driver in drivers for at, port in enumerate(driver.get_ports())]
-        driver, at, self.name = found[_choose(self._text, [port for *_, port in found])]
+        driver, at, self.name = self._find(drivers)
         driver.open_port(at, _CLIENT)
         self._out = driver
+
+    def _find(self, drivers: Sequence[Any]) -> tuple[Any, int, str]:
+        """Who has the port that is meant, its number there and its name. Raises DeviceError."""
+        found = [(driver, at, port) for driver in drivers for at, port in enumerate(driver.get_ports())]
+        return found[_choose(self._text, [port for *_, port in found])]
 
     @property
     def is_there(self) -> bool:
@@ -89,9 +94,17 @@ class Port:
         )
 
     def again(self) -> bool:
-        """Whether it could be opened anew."""
+        """Whether it could be opened anew: at the second look at which it is there.
+
+        A program's port is listed a moment before it can be connected to, and JACK's driver does not tell.
+        """
         self.close()
+        listed, self._listed = self._listed, False
         try:
+            if not listed and self._text.partition(":")[0] != VIRTUAL:
+                self._find(list(_drivers()))
+                self._listed = True
+                return False
             self.open()
         except self._failures:
             return False
