@@ -86,6 +86,7 @@ def test_what_did_not_come_belongs_to_the_fault_that_went_on() -> None:
         played.times[at] = -1  # type: ignore[index]
     numbers = [n for n, t in zip(played.numbers, played.times, strict=True) if t >= 0]
     times = [t for t in played.times if t >= 0]
+    times[-1] += 17 * MS + 123_456
     happened = [
         Happened("disk", 9_990 * MS, 10_020 * MS, 0.25),
         Happened("disk", 20_000 * MS, 20_100 * MS, None),
@@ -97,7 +98,9 @@ def test_what_did_not_come_belongs_to_the_fault_that_went_on() -> None:
     assert rows["disk"]["over_bar"] == 1
     assert rows["disk"]["back_s"] == {"p50": 0.25, "max": 0.25}
     assert (rows["net"]["missed"], rows["net"]["gap_ms"]) == (0, pytest.approx(20.0))
+    # A hundredth of a millisecond is as much as is told.
     assert (rows[QUIET]["missed"], rows[QUIET]["gap_ms"]) == (1, pytest.approx(40.0))
+    assert by_kind(np.array(times[-2:]), np.array(numbers[-2:]), ())[0]["gap_ms"] == 37.12
 
 
 def test_latency_is_of_frames_that_were_answered_before_the_next() -> None:
