@@ -124,6 +124,14 @@ def test_as_much_is_lost_in_bursts_as_asked():
     assert lost.sum() / bursts == pytest.approx(4.0, rel=0.1)
 
 
+def test_long_gaps_are_as_long_as_is_filled_all_of_them():
+    arrived = packet_loss(2_000, np.random.default_rng(0), share=0.9, burst=500.0)
+    gaps = np.diff(np.flatnonzero(arrived)) - 1
+    # What is lost for longer comes in pieces with a frame between.
+    assert np.count_nonzero(gaps == _core.MAX_GAP) > 10
+    assert np.count_nonzero((gaps > 0) & (gaps < _core.MAX_GAP)) < 10
+
+
 def test_what_is_lost_is_filled_as_the_live_stream_fills_it(clip):
     quats, root = clip(200)
     arrived = packet_loss(200, np.random.default_rng(3), share=0.2, burst=5.0)
