@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.clips import walking_clip
 from support.odd_rigs import (
     about,
     difference,
@@ -30,6 +31,7 @@ from pyanticip.motion.npz import save_npz
 from pyanticip.motion.rotations import angle_between, multiply
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.understand import understand
+from pyanticip.motion.world import up_axis
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 WORLDS = {
@@ -52,6 +54,13 @@ STORED = (
     "more/reactidle/p00[0-3]/*.bvh",
     "cmu/0[1-9]_0[1-3].bvh",
 )
+
+
+@pytest.mark.parametrize("lift", [0.5, 5.0, -30.0])
+def test_off_the_floor_only_what_the_rest_pose_says_as_well_is_certain(lift: float) -> None:
+    places = walking_clip(4.0).positions() + np.array((0.0, lift, 0.0))
+    assert [up_axis(places, habit) for habit in (None, "y", "z")] == [("y", False), ("y", True), ("y", False)]
+    assert up_axis(places - np.array((0.0, lift, 0.0)), None) == ("y", True)
 
 
 def saved(clip: pa.Clip, folder: Path, name: str = "clip") -> Path:
