@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 LIVE = "tests/realtime/"
 """Where tests wait for processes, sockets and devices."""
-COMPUTES = ("test_bad_input", "test_ensemble", "test_loudness", "test_presets", "test_render", "test_voice")
+COMPUTES = ("test_ensemble", "test_loudness", "test_presets", "test_render", "test_voice")
 """Files there that wait for nobody."""
 
 SOUNDS = ("data/test_audio_targets.py", "data/test_sets_sound.py")
