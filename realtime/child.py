@@ -85,8 +85,8 @@ class Child:
     def _died(self) -> None:
         """Its process has ended, and will be started again."""
 
-    def said_to(self, say: Callable[[str], None]) -> None:
-        """Who is told from now on."""
+    def report_to(self, say: Callable[[str], None]) -> None:
+        """Say what it has to say by this from now on."""
         self._say = say
 
     @property

@@ -127,7 +127,7 @@ def demo(
             stack.callback(terminal.close)
             say = terminal.say
         if voice is not None:
-            voice.said_to(say)
+            voice.report_to(say)
         if trouble:
             say(f"the model cannot be loaded, the seven scalars play instead: {trouble}")
             rig = rig.model_copy(update={"model": rig.model.model_copy(update={"enabled": False})})
