@@ -1,8 +1,8 @@
 """The Rust core; hand-written and checked against the binary by stubtest."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Literal, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -467,6 +467,30 @@ class TempoTracker:
 class FrontOutput:
     """The frames of the 50 Hz grid that one datagram completed; the newest of them in full."""
 
+    def __new__(
+        cls,
+        features: npt.ArrayLike,
+        poses: npt.ArrayLike,
+        scalars: Sequence[float],
+        *,
+        seq: int,
+        reset: bool = False,
+        t_source_ns: int,
+        t_local_ns: int,
+        expected_ns: int,
+        late_ns: int,
+        patience_ns: int = 5_000_000,
+        root: Sequence[float] = ...,
+        activity: float = 1.0,
+        tempo: tuple[float, float, float] = ...,
+        limbs: Sequence[float] = ...,
+        filled: int = 0,
+        valid: bool = True,
+        stages_ns: tuple[int, int, int] = ...,
+    ) -> FrontOutput:
+        """What a front end of Python's tells: features (n, 279), poses (n, 22, 4), n >= 1; the others are the
+        fields below. Raises ShapeError."""
+
     @property
     def features(self) -> npt.NDArray[np.float32]:
         """Feature rows (n, 279) in time order; n > 1 after a gap or from a source slower than the grid."""
@@ -666,6 +690,9 @@ class Follower:
 
     def push_many(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """The same for T frames (T, 22, 4): rows (T, 4), where `None` is -1, NaN, NaN, 0."""
+
+    def arm(self, cues: Cues) -> None:
+        """Tells these cues, all armed, in the frames that an `Engine` hears from now on."""
 
     def reset(self) -> None:
         """The next frame begins a new run."""
@@ -1175,23 +1202,6 @@ class Memory:
         """Learns from the newest frame: for who has time before the next one, which does so otherwise. What
         is said is the same either way."""
 
-    def hear(
-        self,
-        quats: npt.ArrayLike,
-        step: StepResult | None,
-        places: Sequence[tuple[int, float, float, float] | None],
-    ) -> tuple[StepResult | None, list[float]]:
-        """The frames (n, 22, 4) that a datagram completed, as pushes: `step` is what the model says of the
-        newest, `places` are those of each; fewer: the others are nowhere.
-
-        Returns the step with what was mixed, and the trust in it, 24 numbers, parameter by parameter. Raises
-        ShapeError; nothing has changed then.
-        """
-
-    def prewarm(self, quats: npt.ArrayLike, step: StepResult) -> None:
-        """Runs what `hear` will run on the newest of the next frames, so that it finds caches warm; nothing
-        changes. Raises ShapeError."""
-
     def imagine(self, step: StepResult) -> StepResult:
         """The step with what would be mixed if the model said it of the newest frame; nothing changes. Raises
         ShapeError."""
@@ -1307,9 +1317,83 @@ def scalar_mapping(scalars: npt.ArrayLike) -> list[float]:
     is dense, an unsteady one rough. Raises ShapeError.
     """
 
-def stretched(value: float, foot: float, top: float, curve: float) -> float:
-    """`value` in 0..1 in a performer's range: 0 up to `foot`, .75 at `top`, by the exponent `curve` between
-    them, 1 at 1."""
+STRETCHED: tuple[int, ...]
+"""The places among the eight of what is stretched to a performer's range: loudness and brightness."""
+
+RESTLESS: float
+"""Nobody stands above this."""
+
+def stretched(value: float, ends: tuple[float, float, float]) -> float:
+    """`value` in 0..1 in a performer's range: 0 up to still, .1 at low, .75 at high, 1 at 1.
+
+    `ends` are still, low (5th) and high (95th percentile while moving). Raises OptionError for a range in
+    disorder.
+    """
+
+@final
+class PerformerRange:
+    """Stretches what the model says to the performer's range: calibrated, or learned while playing."""
+
+    frozen: bool
+    """Nothing is learned."""
+
+    def __new__(
+        cls, known: Sequence[tuple[float, float, float] | None] = ..., *, frozen: bool = False
+    ) -> PerformerRange:
+        """Of each of `STRETCHED` still, low and high, None: it is learned. Raises OptionError."""
+
+    def calibrate(self, known: Sequence[tuple[float, float, float] | None]) -> None:
+        """Plays in these from now on. Raises OptionError."""
+
+    def spans(self) -> list[tuple[float, float, float]]:
+        """Still, low and high of each as it plays now."""
+
+    def learn(self, now: Sequence[float], activity: float, dt: float) -> None:
+        """Learns of a moment (8,) that stands for `dt` seconds, while the body moves (`activity` 1)."""
+
+@final
+class Lead:
+    """How far ahead each of the eight parameters is read, 0 to 400 ms.
+
+    An automatic lead is the age of a frame when it leaves, `sound_ms`, `delay_ms`, what the model lags and
+    `lags_ms` (8,), what smoothing lags; less where the model has no skill so far ahead.
+    """
+
+    ms: float | Literal["auto"]
+    """Milliseconds, or auto."""
+    sound_ms: float
+    """How long what is sent takes to sound, 0 to 1000 ms."""
+
+    def __new__(
+        cls,
+        ms: float | Literal["auto"],
+        lags_ms: Sequence[float],
+        *,
+        sound_ms: float = 0.0,
+        delay_ms: float = 0.0,
+    ) -> Lead:
+        """Raises OptionError."""
+
+    @property
+    def way_ms(self) -> float:
+        """From the movement to the sound, without smoothing and the model: for what is announced."""
+
+    @property
+    def leads(self) -> list[float]:
+        """Of the eight parameters in the coming frame, ms."""
+
+    def follow(self, lags_ms: Sequence[float]) -> None:
+        """From now on the parameters are smoothed otherwise."""
+
+    def hear(self, age_ms: float) -> None:
+        """A frame that left so long after its own time."""
+
+    def learn(self, amount: float = 1.0, trust: Sequence[Sequence[float]] | None = None) -> None:
+        """Eases the leads towards what they should be.
+
+        `amount` is the factor on smoothing; `trust` (8, 3) what share of each parameter at 100, 200 and 400
+        ms is foreseen; None: nobody says.
+        """
 
 @final
 class Commitment:
@@ -1396,38 +1480,40 @@ class Desk:
         silence: tuple[float, float, float],
         neutral: Sequence[float],
         rule: EventRule,
+        lead: Lead,
     ) -> Desk:
-        """A setting a parameter; seconds to hold, fade, catch up; the rule is copied. Raises ShapeError."""
+        """A setting a parameter; seconds to hold, fade, catch up; the rule is copied, the lead is shared.
+        Raises ShapeError."""
 
     def play(
         self,
         step: StepResult | None,
         scalars: npt.ArrayLike,
-        leads_ms: Sequence[float],
-        way_ms: float,
-        reaches: Sequence[tuple[int, float, float, float]],
         taught: Sequence[float] | None,
         activity: float,
         dt: float,
+        guessed: bool,
     ) -> tuple[list[float], _Events]:
         """A frame, `dt` seconds of source time after the last: the eight parameters and the events.
 
-        `step` None: the scalars (7,) play. `leads_ms` is how far ahead each parameter is read, `way_ms` how
-        far ahead what is announced must be; `reaches` are place, foot, top and curve of what is stretched;
-        `taught` a mapping's values, None: its own outputs hold; `activity` is 0 while the body stands still.
-        Raises ShapeError; nothing has changed then.
+        `step` None: the scalars (7,) play. `taught` are a mapping's values, None: its own outputs hold;
+        `activity` is 0 while the body stands still; of a `guessed` frame nothing is learned. Raises
+        ShapeError; nothing has changed then.
         """
 
-    def bridge(
-        self,
-        step: StepResult | None,
-        leads_ms: Sequence[float],
-        way_ms: float,
-        reaches: Sequence[tuple[int, float, float, float]],
-        away: float,
-        dt: float,
-    ) -> tuple[list[float], _Events]:
+    def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], _Events]:
         """No frame: what the newest one's step, `away` seconds ago, says of now, trusted less and less."""
+
+    def learn(self) -> None:
+        """Learns what the last frame says of the range and of the lead: for when it has left."""
+
+    @property
+    def lesson(self) -> tuple[list[float], float, float] | None:
+        """What will be learned of the last frame: the parameters now (8,), the activity, the seconds it
+        stands for."""
+
+    def set_range(self, range: PerformerRange | None) -> None:
+        """Stretches what the model says to this range, which is shared; None: not at all."""
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another `dt` seconds: hold, then fade."""
@@ -1474,3 +1560,118 @@ class Desk:
     @property
     def silent(self) -> float:
         """How long the source has been silent, seconds."""
+
+FRAME_NS: int
+"""Nanoseconds between two frames of the grid."""
+
+@final
+class Heard:
+    """What became of a datagram that completed a frame."""
+
+    @property
+    def out(self) -> FrontOutput:
+        """What the front end told."""
+
+    @property
+    def step(self) -> StepResult | None:
+        """What the model says of it, mixed with what is remembered; None: it did not step."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why the model failed."""
+
+    @property
+    def remembered(
+        self,
+    ) -> tuple[list[float], tuple[int, float, float, float] | None, list[tuple[int, float, float]]] | None:
+        """Of a memory: trust (24 numbers; none without a step), the place in what was rehearsed, and the cues
+        that are due (number, trust, seconds ahead); None: there is no memory."""
+
+    @property
+    def number(self) -> int:
+        """The number under which it leaves."""
+
+    @property
+    def release_ns(self) -> int:
+        """When it leaves."""
+
+    @property
+    def played(self) -> tuple[list[float], _Events] | None:
+        """The eight parameters and the events; None where its turn has passed."""
+
+    @property
+    def stages_ns(self) -> tuple[int, int]:
+        """Nanoseconds that the model took, and all after it."""
+
+@final
+class Engine:
+    """One performer's way from a datagram to control values, and the slots of the 50 Hz grid that they leave
+    in: each number once and in order, whatever the source's numbers do.
+
+    Its parts are shared: what is set on them holds from the next frame on. The interpreter is let go while
+    they work, but for what Python brings.
+    """
+
+    due_ns: int
+    """When the next frame is late."""
+
+    def __new__(
+        cls,
+        front: LiveFront | Any,
+        desk: Desk,
+        warm: Desk,
+        now_ns: int,
+        buffer: float | Literal["auto"] | None = None,
+    ) -> Engine:
+        """`front` completes frames (:class:`LiveFront`, or what gives a :class:`FrontOutput` as it does),
+        `warm` is the desk of :meth:`prewarm`; `buffer` holds frames back, 0 to 100 ms or as long as covers
+        98 % of the delays. Raises OptionError."""
+
+    def set_model(self, backend: Any | None, core: tuple[MotionStream, Commitment] | None) -> None:
+        """Steps `core`, or where there is none calls `reset()` and `step(features)` of the `backend`."""
+
+    def set_memory(
+        self, memory: Memory | None, follower: Follower | None = None, numbers: Sequence[int] = ...
+    ) -> None:
+        """Remembers with this, and follows; `numbers` are the follower's takes as the memory counts them."""
+
+    def set_mapping(
+        self, mapping: Callable[[FrontOutput, StepResult | None, float, int], list[float] | None] | None
+    ) -> None:
+        """Asks this for a mapping's values in every frame: what was heard, the step, the seconds since the
+        last frame that came, the number."""
+
+    def feed(
+        self, datagram: bytes, t_arrival_ns: int, sender: str, now_ns: int, stepping: bool, stale: bool
+    ) -> Heard | None:
+        """Takes one datagram of `sender`; None where it completes no frame.
+
+        The model steps if `stepping`, and begins a stream if `stale`, or where the front end says so. Raises
+        ShapeError for a mapping's values that do not fit.
+        """
+
+    def learn(self) -> None:
+        """Learns of the newest frame what the next one needs, once it has left."""
+
+    def prewarm(
+        self, out: FrontOutput, step: StepResult | None, taught: Sequence[float] | None = None
+    ) -> None:
+        """Runs what the next datagram will run but for the model, on scratch states."""
+
+    @property
+    def newest(self) -> int:
+        """The slot that left last; -1: none."""
+
+    @property
+    def away(self) -> int:
+        """How many have left since the last that a datagram completed."""
+
+    @property
+    def buffer_ms(self) -> float | None:
+        """How long frames are held back now; None: not at all."""
+
+    def skip(self, silent: bool) -> None:
+        """One slot without a datagram; `silent`: nothing is said of it."""
+
+    def imagine(self, now_ns: int) -> FrontOutput | None:
+        """The frame after the newest as the front end foresees it, if it belongs into the newest slot."""

@@ -9,9 +9,16 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from pyanticip import _core
 from pyanticip.errors import OptionError
 
-__all__ = ["Clock", "MonotonicClock", "OfflineClock", "ScaledClock", "wall_ns"]
+__all__ = ["FRAME", "FRAME_NS", "Clock", "MonotonicClock", "OfflineClock", "ScaledClock", "wall_ns"]
+
+FRAME_NS = _core.FRAME_NS
+"""Nanoseconds between two frames of the grid."""
+
+FRAME = FRAME_NS / 1e9
+"""The same in seconds."""
 
 
 class Clock(Protocol):

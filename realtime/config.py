@@ -13,7 +13,7 @@ from pyanticip.errors import suggestion
 from pyanticip.vocabulary import HORIZONS_MS
 from realtime.seams import Registry
 
-__all__ = ["LeadMs", "Port", "Seconds", "Unit", "named", "registered", "unknown"]
+__all__ = ["BufferMs", "LeadMs", "Port", "Seconds", "Unit", "named", "registered", "unknown"]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -27,6 +27,7 @@ def _lead_ms(value: Any) -> Any:
     raise PydanticCustomError("lead", f"expected auto, or {HORIZONS_MS[0]} to {HORIZONS_MS[-1]} ms")
 
 
+BufferMs = Literal["auto"] | Annotated[float, Field(ge=0.0, le=100.0)]
 LeadMs = Annotated[float | Literal["auto"], BeforeValidator(_lead_ms)]
 
 

@@ -1,8 +1,8 @@
 """The pipeline: the only file that joins the stages.
 
-Everything happens synchronously in the callback of the datagram that completes a frame: decode, resample
-and scalars in Rust, one model step, the mixer, one bundle to each sink. There is no queue and no second
-thread on the way, so a frame's latency is the sum of its stages.
+Everything happens synchronously in the callback of the datagram that completes a frame: one call of the
+core's engine (decode, resample, scalars, the model's step, memory, desk), and one bundle to each sink. There
+is no queue and no second thread on the way, so a frame's latency is the sum of its stages.
 
 Time here is that of the datagrams' arrivals and of what is due between them, never the moment the loop gets
 round to it: a tick that is due before a datagram arrived comes before it, so that a recording replays as it
@@ -16,30 +16,25 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
+from pyanticip._core import Engine, FrontOutput
 from pyanticip.controls import Event
 from pyanticip.vocabulary import PARAMETERS
-from realtime.clock import Clock
+from realtime.clock import FRAME, FRAME_NS, Clock
+from realtime.config import BufferMs
 from realtime.mapping.labels import Gestures, Labels, UnderWay
 from realtime.mapping.live_mapping import LiveMapping, check_model
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.memory.live_memory import LiveMemory
-from realtime.playout import FRAME_NS, Playout
-from realtime.protocols import Front, FrontFrame, Lesson, Observer, Tape
+from realtime.protocols import Front, Lesson, Observer, Tape
 from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
-from realtime.slots import FRAME, Slot, Slots
 from realtime.status import sink_words, stream_words, tape_words, taught_words, tempo_words
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.guard import GuardedModel
 from realtime.step.telemetry import telemetry_of
 
-__all__ = ["Front", "FrontFrame", "Observer", "Pipeline", "StepBackend", "Tape"]
-
-F32 = npt.NDArray[np.float32]
+__all__ = ["Front", "Observer", "Pipeline", "StepBackend", "Tape"]
 
 # The forecast of the last frame stands in for so many frames that do not come.
 _BRIDGED = 20
@@ -61,7 +56,8 @@ class Pipeline:
     Each frame of the 50 Hz grid leaves once: with the datagram that completes it, or, where that is late, by
     :meth:`run_until` as the forecast of the newest frame has it. The model is optional: without it, while it
     is late, and after it failed, the scalar mapping plays. ``tape`` and ``observer`` may be set and cleared
-    at any time. ``delay_ms`` is how late the suit tells of a movement.
+    at any time. ``buffer_ms`` is how long frames are held back for a regular pace, ``delay_ms`` how late the
+    suit tells of a movement.
     """
 
     def __init__(
@@ -74,13 +70,12 @@ class Pipeline:
         backend: StepBackend | None = None,
         kind: str = "mocopi",
         budget_ms: float = 15.0,
-        playout: Playout | None = None,
+        buffer_ms: BufferMs = 0.0,
         memory: LiveMemory | None = None,
         delay_ms: float = 0.0,
     ) -> None:
         self.mixer = mixer
         self._delay = delay_ms / 1000.0
-        self.memory = memory
         self.tape: Tape | None = None
         self.lesson: Lesson | None = None
         self.taught: LiveMapping | None = None
@@ -110,10 +105,13 @@ class Pipeline:
         self._now_ns = clock.now_ns()
         self._model = GuardedModel(backend, clock, budget_ms, self.counts)
         self._outlet = Outlet(sinks, clock, self.counts)
-        self._slots = Slots(self._now_ns, playout)
         self._warm_mixer = Mixer(performer=None if mixer.performer is None else PerformerRange())
+        buffer = None if buffer_ms == 0.0 else buffer_ms
+        self._engine = Engine(front, mixer.core, self._warm_mixer.core, self._now_ns, buffer)
+        self._engine.set_model(backend, None if backend is None else backend.core)
+        self.memory = memory
         self._newest: tuple[StepResult | None, ControlFrame] | None = None
-        self._heard: FrontFrame | None = None
+        self._heard: FrontOutput | None = None
         # What the model said of the newest frame, and of how many frames after it as it imagines them.
         self._step: StepResult | None = None
         self._guessed = 0
@@ -142,6 +140,20 @@ class Pipeline:
         """Why the model failed last; empty: it did not."""
         return self._model.error
 
+    @property
+    def memory(self) -> LiveMemory | None:
+        """What remembers; None: nothing does."""
+        return self._memory
+
+    @memory.setter
+    def memory(self, memory: LiveMemory | None) -> None:
+        self._memory = memory
+        if memory is None:
+            self._engine.set_memory(None)
+        else:
+            following = None if memory.following is None else memory.following.core
+            self._engine.set_memory(memory.memory, following, memory.numbers)
+
     # -- the way of a frame ------------------------------------------------------------------------
 
     def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> bool:
@@ -151,29 +163,23 @@ class Pipeline:
         """
         self.run_until(t_arrival_ns)
         # Before the first frame no time counts but that of arrivals: a replay's clock may have begun before.
-        self._now_ns = now = max(t_arrival_ns, self._now_ns) if self._slots.newest >= 0 else t_arrival_ns
-        out = self.front.feed(datagram, t_arrival_ns, sender)
+        self._now_ns = now = max(t_arrival_ns, self._now_ns) if self._engine.newest >= 0 else t_arrival_ns
+        stepping, stale = self._model.ready(now)
+        heard = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale)
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
-        if out is None:
+        if heard is None:
             self._outlet.hear(sender, datagram)
             return False
         begun = time.perf_counter_ns()
-        step, late = self._model.step(out.features, out.reset, now)
-        if late and self.tape is not None:
+        out, step = heard.out, heard.step
+        took = heard.stages_ns
+        if stepping and self._model.judge(now, heard.failure, took[0]) and self.tape is not None:
             # How long a step took is no part of a replay: that it was too long is.
             self.tape.control(now, "rest", ())
-        stepped = time.perf_counter_ns()
-        if self.memory is not None:
-            step = self.memory.hear(out, step)
-        if out.reset:
-            self.mixer.forget()
-        slot = self._slots.take(out, now)
-        self.mixer.lead.hear((slot.release_ns - out.t_local_ns) / 1e6)
-        if self.memory is not None:
-            self.mixer.trust = self.memory.trust
-        self._scalars, self._tempo, self._limbs = _body(out)
-        taught = self._by_mapping(out, step, slot)
+        if self._memory is not None and (remembered := heard.remembered) is not None:
+            self._memory.heard(remembered)
+        self._scalars, self._tempo, self._limbs = out.scalars.tolist(), out.tempo, out.limbs
         if self._gestures is not None:
             self._gestures.hear(out.poses, reset=out.reset)
         self._step, self._heard, self._guessed = step, out, 0
@@ -183,29 +189,28 @@ class Pipeline:
         if not out.valid:
             self.counts["invalid"] += 1
         if self.tape is not None:
-            self.tape.frame(now, slot.number, out.t_source_ns, out.poses[-1], out.root)
-        if slot.dt is not None:
-            params, events = self.mixer.play(step, self._scalars, slot.dt, taught, out.activity)
-            if self.memory is not None and self.memory.following is not None:
-                due = self.memory.following.due()
+            self.tape.frame(now, heard.number, out.t_source_ns, out.poses[-1], out.root)
+        if (played := heard.played) is not None:
+            params, events = played
+            self.mixer.follow_extras()
+            if self._memory is not None and self._memory.following is not None:
+                due = self._memory.following.due()
                 events = [*events, *due] if self.mixer.mode == "playing" else events
             frame = self._frame(now, params, events, step)
-            frame.pose, frame.root = out.poses[-1], out.root
+            frame.body = out
             self._newest = step, frame
             mapped = time.perf_counter_ns()
-            self._leave(frame, slot.release_ns)
+            self._leave(frame, heard.release_ns)
             sent = time.perf_counter_ns()
             self._learn(now)
             if self.observer is not None:
                 # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
                 done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
-                stages = (*out.stages_ns, stepped - begun, mapped - stepped, sent - mapped)
+                stages = (*out.stages_ns, took[0], took[1] + mapped - begun, sent - mapped)
                 self.observer(t_arrival_ns, done, out.seq, stages)
         else:
             # Its turn has passed: the forecast spoke for it. What it says counts from the next frame on.
             self.counts["overtaken"] += 1
-            if step is not None and not self.mixer.bypass:
-                self.mixer.overhear(step, out.activity, slot.since)
             self._learn(now)
         if self.lesson is not None:
             self.lesson.frame(out)
@@ -215,10 +220,8 @@ class Pipeline:
 
     def _learn(self, now: int) -> None:
         """What only the next frame needs to know, and what can wait, once this one has left."""
-        self.mixer.learn()
-        self.mixer.lead.learn(self.mixer.smoothing, self.mixer.trust)
-        if self.memory is not None:
-            self.memory.learn()
+        self.mixer.tell()
+        self._engine.learn()
         self._tell_status(now)
 
     def _frame(
@@ -229,7 +232,7 @@ class Pipeline:
         self._parted = []
         gestures: Sequence[UnderWay] = ()
         if self._gestures is not None:
-            away = self._slots.away
+            away = self._engine.away
             heard = away <= _BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
             gestures, changed = self._gestures.tell(away, heard=heard)
             events += changed
@@ -240,9 +243,9 @@ class Pipeline:
     def _said(self, now: int, params: Sequence[float], step: StepResult | None) -> ControlFrame:
         """The frame with what the pipeline itself knows."""
         field, plan = telemetry_of(step)
-        number, away = self._slots.newest, self._slots.away
-        trust = self.memory.trust if self.memory is not None and step is not None else ()
-        place = self.memory.place if self.memory is not None and away == 0 else None
+        number, away = self._engine.newest, self._engine.away
+        trust = self._memory.trust if self._memory is not None and step is not None else ()
+        place = self._memory.place if self._memory is not None and away == 0 else None
         told = self.mixer.extras, field, plan, trust, place
         said = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *told, (), now)
         said.state, said.tempo, said.step = self.state, self.tempo, step
@@ -255,7 +258,7 @@ class Pipeline:
         """The body's beat in the newest frame; it goes on through frames without a datagram, and is trusted
         while these are bridged."""
         bpm, phase, trust = self._tempo
-        away = self._slots.away
+        away = self._engine.away
         if away <= 0:
             return self._tempo
         return bpm, (phase + away * FRAME * bpm / 60.0) % 1.0, trust if away <= _BRIDGED else 0.0
@@ -273,16 +276,19 @@ class Pipeline:
         self.lacking = []
         self.mixer.teach(taught)
         self._warm_mixer.teach(taught)
+        self._engine.set_mapping(None if taught is None else self._by_mapping)
         for sink in self.sinks:
             sink.announce(taught.extras if taught is not None else ())
 
-    def _by_mapping(self, out: FrontFrame, step: StepResult | None, slot: Slot) -> list[float] | None:
+    def _by_mapping(
+        self, out: FrontOutput, step: StepResult | None, since: float, number: int
+    ) -> list[float] | None:
         """The mapping's values, or None where there is none or it cannot speak."""
         taught = self.taught
         if taught is None:
             return None
         try:
-            values = taught.step(out.features[-1], step, slot.since)
+            values = taught.step(out.features[-1], step, since)
             if values is not None and not math.isfinite(sum(values)):
                 raise FloatingPointError("a taught output is not finite")
         except Exception as error:
@@ -290,7 +296,7 @@ class Pipeline:
             self.mapping_error = f"{type(error).__name__}: {error}"
             self.taught = None
             return None
-        if out.reset or slot.number % _LOOK_AT_MASK == 0:
+        if out.reset or number % _LOOK_AT_MASK == 0:
             self.lacking = taught.mapping.lacking(self.front.mask)
         return values
 
@@ -302,6 +308,7 @@ class Pipeline:
         if self.taught is not None:
             check_model(self.taught.mapping, backend)
         self._model.play(backend)
+        self._engine.set_model(backend, backend.core)
         # What the other one said is no forecast of this one's.
         self._step = None
 
@@ -315,7 +322,7 @@ class Pipeline:
     def due_ns(self) -> int:
         """When :meth:`run_until` has something to do unless a datagram comes before."""
         held = self._outlet.due_ns
-        return self._slots.due_ns if held is None else min(held, self._slots.due_ns)
+        return self._engine.due_ns if held is None else min(held, self._engine.due_ns)
 
     def run_until(self, t_ns: int) -> None:
         """Do what is due before ``t_ns``: frames that are late, bundles that were held back, the status."""
@@ -324,18 +331,18 @@ class Pipeline:
             if self._outlet.due_ns == due:
                 self._outlet.send_due()
             else:
-                self._slots.due_ns = due + FRAME_NS
+                self._engine.due_ns = due + FRAME_NS
                 self._tick(due)
             self._outlet.look()
 
     def _tick(self, now: int) -> None:
         """A frame that no datagram has completed in time: its forecast, then hold and fade."""
-        if self._slots.newest < 0:
-            self._slots.due_ns = now + _STATUS_NS
+        if self._engine.newest < 0:
+            self._engine.due_ns = now + _STATUS_NS
             self._tell_status(now)
             return
-        self._slots.skip(silent=self._slots.away >= _BRIDGED)
-        away = self._slots.away
+        self._engine.skip(self._engine.away >= _BRIDGED)
+        away = self._engine.away
         step: StepResult | None = None
         events: list[Event] = []
         if away <= _BRIDGED:
@@ -345,8 +352,7 @@ class Pipeline:
                 self._scalars = out.scalars.tolist()
                 # The forecast of what follows is the guess's from now on.
                 self._step, self._guessed = step, 1
-                taught = self._rehearsed(out.features[-1], step)
-                told = step, self._scalars, FRAME, taught, out.activity
+                told = step, self._scalars, FRAME, self._rehearsed(out, step), out.activity
                 params, events = self.mixer.play(*told, guessed=True)
             else:
                 step = self._step
@@ -358,19 +364,17 @@ class Pipeline:
         self._leave(self._frame(now, params, events, step), now)
         self._tell_status(now)
 
-    def _imagine(self, now: int) -> tuple[FrontFrame, StepResult | None] | None:
+    def _imagine(self, now: int) -> tuple[FrontOutput, StepResult | None] | None:
         """The frame after the newest with its body carried on, and what the model says of it, if anything."""
-        out = self.front.imagine()
-        if out is None or not self._slots.is_newest(out):
+        out = self._engine.imagine(now)
+        if out is None:
             return None
-        if self._slots.playout is None:
-            self._slots.wait(out, now)
         if self.backend is None or self._step is None:
             return out, None
         step = self._model.imagine(out.features)
         if step is None:
             return None
-        return out, step if self.memory is None else self.memory.imagine(step)
+        return out, step if self._memory is None else self._memory.imagine(step)
 
     def fade_out(self, t_ns: int) -> int:
         """The show is over at ``t_ns``: to neutral, whatever the mode; returns when that is reached."""
@@ -384,10 +388,10 @@ class Pipeline:
         """Record a frame, and send it now or when its turn comes."""
         if frame.events:
             # They were foreseen from the movement's own time on: however late it is heard of.
-            age = (max(release_ns, frame.t_ns) - self._local_ns) / 1e9 - self._slots.away * FRAME
+            age = (max(release_ns, frame.t_ns) - self._local_ns) / 1e9 - self._engine.away * FRAME
             age = min(max(age, 0.0), _OLDEST) + self._delay
             frame.events = [(name, strength, max(ahead - age, 0.0)) for name, strength, ahead in frame.events]
-        moves = self._slots.away <= _BRIDGED or list(frame.params) != self._taped
+        moves = self._engine.away <= _BRIDGED or list(frame.params) != self._taped
         if self.tape is not None and moves:
             self._taped = list(frame.params)
             telemetry = (frame.field, frame.plan) if frame.field or frame.plan else ()
@@ -404,7 +408,7 @@ class Pipeline:
     @property
     def state(self) -> str:
         """waiting, silent, or the mixer's mode: playing, frozen, stopped, panic."""
-        if self._slots.newest < 0:
+        if self._engine.newest < 0:
             return "waiting"
         if self.mixer.mode == "playing" and self.mixer.silent_seconds > 0.1:
             return "silent"
@@ -426,7 +430,7 @@ class Pipeline:
             f"lost={lost}",
             f"bad={bad}",
             *sink_words(self.sinks),
-            *stream_words(self.front, self._slots.playout, self._now_ns),
+            *stream_words(self.front, self._engine.buffer_ms, self._now_ns),
             f"late_steps={self.counts['late_steps']}",
             f"failed_steps={self.counts['failed_steps']}",
             f"lead_ms={self.mixer.lead.leads[_LOUDNESS]:.0f}"
@@ -434,7 +438,7 @@ class Pipeline:
             *tempo_words(self.tempo),
             *tape_words(self.tape),
             *self.beside(),
-            *(() if self.memory is None else self.memory.words()),
+            *(() if self._memory is None else self._memory.words()),
             *taught_words(self.taught, self.mapping_error, self.lacking),
             *(() if self.lesson is None else (f"teaching={self.lesson.state}",)),
         )
@@ -453,22 +457,13 @@ class Pipeline:
         if self._newest is None or self._heard is None:
             return
         step, frame = self._newest
-        if self.memory is not None and step is not None:
-            self.memory.prewarm(step)
-        # After the model's weights, which would displace the little that it reads.
-        self.front.prewarm()
-        Slots(self._now_ns, None).take(self._heard, self._now_ns)
-        scalars, _, _ = _body(self._heard)
-        taught = self._rehearsed(self._heard.features[-1], step)
-        # Guessed: nothing is learned of it, which is not done before a frame leaves either.
-        self._warm_mixer.play(step, scalars, FRAME, taught, guessed=True)
+        self._engine.prewarm(self._heard, step, self._rehearsed(self._heard, step))
         self._outlet.prewarm(self._said(self._now_ns, frame.params, step))
 
-    def _rehearsed(self, row: F32, step: StepResult | None) -> list[float] | None:
-        if self.taught is None:
-            return None
-        with contextlib.suppress(Exception):
-            return self.taught.rehearse(row, step)
+    def _rehearsed(self, out: FrontOutput, step: StepResult | None) -> list[float] | None:
+        if self.taught is not None:
+            with contextlib.suppress(Exception):
+                return self.taught.rehearse(out.features[-1], step)
         return None
 
     def close(self) -> None:
@@ -477,8 +472,3 @@ class Pipeline:
             sink.close()
         if self.backend is not None:
             self.backend.close()
-
-
-def _body(out: FrontFrame) -> tuple[list[float], Tempo, list[float]]:
-    """Scalars, tempo and limbs of the newest row."""
-    return out.scalars.tolist(), out.tempo, out.limbs

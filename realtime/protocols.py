@@ -8,7 +8,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BEAT_TRUST", "Front", "FrontFrame", "Lesson", "Observer", "Tape"]
+from pyanticip._core import FrontOutput
+
+__all__ = ["BEAT_TRUST", "Front", "Lesson", "Observer", "Tape"]
 
 BEAT_TRUST = 0.5
 """Trust from which on the body keeps a beat that others go by."""
@@ -16,98 +18,14 @@ BEAT_TRUST = 0.5
 F32 = npt.NDArray[np.float32]
 
 
-class FrontFrame(Protocol):
-    """What the Rust front-end gives when a datagram completes a frame of the 50 Hz grid."""
-
-    @property
-    def features(self) -> F32:
-        """Rows (n, 279), oldest first; more than one after a gap."""
-        ...
-
-    @property
-    def reset(self) -> bool:
-        """Whether the first row begins the stream anew."""
-        ...
-
-    @property
-    def seq(self) -> int:
-        """Grid index of the newest row since the stream began."""
-        ...
-
-    @property
-    def t_source_ns(self) -> int:
-        """The source's time of the newest row."""
-        ...
-
-    @property
-    def t_local_ns(self) -> int:
-        """The local time at which it could have come at the earliest."""
-        ...
-
-    @property
-    def expected_ns(self) -> int:
-        """The local time at which the next frame is expected."""
-        ...
-
-    @property
-    def late_ns(self) -> int:
-        """The local time from which on the next frame is late."""
-        ...
-
-    @property
-    def patience_ns(self) -> int:
-        """How late a datagram may be."""
-        ...
-
-    @property
-    def scalars(self) -> npt.NDArray[np.float64]:
-        """The seven scalars of the newest row."""
-        ...
-
-    @property
-    def poses(self) -> F32:
-        """Canonical local rotations of each row, (n, 22, 4)."""
-        ...
-
-    @property
-    def root(self) -> F32:
-        """Position of the hips (3,)."""
-        ...
-
-    @property
-    def activity(self) -> float:
-        """0 while the body stands still, 1 while it moves."""
-        ...
-
-    @property
-    def tempo(self) -> tuple[float, float, float]:
-        """The beat that the body keeps: beats a minute, phase 0..1, trust 0..1."""
-        ...
-
-    @property
-    def limbs(self) -> list[float]:
-        """Of each of the four limbs: speed, height, strength of a stroke, 0..1 each; 12 numbers."""
-        ...
-
-    @property
-    def valid(self) -> bool:
-        """False while too much of the window is missing."""
-        ...
-
-    @property
-    def stages_ns(self) -> tuple[int, int, int]:
-        """Cost of decoding, of resampling, of scalars and features."""
-        ...
-
-
 class Front(Protocol):
     """Datagrams in, frames of the 50 Hz grid out; counts what it had to drop."""
 
-    def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> FrontFrame | None:
+    def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> FrontOutput | None:
         """One datagram of ``sender``; None when it completes no frame, or somebody else plays."""
         ...
 
-    def imagine(self) -> FrontFrame | None:
+    def imagine(self) -> FrontOutput | None:
         """The frame after the newest, before it is there: its body carried on; None where there is none."""
         ...
 
@@ -185,7 +103,7 @@ class Tape(Protocol):
 class Lesson(Protocol):
     """Something that learns from a performer; see :mod:`realtime.teaching`."""
 
-    def frame(self, out: FrontFrame) -> None:
+    def frame(self, out: FrontOutput) -> None:
         """A frame that was played."""
         ...
 

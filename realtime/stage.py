@@ -30,7 +30,6 @@ from realtime.monitor.terminal import Terminal
 from realtime.oscquery.offer import Offer
 from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
-from realtime.playout import Playout
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig, SmoothingRig
 from realtime.rig.mapping import smoothings
@@ -95,7 +94,7 @@ def assemble(
         budget_ms=rig.model.budget_ms,
         memory=memory,
         delay_ms=rig.source.delay_ms,
-        playout=Playout(rig.source.buffer_ms) if rig.source.buffer_ms != 0 else None,
+        buffer_ms=rig.source.buffer_ms,
     )
     if rig.source.sender is not None:
         pipeline.front.listen_to(rig.source.sender)

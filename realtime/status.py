@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from realtime.mapping.live_mapping import LiveMapping
-from realtime.playout import Playout
 from realtime.protocols import BEAT_TRUST, Front, Tape
 from realtime.sinks.base import Sink, Tempo, trouble_of
 
@@ -28,12 +27,12 @@ _LASTS = 3
 _OTHER = 0.08
 
 
-def stream_words(front: Front, playout: Playout | None, now_ns: int) -> list[str]:
+def stream_words(front: Front, buffer_ms: float | None, now_ns: int) -> list[str]:
     """How the stream keeps time, who plays, who does not."""
     rate, jitter_ms, _ = front.timing
     found = [] if rate is None else [f"rate={rate:.1f}", f"jitter_ms={jitter_ms:.1f}"]
-    if playout is not None:
-        found.append(f"buffer_ms={playout.buffer_ms:.1f}")
+    if buffer_ms is not None:
+        found.append(f"buffer_ms={buffer_ms:.1f}")
     since = now_ns - _RECENT_NS
     senders = front.senders()
     found += [f"from={name}" for name, plays, *_ in senders if plays and name]

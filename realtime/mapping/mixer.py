@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from pyanticip._core import Desk
+from pyanticip._core import Desk, Lead
 from pyanticip.controls import (
     BEAT_LEAD_MS,
     NEUTRAL,
@@ -25,7 +25,6 @@ from pyanticip.controls import (
 )
 from pyanticip.vocabulary import PARAMETERS
 from realtime.config import LeadMs
-from realtime.mapping.lead import Lead
 from realtime.mapping.performer import PerformerRange
 from realtime.step.base import StepResult
 
@@ -73,15 +72,12 @@ class Mixer:
         smoothing = smoothing or [Smoothing()] * len(PARAMETERS)
         silence = presence or Presence()
         rule = (trigger or LastMoment(lead_ms=BEAT_LEAD_MS)).rule
-        self._desk = Desk(smoothing, (silence.hold, silence.fade, silence.catch_up), neutral, rule)
-        self._shapers = {name: Shaper(shape) for name, shape in (shapes or {}).items()}
         #: How far ahead each parameter is read.
-        self.lead = Lead(lead_ms, smoothing, sound_ms=sound_ms, delay_ms=delay_ms)
-        #: What share of each parameter 100, 200 and 400 ms ahead is foreseen, 24 numbers; empty: nobody says.
-        self.trust: Sequence[float] = ()
-        self._lesson: tuple[StepResult, float, float] | None = None
+        self.lead = Lead(lead_ms, _lags(smoothing), sound_ms=sound_ms, delay_ms=delay_ms)
+        #: What plays.
+        self.core = Desk(smoothing, (silence.hold, silence.fade, silence.catch_up), neutral, rule, self.lead)
+        self._shapers = {name: Shaper(shape) for name, shape in (shapes or {}).items()}
         self.gain = gain
-        #: Stretches what the model says to the performer's range; None: the model's own scale.
         self.performer = performer
         self._extra_smoothing = extra_smoothing or Smoothing()
         self._extra_names: list[str] = []
@@ -104,26 +100,36 @@ class Mixer:
         rest = [low for _, low in beside]
         # An output that was there goes on from where it is, a new one from neutral.
         self.extras = [playing.get(name, low) for name, low in beside]
-        self._desk.teach(places, self._extras_smoothed(), rest, self.extras)
+        self.core.teach(places, self._extras_smoothed(), rest, self.extras)
         self._shape()
 
     @property
     def mode(self) -> str:
         """playing, frozen, stopped or panic."""
-        return self._desk.mode
+        return self.core.mode
 
     def set_mode(self, mode: str) -> None:
         """Go to playing, frozen, stopped or panic, each without a jump. Raises OptionError for another."""
-        self._desk.set_mode(mode)
+        self.core.set_mode(mode)
+
+    @property
+    def performer(self) -> PerformerRange | None:
+        """Stretches what the model says to the performer's range; None: the model's own scale."""
+        return self._performer
+
+    @performer.setter
+    def performer(self, performer: PerformerRange | None) -> None:
+        self._performer = performer
+        self.core.set_range(None if performer is None else performer.core)
 
     @property
     def bypass(self) -> bool:
         """Whether the scalars play instead of the model, and instead of a mapping."""
-        return self._desk.bypass
+        return self.core.bypass
 
     @bypass.setter
     def bypass(self, value: bool) -> None:
-        self._desk.bypass = value
+        self.core.bypass = value
 
     @property
     def lead_ms(self) -> LeadMs:
@@ -146,20 +152,20 @@ class Mixer:
     @property
     def gain(self) -> float:
         """Factor on loudness, 0 to 4. Raises OptionError for another."""
-        return self._desk.gain
+        return self.core.gain
 
     @gain.setter
     def gain(self, value: float) -> None:
-        self._desk.gain = value
+        self.core.gain = value
 
     @property
     def smoothing(self) -> float:
         """Factor on every smoothing time: 0 none, 1 as the rig says, 100 at most."""
-        return self._desk.smoothing
+        return self.core.smoothing
 
     @smoothing.setter
     def smoothing(self, value: float) -> None:
-        self._desk.smoothing = value
+        self.core.smoothing = value
 
     @property
     def settings(self) -> dict[str, LeadMs]:
@@ -194,7 +200,7 @@ class Mixer:
 
     def _shape(self) -> None:
         taught = [f"taught/{name}" for name in self._extra_names]
-        self._desk.shape(self._placed(PARAMETERS), self._placed(taught))
+        self.core.shape(self._placed(PARAMETERS), self._placed(taught))
 
     def _placed(self, names: Sequence[str]) -> list[tuple[int, Shaper]]:
         return [(i, self._shapers[name]) for i, name in enumerate(names) if name in self._shapers]
@@ -202,8 +208,8 @@ class Mixer:
     def resmooth(self, smoothing: Sequence[Smoothing], extra: Smoothing) -> None:
         """Smooth the eight and what is taught otherwise from the next frame on."""
         self._extra_smoothing = extra
-        self._desk.resmooth(smoothing, self._extras_smoothed())
-        self.lead.follow(smoothing)
+        self.core.resmooth(smoothing, self._extras_smoothed())
+        self.lead.follow(_lags(smoothing))
 
     def _extras_smoothed(self) -> list[Smoothing]:
         # What is likely is told as it is: labels and what they trigger would come late.
@@ -213,15 +219,15 @@ class Mixer:
     @property
     def by_model(self) -> bool:
         """Whether the model plays, not the scalar mapping."""
-        return self._desk.by_model
+        return self.core.by_model
 
     def leave(self, seconds: float) -> None:
         """The show is over: to neutral within ``seconds``, whatever the mode."""
-        self._desk.leave(seconds)
+        self.core.leave(seconds)
 
     def forget(self) -> None:
         """The stream begins anew: pending events are void and the values ease into what comes."""
-        self._desk.forget()
+        self.core.forget()
 
     def play(
         self,
@@ -240,13 +246,8 @@ class Mixer:
         still: it is silent then, but for what is taught, and has no events. Of a ``guessed`` frame nothing is
         learned.
         """
-        lead, performer = self.lead, self.performer
-        if step is not None and not (guessed or self.bypass):
-            self.overhear(step, activity, dt)
-        reaches = () if performer is None else performer.places()
-        out = self._desk.play(step, scalars, lead.leads, lead.way_ms, reaches, taught, activity, dt)
-        if self._extra_names:
-            self.extras = self._desk.extras
+        out = self.core.play(step, scalars, taught, activity, dt, guessed)
+        self.follow_extras()
         return out
 
     def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], list[Event]]:
@@ -255,34 +256,34 @@ class Mixer:
         ``away`` seconds have passed since that frame. The forecast is read that much farther ahead and
         trusted less and less; without one, and for what a mapping taught, the last values hold.
         """
-        lead, performer = self.lead, self.performer
-        reaches = () if performer is None else performer.places()
-        out = self._desk.bridge(step, lead.leads, lead.way_ms, reaches, away, dt)
-        if self._extra_names:
-            self.extras = self._desk.extras
+        out = self.core.bridge(step, away, dt)
+        self.follow_extras()
         return out
 
-    def overhear(self, step: StepResult, activity: float, dt: float) -> None:
-        """Note what a frame says of the performer's range, ``dt`` seconds after the last that said so."""
-        self.learn()
-        if self.performer is not None:
-            self._lesson = step, activity, dt
+    def follow_extras(self) -> None:
+        """Give what the desk gave last beside the eight."""
+        if self._extra_names:
+            self.extras = self.core.extras
 
-    def learn(self) -> None:
-        """What the last frame says of the performer's range: for the time after it has been sent."""
-        if self._lesson is not None and self.performer is not None:
-            step, activity, dt = self._lesson
-            self.performer.learn(step.params[:, 0].tolist(), activity, dt)
-        self._lesson = None
+    def tell(self) -> None:
+        """Tell who listens to the performer's range what will be learned of the last frame."""
+        performer = self._performer
+        if performer is not None and performer.listener is not None:
+            lesson = self.core.lesson
+            if lesson is not None:
+                performer.overhear(*lesson)
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another ``dt`` seconds: hold, then fade."""
-        out = self._desk.silence(dt)
-        if self._extra_names:
-            self.extras = self._desk.extras
+        out = self.core.silence(dt)
+        self.follow_extras()
         return out
 
     @property
     def silent_seconds(self) -> float:
         """How long the source has been silent."""
-        return self._desk.silent
+        return self.core.silent
+
+
+def _lags(smoothing: Sequence[Smoothing]) -> list[float]:
+    return [1000.0 * setting.lag for setting in smoothing]

@@ -16,8 +16,6 @@ from pyanticip.controls import Event
 from pyanticip.errors import CheckpointError, OptionError, suggestion
 from pyanticip.memory import load_rehearsal
 from pyanticip.memory.cues import Cue
-from pyanticip.vocabulary import RATE
-from realtime.protocols import FrontFrame
 from realtime.step.base import StepResult
 
 __all__ = ["Following", "LiveMemory", "Place", "open_memory"]
@@ -36,31 +34,23 @@ class Following:
         self._names = list(takes)
         self.cues = tuple(cues)
         self.place: Place | None = None
-        self._follower = Follower(list(takes.values()))
+        #: What follows, and tells the cues.
+        self.core = Follower(list(takes.values()))
         self._due: list[Event] = []
-        self._core = self._armed()
+        self._arm()
 
-    def _armed(self) -> Cues:
+    def _arm(self) -> None:
         for cue in self.cues:
             if cue.take not in self.takes:
                 hint = suggestion(cue.take, self.takes) or f"; there are {', '.join(self.takes)}"
                 raise OptionError(f"cue {cue.name}: no take {cue.take!r} was rehearsed{hint}")
-        return Cues([(self._names.index(c.take), c.at, c.ahead_ms / 1000.0) for c in self.cues])
+        cues = [(self._names.index(c.take), c.at, c.ahead_ms / 1000.0) for c in self.cues]
+        self.core.arm(Cues(cues))
 
-    def hear(self, poses: npt.NDArray[np.float32], *, reset: bool) -> list[Place | None]:
-        """Take the frames (n, 22, 4) that a datagram completed; where each of them is."""
-        places: list[Place | None] = []
-        if reset:
-            self._follower.reset()
-            self._core.reset()
-        for n, pose in enumerate(poses, 1 - len(poses)):
-            self.place = self._follower.push(pose)
-            places.append(self.place)
-            for index, seconds in self._core.push(self.place):
-                trust = 0.0 if self.place is None else self.place[3]
-                # Of a frame that fills a gap it is told with the newest.
-                self._due.append((f"cue/{self.cues[index].name}", trust, max(seconds + n / RATE, 0.0)))
-        return places
+    def heard(self, place: Place | None, due: Sequence[tuple[int, float, float]]) -> None:
+        """Where the newest frame is, and the cues that are due in it: number, trust, seconds ahead."""
+        self.place = place
+        self._due += [(f"cue/{self.cues[index].name}", trust, ahead) for index, trust, ahead in due]
 
     def due(self) -> list[Event]:
         """The cues since the last call, as events: name, trust, seconds ahead."""
@@ -81,11 +71,14 @@ class Following:
         before = self.cues
         self.cues = (*(each for each in before if each.name != cue.name), cue)
         try:
-            self._core = self._armed()
+            self._arm()
         except OptionError:
             self.cues = before
             raise
 
+
+#: What the engine tells of a frame.
+Remembered = tuple[Sequence[float], Place | None, Sequence[tuple[int, float, float]]]
 
 _NOWHERE: Place = (-1, 0.0, 0.0, 0.0)
 _MINUTE = 1500  # moments, of which there are 25 a second
@@ -104,77 +97,35 @@ class LiveMemory:
     ) -> None:
         self.memory = memory
         self.following = following
-        known = memory.takes
-        self._numbers = [known.index(take) for take in following.takes] if following is not None else []
         self.name = name
         self.sha256 = sha256
         self.trust: Sequence[float] = ()
-        self.error = ""
-        self._poses: npt.NDArray[np.float32] | None = None
 
-    def hear(self, out: FrontFrame, step: StepResult | None) -> StepResult | None:
-        """Take a frame and what the model says of it; the same with what was measured to be better."""
-        if self.error:
-            return step
-        try:
-            if out.reset:
-                self.memory.reset()
-            poses = out.poses
-            self._poses = poses
-            places: Sequence[Place | None] = ()
-            if self.following is not None:
-                places = [self._rehearsed(place) for place in self.following.hear(poses, reset=out.reset)]
-            mixed, trust = self.memory.hear(poses, step, places)
-        except Exception as error:
-            self._fail(error)
-            return step
-        self.trust = () if step is None else trust
-        return mixed
+    @property
+    def numbers(self) -> list[int]:
+        """The takes that are followed, by the numbers that the memory has for them."""
+        known = self.memory.takes
+        return [] if self.following is None else [known.index(take) for take in self.following.takes]
 
-    def _rehearsed(self, place: Place | None) -> Place | None:
-        """The same by the number that the memory has for the take."""
-        return None if place is None else (self._numbers[place[0]], *place[1:])
-
-    def learn(self) -> None:
-        """Learn from the newest frame, which the next one does otherwise: when there is time."""
-        if self.error:
-            return
-        try:
-            self.memory.learn()
-        except Exception as error:
-            self._fail(error)
-
-    def prewarm(self, step: StepResult) -> None:
-        """Run what the next frame will run, shortly before it is due; leaves no trace."""
-        if self.error or self._poses is None:
-            return
-        try:
-            self.memory.prewarm(self._poses, step)
-        except Exception as error:
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        # As with the model: told in the status, never the end of the sound.
-        self.error = f"{type(error).__name__}: {error}"
-        self.trust = ()
+    def heard(self, told: Remembered) -> None:
+        """What came of a frame: trust, place, cues that are due."""
+        self.trust, place, due = told
+        if self.following is not None:
+            self.following.heard(place, due)
 
     def imagine(self, step: StepResult) -> StepResult:
         """What the model says of a guessed frame, mixed as :meth:`hear` would; leaves no trace."""
-        if self.error:
-            return step
         return self.memory.imagine(step)
 
     @property
     def place(self) -> Place | None:
         """Where the performer is in what was rehearsed: take -1 in none of it; None where nothing was."""
-        if self.following is None or self.error:
+        if self.following is None:
             return None
         return self.following.place or _NOWHERE
 
     def words(self) -> list[str]:
         """What the status says of it."""
-        if self.error:
-            return [f"memory=failed: {self.error}"]
         minutes = len(self.memory) / _MINUTE
         state = "learns" if self.memory.learning else "frozen"
         return [f"memory={self.name or 'own'} {minutes:.1f} min {state}"]

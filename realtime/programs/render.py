@@ -32,7 +32,7 @@ from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
 from realtime.sources.replay import Item, open_show, play_offline
 from realtime.stage import assemble
-from realtime.step.base import StepBackend, StepResult
+from realtime.step.base import StepBackend
 from realtime.step.open import open_backend, open_processor
 from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
@@ -144,37 +144,6 @@ class OfflinePlayer:
             self._made.clear()
 
 
-class _GateTap(StepBackend):
-    """A backend whose commitment gate is read on the way to the mixer."""
-
-    def __init__(self, backend: StepBackend, capture: CaptureSink) -> None:
-        self._backend, self._capture = backend, capture
-        self.name, self.manifest = backend.name, backend.manifest
-        self.hidden, self.codes = backend.hidden, backend.codes
-
-    def step(self, rows: npt.NDArray[np.float32]) -> StepResult:
-        """Step, and remember the gate."""
-        step = self._backend.step(rows)
-        self._capture.gate = float(step.gate)
-        return step
-
-    def reset(self) -> None:
-        """See :class:`StepBackend`, as the others."""
-        self._backend.reset()
-
-    def imagine(self, row: npt.NDArray[np.float32]) -> StepResult | None:
-        """See :class:`StepBackend`."""
-        return self._backend.imagine(row)
-
-    def steer(self, boost: npt.NDArray[np.float32]) -> None:
-        """Steer."""
-        self._backend.steer(boost)
-
-    def close(self) -> None:
-        """Close."""
-        self._backend.close()
-
-
 def render(
     path: Path,
     out: Path,
@@ -212,8 +181,7 @@ def render(
             # No race decides here: unless the rig names another, it is the processor's backend.
             kind, checkpoint = rig.model.backend, rig.model.checkpoint
             opening = -time.perf_counter()
-            stepping = open_processor(checkpoint) if kind == "auto" else open_backend(kind, checkpoint)
-            backend = _GateTap(stepping, capture)
+            backend = open_processor(checkpoint) if kind == "auto" else open_backend(kind, checkpoint)
             opening += time.perf_counter()
         pipeline = assemble(
             rig.model_copy(update={"osc": ()}), clock, kind=source, sinks=[capture], backend=backend

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -10,7 +10,7 @@ from pyanticip.errors import OptionError, suggestion
 from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import Options, host_port, option
 from pyanticip.vocabulary import CANONICAL_JOINTS
-from realtime.config import Port, named, registered
+from realtime.config import BufferMs, Port, named, registered
 from realtime.seams import BACKENDS, SOURCES
 from realtime.sources.osc import PRESETS, Address, Order
 
@@ -39,10 +39,10 @@ class SourceRig(ReadingOptions):
     """Where motion comes from. Loopback unless ``host`` says otherwise (0.0.0.0: every interface).
 
     ``from`` names the one sender that is heard (``host`` or ``host:port``), which is asked to send where a
-    kind has to be (natnet); ``buffer_ms`` trades latency for a regular pace (see
-    :class:`realtime.playout.Playout`). ``delay_ms`` is how late the suit tells of a movement, which no
-    datagram says. ``addresses`` are those of the kinds ``osc``, ``phone`` and ``wek``, by joint; the others
-    need none.
+    kind has to be (natnet); ``buffer_ms`` trades latency for a regular pace: frames leave so much later
+    than they could, or (auto) as much as covers 98 % of the delays of the last ten seconds. ``delay_ms`` is
+    how late the suit tells of a movement, which no datagram says. ``addresses`` are those of the kinds
+    ``osc``, ``phone`` and ``wek``, by joint; the others need none.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -51,7 +51,7 @@ class SourceRig(ReadingOptions):
     host: str = "127.0.0.1"
     port: Port | None = None
     sender: str | None = Field(default=None, alias="from", min_length=1)
-    buffer_ms: Literal["auto"] | Annotated[float, Field(ge=0.0, le=100.0)] = 0.0
+    buffer_ms: BufferMs = 0.0
     delay_ms: Annotated[float, Field(ge=0.0, le=300.0)] = 0.0
     addresses: Annotated[dict[str, AddressRig], named(*CANONICAL_JOINTS)] = {}
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from pyanticip._core import StepResult
+from pyanticip._core import FrontOutput, StepResult
 from pyanticip.controls import Event
 
 __all__ = ["ControlFrame", "Extra", "Onlooker", "Prewarmed", "Sink", "SinkType", "Tempo", "trouble_of"]
@@ -65,11 +65,20 @@ class ControlFrame:
     wall_ns: int = 0
     state: str = "playing"
     tempo: Tempo = (0.0, 0.0, 0.0)
-    pose: F32 | None = None
-    root: F32 | None = None
+    body: FrontOutput | None = None
     step: StepResult | None = None
     limbs: Sequence[float] = ()
     gestures: Sequence[tuple[str, float, float, float]] = ()
+
+    @property
+    def pose(self) -> F32 | None:
+        """(22, 4), where a datagram brought it."""
+        return None if self.body is None else self.body.poses[-1]
+
+    @property
+    def root(self) -> F32 | None:
+        """(3,), where a datagram brought it."""
+        return None if self.body is None else self.body.root
 
     @property
     def forecast(self) -> F32 | None:

@@ -32,7 +32,7 @@ class CaptureSink:
     def __init__(self, clock: OfflineClock, player: Player | None = None) -> None:
         self._origin = clock.start_ns
         self._player = player
-        self.gate = float("nan")
+        self._gate = float("nan")
         self.times: list[float] = []
         self.params: list[list[float]] = []
         self.taught: list[list[float]] = []
@@ -61,7 +61,9 @@ class CaptureSink:
         self.taught.append([e.range(v) for e, v in zip(self._extras, frame.extras, strict=True)])
         self.scalars.append(list(frame.scalars))
         self.limbs.append(list(frame.limbs) or [0.0] * 12)
-        self.gates.append(self.gate)
+        if frame.step is not None:
+            self._gate = frame.step.gate
+        self.gates.append(self._gate)
         self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
         if self._player is not None:
             self._player.play(now, frame)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from pyanticip.controls.ensemble import Ensemble
-from realtime.playout import FRAME_NS
+from realtime.clock import FRAME_NS
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.osc import message, open_wire

@@ -27,8 +27,10 @@ __all__ = ["OscSink", "message", "open_wire", "time_tag"]
 _HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
 # Seconds from 1900, where NTP counts from, to 1970.
 _NTP = 2_208_988_800
-# The lists of a frame's numbers that a bundle is made of.
-_SECONDS, _SCALARS, _PARAMS, _TEMPO, _EXTRAS = range(5)
+# The lists of a frame's numbers that a bundle is made of; behind them those of _SOMETIMES.
+_SECONDS, _SCALARS, _PARAMS, _TEMPO, _EXTRAS, _REST = range(6)
+# What is in a frame where there is something to tell: as many floats as there are.
+_SOMETIMES = ("field", "trust", "limbs")
 
 _Element = tuple[bytes, Sequence[float]]
 """An element of a bundle, or its head, and the floats behind it."""
@@ -114,7 +116,16 @@ class OscSink(Prewarmed):
         return self._addresses.get(key, (f"{self._prefix}/{default}",))
 
     def _build(self) -> None:
-        """Lay the bundle out once and remember where each number stands."""
+        """What is made once for each frame that looks like it."""
+        self._bundles: dict[tuple[int, ...], OscBundle] = {}
+        self._heads: dict[tuple[str, int], tuple[bytes, str]] = {}
+        self._labels: dict[tuple[str, str], bytes] = {}
+        self._events: dict[str, tuple[bytes, int]] = {}
+        for name in EVENTS:
+            self._event(name)
+
+    def _bundle(self, counts: tuple[int, ...]) -> OscBundle:
+        """The bundle with so many numbers of each of _SOMETIMES, laid out once."""
         out = bytearray(_HEADER)
         # Of each float where it stands, which of the lists that `_packed` gives it is in, and where in that.
         places: list[tuple[int, int, int]] = []
@@ -145,12 +156,11 @@ class OscSink(Prewarmed):
             element(self._named("params", "params"), SENT["params"].types, _PARAMS)
         if "tempo" in self._send:
             element(self._named("tempo", "tempo"), SENT["tempo"].types, _TEMPO)
-        self._bundle = OscBundle(bytes(out), count_at, places)
-        self._heads: dict[tuple[str, int], tuple[bytes, str]] = {}
-        self._labels: dict[tuple[str, str], bytes] = {}
-        self._events: dict[str, tuple[bytes, int]] = {}
-        for name in EVENTS:
-            self._event(name)
+        for place, (name, count) in enumerate(zip(_SOMETIMES, counts, strict=True), _REST):
+            if count and name in self._send:
+                element(self._named(name, name), "f" * count, place)
+        self._bundles[counts] = bundle = OscBundle(bytes(out), count_at, places)
+        return bundle
 
     def _event(self, name: str) -> tuple[bytes, int]:
         """The element of an event, a cue, a label or what calls one off, and where its numbers stand; made
@@ -246,19 +256,16 @@ class OscSink(Prewarmed):
             tail += (self._label(name, label, likely) for name, label, likely in frame.classes)
         if frame.gestures and "gesture" in send:
             tail += (self._element(f"gesture/{name}", numbers) for name, *numbers in frame.gestures)
-        if frame.field and "field" in send:
-            tail.append(self._element("field", frame.field))
         if frame.plan and "plan" in send:
             tail.append(self._element("plan", [number for pair in frame.plan for number in pair]))
-        if frame.trust and "trust" in send:
-            tail.append(self._element("trust", frame.trust))
         if frame.place is not None and "place" in send:
             tail.append(self._element("place", frame.place))
-        if frame.limbs and "limbs" in send:
-            tail.append(self._element("limbs", frame.limbs))
+        field, trust, limbs = frame.field, frame.trust, frame.limbs
+        counts = len(field), len(trust), len(limbs)
+        bundle = self._bundles.get(counts) or self._bundle(counts)
         # In the order of _SECONDS and the others.
-        lists = (frame.seconds,), frame.scalars, params, frame.tempo, extras
-        return self._bundle.pack(frame.seq & 0x7FFFFFFF, lists, tail)
+        lists = (frame.seconds,), frame.scalars, params, frame.tempo, extras, field, trust, limbs
+        return bundle.pack(frame.seq & 0x7FFFFFFF, lists, tail)
 
     def _element(self, name: str, values: Sequence[float]) -> _Element:
         """An element with this many values, whose types repeat; its head is made once for each length."""

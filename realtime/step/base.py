@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip._core import StepResult
+from pyanticip._core import Commitment, MotionStream, StepResult
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.checkpoint.manifest import Manifest
 from pyanticip.models.config import row_widths
@@ -52,6 +52,8 @@ class StepBackend(Protocol):
         How many codes there are to plan with; 0: it makes no plans that :meth:`steer` could change.
     why
         Why ``auto`` did not take a better one; empty: there was none to try.
+    core
+        The stream and the gate's rule of a model that the core steps by itself; None: :meth:`step` is called.
     """
 
     name: str
@@ -59,6 +61,7 @@ class StepBackend(Protocol):
     hidden: int = 0
     codes: int = 0
     why: str = ""
+    core: tuple[MotionStream, Commitment] | None = None
 
     @property
     def told(self) -> str:

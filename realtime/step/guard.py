@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 from realtime.clock import Clock
 from realtime.step.base import F32, StepBackend, StepResult
@@ -17,7 +16,7 @@ _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
 
 
 class GuardedModel:
-    """Steps a backend; ``error`` is why it failed last, into ``counts`` goes how often.
+    """Whether a backend steps; ``error`` is why it failed last, into ``counts`` goes how often.
 
     A step slower than ``budget_ms`` is late, where the clock is a live one.
     """
@@ -43,40 +42,35 @@ class GuardedModel:
         if before is not None:
             before.close()
 
-    def step(self, rows: F32, reset: bool, now: int) -> tuple[StepResult | None, bool]:
-        """One step, or None where the scalars must play; and whether it was late once too often.
-
-        ``reset``: the first row begins a stream.
-        """
-        backend = self.backend
-        if backend is None:
-            return None, False
+    def ready(self, now: int) -> tuple[bool, bool]:
+        """Whether a frame of ``now`` is stepped, and whether that begins a stream whatever the frame says."""
+        if self.backend is None:
+            return False, False
         if self.rests(now):
             self._stale = True
-            return None, False
-        start = time.perf_counter_ns()
-        try:
-            if reset or self._stale:
-                backend.reset()
-                self._stale = False
-            step = backend.step(rows)
-            if not step.finite:
-                raise FloatingPointError("the model's output is not finite")
-        except Exception as error:
-            # Whatever goes wrong in the model must not stop the sound; it is told in the status.
+            return False, False
+        return True, self._stale
+
+    def judge(self, now: int, failure: str | None, took_ns: int) -> bool:
+        """What a step came to; True where it was late once too often.
+
+        ``failure`` is why there is none: told in the status, never the end of the sound.
+        """
+        self._stale = False
+        if failure is not None:
             self._counts["failed_steps"] += 1
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = failure
             self.rest(now)
-            return None, False
-        if not (self._clock.live and time.perf_counter_ns() - start > self._budget_ns):
+            return False
+        if not (self._clock.live and took_ns > self._budget_ns):
             self._late_row = 0
-            return step, False
+            return False
         self._counts["late_steps"] += 1
         self._late_row += 1
         too_often = self._late_row >= _LATE_IN_A_ROW
         if too_often:
             self.rest(now)
-        return step, too_often
+        return too_often
 
     def imagine(self, row: F32) -> StepResult | None:
         """What holds if this is the next row; None: it cannot be told."""

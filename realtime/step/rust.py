@@ -30,6 +30,7 @@ class RustBackend(StepBackend):
         self.hidden = cfg.d_model
         self._stream = _stream_of(manifest)
         self._commitment = Commitment(cfg.theta, cfg.max_buffer)
+        self.core = self._stream, self._commitment
 
     def step(self, rows: F32) -> StepResult:
         """See :class:`StepBackend`."""

@@ -157,35 +157,12 @@ def test_imagining_leaves_no_trace(move, known):
         mixed, _ = known.push(quats[t], MODEL_SAYS[t])
         assert np.array_equal(known.imagine(saying(MODEL_SAYS[t])).params, mixed)
         known.imagine(saying(MODEL_SAYS[t + 1]))
-        known.prewarm(quats[t : t + 1], saying(MODEL_SAYS[t]))
         assert np.array_equal(other.push(quats[t], MODEL_SAYS[t])[0], mixed)
 
 
-def test_hearing_what_a_datagram_completed_is_pushing_its_frames(move, known):
-    """Of the frames that fill a gap the model says nothing."""
-    quats = move(300, seed=9)
-    other = rehearse([("first", move(400, seed=1))], capacity=2000)
-    for t in range(0, 300, 3):
-        said = None if t % 9 == 0 else saying(MODEL_SAYS[t])
-        places = [None, (0, t / 50, 1.0, 0.7), (0, t / 50, 1.0, 0.9)]
-        step, trust = known.hear(quats[t : t + 3], said, places)
-        other.push(quats[t], None, places[0])
-        other.push(quats[t + 1], None, places[1])
-        mixed, wanted = other.push(quats[t + 2], None if said is None else MODEL_SAYS[t], places[2])
-        assert trust == wanted.ravel().tolist()
-        assert (step is None) == (said is None)
-        assert step is None or np.array_equal(step.params, mixed)
-
-
 def test_what_is_no_number_is_not_heard(known):
-    wrong = saying(np.full((8, 5), np.nan))
-    for act in (lambda q, s: known.hear(q, s, []), known.prewarm):
-        with pytest.raises(ShapeError, match="finite"):
-            act(np.ones((1, 22, 4)), wrong)
     with pytest.raises(ShapeError, match="finite"):
-        known.imagine(wrong)
-    with pytest.raises(ShapeError, match="at least a frame"):
-        known.hear(np.ones((0, 22, 4)), None, [])
+        known.imagine(saying(np.full((8, 5), np.nan)))
 
 
 def test_a_frozen_memory_learns_nothing_and_a_cleared_one_keeps_the_rehearsal(move, known):

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 from support.ear import Ear
+from support.paper import SCALARS, paper_frame
 
 from realtime.clock import OfflineClock
 from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
 from realtime.step.base import StepBackend, StepResult
-
-
-@dataclass
-class PaperFrame:
-    seq: int
-    reset: bool = False
-    rows: int = 1
-    valid: bool = True
-    t_arrival_ns: int = 0
-
-    def __post_init__(self) -> None:
-        self.features = np.zeros((self.rows, 279), np.float32)
-        self.t_source_ns = self.seq * 20_000_000
-        self.t_local_ns = self.t_source_ns
-        self.expected_ns = self.t_arrival_ns + 20_000_000
-        self.late_ns = self.t_arrival_ns + 25_000_000
-        self.patience_ns = 5_000_000
-        self.scalars = np.array([0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6])
-        self.poses = np.tile(np.float32([1, 0, 0, 0]), (self.rows, 22, 1))
-        self.root = np.zeros(3, np.float32)
-        self.activity = 1.0
-        self.tempo = (120.0, (self.seq * 0.04) % 1.0, 0.9)
-        self.limbs = [0.25, 0.5, 0.0] * 4
-        self.filled = self.rows - 1
-        self.stages_ns = (1000, 2000, 3000)
 
 
 @dataclass
@@ -66,10 +43,11 @@ class PaperFront:
         gap = seq - (self.last or 0) if not first else 1
         self.last = seq
         reset = first or gap > 25 or gap <= 0
-        return PaperFrame(seq, reset, 1 if reset else gap, t_arrival_ns=t_arrival_ns)
+        return paper_frame(seq, reset, 1 if reset else gap, t_arrival_ns)
 
-    #: Whether it can tell the frame after the newest.
+    #: Whether it can tell the frame after the newest, and its scalars.
     foresees: bool = False
+    foreseen: Sequence[float] = SCALARS
 
     def prewarm(self) -> None:
         pass
@@ -77,7 +55,8 @@ class PaperFront:
     def imagine(self) -> Any:
         if self.last is None or not self.foresees:
             return None
-        return PaperFrame(self.last + 1, t_arrival_ns=(self.last + 1) * 20_000_000)
+        seq = self.last + 1
+        return paper_frame(seq, t_arrival_ns=seq * 20_000_000, scalars=self.foreseen)
 
     def counters(self) -> dict[str, int]:
         return {"lost": 3, "alien": 2}

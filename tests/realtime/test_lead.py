@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyanticip._core import Lead
 from pyanticip.controls import Smoothing
 from pyanticip.errors import MotionError, OptionError
 from realtime.control.commands import Commands
-from realtime.mapping.lead import Lead
 from realtime.mapping.mixer import Mixer
 from realtime.rig import Rig, load_rig
 from realtime.sources.replay import Command
 from realtime.stage import build_mixer
 from realtime.step.base import StepResult
 
-SPRING = [Smoothing()] * 8
-NONE = [Smoothing("none")] * 8
+SPRING = [1000.0 * Smoothing().lag] * 8
+NONE = [0.0] * 8
 
 
 def test_the_lag_of_a_spring_is_that_of_a_ramp_it_follows():
@@ -32,7 +32,7 @@ def test_the_lag_of_a_spring_is_that_of_a_ramp_it_follows():
 
 
 def learned(lead: Lead, amount: float, trust: list[float] | tuple[()]) -> list[float]:
-    lead.learn(amount, trust)
+    lead.learn(amount, np.reshape(trust, (8, 3)).tolist() if trust else None)
     return lead.leads
 
 

@@ -23,6 +23,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pythonosc.osc_message import OscMessage
+from support.paper import paper_frame
 from support.wire import message, udp
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -97,8 +98,7 @@ def told(client: ClientConnection, what: str) -> Any:
 
 def a_frame(seq: int, **changes: Any) -> ControlFrame:
     frame = ControlFrame(seq, seq * 0.02, [0.5] * 7, [0.25] * 8, [("onset", 0.75, 0.125)])
-    frame.pose = np.tile(np.array([1, 0, 0, 0], np.float32), (22, 1))
-    frame.root = np.array([0, 0.9, 0], np.float32)
+    frame.body = paper_frame(1, root=(0.0, 0.9, 0.0))
     frame.step = StepResult(np.full((8, 5), 0.5), np.zeros((2, 25)), np.zeros(7), 0.5, emit=True)
     frame.t_ns = time.monotonic_ns()
     for name, value in changes.items():
@@ -153,7 +153,7 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert np.shape(frame["forecast"]) == (8, 5)
         assert frame["gate"] == 0.5
         assert 0.0 <= frame["way_ms"] < 15_000
-        feed.send(a_frame(8, pose=None, root=None, step=None, params=[math.nan] * 8))
+        feed.send(a_frame(8, body=None, step=None, params=[math.nan] * 8))
         feed.look()
         frame = told(client, "frame")
         assert (frame["pose"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)

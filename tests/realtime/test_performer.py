@@ -13,7 +13,7 @@ from pyanticip.controls import Smoothing
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS
 from realtime.mapping.mixer import Mixer
-from realtime.mapping.performer import PLACES, STRETCHED, PerformerRange, Reach, Running
+from realtime.mapping.performer import PLACES, STRETCHED, PerformerRange, Reach
 from realtime.step.base import StepResult
 
 LOUD = PARAMETERS.index("loudness")
@@ -51,6 +51,20 @@ def test_the_performers_range_becomes_most_of_the_scale(ends: tuple[float, float
 def test_a_range_in_disorder_is_refused(ends: tuple[float, float, float]) -> None:
     with pytest.raises(OptionError, match="range: expected"):
         Reach(*ends)
+
+
+class Running:
+    """The running estimate of one parameter."""
+
+    def __init__(self) -> None:
+        self._performer = PerformerRange()
+
+    @property
+    def reach(self) -> Reach:
+        return self._performer.reaches()["loudness"]
+
+    def learn(self, value: float, dt: float) -> None:
+        self._performer.learn([value] * 8, 1.0, dt)
 
 
 def test_the_running_estimate_finds_the_range_and_follows_slowly() -> None:
@@ -103,7 +117,6 @@ def test_nothing_is_learned_while_still_frozen_or_known() -> None:
 def test_only_what_says_how_much_is_stretched() -> None:
     reach = Reach(0.0, 0.01, 0.31)
     performer = PerformerRange(dict.fromkeys(STRETCHED, reach))
-    assert performer.places() == [(place, *reach.curve) for place in PLACES]
     out, _ = unsmoothed(performer).play(said(np.full((8, 5), 0.3)), [0.5] * 7, 0.02)
     for place, value in enumerate(out):
         assert value == pytest.approx(reach(0.3) if place in PLACES else 0.3)

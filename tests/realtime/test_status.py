@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from realtime.playout import Playout
 from realtime.status import (
     BeatWatch,
     SinkWatch,
@@ -32,7 +31,7 @@ def test_the_status_says_who_plays_and_who_was_heard_of_in_the_last_minute() -> 
     front = stream(*senders)
     said = ["rate=50.0", "jitter_ms=0.5", "from=10.0.0.1", "ignored=2"]
     assert stream_words(front, None, minute + 1) == said
-    assert stream_words(front, Playout(30.0), minute + 1) == [*said[:2], "buffer_ms=30.0", *said[2:]]
+    assert stream_words(front, 30.0, minute + 1) == [*said[:2], "buffer_ms=30.0", *said[2:]]
     front = stream(("", True, 0, 0), rate=None)
     front.refusal = "too many joints"
     assert stream_words(front, None, 0) == ["ignored=0", "refused=too many joints"]

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 import wave
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ from pyanticip import _core
 from support import core_arrays as arrays
 from support import core_controls as controls
 from support import core_kernels as kernels
+from support import core_live as live
+from support.calls import Call, Draws, call, whole
 from support.core_arrays import counts, f32, numbers, rows, turns
-
-Draws = SearchStrategy[Any]
 
 
 def sounds() -> str:
@@ -44,56 +43,6 @@ def sounds() -> str:
 
 TEXTS = st.one_of(st.sampled_from(["Hips", "Head", "joint", "", "é\0", "a" * 300]), st.text(max_size=8))
 """Names of anything."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """What something is called with."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    def __repr__(self) -> str:
-        named = [f"{name}={short(value)}" for name, value in self.kwargs.items()]
-        return f"call({', '.join([*map(short, self.args), *named])})"
-
-
-def short(value: Any) -> str:
-    """An argument in a report of what failed."""
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype}{list(value.shape)}" + (f" = {value.tolist()}" if value.size < 9 else "")
-    text = repr(value)
-    return text if len(text) < 200 else f"{type(value).__name__} of {len(value)}"
-
-
-def call(*args: Draws, **kwargs: Draws) -> SearchStrategy[Call]:
-    """A call with such arguments."""
-    return st.builds(Call, st.tuples(*args), st.fixed_dictionaries(kwargs))
-
-
-def whole(draws: Draws) -> SearchStrategy[Call]:
-    """A call whose arguments are drawn together, as a list."""
-    return draws.map(lambda args: Call(tuple(args), {}))
-
-
-@st.composite
-def spoilt(draw: DrawFn, of: SearchStrategy[Call]) -> Call:
-    """The call with one argument that was not meant; with a few more or fewer at times."""
-    given = draw(of)
-    names: list[int | str] = [*range(len(given.args)), *given.kwargs]
-    if not names or draw(st.integers(0, 9)) == 0:
-        return Call((*given.args, draw(arrays.ANYTHING)), given.kwargs)
-    name = draw(st.sampled_from(names))
-    if isinstance(name, str):
-        return Call(given.args, {**given.kwargs, name: draw(arrays.spoilt(given.kwargs[name]))})
-    args = list(given.args)
-    args[name] = draw(arrays.spoilt(args[name]))
-    return Call(tuple(args), given.kwargs)
-
-
-def drawn(of: SearchStrategy[Call]) -> SearchStrategy[Call]:
-    """A call, meant three times in four."""
-    return st.integers(0, 3).flatmap(lambda which: of if which else spoilt(of))
 
 
 # --- the scalars ---
@@ -296,7 +245,7 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "encode_positions": whole(kernels.positions()),
     "at_lead": call(controls.forecasts, controls.leads | st.lists(controls.leads, min_size=8, max_size=8)),
     "scalar_mapping": call(controls.scalars),
-    "stretched": call(*[controls.shares] * 3, st.floats(0.2, 5)),
+    "stretched": call(controls.shares, live.ends),
     "teacher_parameters": call(counts.flatmap(lambda n: turns(3 * n, 22))),
     # --- classes ---
     "Samples": call(st.sampled_from([sounds(), "/nowhere"]), st.sampled_from([44_100.0, 48_000.0])),
@@ -357,7 +306,11 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         )
     ),
     "Shaper": call(controls.shapes),
-    "Desk": call(controls.eight, st.tuples(*[controls.spans] * 3), controls.values, controls.rule()),
+    "Lead": call(live.ways, live.lags, sound_ms=controls.leads, delay_ms=controls.leads),
+    "PerformerRange": call(live.known, frozen=st.booleans()),
+    "Desk": call(*live.desk_parts),
+    "FrontOutput": call(*live.completed, **live.moments),
+    "Engine": call(live.fronts, live.desks, live.desks, live.times, st.none() | st.floats(0, 100)),
     "Decoder": call(st.sampled_from(_core.PROTOCOLS)),
     "VmcAssembler": call(),
     "Teacher": call(),
@@ -410,7 +363,12 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "reset": call(),
         "snapshot": call(),
     },
-    "Follower": {"push": call(turns(22)), "push_many": call(frames), "reset": call()},
+    "Follower": {
+        "arm": call(st.just(_core.Cues([]))),
+        "push": call(turns(22)),
+        "push_many": call(frames),
+        "reset": call(),
+    },
     "Cues": {"push": call(places), "reset": call()},
     "Spotter": {"push": call(turns(22)), "push_many": call(frames), "reset": call()},
     "Commitment": {"decide": call(controls.shares)},
@@ -421,9 +379,11 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
     "Shaper": {"__call__": call(controls.shares), "reshape": call(controls.shapes)},
     "Desk": {
         "play": call(
-            controls.steps, controls.scalars, *controls.played, st.none(), controls.shares, controls.spans
+            controls.steps, controls.scalars, st.none(), controls.shares, controls.spans, st.booleans()
         ),
-        "bridge": call(controls.steps, *controls.played, controls.spans, controls.spans),
+        "bridge": call(controls.steps, controls.spans, controls.spans),
+        "learn": call(),
+        "set_range": call(st.none() | live.ranges),
         "silence": call(controls.spans),
         "teach": whole(controls.taught()),
         "shape": call(controls.shapers, controls.shapers),
@@ -431,6 +391,24 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "set_mode": call(st.sampled_from(["playing", "frozen", "stopped", "panic"])),
         "leave": call(controls.spans),
         "forget": call(),
+    },
+    "Lead": {"follow": call(live.lags), "hear": call(controls.leads), "learn": call(shares, live.trust)},
+    "PerformerRange": {
+        "calibrate": call(live.known),
+        "spans": call(),
+        "learn": call(controls.values, shares, controls.spans),
+    },
+    "FrontOutput": {},
+    "Heard": {},
+    "Engine": {
+        "set_model": call(st.none(), st.none()),
+        "set_memory": call(st.none() | st.builds(_core.Memory, st.just(99))),
+        "set_mapping": call(st.none()),
+        "feed": call(datagrams(), live.times, TEXTS, live.times, st.booleans(), st.booleans()),
+        "learn": call(),
+        "prewarm": call(live.outs, controls.steps, st.none()),
+        "skip": call(st.booleans()),
+        "imagine": call(live.times),
     },
     "VmcAssembler": {"feed": call(datagrams("vmc")), "reset": call()},
     "Teacher": {"push": call(frames), "finish": call()},
@@ -441,8 +419,6 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
             counts.flatmap(lambda n: st.tuples(turns(n, 22), numbers(n, 8, 5), numbers(n, 4) | st.none()))
         ),
         "learn": call(),
-        "hear": call(frames, controls.steps, st.lists(places, max_size=3)),
-        "prewarm": call(frames, controls.said),
         "imagine": call(controls.said),
         "reset": call(),
         "rehearse": call(TEXTS, st.integers(0, 260).flatmap(lambda n: turns(n, 22))),

@@ -47,7 +47,6 @@ smoothings = named(
 )
 eight = st.lists(smoothings, min_size=8, max_size=8)
 values = st.lists(shares, min_size=8, max_size=8)
-reaches = st.lists(st.tuples(st.integers(0, 7), shares, shares, st.floats(0.2, 5)), max_size=3)
 rules = st.fixed_dictionaries(
     {
         "theta": shares,
@@ -75,5 +74,3 @@ def taught(draw: DrawFn) -> list[Any]:
 
 shapers = st.lists(st.tuples(st.integers(0, 7), shapes.map(_core.Shaper)), max_size=3)
 scalars = numbers(7).map(np.abs)
-played: list[Draws] = [st.lists(leads, min_size=8, max_size=8), leads, reaches]
-"""How far ahead a step is read."""

@@ -2,7 +2,8 @@
 
 use crate::crossfade::Crossfade;
 use crate::presence::{Presence, Silence};
-use crate::shaping::Shared;
+use crate::shaping::Shaper;
+use crate::shared::Shared;
 use crate::smoothing::{Smoother, Smoothing};
 
 /// What the performer's hand does.
@@ -33,7 +34,7 @@ pub struct Channel {
     /// Smooths what comes in.
     pub smoother: Smoother,
     presence: Presence,
-    shapers: Vec<(usize, Shared)>,
+    shapers: Vec<(usize, Shared<Shaper>)>,
     neutral: Vec<f64>,
     hand: Crossfade,
     out: Vec<f64>,
@@ -60,7 +61,7 @@ impl Channel {
     }
 
     /// Shapes by these, each with its place, from the next value on.
-    pub fn shape(&mut self, shapers: Vec<(usize, Shared)>) {
+    pub fn shape(&mut self, shapers: Vec<(usize, Shared<Shaper>)>) {
         self.shapers = shapers;
         self.shapers.retain(|(place, _)| *place < self.out.len());
     }

@@ -7,7 +7,8 @@ use crate::channel::{Channel, Mode};
 use crate::crossfade::Crossfade;
 use crate::events::{Event, Trigger};
 use crate::presence::Silence;
-use crate::shaping::Shared;
+use crate::shaping::Shaper;
+use crate::shared::Shared;
 use crate::smoothing::Smoothing;
 use crate::vectors::{
     BIN_MS, Forecast, HORIZONS_MS, LOUDNESS, PARAMETER_COUNT, Parameters, Reach, SCALAR_COUNT, at_lead,
@@ -130,7 +131,7 @@ impl Desk {
     }
 
     /// Shapes by these, each with its place among the eight, or among the taught outputs beside them.
-    pub fn shape(&mut self, main: Vec<(usize, Shared)>, extra: Vec<(usize, Shared)>) {
+    pub fn shape(&mut self, main: Vec<(usize, Shared<Shaper>)>, extra: Vec<(usize, Shared<Shaper>)>) {
         self.main.shape(main);
         if let Some(channel) = &mut self.extra {
             channel.shape(extra);

@@ -10,8 +10,12 @@ mod commitment;
 mod crossfade;
 mod desk;
 mod events;
+mod lead;
+mod mixer;
 mod presence;
+mod range;
 mod shaping;
+mod shared;
 mod smoothing;
 mod vectors;
 
@@ -20,8 +24,12 @@ pub use commitment::Commitment;
 pub use crossfade::Crossfade;
 pub use desk::{Desk, Out, Said};
 pub use events::{Event, LastMoment, Trigger};
+pub use lead::{Lead, Trust};
+pub use mixer::{Lesson, Mixer, Sayings};
 pub use presence::{Presence, Silence};
-pub use shaping::{Shape, Shaper, Shared};
+pub use range::{RESTLESS, Range, STRETCHED, Span};
+pub use shaping::{Shape, Shaper};
+pub use shared::Shared;
 pub use smoothing::{Smoother, Smoothing};
 pub use vectors::{
     BIN_MS, Forecast, HORIZONS_MS, LOUDNESS, NEUTRAL, PARAMETER_COUNT, Parameters, Reach, SCALAR_COUNT,

@@ -1,7 +1,5 @@
 //! What a performer makes of one output: a part of its range, turned round, as a gate, a toggle, in steps.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use crate::vectors::unit;
 
 /// How one output is shaped, in the order of the fields.
@@ -75,22 +73,5 @@ impl Shaper {
             value = (value * last).round_ties_even() / last;
         }
         value
-    }
-}
-
-/// A shaper that a desk plays through, and that is asked and told by others meanwhile.
-#[derive(Debug, Clone)]
-pub struct Shared(Arc<Mutex<Shaper>>);
-
-impl Shared {
-    /// A shaper of its own.
-    #[must_use]
-    pub fn new(shape: Shape) -> Self {
-        Self(Arc::new(Mutex::new(Shaper::new(shape))))
-    }
-
-    /// Does something with it; others wait meanwhile.
-    pub fn with<T>(&self, act: impl FnOnce(&mut Shaper) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

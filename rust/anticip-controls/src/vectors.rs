@@ -10,6 +10,8 @@ pub const HORIZONS_MS: [f64; 5] = [0.0, 40.0, 100.0, 200.0, 400.0];
 pub const BIN_MS: f64 = 20.0;
 /// The place of the loudness among the parameters.
 pub const LOUDNESS: usize = 1;
+/// The place of the brightness.
+pub(crate) const BRIGHTNESS: usize = 2;
 /// Where the parameters go when there is nobody to follow: silent, centred, dry.
 pub const NEUTRAL: Parameters = [0.5, 0.0, 0.5, 0.0, 0.0, 0.5, 0.5, 0.0];
 
@@ -21,6 +23,11 @@ pub type Forecast = [[f64; HORIZONS_MS.len()]; PARAMETER_COUNT];
 /// Clipped to 0..1; what is no number is 0.
 pub(crate) fn unit(value: f64) -> f64 {
     if value > 0.0 { value.min(1.0) } else { 0.0 }
+}
+
+/// The parameters of this moment.
+pub(crate) fn now(forecast: &Forecast) -> Parameters {
+    forecast.map(|row| row[0])
 }
 
 /// The parameters so many milliseconds ahead, a lead for each: linear between the horizons, clipped to 0..1.

@@ -39,7 +39,10 @@ pub use features::{
 };
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
 pub use limbs::{Limb, LimbTracker};
-pub use live::{Counters, FrontConfig, FrontOutput, LiveFront, SenderState, Source, Stages, Timing};
+pub use live::{
+    Counters, FRAME, FRAME_NS, FrontConfig, FrontOutput, LiveFront, Playout, SenderState, Slot, Slots,
+    Source, Stages, Timing,
+};
 pub use mapping::guess_joints;
 pub use noise::NoiseGate;
 pub use pose::Pose;

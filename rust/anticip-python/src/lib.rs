@@ -1,6 +1,7 @@
 //! The extension module `pyanticip._core`: thin wrappers over the pure crates.
 
 mod controls;
+mod engine;
 mod errors;
 mod geometry;
 mod kernels;
@@ -29,6 +30,7 @@ mod core_module {
         synth::register(m)?;
         kernels::register(m)?;
         memory::register(m)?;
-        controls::register(m)
+        controls::register(m)?;
+        engine::register(m)
     }
 }

@@ -1,7 +1,7 @@
 //! The teacher as a stream, the memory of rehearsals, following and live mixing.
 
-mod following;
-mod stream;
+pub(crate) mod following;
+pub(crate) mod stream;
 mod teacher;
 
 use anticip_memory::{MemoryError, Rotations};

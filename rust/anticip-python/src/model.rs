@@ -19,10 +19,10 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The motion model, and the state of one performer's stream.
 #[pyclass(name = "MotionStream", module = "pyanticip._core", frozen)]
-struct PyMotionStream {
+pub(crate) struct PyMotionStream {
     /// Columns of a row that it reads.
     columns: usize,
-    inner: Shared<MotionStream>,
+    pub(crate) inner: Shared<MotionStream>,
 }
 
 #[pymethods]

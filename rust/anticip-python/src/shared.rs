@@ -23,6 +23,11 @@ impl<S: Send> Shared<S> {
 
     /// A long turn: other threads of Python run meanwhile.
     pub(crate) fn detached<R: Send>(&self, py: Python<'_>, act: impl FnOnce(&mut S) -> R + Send) -> R {
-        py.detach(|| act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        py.detach(|| self.turn(act))
+    }
+
+    /// A turn of somebody who has let the interpreter go.
+    pub(crate) fn turn<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

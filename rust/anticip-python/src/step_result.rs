@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use anticip_controls::{EVENT_COUNT, Forecast, HORIZONS_MS, PARAMETER_COUNT, SCALAR_COUNT};
+use anticip_controls::{EVENT_COUNT, HORIZONS_MS, PARAMETER_COUNT, SCALAR_COUNT, Sayings};
 use anticip_memory::ModelRows;
 use anticip_model::{Controls, HAZARD_COUNT};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
-use crate::motion::convert::floats;
+use crate::motion::convert::shaped;
 
 const BIN_COUNT: usize = HAZARD_COUNT / EVENT_COUNT;
 
@@ -18,7 +18,7 @@ const BIN_COUNT: usize = HAZARD_COUNT / EVENT_COUNT;
 pub(crate) struct PyStepResult {
     pub(crate) params: ModelRows,
     hazards: [f32; HAZARD_COUNT],
-    pub(crate) gate: f64,
+    gate: f64,
     scalars: [f32; SCALAR_COUNT],
     emit: bool,
     hidden: Option<Arc<[f32]>>,
@@ -41,9 +41,9 @@ impl PyStepResult {
         field: Option<&Bound<'_, PyAny>>,
         plan: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let hidden = hidden.map(|given| read(given, "hidden", &[None])).transpose()?;
+        let hidden = hidden.map(|given| shaped(given, "hidden", &[None])).transpose()?;
         let field = field
-            .map(|given| read(given, "field", &[None, Some(2)]))
+            .map(|given| shaped(given, "field", &[None, Some(2)]))
             .transpose()?;
         Ok(Self {
             params: rows(params)?,
@@ -59,7 +59,7 @@ impl PyStepResult {
 
     /// Whether parameters, hazards and gate are numbers.
     #[getter]
-    fn finite(&self) -> bool {
+    pub(crate) fn finite(&self) -> bool {
         let mut all = self.params.as_flattened().iter().chain(&self.hazards);
         self.gate.is_finite() && all.all(|value| value.is_finite())
     }
@@ -139,15 +139,14 @@ impl PyStepResult {
         }
     }
 
-    /// The parameters, as those who play them read them.
-    pub(crate) fn forecast(&self) -> Forecast {
-        self.params.map(|row| row.map(f64::from))
-    }
-
-    /// The hazards of each event.
-    pub(crate) fn chances(&self) -> [Vec<f64>; EVENT_COUNT] {
+    /// What is played of it.
+    pub(crate) fn sayings(&self) -> Sayings {
         let (first, second) = self.hazards.split_at(BIN_COUNT);
-        [first, second].map(|row| row.iter().copied().map(f64::from).collect())
+        Sayings {
+            forecast: self.params.map(|row| row.map(f64::from)),
+            hazards: [first, second].map(|row| row.iter().copied().map(f64::from).collect()),
+            gate: self.gate,
+        }
     }
 }
 
@@ -169,29 +168,8 @@ fn exactly<const N: usize>(
     what: &str,
     shape: &[Option<usize>],
 ) -> PyResult<[f32; N]> {
-    let values = read(given, what, shape)?;
+    let values = shaped(given, what, shape)?;
     values
         .try_into()
         .map_err(|_| raise(Kind::Shape, &format!("{what}: expected {N} numbers")))
-}
-
-/// Numbers of this shape: None is any length.
-fn read(given: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Vec<f32>> {
-    let wrong = |got: &str| {
-        let sizes = shape
-            .iter()
-            .map(|n| n.map_or_else(|| "n".into(), |n| n.to_string()));
-        let sizes: Vec<String> = sizes.collect();
-        let expected = sizes.join(", ");
-        raise(
-            Kind::Shape,
-            &format!("{what}: expected numbers of shape ({expected}), got {got}"),
-        )
-    };
-    let array = floats(given).map_err(|_| wrong("something else"))?;
-    let got = array.shape();
-    if got.len() != shape.len() || got.iter().zip(shape).any(|(g, s)| s.is_some_and(|s| s != *g)) {
-        return Err(wrong(&format!("{got:?}")));
-    }
-    Ok(array.as_slice()?.to_vec())
 }

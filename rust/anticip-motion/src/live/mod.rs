@@ -4,12 +4,16 @@ mod body;
 mod clock;
 mod decode;
 mod output;
+mod playout;
 mod senders;
+mod slots;
 mod stage;
 mod timemap;
 
 pub use output::{Counters, FrontOutput, Stages};
+pub use playout::Playout;
 pub use senders::SenderState;
+pub use slots::{FRAME, FRAME_NS, Slot, Slots};
 
 use std::time::Instant;
 

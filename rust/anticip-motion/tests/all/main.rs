@@ -8,4 +8,5 @@ mod noise;
 mod resample;
 mod retarget;
 mod senders;
+mod slots;
 mod tempo;

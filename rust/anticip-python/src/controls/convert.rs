@@ -1,14 +1,13 @@
 //! What Python gives to the controls: arrays of either precision, nested lists, options by their attributes.
 
 use anticip_controls::{
-    EVENT_COUNT, Forecast, HORIZONS_MS, PARAMETER_COUNT, Parameters, SCALAR_COUNT, Said, Smoothing,
+    EVENT_COUNT, Forecast, HORIZONS_MS, PARAMETER_COUNT, Parameters, SCALAR_COUNT, Smoothing,
 };
 use numpy::{PyArray2, PyArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
-use crate::step_result::PyStepResult;
 
 /// Rows of numbers: of an array without a copy in between, of anything else as it extracts.
 fn rows(given: &Bound<'_, PyAny>, what: &str, expected: &str) -> PyResult<Vec<Vec<f64>>> {
@@ -135,23 +134,6 @@ pub(super) fn smoothings(given: Vec<GivenSmoothing>, count: usize) -> PyResult<V
         )),
     };
     given.into_iter().map(read).collect()
-}
-
-/// What the model says of a frame, and how it is to be read.
-pub(super) fn said<'a>(
-    step: &PyStepResult,
-    leads_ms: Parameters,
-    way_ms: f64,
-    reaches: &'a [anticip_controls::Reach],
-) -> Said<'a> {
-    Said {
-        forecast: step.forecast(),
-        hazards: step.chances(),
-        gate: step.gate,
-        leads_ms,
-        way_ms,
-        reaches,
-    }
 }
 
 /// Seven scalars.

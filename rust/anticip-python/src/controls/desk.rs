@@ -1,10 +1,12 @@
 //! The way from a step to what goes out.
 
-use anticip_controls::{Desk, Mode, Out, PARAMETER_COUNT, Parameters, Reach, Silence};
+use anticip_controls::{Desk, Mixer, Mode, Out, PARAMETER_COUNT, Silence};
 use pyo3::prelude::*;
 
 use super::convert::{self, GivenSmoothing, smoothings};
 use super::events::{PyEventRule, Told, told};
+use super::lead::PyLead;
+use super::range::PyRange;
 use super::shaping::PyShaper;
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
@@ -19,30 +21,30 @@ const MODES: [(&str, Mode); 4] = [
 
 /// Control values of one performer.
 #[pyclass(name = "Desk", module = "pyanticip._core", frozen)]
-pub(super) struct PyDesk(Shared<Desk>);
+pub(crate) struct PyDesk(pub(crate) Shared<Mixer>);
 
 /// Shapers with their places.
 type Shapers<'py> = Vec<(usize, PyRef<'py, PyShaper>)>;
-/// Place, foot, top and curve.
-type Reaches = Vec<(usize, f64, f64, f64)>;
 /// The eight, and events.
-type Played<'py> = (Vec<f64>, Vec<Told<'py>>);
+pub(crate) type Played<'py> = (Vec<f64>, Vec<Told<'py>>);
 
 #[pymethods]
 impl PyDesk {
     #[new]
-    #[pyo3(signature = (smoothing, silence, neutral, rule))]
+    #[pyo3(signature = (smoothing, silence, neutral, rule, lead))]
     fn new(
         smoothing: Vec<GivenSmoothing>,
         silence: (f64, f64, f64),
         neutral: [f64; PARAMETER_COUNT],
         rule: PyRef<'_, PyEventRule>,
+        lead: PyRef<'_, PyLead>,
     ) -> PyResult<Self> {
         let smoothing = eight(smoothing)?;
         let (hold, fade, catch_up) = silence;
         let silence = Silence { hold, fade, catch_up };
         let rule = rule.copied(rule.py());
-        Ok(Self(Shared::new(Desk::new(smoothing, silence, neutral, rule))))
+        let desk = Desk::new(smoothing, silence, neutral, rule);
+        Ok(Self(Shared::new(Mixer::new(desk, lead.0.clone()))))
     }
 
     /// A frame.
@@ -52,48 +54,54 @@ impl PyDesk {
         py: Python<'py>,
         step: Option<&Bound<'py, PyStepResult>>,
         scalars: &Bound<'py, PyAny>,
-        leads_ms: Parameters,
-        way_ms: f64,
-        reaches: Reaches,
         taught: Option<Vec<f64>>,
         activity: f64,
         dt: f64,
+        guessed: bool,
     ) -> PyResult<Played<'py>> {
-        let reaches = read(reaches);
         let scalars = convert::scalars(scalars)?;
-        let said = step.map(|step| convert::said(step.get(), leads_ms, way_ms, &reaches));
-        let out = self.0.with(py, |desk| {
-            let (given, expected) = (taught.as_deref(), desk.taught());
-            if given.is_some_and(|given| given.len() != expected) {
-                return Err(expected);
-            }
-            Ok(desk.play(said.as_ref(), &scalars, given, activity, dt))
+        let sayings = step.map(|step| step.get().sayings());
+        let out = self.0.with(py, |mixer| {
+            let taught = checked(mixer, taught.as_deref())?;
+            Ok(mixer.play(sayings.as_ref(), &scalars, taught, activity, dt, guessed))
         });
-        let wrong = |expected| raise(Kind::Shape, &format!("taught: expected {expected} values"));
-        Ok(played(py, out.map_err(wrong)?))
+        Ok(played(py, out.map_err(unfit)?))
     }
 
     /// No frame: what the newest one's model says of now.
-    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn bridge<'py>(
         &self,
         py: Python<'py>,
         step: Option<&Bound<'py, PyStepResult>>,
-        leads_ms: Parameters,
-        way_ms: f64,
-        reaches: Reaches,
         away: f64,
         dt: f64,
     ) -> Played<'py> {
-        let reaches = read(reaches);
-        let said = step.map(|step| convert::said(step.get(), leads_ms, way_ms, &reaches));
-        let out = self.0.with(py, |desk| desk.bridge(said.as_ref(), away, dt));
+        let sayings = step.map(|step| step.get().sayings());
+        let out = self.0.with(py, |mixer| mixer.bridge(sayings.as_ref(), away, dt));
         played(py, out)
+    }
+
+    /// Learns of the last frame what it says of the range and of the lead, once it has left.
+    fn learn(&self, py: Python<'_>) {
+        self.0.with(py, Mixer::learn);
+    }
+
+    /// What will be learned of the last frame: the parameters now, the activity, the seconds it stands for.
+    #[getter]
+    fn lesson(&self, py: Python<'_>) -> Option<(Vec<f64>, f64, f64)> {
+        let lesson = self.0.with(py, |mixer| mixer.lesson().copied());
+        lesson.map(|(now, activity, dt)| (now.to_vec(), activity, dt))
+    }
+
+    /// Stretches what the model says to this range from the next frame on, `None`: not at all.
+    fn set_range(&self, py: Python<'_>, range: Option<PyRef<'_, PyRange>>) {
+        let range = range.map(|range| range.0.clone());
+        self.0.with(py, |mixer| mixer.range = range);
     }
 
     /// No frame for another while: hold, then fade.
     fn silence(&self, py: Python<'_>, dt: f64) -> Vec<f64> {
-        self.0.with(py, |desk| desk.silence(dt)).to_vec()
+        self.0.with(py, |mixer| mixer.desk.silence(dt)).to_vec()
     }
 
     /// Plays taught outputs from the next frame on.
@@ -115,7 +123,7 @@ impl PyDesk {
         }
         let smoothing = smoothings(smoothing, beside)?;
         self.0
-            .with(py, |desk| desk.teach(places, smoothing, &neutral, &begin));
+            .with(py, |mixer| mixer.desk.teach(places, smoothing, &neutral, &begin));
         Ok(())
     }
 
@@ -128,7 +136,7 @@ impl PyDesk {
                 .collect()
         };
         let (main, extra) = (shared(main), shared(extra));
-        self.0.with(py, |desk| desk.shape(main, extra));
+        self.0.with(py, |mixer| mixer.desk.shape(main, extra));
     }
 
     /// Smooths otherwise from the next frame on.
@@ -140,12 +148,12 @@ impl PyDesk {
     ) -> PyResult<()> {
         let (main, count) = (eight(main)?, extra.len());
         let extra = smoothings(extra, count)?;
-        let retuned = self.0.with(py, |desk| {
-            let expected = desk.extras().len();
+        let retuned = self.0.with(py, |mixer| {
+            let expected = mixer.desk.extras().len();
             if count != expected {
                 return Err(expected);
             }
-            desk.resmooth(main, extra);
+            mixer.desk.resmooth(main, extra);
             Ok(())
         });
         retuned.map_err(|expected| {
@@ -160,23 +168,23 @@ impl PyDesk {
             let message = format!("mode: expected playing, frozen, stopped or panic, got {mode:?}");
             return Err(raise(Kind::Value, &message));
         };
-        self.0.with(py, |desk| desk.set_mode(*found));
+        self.0.with(py, |mixer| mixer.desk.set_mode(*found));
         Ok(())
     }
 
     /// To neutral within so many seconds, whatever the mode.
     fn leave(&self, py: Python<'_>, seconds: f64) {
-        self.0.with(py, |desk| desk.leave(seconds));
+        self.0.with(py, |mixer| mixer.desk.leave(seconds));
     }
 
     /// The stream begins anew.
     fn forget(&self, py: Python<'_>) {
-        self.0.with(py, Desk::forget);
+        self.0.with(py, |mixer| mixer.desk.forget());
     }
 
     #[getter]
     fn mode(&self, py: Python<'_>) -> &'static str {
-        let mode = self.0.with(py, |desk| desk.mode());
+        let mode = self.0.with(py, |mixer| mixer.desk.mode());
         MODES
             .iter()
             .find(|(_, known)| *known == mode)
@@ -185,22 +193,22 @@ impl PyDesk {
 
     #[getter]
     fn extras(&self, py: Python<'_>) -> Vec<f64> {
-        self.0.with(py, |desk| desk.extras().to_vec())
+        self.0.with(py, |mixer| mixer.desk.extras().to_vec())
     }
 
     #[getter]
     fn by_model(&self, py: Python<'_>) -> bool {
-        self.0.with(py, |desk| desk.by_model())
+        self.0.with(py, |mixer| mixer.desk.by_model())
     }
 
     #[getter]
     fn silent(&self, py: Python<'_>) -> f64 {
-        self.0.with(py, |desk| desk.silent())
+        self.0.with(py, |mixer| mixer.desk.silent())
     }
 
     #[getter]
     fn gain(&self, py: Python<'_>) -> f64 {
-        self.0.with(py, |desk| desk.gain)
+        self.0.with(py, |mixer| mixer.desk.gain)
     }
 
     #[setter]
@@ -208,23 +216,23 @@ impl PyDesk {
         if !(0.0..=4.0).contains(&gain) {
             return Err(raise(Kind::Value, &format!("gain: expected 0 to 4, got {gain}")));
         }
-        self.0.with(py, |desk| desk.gain = gain);
+        self.0.with(py, |mixer| mixer.desk.gain = gain);
         Ok(())
     }
 
     #[getter]
     fn bypass(&self, py: Python<'_>) -> bool {
-        self.0.with(py, |desk| desk.bypass)
+        self.0.with(py, |mixer| mixer.desk.bypass)
     }
 
     #[setter]
     fn set_bypass(&self, py: Python<'_>, bypass: bool) {
-        self.0.with(py, |desk| desk.bypass = bypass);
+        self.0.with(py, |mixer| mixer.desk.bypass = bypass);
     }
 
     #[getter]
     fn smoothing(&self, py: Python<'_>) -> f64 {
-        self.0.with(py, |desk| desk.smoothing())
+        self.0.with(py, |mixer| mixer.desk.smoothing())
     }
 
     #[setter]
@@ -233,7 +241,7 @@ impl PyDesk {
             let message = format!("smoothing amount: expected 0 to 100, got {amount}");
             return Err(raise(Kind::Value, &message));
         }
-        self.0.with(py, |desk| desk.set_smoothing(amount));
+        self.0.with(py, |mixer| mixer.desk.set_smoothing(amount));
         Ok(())
     }
 }
@@ -244,16 +252,19 @@ fn eight(given: Vec<GivenSmoothing>) -> PyResult<[anticip_controls::Smoothing; P
         .map_err(|_| raise(Kind::Shape, "smoothing: expected a setting a parameter"))
 }
 
-fn read(reaches: Reaches) -> Vec<Reach> {
-    let one = |(place, foot, top, curve)| Reach {
-        place,
-        foot,
-        top,
-        curve,
-    };
-    reaches.into_iter().map(one).collect()
+/// A mapping's values where they are as many as it teaches; else how many those are.
+pub(crate) fn checked<'a>(mixer: &Mixer, taught: Option<&'a [f64]>) -> Result<Option<&'a [f64]>, usize> {
+    let expected = mixer.desk.taught();
+    match taught {
+        Some(given) if given.len() != expected => Err(expected),
+        given => Ok(given),
+    }
 }
 
-fn played(py: Python<'_>, (values, events): Out) -> Played<'_> {
+pub(crate) fn unfit(expected: usize) -> PyErr {
+    raise(Kind::Shape, &format!("taught: expected {expected} values"))
+}
+
+pub(crate) fn played(py: Python<'_>, (values, events): Out) -> Played<'_> {
     (values.to_vec(), told(py, &events))
 }

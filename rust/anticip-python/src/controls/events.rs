@@ -64,10 +64,10 @@ impl PyEventRule {
 }
 
 /// Name, strength, seconds ahead.
-pub(super) type Told<'py> = (Bound<'py, PyString>, f64, f64);
+pub(crate) type Told<'py> = (Bound<'py, PyString>, f64, f64);
 
 /// Events as Python has them.
-pub(super) fn told<'py>(py: Python<'py>, events: &[Event]) -> Vec<Told<'py>> {
+pub(crate) fn told<'py>(py: Python<'py>, events: &[Event]) -> Vec<Told<'py>> {
     let one = |event: &Event| {
         let name = match (event.kind, event.cancelled) {
             (0, false) => intern!(py, EVENTS[0]).clone(),

@@ -1,11 +1,13 @@
 //! Bindings of `anticip-controls`.
 
 mod convert;
-mod desk;
-mod events;
+pub(crate) mod desk;
+pub(crate) mod events;
+mod lead;
+mod range;
 mod shaping;
 
-use anticip_controls::{BIN_MS, Commitment, HORIZONS_MS, NEUTRAL, Reach, scalar_mapping};
+use anticip_controls::{BIN_MS, Commitment, HORIZONS_MS, NEUTRAL, RESTLESS, STRETCHED, scalar_mapping};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -19,13 +21,17 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     )?;
     m.add("BIN_MS", BIN_MS)?;
     m.add("NEUTRAL", PyTuple::new(m.py(), NEUTRAL)?)?;
+    m.add("STRETCHED", PyTuple::new(m.py(), STRETCHED)?)?;
+    m.add("RESTLESS", RESTLESS)?;
     m.add_class::<desk::PyDesk>()?;
+    m.add_class::<lead::PyLead>()?;
+    m.add_class::<range::PyRange>()?;
     m.add_class::<events::PyEventRule>()?;
     m.add_class::<shaping::PyShaper>()?;
     m.add_class::<PyCommitment>()?;
     m.add_function(wrap_pyfunction!(at_lead, m)?)?;
     m.add_function(wrap_pyfunction!(control_of_scalars, m)?)?;
-    m.add_function(wrap_pyfunction!(stretched, m)?)
+    m.add_function(wrap_pyfunction!(range::stretched, m)?)
 }
 
 /// The parameters so many milliseconds ahead, one lead for all or one for each.
@@ -45,22 +51,9 @@ fn control_of_scalars(scalars: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     Ok(scalar_mapping(&convert::vector(scalars, "scalars")?).to_vec())
 }
 
-/// A value stretched to a range: 0 up to `foot`, .75 at `top`, 1 at 1.
-#[pyfunction]
-fn stretched(value: f64, foot: f64, top: f64, curve: f64) -> f64 {
-    let place = 0;
-    Reach {
-        place,
-        foot,
-        top,
-        curve,
-    }
-    .stretch(value)
-}
-
 /// The inference rule of the commitment gate.
 #[pyclass(name = "Commitment", module = "pyanticip._core", frozen)]
-pub(crate) struct PyCommitment(Shared<Commitment>);
+pub(crate) struct PyCommitment(pub(crate) Shared<Commitment>);
 
 #[pymethods]
 impl PyCommitment {

@@ -1,6 +1,6 @@
 //! What a performer makes of one output.
 
-use anticip_controls::{Shape, Shared};
+use anticip_controls::{Shape, Shaper, Shared};
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
@@ -41,7 +41,7 @@ fn shape(given: Given) -> PyResult<Shape> {
 /// Shapes one output, value by value; a desk that plays through it shares it.
 #[pyclass(name = "Shaper", module = "pyanticip._core", frozen)]
 pub(super) struct PyShaper {
-    pub(super) inner: Shared,
+    pub(super) inner: Shared<Shaper>,
 }
 
 #[pymethods]
@@ -49,7 +49,7 @@ impl PyShaper {
     #[new]
     #[pyo3(signature = (shape))]
     fn new(#[pyo3(from_py_with = read)] shape: Shape) -> Self {
-        let inner = Shared::new(shape);
+        let inner = Shared::new(Shaper::new(shape));
         Self { inner }
     }
 

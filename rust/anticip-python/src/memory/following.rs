@@ -1,6 +1,6 @@
 //! Following, cues and gestures.
 
-use anticip_memory::{Cue, Cues, Follower, GESTURE_FRAMES, Place, Rotations, Spotted, Spotter};
+use anticip_memory::{Cue, Cues, Follower, GESTURE_FRAMES, Place, RATE, Rotations, Spotted, Spotter};
 use anticip_motion::CanonicalPose;
 use anticip_motion::canonical::JOINT_COUNT;
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
@@ -18,9 +18,9 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// Take, seconds in it, tempo, trust.
-type Row = (usize, f64, f64, f64);
+pub(crate) type Row = (usize, f64, f64, f64);
 
-fn row(place: Place) -> Row {
+pub(crate) fn row(place: Place) -> Row {
     (place.take, place.seconds, place.tempo, place.trust)
 }
 
@@ -36,8 +36,50 @@ fn frame(quats: &Bound<'_, PyAny>) -> PyResult<CanonicalPose> {
     }))
 }
 
+/// Follows takes; what comes after it in a frame is armed here.
+pub(crate) struct Following {
+    follower: Follower,
+    cues: Option<Cues>,
+}
+
+impl Following {
+    /// Where each frame is, oldest first, and the cues that are due in them: number, trust, seconds from the newest one.
+    pub(crate) fn hear(&mut self, poses: &[CanonicalPose], reset: bool) -> (Vec<Option<Place>>, Vec<Due>) {
+        if reset {
+            self.reset();
+        }
+        let mut dues = Vec::new();
+        let places = poses.iter().enumerate().map(|(n, pose)| {
+            let place = self.follower.push(pose);
+            // Of a frame that fills a gap it is told with the newest.
+            let ago = (poses.len() - 1 - n) as f64 / RATE;
+            let trust = place.map_or(0.0, |place| place.trust);
+            let due = self
+                .cues
+                .as_mut()
+                .map_or_else(Vec::new, |cues| cues.push(place.as_ref()));
+            dues.extend(
+                due.iter()
+                    .map(|due| (due.cue, trust, (due.seconds - ago).max(0.0))),
+            );
+            place
+        });
+        (places.collect(), dues)
+    }
+
+    fn reset(&mut self) {
+        self.follower.reset();
+        if let Some(cues) = &mut self.cues {
+            cues.reset();
+        }
+    }
+}
+
+/// Number of the cue, trust in the place, seconds ahead.
+pub(crate) type Due = (usize, f64, f64);
+
 #[pyclass(name = "Follower", module = "pyanticip._core", frozen)]
-struct PyFollower(Shared<Follower>);
+pub(crate) struct PyFollower(pub(crate) Shared<Following>);
 
 #[pymethods]
 impl PyFollower {
@@ -46,12 +88,23 @@ impl PyFollower {
         let takes = takes.iter().map(frames).collect::<PyResult<Vec<_>>>()?;
         let takes: Vec<&[CanonicalPose]> = takes.iter().map(Vec::as_slice).collect();
         let follower = py.detach(|| Follower::new(&takes));
-        Ok(Self(Shared::new(follower.map_err(|error| memory_error(&error))?)))
+        let follower = follower.map_err(|error| memory_error(&error))?;
+        Ok(Self(Shared::new(Following { follower, cues: None })))
+    }
+
+    /// Tells these cues, all armed, from the next frame on that a show hears.
+    fn arm(&self, py: Python<'_>, cues: PyRef<'_, PyCues>) {
+        let mut armed = cues.0.with(py, |cues| cues.clone());
+        armed.reset();
+        self.0.with(py, |following| following.cues = Some(armed));
     }
 
     fn push(&self, quats: &Bound<'_, PyAny>) -> PyResult<Option<Row>> {
         let pose = frame(quats)?;
-        Ok(self.0.with(quats.py(), |follower| follower.push(&pose)).map(row))
+        let place = self
+            .0
+            .with(quats.py(), |following| following.follower.push(&pose));
+        Ok(place.map(row))
     }
 
     fn push_many<'py>(
@@ -60,8 +113,8 @@ impl PyFollower {
         quats: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let poses = frames(quats)?;
-        let rows: Vec<f64> = self.0.detached(py, |follower| {
-            let rows = poses.iter().map(|pose| match follower.push(pose) {
+        let rows: Vec<f64> = self.0.detached(py, |following| {
+            let rows = poses.iter().map(|pose| match following.follower.push(pose) {
                 Some(place) => [place.take as f64, place.seconds, place.tempo, place.trust],
                 None => [-1.0, f64::NAN, f64::NAN, 0.0],
             });
@@ -71,7 +124,7 @@ impl PyFollower {
     }
 
     fn reset(&self, py: Python<'_>) {
-        self.0.with(py, Follower::reset);
+        self.0.with(py, Following::reset);
     }
 }
 

@@ -42,7 +42,7 @@ const _: () = assert!(MOMENTS_AN_HOUR == 90_000);
 
 /// What a performer did before, and what the model says mixed with it.
 #[pyclass(name = "Memory", module = "pyanticip._core", frozen)]
-struct PyMemory(Shared<Memory>);
+pub(crate) struct PyMemory(pub(crate) Shared<Memory>);
 
 #[pymethods]
 impl PyMemory {
@@ -109,50 +109,6 @@ impl PyMemory {
     /// Learns from the newest frame, which the next call does otherwise.
     fn learn(&self, py: Python<'_>) {
         self.0.detached(py, Memory::learn);
-    }
-
-    /// Takes the frames (n, 22, 4) that a datagram completed, of the newest what the model says, and of each where it is
-    /// in what was rehearsed: the step with what was mixed, and the trust in it, parameter by parameter.
-    fn hear(
-        &self,
-        py: Python<'_>,
-        quats: &Bound<'_, PyAny>,
-        step: Option<&Bound<'_, PyStepResult>>,
-        places: Vec<Option<(usize, f64, f64, f64)>>,
-    ) -> PyResult<(Option<PyStepResult>, Vec<f32>)> {
-        let frames = many(quats)?;
-        let Some((newest, before)) = frames.split_last() else {
-            return Err(raise(
-                Kind::Shape,
-                "canonical rotations: expected at least a frame",
-            ));
-        };
-        let place = |n: usize| places.get(n).copied().flatten().map(placed);
-        let model = step.map(sayings).transpose()?;
-        let said = self.0.detached(py, |memory| {
-            for (n, pose) in before.iter().enumerate() {
-                // Of the frames that fill a gap the model says nothing.
-                memory.push(pose, None, place(n).as_ref());
-            }
-            memory.push(newest, model, place(before.len()).as_ref())
-        });
-        told(py, step, &said)
-    }
-
-    /// Runs what `hear` will run on the next frame, and leaves no trace.
-    fn prewarm(
-        &self,
-        py: Python<'_>,
-        quats: &Bound<'_, PyAny>,
-        step: &Bound<'_, PyStepResult>,
-    ) -> PyResult<()> {
-        let frames = many(quats)?;
-        let params = Some(sayings(step)?);
-        if let Some(pose) = frames.last() {
-            let said = self.0.detached(py, |memory| memory.prewarm(pose, params));
-            told(py, Some(step), &said)?;
-        }
-        Ok(())
     }
 
     /// The step with what would hold if the model said it of the newest frame, or of a body carried on from it.
@@ -318,19 +274,6 @@ fn sayings<'a>(step: &'a Bound<'_, PyStepResult>) -> PyResult<&'a ModelRows> {
         return Ok(params);
     }
     Err(raise(Kind::Shape, "params must be finite, given NaN or infinity"))
-}
-
-/// The step with what was mixed, and the trust in it.
-fn told(
-    py: Python<'_>,
-    step: Option<&Bound<'_, PyStepResult>>,
-    said: &Said,
-) -> PyResult<(Option<PyStepResult>, Vec<f32>)> {
-    if !said.parameters.iter().flatten().all(|value| value.is_finite()) {
-        return Err(raise(Kind::Value, "what the memory says is not finite"));
-    }
-    let step = step.map(|step| step.get().with_rows(py, said.parameters));
-    Ok((step, said.trust.as_flattened().to_vec()))
 }
 
 /// A row of what the follower says: take (-1: nowhere), seconds, tempo, trust.

@@ -93,3 +93,24 @@ pub(crate) fn exact<'py, T: Element, D: Dimension>(
     let array = array.and_then(|array| array.try_readonly().ok());
     array.ok_or_else(|| raise(Kind::Shape, &format!("expected {expected}")))
 }
+
+/// Floats of this shape, of any numbers: None is any length.
+pub(crate) fn shaped(given: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Vec<f32>> {
+    let wrong = |got: &str| {
+        let sizes = shape
+            .iter()
+            .map(|n| n.map_or_else(|| "n".into(), |n| n.to_string()));
+        let sizes: Vec<String> = sizes.collect();
+        let expected = sizes.join(", ");
+        raise(
+            Kind::Shape,
+            &format!("{what}: expected numbers of shape ({expected}), got {got}"),
+        )
+    };
+    let array = floats(given).map_err(|_| wrong("something else"))?;
+    let got = array.shape();
+    if got.len() != shape.len() || got.iter().zip(shape).any(|(g, s)| s.is_some_and(|s| s != *g)) {
+        return Err(wrong(&format!("{got:?}")));
+    }
+    Ok(array.as_slice()?.to_vec())
+}

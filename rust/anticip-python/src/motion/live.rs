@@ -1,15 +1,14 @@
 //! The live front end.
 
 use anticip_motion::canonical::JOINT_COUNT;
-use anticip_motion::features::{FEATURE_COUNT, RATE};
-use anticip_motion::{FrontConfig, FrontOutput, Limb, LiveFront, SenderState, Source};
-use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
+use anticip_motion::features::RATE;
+use anticip_motion::{FrontConfig, LiveFront, SenderState, Source};
+use numpy::PyArray1;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use super::front_output::PyFrontOutput;
 use super::motion_error;
-use super::tempo::told;
 use crate::shared::Shared;
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -17,149 +16,9 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyFrontOutput>()
 }
 
-/// The grid frames that one datagram completed. Arrays are made when they are first asked for: few of them are before a
-/// frame has left.
-#[pyclass(name = "FrontOutput", module = "pyanticip._core", frozen)]
-pub(super) struct PyFrontOutput {
-    out: FrontOutput,
-    features: PyOnceLock<Py<PyArray2<f32>>>,
-    poses: PyOnceLock<Py<PyArray3<f32>>>,
-}
-
-impl PyFrontOutput {
-    fn new(out: FrontOutput) -> Self {
-        Self {
-            out,
-            features: PyOnceLock::new(),
-            poses: PyOnceLock::new(),
-        }
-    }
-}
-
-#[pymethods]
-impl PyFrontOutput {
-    /// Feature rows (n, 279) in time order.
-    #[getter]
-    fn features(&self, py: Python<'_>) -> PyResult<Py<PyArray2<f32>>> {
-        let rows = &self.out.rows;
-        let make = || {
-            let flat = PyArray1::from_slice(py, rows.as_flattened());
-            Ok(flat.reshape([rows.len(), FEATURE_COUNT])?.unbind())
-        };
-        self.features
-            .get_or_try_init(py, make)
-            .map(|array| array.clone_ref(py))
-    }
-
-    /// Canonical rotations of each row, (n, 22, 4).
-    #[getter]
-    fn poses(&self, py: Python<'_>) -> PyResult<Py<PyArray3<f32>>> {
-        let poses = &self.out.poses;
-        let make = || {
-            let flat = PyArray1::from_slice(py, poses.as_flattened().as_flattened());
-            Ok(flat.reshape([poses.len(), JOINT_COUNT, 4])?.unbind())
-        };
-        self.poses
-            .get_or_try_init(py, make)
-            .map(|array| array.clone_ref(py))
-    }
-
-    /// Position of the hips in the newest row, (3,) metres.
-    #[getter]
-    fn root<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
-        PyArray1::from_slice(py, &self.out.root)
-    }
-
-    /// The seven scalars of the newest row, (7,).
-    #[getter]
-    fn scalars<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        PyArray1::from_slice(py, &self.out.scalars)
-    }
-
-    /// True when the first row begins the stream anew.
-    #[getter]
-    fn reset(&self) -> bool {
-        self.out.reset
-    }
-
-    /// Grid index of the newest row.
-    #[getter]
-    fn seq(&self) -> u64 {
-        self.out.seq
-    }
-
-    /// Source time of the newest row, ns.
-    #[getter]
-    fn t_source_ns(&self) -> i64 {
-        self.out.t_source_ns
-    }
-
-    /// The same on the local monotonic clock, ns.
-    #[getter]
-    fn t_local_ns(&self) -> i64 {
-        self.out.t_local_ns
-    }
-
-    /// Local time at which the datagram that completes the next grid frame is expected, ns.
-    #[getter]
-    fn expected_ns(&self) -> i64 {
-        self.out.expected_ns
-    }
-
-    /// Local time from which on the next grid frame is late, ns.
-    #[getter]
-    fn late_ns(&self) -> i64 {
-        self.out.late_ns
-    }
-
-    /// How late a datagram may be, ns.
-    #[getter]
-    fn patience_ns(&self) -> i64 {
-        self.out.patience_ns
-    }
-
-    /// 0 while the body stands still in the newest row, 1 while it moves.
-    #[getter]
-    fn activity(&self) -> f32 {
-        self.out.activity
-    }
-
-    /// The beat that the body keeps in the newest row: beats a minute, phase, trust.
-    #[getter]
-    fn tempo(&self) -> (f64, f64, f64) {
-        told(self.out.tempo)
-    }
-
-    /// Of left hand, right hand, left foot and right foot: speed, height, strength of a stroke; 12 numbers.
-    #[getter]
-    fn limbs(&self) -> Vec<f32> {
-        let each = |limb: &Limb| [limb.speed, limb.height, limb.stroke];
-        self.out.limbs.iter().flat_map(each).collect()
-    }
-
-    /// How many rows fill a gap.
-    #[getter]
-    fn filled(&self) -> u32 {
-        self.out.filled
-    }
-
-    /// False while too much of the scalars' window was not measured.
-    #[getter]
-    fn valid(&self) -> bool {
-        self.out.valid
-    }
-
-    /// Time spent decoding, resampling and on scalars, ns.
-    #[getter]
-    fn stages_ns(&self) -> (i64, i64, i64) {
-        let stages = &self.out.stages;
-        (stages.decode, stages.resample, stages.scalars)
-    }
-}
-
 /// Bytes in, feature rows out.
 #[pyclass(name = "LiveFront", module = "pyanticip._core", frozen)]
-pub(super) struct PyLiveFront(Shared<LiveFront>);
+pub(crate) struct PyLiveFront(pub(crate) Shared<LiveFront>);
 
 #[pymethods]
 impl PyLiveFront {
@@ -194,13 +53,13 @@ impl PyLiveFront {
         let out = self
             .0
             .with(py, |front| front.feed(datagram, t_arrival_ns, sender).cloned());
-        out.map(PyFrontOutput::new)
+        out.map(PyFrontOutput::of)
     }
 
     /// The grid frame after the newest as a body that goes on moving would have it; nothing of the stream changes.
     fn imagine(&self, py: Python<'_>) -> Option<PyFrontOutput> {
         let out = self.0.with(py, |front| front.imagine().cloned());
-        out.map(PyFrontOutput::new)
+        out.map(PyFrontOutput::of)
     }
 
     /// Brings into the caches what the next frame is likely to need; nothing changes.

@@ -1,0 +1,140 @@
+//! The slots of the 50 Hz grid: which frame leaves under which number, and when the next one is late.
+
+use super::FrontOutput;
+use super::playout::Playout;
+
+/// Nanoseconds between two frames of the grid.
+pub const FRAME_NS: i64 = 20_000_000;
+/// The same in seconds.
+pub const FRAME: f64 = FRAME_NS as f64 / 1e9;
+
+/// A frame is never waited for longer than this, nor shorter.
+const SHORTEST_NS: i64 = 1_000_000;
+const LONGEST_NS: i64 = 60_000_000;
+/// Frames that have come behind their turn for so long will not come in time again.
+const DETOUR_NS: i64 = 300_000_000;
+
+/// Where a frame belongs that a datagram completed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slot {
+    /// Its number.
+    pub number: i64,
+    /// Seconds since the last such frame.
+    pub since: f64,
+    /// Seconds since the last frame that was heard; `None` where its turn has passed.
+    pub dt: Option<f64>,
+    /// When it leaves.
+    pub release_ns: i64,
+}
+
+/// Counts the frames that leave: each number once and in order, whatever the source's numbers do.
+#[derive(Debug, Clone)]
+pub struct Slots {
+    /// Holds frames back, where it is there.
+    pub playout: Option<Playout>,
+    /// When the next frame is late.
+    pub due_ns: i64,
+    newest: i64,
+    completed: i64,
+    // The newest that was more than silence.
+    spoken: i64,
+    base: i64,
+    // Since when frames come behind their turn.
+    behind_ns: Option<i64>,
+}
+
+impl Slots {
+    /// No frame yet.
+    #[must_use]
+    pub fn new(now_ns: i64, playout: Option<Playout>) -> Self {
+        Self {
+            playout,
+            due_ns: now_ns + FRAME_NS,
+            newest: -1,
+            completed: -1,
+            spoken: -1,
+            base: 0,
+            behind_ns: None,
+        }
+    }
+
+    /// The frame that left last, by a datagram or without one; -1: none.
+    #[must_use]
+    pub fn newest(&self) -> i64 {
+        self.newest
+    }
+
+    /// How many have left since the last one that a datagram completed.
+    #[must_use]
+    pub fn away(&self) -> i64 {
+        self.newest - self.completed
+    }
+
+    /// The slot of a frame that came at `now_ns`.
+    pub fn take(&mut self, out: &FrontOutput, now_ns: i64) -> Slot {
+        let number = self.number(out, now_ns);
+        let since = (number - self.completed).max(1) as f64 * FRAME;
+        self.completed = self.completed.max(number);
+        let mut release_ns = now_ns;
+        if let Some(playout) = &mut self.playout {
+            release_ns = playout.release_ns(out.t_local_ns, now_ns);
+            self.due_ns = release_ns + (self.newest.max(number) + 1 - number) * FRAME_NS;
+        } else if number >= self.newest {
+            self.wait(out, now_ns);
+        }
+        let dt = (number > self.newest).then(|| {
+            let dt = if self.newest >= 0 { number - self.spoken } else { 1 };
+            (self.newest, self.spoken) = (number, number);
+            dt as f64 * FRAME
+        });
+        Slot {
+            number,
+            since,
+            dt,
+            release_ns,
+        }
+    }
+
+    /// The frame after `out` is late when `out` says, within reason.
+    pub fn wait(&mut self, out: &FrontOutput, now_ns: i64) {
+        self.due_ns = out.late_ns.clamp(now_ns + SHORTEST_NS, now_ns + LONGEST_NS);
+    }
+
+    /// One slot without a datagram; `silent`: nothing is said of it.
+    pub fn skip(&mut self, silent: bool) {
+        self.newest += 1;
+        if !silent {
+            self.spoken = self.newest;
+        }
+    }
+
+    /// Whether a frame that is foreseen belongs into the newest slot.
+    #[must_use]
+    pub fn is_newest(&self, out: &FrontOutput) -> bool {
+        self.base + index(out) == self.newest
+    }
+
+    /// Grid indices go on where the stream begins anew or slots were skipped ahead of it.
+    fn number(&mut self, out: &FrontOutput, now_ns: i64) -> i64 {
+        if self.newest < 0 {
+            self.base = -index(out);
+        }
+        let number = self.base + index(out);
+        if number > self.newest {
+            self.behind_ns = None;
+            return number;
+        }
+        let since = *self.behind_ns.get_or_insert(now_ns);
+        // Frames that keep coming behind their turn have a longer way now: the count goes on with them.
+        if !out.reset && now_ns - since <= DETOUR_NS {
+            return number;
+        }
+        self.base += self.newest + 1 - number;
+        self.behind_ns = None;
+        self.newest + 1
+    }
+}
+
+fn index(out: &FrontOutput) -> i64 {
+    i64::try_from(out.seq).unwrap_or(i64::MAX / 2)
+}

@@ -1,0 +1,179 @@
+//! Which frame leaves under which number, and when the next one is late.
+
+use anticip_motion::{FRAME, FRAME_NS, FrontOutput, Playout, Slot, Slots};
+
+const MS: i64 = 1_000_000;
+
+fn frame(seq: u64) -> FrontOutput {
+    FrontOutput {
+        seq,
+        late_ns: 30 * MS,
+        ..FrontOutput::default()
+    }
+}
+
+fn anew(seq: u64) -> FrontOutput {
+    FrontOutput {
+        reset: true,
+        ..frame(seq)
+    }
+}
+
+fn late(seq: u64, late_ns: i64) -> FrontOutput {
+    FrontOutput {
+        late_ns,
+        ..frame(seq)
+    }
+}
+
+fn of(seq: u64, t_local_ns: i64) -> FrontOutput {
+    FrontOutput {
+        t_local_ns,
+        ..frame(seq)
+    }
+}
+
+fn slot(number: i64, since: f64, dt: Option<f64>, release_ns: i64) -> Slot {
+    Slot {
+        number,
+        since,
+        dt,
+        release_ns,
+    }
+}
+
+/// Slots that have taken so many frames, each at its time; the stream's first is its number 7.
+fn begun(frames: i64) -> Slots {
+    let mut slots = Slots::new(0, None);
+    for n in 0..frames {
+        slots.take(&frame(7 + n as u64), n * FRAME_NS);
+    }
+    slots
+}
+
+#[test]
+fn frames_are_counted_from_the_first_on() {
+    let mut slots = Slots::new(5, None);
+    assert_eq!(
+        (slots.due_ns, slots.newest(), slots.away()),
+        (5 + FRAME_NS, -1, 0)
+    );
+    assert_eq!(slots.take(&frame(7), 1000), slot(0, FRAME, Some(FRAME), 1000));
+    assert_eq!(slots.take(&frame(8), 2000), slot(1, FRAME, Some(FRAME), 2000));
+    let three = 3.0 * FRAME;
+    assert_eq!(slots.take(&frame(11), 3000), slot(4, three, Some(three), 3000));
+    assert_eq!(slots.away(), 0);
+}
+
+#[test]
+fn what_has_passed_without_a_datagram_counts_and_silence_is_not_heard() {
+    let mut slots = begun(1);
+    slots.skip(false);
+    assert_eq!(slots.away(), 1);
+    slots.skip(true);
+    slots.skip(true);
+    assert_eq!((slots.newest(), slots.away()), (3, 3));
+    assert_eq!(
+        slots.take(&frame(11), 0),
+        slot(4, 4.0 * FRAME, Some(3.0 * FRAME), 0)
+    );
+}
+
+#[test]
+fn a_frame_that_comes_after_its_turn_is_none_until_they_keep_coming_so() {
+    let mut slots = begun(1);
+    for _ in 0..10 {
+        slots.skip(false);
+    }
+    assert!(slots.is_newest(&frame(17)));
+    assert!(!slots.is_newest(&frame(16)));
+    for n in 1..4 {
+        let taken = slots.take(&frame(7 + n as u64), n * 100 * MS);
+        assert_eq!((taken.number, taken.dt), (n, None));
+    }
+    // For 300 ms: from here on they have a longer way.
+    assert_eq!(slots.take(&frame(11), 400 * MS).dt, None);
+    let longer = slot(11, 7.0 * FRAME, Some(FRAME), 401 * MS);
+    assert_eq!(slots.take(&frame(11), 401 * MS), longer);
+    assert_eq!(slots.take(&frame(12), 420 * MS).number, 12);
+    // One in time begins the count anew.
+    slots.skip(false);
+    assert_eq!(slots.take(&frame(13), 440 * MS).dt, None);
+    assert_eq!(slots.take(&frame(14), 460 * MS).dt, Some(FRAME));
+    slots.skip(false);
+    assert_eq!(slots.take(&frame(15), 800 * MS).dt, None);
+}
+
+#[test]
+fn a_stream_that_begins_anew_goes_on_counting() {
+    let mut slots = begun(3);
+    assert_eq!(slots.take(&anew(3), 0), slot(3, FRAME, Some(FRAME), 0));
+    assert_eq!(slots.take(&frame(4), 0).number, 4);
+    assert_eq!(slots.take(&anew(30), 0).number, 30, "numbers that are ahead stay");
+}
+
+#[test]
+fn the_next_frame_is_late_when_its_stream_says_so_within_reason() {
+    for (told, due) in [(-5, 101), (130, 130), (900, 160)] {
+        let mut slots = begun(1);
+        slots.take(&late(8, told * MS), 100 * MS);
+        assert_eq!(slots.due_ns, due * MS);
+        // What comes behind its turn says nothing of the next.
+        slots.skip(false);
+        slots.take(&late(8, 150 * MS), 100 * MS);
+        assert_eq!(slots.due_ns, due * MS);
+    }
+}
+
+#[test]
+fn a_buffer_holds_frames_back_and_the_next_is_due_a_frame_later() {
+    let mut slots = Slots::new(0, Some(Playout::new(Some(30.0))));
+    assert_eq!(slots.take(&of(7, 100 * MS), 105 * MS).release_ns, 130 * MS);
+    assert_eq!(slots.due_ns, 150 * MS);
+    slots.skip(false);
+    slots.skip(false);
+    assert_eq!(
+        slots.take(&of(8, 120 * MS), 125 * MS),
+        slot(1, FRAME, None, 150 * MS)
+    );
+    assert_eq!(slots.due_ns, 190 * MS, "two have left already");
+}
+
+#[test]
+fn an_automatic_buffer_is_quick_at_first_and_then_changes_too_slowly_to_be_heard() {
+    let mut playout = Playout::new(None);
+    assert_eq!(playout.release_ns(0, 7 * MS), 8 * MS, "a millisecond to spare");
+    assert_eq!(
+        playout.release_ns(20 * MS, 15 * MS),
+        28 * MS,
+        "what comes early says no more"
+    );
+    let longest = Playout::new(None).release_ns(0, 900 * MS);
+    assert_eq!(longest, 101 * MS, "nobody waits for longer than 100 ms");
+    for _ in 0..22 {
+        playout.release_ns(0, 7 * MS);
+    }
+    // In the 25th frame it is looked at again, and then once in 25.
+    let delays = [vec![30; 26], vec![7; 25]].concat();
+    let held: Vec<i64> = delays.iter().map(|ms| playout.release_ns(0, ms * MS)).collect();
+    assert_eq!(held[0], 8_200_000);
+    assert!(held.windows(2).all(|pair| pair[1] - pair[0] == 200_000));
+    assert_eq!(Playout::new(Some(30.0)).buffer_ms(), 30.0);
+}
+
+#[test]
+fn an_automatic_buffer_covers_most_of_the_delays() {
+    // What is later than that is let go, or everything would wait for one datagram in a hundred.
+    for (every, covered_ms) in [(10, 31.0), (30, 31.0), (100, 6.0)] {
+        let mut playout = Playout::new(None);
+        for n in 0..2000_i64 {
+            let delay = if n % every == every - 1 { 30 } else { 5 };
+            playout.release_ns(n * FRAME_NS, n * FRAME_NS + delay * MS);
+        }
+        assert!(
+            (playout.buffer_ms() - covered_ms).abs() <= 0.3,
+            "{}",
+            playout.buffer_ms()
+        );
+    }
+}

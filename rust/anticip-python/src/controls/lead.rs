@@ -1,0 +1,98 @@
+//! How far ahead the parameters are read.
+
+use anticip_controls::{HORIZONS_MS, Lead, Parameters, Shared};
+use pyo3::prelude::*;
+use pyo3::types::PyFloat;
+
+use crate::errors::{Kind, raise};
+
+/// The lead of each parameter; a desk that reads by it shares it.
+#[pyclass(name = "Lead", module = "pyanticip._core", frozen)]
+pub(super) struct PyLead(pub(super) Shared<Lead>);
+
+#[pymethods]
+impl PyLead {
+    #[new]
+    #[pyo3(signature = (ms, lags_ms, *, sound_ms = 0.0, delay_ms = 0.0))]
+    fn new(ms: &Bound<'_, PyAny>, lags_ms: Parameters, sound_ms: f64, delay_ms: f64) -> PyResult<Self> {
+        let lead = Lead::new(told(ms)?, lags_ms, sounds(sound_ms)?, delay_ms);
+        Ok(Self(Shared::new(lead)))
+    }
+
+    #[getter]
+    fn ms<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        match self.0.with(|lead| lead.told_ms()) {
+            Some(ms) => PyFloat::new(py, ms).into_any(),
+            None => pyo3::intern!(py, "auto").clone().into_any(),
+        }
+    }
+
+    #[setter]
+    fn set_ms(&self, ms: &Bound<'_, PyAny>) -> PyResult<()> {
+        let ms = told(ms)?;
+        self.0.with(|lead| lead.tell(ms));
+        Ok(())
+    }
+
+    #[getter]
+    fn sound_ms(&self) -> f64 {
+        self.0.with(|lead| lead.sound_ms)
+    }
+
+    #[setter]
+    fn set_sound_ms(&self, ms: f64) -> PyResult<()> {
+        let ms = sounds(ms)?;
+        self.0.with(|lead| lead.sound_ms = ms);
+        Ok(())
+    }
+
+    #[getter]
+    fn way_ms(&self) -> f64 {
+        self.0.with(|lead| lead.way_ms())
+    }
+
+    #[getter]
+    fn leads(&self) -> Vec<f64> {
+        self.0.with(|lead| lead.leads()).to_vec()
+    }
+
+    /// From now on the parameters are smoothed otherwise.
+    fn follow(&self, lags_ms: Parameters) {
+        self.0.with(|lead| lead.follow(lags_ms));
+    }
+
+    /// A frame that left so long after its own time.
+    fn hear(&self, age_ms: f64) {
+        self.0.with(|lead| lead.hear(age_ms));
+    }
+
+    /// Eases the leads towards what they should be.
+    #[pyo3(signature = (amount = 1.0, trust = None))]
+    fn learn(&self, amount: f64, trust: Option<[[f32; 3]; 8]>) {
+        self.0.with(|lead| lead.learn(amount, trust.as_ref()));
+    }
+}
+
+/// Milliseconds, or automatic.
+fn told(ms: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    if ms.extract::<&str>().is_ok_and(|word| word == "auto") {
+        return Ok(None);
+    }
+    let (nearest, furthest) = (HORIZONS_MS[0], HORIZONS_MS[HORIZONS_MS.len() - 1]);
+    let given: Option<f64> = ms.extract().ok();
+    given
+        .filter(|given| (nearest..=furthest).contains(given))
+        .map(Some)
+        .ok_or_else(|| {
+            let message = format!("lead_ms: expected {nearest} to {furthest} or auto, got {ms}");
+            raise(Kind::Value, &message)
+        })
+}
+
+fn sounds(ms: f64) -> PyResult<f64> {
+    if (0.0..=1000.0).contains(&ms) {
+        return Ok(ms);
+    }
+    let message = format!("sound_ms: expected 0 to 1000, got {ms}");
+    Err(raise(Kind::Value, &message))
+}

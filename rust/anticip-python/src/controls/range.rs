@@ -1,0 +1,78 @@
+//! The performer's range.
+
+use anticip_controls::{PARAMETER_COUNT, RESTLESS, Range, STRETCHED, Shared, Span};
+use pyo3::prelude::*;
+
+use crate::errors::{Kind, raise};
+
+/// While standing, and 5th and 95th percentile while moving.
+type Ends = (f64, f64, f64);
+/// Of every stretched parameter, where it is known.
+type Known = [Option<Ends>; STRETCHED.len()];
+
+/// Stretches what the model says to the performer's range; a desk that plays in it shares it.
+#[pyclass(name = "PerformerRange", module = "pyanticip._core", frozen)]
+pub(super) struct PyRange(pub(super) Shared<Range>);
+
+#[pymethods]
+impl PyRange {
+    #[new]
+    #[pyo3(signature = (known = [None, None], *, frozen = false))]
+    fn new(known: Known, frozen: bool) -> PyResult<Self> {
+        Ok(Self(Shared::new(Range::new(read(known)?, frozen))))
+    }
+
+    #[getter]
+    fn frozen(&self) -> bool {
+        self.0.with(|range| range.frozen)
+    }
+
+    #[setter]
+    fn set_frozen(&self, frozen: bool) {
+        self.0.with(|range| range.frozen = frozen);
+    }
+
+    /// Plays in these from now on; where there is none it is learned while playing.
+    fn calibrate(&self, known: Known) -> PyResult<()> {
+        let known = read(known)?;
+        self.0.with(|range| range.calibrate(known));
+        Ok(())
+    }
+
+    /// As they play now.
+    fn spans(&self) -> Vec<Ends> {
+        let spans = self.0.with(|range| range.spans());
+        spans
+            .iter()
+            .map(|span| (span.still, span.low, span.high))
+            .collect()
+    }
+
+    /// Learns of a moment.
+    fn learn(&self, now: [f64; PARAMETER_COUNT], activity: f64, dt: f64) {
+        self.0.with(|range| range.learn(&now, activity, dt));
+    }
+}
+
+fn read(known: Known) -> PyResult<[Option<Span>; STRETCHED.len()]> {
+    let mut spans = [None; STRETCHED.len()];
+    for (slot, ends) in spans.iter_mut().zip(known) {
+        *slot = ends.map(span).transpose()?;
+    }
+    Ok(spans)
+}
+
+fn span((still, low, high): Ends) -> PyResult<Span> {
+    Span::new(still, low, high).ok_or_else(|| {
+        let message = format!(
+            "range: expected 0 <= still <= low <= high <= 1, still at most {RESTLESS}, got {still}, {low}, {high}"
+        );
+        raise(Kind::Value, &message)
+    })
+}
+
+/// A value stretched to a range: 0 up to still, .1 at low, .75 at high, 1 at 1.
+#[pyfunction]
+pub(super) fn stretched(value: f64, ends: Ends) -> PyResult<f64> {
+    Ok(span(ends)?.reach(0).stretch(value))
+}

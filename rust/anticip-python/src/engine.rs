@@ -1,0 +1,427 @@
+//! One performer's way from a datagram to control values: one call of Python's a datagram.
+//!
+//! The parts are those that Python has as well, each behind its own lock; they work while the interpreter is let go, but
+//! for what Python brings itself: another front end, another model's backend, a taught mapping.
+
+mod heard;
+mod model;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anticip_controls::{Out, Trust};
+use anticip_memory::{Memory, Place, Rotations, Said};
+use anticip_motion::{CanonicalPose, FRAME, FRAME_NS, FrontOutput, Playout, Slot, Slots};
+use pyo3::prelude::*;
+
+use crate::controls::desk::{PyDesk, checked, unfit};
+use crate::errors::{Kind, raise};
+use crate::memory::following::PyFollower;
+use crate::memory::stream::PyMemory;
+use crate::motion::front_output::PyFrontOutput;
+use crate::motion::live::PyLiveFront;
+use crate::shared::Shared;
+use crate::step_result::PyStepResult;
+use heard::{PyHeard, Remembered};
+use model::Model;
+
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("FRAME_NS", FRAME_NS)?;
+    m.add_class::<PyEngine>()?;
+    m.add_class::<PyHeard>()
+}
+
+/// What completes frames.
+enum Front {
+    Core(Py<PyLiveFront>),
+    Other(Py<PyAny>),
+}
+
+/// What was done before, and where in what was rehearsed a frame is; takes by the number that the memory has for them.
+struct Remembering {
+    memory: Py<PyMemory>,
+    follower: Option<Py<PyFollower>>,
+    numbers: Vec<usize>,
+}
+
+/// Parts that are changed while playing.
+struct Parts {
+    model: Option<Model>,
+    memory: Option<Remembering>,
+    mapping: Option<Py<PyAny>>,
+}
+
+/// The way of a performer's frames, and their slots.
+#[pyclass(name = "Engine", module = "pyanticip._core", frozen)]
+struct PyEngine {
+    front: Front,
+    desk: Py<PyDesk>,
+    warm: Py<PyDesk>,
+    slots: Shared<Slots>,
+    parts: Mutex<Parts>,
+}
+
+#[pymethods]
+impl PyEngine {
+    #[new]
+    #[pyo3(signature = (front, desk, warm, now_ns, buffer = None))]
+    fn new(
+        front: Bound<'_, PyAny>,
+        desk: Py<PyDesk>,
+        warm: Py<PyDesk>,
+        now_ns: i64,
+        buffer: Option<Buffer>,
+    ) -> PyResult<Self> {
+        let front = match front.cast_into::<PyLiveFront>() {
+            Ok(front) => Front::Core(front.unbind()),
+            Err(other) => Front::Other(other.into_inner().unbind()),
+        };
+        let playout = buffer.map(Buffer::playout).transpose()?;
+        let parts = Parts {
+            model: None,
+            memory: None,
+            mapping: None,
+        };
+        Ok(Self {
+            front,
+            desk,
+            warm,
+            slots: Shared::new(Slots::new(now_ns, playout)),
+            parts: Mutex::new(parts),
+        })
+    }
+
+    /// Steps this backend; `core` is the stream and the rule of one that needs no Python.
+    fn set_model(&self, backend: Option<Py<PyAny>>, core: Option<model::Core>) {
+        self.change(|parts| parts.model = backend.map(|backend| Model::new(backend, core)));
+    }
+
+    /// Remembers with this; `None`: not at all.
+    #[pyo3(signature = (memory, follower = None, numbers = Vec::new()))]
+    fn set_memory(
+        &self,
+        memory: Option<Py<PyMemory>>,
+        follower: Option<Py<PyFollower>>,
+        numbers: Vec<usize>,
+    ) {
+        self.change(|parts| {
+            parts.memory = memory.map(|memory| Remembering {
+                memory,
+                follower,
+                numbers,
+            });
+        });
+    }
+
+    /// Asks this for a mapping's values, or `None`: nobody.
+    fn set_mapping(&self, mapping: Option<Py<PyAny>>) {
+        self.change(|parts| parts.mapping = mapping);
+    }
+
+    /// Takes one datagram of `sender`; `None` where it completes no frame.
+    #[expect(clippy::too_many_arguments, reason = "all of a datagram in one call")]
+    fn feed(
+        &self,
+        py: Python<'_>,
+        datagram: &Bound<'_, PyAny>,
+        t_arrival_ns: i64,
+        sender: &str,
+        now_ns: i64,
+        stepping: bool,
+        stale: bool,
+    ) -> PyResult<Option<PyHeard>> {
+        let Some(out) = self.completed(py, datagram, t_arrival_ns, sender)? else {
+            return Ok(None);
+        };
+        let (model, memory, mapping) = self.parts(py);
+        let began = Instant::now();
+        let row = out.get();
+        let reset = row.out.reset;
+        let (step, failure) = match model.filter(|_| stepping) {
+            None => (None, None),
+            Some(model) => match model.step(py, row, reset || stale)? {
+                Ok(step) => (Some(step), None),
+                Err(failure) => (None, Some(failure)),
+            },
+        };
+        let stepped = Instant::now();
+        let (remembered, slot) = py.detach(|| {
+            let remembered = memory.as_ref().map(|memory| memory.hear(&row.out, step.as_ref()));
+            let trust = remembered.as_ref().and_then(Remembered::trust);
+            (remembered, self.place(&row.out, trust, now_ns))
+        });
+        let mixed = remembered
+            .as_ref()
+            .and_then(|remembered| remembered.mixed.as_ref());
+        let mixed = mixed
+            .zip(step.as_ref())
+            .map(|(said, step)| step.with_rows(py, said.parameters));
+        let step = mixed.or(step);
+        let step = step.map(|step| Py::new(py, step)).transpose()?;
+        let taught = match mapping {
+            None => None,
+            Some(mapping) => mapping
+                .call1(py, (&out, &step, slot.since, slot.number))?
+                .extract::<Option<Vec<f64>>>(py)?,
+        };
+        let played = self.play(py, &row.out, step.as_ref(), taught.as_deref(), slot)?;
+        let mapped = Instant::now();
+        let stages = [stepped - began, mapped - stepped].map(|took| took.as_nanos() as i64);
+        Ok(Some(PyHeard::new(
+            out, step, failure, remembered, slot, played, stages,
+        )))
+    }
+
+    /// Learns of the newest frame what the next one needs to know, and what can wait, once this one has left.
+    fn learn(&self, py: Python<'_>) {
+        let (_, memory, _) = self.parts(py);
+        py.detach(|| {
+            self.desk.get().0.turn(anticip_controls::Mixer::learn);
+            if let Some(memory) = memory {
+                memory.memory.get().0.turn(Memory::learn);
+            }
+        });
+    }
+
+    /// Runs what the next datagram will run but for the model, on scratch states.
+    #[pyo3(signature = (out, step, taught = None))]
+    fn prewarm(
+        &self,
+        py: Python<'_>,
+        out: &Bound<'_, PyFrontOutput>,
+        step: Option<&Bound<'_, PyStepResult>>,
+        taught: Option<Vec<f64>>,
+    ) -> PyResult<()> {
+        let (_, memory, _) = self.parts(py);
+        if let Front::Other(front) = &self.front {
+            front.call_method0(py, "prewarm")?;
+        }
+        let (out, step) = (&out.get().out, step.map(|step| step.get()));
+        py.detach(|| {
+            if let (Some(memory), Some(step), Some(pose)) = (memory, step, out.poses.last()) {
+                let memory = &memory.memory.get().0;
+                memory.turn(|memory| memory.prewarm(&rotations(pose), Some(&step.params)));
+            }
+            // After the model's weights, which would displace the little that it reads.
+            if let Front::Core(front) = &self.front {
+                front.get().0.turn(|front| front.prewarm());
+            }
+            self.slots.turn(|slots| slots.clone().take(out, 0));
+            let sayings = step.map(PyStepResult::sayings);
+            let activity = f64::from(out.activity);
+            // Guessed: nothing is learned of it, which is not done before a frame leaves either.
+            self.warm.get().0.turn(|mixer| {
+                let taught = checked(mixer, taught.as_deref()).unwrap_or(None);
+                mixer.play(sayings.as_ref(), &out.scalars, taught, activity, FRAME, true)
+            });
+        });
+        Ok(())
+    }
+
+    /// The newest slot that left; -1: none.
+    #[getter]
+    fn newest(&self, py: Python<'_>) -> i64 {
+        self.slots.with(py, |slots| slots.newest())
+    }
+
+    /// How many slots have left since the last that a datagram completed.
+    #[getter]
+    fn away(&self, py: Python<'_>) -> i64 {
+        self.slots.with(py, |slots| slots.away())
+    }
+
+    /// When the next frame is late.
+    #[getter]
+    fn due_ns(&self, py: Python<'_>) -> i64 {
+        self.slots.with(py, |slots| slots.due_ns)
+    }
+
+    #[setter]
+    fn set_due_ns(&self, py: Python<'_>, due_ns: i64) {
+        self.slots.with(py, |slots| slots.due_ns = due_ns);
+    }
+
+    /// The jitter buffer as it is now; `None`: there is none.
+    #[getter]
+    fn buffer_ms(&self, py: Python<'_>) -> Option<f64> {
+        self.slots
+            .with(py, |slots| slots.playout.as_ref().map(Playout::buffer_ms))
+    }
+
+    /// One slot without a datagram; `silent`: nothing is said of it.
+    fn skip(&self, py: Python<'_>, silent: bool) {
+        self.slots.with(py, |slots| slots.skip(silent));
+    }
+
+    /// The frame after the newest, before it is there, where it belongs into the newest slot; the one after it is late
+    /// when it says so.
+    fn imagine(&self, py: Python<'_>, now_ns: i64) -> PyResult<Option<Py<PyFrontOutput>>> {
+        let out = match &self.front {
+            Front::Core(front) => {
+                let out = front.get().0.with(py, |front| front.imagine().cloned());
+                out.map(|out| Py::new(py, PyFrontOutput::of(out))).transpose()?
+            }
+            Front::Other(front) => front.call_method0(py, "imagine")?.extract(py)?,
+        };
+        Ok(out.filter(|out| {
+            self.slots.with(py, |slots| {
+                let foreseen = &out.get().out;
+                let is_newest = slots.is_newest(foreseen);
+                if is_newest && slots.playout.is_none() {
+                    slots.wait(foreseen, now_ns);
+                }
+                is_newest
+            })
+        }))
+    }
+}
+
+/// How long frames are held back: milliseconds, or "auto".
+#[derive(FromPyObject)]
+enum Buffer {
+    Fixed(f64),
+    Word(String),
+}
+
+impl Buffer {
+    fn playout(self) -> PyResult<Playout> {
+        match self {
+            Self::Fixed(ms) if (0.0..=100.0).contains(&ms) => Ok(Playout::new(Some(ms))),
+            Self::Word(word) if word == "auto" => Ok(Playout::new(None)),
+            _ => Err(raise(Kind::Value, "buffer: expected 0 to 100 ms or auto")),
+        }
+    }
+}
+
+type Working = (Option<Model>, Option<Remembering>, Option<Py<PyAny>>);
+
+impl PyEngine {
+    fn change(&self, act: impl FnOnce(&mut Parts)) {
+        act(&mut self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The parts as they are now: nothing is locked while they work.
+    fn parts(&self, py: Python<'_>) -> Working {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        (
+            parts.model.as_ref().map(|model| model.clone_ref(py)),
+            parts.memory.as_ref().map(|memory| memory.clone_ref(py)),
+            parts.mapping.as_ref().map(|mapping| mapping.clone_ref(py)),
+        )
+    }
+
+    fn completed(
+        &self,
+        py: Python<'_>,
+        datagram: &Bound<'_, PyAny>,
+        t_arrival_ns: i64,
+        sender: &str,
+    ) -> PyResult<Option<Py<PyFrontOutput>>> {
+        let front = match &self.front {
+            Front::Core(front) => front.get(),
+            Front::Other(front) => {
+                let out = front.call_method1(py, "feed", (datagram, t_arrival_ns, sender))?;
+                return Ok(out.extract(py)?);
+            }
+        };
+        let bytes: &[u8] = datagram.extract()?;
+        let out = front
+            .0
+            .detached(py, |front| front.feed(bytes, t_arrival_ns, sender).cloned());
+        out.map(|out| Py::new(py, PyFrontOutput::of(out))).transpose()
+    }
+
+    /// The slot of a frame, and what it says of the way that frames have.
+    fn place(&self, out: &FrontOutput, trust: Option<Trust>, now_ns: i64) -> Slot {
+        let slot = self.slots.turn(|slots| slots.take(out, now_ns));
+        self.desk.get().0.turn(|mixer| {
+            mixer.trust = trust;
+            if out.reset {
+                mixer.desk.forget();
+            }
+            let age_ms = (slot.release_ns - out.t_local_ns) as f64 / 1e6;
+            mixer.lead.with(|lead| lead.hear(age_ms));
+        });
+        slot
+    }
+
+    /// What goes out; `None` where the frame's turn has passed: the forecast spoke for it, and what it says counts from
+    /// the next frame on.
+    fn play(
+        &self,
+        py: Python<'_>,
+        out: &FrontOutput,
+        step: Option<&Py<PyStepResult>>,
+        taught: Option<&[f64]>,
+        slot: Slot,
+    ) -> PyResult<Option<Out>> {
+        let step = step.map(|step| step.get());
+        let played = py.detach(|| {
+            let sayings = step.map(PyStepResult::sayings);
+            let activity = f64::from(out.activity);
+            self.desk.get().0.turn(|mixer| {
+                let taught = checked(mixer, taught)?;
+                let Some(dt) = slot.dt else {
+                    if let Some(sayings) = &sayings {
+                        mixer.overhear(sayings, activity, slot.since);
+                    }
+                    return Ok(None);
+                };
+                let played = mixer.play(sayings.as_ref(), &out.scalars, taught, activity, dt, false);
+                Ok(Some(played))
+            })
+        });
+        played.map_err(unfit)
+    }
+}
+
+impl Remembering {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self {
+            memory: self.memory.clone_ref(py),
+            follower: self.follower.as_ref().map(|follower| follower.clone_ref(py)),
+            numbers: self.numbers.clone(),
+        }
+    }
+
+    /// Takes the frames that a datagram completed, and what the model says of the newest.
+    fn hear(&self, out: &FrontOutput, step: Option<&PyStepResult>) -> Remembered {
+        let follower = self.follower.as_ref().map(|follower| &follower.get().0);
+        let (places, dues) = follower.map_or_else(Default::default, |follower| {
+            follower.turn(|following| following.hear(&out.poses, out.reset))
+        });
+        let place = places.last().copied().flatten();
+        let said = self.memory.get().0.turn(|memory| {
+            if out.reset {
+                memory.reset();
+            }
+            let mut said = None;
+            for (n, pose) in out.poses.iter().enumerate() {
+                // Of the frames that fill a gap the model says nothing.
+                let newest = n + 1 == out.poses.len();
+                let model = step.filter(|_| newest).map(|step| &step.params);
+                let place = places
+                    .get(n)
+                    .copied()
+                    .flatten()
+                    .and_then(|place| self.known(place));
+                said = Some(memory.push(&rotations(pose), model, place.as_ref()));
+            }
+            said
+        });
+        // The sound goes on with what the model says, whatever becomes of what is mixed with it.
+        let finite = |said: &Said| said.parameters.iter().flatten().all(|value| value.is_finite());
+        let mixed = said.filter(|said| step.is_some() && finite(said));
+        Remembered { mixed, place, dues }
+    }
+
+    /// A place by the number that the memory has for the take.
+    fn known(&self, place: Place) -> Option<Place> {
+        let take = *self.numbers.get(place.take)?;
+        Some(Place { take, ..place })
+    }
+}
+
+fn rotations(pose: &CanonicalPose) -> Rotations {
+    pose.map(|joint| joint.map(f64::from))
+}

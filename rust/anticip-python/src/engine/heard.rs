@@ -1,0 +1,97 @@
+//! What became of a datagram that completed a frame.
+
+use anticip_controls::{Out, Trust};
+use anticip_memory::{Place, Said};
+use anticip_motion::Slot;
+use pyo3::prelude::*;
+
+use crate::controls::events::{Told, told};
+use crate::memory::following::{Due, Row, row};
+use crate::motion::front_output::PyFrontOutput;
+use crate::step_result::PyStepResult;
+
+/// What the memory makes of a frame.
+pub(super) struct Remembered {
+    /// What the model says, mixed with what followed before; `None` where it says nothing.
+    pub(super) mixed: Option<Said>,
+    pub(super) place: Option<Place>,
+    pub(super) dues: Vec<Due>,
+}
+
+impl Remembered {
+    /// How much of what was mixed is foreseen.
+    pub(super) fn trust(&self) -> Option<Trust> {
+        self.mixed.as_ref().map(|said| said.trust)
+    }
+}
+
+/// A frame: what was heard, what the model says of it, where it belongs and what goes out.
+#[pyclass(name = "Heard", module = "pyanticip._core", frozen)]
+pub(super) struct PyHeard {
+    #[pyo3(get)]
+    out: Py<PyFrontOutput>,
+    #[pyo3(get)]
+    step: Option<Py<PyStepResult>>,
+    #[pyo3(get)]
+    failure: Option<String>,
+    remembered: Option<Remembered>,
+    slot: Slot,
+    played: Option<Out>,
+    /// The model, and all after it.
+    #[pyo3(get)]
+    stages_ns: (i64, i64),
+}
+
+impl PyHeard {
+    pub(super) fn new(
+        out: Py<PyFrontOutput>,
+        step: Option<Py<PyStepResult>>,
+        failure: Option<String>,
+        remembered: Option<Remembered>,
+        slot: Slot,
+        played: Option<Out>,
+        stages_ns: [i64; 2],
+    ) -> Self {
+        Self {
+            out,
+            step,
+            failure,
+            remembered,
+            slot,
+            played,
+            stages_ns: stages_ns.into(),
+        }
+    }
+}
+
+#[pymethods]
+impl PyHeard {
+    /// The number under which it leaves.
+    #[getter]
+    fn number(&self) -> i64 {
+        self.slot.number
+    }
+
+    /// When it leaves.
+    #[getter]
+    fn release_ns(&self) -> i64 {
+        self.slot.release_ns
+    }
+
+    /// The eight and the events; `None` where its turn has passed.
+    #[getter]
+    fn played<'py>(&self, py: Python<'py>) -> Option<(Vec<f64>, Vec<Told<'py>>)> {
+        let played = self.played.as_ref();
+        played.map(|(values, events)| (values.to_vec(), told(py, events)))
+    }
+
+    /// What the memory says of it: trust (24 numbers, or none), place, cues that are due; `None`: there is none.
+    #[getter]
+    fn remembered(&self) -> Option<(Vec<f32>, Option<Row>, Vec<Due>)> {
+        let of = self.remembered.as_ref()?;
+        let trust = of
+            .trust()
+            .map_or_else(Vec::new, |trust| trust.as_flattened().to_vec());
+        Some((trust, of.place.map(row), of.dues.clone()))
+    }
+}

@@ -1,0 +1,87 @@
+//! What steps: the core's own stream, or a backend of Python's.
+
+use pyo3::exceptions::PyException;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::controls::PyCommitment;
+use crate::model::PyMotionStream;
+use crate::motion::front_output::PyFrontOutput;
+use crate::step_result::PyStepResult;
+
+/// A stream, and the rule of its commitment gate.
+pub(super) type Core = (Py<PyMotionStream>, Py<PyCommitment>);
+
+pub(super) enum Model {
+    Core(Core),
+    Other(Py<PyAny>),
+}
+
+/// A step, or why it failed.
+type Stepped = Result<PyStepResult, String>;
+
+impl Model {
+    pub(super) fn new(backend: Py<PyAny>, core: Option<Core>) -> Self {
+        core.map_or(Self::Other(backend), Self::Core)
+    }
+
+    pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Core((stream, rule)) => Self::Core((stream.clone_ref(py), rule.clone_ref(py))),
+            Self::Other(backend) => Self::Other(backend.clone_ref(py)),
+        }
+    }
+
+    /// Steps all rows; `anew`: the first one begins a stream. What is no mistake of the backend's is raised.
+    pub(super) fn step(&self, py: Python<'_>, out: &PyFrontOutput, anew: bool) -> PyResult<Stepped> {
+        let stepped = match self {
+            Self::Core((stream, rule)) => Ok(core_step(py, stream.get(), rule.get(), out, anew)),
+            Self::Other(backend) => other_step(backend.bind(py), out, anew),
+        };
+        match stepped {
+            Ok(step) if step.finite() => Ok(Ok(step)),
+            Ok(_) => Ok(Err(
+                "FloatingPointError: the model's output is not finite".to_owned()
+            )),
+            Err(error) if error.is_instance_of::<PyException>(py) => Ok(Err(format!(
+                "{}: {}",
+                error.get_type(py).name()?,
+                error.value(py)
+            ))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn core_step(
+    py: Python<'_>,
+    stream: &PyMotionStream,
+    rule: &PyCommitment,
+    out: &PyFrontOutput,
+    anew: bool,
+) -> PyStepResult {
+    let (said, emit) = stream.inner.detached(py, |stream| {
+        rule.0.turn(|rule| {
+            if anew {
+                stream.reset();
+                rule.waited = 0;
+            }
+            let mut emit = false;
+            for row in &out.out.rows {
+                emit = rule.decide(f64::from(stream.step(row).gate));
+            }
+            (stream.said().clone(), emit)
+        })
+    });
+    PyStepResult::of(&said, emit)
+}
+
+fn other_step(backend: &Bound<'_, PyAny>, out: &PyFrontOutput, anew: bool) -> PyResult<PyStepResult> {
+    let py = backend.py();
+    if anew {
+        backend.call_method0(intern!(py, "reset"))?;
+    }
+    let step = backend.call_method1(intern!(py, "step"), (out.features(py)?,))?;
+    let step = step.cast::<PyStepResult>()?.get();
+    Ok(step.with_rows(py, step.params))
+}

@@ -1,0 +1,224 @@
+//! What a front end gives when a datagram completes a frame.
+
+use anticip_motion::canonical::JOINT_COUNT;
+use anticip_motion::features::FEATURE_COUNT;
+use anticip_motion::{FrontOutput, Limb, Stages, Tempo};
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use super::convert::shaped;
+use super::tempo::told;
+use crate::errors::{Kind, raise};
+
+/// The grid frames that one datagram completed. Arrays are made when they are first asked for: few of them are before a
+/// frame has left.
+#[pyclass(name = "FrontOutput", module = "pyanticip._core", frozen)]
+pub(crate) struct PyFrontOutput {
+    pub(crate) out: FrontOutput,
+    features: PyOnceLock<Py<PyArray2<f32>>>,
+    poses: PyOnceLock<Py<PyArray3<f32>>>,
+}
+
+impl PyFrontOutput {
+    pub(crate) fn of(out: FrontOutput) -> Self {
+        Self {
+            out,
+            features: PyOnceLock::new(),
+            poses: PyOnceLock::new(),
+        }
+    }
+}
+
+#[pymethods]
+impl PyFrontOutput {
+    /// A frame that another front end than the core's completed.
+    #[new]
+    #[pyo3(signature = (features, poses, scalars, *, seq, reset = false, t_source_ns, t_local_ns, expected_ns, late_ns,
+        patience_ns = 5_000_000, root = [0.0; 3], activity = 1.0, tempo = (0.0, 0.0, 0.0), limbs = [0.0; 12], filled = 0,
+        valid = true, stages_ns = (0, 0, 0)))]
+    #[expect(clippy::too_many_arguments, reason = "fields of a record in Python")]
+    fn new(
+        features: &Bound<'_, PyAny>,
+        poses: &Bound<'_, PyAny>,
+        scalars: [f64; 7],
+        seq: u64,
+        reset: bool,
+        t_source_ns: i64,
+        t_local_ns: i64,
+        expected_ns: i64,
+        late_ns: i64,
+        patience_ns: i64,
+        root: [f32; 3],
+        activity: f32,
+        tempo: (f64, f64, f64),
+        limbs: [f32; 12],
+        filled: u32,
+        valid: bool,
+        stages_ns: (i64, i64, i64),
+    ) -> PyResult<Self> {
+        let rows = shaped(features, "features", &[None, Some(FEATURE_COUNT)])?;
+        let poses = shaped(poses, "poses", &[None, Some(JOINT_COUNT), Some(4)])?;
+        let (rows, poses) = (
+            rows.as_chunks().0.to_vec(),
+            poses.as_chunks().0.as_chunks().0.to_vec(),
+        );
+        if rows.is_empty() || rows.len() != poses.len() {
+            let message = format!(
+                "poses: expected one a feature row, got {} of {}",
+                poses.len(),
+                rows.len()
+            );
+            return Err(raise(Kind::Shape, &message));
+        }
+        let [bpm, phase, trust] = tempo.into();
+        let limb = |values: [f32; 3]| Limb {
+            speed: values[0],
+            height: values[1],
+            stroke: values[2],
+        };
+        let (decode, resample, scalars_ns) = stages_ns;
+        let limbs = limbs.as_chunks().0;
+        Ok(Self::of(FrontOutput {
+            rows,
+            reset,
+            seq,
+            t_source_ns,
+            t_local_ns,
+            expected_ns,
+            late_ns,
+            patience_ns,
+            scalars,
+            poses,
+            root,
+            activity,
+            tempo: Tempo { bpm, phase, trust },
+            limbs: std::array::from_fn(|i| limb(limbs[i])),
+            filled,
+            valid,
+            stages: Stages {
+                decode,
+                resample,
+                scalars: scalars_ns,
+            },
+        }))
+    }
+
+    /// Feature rows (n, 279) in time order.
+    #[getter]
+    pub(crate) fn features(&self, py: Python<'_>) -> PyResult<Py<PyArray2<f32>>> {
+        let rows = &self.out.rows;
+        let make = || {
+            let flat = PyArray1::from_slice(py, rows.as_flattened());
+            Ok(flat.reshape([rows.len(), FEATURE_COUNT])?.unbind())
+        };
+        self.features
+            .get_or_try_init(py, make)
+            .map(|array| array.clone_ref(py))
+    }
+
+    /// Canonical rotations of each row, (n, 22, 4).
+    #[getter]
+    fn poses(&self, py: Python<'_>) -> PyResult<Py<PyArray3<f32>>> {
+        let poses = &self.out.poses;
+        let make = || {
+            let flat = PyArray1::from_slice(py, poses.as_flattened().as_flattened());
+            Ok(flat.reshape([poses.len(), JOINT_COUNT, 4])?.unbind())
+        };
+        self.poses
+            .get_or_try_init(py, make)
+            .map(|array| array.clone_ref(py))
+    }
+
+    /// Position of the hips in the newest row, (3,) metres.
+    #[getter]
+    fn root<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
+        PyArray1::from_slice(py, &self.out.root)
+    }
+
+    /// The seven scalars of the newest row, (7,).
+    #[getter]
+    fn scalars<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        PyArray1::from_slice(py, &self.out.scalars)
+    }
+
+    /// True when the first row begins the stream anew.
+    #[getter]
+    fn reset(&self) -> bool {
+        self.out.reset
+    }
+
+    /// Grid index of the newest row.
+    #[getter]
+    fn seq(&self) -> u64 {
+        self.out.seq
+    }
+
+    /// Source time of the newest row, ns.
+    #[getter]
+    fn t_source_ns(&self) -> i64 {
+        self.out.t_source_ns
+    }
+
+    /// The same on the local monotonic clock, ns.
+    #[getter]
+    fn t_local_ns(&self) -> i64 {
+        self.out.t_local_ns
+    }
+
+    /// Local time at which the datagram that completes the next grid frame is expected, ns.
+    #[getter]
+    fn expected_ns(&self) -> i64 {
+        self.out.expected_ns
+    }
+
+    /// Local time from which on the next grid frame is late, ns.
+    #[getter]
+    fn late_ns(&self) -> i64 {
+        self.out.late_ns
+    }
+
+    /// How late a datagram may be, ns.
+    #[getter]
+    fn patience_ns(&self) -> i64 {
+        self.out.patience_ns
+    }
+
+    /// 0 while the body stands still in the newest row, 1 while it moves.
+    #[getter]
+    fn activity(&self) -> f32 {
+        self.out.activity
+    }
+
+    /// The beat that the body keeps in the newest row: beats a minute, phase, trust.
+    #[getter]
+    fn tempo(&self) -> (f64, f64, f64) {
+        told(self.out.tempo)
+    }
+
+    /// Of left hand, right hand, left foot and right foot: speed, height, strength of a stroke; 12 numbers.
+    #[getter]
+    fn limbs(&self) -> Vec<f32> {
+        let each = |limb: &Limb| [limb.speed, limb.height, limb.stroke];
+        self.out.limbs.iter().flat_map(each).collect()
+    }
+
+    /// How many rows fill a gap.
+    #[getter]
+    fn filled(&self) -> u32 {
+        self.out.filled
+    }
+
+    /// False while too much of the scalars' window was not measured.
+    #[getter]
+    fn valid(&self) -> bool {
+        self.out.valid
+    }
+
+    /// Time spent decoding, resampling and on scalars, ns.
+    #[getter]
+    fn stages_ns(&self) -> (i64, i64, i64) {
+        let stages = &self.out.stages;
+        (stages.decode, stages.resample, stages.scalars)
+    }
+}
