@@ -1,6 +1,7 @@
 """Fixtures every test package shares."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 LIVE = "tests/realtime/"
 """Where tests wait for processes, sockets and devices."""
-COMPUTES = ("test_ensemble", "test_loudness", "test_presets", "test_render", "test_voice")
+COMPUTES = ("test_engine", "test_ensemble", "test_loudness", "test_presets", "test_render", "test_voice")
 """Files there that wait for nobody."""
+PATIENT = ("test_memory", "test_oscquery", "test_played_again", "test_recorder", "test_setup", "test_soak")
+"""Files there that take long, and do not mind a busy machine."""
 
 SOUNDS = ("data/test_audio_targets.py", "data/test_sets_sound.py")
 """Files that teach by sounds."""
 
 
+def among(nodeid: str, names: Iterable[str]) -> bool:
+    """Whether a test is in one of these files."""
+    return any(f"/{name}.py" in nodeid for name in names)
+
+
 def plays_live(nodeid: str) -> bool:
-    """Whether a test must not be disturbed."""
-    return LIVE in nodeid and not any(f"/{name}.py" in nodeid for name in COMPUTES)
+    """Whether a test plays in real time."""
+    return LIVE in nodeid and not among(nodeid, COMPUTES)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -81,15 +89,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Where tests run in several processes, those of a file share one, and so what the file's fixtures made;
-    those that play live share one as well, for they would disturb each other, and those that hear sounds, for
-    what librosa compiles. (xdist's own groups need node ids that pytest 9.2 does not let it change.)"""
+    those that play live share one as well, for they would disturb each other (the patient ones another), and
+    those that hear sounds, for what librosa compiles. (xdist's own groups need node ids that pytest 9.2 does
+    not let it change.)"""
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             if plays_live(nodeid):
-                return "live"
+                return "patient" if among(nodeid, PATIENT) else "live"
             return "sounds" if file.endswith(SOUNDS) else file
 
     return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
