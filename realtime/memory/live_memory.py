@@ -85,11 +85,11 @@ _MINUTE = 1500  # moments, of which there are 25 a second
 
 
 class LiveMemory:
-    """The live face of a :class:`pyanticip._core.Memory`; what fails in it leaves the model as it is.
+    """The live face of a :class:`pyanticip._core.Memory`, which the engine lets hear every frame.
 
     ``name`` and ``sha256`` of the file it was loaded from, empty without one. ``trust``: what share of each
     parameter at 100, 200 and 400 ms of the newest frame is foreseen rather than held, 24 numbers, parameter
-    by parameter; ``error`` is why it plays no more.
+    by parameter.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class LiveMemory:
             self.following.heard(place, due)
 
     def imagine(self, step: StepResult) -> StepResult:
-        """What the model says of a guessed frame, mixed as :meth:`hear` would; leaves no trace."""
+        """What the model says of a guessed frame, mixed as that of a true one is; leaves no trace."""
         return self.memory.imagine(step)
 
     @property

@@ -123,6 +123,9 @@ class OscSink(Prewarmed):
         self._events: dict[str, tuple[bytes, int]] = {}
         for name in EVENTS:
             self._event(name)
+        # What cannot be laid out is said now.
+        for counts in ((0, 0, 0), (2, 24, 12)):
+            self._bundle(counts)
 
     def _bundle(self, counts: tuple[int, ...]) -> OscBundle:
         """The bundle with so many numbers of each of _SOMETIMES, laid out once."""

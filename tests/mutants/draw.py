@@ -39,7 +39,8 @@ PAIRS: Final = ("< <=", "> >=", "== !=", "+ -", "* /", "+= -=", "*= /=", "&& ||"
 TURNED: Final = {a: b for pair in PAIRS for a, b in (pair.split(), pair.split()[::-1])}
 BESIDE: Final = {
     "anticip-controls": "tests/realtime/test_mixer.py tests/realtime/test_controls.py "
-    "tests/realtime/test_shaping.py tests/realtime/test_pipeline.py tests/teach/test_taught_live.py",
+    "tests/realtime/test_shaping.py tests/realtime/test_pipeline.py tests/realtime/test_lead.py "
+    "tests/realtime/test_performer.py tests/teach/test_taught_live.py",
     "anticip-geometry": "tests/geometry tests/front tests/motion tests/teach/test_curves.py",
     "anticip-kernels": "tests/models/test_prism_kernels.py tests/models/test_prism.py "
     "tests/models/test_control_field.py tests/models/test_trajectory_core.py "

@@ -6,12 +6,12 @@ use anticip_memory::{
 };
 use anticip_motion::canonical::JOINT_COUNT;
 use numpy::ndarray::Ix2;
-use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
 use super::memory_error;
 use crate::errors::{Kind, raise};
-use crate::motion::convert::{doubles, exact, floats};
+use crate::motion::convert::{doubles, exact, shaped};
 use crate::shared::Shared;
 use crate::step_result::PyStepResult;
 
@@ -329,26 +329,17 @@ fn model(params: Option<&Bound<'_, PyAny>>) -> PyResult<Option<ModelRows>> {
 
 /// What the model says in each of so many frames.
 fn rows(params: &Bound<'_, PyAny>, frames: usize) -> PyResult<Vec<ModelRows>> {
-    let values = shaped(params, "params", &[frames, PARAMETER_COUNT, MODEL_HORIZONS])?;
+    let values = shaped(
+        params,
+        "params",
+        &[Some(frames), Some(PARAMETER_COUNT), Some(MODEL_HORIZONS)],
+    )?;
     Ok(values.as_chunks().0.as_chunks().0.to_vec())
 }
 
-fn shaped(given: &Bound<'_, PyAny>, what: &str, shape: &[usize]) -> PyResult<Vec<f32>> {
-    let wrong = |given: String| {
-        raise(
-            Kind::Shape,
-            &format!("{what}: expected numbers {shape:?}, got {given}"),
-        )
-    };
-    let array = floats(given).map_err(|_| wrong("something else".into()))?;
-    if array.shape() != shape {
-        return Err(wrong(format!("{:?}", array.shape())));
-    }
-    Ok(array.as_slice()?.to_vec())
-}
-
 fn finite(given: &Bound<'_, PyAny>, what: &str, shape: &[usize]) -> PyResult<Vec<f32>> {
-    let values = shaped(given, what, shape)?;
+    let sizes: Vec<_> = shape.iter().copied().map(Some).collect();
+    let values = shaped(given, what, &sizes)?;
     if values.iter().all(|value| value.is_finite()) {
         return Ok(values);
     }
