@@ -15,7 +15,6 @@ import time
 __all__ = [
     "Collector",
     "lock_memory",
-    "one_thread_each",
     "raise_priority",
     "settle",
     "unsettle",
@@ -24,16 +23,6 @@ __all__ = [
 # A thread that wants the interpreter waits at most so long for it (Python's default is 5 ms: a quarter
 # of a frame).
 _SWITCH_INTERVAL = 0.0005
-
-
-def one_thread_each() -> None:
-    """One thread for every numerical library; before any of them is imported.
-
-    A step of a millisecond gains nothing from a second thread, and a pool that spins or sleeps between
-    frames costs the wake-up of its slowest member: stalls of up to 100 ms were seen with two threads.
-    """
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
 
 
 def raise_priority() -> str:

@@ -50,7 +50,6 @@ def run(
     """Measure for ``seconds`` after the warm-up; the object that ``--json`` prints."""
     if not 1.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
-    tuning.one_thread_each()
     from realtime.clock import MonotonicClock
     from realtime.pipeline import STAGES
     from realtime.rig import load_rig

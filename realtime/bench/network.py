@@ -37,7 +37,6 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import PROTOCOLS, datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, RATE
-from realtime import tuning
 from realtime.clock import OfflineClock
 from realtime.rig import Rig, SourceRig, load_rig
 from realtime.sinks.capture import CaptureSink
@@ -167,7 +166,6 @@ def run(
     """
     if not 5.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 5 to 3600, got {seconds:g}")
-    tuning.one_thread_each()
     from realtime.step.open import open_processor
 
     paths = list(files) or [Path(__file__).parents[1] / "data" / "performance.bvh"]

@@ -27,7 +27,6 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, RATE
-from realtime import tuning
 from realtime.bench.ear import Ear
 from realtime.clock import OfflineClock
 from realtime.config import LeadMs
@@ -156,7 +155,6 @@ def run(
     :param lead_ms: 0 to 400, or auto.
     :raises MotionError: a file that cannot be read or is too short; a preset that is not there.
     """
-    tuning.one_thread_each()
     from realtime.step.open import open_processor
 
     rig = Rig(lead_ms=lead_ms)

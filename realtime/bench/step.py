@@ -23,7 +23,6 @@ from pyanticip.bench.machine import machine, percentiles
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, Manifest, read_manifest
 from pyanticip.vocabulary import FEATURES, RATE
-from realtime import tuning
 from realtime.seams import BACKENDS
 from realtime.step.base import StepBackend
 from realtime.step.open import cuda_present, open_backend
@@ -56,7 +55,6 @@ def run(
     for name in names:
         if name not in BACKENDS:
             raise OptionError(f"backend must be one of {', '.join(BACKENDS.names())}, got {name!r}")
-    tuning.one_thread_each()
     if checkpoint is None and not (SHIPPED / MANIFEST).is_file():
         with tempfile.TemporaryDirectory() as folder:
             return _measure(seconds, names, read_manifest(_random_checkpoint(Path(folder))), True)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyanticip.errors import DeviceError, OptionError
-from realtime import tuning
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.calibration import Calibration, Table
 from realtime.pipeline import Pipeline
@@ -44,7 +43,6 @@ def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], Non
 
     Both are of the source's time. Raises a MotionError where nobody comes.
     """
-    tuning.one_thread_each()
     clock = MonotonicClock()
     source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())
     try:

@@ -109,7 +109,6 @@ def demo(
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
     if out is not None:
         check_out(out, (".wav",))
-    tuning.one_thread_each()
     host, port = osc or _OSC
     tree = {"osc": [{"host": host, "port": port}], "synth": {**synth, "enabled": audio}}
     rig = Rig.model_validate({**tree, "midi": {"port": midi}, "control": {"enabled": False}})

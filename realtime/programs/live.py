@@ -36,7 +36,6 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
 
     With ``meters`` it is drawn in the terminal, and obeys keys there.
     """
-    tuning.one_thread_each()
     if rig.control.enabled:
         # Whoever has it already is a show that plays: nothing is loaded beside it.
         bind_udp(rig.control.host, rig.control.port, "control server").close()
@@ -70,7 +69,6 @@ def replay(
 
     ``speed`` times the recorded pace; None is as fast as it goes, without children, control and ``meters``.
     """
-    tuning.one_thread_each()
     if rig.record is not None:
         _new_file(Path(rig.record))
     items = iter(items)

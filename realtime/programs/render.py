@@ -23,7 +23,6 @@ from pyanticip.controls import CANCEL
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.atomic import check_out, write_atomic
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
-from realtime import tuning
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.protocols import BEAT_TRUST
@@ -163,7 +162,6 @@ def render(
     be read or written.
     """
     kind_of_file = check_out(out, SUFFIXES)
-    tuning.one_thread_each()
     rig = rig or Rig()
     begun, opening = time.perf_counter(), 0.0
     source, shown = show or open_show(path, say=say, **rig.source.reading())

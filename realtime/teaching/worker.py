@@ -19,7 +19,6 @@ from typing import Any
 
 __all__ = ["fit_beside", "fit_in_child"]
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _COMMAND = (sys.executable, "-P", "-m", "realtime.teaching.worker")
 # The show goes first.
 _NICE = 5
@@ -64,13 +63,11 @@ def fit_in_child(
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Fit a project and wait for it; the report of :func:`realtime.teaching.fitting.fit_project`."""
-    environment = {**os.environ, **dict.fromkeys(_THREADS, "1")}
     with subprocess.Popen(
         _COMMAND,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment,
     ) as child:
         assert child.stdin is not None
         assert child.stderr is not None
@@ -93,7 +90,6 @@ async def fit_beside(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, **dict.fromkeys(_THREADS, "1")},
         start_new_session=True,
     )
     try:
