@@ -25,11 +25,11 @@ help: ## show this list
 demo: $(VENV)/.installed ## set up, then play the bundled dance
 	$(BIN)/pyanticip demo
 
-# Side by side first: pip waits for the network while cargo compiles (with jobs of its own: MAKEFLAGS= there). Then
-# what plays live, and nothing beside it.
+# Side by side first: pip waits for the network while cargo compiles twice (with jobs of its own: MAKEFLAGS= there).
+# Then what plays live, and nothing beside it.
 .PHONY: test
 test: $(VENV)/.made ## set up everything, then lint, type-check and test it
-	$(MAKE) --jobs=2 $(VENV)/.dev test-rust
+	$(MAKE) --jobs=3 $(VENV)/.dev test-rust
 	$(MAKE) --jobs=2 target/wheel/.unpacked check
 	$(MAKE) test-python
 

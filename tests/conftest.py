@@ -19,9 +19,9 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
 
 # How long an example takes says something of the machine, which may be busy. CI draws the same examples every
-# time: a red run is then a change's own. Half as many: what is drawn anew is drawn elsewhere.
+# time: a red run is then a change's own. A quarter as many: what is drawn anew is drawn elsewhere.
 CI = bool(os.environ.get("CI"))
-hypothesis.settings.register_profile("patient", deadline=None, derandomize=CI, max_examples=50 if CI else 100)
+hypothesis.settings.register_profile("patient", deadline=None, derandomize=CI, max_examples=25 if CI else 100)
 hypothesis.settings.load_profile("patient")
 
 

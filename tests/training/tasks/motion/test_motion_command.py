@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -134,6 +135,7 @@ def test_a_killed_process_goes_on_to_the_bit(config, tmp_path, environment):
     state = tmp_path / "run" / "checkpoints" / "last.ckpt"
     while not state.is_file():
         assert child.poll() is None, child.communicate()[1].decode()
+        time.sleep(0.02)
     child.kill()
     child.communicate()
     done = subprocess.run(
