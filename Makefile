@@ -29,7 +29,7 @@ demo: $(VENV)/.installed ## set up, then play the bundled dance
 # Then what plays live, and nothing beside it.
 .PHONY: test
 test: $(VENV)/.made ## set up everything, then lint, type-check and test it
-	$(MAKE) --jobs=3 $(VENV)/.dev test-rust
+	$(MAKE) --jobs=2 $(VENV)/.dev test-rust
 	$(MAKE) --jobs=2 target/wheel/.unpacked check
 	$(MAKE) test-python
 
