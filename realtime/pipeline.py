@@ -472,3 +472,5 @@ class Pipeline:
             sink.close()
         if self.backend is not None:
             self.backend.close()
+        # A method of this, which would keep both alive.
+        self._engine.set_mapping(None)
