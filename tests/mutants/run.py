@@ -20,7 +20,6 @@ from filecmp import cmp
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock
 from typing import Final
 
 from mutants.draw import drawn, excused
@@ -41,9 +40,6 @@ FAILED: Final = re.compile(
 """The first test that failed, as pytest and as cargo tell of it."""
 
 
-BUILDING: Final = Lock()
-
-
 class Copy:
     """A copy of the working tree, where mistakes are made and tests run."""
 
@@ -60,7 +56,8 @@ class Copy:
             if not (folder / name).is_file() or not cmp(ROOT / name, folder / name, shallow=False):
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, folder / name)
-        self._target = Path(os.environ.get("CARGO_TARGET_DIR", folder.with_name("cargo")))
+        # Its own: cargo takes what another copy built for this one's, mistake or not.
+        self._target = folder.with_name(f"{folder.name}-cargo")
         core = next(ROOT.glob("pyanticip/_core*.so"))
         self._core = Path(shutil.copyfile(core, folder / core.name))
         self._passes: dict[str, bool] = {}
@@ -130,9 +127,8 @@ class Copy:
         """The core of the tree as it stands, built like the crates' own tests: it takes seconds."""
         kept = self.folder / f"{name}-{self._core.name}"
         if name == "wrong" or not kept.exists():
-            with BUILDING:  # copies share what is built of other people's crates
-                self._run(["cargo", "build", "--quiet", "-p", "anticip-python"])
-                shutil.copyfile(next(self._target.glob("debug/lib_core.[sd][oy]*")), kept)
+            self._run(["cargo", "build", "--quiet", "-p", "anticip-python"])
+            shutil.copyfile(next(self._target.glob("debug/lib_core.[sd][oy]*")), kept)
         return kept
 
     def _pytest(self, tests: Sequence[str], core: Path, path: Path, text: str, but: Sequence[str]) -> str:
