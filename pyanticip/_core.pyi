@@ -1504,9 +1504,6 @@ class Desk:
     def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], _Events]:
         """No frame: what the newest one's step, `away` seconds ago, says of now, trusted less and less."""
 
-    def learn(self) -> None:
-        """Learns what the last frame says of the range and of the lead: for when it has left."""
-
     @property
     def lesson(self) -> tuple[list[float], float, float] | None:
         """What will be learned of the last frame: the parameters now (8,), the activity, the seconds it

@@ -271,7 +271,7 @@ class Mixer:
         if performer is not None and performer.listener is not None:
             lesson = self.core.lesson
             if lesson is not None:
-                performer.overhear(*lesson)
+                performer.listener(*lesson)
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another ``dt`` seconds: hold, then fade."""

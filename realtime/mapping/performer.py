@@ -55,7 +55,7 @@ class PerformerRange:
     def __init__(self, known: Mapping[str, Reach] | None = None, *, frozen: bool = False) -> None:
         #: What the desk stretches by.
         self.core = _core.PerformerRange(_ends(known or {}), frozen=frozen)
-        #: Told what :meth:`learn` is told.
+        #: Told of every moment that is learned from: what the model says (8,), activity, seconds.
         self.listener: Callable[[Sequence[float], float, float], None] | None = None
 
     @property
@@ -74,16 +74,6 @@ class PerformerRange:
     def reaches(self) -> dict[str, Reach]:
         """The reach of every stretched parameter as it plays now."""
         return {name: Reach(*ends) for name, ends in zip(STRETCHED, self.core.spans(), strict=True)}
-
-    def learn(self, now: Sequence[float], activity: float, dt: float) -> None:
-        """What the model says of this moment (8,); learned from while the body moves (``activity`` 1)."""
-        self.overhear(now, activity, dt)
-        self.core.learn(now, activity, dt)
-
-    def overhear(self, now: Sequence[float], activity: float, dt: float) -> None:
-        """Tell the listener of a moment that the desk learns from."""
-        if self.listener is not None:
-            self.listener(now, activity, dt)
 
 
 def _ends(known: Mapping[str, Reach]) -> list[tuple[float, float, float] | None]:

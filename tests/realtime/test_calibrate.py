@@ -91,8 +91,11 @@ class Playing:
         self.mixer = type("Mixer", (), {"performer": performer})()
 
     def learn(self, now: list[float], activity: float, seconds: float) -> None:
+        performer = self.mixer.performer
         for _ in range(round(seconds * 50)):
-            self.mixer.performer.learn(now, activity, 0.02)
+            if performer.listener is not None:
+                performer.listener(now, activity, 0.02)
+            performer.core.learn(now, activity, 0.02)
 
 
 def test_still_move_save_clear_freeze(tmp_path: Path) -> None:

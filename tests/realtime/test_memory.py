@@ -29,6 +29,7 @@ from realtime.pipeline import Pipeline
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
+from realtime.sinks.base import ControlFrame
 from realtime.sockets import free_port
 from realtime.sources.replay import Command, open_show, play_offline
 from realtime.stage import assemble
@@ -92,45 +93,31 @@ def test_guessing_and_warming_up_leave_no_trace(piece: Path) -> None:
     assert heard(restless) == heard(calm)
 
 
-class Watched:
-    """An engine that tells when it learns, or does not."""
+class Onlooker(Ear):
+    """Does something when it is sent a frame."""
 
-    def __init__(self, engine: Any, learn: Callable[[Any], None]) -> None:
-        self._engine, self._learn = engine, learn
+    def __init__(self, act: Callable[[], None]) -> None:
+        super().__init__()
+        self._act = act
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def learn(self) -> None:
-        self._learn(self._engine)
+    def send(self, frame: ControlFrame) -> None:
+        if frame.body is not None:
+            self._act()
 
 
-def test_the_memory_learns_once_the_frame_has_left_and_that_it_does_is_not_heard() -> None:
-    left = []
+def test_what_a_frame_teaches_is_learned_once_it_has_left() -> None:
+    """In the sink it has not been learned yet, and when the datagram is done with, it has."""
+    waiting = []
 
     def watch(pipeline: Pipeline, n: int) -> None:
-        ear = pipeline.sinks[0]
+        core = pipeline.mixer.core
+        if n == 1 and not waiting:
+            pipeline.sinks.append(Onlooker(lambda: waiting.append(core.lesson is not None)))
+        assert core.lesson is None
 
-        def learned(engine: Any) -> None:
-            assert isinstance(ear, Ear)
-            left.append(len(ear.frames))
-            engine.learn()
-
-        if n == 1 and not isinstance(pipeline._engine, Watched):
-            pipeline._engine = Watched(pipeline._engine, learned)  # type: ignore[assignment]
-
-    def never(pipeline: Pipeline, n: int) -> None:
-        if not isinstance(pipeline._engine, Watched):
-            pipeline._engine = Watched(pipeline._engine, lambda engine: None)  # type: ignore[assignment]
-
-    told = {"lead_ms": 200}
-    calm, _ = show(told, watch)
-    # Every frame is in the sink before it is learned from.
-    assert len(left) > 1000
-    assert left == list(range(left[0], left[0] + len(left)))
-    assert left[0] == 2
-    # The next frame learns of the one before where nobody else does: of all but the performer's range.
-    assert heard(show(told, never)[0]) == heard(calm)
+    show({"lead_ms": 200}, watch)
+    assert len(waiting) > 1000
+    assert all(waiting)
 
 
 @pytest.mark.parametrize("lead_ms", [0, 200])

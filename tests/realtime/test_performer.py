@@ -64,7 +64,7 @@ class Running:
         return self._performer.reaches()["loudness"]
 
     def learn(self, value: float, dt: float) -> None:
-        self._performer.learn([value] * 8, 1.0, dt)
+        self._performer.core.learn([value] * 8, 1.0, dt)
 
 
 def test_the_running_estimate_finds_the_range_and_follows_slowly() -> None:
@@ -106,9 +106,9 @@ def test_nothing_is_learned_while_still_frozen_or_known() -> None:
     still, frozen, calibrated = PerformerRange(), PerformerRange(frozen=True), PerformerRange(known)
     begin = PerformerRange().reaches()
     for _ in range(200):
-        still.learn(now, 0.9, 0.02)
-        frozen.learn(now, 1.0, 0.02)
-        calibrated.learn(now, 1.0, 0.02)
+        still.core.learn(now, 0.9, 0.02)
+        frozen.core.learn(now, 1.0, 0.02)
+        calibrated.core.learn(now, 1.0, 0.02)
     assert still.reaches() == frozen.reaches() == begin
     assert calibrated.reaches()["loudness"] == known["loudness"]
     assert calibrated.reaches()["brightness"] != begin["brightness"]

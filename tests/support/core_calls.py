@@ -382,7 +382,6 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
             controls.steps, controls.scalars, st.none(), controls.shares, controls.spans, st.booleans()
         ),
         "bridge": call(controls.steps, controls.spans, controls.spans),
-        "learn": call(),
         "set_range": call(st.none() | live.ranges),
         "silence": call(controls.spans),
         "teach": whole(controls.taught()),

@@ -81,11 +81,6 @@ impl PyDesk {
         played(py, out)
     }
 
-    /// Learns of the last frame what it says of the range and of the lead, once it has left.
-    fn learn(&self, py: Python<'_>) {
-        self.0.with(py, Mixer::learn);
-    }
-
     /// What will be learned of the last frame: the parameters now, the activity, the seconds it stands for.
     #[getter]
     fn lesson(&self, py: Python<'_>) -> Option<(Vec<f64>, f64, f64)> {
