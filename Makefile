@@ -81,11 +81,12 @@ check-python: $(VENV)/.dev
 
 .PHONY: test-rust
 test-rust: ## the pure crates: unit, property and documentation tests
-	MAKEFLAGS= cargo test --quiet
+	MAKEFLAGS= cargo test --quiet $(CARGO_TEST)
 
 .PHONY: test-python
+# Assertions are explained where something failed: rewriting all of them takes a third of the collection.
 test-python: target/wheel/.unpacked $(VENV)/.dev ## the Python suite, against the built wheel
-	$(SUITE) $(WORKERS) $(PYTEST) || { [ $$? -eq 1 ] && \
+	$(SUITE) $(WORKERS) --assert=plain $(PYTEST) || { [ $$? -eq 1 ] && \
 	  echo "once more what failed, alone: tests that play live wait for a clock that a busy machine disturbs" && \
 	  $(SUITE) --last-failed --last-failed-no-failures none $(PYTEST); }
 

@@ -14,6 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pyanticip.cli import cli
+from pyanticip.cli.terminal import run
+
 pytestmark = pytest.mark.slow
 
 BVH = """HIERARCHY
@@ -140,8 +143,37 @@ CASES = [
 ]
 
 
+def one_line(code: int, out: str, err: str, wanted: int, says: str) -> None:
+    assert "Traceback" not in err, err
+    assert code == wanted, err
+    assert out == ""
+    assert err.startswith("pyanticip: ")
+    assert err.count("\n") == 1, err
+    assert says in err
+
+
 @pytest.mark.parametrize(("typed", "code", "says"), CASES, ids=[case[0] for case in CASES])
-def test_one_clear_line(stage: Path, typed: str, code: int, says: str) -> None:
+def test_one_clear_line(
+    stage: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    typed: str,
+    code: int,
+    says: str,
+) -> None:
+    port = (stage / "port").read_text()
+    monkeypatch.chdir(stage)
+    monkeypatch.setattr("sys.argv", ["pyanticip", *typed.format(port=port).split()])
+    found, said = run(cli), capsys.readouterr()
+    one_line(found, said.out, said.err, code, says.format(port=port))
+
+
+OF_EACH = {typed.split()[0]: (typed, code, says) for typed, code, says in reversed(CASES)}
+"""The first case of each command."""
+
+
+@pytest.mark.parametrize(("typed", "code", "says"), OF_EACH.values(), ids=OF_EACH)
+def test_a_process_of_its_own_says_the_same(stage: Path, typed: str, code: int, says: str) -> None:
     port = (stage / "port").read_text()
     done = subprocess.run(
         [sys.executable, "-m", "pyanticip", *typed.format(port=port).split()],
@@ -151,9 +183,4 @@ def test_one_clear_line(stage: Path, typed: str, code: int, says: str) -> None:
         timeout=60,
         cwd=stage,
     )
-    assert "Traceback" not in done.stderr, done.stderr
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.startswith("pyanticip: ")
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert says.format(port=port) in done.stderr
+    one_line(done.returncode, done.stdout, done.stderr, code, says.format(port=port))

@@ -75,8 +75,10 @@ def test_repeats_are_the_likest_first_and_only_those_that_are_alike(tmp_path):
 
 
 @pytest.fixture
-def folder(move, tmp_path):
+def folder(move, tmp_path, monkeypatch):
     """``cmu`` and ``more`` with synthetic takes, manifests, and a pair that shows the same."""
+    # Before another process has begun, all of it is built.
+    monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
     skeleton = canonical_skeleton()
     files = {
         "cmu/01_01.bvh": (1, "walk"),

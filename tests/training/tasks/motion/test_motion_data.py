@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -110,8 +111,9 @@ def test_paths_that_are_wrong(tiny, tmp_path):
 
 
 def test_a_script_without_a_guard_ends_with_a_sentence(takes, tmp_path):
-    script = tmp_path / "run.py"
-    data = {"path": str(takes), "copies": 0, "cache": str(tmp_path / "cache"), "build_workers": 2}
+    script, one = tmp_path / "run.py", tmp_path / "one"
+    shutil.copytree(takes / "anna", one, ignore=shutil.ignore_patterns("take1*"))
+    data = {"path": str(one), "copies": 0, "cache": str(tmp_path / "cache"), "build_workers": 2}
     script.write_text(
         "from training.tasks.motion import MotionTrainOptions, training_data\n"
         f"training_data(MotionTrainOptions().but(data={data!r}))\n"
