@@ -1385,16 +1385,6 @@ class Lead:
     def follow(self, lags_ms: Sequence[float]) -> None:
         """From now on the parameters are smoothed otherwise."""
 
-    def hear(self, age_ms: float) -> None:
-        """A frame that left so long after its own time."""
-
-    def learn(self, amount: float = 1.0, trust: Sequence[Sequence[float]] | None = None) -> None:
-        """Eases the leads towards what they should be.
-
-        `amount` is the factor on smoothing; `trust` (8, 3) what share of each parameter at 100, 200 and 400
-        ms is foreseen; None: nobody says.
-        """
-
 @final
 class Commitment:
     """The inference rule of the commitment gate.

@@ -8,6 +8,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+# What tests start writes as at a user's: in lines, and what is left at its end.
+os.environ.pop("PYTHONUNBUFFERED", None)
 # Before NumPy is imported: on a busy machine a pool of BLAS threads makes small problems a hundred times
 # slower.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -45,7 +47,17 @@ LIVE = "tests/realtime/"
 """Where tests wait for processes, sockets and devices."""
 COMPUTES = ("test_engine", "test_ensemble", "test_loudness", "test_presets", "test_render", "test_voice")
 """Files there that wait for nobody."""
-PATIENT = ("test_memory", "test_oscquery", "test_played_again", "test_recorder", "test_setup", "test_soak")
+PATIENT = (
+    "test_bad_input",
+    "test_benches",
+    "test_calibrate",
+    "test_memory",
+    "test_oscquery",
+    "test_played_again",
+    "test_recorder",
+    "test_setup",
+    "test_soak",
+)
 """Files there that take long, and do not mind a busy machine."""
 
 SOUNDS = ("data/test_audio_targets.py", "data/test_sets_sound.py")

@@ -24,7 +24,9 @@ from pyanticip.errors import MotionError
 
 def main() -> None:
     """Entry of the console script and of ``python -m pyanticip``."""
-    sys.exit(terminal.run(cli))
+    code = terminal.run(cli)
+    terminal.let_go()
+    sys.exit(code)
 
 
 def _ours() -> None:

@@ -103,6 +103,14 @@ def run(group: click.Command) -> int:
         return 130
 
 
+def let_go() -> None:
+    """What a terminal that has gone was not told is lost: Python would try once more at its end, and fail."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 def _usage(error: click.UsageError) -> int:
     if error.ctx and isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
         click.echo(error.ctx.get_help(), err=True)

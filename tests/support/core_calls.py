@@ -391,7 +391,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "leave": call(controls.spans),
         "forget": call(),
     },
-    "Lead": {"follow": call(live.lags), "hear": call(controls.leads), "learn": call(shares, live.trust)},
+    "Lead": {"follow": call(live.lags)},
     "PerformerRange": {
         "calibrate": call(live.known),
         "spans": call(),

@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from pyanticip import _core
 from support import core_controls as controls
-from support.core_arrays import f32, rows, turns
+from support.core_arrays import rows, turns
 
 Draws = SearchStrategy[Any]
 
@@ -21,7 +21,6 @@ ranges = st.builds(_core.PerformerRange, known, frozen=st.booleans())
 lags = st.lists(controls.leads, min_size=8, max_size=8)
 ways = st.just("auto") | controls.leads
 lead = st.builds(_core.Lead, ways, lags, sound_ms=controls.leads)
-trust = st.none() | f32(8, 3).map(lambda x: np.clip(np.abs(x), 0, 1).tolist())
 desk_parts: list[Draws] = [
     controls.eight,
     st.tuples(*[controls.spans] * 3),

@@ -2,3 +2,4 @@
 
 mod desk;
 mod laws;
+mod lead;

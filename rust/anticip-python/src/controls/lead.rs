@@ -60,17 +60,6 @@ impl PyLead {
     fn follow(&self, lags_ms: Parameters) {
         self.0.with(|lead| lead.follow(lags_ms));
     }
-
-    /// A frame that left so long after its own time.
-    fn hear(&self, age_ms: f64) {
-        self.0.with(|lead| lead.hear(age_ms));
-    }
-
-    /// Eases the leads towards what they should be.
-    #[pyo3(signature = (amount = 1.0, trust = None))]
-    fn learn(&self, amount: f64, trust: Option<[[f32; 3]; 8]>) {
-        self.0.with(|lead| lead.learn(amount, trust.as_ref()));
-    }
 }
 
 /// Milliseconds, or automatic.

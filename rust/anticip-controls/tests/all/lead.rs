@@ -1,0 +1,96 @@
+//! The automatic lead: what it adds up to, how it moves, and that it needs nothing but frames and what is told.
+
+use anticip_controls::{Lead, PARAMETER_COUNT, Trust};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const NONE: [f64; PARAMETER_COUNT] = [0.0; PARAMETER_COUNT];
+const SPRING_MS: f64 = 24.0;
+const SPRING: [f64; PARAMETER_COUNT] = [SPRING_MS; PARAMETER_COUNT];
+
+fn automatic(lags: [f64; PARAMETER_COUNT], sound_ms: f64) -> Lead {
+    Lead::new(None, lags, sound_ms, 0.0)
+}
+
+fn learned(mut lead: Lead, amount: f64, trust: Option<&Trust>) -> [f64; PARAMETER_COUNT] {
+    lead.learn(amount, trust);
+    lead.leads()
+}
+
+fn assert_near(found: f64, wanted: f64) {
+    assert!((found - wanted).abs() < 1e-9, "{found}, expected {wanted}");
+}
+
+#[test]
+fn it_is_the_way_and_what_lags() {
+    let plain = learned(automatic(NONE, 0.0), 1.0, None);
+    assert!(plain.iter().all(|lead| *lead == plain[0]));
+    let told = Lead::new(None, NONE, 40.0, 25.0);
+    assert_near(told.way_ms(), 65.0);
+    assert_near(learned(told, 1.0, None)[3], plain[3] + 65.0);
+    assert_near(
+        learned(automatic(SPRING, 0.0), 1.0, None)[3],
+        plain[3] + SPRING_MS,
+    );
+    assert_eq!(learned(automatic(SPRING, 0.0), 0.0, None), plain);
+    assert_eq!(learned(automatic(NONE, 1000.0), 1.0, None), [400.0; 8]);
+}
+
+#[test]
+fn what_is_told_is_kept() {
+    let told = Lead::new(Some(120.0), SPRING, 40.0, 0.0);
+    assert_eq!(learned(told, 1.0, Some(&[[0.0; 3]; 8])), [120.0; 8]);
+}
+
+#[test]
+fn nothing_is_read_farther_ahead_than_there_is_skill() {
+    let lead = || automatic(NONE, 100.0);
+    let full = learned(lead(), 1.0, Some(&[[1.0; 3]; 8]))[0];
+    assert!(100.0 < full && full < 200.0);
+    // Full skill 100 ms ahead, none at 200: linear between, and half of it is enough.
+    let mut trust = [[0.25; 3]; 8];
+    trust[0] = [1.0, 0.0, 0.0];
+    let some = learned(lead(), 1.0, Some(&trust));
+    assert_near(some[0], full * ((200.0 - full) / 100.0 / 0.5).min(1.0));
+    assert_near(some[7], full / 2.0);
+    assert_eq!(learned(lead(), 1.0, Some(&[[0.0; 3]; 8])), NONE);
+}
+
+#[test]
+fn the_age_of_frames_is_followed_only_when_it_has_changed() {
+    let mut lead = automatic(NONE, 0.0);
+    let mut ways: Vec<f64> = (0..1000)
+        .map(|n| {
+            lead.hear(10.0 + f64::from(n % 2));
+            lead.way_ms()
+        })
+        .collect();
+    assert!((ways[999] - 10.5).abs() < 3.1);
+    ways.dedup();
+    assert!(ways.len() < 8);
+}
+
+proptest! {
+    #[test]
+    fn it_never_jumps_and_is_the_same_again(
+        moves in vec((0.0..60.0, 0.0f32..1.0, prop::option::of(0.0..300.0)), 2..60)
+    ) {
+        let leads = || {
+            let mut lead = automatic(SPRING, 0.0);
+            moves.iter().map(|&(age, trust, sound)| {
+                lead.hear(age);
+                lead.sound_ms = sound.unwrap_or(lead.sound_ms);
+                lead.learn(1.0, Some(&[[trust; 3]; 8]));
+                lead.leads()
+            }).collect::<Vec<_>>()
+        };
+        let first = leads();
+        prop_assert_eq!(&leads(), &first);
+        for pair in first.windows(2) {
+            for (before, after) in pair[0].iter().zip(pair[1]) {
+                prop_assert!((after - before).abs() <= 0.5 + 1e-9);
+                prop_assert!((0.0..=400.0).contains(&after));
+            }
+        }
+    }
+}
