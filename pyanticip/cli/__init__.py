@@ -24,6 +24,7 @@ from pyanticip.errors import MotionError
 
 def main() -> None:
     """Entry of the console script and of ``python -m pyanticip``."""
+    terminal.take_up()
     code = terminal.run(cli)
     terminal.let_go()
     sys.exit(code)

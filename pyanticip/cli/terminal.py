@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import click
@@ -75,6 +76,7 @@ def run(group: click.Command) -> int:
     """Run the command line and return the exit code: 0 done, 1 failed, 2 bad usage."""
     try:
         code = group.main(prog_name="pyanticip", standalone_mode=False)
+        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.UsageError as error:
         return _usage(error)
@@ -86,7 +88,6 @@ def run(group: click.Command) -> int:
         return _complain(str(error), 1)
     except BrokenPipeError:
         # The reader of our output went away (`pyanticip info | head`): nothing is left to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         return _complain(_system(error), 1)
@@ -103,12 +104,23 @@ def run(group: click.Command) -> int:
         return 130
 
 
+def take_up() -> None:
+    """Where stdout or stderr was closed from the start (``2>&-``), what is said is lost."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open("w")  # noqa: SIM115  (as long as the process)
+            # Otherwise the next socket or file would have the number that children write to.
+            os.set_inheritable(nowhere.fileno(), True)
+            setattr(sys, name, nowhere)
+
+
 def let_go() -> None:
-    """What a terminal that has gone was not told is lost: Python would try once more at its end, and fail."""
-    try:
-        sys.stderr.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    """What a terminal that has gone did not take is lost: at its end Python would try once more, and fail."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _usage(error: click.UsageError) -> int:
@@ -133,7 +145,7 @@ def _system(error: OSError) -> str:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo("pyanticip: " + printable(re.sub(r"\s*\n\s*", " ", message.strip())), err=True)
+    say("pyanticip: " + re.sub(r"\s*\n\s*", " ", message.strip()))
     return code
 
 

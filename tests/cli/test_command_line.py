@@ -252,3 +252,23 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     # Of these two read a number or auto, the lead is an object of its own with a checked setting, and
     # five hold the rig as a whole, which is edited while it plays.
     assert len(seen) <= 20, seen
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+@pytest.mark.parametrize(
+    ("typed", "code", "says"),
+    [
+        # what a shell runs, exit code, what is left of stderr
+        ("presets > /dev/full", 1, "pyanticip: no space left on device\n"),
+        ("presets 2> /dev/full", 0, ""),
+        ("presets 2>&-", 0, ""),
+        ("presets >&-", 0, ""),
+        ("presets >&- 2>&-", 0, ""),
+        ("lve 2> /dev/full", 2, ""),
+    ],
+)
+def test_streams_that_take_nothing(typed: str, code: int, says: str) -> None:
+    line = f'"{sys.executable}" -P -m pyanticip {typed}'
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (code, says)
