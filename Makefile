@@ -83,8 +83,8 @@ check-python: $(VENV)/.dev
 test-rust: ## the pure crates: unit, property and documentation tests
 	MAKEFLAGS= cargo test --quiet $(CARGO_TEST)
 
+# Assertions are explained where something failed: rewriting all of them takes half of the collection.
 .PHONY: test-python
-# Assertions are explained where something failed: rewriting all of them takes a third of the collection.
 test-python: target/wheel/.unpacked $(VENV)/.dev ## the Python suite, against the built wheel
 	$(SUITE) $(WORKERS) --assert=plain $(PYTEST) || { [ $$? -eq 1 ] && \
 	  echo "once more what failed, alone: tests that play live wait for a clock that a busy machine disturbs" && \

@@ -24,9 +24,9 @@ from pyanticip.errors import MotionError
 
 def main() -> None:
     """Entry of the console script and of ``python -m pyanticip``."""
-    terminal.take_up()
+    terminal.replace_closed_streams()
     code = terminal.run(cli)
-    terminal.let_go()
+    terminal.drop_unwritten()
     sys.exit(code)
 
 

@@ -104,8 +104,8 @@ def run(group: click.Command) -> int:
         return 130
 
 
-def take_up() -> None:
-    """Where stdout or stderr was closed from the start (``2>&-``), what is said is lost."""
+def replace_closed_streams() -> None:
+    """Open the null device as stdout or stderr where that was closed from the start (``2>&-``)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             nowhere = Path(os.devnull).open("w")  # noqa: SIM115  (as long as the process)
@@ -114,8 +114,8 @@ def take_up() -> None:
             setattr(sys, name, nowhere)
 
 
-def let_go() -> None:
-    """What a terminal that has gone did not take is lost: at its end Python would try once more, and fail."""
+def drop_unwritten() -> None:
+    """Drop what a terminal that has gone did not take: at its end Python would try once more, and fail."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
