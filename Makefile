@@ -79,6 +79,7 @@ check-python: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# CARGO_TEST= takes options of cargo (.ci/run shares what the wheel compiled).
 .PHONY: test-rust
 test-rust: ## the pure crates: unit, property and documentation tests
 	MAKEFLAGS= cargo test --quiet $(CARGO_TEST)
