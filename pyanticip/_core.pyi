@@ -464,6 +464,30 @@ class TempoTracker:
         """The next row is a first row again; the last beats a minute are held, without trust."""
 
 @final
+class Ensemble:
+    """How ``performers`` (1 to 256) stand to each other: ``hear`` each one's frames as they come, then
+    ``step`` once every 20 ms for all. Raises a ValueError for another number.
+
+    What is compared is how fast each joint turns, so bodies of any size and suits of any axes compare. Of the
+    past alone: everything is forgotten exponentially.
+    """
+
+    def __new__(cls, performers: int) -> Ensemble: ...
+    def hear(self, who: int, body: FrontOutput) -> None:
+        """Take one performer's newest frame; a place of zeros is none. Raises a ValueError for an unknown
+        performer."""
+
+    def step(self) -> tuple[float, int, float, float, float, float]:
+        """Where they all stand now: synchrony, leader, lag_ms, trust, distance, posture.
+
+        ``synchrony`` 0..1 is how alike the speeds of the joints rose and fell in the last 2 s, mean of all
+        pairs; ``leader`` (-1: nobody) is ``lag_ms``, 1000 at most, ahead of the others on average, with
+        ``trust`` 0..1, by the last 4 s; ``distance`` is the mean of all pairs in metres (-1: where they are
+        is not known), ``posture`` likewise the angle between their joints in radians, whichever way they
+        face. Who was not heard for half a second is not there.
+        """
+
+@final
 class FrontOutput:
     """The frames of the 50 Hz grid that one datagram completed; the newest of them in full."""
 

@@ -23,7 +23,7 @@ from realtime.rig.tree import ControlRig
 from realtime.sources.base import DatagramStream
 from realtime.sources.replay import Command
 from realtime.sources.watch import SourceWatch
-from realtime.status import BeatWatch, SinkWatch
+from realtime.status import BeatWatch, SinkWatch, sink_counts
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
@@ -153,8 +153,7 @@ class Show:
                 remote.close()
             if self._recorder is not None:
                 self._recorder.close()
-            plain = (sink for sink in self.pipeline.sinks if not isinstance(sink, Child))
-            sinks = {sink.name: sink.counters() for sink in plain}
+            sinks = sink_counts(self.pipeline.sinks)
             self.pipeline.close()
             for child in self.children:
                 child.close()

@@ -140,11 +140,12 @@ def stage(
     terminal: Terminal | None = None,
     everybody: Mapping[str, int] | None = None,
     voice: SynthProcess | None = None,
+    guard: Guard | None = None,
 ) -> Show:
     """The show around a pipeline: voice, recorder, remote control, and somebody who watches the suit.
 
     In a ``terminal`` it is drawn, and obeys keys. ``everybody`` has the ports of all performers' monitors;
-    ``voice`` is the rig's where it has begun already.
+    ``voice`` is the rig's where it has begun already, ``guard`` that of all performers where they share one.
 
     It records already where the rig says so. Raises a MotionError; everything is closed then.
     """
@@ -153,9 +154,9 @@ def stage(
         undo.callback(pipeline.close)
         targets = [sink.config for sink in pipeline.sinks if isinstance(sink, OscSink)]
         if targets:
-            # Closed with the other sinks.
-            guard = Guard(targets, rig.silence.neutral_vector(), say)
-            pipeline.sinks.append(guard)
+            guard = guard or Guard(say)
+            undo.callback(guard.close)
+            pipeline.sinks.append(guard.watch(targets, rig.silence.neutral_vector()))
         if rig.synth.enabled:
             synth = voice or begin_voice(rig.synth, say)
             undo.callback(synth.close)
@@ -205,7 +206,7 @@ def stage(
         )
         if show.control is not None:
             undo.callback(show.control.close)
-        if targets:
+        if guard is not None and targets:
             show.children.append(guard)
         obeys = None if show.control is None else show.control.address
         obeyed = None if show.control is None else show.control.names

@@ -12,6 +12,7 @@ __all__ = [
     "BeatWatch",
     "SinkWatch",
     "is_writing",
+    "sink_counts",
     "sink_words",
     "stream_words",
     "tape_words",
@@ -55,6 +56,12 @@ def taught_words(taught: LiveMapping | None, error: str, lacking: Sequence[str])
 def tempo_words(tempo: Tempo) -> list[str]:
     """The beats a minute, while the body keeps a beat."""
     return [f"tempo={tempo[0]:.0f}"] if tempo[2] >= BEAT_TRUST else []
+
+
+def sink_counts(sinks: Sequence[Sink]) -> dict[str, dict[str, int]]:
+    """What each has sent, of those that count."""
+    found = {sink.name: sink.counters() for sink in sinks}
+    return {name: counts for name, counts in found.items() if counts}
 
 
 def sink_words(sinks: Sequence[Sink]) -> list[str]:

@@ -27,6 +27,7 @@ from realtime.seams import BACKENDS
 from realtime.show import Show, obey_signals
 from realtime.sinks.config import OscConfig
 from realtime.sinks.ensemble import EnsembleOut
+from realtime.sinks.guard import Guard
 from realtime.sockets import free_port, known_as
 from realtime.sources.shared import Seat, SharedSource
 from realtime.sources.udp import UdpSource
@@ -106,6 +107,9 @@ def open_troupe(
     with contextlib.ExitStack() as undo:
         seats = _seats(rigs, undo)
         out = EnsembleOut(rig.osc, len(names))
+        guard = Guard(say) if rig.osc else None
+        if guard is not None:
+            undo.callback(guard.close)
         pipelines: dict[str, Pipeline] = {}
         waiting: list[Pipeline] = []
         undo.callback(_close_all, waiting)
@@ -132,6 +136,7 @@ def open_troupe(
                 say=_named(say, name),
                 terminal=terminal if first else None,
                 everybody=monitors(rig),
+                guard=guard,
             )
             show.collector = next(iter(shows.values())).collector
             undo.callback(_close, show)

@@ -12,7 +12,7 @@ from realtime.control.live_rig import LiveRig
 from realtime.control.server import ControlServer
 from realtime.pipeline import Pipeline
 from realtime.sinks.base import trouble_of
-from realtime.status import is_writing
+from realtime.status import is_writing, sink_counts
 
 __all__ = ["health", "settable"]
 
@@ -41,7 +41,7 @@ def health(
         "senders": [(name, plays, frames) for name, plays, frames, _ in pipeline.front.senders()],
         "listens_to": commands.listens_to,
         "away": [sink.name for sink in pipeline.sinks if trouble_of(sink)],
-        "sinks": {sink.name: sink.counters() for sink in pipeline.sinks},
+        "sinks": sink_counts(pipeline.sinks),
         "commands": [] if control is None else [name for names in control.names for name in names],
     }
 

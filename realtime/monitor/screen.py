@@ -72,9 +72,10 @@ class Meters:
         self._health = dict(health)
         self._troubles = dict.fromkeys(health["away"], "cannot be reached")
         for name, counts in health["sinks"].items():
-            if counts["refused"] > self._refused.get(name, counts["refused"]):
+            refused = counts.get("refused", 0)
+            if refused > self._refused.get(name, refused):
                 self._troubles.setdefault(name, "nobody listens")
-            self._refused[name] = counts["refused"]
+            self._refused[name] = refused
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield from self._head()

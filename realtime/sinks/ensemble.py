@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from pyanticip.controls.ensemble import Ensemble
+from pyanticip._core import Ensemble
 from realtime.clock import FRAME_NS
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.config import ENSEMBLE, OscConfig
@@ -36,7 +36,6 @@ class EnsembleOut:
         self._wires: list[UdpWire | TcpWire] = []
         for target in targets:
             self.tell(target)
-        self.counts = {"sent": 0}
         #: What each performer's pipeline sends to.
         self.sinks = [EnsembleSink(self, who) for who in range(performers)]
         self._open = performers
@@ -55,13 +54,19 @@ class EnsembleOut:
         if slot > self._slot >= 0:
             for _ in range(min(slot - self._slot, _MOST)):
                 found = self._ensemble.step()
-            self.counts["sent"] += 1
             numbers = _NUMBERS.pack(*found)
             for head, wire in zip(self._heads, self._wires, strict=True):
                 wire.send(head + numbers)
         self._slot = max(slot, self._slot)
-        if frame.pose is not None and frame.root is not None:
-            self._ensemble.hear(who, frame.seq, frame.pose, frame.root)
+        if frame.body is not None:
+            self._ensemble.hear(who, frame.body)
+
+    def counters(self) -> dict[str, int]:
+        """What became of the packets: sent, dropped, refused, failed."""
+        found = dict.fromkeys(("sent", "dropped", "refused", "failed"), 0)
+        for wire in self._wires:
+            found = {name: count + wire.counts[name] for name, count in found.items()}
+        return found
 
     def leave(self) -> None:
         """One performer's show is over; with the last the connections are closed."""
@@ -89,8 +94,8 @@ class EnsembleSink:
             self._out.hear(self._who, frame)
 
     def counters(self) -> dict[str, int]:
-        """Frames of the whole ensemble."""
-        return dict(self._out.counts)
+        """Packets of the whole ensemble, to all who are told."""
+        return self._out.counters()
 
     def close(self) -> None:
         """This performer has finished."""

@@ -1,8 +1,9 @@
-"""Who ends the sound at the receivers when the show is killed: ``python -P -m realtime.sinks.guard TOLD``.
+"""Who ends the sound at the receivers when the show is killed: ``python -P -m realtime.sinks.guard``.
 
-It is told a frame ten times a second through standard input. Where that ends with another one than silence,
-the show has died of something that it could not see coming: the guard fades every OSC receiver to neutral in
-its place. MIDI ports and the built-in voice are processes of their own, and do so themselves.
+It is told each performer's receivers, and a frame ten times a second, through standard input, a line of JSON
+each. Where that ends with another frame than silence, the show has died of something that it could not see
+coming: the guard fades every OSC receiver to neutral in its place. MIDI ports and the built-in voice are
+processes of their own, and do so themselves.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import SCALARS
 from realtime.child import Child
-from realtime.sinks.base import ControlFrame, Extra, Onlooker
+from realtime.sinks.base import ControlFrame, Extra, Onlooker, Sink
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 
@@ -28,88 +29,158 @@ __all__ = ["Guard", "main"]
 # and a slow receiver gets few.
 _EVERY, _FADE, _SILENCE = 5, 20, 10
 _FRAME = 0.02
+# What several performers tell goes together, so often: each time the process wakes for it.
+_TOGETHER_S = 0.05
+# So many frames may have gone on after one that was told.
+_SINCE = 2 * _EVERY
 
 
-class Guard(Child, Onlooker):
-    """A sink that tells the guard's process. ``neutral`` are the eight parameters of silence.
+class Guard(Child):
+    """The guard's process, one for all performers of a show. Where it dies it is started again.
 
-    Where that process dies it is started again.
+    It is closed as often as somebody was watched; with the last it ends.
     """
 
     first_pause = 0.1
 
-    def __init__(
-        self, targets: Sequence[OscConfig], neutral: Sequence[float], say: Callable[[str], None]
-    ) -> None:
-        self._neutral, self._sent = list(neutral), 0
-        self._kept: list[ControlFrame] = []
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._watched: list[bytes] = []
+        self._kept: dict[int, bytes] = {}
+        self._told = 0.0
+        self._open = 0
+        super().__init__("the guard", "realtime.sinks.guard", [], say, quiet=True)
+
+    def watch(self, targets: Sequence[OscConfig], neutral: Sequence[float]) -> Sink:
+        """Watch one performer's receivers; what is sent them goes to this sink as well.
+
+        ``neutral`` are the eight parameters of silence.
+        """
+        who = len(self._watched)
         told = {"targets": [t.model_dump(mode="json") for t in targets], "neutral": list(neutral)}
-        super().__init__("the guard", "realtime.sinks.guard", [json.dumps(told)], say, quiet=True)
+        self._watched.append(json.dumps([who, told]).encode() + b"\n")
+        self._open += 1
+        self.write(self._watched[who])
+        return _Watch(self, who, neutral)
+
+    def tell(self, who: int, frame: ControlFrame, *, at_once: bool) -> None:
+        """Tell of one performer's frame, soon or at once."""
+        told = who, frame.seq, frame.seconds, list(frame.params)
+        self._kept[who] = json.dumps(told).encode() + b"\n"
+        if at_once or time.monotonic() - self._told >= _TOGETHER_S:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        self._told = time.monotonic()
+        self.write(b"".join(self._kept.values()))
+        self._kept.clear()
+
+    def _greet(self) -> None:
+        for line in self._watched:
+            self.write(line)
+
+    def close(self) -> int | None:
+        """One who was watched has finished; where their last frame was not silence, it fades at the end."""
+        self._open -= 1
+        if self._open > 0:
+            return None
+        self._hand_over()
+        return super().close()
+
+
+class _Watch(Onlooker):
+    """A sink that tells the guard of one performer's frames."""
+
+    name = "guard"
+
+    def __init__(self, guard: Guard, who: int, neutral: Sequence[float]) -> None:
+        self._guard, self._who, self._neutral = guard, who, neutral
+        self._kept: ControlFrame | None = None
+        self._is_silent = True
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Taught outputs stay where they are."""
 
     def send(self, frame: ControlFrame) -> None:
-        """Keep every fifth frame, and silence, for :meth:`look`."""
-        if frame.seq >= 0 and (frame.seq % _EVERY == 0 or _is_silent(frame.params, self._neutral)):
-            self._kept.append(frame)
+        """Keep every fifth frame, and the first of silence and of sound, for :meth:`look`."""
+        is_silent = _is_silent(frame.params, self._neutral) if frame.seq >= 0 else self._is_silent
+        if is_silent != self._is_silent or (frame.seq >= 0 and frame.seq % _EVERY == 0):
+            self._kept = frame
 
     def look(self) -> None:
         """Tell of what was kept."""
-        for frame in self._kept:
-            told = frame.seq, frame.seconds, list(frame.params)
-            self.write(json.dumps(told).encode() + b"\n")
-            self._sent += 1
-        self._kept.clear()
+        frame, self._kept = self._kept, None
+        if frame is not None:
+            was_silent, self._is_silent = self._is_silent, _is_silent(frame.params, self._neutral)
+            self._guard.tell(self._who, frame, at_once=was_silent != self._is_silent)
 
     def counters(self) -> dict[str, int]:
-        """Frames told, and how often the process failed."""
-        return {"sent": self._sent, "dropped": 0, "refused": 0, "failed": max(self.restarts, 0)}
+        """Nothing that a receiver would miss."""
+        return {}
 
     def close(self) -> None:
-        """End it; where the last frame was not silence, it fades first."""
-        super().close()
+        """The process is closed with the show's others."""
 
 
 def _is_silent(params: Sequence[float], neutral: Sequence[float]) -> bool:
     return all(abs(a - b) < 1e-3 for a, b in zip(params, neutral, strict=True))
 
 
-def fade(targets: Sequence[OscConfig], neutral: Sequence[float], last: tuple[Any, ...]) -> None:
-    """Take every receiver from the last frame (number, seconds, parameters) to neutral."""
-    seq, seconds, params = last
-    sinks = []
-    for target in targets:
-        with contextlib.suppress(DeviceError):
-            sinks.append(OscSink(target))
-    scalars = (0.0,) * len(SCALARS)
-    for n in range(1, _FADE + _SILENCE + 1):
+@dataclass(slots=True)
+class _Last:
+    """One performer: their receivers, silence, and the last frame that was told."""
+
+    targets: list[OscConfig]
+    neutral: list[float]
+    seq: int = -1
+    seconds: float = 0.0
+    params: list[float] = field(default_factory=list)
+
+    @property
+    def sounds(self) -> bool:
+        return self.seq >= 0 and not _is_silent(self.params, self.neutral)
+
+    def faded(self, n: int) -> ControlFrame:
+        """The ``n``-th frame of the way to neutral."""
         part = min(n / _FADE, 1.0)
-        now = [a + (b - a) * part for a, b in zip(params, neutral, strict=True)]
-        # Told every fifth frame, its number may have gone on by so many.
-        number, at = seq + _EVERY + n, seconds + (_EVERY + n) * _FRAME
-        for sink in sinks:
-            sink.send(ControlFrame(number, at, scalars, now, state="panic"))
+        now = [a + (b - a) * part for a, b in zip(self.params, self.neutral, strict=True)]
+        number, at = self.seq + _SINCE + n, self.seconds + (_SINCE + n) * _FRAME
+        return ControlFrame(number, at, (0.0,) * len(SCALARS), now, state="panic")
+
+
+def _fade(performers: Sequence[_Last]) -> None:
+    """Take every receiver of these from the last frame to neutral."""
+    sinks: list[tuple[OscSink, _Last]] = []
+    for last in performers:
+        for target in last.targets:
+            with contextlib.suppress(DeviceError):
+                sinks.append((OscSink(target), last))
+    for n in range(1, _FADE + _SILENCE + 1):
+        for sink, last in sinks:
+            sink.send(last.faded(n))
         time.sleep(_FRAME)
-    for sink in sinks:
+    for sink, _ in sinks:
         sink.close()
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """The process."""
     # The terminal's signals are for the show.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    told = json.loads(arguments[0])
-    targets = [OscConfig.model_validate(target) for target in told["targets"]]
-    last = b""
+    performers: dict[int, _Last] = {}
     for line in sys.stdin.buffer:
-        if line.endswith(b"\n"):
-            last = line
-    if last and not _is_silent((frame := json.loads(last))[2], told["neutral"]):
-        fade(targets, told["neutral"], frame)
+        if not line.endswith(b"\n"):
+            break
+        who, *told = json.loads(line)
+        if len(told) == 1:
+            targets = [OscConfig.model_validate(target) for target in told[0]["targets"]]
+            performers[who] = _Last(targets, told[0]["neutral"])
+        else:
+            last = performers[who]
+            last.seq, last.seconds, last.params = told
+    _fade([last for last in performers.values() if last.sounds])
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

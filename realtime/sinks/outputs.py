@@ -70,7 +70,7 @@ SENT: dict[str, Message] = {
     "status": Message("status", "s", "state, then name=value", repeats=True),
 }  # fmt: skip
 
-#: Of several performers together, as the fields of :class:`pyanticip.controls.ensemble.Together`.
+#: Of several performers together, in the order of :meth:`pyanticip._core.Ensemble.step`.
 TOGETHER = Message(
     "ensemble", "fiffff", "synchrony, leader, lag, trust, distance, posture",
     (_UNIT, None, (0.0, 1000.0), _UNIT, None, None),

@@ -16,7 +16,7 @@ import pytest
 
 from pyanticip.controls import NEUTRAL
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
-from realtime.sinks.base import ControlFrame
+from realtime.sinks.base import ControlFrame, Onlooker
 from realtime.sinks.config import OscConfig
 from realtime.sinks.guard import Guard
 from realtime.sockets import free_port
@@ -134,15 +134,41 @@ def test_the_guard_ends_what_sounds_and_leaves_silence_alone(theatre: Theatre) -
     target = OscConfig(port=theatre.osc, send=("frame", "params"))
     for last, sends in (((LOUD, NEUTRAL), False), ((NEUTRAL, LOUD), True)):
         said: list[str] = []
-        guard = Guard([target], NEUTRAL, said.append)
+        guard = Guard(said.append)
+        watch = guard.watch([target], NEUTRAL)
+        assert isinstance(watch, Onlooker)
         for n, params in enumerate(last):
-            guard.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, params))
-            guard.look()
+            watch.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, params))
+            watch.look()
         theatre.heard.clear()
         guard.close()
         assert bool(frames(theatre, 0.1)) is sends
         assert said == []
-    assert frames(theatre, 0.0)[-1] == (5 + 5 + 30, pytest.approx(NEUTRAL))
+    assert frames(theatre, 0.0)[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
+
+
+def test_one_guard_ends_what_sounds_of_all_performers_when_the_last_has_gone(theatre: Theatre) -> None:
+    guard, parts = Guard(lambda line: None), []
+    for last, name in ((LOUD, "a"), (NEUTRAL, "b"), (LOUD, "c")):
+        watch = guard.watch([OscConfig(port=theatre.osc, prefix=f"/{name}", send=("params",))], NEUTRAL)
+        watch.send(ControlFrame(0, 0.0, (0.0,) * 7, last))
+        parts.append(watch)
+    first = guard.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    wait(guard, lambda: guard.pid not in (None, first))
+    for watch in parts:
+        assert isinstance(watch, Onlooker)
+        watch.look()
+    theatre.heard.clear()
+    assert guard.close() is None
+    assert guard.close() is None
+    assert theatre.listen() == []
+    assert guard.close() == 0
+    told = theatre.listen()
+    assert {address for message in told for address in message} == {"/a/params", "/c/params"}
+    for name in "ac":
+        assert [m for m in told if f"/{name}/params" in m][-1][f"/{name}/params"] == pytest.approx(NEUTRAL)
 
 
 def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +15,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip import load_motion
-from pyanticip.controls.ensemble import Ensemble, Together
+from pyanticip._core import Ensemble, FrontOutput
 from realtime.bench.performer import sway
 
 F32 = npt.NDArray[np.float32]
 Body = tuple[F32, F32]
+
+
+class Together(NamedTuple):
+    """What :meth:`Ensemble.step` tells of nobody."""
+
+    synchrony: float = 0.0
+    leader: int = -1
+    lag_ms: float = 0.0
+    trust: float = 0.0
+    distance: float = -1.0
+    posture: float = 0.0
+
+
+def frame(number: int, pose: F32, root: F32) -> FrontOutput:
+    features, poses = np.zeros((1, 279), np.float32), pose[None]
+    place = tuple(root.tolist())
+    return FrontOutput(
+        features,
+        poses,
+        [0.0] * 7,
+        seq=number,
+        root=place,
+        t_source_ns=0,
+        t_local_ns=0,
+        expected_ns=0,
+        late_ns=0,
+    )
 
 
 @cache
@@ -34,10 +62,10 @@ def swaying(frames: int, seed: int) -> Body:
 def play(*bodies: Body) -> npt.NDArray[np.float64]:
     """A row of :class:`Together` for each step."""
     ensemble = Ensemble(len(bodies))
-    found: list[Together] = []
+    found: list[tuple[float, ...]] = []
     for n in range(min(len(quats) for quats, _ in bodies)):
         for who, (quats, root) in enumerate(bodies):
-            ensemble.hear(who, n, quats[n], root[n])
+            ensemble.hear(who, frame(n, quats[n], root[n]))
         found.append(ensemble.step())
     return np.array(found)
 
@@ -100,10 +128,10 @@ def test_who_has_gone_does_not_count_and_is_nobody_s_like_when_back() -> None:
     one, other = swaying(400, 5), swaying(400, 6)
     ensemble, found = Ensemble(2), []
     for n in range(400):
-        ensemble.hear(0, n, one[0][n], one[1][n])
+        ensemble.hear(0, frame(n, one[0][n], one[1][n]))
         if not 150 <= n < 250:
-            ensemble.hear(1, n, other[0][n], other[1][n] * 0.0)
-        found.append(ensemble.step())
+            ensemble.hear(1, frame(n, other[0][n], other[1][n] * 0.0))
+        found.append(Together(*ensemble.step()))
     assert found[200] == Together()
     assert found[100].distance == -1.0, "a place of zeros is none"
     assert max(row.trust for row in found[250:300]) < 0.3
@@ -159,9 +187,9 @@ def test_whoever_was_not_heard_for_half_a_second_is_not_there() -> None:
     one, other = swaying(120, 5), swaying(120, 6)
     ensemble, there = Ensemble(2), []
     for n in range(120):
-        ensemble.hear(0, n, one[0][n], one[1][n])
+        ensemble.hear(0, frame(n, one[0][n], one[1][n]))
         if n < 60:
-            ensemble.hear(1, n, other[0][n], other[1][n] * 3.0)
+            ensemble.hear(1, frame(n, other[0][n], other[1][n] * 3.0))
         there.append(ensemble.step() != Together())
     # Heard last in step 59; a step counts before it is asked.
     assert there == [True] * (60 + 24) + [False] * (60 - 24)

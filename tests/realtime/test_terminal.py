@@ -51,7 +51,7 @@ HEALTH: dict[str, Any] = {
     "backend": "rust",
     "senders": [("10.0.0.1:4000", True, 9), ("10.0.0.2:5000", False, 1)],
     "away": [],
-    "sinks": {"osc 127.0.0.1:9000": {"sent": 9, "refused": 0}, "meters": {"sent": 9, "refused": 0}},
+    "sinks": {"osc 127.0.0.1:9000": {"sent": 9, "refused": 0}, "somebody's": {"sent": 9}},
 }
 
 

@@ -268,6 +268,7 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         st.integers(1, 4), rates, max_gap=st.sampled_from([25, 0, 3, None]), curved=st.booleans()
     ),
     "TempoTracker": call(),
+    "Ensemble": call(st.integers(1, 4)),
     "LiveFront": call(
         st.sampled_from(_core.PROTOCOLS),
         window=st.sampled_from([32, 64]),
@@ -337,6 +338,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "render": call(st.integers(0, 3000)),
         "reset": call(),
     },
+    "Ensemble": {"hear": call(index, live.outs), "step": call()},
     "TempoTracker": {"push": call(rows(1).map(lambda r: r[0])), "push_many": call(rows()), "reset": call()},
     "LiveFront": {
         "feed": call(datagrams(), st.integers(0, 2**40), st.sampled_from(["", "a:1", "b:2"])),

@@ -1,8 +1,8 @@
 //! Poses once more as 16-bit integers: a quarter of the memory, so that a window of thousands of frames stays in the
 //! processor's cache, and a bound on distances that starts from products of integers.
 //!
-//! A group of eight joints is `[w x; 8] [y z; 8]`, the two numbers of a pair side by side. By the product `d` of two
-//! unit quaternions the chord is `c = 2 - 2 |d|`; rounding moves `c` by less than [`ERROR`], whatever it is, so the
+//! A group of eight joints is laid out as in a state, `[w; 8] [x; 8] [y; 8] [z; 8]`. By the product `d` of two unit
+//! quaternions the chord is `c = 2 - 2 |d|`; rounding moves `c` by less than [`ERROR`], whatever it is, so the
 //! bound is good for poses far apart and says nothing of those that nearly agree.
 
 use crate::kernel::{LANES, POSE_GROUP};
@@ -25,10 +25,8 @@ const ERROR: f32 = 4.1 / 32_767.0;
 pub(crate) fn coarsen(state: &[f64], out: &mut [i16]) {
     let groups = state.as_chunks::<POSE_GROUP>().0;
     for (q, out) in groups.iter().zip(out.as_chunks_mut::<COARSE_GROUP>().0) {
-        for l in 0..LANES {
-            for (i, at) in [0, 1, 2 * LANES, 2 * LANES + 1].into_iter().enumerate() {
-                out[2 * l + at] = (q[i * LANES + l] * UNIT + ROUND).to_bits() as i16;
-            }
+        for (q, out) in q.iter().zip(out) {
+            *out = (q * UNIT + ROUND).to_bits() as i16;
         }
     }
 }
@@ -44,9 +42,12 @@ pub(crate) fn least_dist2(a: &[i16], b: &[i16], weights: &[f32]) -> f64 {
         .iter()
         .zip(b.as_chunks::<COARSE_GROUP>().0);
     for ((a, b), w) in groups.zip(weights.as_chunks::<LANES>().0) {
-        let pair =
-            |at: usize| i32::from(a[at]) * i32::from(b[at]) + i32::from(a[at + 1]) * i32::from(b[at + 1]);
-        let products: [i32; LANES] = std::array::from_fn(|l| pair(2 * l) + pair(2 * (LANES + l)));
+        let mut products = [0i32; LANES];
+        for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
+            for l in 0..LANES {
+                products[l] += i32::from(a[l]) * i32::from(b[l]);
+            }
+        }
         for l in 0..LANES {
             let c = (2.0 - ERROR) - (products[l] as f32).abs() * (2.0 / (UNIT * UNIT)) as f32;
             let c = if c > 0.0 { c } else { 0.0 };

@@ -8,6 +8,7 @@ mod agreement;
 pub mod canonical;
 mod completion;
 mod curve;
+mod ensemble;
 mod error;
 mod expand;
 pub mod features;
@@ -31,6 +32,7 @@ pub mod twin;
 
 pub use agreement::{Agreement, BONES, Disagreement};
 pub use completion::{Completion, FEW};
+pub use ensemble::{Ensemble, LONGEST_LAG, Together};
 pub use error::MotionError;
 pub use expand::Distributor;
 pub use features::{

@@ -3,6 +3,7 @@
 mod body;
 mod completion;
 pub(crate) mod convert;
+mod ensemble;
 pub(crate) mod features;
 pub(crate) mod front_output;
 pub(crate) mod live;
@@ -19,6 +20,7 @@ use crate::errors::{Kind, raise};
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     body::register(m)?;
     completion::register(m)?;
+    ensemble::register(m)?;
     features::register(m)?;
     live::register(m)?;
     noise::register(m)?;

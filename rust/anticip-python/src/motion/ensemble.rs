@@ -1,0 +1,65 @@
+//! Several performers together.
+
+use anticip_motion::Ensemble;
+use pyo3::prelude::*;
+
+use super::front_output::PyFrontOutput;
+use crate::errors::{Kind, raise};
+use crate::shared::Shared;
+
+pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<PyEnsemble>()
+}
+
+/// Products of everybody with everybody are kept.
+const MOST: usize = 256;
+
+type Together = (f64, i64, f64, f64, f64, f64);
+
+/// How several performers stand to each other.
+#[pyclass(name = "Ensemble", module = "pyanticip._core", frozen)]
+struct PyEnsemble(Shared<Ensemble>);
+
+#[pymethods]
+impl PyEnsemble {
+    #[new]
+    fn new(performers: usize) -> PyResult<Self> {
+        if !(1..=MOST).contains(&performers) {
+            let message = format!("performers: expected 1 to {MOST}, got {performers}");
+            return Err(raise(Kind::Value, &message));
+        }
+        Ok(Self(Shared::new(Ensemble::new(performers))))
+    }
+
+    /// Takes the newest row of what one performer's front end gave.
+    fn hear(&self, py: Python<'_>, who: usize, body: &PyFrontOutput) -> PyResult<()> {
+        let out = &body.out;
+        let Some(pose) = out.poses.last() else {
+            return Ok(());
+        };
+        self.0.with(py, |ensemble| {
+            let performers = ensemble.performers();
+            if who >= performers {
+                let message = format!("who: expected 0 to {}, got {who}", performers - 1);
+                return Err(raise(Kind::Value, &message));
+            }
+            ensemble.hear(who, out.seq, pose, out.root);
+            Ok(())
+        })
+    }
+
+    /// Where they all stand now: synchrony, leader or -1, lag, trust, distance or -1, posture.
+    fn step(&self, py: Python<'_>) -> Together {
+        let now = self.0.detached(py, Ensemble::step);
+        let leader = now.leader.map_or(-1, |who| who as i64);
+        let distance = now.distance.unwrap_or(-1.0);
+        (
+            now.synchrony,
+            leader,
+            now.lag_ms,
+            now.trust,
+            distance,
+            now.posture,
+        )
+    }
+}
