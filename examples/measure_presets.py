@@ -3,9 +3,9 @@
     python examples/measure_presets.py SAMPLES DANCE.bvh ANOTHER.bvh ...
 
 For each preset: integrated loudness of each clip (ITU-R BS.1770-4), the highest true peak (four times
-oversampled), processor time per second of sound, the closest other preset and the two clips most alike, both
-as the correlation of long-term spectra (third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB). SAMPLES is
-the folder of sounds that the preset granular plays.
+oversampled), processor time per second of sound, the closest other preset on any clip, and any two clips on
+average and those most alike, all as the correlation of long-term spectra (third octaves from 50 Hz to 12 kHz,
+in dB, floor -60 dB). SAMPLES is the folder of sounds that the preset granular plays.
 """
 
 import sys
@@ -111,7 +111,8 @@ def main(samples: Path, clips: list[Path]) -> None:
         cells += [f"{max(map(true_peak, sounds)):.1f}", f"{cost:.1f}"]
         nearest = int(across[row].argmax())
         cells.append(f"{presets[nearest]} {across[row, nearest]:.2f}")
-        cells.append(f"{alike(spectra[preset]).max():.2f}" if len(clips) > 1 else "")
+        pairs = np.corrcoef(spectra[preset])[np.triu_indices(len(clips), 1)] if len(clips) > 1 else None
+        cells.append("" if pairs is None else f"{pairs.mean():.2f}, {pairs.max():.2f}")
         print(f"| {preset} | " + " | ".join(cells) + " |")
 
 

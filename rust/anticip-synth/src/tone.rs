@@ -140,8 +140,7 @@ impl Tone {
 
     /// Shapes a frame in place; `octaves` above 110 Hz is where the low-pass begins to cut.
     pub(crate) fn render(&mut self, output: &mut [[f32; 2]; FRAME], controls: &Controls, octaves: Line) {
-        // High notes and bright ones come from a smaller body, as in a family of instruments.
-        let small = 1.6 * (controls.pitch.to - 0.5) + 0.8 * (controls.brightness.to - 0.5);
+        let small = controls.small();
         if small != self.small {
             self.small = small;
             for node in &mut self.body {

@@ -10,9 +10,9 @@ use crate::params::{Event, Parameter};
 use crate::settings::Settings;
 use crate::tone::{Band, Body, Tone, White, band};
 
-const LEVEL: f32 = 0.4;
-/// The hill of the bridge.
-const RESONANCE: Body = [[3_300.0, 0.7, 16.0], [750.0, 0.9, -10.0], [250.0, 0.7, -6.0]];
+const LEVEL: f32 = 0.5;
+/// The hill of the bridge, the air below, and less between.
+const RESONANCE: Body = [[560.0, 0.8, -14.0], [3_200.0, 0.6, 14.0], [160.0, 0.7, 6.0]];
 /// Air, two plate modes, and the hill of the bridge of a violin: Hz, Q, gain.
 const BODY: [[f32; 3]; 5] = [
     [285.0, 6.0, 0.8],
@@ -24,7 +24,7 @@ const BODY: [[f32; 3]; 5] = [
 /// Vibrato: Hz and share of the frequency.
 const VIBRATO: [f32; 2] = [5.4, 0.006];
 /// Level of the saws: the string itself twice, a little apart, and the string below.
-const SAWS: [f32; 3] = [0.2, 0.2, 0.1];
+const SAWS: [f32; 3] = [0.2, 0.2, 0.2];
 
 pub(crate) struct Bowed {
     saws: [PolySaw<f32>; 3],
@@ -37,7 +37,9 @@ pub(crate) struct Bowed {
     bow: Smoother,
     turning: f32,
     sway: f32,
+    small: f32,
     dt: f32,
+    highest: f32,
 }
 
 impl Bowed {
@@ -59,7 +61,9 @@ impl Bowed {
             bow: Smoother::new(0.008, sample_rate),
             turning: 0.0,
             sway: 0.0,
+            small: 0.0,
             dt: (FRAME as f64 / sample_rate) as f32,
+            highest: 0.42 * sample_rate as f32,
         };
         bowed.reset();
         bowed
@@ -79,6 +83,8 @@ impl Instrument for Bowed {
         self.strewer.reset();
         self.chance.reset();
         self.bow.jump(1.0);
+        // Computed anew with the next frame.
+        self.small = f32::NAN;
         self.turning = 0.0;
         self.sway = 0.0;
     }
@@ -109,13 +115,22 @@ impl Instrument for Bowed {
         self.sway = (self.sway + core::f32::consts::TAU * VIBRATO[0] * self.dt) % core::f32::consts::TAU;
         let sway = 1.0 + VIBRATO[1] * self.sway.sin();
         let octave = controls.harmony.octave();
-        let string = controls.frequency(Line::flat(2.0 * octave));
+        let string = controls.frequency(Line::flat(octave));
         let [root, fifth, _] = controls.chord;
         let below = controls.frequency(Line {
-            from: root.from + fifth.from + octave,
-            to: root.to + fifth.to + octave,
+            from: root.from + fifth.from,
+            to: root.to + fifth.to,
         });
         let noise = 0.02 + 0.16 * controls.roughness.to;
+        let small = controls.small();
+        if small != self.small {
+            self.small = small;
+            for node in &mut self.body {
+                for (band, [centre, ..]) in node.iter_mut().zip(BODY) {
+                    band.set_center((centre * small.exp2()).min(self.highest));
+                }
+            }
+        }
         for (i, y) in output.iter_mut().enumerate() {
             let f = string.at(i) * sway;
             let a = self.saws[0].filter_mono(f);
@@ -135,7 +150,7 @@ impl Instrument for Bowed {
                 *v = 0.05 * x + wood;
             }
         }
-        self.tone.render(output, controls, controls.octaves(2.2, 4.8));
+        self.tone.render(output, controls, controls.octaves(1.4, 6.2));
         scale(output, LEVEL);
     }
 }

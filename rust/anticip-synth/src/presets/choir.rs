@@ -10,9 +10,9 @@ use crate::params::{Event, Parameter};
 use crate::settings::Settings;
 use crate::tone::{Band, Body, Tone, White, band};
 
-const LEVEL: f32 = 0.86;
+const LEVEL: f32 = 0.9;
 /// Where a choir is weak, and the singers' formant.
-const RESONANCE: Body = [[1_100.0, 0.7, -12.0], [350.0, 0.6, 4.0], [3_000.0, 1.2, 10.0]];
+const RESONANCE: Body = [[1_200.0, 0.6, -14.0], [350.0, 0.6, 4.0], [2_800.0, 1.4, 11.0]];
 const SINGERS: usize = 8;
 const FORMANTS: usize = 5;
 /// Vowels from closed to open to front, u o a e i: Hz of five formants, and their levels in dB.

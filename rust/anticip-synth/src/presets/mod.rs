@@ -93,6 +93,12 @@ impl Controls<'_> {
         self.harmony.degree(self.target(Parameter::Pitch)).round()
     }
 
+    /// By how many octaves the body's resonances lie higher than in the middle: high notes and bright ones come from a
+    /// smaller body, as in a family of instruments.
+    pub(crate) fn small(&self) -> f32 {
+        1.6 * (self.pitch.to - 0.5) + 0.8 * (self.brightness.to - 0.5)
+    }
+
     /// Level of what sounds on, by rhythm, onset and phrase. Strokes rise above the steady level by as much as
     /// keeps a pulsed sound about as loud.
     #[inline]
