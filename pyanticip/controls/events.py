@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from pyanticip._core import EventRule
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["BEAT_LEAD_MS", "CANCEL", "Event", "EventTrigger", "LastMoment"]
 

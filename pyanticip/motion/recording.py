@@ -33,7 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip import _core
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError
+from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
@@ -57,7 +58,6 @@ __all__ = [
 ]
 
 MAGIC = _core.recording_header()[:8]
-HEADER, RAW, FRAME, OUTPUT, NOTE, CONTROL = range(6)
 
 # msgpack has no types.
 _packb: Callable[..., bytes] = msgpack.packb
@@ -189,22 +189,6 @@ def complete_header(header: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
     if whole.get("skeleton") is None:
         whole["skeleton"] = body
     return time.monotonic_ns(), whole
-
-
-def create(path: Path) -> IO[bytes]:
-    """A new unbuffered file; what is there already is never overwritten.
-
-    Raises
-    ------
-    OptionError
-        It exists, or cannot be made.
-    """
-    try:
-        return path.open("xb", buffering=0)
-    except FileExistsError:
-        raise OptionError(f"{path}: exists already; a recording is never overwritten") from None
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 class RecordingWriter:

@@ -24,7 +24,7 @@ import msgpack
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
-from pyanticip.motion.recording import CONTROL, create
+from pyanticip.motion.recording_file import CONTROL, create
 
 __all__ = ["CLOSE", "OPEN", "main"]
 

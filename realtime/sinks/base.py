@@ -5,18 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyanticip._core import FrontOutput, StepResult
 from pyanticip.controls import Event
 
-__all__ = ["ControlFrame", "Extra", "Onlooker", "Prewarmed", "Sink", "SinkType", "Tempo", "trouble_of"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from pydantic import BaseModel
 
-F32 = npt.NDArray[np.float32]
+    F32 = npt.NDArray[np.float32]
+
+__all__ = ["ControlFrame", "Extra", "Onlooker", "Prewarmed", "Sink", "SinkType", "Tempo", "trouble_of"]
 
 Tempo = tuple[float, float, float]
 """The beat that the body keeps: beats a minute (0: none was ever known), phase 0..1 (0 at the beat), trust

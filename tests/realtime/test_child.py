@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,10 @@ def test_one_that_cannot_be_started_now_is_tried_later(child, monkeypatch):
     assert one.state.startswith("no (cannot be started")
     one._command = command
     wait_for(lambda: one.poll() or one.pid is not None)
+
+
+@pytest.mark.parametrize("module", ["realtime.sinks.guard", "realtime.recording.writer"])
+def test_what_is_beside_every_show_loads_no_numpy(module: str) -> None:
+    code = f"import sys, {module}\nassert 'numpy' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

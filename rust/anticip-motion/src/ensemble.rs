@@ -198,7 +198,7 @@ impl Ensemble {
         let mut leads = vec![(0.0, 0.0); self.members.len()];
         for (i, k) in pairs_of(there) {
             let (i_leads, k_leads) = (best.of(k, i), best.of(i, k));
-            // Whoever comes second was ahead: their lag counts from them.
+            // The lag counts back to whoever was ahead.
             let (late, ahead, lag, sign) = if k_leads.1 > i_leads.1 {
                 (i, k, k_leads.0, -1.0)
             } else {
