@@ -5,12 +5,14 @@
 
 mod covariance;
 
+use anticip_geometry::Quat;
+
 use crate::canonical::{HIPS, JOINT_COUNT};
 use crate::live::FRAME;
 use covariance::Covariance;
 
 /// Frames: nobody is taken to lead by more than a second.
-pub const LONGEST_LAG: usize = 50;
+const LONGEST_LAG: usize = 50;
 
 /// Time constants, seconds: forgetting so weighs as a window of twice the length does.
 const UNISON: f64 = 1.0;
@@ -133,8 +135,9 @@ impl Ensemble {
         } else {
             let seconds = passed as f64 * FRAME;
             for (speed, (now, before)) in member.speed.iter_mut().zip(pose.iter().zip(&member.pose)) {
+                let [now, before] = [now, before].map(|q| Quat::from_array(q.map(f64::from)));
                 // Speeds add up, bursts should not be all there is.
-                *speed = (turn(now, before) / seconds).ln_1p() as f32;
+                *speed = (before.angle_to(now) / seconds).ln_1p() as f32;
             }
         }
         (member.pose, member.root, member.number, member.silent) = (*pose, root, number, 0);
@@ -254,18 +257,6 @@ fn pairs_of(there: &[usize]) -> impl Iterator<Item = (usize, usize)> {
         .iter()
         .enumerate()
         .flat_map(move |(n, &i)| there[n + 1..].iter().map(move |&k| (i, k)))
-}
-
-/// The angle between two rotations, exact where it is small: radians.
-fn turn(a: &[f32; 4], b: &[f32; 4]) -> f64 {
-    let chord = |sign: f32| {
-        a.iter()
-            .zip(b)
-            .map(|(a, b)| f64::from(a - sign * b).powi(2))
-            .sum::<f64>()
-    };
-    let chord = chord(1.0).min(chord(-1.0)).sqrt();
-    4.0 * (0.5 * chord).min(1.0).asin()
 }
 
 /// The mean angle between the joints of two bodies but for the hips, radians.

@@ -32,7 +32,7 @@ pub mod twin;
 
 pub use agreement::{Agreement, BONES, Disagreement};
 pub use completion::{Completion, FEW};
-pub use ensemble::{Ensemble, LONGEST_LAG, Together};
+pub use ensemble::{Ensemble, Together};
 pub use error::MotionError;
 pub use expand::Distributor;
 pub use features::{
