@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 
 from pyanticip.errors import DeviceError
+from pyanticip.system import ALONE
 
 __all__ = ["Child"]
 
@@ -20,6 +20,7 @@ _WELL_S = 60.0
 # What a child that does not read is told is kept up to this; no line but the one it reads goes beyond.
 _UNREAD = 1 << 20
 _PIPE = 1 << 16
+_LOOK_S = 0.002
 # One that has not read for so long stands still.
 _STUCK_S = 10.0
 
@@ -27,7 +28,7 @@ _STUCK_S = 10.0
 class Child:
     """Runs ``python -P -m MODULE ARGUMENTS`` and keeps it running.
 
-    It lives in a session of its own, so that Ctrl-C reaches the show alone, and has to end when its standard
+    Ctrl-C at the terminal reaches the show alone. A child has to end when its standard
     input does: with the show, whatever that dies of. ``name`` is what the person at the terminal, who is told
     by ``say``, knows it as. A child that ends with one of the codes ``final`` is not started again;
     what a ``quiet`` one writes to standard error is not seen.
@@ -52,7 +53,8 @@ class Child:
         self._say = say
         self._final = tuple(final)
         self._errors = subprocess.DEVNULL if quiet else None
-        self._command = [sys.executable, "-P", "-m", module, *arguments]
+        # UTF-8 through the pipes, whatever the terminal speaks.
+        self._command = [sys.executable, "-X", "utf8", "-P", "-m", module, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
         self._pause, self._again = self.first_pause, 0.0
         self._heard = b""
@@ -68,7 +70,7 @@ class Child:
     def _start(self) -> None:
         pipe = subprocess.PIPE
         self._process = process = subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, stderr=self._errors, bufsize=0, start_new_session=True
+            self._command, stdin=pipe, stdout=pipe, stderr=self._errors, bufsize=0, **ALONE
         )
         for end in (process.stdin, process.stdout):
             if end is not None:
@@ -158,10 +160,10 @@ class Child:
         while not said and (process := self._process) is not None and time.monotonic() < deadline:
             has_ended = process.poll() is not None
             self.write(b"")
-            select.select([process.stdout] if process.stdout is not None else [], [], [], 0.05)
             said = self._listen()
             if has_ended:
                 break
+            time.sleep(0.0 if said else _LOOK_S)
         said = said or [f"error {self.name}: its process does not answer"]
         word, _, text = said[0].partition(" ")
         if word != "ready":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from pyanticip.errors import DeviceError, OptionError
 from realtime.child import Child
 from realtime.control.commands import Commands
 from realtime.control.server import Action, ControlServer, Remote, plain_name
+from realtime.loop import obey_signals
 from realtime.monitor.keys import Keys
 from realtime.oscquery.offer import Offer
 from realtime.pipeline import Pipeline
@@ -27,7 +27,7 @@ from realtime.status import BeatWatch, SinkWatch, sink_counts
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
-__all__ = ["Show", "obey_signals"]
+__all__ = ["Show"]
 
 _FRAME = 0.02
 # How long before the next datagram the dummy step comes, which is slow itself. The loop's timers round up to
@@ -427,16 +427,3 @@ class Show:
             raise OptionError("record/stop: nothing is being recorded")
         await self._idle(recorder)
         return str(path)
-
-
-def obey_signals(
-    loop: asyncio.AbstractEventLoop, interrupt: Callable[[], None], end: Callable[[], None]
-) -> None:
-    """What Ctrl-C and its like do from now on.
-
-    A terminal that is closed tells so more than once: only Ctrl-C and `kill` do not wait when repeated.
-    """
-    signals = {"SIGINT": interrupt, "SIGTERM": interrupt, "SIGHUP": end, "SIGQUIT": end}
-    for name, act in signals.items():
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError, AttributeError):
-            loop.add_signal_handler(getattr(signal, name), act)

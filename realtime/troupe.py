@@ -16,6 +16,7 @@ from typing import Any
 
 from realtime.clock import Clock
 from realtime.control.server import CONTROL, ControlServer, everyones
+from realtime.loop import obey_signals, run_loop
 from realtime.monitor.keys import Keys
 from realtime.monitor.terminal import Terminal
 from realtime.oscquery.offer import Offers
@@ -24,7 +25,7 @@ from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.load import monitors, solo
 from realtime.seams import BACKENDS
-from realtime.show import Show, obey_signals
+from realtime.show import Show
 from realtime.sinks.config import OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sinks.guard import Guard
@@ -182,7 +183,7 @@ def _close_all(pipelines: list[Pipeline]) -> None:
 
 def _close(show: Show) -> None:
     """A show that has not begun closes all that it has at its end."""
-    asyncio.run(show.run(0.0))
+    run_loop(show.run(0.0))
 
 
 def _seats(rigs: Mapping[str, Rig], undo: contextlib.ExitStack) -> dict[str, Seat]:

@@ -30,14 +30,20 @@ def raise_priority() -> str:
 
     Linux grants it to root and to those with an rtprio limit (the audio group of a studio machine). The
     lowest real-time priority is enough: the thread works for about a millisecond of twenty, and children
-    do not inherit it.
+    do not inherit it. macOS keeps a thread of this class on its fast cores.
     """
-    try:
-        policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
-        os.sched_setscheduler(0, policy, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
-    except (AttributeError, OSError):
-        return "ordinary"
-    return "SCHED_RR"
+    with contextlib.suppress(AttributeError, OSError):
+        if sys.platform == "linux":
+            policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+            os.sched_setscheduler(0, policy, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+            return "SCHED_RR"
+        elif sys.platform == "darwin":
+            user_interactive = 0x21
+            if ctypes.CDLL(None).pthread_set_qos_class_self_np(user_interactive, 0) == 0:
+                return "QOS_CLASS_USER_INTERACTIVE"
+        elif sys.platform == "win32" and _set_class(_HIGH):
+            return "HIGH_PRIORITY_CLASS"
+    return "ordinary"
 
 
 def lock_memory() -> bool:
@@ -46,14 +52,11 @@ def lock_memory() -> bool:
     A page that the kernel took away in a quiet minute costs a disk access in the middle of a frame. Granted
     like the priority: root, or a memlock limit.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    current, future, on_fault = 1, 2, 4
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        return bool(libc.mlockall(current | future | on_fault) == 0)
-    except (OSError, AttributeError):
-        return False
+    if sys.platform == "linux":
+        current, future, on_fault = 1, 2, 4
+        with contextlib.suppress(OSError, AttributeError):
+            return bool(ctypes.CDLL(None).mlockall(current | future | on_fault) == 0)
+    return False
 
 
 def settle() -> None:
@@ -66,6 +69,9 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
+    if sys.platform == "win32":
+        # Otherwise it wakes 64 times a second.
+        ctypes.windll.winmm.timeBeginPeriod(1)
 
 
 def unsettle() -> None:
@@ -73,11 +79,21 @@ def unsettle() -> None:
     gc.unfreeze()
     gc.enable()
     sys.setswitchinterval(0.005)
-    if sys.platform.startswith("linux"):
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).munlockall()
     with contextlib.suppress(AttributeError, OSError):
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        if sys.platform == "linux":
+            ctypes.CDLL(None).munlockall()
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        elif sys.platform == "win32":
+            ctypes.windll.winmm.timeEndPeriod(1)
+            _set_class(_NORMAL)
+
+
+if sys.platform == "win32":
+    _HIGH, _NORMAL = 0x80, 0x20
+
+    def _set_class(priority: int) -> bool:
+        kernel = ctypes.windll.kernel32
+        return bool(kernel.SetPriorityClass(ctypes.c_void_p(kernel.GetCurrentProcess()), priority))
 
 
 class Collector:

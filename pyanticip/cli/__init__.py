@@ -20,6 +20,7 @@ from pyanticip.cli.tasks import tasks
 from pyanticip.cli.teach import teach
 from pyanticip.cli.train import train
 from pyanticip.errors import MotionError
+from pyanticip.system import clock_is_fine
 
 
 def main() -> None:
@@ -53,6 +54,10 @@ def cli() -> None:
     Example: pyanticip live --source mocopi --osc 127.0.0.1:9000
     """
     _ours()
+    if not clock_is_fine():
+        raise MotionError(
+            "on Windows Python 3.13 or later is needed: the clock of older ones ticks every 16 ms"
+        )
 
 
 for _command in (

@@ -9,6 +9,7 @@ import click
 
 from pyanticip.cli.generate import Command, Group
 from pyanticip.cli.terminal import Answer, say
+from pyanticip.errors import DeviceError
 
 if TYPE_CHECKING:
     from realtime.bench import options
@@ -162,12 +163,15 @@ def soak(given: SoakOptions) -> Answer:
 
     Example: pyanticip soak --hours 1 --out soaked
     """
-    from realtime.soak import tables
-    from realtime.soak.kills import kills
-    from realtime.soak.run import run
+    if sys.platform == "linux":
+        from realtime.soak import tables
+        from realtime.soak.kills import kills
+        from realtime.soak.run import run
 
-    if given.kills:
-        result = kills(given.kills, given.out, seed=given.seed, say=say)
-        return result, tables.deaths, int(not tables.is_over_well(result))
-    result = run(3600.0 * given.hours, given.out, seed=given.seed, say=say)
-    return result, tables.faults, int(not tables.is_well(result))
+        if given.kills:
+            result = kills(given.kills, given.out, seed=given.seed, say=say)
+            return result, tables.deaths, int(not tables.is_over_well(result))
+        result = run(3600.0 * given.hours, given.out, seed=given.seed, say=say)
+        return result, tables.faults, int(not tables.is_well(result))
+    else:
+        raise DeviceError("soak: its faults are those of Linux, and can be had there alone")

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable
 from importlib import metadata
@@ -16,6 +15,7 @@ from typing import Any
 import click
 
 from pyanticip.errors import MotionError, OptionError, printable, suggestion
+from pyanticip.system import quoted
 
 #: What a command shows for people: a text, its lines, or what makes a table of its result.
 Text = str | Iterable[str] | Callable[[dict[str, Any]], Any]
@@ -69,7 +69,7 @@ def drawn(as_json: bool) -> bool:
 
 def typed(path: object) -> str:
     """A path as it is typed in a command: in quotes where it has blanks."""
-    return shlex.quote(str(path))
+    return quoted(str(path))
 
 
 def run(group: click.Command) -> int:
@@ -108,7 +108,7 @@ def replace_closed_streams() -> None:
     """Open the null device as stdout or stderr where that was closed from the start (``2>&-``)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            nowhere = Path(os.devnull).open("w")  # noqa: SIM115  (as long as the process)
+            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  (as long as the process)
             # Otherwise the next socket or file would have the number that children write to.
             os.set_inheritable(nowhere.fileno(), True)
             setattr(sys, name, nowhere)

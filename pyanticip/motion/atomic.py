@@ -8,8 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from pyanticip.errors import DeviceError, OptionError
+from pyanticip.system import REPLACES_OPEN_FILES, try_lock
 
 _YOUNG_S = 2.0
 """A draft so young may be one whose maker has not locked it yet."""
@@ -30,9 +32,7 @@ def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-            # Under the lock that keeps others from taking it for a dead program's.
-            ordinary_mode(draft)
-            draft.replace(path)
+            finish_draft(file, draft, path)
     except BaseException as error:
         draft.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
@@ -51,8 +51,20 @@ def draft_file(path: Path) -> tuple[int, Path]:
         _swept.add(folder)
         _sweep(folder, r"\..+\.part-")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.part-")
-    _lock(handle)
+    try_lock(handle)
     return handle, Path(name)
+
+
+def finish_draft(file: IO[bytes], draft: Path, path: Path) -> None:
+    """Give a draft its name, and close it.
+
+    In its lock, which keeps others from taking it for a dead program's, where the system lets us.
+    """
+    ordinary_mode(draft)
+    if not REPLACES_OPEN_FILES:
+        file.close()
+    draft.replace(path)
+    file.close()
 
 
 @contextmanager
@@ -66,7 +78,7 @@ def draft_folder(parent: Path, prefix: str) -> Iterator[Path]:
     handle = None
     with suppress(OSError):  # no handles of folders here, then no locks either: nothing is ever swept
         handle = os.open(folder, os.O_RDONLY)
-        _lock(handle)
+        try_lock(handle)
     try:
         yield folder
     finally:
@@ -82,18 +94,6 @@ def ordinary_mode(path: Path, *, folder: bool = False) -> None:
     path.chmod((0o777 if folder else 0o666) & ~mask)
 
 
-def _lock(handle: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # no such locks here: nothing is ever swept
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
 def _sweep(parent: Path, prefix: str) -> None:
     """Remove the drafts, named by a pattern and eight letters, that nobody has locked: the maker is gone."""
     name = re.compile(prefix + "[a-z0-9_]{8}")
@@ -106,7 +106,7 @@ def _sweep(parent: Path, prefix: str) -> None:
                 continue
             handle = os.open(draft, os.O_RDONLY)
             try:
-                if _lock(handle):
+                if try_lock(handle):
                     _remove(draft)
             finally:
                 os.close(handle)

@@ -20,7 +20,6 @@ project is at the revision before or after it, whole. Writers take turns by a lo
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import time
@@ -41,6 +40,7 @@ from pyanticip.motion.atomic import draft_folder, write_atomic
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import parse_motion
 from pyanticip.motion.npz import save_npz
+from pyanticip.system import try_lock
 from pyanticip.teach.outputs import Output, known_output
 from pyanticip.teach.state import LONGEST, State, TakeEntry, check_take_name, read_state
 from pyanticip.untrusted import read_file
@@ -393,16 +393,10 @@ class Project:
             raise _cannot_write(self.folder, error) from None
         try:
             until = time.monotonic() + _PATIENCE_S
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() > until:
-                        raise DeviceError(
-                            f"{self.folder}: another program is changing it; try again"
-                        ) from None
-                    time.sleep(0.02)
+            while try_lock(handle) is False:
+                if time.monotonic() > until:
+                    raise DeviceError(f"{self.folder}: another program is changing it; try again")
+                time.sleep(0.02)
             yield
         finally:
             os.close(handle)

@@ -7,7 +7,6 @@ each datagram, shows in the same run what this machine's scheduler alone costs.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import struct
@@ -24,6 +23,7 @@ from pyanticip.bench.machine import Values, machine, percentiles
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.vocabulary import RATE
 from realtime import tuning
+from realtime.loop import run_loop
 from realtime.sockets import free_port
 
 __all__ = ["SKELETON_EVERY", "WARM_UP_SECONDS", "answer", "close_peer", "go", "peer", "run"]
@@ -98,7 +98,7 @@ def run(
         scheduling = tuning.raise_priority() if priority else "ordinary"
         locked = priority and tuning.lock_memory()
         begun, worked = time.perf_counter(), time.process_time()
-        asyncio.run(show.run(frames / RATE + 1.2))
+        run_loop(show.run(frames / RATE + 1.2))
         share = (time.process_time() - worked) / (time.perf_counter() - begun)
         told, echoed = answer(suit), answer(echo)
     finally:

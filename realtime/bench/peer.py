@@ -137,8 +137,12 @@ def echo() -> dict[str, Any]:
         stamped = True
     print(sock.getsockname()[1], flush=True)
     times: list[float] = []
+    ancillary: list[tuple[int, int, bytes]] = []
     while True:
-        data, ancillary, _, peer = sock.recvmsg(2048, 128)
+        if sys.platform == "win32":
+            data, peer = sock.recvfrom(2048)
+        else:
+            data, ancillary, _, peer = sock.recvmsg(2048, 128)
         if data == b"end":
             return {"times_ms": times}
         begun = time.time_ns()

@@ -6,7 +6,6 @@ the last send of that frame's bundle, of every performer's frames together.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from array import array
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.bench.latency import SKELETON_EVERY, WARM_UP_SECONDS, answer, close_peer, go, peer
 from realtime.bench.performer import mocopi_datagrams
+from realtime.loop import run_loop
 from realtime.sockets import free_port
 
 __all__ = ["Phases", "draw", "run", "table"]
@@ -110,7 +110,7 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
         tuning.settle()
         scheduling = tuning.raise_priority()
         tuning.lock_memory()
-        asyncio.run(troupe.run(pause + frames / RATE + 1.0))
+        run_loop(troupe.run(pause + frames / RATE + 1.0))
         told = answer(suits)
     finally:
         tuning.unsettle()

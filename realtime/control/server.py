@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import socket
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -229,7 +228,7 @@ class ControlServer:
         peer = asked.peer
         where = (peer[0], self._reply_port, *peer[2:]) if self._reply_port else peer
         with contextlib.suppress(OSError):
-            self._sock.sendto(_packed(_REPLY + asked.name, verdict, text), socket.MSG_DONTWAIT, where)
+            self._sock.sendto(_packed(_REPLY + asked.name, verdict, text), where)
 
     def close(self) -> None:
         """Stop listening; what is not done yet is given up."""

@@ -11,24 +11,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TextIO
 
 from pyanticip.errors import MotionError
+from pyanticip.system import cooked_keys, pressed_keys, raw_keys, terminal_is_ours
 from realtime.pipeline import Pipeline
 
 __all__ = ["Keys", "in_front"]
 
 _ESCAPE = "\x1b"
+_LOOK_S = 0.05
 # Arrows and their like begin as Esc does.
 _SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
 
 
 def in_front(stream: TextIO) -> bool:
-    """Whether a stream is a terminal, and we are its foreground: one in the background must not touch it.
-
-    On Windows, where a terminal is something else, never.
-    """
-    if sys.platform == "win32":
-        return False
+    """Whether a stream is a terminal, and we are its foreground: one in the background must not touch it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        return stream.isatty() and os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+        return stream.isatty() and terminal_is_ours(stream.fileno())
     return False
 
 
@@ -54,33 +51,37 @@ class Keys:
         self._say = say
         self._done = done
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._before: list[Any] = []
+        self._before: list[Any] | None = None
         self._later: asyncio.Task[None] | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Read keys from now on, each as it is pressed."""
-        if sys.platform == "win32" or not in_front(sys.stdin):
+        if not in_front(sys.stdin):
             return
-        import termios
-        import tty
-
-        self._before = termios.tcgetattr(sys.stdin)
+        self._before = raw_keys(sys.stdin.fileno())
         self._loop = loop
-        tty.setcbreak(sys.stdin, termios.TCSANOW)
-        loop.add_reader(sys.stdin.fileno(), self._readable)
+        if self._before is None:
+            self._look()
+        else:
+            loop.add_reader(sys.stdin.fileno(), self._readable)
 
     def close(self) -> None:
         """Leave the terminal as it was."""
-        if sys.platform == "win32" or self._loop is None:
+        if self._loop is None:
             return
-        import termios
-
-        self._loop.remove_reader(sys.stdin.fileno())
+        if self._before is not None:
+            self._loop.remove_reader(sys.stdin.fileno())
         self._loop = None
         # From the background it would stop us, and the shell has set its own.
         if in_front(sys.stdin):
-            with contextlib.suppress(termios.error):
-                termios.tcsetattr(sys.stdin, termios.TCSANOW, self._before)
+            cooked_keys(sys.stdin.fileno(), self._before)
+
+    def _look(self) -> None:
+        """Where a terminal does not say that something was pressed, it is asked."""
+        for key in pressed_keys().lower():
+            self._press(key)
+        if self._loop is not None:
+            self._loop.call_later(_LOOK_S, self._look)
 
     def _readable(self) -> None:
         if not in_front(sys.stdin):

@@ -11,8 +11,6 @@ import contextlib
 import json
 import math
 import os
-import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +23,7 @@ from rich.text import Text
 
 from pyanticip.controls import CANCEL
 from pyanticip.errors import printable
+from pyanticip.system import ignore_terminal, lower_priority, readable
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.protocols import BEAT_TRUST
 from realtime.sockets import bind_udp
@@ -157,10 +156,8 @@ _MOST = 65536
 
 def main(arguments: list[str]) -> int:
     """The process."""
-    # The terminal's Ctrl-C is for the show.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(os, "nice"):
-        os.nice(10)
+    ignore_terminal()
+    lower_priority(10)
     port, title, keys = arguments
     feed = bind_udp("127.0.0.1", int(port), "meters")
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -169,11 +166,11 @@ def main(arguments: list[str]) -> int:
     with Live(meters, console=console, auto_refresh=False, transient=True) as live:
         due = time.monotonic()
         while True:
-            ready, _, _ = select.select([feed, sys.stdin], [], [], max(due - time.monotonic(), 0.0))
+            ready = readable(due - time.monotonic(), feed)
             if feed in ready:
                 _hear(meters, feed.recv(_MOST))
-            if sys.stdin in ready:
-                said = os.read(sys.stdin.fileno(), _MOST)
+            if 0 in ready:
+                said = os.read(0, _MOST)
                 if not said:
                     return 0
                 *lines, unread = (unread + said).split(b"\n")

@@ -12,8 +12,6 @@ import contextlib
 import hmac
 import json
 import logging
-import os
-import signal
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -29,8 +27,10 @@ from pythonosc.osc_message_builder import BuildError, OscMessageBuilder
 
 from pyanticip.errors import DeviceError
 from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.system import ignore_terminal, lower_priority
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, SCALARS
 from realtime.control.folder import listing
+from realtime.loop import input_lines, run_loop
 from realtime.monitor.suit import Suit
 from realtime.sockets import bind_udp, reason
 
@@ -273,8 +273,6 @@ async def serve(options: dict[str, Any]) -> None:
     obeys = None if options["obeys"] is None else (options["obeys"][0], options["obeys"][1])
     server.remote = remote = Remote(obeys, server.tell)
     await loop.create_datagram_endpoint(lambda: remote, local_addr=("0.0.0.0", 0))
-    lines = asyncio.StreamReader(limit=_LINE)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     try:
         await serve_websockets(
             server.look,
@@ -287,7 +285,7 @@ async def serve(options: dict[str, Any]) -> None:
         where = f"{options['host']}:{options['port']}"
         raise DeviceError(f"monitor: cannot listen at {where} ({reason(error)})") from None
     print("ready", flush=True)
-    while line := await lines.readline():
+    async for line in input_lines():
         with contextlib.suppress(ValueError):
             for kind, told in json.loads(line).items():
                 server.tell({kind: told}, kind)
@@ -295,14 +293,12 @@ async def serve(options: dict[str, Any]) -> None:
 
 def main(arguments: list[str]) -> int:
     """The process."""
-    # The terminal's Ctrl-C is for the show.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_terminal()
     # Nobody's request is worth a line, and the show's processor comes first.
     logging.disable(logging.CRITICAL)
-    if hasattr(os, "nice"):
-        os.nice(10)
+    lower_priority(10)
     try:
-        asyncio.run(serve(json.loads(arguments[0])))
+        run_loop(serve(json.loads(arguments[0])))
     except Exception as error:
         print("error", " ".join(str(error).split()), flush=True)
         return 1

@@ -11,14 +11,14 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
-import signal
 import socket
 import sys
 from http import HTTPStatus
 from typing import Any
 
 from pyanticip.errors import DeviceError
+from pyanticip.system import ignore_terminal, lower_priority
+from realtime.loop import input_lines, run_loop
 from realtime.oscquery.space import Space
 from realtime.sockets import bind_udp, reason
 
@@ -144,8 +144,7 @@ async def serve(options: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     ear = bind_udp("127.0.0.1", options["ear"], "OSCQuery")
     await loop.create_datagram_endpoint(lambda: _Ear(server), sock=ear)
-    lines = asyncio.StreamReader(limit=_LINE)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    lines = input_lines()
     try:
         # A page in a browser says where it comes from, and has no business here.
         answering = await serve_websockets(
@@ -159,14 +158,14 @@ async def serve(options: dict[str, Any]) -> None:
     except OSError as error:
         where = f"{options['host']}:{options['port']}"
         raise DeviceError(f"OSCQuery: cannot listen at {where} ({reason(error)})") from None
-    server.describe(await lines.readline())
+    server.describe(await anext(lines))
     _say("ready")
     zeroconf = None
     try:
         zeroconf = await announced(options)
     except Exception as error:
         _say(f"note OSCQuery is not announced by mDNS: {type(error).__name__}: {error}")
-    while line := await lines.readline():
+    async for line in lines:
         server.describe(line)
     if zeroconf is not None:
         await zeroconf.async_close()
@@ -179,13 +178,12 @@ def _say(line: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """The process."""
-    # The terminal's Ctrl-C is for the show.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_terminal()
     # Nobody's request is worth a line, and the show's processor comes first.
     logging.disable(logging.CRITICAL)
-    os.nice(5)
+    lower_priority(5)
     try:
-        asyncio.run(serve(json.loads(arguments[0])))
+        run_loop(serve(json.loads(arguments[0])))
     except Exception as error:
         _say(f"error {error}")
         return 1

@@ -11,6 +11,7 @@ from typing import Any
 from pyanticip.errors import DeviceError, OptionError
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.calibration import Calibration, Table
+from realtime.loop import run_loop
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.sources.replay import Item, play_offline
@@ -48,7 +49,7 @@ def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], Non
     try:
         pipeline = _pipeline(rig, clock, rig.source.wire)
         try:
-            return asyncio.run(_stages(pipeline, source, still, move, say))
+            return run_loop(_stages(pipeline, source, still, move, say))
         finally:
             pipeline.close()
     finally:

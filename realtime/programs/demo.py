@@ -6,7 +6,6 @@ to the pipeline at their pace, so everything but the suit and its socket is the 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.motion.atomic import check_out
 from realtime import tuning
 from realtime.clock import ScaledClock
+from realtime.loop import run_loop
 from realtime.monitor.terminal import Terminal, can_draw
 from realtime.programs.render import render
 from realtime.rig import Rig
@@ -183,7 +183,7 @@ def _play(
     pipeline.observer, source.obey = observe, obey
     tuning.settle()
     try:
-        report = asyncio.run(show.run(seconds))
+        report = run_loop(show.run(seconds))
     finally:
         tuning.unsettle()
     own = next(counts for name, counts in report["sinks"].items() if name.startswith("osc"))

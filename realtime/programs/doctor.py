@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import MotionError
+from pyanticip.system import cores_and_load
 from realtime.seams import SOURCES
 from realtime.sources.arrivals import usual_ports
 
@@ -86,9 +86,8 @@ def _packages() -> Check:
 
 
 def _machine() -> Check:
-    with contextlib.suppress(AttributeError, OSError):
-        cores = len(os.sched_getaffinity(0))
-        load = os.getloadavg()[0]
+    if (seen := cores_and_load()) is not None:
+        cores, load = seen
         text = f"{cores} cores usable, load {load:.1f}"
         if cores < 2:
             return _check("processor", "warn", text, "two cores keep the voice and the model apart")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ from pyanticip.motion.recording import RecordingWriter
 from realtime import tuning
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
+from realtime.loop import run_loop
 from realtime.monitor.terminal import Terminal
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
@@ -157,7 +157,7 @@ def _play(rig: Rig, show: Show | Troupe, seconds: float | None) -> dict[str, Any
         if rig.realtime_priority:
             tuning.raise_priority()
             tuning.lock_memory()
-        return asyncio.run(show.run(seconds))
+        return run_loop(show.run(seconds))
     finally:
         tuning.unsettle()
 

@@ -10,7 +10,6 @@ file, ``NAME.2.anticip``.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import time
@@ -23,6 +22,7 @@ import numpy.typing as npt
 
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.motion import recording
+from pyanticip.system import widen_pipe
 from realtime.child import Child
 from realtime.recording.writer import CLOSE, OPEN
 
@@ -327,9 +327,8 @@ class Recorder(Child):
             self._counts[0] -= sent
 
     def _greet(self) -> None:
-        if self._process is not None and self._process.stdin is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(self._process.stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+        if self._process is not None and self._process.stdin is not None:
+            widen_pipe(self._process.stdin.fileno(), _PIPE)
 
     def close(self, timeout: float = 5.0) -> int | None:
         """Hand over the rest, end the child and wait for it, at most ``timeout`` seconds each."""

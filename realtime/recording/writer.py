@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
-import signal
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ import msgpack
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.motion.recording_file import CONTROL, create
+from pyanticip.system import ignore_terminal, readable
 
 __all__ = ["CLOSE", "OPEN", "main"]
 
@@ -54,6 +54,7 @@ class Writer:
         self._bytes = 0
         self._unsynced = False
         self._synced = 0.0
+        self._free = 0
         # Records that belong to a file that could not be made.
         self._skip = 0
         # Those that came when no file could be written.
@@ -148,12 +149,13 @@ class Writer:
         try:
             if self._unsynced:
                 os.fsync(self._file)
-            free = os.statvfs(self._file)
         except OSError as error:
             self._fail(error)
             return _SYNC_S
+        with contextlib.suppress(OSError):  # its folder has another name by now
+            self._free = shutil.disk_usage(self._path.parent).free
         self._unsynced, self._synced = False, time.monotonic()
-        self._tell(self._number, "at", self._bytes, free.f_bavail * free.f_frsize)
+        self._tell(self._number, "at", self._bytes, self._free)
         return _SYNC_S
 
     def close(self) -> bool:
@@ -181,8 +183,7 @@ def _next_part(path: Path, spare: str) -> Path:
     why = []
     for folder in [path.parent, Path(spare)] if spare else [path.parent]:
         try:
-            found = os.statvfs(folder)
-            if found.f_bavail * found.f_frsize >= _ROOM:
+            if shutil.disk_usage(folder).free >= _ROOM:
                 parts = (folder / f"{path.stem}.{n}{path.suffix}" for n in range(2, _MOST_PARTS))
                 return next(part for part in parts if not part.exists())
             why.append(f"{folder}: less than {_ROOM >> 20} MB are free")
@@ -193,13 +194,10 @@ def _next_part(path: Path, spare: str) -> Path:
 
 def main() -> int:
     """The process."""
-    # The terminal's signals are for the show; when that ends, standard input does.
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_terminal()
     writer, rest = Writer(), b""
     while True:
-        ready, _, _ = select.select([0], [], [], writer.look())
-        if ready:
+        if readable(writer.look()):
             data = os.read(0, _MOST_READ)
             if not data:
                 return 0 if writer.close() else 1

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pyanticip.errors import DeviceError
+from pyanticip.system import ignore_terminal
 from pyanticip.vocabulary import SCALARS
 from realtime.child import Child
 from realtime.sinks.base import ControlFrame, Extra, Onlooker, Sink
@@ -164,9 +164,7 @@ def _fade(performers: Sequence[_Last]) -> None:
 
 def main() -> int:
     """The process."""
-    # The terminal's signals are for the show.
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_terminal()
     performers: dict[int, _Last] = {}
     for line in sys.stdin.buffer:
         if not line.endswith(b"\n"):

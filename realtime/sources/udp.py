@@ -83,11 +83,12 @@ class UdpSource:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def _ask_for_stamps(self) -> str:
+        options: list[tuple[str, int]] = []
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, _LINUX_RXQ_OVFL, 1)
             options = [("SO_TIMESTAMPNS", _LINUX_TIMESTAMPNS)]
-        else:
+        elif sys.platform != "win32":
             options = [("SO_TIMESTAMP", _BSD_TIMESTAMP)]
         for name, number in options:
             with contextlib.suppress(OSError):
@@ -137,7 +138,11 @@ class UdpSource:
             return
         for _ in range(_BURST):
             try:
-                size, ancillary, _, peer = self._sock.recvmsg_into(self._views, 128)
+                if sys.platform == "win32":
+                    ancillary: list[tuple[int, int, bytes]] = []
+                    size, peer = self._sock.recvfrom_into(self._buffer)
+                else:
+                    size, ancillary, _, peer = self._sock.recvmsg_into(self._views, 128)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable, Mapping
 
 from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
+from realtime.loop import obey_signals, run_loop
 from realtime.rig import SourceRig
 from realtime.sources.udp import UdpSource
 from realtime.sources.watch import why_silent
@@ -42,7 +42,7 @@ def record_take(
     :raises DeviceError: the port is taken, or nothing comes for half a minute.
     :raises OptionError: values outside their ranges, a name that is there already, a take too short.
     """
-    return asyncio.run(_record(project, source, name, values, labels, seconds, countdown, say))
+    return run_loop(_record(project, source, name, values, labels, seconds, countdown, say))
 
 
 async def _record(
@@ -74,9 +74,7 @@ async def _record(
     lesson.cancel()
     udp = UdpSource(source.kind, *source.listen, **source.opened())
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-                loop.add_signal_handler(number, done.set)
+        obey_signals(loop, done.set, done.set)
         udp.start(loop, receive)
         say(f"listening for {source.kind} at {udp.address[0]}:{udp.address[1]}")
         try:

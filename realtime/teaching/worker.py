@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from pyanticip.system import ALONE, lower_priority
 
 __all__ = ["fit_beside", "fit_in_child"]
 
@@ -85,17 +86,13 @@ async def fit_beside(
     folder: Path, options: dict[str, Any], *, checkpoint: Path | str | None = None, model: bool = True
 ) -> dict[str, Any]:
     """Fit a project beside a running loop, at a lower priority; the report."""
-    child = await asyncio.create_subprocess_exec(
-        *_COMMAND,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(_COMMAND, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, **ALONE)
+    talk = asyncio.to_thread(child.communicate, _order(folder, options, checkpoint, model, _NICE))
     try:
-        out, _ = await child.communicate(_order(folder, options, checkpoint, model, _NICE))
+        out, _ = await talk
     except asyncio.CancelledError:
-        child.kill()
+        child.kill()  # which ends the thread as well
         raise
     return _answer(out, child.returncode)
 
@@ -112,7 +109,7 @@ def main() -> None:
 
     try:
         if order.get("nice"):
-            os.nice(int(order["nice"]))
+            lower_priority(int(order["nice"]))
         options = FitOptions(**order["options"])
         report = fit_project(
             order["folder"], options, checkpoint=order["checkpoint"], model=order["model"], say=say

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Audio", "own_stderr", "probe", "quiet_stderr"]
+__all__ = ["Audio", "chosen", "own_stderr", "probe", "quiet_stderr"]
 
 _SECONDS = 20.0
+_WASAPI = "Windows WASAPI"
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,31 @@ def own_stderr() -> Iterator[None]:
         yield
         return
     before = sys.stderr
-    with quiet_stderr(), os.fdopen(saved, "w", buffering=1) as stream:
+    with quiet_stderr(), os.fdopen(saved, "w", buffering=1, encoding="utf-8") as stream:
         sys.stderr = stream
         try:
             yield
         finally:
             sys.stderr = before
+
+
+def chosen(sounddevice: Any, device: str | int | None) -> dict[str, Any]:
+    """The device that is meant, as ``sounddevice`` takes it.
+
+    Windows has each several times: left to PortAudio it is that of MME, which buffers a tenth of a second.
+    """
+    for api in sounddevice.query_hostapis():
+        if api["name"] != _WASAPI:
+            continue
+        if device is None:
+            device = int(api["default_output_device"])
+        elif isinstance(device, str):
+            # All of the words have to be there, and it may be another's.
+            with contextlib.suppress(ValueError):
+                device = int(sounddevice.query_devices(f"{device} {_WASAPI}", "output")["index"])
+        if device in api["devices"]:
+            return {"device": device, "extra_settings": sounddevice.WasapiSettings(auto_convert=True)}
+    return {"device": device}
 
 
 def _ask() -> Audio:
@@ -97,8 +117,9 @@ def _ask() -> Audio:
     outputs = [d["name"] for d in sounddevice.query_devices() if d["max_output_channels"] >= 2]
     default, error_ = None, None
     try:
-        default = sounddevice.query_devices(kind="output")["name"]
-        sounddevice.check_output_settings(channels=2, samplerate=48_000, dtype="float32")
+        device = chosen(sounddevice, None)
+        default = sounddevice.query_devices(device["device"], "output")["name"]
+        sounddevice.check_output_settings(channels=2, samplerate=48_000, dtype="float32", **device)
     except (sounddevice.PortAudioError, ValueError) as problem:
         default, error_ = None, str(problem).splitlines()[0]
     return Audio(sounddevice.get_portaudio_version()[1], tuple(outputs), default, error_)

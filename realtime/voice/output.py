@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from realtime.voice.audio import probe, quiet_stderr
+from realtime.voice.audio import chosen, probe, quiet_stderr
 from realtime.voice.wav import WavWriter
 
 __all__ = ["BLOCK", "SAMPLE_RATE", "Sound"]
@@ -71,7 +71,7 @@ class _Device:
             samplerate=SAMPLE_RATE,
             channels=2,
             dtype="float32",
-            device=device,
+            **chosen(sounddevice, device),
             latency=latency,
             callback=self._callback,
         )

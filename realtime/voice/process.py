@@ -70,7 +70,8 @@ class SynthProcess(Child):
         builder = OscMessageBuilder("/anticip/control/preset")
         builder.add_arg(self._preset, "s")
         with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.sendto(builder.build().dgram, socket.MSG_DONTWAIT, ("127.0.0.1", self.port))
+            sock.setblocking(False)
+            sock.sendto(builder.build().dgram, ("127.0.0.1", self.port))
 
     def poll(self) -> list[str]:
         """See whether it lives; it says how it plays, a line of JSON a second."""

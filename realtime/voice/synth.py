@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import stat
@@ -29,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import MotionError, OptionError
+from pyanticip.system import begin_anew, readable, signals
 from realtime.sockets import bind_udp
 from realtime.voice.audio import own_stderr
 from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, way_ms
@@ -234,7 +234,7 @@ def synth(
     ended = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: ended.set())
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+        for number in signals("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
     }
     try:
         with own_stderr():
@@ -264,7 +264,7 @@ def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: b
             if child:
                 # Whoever began it begins it again.
                 os._exit(_ANEW)
-            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+            begin_anew()
         if child and time.monotonic() >= told + _TELL_S:
             told = time.monotonic()
             with contextlib.suppress(OSError):
@@ -290,8 +290,7 @@ def _is_pipe() -> bool:
 def _input_ended() -> bool:
     """Whether the other end of standard input is gone."""
     try:
-        ready, _, _ = select.select([0], [], [], 0)
-        return bool(ready) and not os.read(0, 4096)
+        return bool(readable(0.0)) and not os.read(0, 4096)
     except (OSError, ValueError):
         return True
 

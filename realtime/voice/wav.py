@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import DeviceError, ShapeError
-from pyanticip.motion.atomic import draft_file, ordinary_mode
+from pyanticip.motion.atomic import draft_file, finish_draft
 
 __all__ = ["WavWriter"]
 
@@ -55,17 +55,15 @@ class WavWriter:
     def close(self) -> None:
         """Finish the file under its name."""
         self._wave.close()
-        ordinary_mode(self._temporary)
-        self._temporary.replace(self.path)
-        self._file.close()
+        finish_draft(self._file, self._temporary, self.path)
 
     def abandon(self) -> None:
         """Give up: nothing is left."""
         with contextlib.suppress(OSError):
             self._wave.close()
-        self._temporary.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._file.close()
+        self._temporary.unlink(missing_ok=True)
 
     def __enter__(self) -> WavWriter:
         return self

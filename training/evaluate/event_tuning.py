@@ -65,7 +65,7 @@ class EventRivals:
             "leads_ms": LEADS_MS,
             "extrapolators": [[asdict(one) for one in row] for row in self.extrapolators],
         }
-        path.write_text(json.dumps(content) + "\n")
+        path.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> "EventRivals":

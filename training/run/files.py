@@ -15,6 +15,7 @@ from torch import Tensor
 from pyanticip.errors import CheckpointError, OptionError, one_line
 from pyanticip.models.checkpoint.files import renamed
 from pyanticip.motion.atomic import draft_folder, ordinary_mode, write_atomic
+from pyanticip.system import LOCKS_FOLDERS, try_lock
 from pyanticip.untrusted import open_file, read_file, read_json
 
 CONFIG: Final = "config.json"
@@ -116,24 +117,16 @@ def alone(folder: Path, *, first: bool = True, patience: float = 10.0) -> Iterat
 
 def _locked(folder: Path, patience: float) -> int | None:
     """A handle that holds the lock, None where there are no locks."""
-    try:
-        import fcntl
-    except ImportError:
+    if not LOCKS_FOLDERS:
         return None
     handle = os.open(folder, os.O_RDONLY)
     until = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() < until:
-                time.sleep(0.1)
-                continue
+    while try_lock(handle) is False:
+        if time.monotonic() > until:
             os.close(handle)
-            raise OptionError(f"{folder}: another process is training this run") from None
-        except OSError:  # a file system without locks
-            pass
-        return handle
+            raise OptionError(f"{folder}: another process is training this run")
+        time.sleep(0.1)
+    return handle
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import sys
 import time
@@ -18,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyanticip.errors import DeviceError, MotionError
+from pyanticip.system import ignore_terminal, readable
 from realtime.sinks.midi.schedule import Schedule, unpack
 
 __all__ = ["VIRTUAL", "main"]
@@ -75,7 +75,13 @@ class Port:
             if not drivers:
                 raise DeviceError(f"MIDI {self._text}: no MIDI driver answers here (ALSA, JACK, CoreMIDI)")
             self._out, self.name = drivers[0], name or _CLIENT
-            self._out.open_virtual_port(self.name)
+            try:
+                self._out.open_virtual_port(self.name)
+            except (NotImplementedError, _rtmidi().UnsupportedOperationError):
+                raise DeviceError(
+                    f"MIDI {self._text}: no program has a port of its own on Windows; make one with a loopback"
+                    " driver (loopMIDI) and give its name"
+                ) from None
             return
         driver, at, self.name = self._find(drivers)
         driver.open_port(at, _CLIENT)
@@ -144,17 +150,16 @@ def _tell(line: str) -> None:
     print(" ".join(line.split()), flush=True)
 
 
-def serve(port: Port, pipe: int) -> None:
-    """Send what comes through the pipe until it ends, then end every note."""
+def serve(port: Port) -> None:
+    """Send what comes through standard input until it ends, then end every note."""
     schedule = Schedule()
     rest = b""
     gone, look = False, time.monotonic_ns() + _LOOK_NS
     try:
         while True:
             due = look if schedule.due_ns is None else min(look, schedule.due_ns)
-            ready, _, _ = select.select([pipe], [], [], max(due - time.monotonic_ns(), 0) / 1e9)
-            if ready:
-                data = os.read(pipe, 1 << 16)
+            if readable((due - time.monotonic_ns()) / 1e9):
+                data = os.read(0, 1 << 16)
                 if not data:
                     return
                 items, rest = unpack(rest + data)
@@ -178,9 +183,8 @@ def serve(port: Port, pipe: int) -> None:
 
 def main(arguments: list[str]) -> int:
     """The process; without a port it lists what is there, as JSON."""
-    # The terminal's Ctrl-C is for the show; SIGTERM must not leave a note hanging.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ignore_terminal()
+    # It must not leave a note hanging.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if not arguments:
         print(json.dumps(there()))
@@ -191,7 +195,7 @@ def main(arguments: list[str]) -> int:
         _tell(f"error {error}")
         return 1
     _tell(f"ready {port.name}")
-    serve(port, sys.stdin.fileno())
+    serve(port)
     return 0
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyanticip._core import FEATURES_VERSION
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
+from pyanticip.system import try_lock
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.manifest import INDEX
 from training.data.sets.format import (
@@ -62,15 +63,9 @@ class Lock:
 
     def __enter__(self) -> "Lock":
         self._file = self._path.open("a", encoding="utf-8")
-        try:
-            import fcntl
-        except ImportError:  # no such locks here: two builds at once are the user's to avoid
-            return self
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if try_lock(self._file.fileno()) is False:
             self._file.close()
-            raise OptionError(f"{self._path.parent.parent}: another process is building this set") from None
+            raise OptionError(f"{self._path.parent.parent}: another process is building this set")
         return self
 
     def __exit__(self, *_: object) -> None:

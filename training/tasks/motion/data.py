@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from pyanticip.errors import FormatError, OptionError, suggestion
+from pyanticip.system import try_lock
 from pyanticip.vocabulary import RATE
 from pyanticip.workers import needs_guard
 from training.data.batches import HORIZONS
@@ -295,19 +297,13 @@ def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
 @contextmanager
 def _turn(cache: Path, console: Console) -> Iterator[None]:
     """One run at a time builds in a cache folder; runs that start together wait for it."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks here: two builds of one set at once then end with a clear error
-        yield
-        return
     needs_guard()
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("a", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if try_lock(file.fileno()) is False:
             console.print(f"another run builds in {cache}; waiting for it ...")
-            fcntl.flock(file, fcntl.LOCK_EX)
+            while try_lock(file.fileno()) is False:
+                time.sleep(0.1)
         yield
 
 

@@ -1,0 +1,175 @@
+"""Where there is less than on Linux: a show, and files, with what Windows lacks taken away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.wire import arrived, command, messages, port_of, start, udp, wait_for
+
+import pyanticip
+from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
+from pyanticip.system import quoted, try_lock
+from realtime.bench.performer import mocopi_datagrams
+from realtime.loop import obey_signals
+from realtime.sockets import free_port
+
+BARE = Path(__file__).resolve().parents[1] / "support/elsewhere"
+ROOT = str(Path(pyanticip.__file__).resolve().parents[1])
+MODEL = [] if (SHIPPED / MANIFEST).is_file() else ["--no-model"]
+# A terminal that knows few letters, and files whose encoding nobody names.
+ELSEWHERE = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(BARE), ROOT]),
+    "PYTHONWARNDEFAULTENCODING": "1",
+    "PYTHONIOENCODING": "cp1252",
+}
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """What it said, which must be no trouble."""
+    try:
+        said = "\n".join(process.communicate(timeout=60))
+    finally:
+        process.kill()
+    assert process.returncode == 0, said
+    for trouble in ("Traceback", "starting it again", "stands still", "refused"):
+        assert trouble not in said, said
+    return said
+
+
+@pytest.mark.slow
+def test_a_show_with_all_its_processes(tmp_path):
+    port, control = free_port(), free_port()
+    (tmp_path / "stage.toml").write_text(
+        f"[control]\nport = {control}\n[monitor]\nenabled = true\nport = {free_port()}\n"
+        f"[oscquery]\nenabled = true\nport = {free_port()}\n[synth]\nenabled = true\nport = {free_port()}\n"
+    )
+    heard: list[dict[str, list[Any]]] = []
+    with udp() as suit, udp() as ear:
+
+        def listens(address: str, what: str = "") -> bool:
+            heard.extend(map(messages, arrived(ear)))
+            return any(what in str(m[address]) for m in heard if address in m)
+
+        words = ("--rig", "stage.toml", "--source", f"mocopi://127.0.0.1:{port}", "--record", "take.anticip")
+        osc = f"127.0.0.1:{port_of(ear)}"
+        with start("live", *words, "--osc", osc, *MODEL, cwd=tmp_path, env=ELSEWHERE) as show:
+            wait_for(lambda: listens("/anticip/status", "recording=yes"), 40, "the show")
+            skeleton, frames = mocopi_datagrams(200)
+            for datagram in (skeleton, *frames):
+                suit.sendto(datagram, ("127.0.0.1", port))
+                time.sleep(0.02)
+            suit.sendto(command("freeze", 1), ("127.0.0.1", control))
+            wait_for(lambda: listens("/anticip/status", "frozen"), what="obedience")
+            show.send_signal(signal.SIGINT)
+            said = ended(show)
+    assert any("/anticip/param/pitch" in m for m in heard)
+    assert "recorded take.anticip" in said
+    assert "monitor: " in said
+    for words in (
+        ("render", "take.anticip", "--out", "take.wav"),
+        ("rehearse", "take.anticip", "--out", "piece.memory"),
+        ("rig", "init", "another.toml"),
+        ("teach", "new", "mine", "--outputs", "brightness"),
+    ):
+        with start(*words, cwd=tmp_path, env=ELSEWHERE) as process:
+            ended(process)
+    assert (tmp_path / "take.wav").stat().st_size > 100_000
+    assert not list(tmp_path.glob(".*part*"))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import select; select.select([0], [], [], 0)",
+        "import os; file = open('a', 'w', encoding='utf-8'); os.replace('a', 'b')",
+        "import os; os.open('.', os.O_RDONLY)",
+        "import asyncio; asyncio.SelectorEventLoop().add_signal_handler(2, print)",
+    ],
+)
+def test_what_is_taken_away_is_away(tmp_path, program):
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, stdin=subprocess.PIPE)
+    with pytest.raises(subprocess.CalledProcessError):
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            check=True,
+            env=ELSEWHERE,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def test_a_lock_is_one_handle_s_until_it_is_closed(tmp_path):
+    with (tmp_path / "lock").open("wb") as one, (tmp_path / "lock").open("wb") as other:
+        assert try_lock(one.fileno()) is True
+        assert try_lock(other.fileno()) is False
+        one.close()
+        assert try_lock(other.fileno()) is True
+    assert try_lock(other.fileno() if not other.closed else 10_000) is None
+
+
+def test_signals_reach_a_loop_that_has_no_handlers_for_them():
+    class Bare(asyncio.SelectorEventLoop):
+        def add_signal_handler(self, *_: object) -> None:
+            raise NotImplementedError
+
+    came: list[str] = []
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    loop = Bare()
+    try:
+        obey_signals(loop, lambda: came.append("interrupt"), lambda: came.append("end"))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
+        loop.run_until_complete(asyncio.sleep(0.05))
+        loop.close()
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        for number, handler in before.items():
+            if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                signal.signal(number, handler)
+    assert came == ["interrupt", "interrupt", "end"]
+
+
+def test_standard_input_is_waited_for_beside_sockets_and_read_in_lines():
+    program = (
+        "import socket\n"
+        "from pyanticip.system import readable\n"
+        "from realtime.loop import input_lines, run_loop\n"
+        "sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); sock.bind(('127.0.0.1', 0))\n"
+        "print(readable(0.0, sock), flush=True)\n"
+        "sock.sendto(b'x', sock.getsockname())\n"
+        "print(readable(9.0, sock) == [sock], flush=True)\n"
+        "sock.recv(9)\n"
+        "print(readable(9.0, sock), flush=True)\n"
+        "async def main():\n"
+        "    async for line in input_lines(): print(line, flush=True)\n"
+        "run_loop(main())\n"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, env=ELSEWHERE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"[]\n"
+        assert child.stdout.readline() == b"True\n"
+        child.stdin.write(b"one\ntw")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"[0]\n"
+        assert child.stdout.readline() == b"b'one'\n"
+        child.stdin.write(b"o\n\nhalf")
+        child.stdin.close()
+        assert child.stdout.read() == b"b'two'\nb''\n"
+        assert child.wait(20) == 0
+
+
+def test_a_path_is_typed_as_the_shell_takes_it():
+    assert quoted("a b") == "'a b'"
+    assert quoted("ab") == "ab"
