@@ -250,7 +250,7 @@ def test_a_reply_to_another_machine_is_no_larger_than_what_asked(monkeypatch: py
         def recvfrom(self, size: int) -> None:
             raise BlockingIOError
 
-        def sendto(self, data: bytes, flags: int, where: object) -> None:
+        def sendto(self, data: bytes, where: object) -> None:
             self.sent.append(data)
 
     wire = Wire()

@@ -9,17 +9,21 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.wire import arrived, command, messages, port_of, start, udp, wait_for
 
 import pyanticip
+from pyanticip.errors import DeviceError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.system import quoted, try_lock
 from realtime.bench.performer import mocopi_datagrams
 from realtime.loop import obey_signals
+from realtime.sinks.midi import port as port_module
 from realtime.sockets import free_port
+from realtime.voice.audio import chosen
 
 BARE = Path(__file__).resolve().parents[1] / "support/elsewhere"
 ROOT = str(Path(pyanticip.__file__).resolve().parents[1])
@@ -173,3 +177,60 @@ def test_standard_input_is_waited_for_beside_sockets_and_read_in_lines():
 def test_a_path_is_typed_as_the_shell_takes_it():
     assert quoted("a b") == "'a b'"
     assert quoted("ab") == "ab"
+
+
+class Wasapi:
+    """PortAudio as Windows has it: each device once for every driver, MME's the default."""
+
+    names = ("Speakers", "Phones", "Speakers", "Phones")
+
+    def query_hostapis(self) -> list[dict[str, Any]]:
+        return [
+            {"name": "MME", "default_output_device": 0, "devices": [0, 1]},
+            {"name": "Windows WASAPI", "default_output_device": 3, "devices": [2, 3]},
+        ]
+
+    def query_devices(self, words: str, kind: str) -> dict[str, Any]:
+        assert kind == "output"
+        full = [
+            f"{name}, {self.query_hostapis()[at // 2]['name']}".lower() for at, name in enumerate(self.names)
+        ]
+        found = [at for at, name in enumerate(full) if all(word in name for word in words.lower().split())]
+        if len(found) != 1:
+            raise ValueError("none, or several")
+        return {"index": found[0]}
+
+    def WasapiSettings(self, auto_convert: bool) -> str:
+        return "converted" if auto_convert else "as it is"
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "settings"),
+    [
+        (None, 3, "converted"),
+        ("speakers", 2, "converted"),
+        (2, 2, "converted"),
+        (1, 1, None),
+        ("Speakers MME", "Speakers MME", None),
+        ("nothing", "nothing", None),
+    ],
+)
+def test_the_voice_takes_the_quick_one_of_a_device_s_drivers(asked, device, settings):
+    found = chosen(Wasapi(), asked)
+    assert found.pop("extra_settings", None) == settings
+    assert found == {"device": device}
+
+
+def test_where_no_port_can_be_made_it_is_said_what_to_do(monkeypatch):
+    class Driver:
+        def open_virtual_port(self, name: str) -> None:
+            raise NotImplementedError
+
+    monkeypatch.setattr(port_module, "_drivers", lambda: iter([Driver()]))
+    monkeypatch.setattr(
+        port_module,
+        "_rtmidi",
+        lambda: SimpleNamespace(RtMidiError=OSError, UnsupportedOperationError=OSError),
+    )
+    with pytest.raises(DeviceError, match=r"MIDI virtual: .* on Windows; make one with a loopback driver"):
+        port_module.Port("virtual")

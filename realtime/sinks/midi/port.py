@@ -79,7 +79,7 @@ class Port:
                 self._out.open_virtual_port(self.name)
             except (NotImplementedError, _rtmidi().UnsupportedOperationError):
                 raise DeviceError(
-                    f"MIDI {self._text}: no program has a port of its own on Windows; make one with a loopback"
+                    f"MIDI {self._text}: no program has its own port on Windows; make one with a loopback"
                     " driver (loopMIDI) and give its name"
                 ) from None
             return
