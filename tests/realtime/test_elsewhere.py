@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.wire import arrived, command, messages, port_of, start, udp, wait_for
+from support.wire import arrived, command, messages, port_of, start, tcp_port, udp, wait_for
 
 import pyanticip
 from pyanticip.errors import DeviceError
@@ -53,8 +53,8 @@ def ended(process: subprocess.Popen[str]) -> str:
 def test_a_show_with_all_its_processes(tmp_path):
     port, control = free_port(), free_port()
     (tmp_path / "stage.toml").write_text(
-        f"[control]\nport = {control}\n[monitor]\nenabled = true\nport = {free_port()}\n"
-        f"[oscquery]\nenabled = true\nport = {free_port()}\n[synth]\nenabled = true\nport = {free_port()}\n"
+        f"[control]\nport = {control}\n[monitor]\nenabled = true\nport = {tcp_port()}\n"
+        f"[oscquery]\nenabled = true\nport = {tcp_port()}\n[synth]\nenabled = true\nport = {free_port()}\n"
     )
     heard: list[dict[str, list[Any]]] = []
     with udp() as suit, udp() as ear:

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
-from support.wire import arrived, command, message, port_of, start, udp, wait_for
+from support.wire import arrived, command, message, port_of, start, tcp_port, udp, wait_for
 
 from pyanticip.controls import Range
 from pyanticip.errors import DeviceError
@@ -216,7 +216,7 @@ class Served:
 
     def __init__(self) -> None:
         self.offer, self.said = offered(), list[str]()
-        self.rig = OscQueryRig(enabled=True, port=free_port(), name=f"test {os.getpid()}")
+        self.rig = OscQueryRig(enabled=True, port=tcp_port(), name=f"test {os.getpid()}")
         self.process = OscQueryProcess(self.rig, ("127.0.0.1", 9010), self.offer, self.said.append)
 
     def get(self, target: str) -> Any:
@@ -387,7 +387,7 @@ def as_described(address: str, node: dict[str, Any]) -> bytes:
 @pytest.mark.slow
 def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
     skeleton, frames = mocopi_datagrams(120)
-    suit, control, query = free_port(), free_port(), free_port()
+    suit, control, query = free_port(), free_port(), tcp_port()
     Project.create(tmp_path / "mine", (Output("cutoff", 200.0, 8000.0),))
     ear, hand = udp(), udp(10)
     (tmp_path / "rig.toml").write_text(
@@ -448,7 +448,7 @@ def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
     skeleton, frames = mocopi_datagrams(100)
-    control, query, suits = free_port(), free_port(), [free_port(), free_port()]
+    control, query, suits = free_port(), tcp_port(), [free_port(), free_port()]
     performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]
     told = {"control": {"port": control}, "oscquery": {"port": query, "enabled": True}, "osc": []}
     rig = parse_rig({"performer": performers, "model": {"enabled": False}, **told}, "test")

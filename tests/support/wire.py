@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import socket
 import subprocess
 import sys
@@ -39,6 +41,15 @@ def udp(timeout: float = 0.0) -> socket.socket:
     sock.bind(("127.0.0.1", 0))
     sock.settimeout(timeout)
     return sock
+
+
+def tcp_port() -> int:
+    """A port to serve at that no client is given as its own: who tries before somebody listens finds itself."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with contextlib.suppress(OSError), socket.socket() as sock:
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 def port_of(sock: socket.socket) -> int:
