@@ -44,7 +44,7 @@ def udp(timeout: float = 0.0) -> socket.socket:
 
 
 def tcp_port() -> int:
-    """A port to serve at that no client is given as its own: who tries before somebody listens finds itself."""
+    """A port to serve at that no client is given as its own: who tries too early would find itself."""
     while True:
         port = random.randrange(20_000, 30_000)
         with contextlib.suppress(OSError), socket.socket() as sock:
