@@ -166,6 +166,18 @@ def evaluate_tempo(given: options.TempoOptions) -> Answer:
     return report, tempo.markdown(report)
 
 
+@evaluate.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
+def evaluate_ghost(given: options.GhostOptions) -> Answer:
+    """Is the monitor's ghost where the body will be? Centimetres, beside simple rivals, one of which learns.
+
+    Example: pyanticip evaluate ghost --data data --split test
+    """
+    from training.evaluate import ghost
+
+    report = ghost.evaluate(given.data, given.split, given.checkpoint, given.cache)
+    return report, ghost.markdown(report)
+
+
 @evaluate.command("sensors", options=f"{OPTIONS}:SensorsOptions", extra="train")
 def evaluate_sensors(given: options.SensorsOptions) -> Answer:
     """What are six sensors worth, or one? The model on bodies of which joints are hidden; simple rivals.

@@ -112,6 +112,38 @@ def train_completion(given: options.CompletionOptions) -> Answer:
     return report, f"wrote {given.out}: {report['clips']} clips of {report['people']} people"
 
 
+@train.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
+def train_ghost(given: options.GhostOptions) -> Answer:
+    """Train the forecaster of bodies that the monitor draws; some two minutes of one core.
+
+    Example: pyanticip train ghost --data data --out ghost
+    """
+    import torch
+    from rich.console import Console
+
+    from pyanticip.models.forecast.forecaster import save_forecaster
+    from training.evaluate.takes import Takes
+    from training.report.tables import bars
+    from training.tasks.ghost.fit import fit
+
+    torch.set_num_threads(given.threads)
+    takes = Takes(given.data, given.cache)
+    taught = takes.taught()
+    people = sorted({clip.person for clip in taught})
+    with bars(Console(stderr=True, quiet=given.as_json)) as told:
+        model = fit(
+            [clip.piece for clip in taught],
+            [clip.person for clip in taught],
+            steps=given.steps,
+            seed=given.seed,
+            say=told,
+        )
+    noted = {"command": "train ghost", "data": takes.digest, "people": people}
+    save_forecaster(given.out, model, training={**noted, "steps": given.steps, "seed": given.seed})
+    report = {"out": str(given.out), "clips": len(taught), "people": len(people)}
+    return report, f"wrote {given.out}: {report['clips']} clips of {report['people']} people"
+
+
 @train.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
 def train_forecast(given: options.ForecastOptions) -> Answer | None:
     """Train a forecaster of poses on the benchmark's training files, or study it on clips left out.

@@ -28,9 +28,10 @@ from pythonosc.osc_message_builder import BuildError, OscMessageBuilder
 from pyanticip.errors import DeviceError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.system import ignore_terminal, lower_priority
-from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, SCALARS
+from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALARS
 from realtime.control.folder import listing
 from realtime.loop import input_lines, run_loop
+from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.monitor.suit import Suit
 from realtime.sockets import bind_udp, reason
 
@@ -45,6 +46,7 @@ _UNREAD = 1 << 17
 _PAST = 200
 _KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _SHAPES = {"pose": (-1, 4), "root": (3,), "forecast": (-1, len(HORIZONS_MS))}
+_GHOSTS = [round(ms / 1000.0 * RATE / STRIDE) - 1 for ms in (200, 400)]
 _REPLY = "/anticip/reply/"
 _HERE = ("127.0.0.1", "localhost", "[::1]")
 
@@ -163,6 +165,7 @@ class Server:
         self.page = page
         self._folder = folder
         self._suit = Suit(kind)
+        self._ghost = Ghost()
         self._parents: list[int] | None = None
         self.remote: Remote | None = None
         self._clients: set[Any] = set()
@@ -222,7 +225,10 @@ class Server:
             self.tell({"frame": told})
 
     def _dress(self, told: dict[str, Any]) -> None:
-        """Where the suit's own joints are, beside what became of them."""
+        """Where the joints of the body will be, and where the suit's own are, beside what became of them."""
+        if told["pose"] is not None and told["root"] is not None:
+            places = self._ghost.hear(told["seq"], told["pose"], told["root"])
+            told["ghosts"] = None if places is None else places[_GHOSTS].round(3).tolist()
         body = self._suit.body if told["pose"] is not None else None
         told["suit"] = None if body is None else body["places"]
         if body is not None and body["parents"] != self._parents:

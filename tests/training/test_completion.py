@@ -11,11 +11,12 @@ from support.takes import pieces_of_side
 
 from pyanticip import _core
 from training.data.augment import yaw
+from training.data.batches import shares
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
-from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, shares, windowed
+from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import multiply, positions

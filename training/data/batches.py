@@ -165,3 +165,10 @@ class Windows:
     def draw(self, rng: np.random.Generator, frames: int) -> Batch:
         """The windows that :meth:`choose` chooses."""
         return self.gather(*self.choose(rng, frames))
+
+
+def shares(frames: Sequence[int], people: Sequence[str]) -> NDArray[np.float64]:
+    """How often each clip is drawn, summing to 1: everybody by the root of their frames."""
+    of = {who: sum(n for n, p in zip(frames, people, strict=True) if p == who) for who in set(people)}
+    found = np.array([n / np.sqrt(of[who]) for n, who in zip(frames, people, strict=True)])
+    return np.asarray(found / found.sum())

@@ -13,6 +13,8 @@ from pyanticip.models.core.config import Config, Count, Share
 
 FORECAST_FORMAT: Final = "anticip-forecast"
 FORECAST_VERSION: Final = 1
+GHOST: Final = Path(__file__).parents[1] / "data" / "ghost"
+"""The forecaster of bodies that comes with the package: what the monitor draws."""
 
 
 class ForecastConfig(Config):

@@ -13,31 +13,6 @@ const times = (p, q) => [
   p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
   p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0],
 ];
-const back = (q) => [q[0], -q[1], -q[2], -q[3]];
-
-/** Rotation vector of a unit quaternion, the shorter way round. */
-function log(q) {
-  const s = q[0] < 0 ? -1 : 1, n = Math.hypot(q[1], q[2], q[3]);
-  const k = n < 1e-9 ? 0 : (2 * s * Math.atan2(n, s * q[0])) / n;
-  return [q[1] * k, q[2] * k, q[3] * k];
-}
-function exp(v) {
-  const angle = Math.hypot(...v), k = angle < 1e-9 ? 0.5 : Math.sin(angle / 2) / angle;
-  return [Math.cos(angle / 2), v[0] * k, v[1] * k, v[2] * k];
-}
-
-// Over so many seconds the speed is taken, at least; it dies away with this time constant.
-const SPAN = 0.06, FADE = 0.15;
-
-/** Every joint carried on by its own speed for so many seconds: what stands in for a forecast of the body.
- * poses: {t, pose}[], the newest last. */
-export function carriedOn(poses, seconds) {
-  const last = poses[poses.length - 1], before = poses.findLast(({ t }) => t <= last.t - SPAN + 1e-6) ?? poses[0];
-  if (before === last) return last.pose;
-  const share = (FADE * (1 - Math.exp(-seconds / FADE))) / (last.t - before.t);
-  return last.pose.map((q, j) => times(q, exp(log(times(back(before.pose[j]), q)).map((v) => v * share))));
-}
-
 export class Body {
   constructor(canvas, hello) {
     this.canvas = canvas;
@@ -65,11 +40,12 @@ export class Body {
     return at;
   }
 
-  /** own: {parents, places} of the suit's own joints, drawn to the right of the canonical body; or null. */
-  draw(poses, root, colours, own) {
+  /** pose: local rotations, or null; ghosts: where the joints will be, the nearest first; own: {parents, places}
+   * of the suit's own joints, drawn to the right of the canonical body; or null. */
+  draw(pose, root, ghosts, colours, own) {
     const { g, width, height } = surface(this.canvas);
     const scale = height / 2.3, cy = Math.cos(this.yaw), sy = Math.sin(this.yaw), cp = Math.cos(this.pitch), sp = Math.sin(this.pitch);
-    const there = poses.length && root;
+    const there = pose && root;
     let centre = there ? [root[0], 0, root[2]] : [0, 0, 0], middle = own ? 0.3 * width : width / 2;
     const flat = (v) => {
       const x = v[0] - centre[0], z = v[2] - centre[2], depth = -sy * x + cy * z;
@@ -88,8 +64,7 @@ export class Body {
     }
     g.stroke();
     if (!there) return;
-    const bones = (pose, colour, wide) => {
-      const at = this.joints(pose, root);
+    const bones = (at, colour, wide) => {
       g.strokeStyle = colour;
       g.lineWidth = wide;
       g.lineCap = "round";
@@ -103,10 +78,12 @@ export class Body {
       g.arc(x, y - 0.06 * scale, 0.09 * scale, 0, 7);
       g.stroke();
     };
-    g.globalAlpha = 0.55;
-    bones(carriedOn(poses, 0.2), colours.future, 3);
+    ghosts.toReversed().forEach((at, n) => {
+      g.globalAlpha = 0.6 / (ghosts.length - n);
+      bones(at, colours.future, 3);
+    });
     g.globalAlpha = 1;
-    bones(poses[poses.length - 1].pose, colours.ink, 4);
+    bones(this.joints(pose, root), colours.ink, 4);
     if (!own) return;
     const { parents, places } = own, first = places[parents.indexOf(-1)];
     centre = [first[0], 0, first[2]];

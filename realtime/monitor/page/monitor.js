@@ -10,7 +10,7 @@ const FRAME = 0.02, KEPT = 400;
 const RANGES = { transition_pressure: [-2, 2] };
 
 let hello = null, socket = null, body = null, params = null, scalars = null, pause = 500;
-let history = [], poses = [], events = [], newest = null, health = {}, arrived = 0;
+let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0;
 
 function colours() {
   const css = getComputedStyle(document.documentElement);
@@ -48,7 +48,7 @@ function begin(told) {
 const kept = (told) => ({ t: told.seq * FRAME, values: told.params, scalars: told.scalars, extras: Object.values(told.extras) });
 
 function frame(told) {
-  if (newest && told.seq < newest.seq) { history = []; poses = []; events = []; }
+  if (newest && told.seq < newest.seq) { history = []; shown = null; events = []; }
   newest = told;
   arrived = performance.now();
   mapping.stand({ ...Object.fromEntries(hello.params.map((name, i) => [name, told.params[i]])), ...told.extras });
@@ -58,9 +58,8 @@ function frame(told) {
   if (params.lanes.length !== hello.params.length + names.length) {
     params.lanes = [...hello.params, ...names].map((name) => ({ name, low: 0, high: 1 }));
   }
-  if (told.pose) poses.push({ t, pose: told.pose });
+  if (told.pose) shown = { pose: told.pose, ghosts: told.ghosts ?? shown?.ghosts ?? [] };
   if (history.length > KEPT) history.shift();
-  if (poses.length > 8) poses.shift();
   for (const [name, strength, ahead] of told.events) {
     const due = t + ahead;
     if (name.endsWith("/cancel")) {
@@ -187,7 +186,7 @@ function draw() {
   draw.root = root;
   const suited = $("suited").checked, own = suited && suit && newest?.suit?.length === suit.length ? newest.suit : null;
   if (newest?.pose) $("suits").textContent = !suited ? "" : own ? `right: its ${own.length} joints` : `a ${health.source} tells no skeleton of its own: what it sends is mapped to these joints`;
-  body.draw(poses, root, palette, newest?.pose || !suited ? own && { parents: suit, places: own } : draw.own);
+  body.draw(shown?.pose, root, shown?.ghosts ?? [], palette, newest?.pose || !suited ? own && { parents: suit, places: own } : draw.own);
   if (newest?.pose) draw.own = own && { parents: suit, places: own };
   let future = null;
   if (newest && newest.forecast) {

@@ -10,6 +10,7 @@ from torch import nn
 
 from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import RATE
+from training.data.batches import shares
 from training.data.corrupt import SUITS
 from training.report.tables import Say
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places, product
@@ -84,13 +85,6 @@ def windowed(clip: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.
     b = np.where((a * b).sum(-1, keepdims=True) < 0.0, -b, b)
     mixed = a + part * (b - a)
     return np.asarray(mixed / np.linalg.norm(mixed, axis=-1, keepdims=True))
-
-
-def shares(frames: Sequence[int], people: Sequence[str]) -> Array:
-    """How often each clip is drawn, summing to 1: everybody by the root of their frames."""
-    of = {who: sum(n for n, p in zip(frames, people, strict=True) if p == who) for who in set(people)}
-    found = np.array([n / np.sqrt(of[who]) for n, who in zip(frames, people, strict=True)])
-    return np.asarray(found / found.sum())
 
 
 def crossed(quats: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

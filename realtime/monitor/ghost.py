@@ -1,0 +1,119 @@
+"""The ghost beside the body: where every joint will be, from the poses that came.
+
+It steps the forecaster of :mod:`pyanticip.models.forecast` in NumPy: the monitor's process has no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import safetensors.numpy
+
+from pyanticip.errors import CheckpointError
+from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
+from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
+from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.motion.clip import forward_kinematics
+
+__all__ = ["STRIDE", "Ghost"]
+
+F32 = npt.NDArray[np.float32]
+
+#: Frames of the grid between two that it looks at, and so between two that it says.
+STRIDE = 2
+_X, _Y, _Z = np.eye(3, dtype=np.float32)
+
+
+class Ghost:
+    """Takes poses in, one of every :data:`STRIDE` frames, and says where the joints will be after each.
+
+    Raises a CheckpointError where ``folder`` has no forecaster of the canonical body.
+    """
+
+    def __init__(self, folder: Path = GHOST) -> None:
+        manifest = read_forecast_manifest(folder)
+        self._config = manifest.config
+        self._body = canonical_skeleton()
+        if self._config.joints != len(self._body.names) or not self._config.mirror:
+            raise CheckpointError(f"checkpoint {folder}: expected a forecaster of the canonical body")
+        self._weights = safetensors.numpy.load(read_verified(folder, WEIGHTS, manifest.sha256))
+        self._bones = np.linalg.norm(self._body.offsets, axis=1).astype(np.float32)
+        self._seen: deque[F32] = deque(maxlen=self._config.observed)
+        self._seq = 0
+
+    def hear(self, seq: int, pose: npt.ArrayLike, root: npt.ArrayLike) -> F32 | None:
+        """A pose: local rotations (22, 4) and where the hips are (3,). Where the joints will be after
+        ``STRIDE``, 2 ``STRIDE`` ... frames (10, 22, 3); None for a frame between those that are looked at.
+        """
+        if seq % STRIDE:
+            return None
+        quats = np.asarray(pose, np.float32)[None]
+        places = forward_kinematics(self._body, quats, np.asarray(root, np.float32)[None])[1][0]
+        if seq - self._seq != STRIDE:
+            self._seen.clear()
+        self._seq = seq
+        while len(self._seen) < self._config.observed - 1:
+            self._seen.append(places)
+        self._seen.append(places)
+        # From the floor below the hips, turned so that the performer faces +z.
+        yaw = 2.0 * math.atan2(quats[0, 0, 2], quats[0, 0, 0])
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        turn = np.array([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]], np.float32)
+        here = places[0] * (_X + _Z)
+        said = self.predict((np.stack(self._seen) - here) @ turn)
+        return self._jointed(said @ turn.T + here)
+
+    def predict(self, seen: F32) -> F32:
+        """What follows (10, 22, 3) on poses (10, 22, 3), as ``PoseForecaster.predict`` has it."""
+        sides, across = list(self._config.mirror), 1.0 - 2.0 * _X
+        plain, other = self._views(np.stack((seen, seen[:, sides] * across)))
+        mean: F32 = 0.5 * (plain + other[:, sides] * across)
+        return mean
+
+    def _views(self, seen: F32) -> F32:
+        w, views = self._weights, len(seen)
+        flat = seen.reshape(views, len(seen[0]), -1) / w["unit"]
+        last = flat[:, -1]
+        past = (flat - last[:, None]).transpose(0, 2, 1) @ w["past_basis"] / w["past_scale"]
+        x = np.concatenate([(last - w["pose_mean"]) / w["pose_std"], past.reshape(views, -1)], 1)
+        z = self._linear("inlet", x)
+        for n in range(self._config.blocks):
+            inner = _gelu(self._linear(f"blocks.{n}.up", self._norm(f"blocks.{n}.norm", z)))
+            z = z + self._linear(f"blocks.{n}.down", inner)
+        said = self._linear("outlet", self._norm("norm", z)) + self._linear("direct", x)
+        said = said.reshape(views, -1, self._config.components) + past @ w["momentum.weight"].T
+        moves = (said @ w["future_basis"]).transpose(0, 2, 1) + last[:, None]
+        found: F32 = (moves * w["unit"]).reshape(views, self._config.target, -1, 3)
+        return found
+
+    def _linear(self, name: str, x: F32) -> F32:
+        found: F32 = x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        return found
+
+    def _norm(self, name: str, x: F32) -> F32:
+        apart = x - x.mean(-1, keepdims=True)
+        scaled = apart / np.sqrt((apart * apart).mean(-1, keepdims=True) + 1e-5)
+        found: F32 = scaled * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return found
+
+    def _jointed(self, places: F32) -> F32:
+        """The same with bones as long as they are."""
+        for joint, parent in enumerate(self._body.parents.tolist()):
+            if parent >= 0:
+                bone = places[:, joint] - places[:, parent]
+                long = np.maximum(np.linalg.norm(bone, axis=-1, keepdims=True), 1e-6)
+                places[:, joint] = places[:, parent] + bone * (self._bones[joint] / long)
+        return places
+
+
+def _gelu(x: F32) -> F32:
+    """With the error function by Abramowitz and Stegun 7.1.26, within 2e-7."""
+    y = np.abs(x) / math.sqrt(2.0)
+    t = 1.0 / (1.0 + 0.3275911 * y)
+    series = ((((1.061405429 * t - 1.453152027) * t) + 1.421413741) * t - 0.284496736) * t + 0.254829592
+    found: F32 = (0.5 * x * (1.0 + np.sign(x) * (1.0 - series * t * np.exp(-y * y)))).astype(np.float32)
+    return found

@@ -1,0 +1,120 @@
+"""The monitor's ghost: what is trained is what is drawn, it knows no place and no heading, and it learns."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from support.takes import pieces_of_side
+
+from pyanticip.models.forecast.forecaster import load_forecaster, save_forecaster
+from pyanticip.models.forecast.manifest import GHOST
+from pyanticip.motion.rotations import multiply
+from realtime.monitor.ghost import STRIDE, Ghost
+from training.data.examples import at_rate
+from training.evaluate import ghost as judge
+from training.tasks.ghost import windows as bank
+from training.tasks.ghost.fit import fit
+from training.tasks.ghost.windows import OBSERVED, TARGET, Windows, every, mirrored, whole
+
+
+@pytest.fixture(scope="module")
+def clips(data_dir):
+    return [at_rate(piece) for piece in pieces_of_side(data_dir / "cmu", "validation")[:3]]
+
+
+def played(piece, frames=120):
+    """What the ghost says after every second frame (T / 2, 10, 22, 3)."""
+    ghost = Ghost()
+    said = [ghost.hear(n, piece.quats[n], piece.root[n]) for n in range(frames)]
+    assert [places is None for places in said] == [n % STRIDE > 0 for n in range(frames)]
+    return np.stack([places for places in said if places is not None])
+
+
+def test_what_is_trained_is_what_is_drawn(clips) -> None:
+    model, ghost = load_forecaster(GHOST), Ghost()
+    seen = every(clips[0])[::9, :OBSERVED]
+    with torch.no_grad():
+        wanted = model.predict(seen).numpy()
+    assert np.abs(np.stack([ghost.predict(one.numpy()) for one in seen]) - wanted).max() < 1e-5
+    assert ghost.hear(1, clips[0].quats[0], clips[0].root[0]) is None
+
+
+def test_it_is_nearer_than_where_the_body_stands_and_its_bones_are_kept(clips) -> None:
+    piece = clips[0]
+    places = whole(piece)[0].numpy()
+    said = played(piece)
+    for step in (4, 9):
+        at = np.arange(OBSERVED, len(said) - TARGET)
+        there = places[STRIDE * (at + step + 1)]
+        off = np.linalg.norm(said[at, step] - there, axis=-1).mean()
+        assert off < 0.5 * np.linalg.norm(places[STRIDE * at] - there, axis=-1).mean()
+    ghost = Ghost()
+    for joint, parent in enumerate(ghost._body.parents.tolist()):
+        if parent >= 0:
+            bones = np.linalg.norm(said[..., joint, :] - said[..., parent, :], axis=-1)
+            assert bones == pytest.approx(ghost._bones[joint], abs=1e-4)
+
+
+def test_somewhere_else_and_turned_it_says_the_same_there(clips) -> None:
+    piece, angle = clips[0], 2.1
+    turn = np.array([np.cos(angle / 2), 0.0, np.sin(angle / 2), 0.0])
+    spin = np.array([[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]])
+    quats = np.array(piece.quats)
+    quats[:, 0] = multiply(np.broadcast_to(turn, quats[:, 0].shape), quats[:, 0])
+    away = np.array([3.0, 0.0, -5.0])
+    moved = dataclasses.replace(piece, quats=quats, root=(piece.root @ spin.T + away).astype(np.float32))
+    assert np.abs(played(moved) - (played(piece) @ spin.T + away)).max() < 2e-4
+
+
+def test_after_a_gap_it_begins_anew(clips) -> None:
+    piece, ghost, other = clips[0], Ghost(), Ghost()
+    for n in range(0, 60, STRIDE):
+        ghost.hear(n, piece.quats[n], piece.root[n])
+    said = ghost.hear(80, piece.quats[80], piece.root[80])
+    assert (said == other.hear(80, piece.quats[80], piece.root[80])).all()
+    # Who was seen once stands.
+    assert np.abs(said[4] - whole(piece)[0][80].numpy()).max() < 0.25
+
+
+def test_windows_are_what_they_are_drawn_from(clips, monkeypatch) -> None:
+    for name, value in {"WARP": 1.0, "SWAPPED": 0.0}.items():
+        monkeypatch.setattr(bank, name, value)
+    drawn = Windows(clips[:1], ["somebody"], 0).batch(64)
+    own = every(clips[0])
+    own = torch.cat((own, mirrored(own)))
+    nearest = torch.cdist(drawn.flatten(1), own.flatten(1)).amin(1) / drawn.flatten(1).norm(dim=1)
+    assert nearest.max() < 0.02
+    here = drawn[:, OBSERVED - 1, 0, [0, 2]]
+    assert here.abs().max() < 1e-5
+
+
+def test_it_learns_and_rivals_are_judged_beside_it(clips, tmp_path, monkeypatch) -> None:
+    people = ["a", "b", "c"]
+    said: list[int] = []
+    model = fit(clips, people, steps=40, seed=1, say=lambda what, done, of: said.append(done))
+    again = fit(clips, people, steps=40, seed=1)
+    assert said == list(range(1, 41))
+    shown = [(who, every(clip)) for who, clip in zip(people, clips, strict=True)]
+    learned = judge.errors(shown, model.predict)
+    assert (learned == judge.errors(shown, again.predict)).all()
+    assert (learned < 0.6 * judge.errors(shown, judge.hold)).all()
+    save_forecaster(tmp_path / "ghost", model)
+    ridge = judge.Ridge(Windows(clips, people, 0).batch(2000), 1e-3)
+    assert (judge.errors(shown, ridge) < judge.errors(shown, judge.constant_velocity)).all()
+    found = Ghost(tmp_path / "ghost").hear(0, clips[0].quats[0], clips[0].root[0])
+    assert found is not None
+    assert np.isfinite(found).all()
+
+
+def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path) -> None:
+    report = judge.evaluate(data_dir / "cmu", "validation", cache=tmp_path)
+    assert report["people"]
+    for rows in report["kinds"].values():
+        assert list(rows) == ["stands still", "constant velocity", "carried on", "ridge", "ghost"]
+    text = judge.markdown(report)
+    assert "| cm, 120, 200, 400 ms ahead | stands still |" in text
+    walking = report["kinds"]["walking"]
+    assert all(
+        walking["ghost"][k] < min(walking[name][k] for name in walking if name != "ghost") for k in range(3)
+    )

@@ -1,0 +1,1 @@
+"""The ghost of the monitor: where every joint will be in the next 400 ms."""

@@ -1,0 +1,89 @@
+"""Train the ghost's forecaster: windows of whole bodies, their first half observed."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from pyanticip.models.forecast.forecaster import PoseForecaster
+from pyanticip.models.forecast.manifest import ForecastConfig
+from training.data.examples import Piece
+from training.report.tables import Say
+from training.tasks.ghost.windows import OBSERVED, TARGET, Windows
+from training.teacher.kinematics import MIRROR
+
+STEPS: Final = 3000
+BATCH: Final = 256
+PEAK: Final = 1e-3
+"""Highest learning rate; it rises for a thirtieth of the steps and falls as a cosine."""
+DECAY: Final = 0.02
+"""Of the matrices."""
+AVERAGE: Final = 0.998
+"""Of the weights, from step to step."""
+STILL: Final = 0.03
+"""Metres that who stands still counts as having moved: otherwise only those who walk were learned from."""
+CONFIG: Final = ForecastConfig(
+    joints=len(MIRROR), observed=OBSERVED, target=TARGET, components=6, mirror=MIRROR
+)
+
+
+def fit(
+    pieces: Sequence[Piece],
+    people: Sequence[str],
+    *,
+    steps: int = STEPS,
+    seed: int = 0,
+    say: Say = lambda what, done, of: None,
+) -> PoseForecaster:
+    """Train on canonical clips at 50 Hz.
+
+    Args:
+        pieces: the clips.
+        people: whose each is; everybody counts by the root of their minutes.
+        steps: updates.
+        seed: of every random choice.
+        say: told of every step.
+    """
+    torch.manual_seed(seed)
+    windows = Windows(pieces, people, seed)
+    model = PoseForecaster(CONFIG)
+    model.fit_normalisation(torch.cat([windows.batch(512) for _ in range(8)]), 1.0)
+    level = _moved(torch.cat([windows.batch(512) for _ in range(4)])).mean(0)
+    matrices = [weight for weight in model.parameters() if weight.ndim > 1]
+    others = [weight for weight in model.parameters() if weight.ndim <= 1]
+    groups = [{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
+    optimiser = torch.optim.AdamW(groups, lr=PEAK, betas=(0.9, 0.98))
+    mean = {name: value.clone() for name, value in model.state_dict().items()}
+    for step in range(steps):
+        done = (step + 1) / steps
+        for group in optimiser.param_groups:
+            group["lr"] = PEAK * min(1.0, 30.0 * done) * (0.01 + 0.495 * (1.0 + math.cos(math.pi * done)))
+        loss = _loss(model, windows.batch(BATCH), level)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        kept = min(AVERAGE, (step + 1) / (step + 11))
+        for name, value in model.state_dict().items():
+            mean[name].lerp_(value, 1.0 - kept)
+        say("ghost", step + 1, steps)
+    model.load_state_dict(mean)
+    return model.eval()
+
+
+def _moved(windows: Tensor) -> Tensor:
+    """Metres (B, 10) that the joints are, in the mean, from where they were last seen."""
+    moved: Tensor = (windows[:, OBSERVED:] - windows[:, OBSERVED - 1 : OBSERVED]).norm(dim=-1).mean(-1)
+    return moved
+
+
+def _loss(model: PoseForecaster, windows: Tensor, level: Tensor) -> Tensor:
+    """Distance from the truth at every frame, relative to how far joints go by then and to how far they go in
+    this window."""
+    guess = model.one_view(windows[:, :OBSERVED])
+    # Rounded off below 3 mm, where the slope would jump.
+    apart = ((guess - windows[:, OBSERVED:]).square().sum(-1) + 1e-5).sqrt().mean(-1)
+    own = _moved(windows).mean(1, keepdim=True) + STILL
+    return (apart / level * own.mean() / own).mean()
