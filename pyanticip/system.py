@@ -1,7 +1,9 @@
-"""What Linux, macOS and Windows do each in its own way: nothing else asks which of them it runs on.
+"""What Linux, macOS and Windows do each in its own way.
 
-``make check`` types the packages as each of the three sees them. What there is of it in asyncio, which not
-every process loads, is :mod:`realtime.loop`.
+But for priorities (:mod:`realtime.tuning`), stamps of datagrams (:mod:`realtime.sources.udp`) and what there is
+of it in asyncio (:mod:`realtime.loop`), which not every process loads, nothing else asks where it runs.
+
+``make check`` types the packages as each of the three sees them.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ _STUCK_S = 10.0
 class Child:
     """Runs ``python -P -m MODULE ARGUMENTS`` and keeps it running.
 
-    Ctrl-C at the terminal reaches the show alone. A child has to end when its standard
-    input does: with the show, whatever that dies of. ``name`` is what the person at the terminal, who is told
-    by ``say``, knows it as. A child that ends with one of the codes ``final`` is not started again;
-    what a ``quiet`` one writes to standard error is not seen.
+    Ctrl-C at the terminal reaches the show alone. A child has to end when its standard input does: with the
+    show, whatever that dies of. ``name`` is what the person at the terminal, who is told by ``say``, knows it
+    as. A child that ends with one of the codes ``final`` is not started again; what a ``quiet`` one writes to
+    standard error is not seen.
     """
 
     #: Seconds that it has to finish by itself, and then when it is told to.
@@ -157,13 +157,13 @@ class Child:
         """
         deadline = time.monotonic() + _OPENING_S
         said: list[str] = []
-        while not said and (process := self._process) is not None and time.monotonic() < deadline:
+        while (process := self._process) is not None and time.monotonic() < deadline:
             has_ended = process.poll() is not None
             self.write(b"")
             said = self._listen()
-            if has_ended:
+            if has_ended or said:
                 break
-            time.sleep(0.0 if said else _LOOK_S)
+            time.sleep(_LOOK_S)
         said = said or [f"error {self.name}: its process does not answer"]
         word, _, text = said[0].partition(" ")
         if word != "ready":

@@ -25,6 +25,10 @@ from training.tasks.forecast.cmu import (
 from training.tasks.forecast.options import ForecastOptions, Variation
 
 LENGTH: Final = OBSERVED + TARGET
+ARMS: Final = (range(20, 29), range(29, 38))
+"""Joints of the left arm and of the right, from the shoulder on."""
+SPINE: Final = PREDICTED.index(15)
+"""Of the predicted joints the one that both arms hang on."""
 
 
 def joint_weights() -> Tensor:
@@ -62,6 +66,7 @@ class WindowBank:
         self.draw = np.random.default_rng(seed)
         self.torch_draw = torch.Generator().manual_seed(seed)
         self.legs = torch.tensor([joint < 13 for joint in PREDICTED])[:, None]
+        self.arms = [torch.tensor([joint in arm for joint in PREDICTED])[:, None] for arm in ARMS]
 
     def batch(self, size: int) -> Tensor:
         """Draw ``size`` windows."""
@@ -87,6 +92,12 @@ class WindowBank:
             chosen = torch.from_numpy(self.draw.random(size) < how.swap)
             other = windows[torch.from_numpy(self.draw.permutation(size))]
             windows = torch.where(chosen[:, None, None, None] & self.legs, other, windows)
+        for arm in self.arms if how.arms else ():
+            chosen = torch.from_numpy(self.draw.random(size) < how.arms)
+            other = windows[torch.from_numpy(self.draw.permutation(size))]
+            # It hangs where the spine of this window ends.
+            other = other - other[:, :, SPINE : SPINE + 1] + windows[:, :, SPINE : SPINE + 1]
+            windows = torch.where(chosen[:, None, None, None] & arm, other, windows)
         if how.turn:
             x, y, z = (how.turn * torch.randn(3, size, generator=self.torch_draw)).unbind()
             zero = torch.zeros(size)

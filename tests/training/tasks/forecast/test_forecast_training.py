@@ -86,7 +86,9 @@ def test_the_mirror_image_of_a_pose_is_that_of_its_angles():
 
 def test_unvaried_windows_are_pieces_of_the_takes(tmp_path):
     takes = smooth_takes(tmp_path)
-    drawn = bank.WindowBank(takes, Variation(warp=1.0, mirror=0.0, swap=0.0), seed=0).batch(64).numpy()
+    drawn = (
+        bank.WindowBank(takes, Variation(warp=1.0, mirror=0.0, swap=0.0, arms=0.0), seed=0).batch(64).numpy()
+    )
     assert drawn.shape == (64, 35, 25, 3)
     rows = np.concatenate([bank.places(take.whole) for take in takes])
     for window in drawn[:8]:
@@ -103,11 +105,11 @@ def test_unvaried_windows_are_pieces_of_the_takes(tmp_path):
 
 def test_variations_do_what_they_say(tmp_path):
     takes = smooth_takes(tmp_path)
-    plain = bank.WindowBank(takes, Variation(warp=1.0, mirror=0.0, swap=0.0), seed=1).batch(16)
+    plain = bank.WindowBank(takes, Variation(warp=1.0, mirror=0.0, swap=0.0, arms=0.0), seed=1).batch(16)
 
     def varied(**how):
         return bank.WindowBank(
-            takes, Variation(**{"warp": 1.0, "mirror": 0.0, "swap": 0.0, **how}), seed=1
+            takes, Variation(**{"warp": 1.0, "mirror": 0.0, "swap": 0.0, "arms": 0.0, **how}), seed=1
         ).batch(16)
 
     assert torch.equal(varied(), plain)
@@ -121,6 +123,13 @@ def test_variations_do_what_they_say(tmp_path):
     swapped, legs = varied(swap=1.0), [j < 13 for j in cmu.PREDICTED]
     assert torch.equal(swapped[:, :, [not leg for leg in legs]], plain[:, :, [not leg for leg in legs]])
     assert not torch.equal(swapped[:, :, legs], plain[:, :, legs])
+    swapped, spine = varied(arms=1.0), bank.SPINE
+    arms = [joint >= 20 for joint in cmu.PREDICTED]
+    assert torch.equal(swapped[:, :, [not arm for arm in arms]], plain[:, :, [not arm for arm in arms]])
+    hanging = [(w - w[:, :, spine : spine + 1])[:, 0, cmu.PREDICTED.index(23)] for w in (swapped, plain)]
+    assert not torch.equal(*hanging)
+    # Each is the arm of one of the windows.
+    assert torch.cdist(*hanging).amin(1).max() < 1e-3
     fast = bank.WindowBank(takes, Variation(warp=1.5, mirror=0.0), seed=1).batch(64)
     assert torch.isfinite(fast).all()
 
