@@ -1,7 +1,7 @@
 """What Linux, macOS and Windows do each in its own way.
 
-But for priorities (:mod:`realtime.tuning`), stamps of datagrams (:mod:`realtime.sources.udp`) and what there is
-of it in asyncio (:mod:`realtime.loop`), which not every process loads, nothing else asks where it runs.
+But for priorities (:mod:`realtime.tuning`), stamps of datagrams (:mod:`realtime.sources.udp`) and what there
+is of it in asyncio (:mod:`realtime.loop`), which not every process loads, nothing else asks where it runs.
 
 ``make check`` types the packages as each of the three sees them.
 """
