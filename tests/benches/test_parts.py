@@ -3,6 +3,7 @@
 Run with ``pytest tests/benches -o addopts= --benchmark-only -k family``; elsewhere these are skipped.
 """
 
+import itertools
 import time
 
 import numpy as np
@@ -27,6 +28,7 @@ from pyanticip.models.forecast.manifest import ForecastConfig
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
 from pyanticip.vocabulary import FEATURES
+from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.step.open import open_rust
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time, min_rounds=12, warmup=True)
@@ -227,3 +229,16 @@ def test_forecast(benchmark, paced):
         return (pose,), {}
 
     benchmark.pedantic(step, setup=wait, rounds=120, warmup_rounds=10)
+
+
+def test_ghost(benchmark):
+    """A pose that the monitor is told, until it knows where the joints will be."""
+    ghost, poses = Ghost(), np.tile([1.0, 0.0, 0.0, 0.0], (1000, 22, 1)).astype(np.float32)
+    poses[:, 7, 1] = np.sin(np.arange(1000) / 20.0)
+    numbers = itertools.count(0, STRIDE)
+
+    def step() -> None:
+        seq = next(numbers)
+        ghost.hear(seq, poses[seq % 1000], (0.0, 1.0, 0.0))
+
+    benchmark.pedantic(step, rounds=2000, warmup_rounds=50)

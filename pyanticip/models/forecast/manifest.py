@@ -33,7 +33,7 @@ class ForecastConfig(Config):
     observed: Count = 10
     target: Count = 25
     width: Count = 256
-    blocks: Count = 2
+    blocks: Count = 4
     expand: Count = 2
     components: Count = 8
     order: Count = 4

@@ -45,6 +45,8 @@ class ForecastScheduleOptions(AveragedScheduleOptions):
 
     FINAL: ClassVar[float] = 0.01
 
+    steps: int = Field(default=3000, ge=1)
+    """Updates of the weights."""
     batch: int = Field(default=256, ge=1)
     """Windows per update."""
     peak_lr: float = Field(default=1e-3, gt=0, le=10)

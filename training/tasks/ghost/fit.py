@@ -25,7 +25,7 @@ AVERAGE: Final = 0.998
 STILL: Final = 0.03
 """Metres that who stands still counts as having moved: otherwise only those who walk were learned from."""
 CONFIG: Final = ForecastConfig(
-    joints=len(MIRROR), observed=OBSERVED, target=TARGET, components=6, mirror=MIRROR
+    joints=len(MIRROR), observed=OBSERVED, target=TARGET, blocks=2, components=6, mirror=MIRROR
 )
 
 
