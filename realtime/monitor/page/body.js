@@ -78,7 +78,7 @@ export class Body {
       g.arc(x, y - 0.06 * scale, 0.09 * scale, 0, 7);
       g.stroke();
     };
-    ghosts.toReversed().forEach((at, n) => {
+    [...ghosts].reverse().forEach((at, n) => {
       g.globalAlpha = 0.6 / (ghosts.length - n);
       bones(at, colours.future, 3);
     });
