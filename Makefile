@@ -19,7 +19,7 @@ SOURCES := pyproject.toml README.md $(RUST) \
 
 .PHONY: help
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(VENV)/.installed ## set up, then play the bundled dance
