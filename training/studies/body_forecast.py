@@ -31,15 +31,14 @@ PAST: Final = 320
 FIRST: Final = 60
 JUDGED: Final = (100, 200, 400)
 CHILDREN: Final = [[c for c, p in enumerate(PARENTS) if p == j] for j in range(len(PARENTS))]
-ARMS: Final[dict[str, Callable[[Array, Array, Array], Array]]] = {
-    "model": lambda own, body, later: own,
-    "body": lambda own, body, later: body,
-    "mixed": lambda own, body, later: 0.7 * own + 0.3 * body,
-    "later": lambda own, body, later: 0.5 * (own + later),
+ARMS: Final[dict[str, tuple[float, float, float]]] = {
+    "model": (1.0, 0.0, 0.0),
+    "body": (0.0, 1.0, 0.0),
+    "mixed": (0.7, 0.3, 0.0),
+    "later": (0.5, 0.0, 0.5),
 }
-"""``model``: its own forecast. ``body``: what it says of the body that is foreseen for then. ``mixed``: seven
-parts of the first, three of the second. ``later``: half of the first, half of its forecast from the body
-that is foreseen in 100 ms."""
+"""Shares of the model's own forecast, of what it says of the body that is foreseen for then, and of its
+forecast from the body that is foreseen in 100 ms."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +105,9 @@ class BodyGround:
     def run(self, arm: str, seed: int) -> dict[str, Any]:
         """Errors by person and kind of movement, the eight parameters added up."""
         units: dict[str, list[Array]] = {}
-        for clip, (own, body, later, true) in zip(self.clips, self.said(seed), strict=True):
-            wrong = np.abs(ARMS[arm](own, body, later) - true).sum(-1)
+        for clip, (*said, true) in zip(self.clips, self.said(seed), strict=True):
+            mixed = sum(share * one for share, one in zip(ARMS[arm], said, strict=True))
+            wrong = np.abs(mixed - true).sum(-1)
             units.setdefault(f"{clip.kind}, {clip.person}", []).append(wrong)
         means = {name: np.concatenate(found).mean(0) for name, found in sorted(units.items())}
         return {
