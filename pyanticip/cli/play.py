@@ -62,6 +62,7 @@ def demo(given: options.DemoOptions) -> Answer:
         audio=given.audio,
         lead_ms=given.lead_ms,
         synth=given.over.get("synth", {}),
+        monitor=given.over.get("monitor", {}),
         voice=voice,
     )
     return found, ()

@@ -29,8 +29,8 @@ class MonitorFeed(Onlooker):
     model's commitment gate 0..1 (None: no model speaks), ``pose`` (22, 4)
     and ``forecast`` (8, 5) as the bytes of float32 (none where a frame did not come, or nothing is foreseen),
     ``root`` (3,) likewise, and ``way_ms``, the time from the datagram until here; a status is its words.
-    ``every``: one frame of so many, and those with events. With ``suit`` a frame comes with the datagrams
-    since the last: ``heard``, each with its sender.
+    ``every``: one frame of about so many, and those with events. With ``suit`` a frame comes with the
+    datagrams since the last: ``heard``, each with its sender.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class MonitorFeed(Onlooker):
         self._clock = clock
         self._extras: list[str] = []
         self._suit = suit
+        self._newest = -every
         self._heard: list[tuple[str, bytes]] = []
         self._kept: list[tuple[ControlFrame, int]] = []
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
@@ -54,7 +55,13 @@ class MonitorFeed(Onlooker):
 
     def send(self, frame: ControlFrame) -> None:
         """Keep a frame for :meth:`look`."""
-        if frame.seq % self._every == 0 or frame.events or frame.seq < 0:
+        since = frame.seq - self._newest
+        # One with a body is worth waiting a frame for: of a suit at 60 Hz two of five have none.
+        waits = self._every > 1 and frame.body is None
+        is_due = since >= self._every + waits or since < 0
+        if is_due and frame.seq >= 0:
+            self._newest = frame.seq
+        if is_due or frame.events or frame.seq < 0:
             self._kept.append((frame, self._clock.now_ns() - frame.t_ns))
 
     def hear(self, sender: str, datagram: bytes) -> None:

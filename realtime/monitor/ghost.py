@@ -25,12 +25,15 @@ F32 = npt.NDArray[np.float32]
 
 #: Frames of the grid between two that it looks at, and so between two that it says.
 STRIDE = 2
+# Who was not seen for so many frames is seen anew.
+_LOST = 12
 _X, _Y, _Z = np.eye(3, dtype=np.float32)
 
 
 class Ghost:
-    """Takes poses in, one of every :data:`STRIDE` frames, and says where the joints will be after each.
+    """Takes poses in and says where the joints will be after each.
 
+    It looks back in steps of :data:`STRIDE` frames; between two poses that came the joints went straight.
     Raises a CheckpointError where ``folder`` has no forecaster of the canonical body.
     """
 
@@ -42,30 +45,37 @@ class Ghost:
             raise CheckpointError(f"checkpoint {folder}: expected a forecaster of the canonical body")
         self._weights = safetensors.numpy.load(read_verified(folder, WEIGHTS, manifest.sha256))
         self._bones = np.linalg.norm(self._body.offsets, axis=1).astype(np.float32)
-        self._seen: deque[F32] = deque(maxlen=self._config.observed)
-        self._seq = 0
+        past = STRIDE * (self._config.observed - 1)
+        self._ago = np.arange(-past, 1, STRIDE)
+        self._seen: deque[tuple[int, F32]] = deque(maxlen=past + 1)
 
-    def hear(self, seq: int, pose: npt.ArrayLike, root: npt.ArrayLike) -> F32 | None:
-        """A pose: local rotations (22, 4) and where the hips are (3,). Where the joints will be after
-        ``STRIDE``, 2 ``STRIDE`` ... frames (10, 22, 3); None for a frame between those that are looked at.
+    def hear(self, seq: int, pose: npt.ArrayLike, root: npt.ArrayLike) -> F32:
+        """Where the joints will be ``STRIDE``, 2 ``STRIDE`` ... frames (10, 22, 3) after the pose of frame
+        ``seq``: local rotations (22, 4), and where the hips are (3,).
         """
-        if seq % STRIDE:
-            return None
         quats = np.asarray(pose, np.float32)[None]
         places = forward_kinematics(self._body, quats, np.asarray(root, np.float32)[None])[1][0]
-        if seq - self._seq != STRIDE:
+        if self._seen and not 0 < seq - self._seen[-1][0] <= _LOST:
             self._seen.clear()
-        self._seq = seq
-        while len(self._seen) < self._config.observed - 1:
-            self._seen.append(places)
-        self._seen.append(places)
+        self._seen.append((seq, places))
         # From the floor below the hips, turned so that the performer faces +z.
         yaw = 2.0 * math.atan2(quats[0, 0, 2], quats[0, 0, 0])
         cos, sin = math.cos(yaw), math.sin(yaw)
         turn = np.array([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]], np.float32)
         here = places[0] * (_X + _Z)
-        said = self.predict((np.stack(self._seen) - here) @ turn)
+        said = self.predict((self._past() - here) @ turn)
         return self._jointed(said @ turn.T + here)
+
+    def _past(self) -> F32:
+        """Where the joints were (10, 22, 3), oldest first; before they were seen, where that was."""
+        seqs = np.array([seq for seq, _ in self._seen])
+        known = np.stack([places for _, places in self._seen])
+        wanted = np.maximum(seqs[-1] + self._ago, seqs[0])
+        after = np.searchsorted(seqs, wanted)
+        before = np.maximum(after - 1, 0)
+        share = (wanted - seqs[before]) / np.maximum(seqs[after] - seqs[before], 1)
+        found: F32 = known[before] + share[:, None, None].astype(np.float32) * (known[after] - known[before])
+        return found
 
     def predict(self, seen: F32) -> F32:
         """What follows (10, 22, 3) on poses (10, 22, 3), as ``PoseForecaster.predict`` has it."""

@@ -228,7 +228,7 @@ class Server:
         """Where the joints of the body will be, and where the suit's own are, beside what became of them."""
         if told["pose"] is not None and told["root"] is not None:
             places = self._ghost.hear(told["seq"], told["pose"], told["root"])
-            told["ghosts"] = None if places is None else places[_GHOSTS].round(3).tolist()
+            told["ghosts"] = places[_GHOSTS].round(3).tolist()
         body = self._suit.body if told["pose"] is not None else None
         told["suit"] = None if body is None else body["places"]
         if body is not None and body["parents"] != self._parents:

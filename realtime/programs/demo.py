@@ -95,14 +95,15 @@ def demo(
     audio: bool = True,
     lead_ms: float | str = "auto",
     synth: Mapping[str, Any] = MappingProxyType({}),
+    monitor: Mapping[str, Any] | str = MappingProxyType({}),
     voice: SynthProcess | None = None,
 ) -> dict[str, Any]:
     """Play the bundled dance twice, without a lead and with ``lead_ms``; tell what to try next.
 
     ``seconds`` in all at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
     (127.0.0.1:9000), ``midi`` a port for MIDI; without ``audio`` nothing is heard. Where no audio device
-    works, the sound is written to demo.wav. ``synth`` is a rig's table of what the voice plays; ``voice`` is
-    one that has begun already.
+    works, the sound is written to demo.wav. ``synth`` is a rig's table of what the voice plays, ``monitor``
+    that of the monitor, or its address; ``voice`` is one that has begun already.
     In a terminal there are meters and keys as of ``live``. Returns what happened, in numbers.
     """
     if seconds is not None and not seconds > 0:
@@ -111,7 +112,8 @@ def demo(
         check_out(out, (".wav",))
     host, port = osc or _OSC
     tree = {"osc": [{"host": host, "port": port}], "synth": {**synth, "enabled": audio}}
-    rig = Rig.model_validate({**tree, "midi": {"port": midi}, "control": {"enabled": False}})
+    beside = {"midi": {"port": midi}, "monitor": monitor, "control": {"enabled": False}}
+    rig = Rig.model_validate({**tree, **beside})
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with contextlib.ExitStack() as stack:
         say: Callable[[str], None] = console.print

@@ -139,7 +139,7 @@ class DemoOptions(SecondsOption, JsonOption):
     )
     audio: bool = option("Without: nothing is heard.", True)
     lead_ms: LeadMs = option("Of the second pass: auto, or 0..400.", "auto", metavar="auto|MS")
-    over: Annotated[dict[str, Any], Overrides(Rig, PRESET)] = {}
+    over: Annotated[dict[str, Any], Overrides(Rig, {**PRESET, "monitor": "monitor"})] = {}
 
 
 class SynthOptions(SecondsOption, JsonOption):

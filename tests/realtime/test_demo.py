@@ -1,15 +1,19 @@
 """The demo plays through the real pipeline and says what it did; the doctor tells the truth."""
 
 import contextlib
+import importlib.util
+import itertools
 import json
 import socket
 import threading
+import time
 import wave
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from support.wire import udp
+from support.wire import tcp_port, udp
 
 from pyanticip.errors import OptionError
 from realtime.programs import doctor as doctor_module
@@ -90,6 +94,29 @@ def test_without_a_device_it_writes_the_sound_to_a_file(
     told = capfd.readouterr().err
     assert "no sound: " in told
     assert "wrote demo.wav" in told
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("websockets") is None, reason="without the extra monitor")
+def test_the_demo_is_seen_in_a_browser(ear: Ear) -> None:
+    """Its dance comes at 60 Hz, of which two frames of five have no body: the page is told of the others."""
+    from websockets.sync.client import connect
+
+    port, seen = tcp_port(), []
+
+    def look() -> None:
+        while not seen:
+            with contextlib.suppress(OSError), connect(f"ws://127.0.0.1:{port}/live") as client:
+                told = (json.loads(client.recv(10)) for _ in range(200))
+                seen.extend(itertools.islice((each["frame"] for each in told if "frame" in each), 20))
+            time.sleep(0.05)
+
+    watching = threading.Thread(target=look, daemon=True)
+    watching.start()
+    demo(seconds=6.0, osc=ear.address, audio=False, monitor=f"127.0.0.1:{port}")
+    watching.join(10)
+    assert sum(frame["pose"] is not None for frame in seen) >= 18
+    assert all(np.shape(frame["ghosts"]) == (2, 22, 3) for frame in seen if frame["pose"] is not None)
 
 
 def test_the_demo_refuses_no_time_at_all() -> None:

@@ -26,9 +26,7 @@ def clips(data_dir):
 def played(piece, frames=120):
     """What the ghost says after every second frame (T / 2, 10, 22, 3)."""
     ghost = Ghost()
-    said = [ghost.hear(n, piece.quats[n], piece.root[n]) for n in range(frames)]
-    assert [places is None for places in said] == [n % STRIDE > 0 for n in range(frames)]
-    return np.stack([places for places in said if places is not None])
+    return np.stack([ghost.hear(n, piece.quats[n], piece.root[n]) for n in range(0, frames, STRIDE)])
 
 
 def test_what_is_trained_is_what_is_drawn(clips) -> None:
@@ -37,7 +35,21 @@ def test_what_is_trained_is_what_is_drawn(clips) -> None:
     with torch.no_grad():
         wanted = model.predict(seen).numpy()
     assert np.abs(np.stack([ghost.predict(one.numpy()) for one in seen]) - wanted).max() < 1e-5
-    assert ghost.hear(1, clips[0].quats[0], clips[0].root[0]) is None
+
+
+def test_the_frames_of_a_suit_at_60_hz_are_enough(clips) -> None:
+    """Two of five have no pose there, and the monitor is told every second one, or third."""
+    piece, ghost, other = clips[0], Ghost(), Ghost()
+    places = whole(piece)[0].numpy()
+    off = []
+    for n in range(0, 120):
+        told = ghost.hear(n, piece.quats[n], piece.root[n]) if n % 5 in (0, 2) else None
+        complete = other.hear(n, piece.quats[n], piece.root[n])
+        if told is not None and n >= 30:
+            there = places[n + 2 * STRIDE * np.arange(1, 6)]
+            off.append([np.linalg.norm(said[1::2] - there, axis=-1).mean() for said in (told, complete)])
+    sparse, dense = np.mean(off, axis=0)
+    assert sparse < 1.2 * dense
 
 
 def test_it_is_nearer_than_where_the_body_stands_and_its_bones_are_kept(clips) -> None:
@@ -102,9 +114,7 @@ def test_it_learns_and_rivals_are_judged_beside_it(clips, tmp_path, monkeypatch)
     save_forecaster(tmp_path / "ghost", model)
     ridge = judge.Ridge(Windows(clips, people, 0).batch(2000), 1e-3)
     assert (judge.errors(shown, ridge) < judge.errors(shown, judge.constant_velocity)).all()
-    found = Ghost(tmp_path / "ghost").hear(0, clips[0].quats[0], clips[0].root[0])
-    assert found is not None
-    assert np.isfinite(found).all()
+    assert np.isfinite(Ghost(tmp_path / "ghost").hear(0, clips[0].quats[0], clips[0].root[0])).all()
 
 
 def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path) -> None:
