@@ -79,6 +79,16 @@ def test_somewhere_else_and_turned_it_says_the_same_there(clips) -> None:
     assert np.abs(played(moved) - (played(piece) @ spin.T + away)).max() < 2e-4
 
 
+def test_who_walks_in_place_or_slides_is_foreseen_as_well(clips) -> None:
+    """Suits guess where the hips go, and some leave them where they are."""
+    model, shown = load_forecaster(GHOST), every(clips[0])
+    plain = judge.errors([("a", shown)], model.predict)
+    flat = torch.tensor([1.0, 0.0, 1.0])
+    carried = 0.02 * torch.arange(1 - OBSERVED, 1 + TARGET)[:, None, None] * torch.tensor([1.0, 0.0, 0.0])
+    for windows in (shown - shown[:, :, :1] * flat, shown + carried):
+        assert (judge.errors([("a", windows)], model.predict) < 1.5 * plain).all()
+
+
 def test_after_a_gap_it_begins_anew(clips) -> None:
     piece, ghost, other = clips[0], Ghost(), Ghost()
     for n in range(0, 60, STRIDE):
@@ -90,7 +100,7 @@ def test_after_a_gap_it_begins_anew(clips) -> None:
 
 
 def test_windows_are_what_they_are_drawn_from(clips, monkeypatch) -> None:
-    for name, value in {"WARP": 1.0, "SWAPPED": 0.0}.items():
+    for name, value in {"WARP": 1.0, "SWAPPED": 0.0, "SLID": 0.0}.items():
         monkeypatch.setattr(bank, name, value)
     drawn = Windows(clips[:1], ["somebody"], 0).batch(64)
     own = every(clips[0])

@@ -23,6 +23,10 @@ WARP: Final = 1.25
 """Most that a drawn window is faster or slower."""
 SWAPPED: Final = 0.25
 """How often trunk and arms are somebody else's."""
+SLID: Final = 0.3
+"""How often the feet slide: suits guess where the hips go, or leave them in place."""
+SLIDING: Final = 0.03
+"""Metres that the hips then go astray between two frames that are looked at (standard deviation)."""
 
 
 def whole(piece: Piece) -> tuple[Tensor, Tensor]:
@@ -83,12 +87,24 @@ class Windows:
         windows = seen_from_now(places, torch.lerp(self._yaw[now], self._yaw[now + 1], share))
         chosen = torch.from_numpy(draw.random(size) < 0.5)[:, None, None, None]
         windows = torch.where(chosen, mirrored(windows), windows)
+        windows = windows + self._slide(windows)
         other = windows[torch.from_numpy(draw.permutation(size))]
         hips = windows[:, :, HIPS : HIPS + 1]
         other = other - other[:, :, HIPS : HIPS + 1] + hips
         other[:, :, LEGS] = windows[:, :, LEGS]
         chosen = torch.from_numpy(draw.random(size) < SWAPPED)[:, None, None, None]
         return torch.where(chosen, other, windows)
+
+    def _slide(self, windows: Tensor) -> Tensor:
+        """How far joints of windows are carried off (B, 20, 1, 3): at a steady pace, or back to a place."""
+        draw, size = self._draw, len(windows)
+        pace = SLIDING * draw.standard_normal((size, 1, 1, 3)) * (1.0, 0.0, 1.0)
+        off = (
+            torch.from_numpy(pace.astype(np.float32)) * torch.arange(1 - OBSERVED, 1 + TARGET)[:, None, None]
+        )
+        stays = -windows[:, :, HIPS : HIPS + 1] * torch.tensor([1.0, 0.0, 1.0])
+        how = torch.from_numpy(draw.random(size))[:, None, None, None]
+        return torch.where(how < SLID / 3.0, stays, torch.where(how < SLID, off, torch.zeros_like(off)))
 
 
 def mirrored(windows: Tensor) -> Tensor:
