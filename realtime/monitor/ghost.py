@@ -27,7 +27,7 @@ F32 = npt.NDArray[np.float32]
 STRIDE = 2
 # Who was not seen for so many frames is seen anew.
 _LOST = 12
-_X, _Y, _Z = np.eye(3, dtype=np.float32)
+_X, _, _Z = np.eye(3, dtype=np.float32)
 
 
 class Ghost:

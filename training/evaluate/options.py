@@ -101,20 +101,6 @@ class SensorsOptions(JsonOption):
         check_motion(self.data)
 
 
-class GhostOptions(JsonOption):
-    """Of ``evaluate ghost``."""
-
-    data: Path = option("A set, or a folder of takes.")
-    split: Literal["train", "validation", "test"] = option("Which people.", "validation")
-    checkpoint: Path | None = option("Another forecaster than the built-in one (a folder).", None)
-    cache: Path | None = option("Folder of sets that are made on the way.", None)
-
-    def check(self) -> None:
-        """As for all, and whether the data are any."""
-        super().check()
-        check_motion(self.data)
-
-
 class TempoOptions(JsonOption):
     """Of ``evaluate tempo``."""
 
@@ -126,6 +112,12 @@ class TempoOptions(JsonOption):
         """As for all, and whether the data are any."""
         super().check()
         check_motion(self.data)
+
+
+class GhostOptions(TempoOptions):
+    """Of ``evaluate ghost``."""
+
+    checkpoint: Path | None = option("Another forecaster than the built-in one (a folder).", None)
 
 
 class FollowingOptions(JsonOption):

@@ -121,20 +121,11 @@ class CompletionOptions(JsonOption):
         check_motion(self.data)
 
 
-class GhostOptions(JsonOption):
+class GhostOptions(CompletionOptions):
     """Of ``train ghost``."""
 
-    data: Path = option("A set, or a folder of takes.")
     out: Path = option("Folder of the checkpoint.", written=True)
     steps: int = option("Updates.", 3000, ge=1)
-    seed: int = option("Of every random choice.", 0, ge=0)
-    threads: int = option("Of torch.", 1, ge=1)
-    cache: Path | None = option("Folder of sets that are made on the way.", None)
-
-    def check(self) -> None:
-        """As for all, and whether the data are any."""
-        super().check()
-        check_motion(self.data)
 
 
 class TaskTrainOptions(JsonOption):
