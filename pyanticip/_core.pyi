@@ -440,7 +440,7 @@ class MotionStream:
 
         In order: frames, pools, the past embedded frames (taps - 1, width) oldest first, sum of the open pool
         (width,), last result of the slow pathway (width,), keys and values of all past steps that are seen,
-        and where they are followed the strokes.
+        where they are followed the strokes, and where they are read the last poses.
         """
 
 # --- the live front end ---

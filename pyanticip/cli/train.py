@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -179,14 +179,35 @@ def train_beats(given: finish.BeatsOptions) -> Answer:
     """
     from training.finish.beats import table, teach_beats
 
+    return _taught(given, partial(teach_beats, copies=given.copies, faster=given.faster), table)
+
+
+@train.command("poses", options=f"{FINISH}:PosesOptions", extra="train")
+def train_poses(given: finish.PosesOptions) -> Answer:
+    """Teach a perceptron beside a checkpoint's trunk to read the parameters off the last poses.
+
+    The model then says the mean of both, which errs less than either. It learns from the training side and is
+    judged on the validation side, before and after. Nothing is written before the end.
+
+    Example: pyanticip train poses --data takes --checkpoint runs/motion/checkpoint --out runs/poses
+    """
+    from training.finish.poses import table, teach_poses
+
+    return _taught(given, partial(teach_poses, copies=given.copies), table)
+
+
+def _taught(
+    given: finish.BeatsOptions | finish.PosesOptions,
+    teach: Callable[..., dict[str, Any]],
+    table: Callable[[Mapping[str, Any]], Any],
+) -> Answer:
+    """Teaches a checkpoint something more, and says what came of it."""
     try:
-        report = teach_beats(
+        report = teach(
             given.data,
             given.out,
             checkpoint=given.checkpoint,
             without=given.subjects(),
-            copies=given.copies,
-            faster=given.faster,
             steps=given.steps,
             seed=given.seed,
             cache=given.cache,

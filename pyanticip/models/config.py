@@ -12,6 +12,9 @@ from pyanticip.models.parts.planning.config import CODES, PlanConfig
 from pyanticip.models.parts.registry import PARTS, build, nested, part_config
 from pyanticip.vocabulary import FEATURE_WIDTHS, FEATURES, FEATURES_V1, SCALAR_COLUMNS
 
+POSE_ORDER = 5
+"""Of the polynomials that sum up a joint's path in ``pose_window``: velocity, acceleration, ..."""
+
 _SMALL: dict[str, Any] = {
     "d_model": 128, "heads": 4, "fast_layers": 2, "slow_layers": 2, "window": 32, "ff": 256,
     "vocab": 1000, "max_seq_len": 256,
@@ -120,6 +123,9 @@ class ModelConfig(Config):
     parameters are then what these say, held and averaged, and what the trunk adds to them."""
     scaled: bool = False
     """With the twin, whether what the trunk adds is scaled by how far the parameters moved of late."""
+    pose_window: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Frames whose poses a perceptron beside the trunk reads the parameters off: the motion model says the
+    mean of both; see :mod:`pyanticip.models.motion.pose_window`. 0: there is none."""
     scalar_input: bool = False
     """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
     only steer, through bias and pathway gate."""
@@ -157,6 +163,13 @@ class ModelConfig(Config):
             )
         if self.scaled and not self.twin:
             raise OptionError("scaled=True needs twin=True: it scales what is added to the twin")
+        if self.pose_window and (self.vocab or not (self.twin and self.kinematics and self.plain)):
+            raise OptionError(
+                "pose_window needs a motion model with twin=True and kinematics, of the kind that the Rust "
+                "core steps"
+            )
+        if 0 < self.pose_window <= POSE_ORDER:
+            raise OptionError(f"pose_window must be over {POSE_ORDER} frames, or 0, got {self.pose_window}")
         if self.vocab and self.holds_frames:
             raise OptionError("field_input=True does nothing in a token model: its frames are tokens")
         if self.vocab and self.planning is not None and self.planning.codes != CODES:

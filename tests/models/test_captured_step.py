@@ -54,6 +54,7 @@ BODY = {"kinematics": True, "d_model": 32, "taps": 12}
 MODELS = {name_of(member): config("motion", **member) for member in covering()}
 MODELS["kinematics"] = config("motion", **BODY)
 MODELS["twin"] = config("motion", **BODY, twin=True, scaled=True, strokes=True)
+MODELS["poses"] = config("motion", **BODY, twin=True, pose_window=20)
 MODELS["packaged"] = read_manifest(None).config
 
 

@@ -56,7 +56,7 @@ def test_the_defaults_are_what_older_checkpoints_mean(build, tiny_config):
     older = {
         name: value
         for name, value in cfg.to_dict().items()
-        if name not in ("mixing", "gated_events", "scalar_input", "bias_start", "strokes")
+        if name not in ("mixing", "gated_events", "scalar_input", "bias_start", "strokes", "pose_window")
     }
     assert ModelConfig.from_dict(older) == cfg
     names = set(build().state_dict())

@@ -46,6 +46,7 @@ OPTIONS = {
         {**BODY, "strokes": True},
         *({**BODY, "twin": True, "strokes": strokes} for strokes in (False, True)),
         {**BODY, "twin": True, "scaled": True},
+        {**BODY, "twin": True, "pose_window": 9},
         {"twin": True, "planning": True, "control_field": True, "field_input": True},
         {"control_field": True, "field_input": True},
         {"planning": True, "plan_inference": "passes", "positions": "sinusoidal"},

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pyanticip.models import AnticipatoryTransformer, ModelConfig, MotionTransformer
+from pyanticip.vocabulary import FEATURES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 SMALL = {"d_model": 16, "heads": 4, "fast_layers": 1, "slow_layers": 1, "ff": 24, "window": 8, "pools": 4}
@@ -16,6 +17,7 @@ NEEDS = {
     "field_": {"control_field": True},
     "plan_": {"planning": True},
     "strokes": {"kinematics": True, "d_model": 32},
+    "pose_window": {"kinematics": True, "d_model": 32, "twin": True},
 }
 
 
@@ -54,8 +56,8 @@ def options():
 
 @pytest.mark.parametrize(("name", "value"), options())
 def test_options_take_the_values_that_the_page_names(name, value):
-    value = {"True": True, "False": False}.get(value, value)
-    motion = name in ("gated_events", "scalar_input", "strokes")
+    value = {"True": True, "False": False}.get(value, int(value) if value.isdigit() else value)
+    motion = name in ("gated_events", "scalar_input", "strokes", "pose_window")
     cfg = (
         ModelConfig(**(MOTION | NEEDS.get(name, {}) | {name: value}))
         if motion
@@ -68,7 +70,7 @@ def test_options_take_the_values_that_the_page_names(name, value):
     else:
         assert found == value
     model = MotionTransformer(cfg) if motion else AnticipatoryTransformer(cfg)
-    x = torch.randn(1, 3, 231) if motion else torch.zeros(1, 3, dtype=torch.int64)
+    x = torch.randn(1, 3, FEATURES) if motion else torch.zeros(1, 3, dtype=torch.int64)
     with torch.no_grad():
         model.eval()(x)
 

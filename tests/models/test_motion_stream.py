@@ -57,7 +57,9 @@ def options(draw):
         "mixing": draw(st.sampled_from(["gated", "mean"])),
     }
     found |= {name: draw(st.booleans()) for name in ("gated_events", "twin", "scalar_input")}
-    return found | {"scaled": found["twin"] and draw(st.booleans())}
+    found["scaled"] = found["twin"] and draw(st.booleans())
+    posed = kinematics and found["twin"]
+    return found | {"pose_window": draw(st.sampled_from([0, 6, 20])) if posed else 0}
 
 
 @PROPERTY
@@ -126,11 +128,15 @@ def test_kinematics_are_the_models(build):
         "trunk.fast.0.down.bias",
         "control.last.weight",
         "trunk.norm.bias",
+        "poses.std",
+        "poses.blocks.1.down.weight",
+        "poses.skip",
     ],
 )
 def test_tensors_that_do_not_fit(build, name):
+    model = build(**({"twin": True, "pose_window": 8} if name.startswith("poses.") else {}))
     with pytest.raises(ShapeError, match=rf"{name}: expected \[.*\], got \[3\]"):
-        motion_stream(build(), tensors={name: np.zeros(3, np.float32)})
+        motion_stream(model, tensors={name: np.zeros(3, np.float32)})
 
 
 def test_sizes_that_do_not_fit(build):

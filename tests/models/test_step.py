@@ -45,7 +45,9 @@ def assert_close(a, b, tolerance):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize("twin", [{}, TWIN, {**TWIN, "scaled": True}], ids=["none", "twin", "scaled"])
+@pytest.mark.parametrize(
+    "twin", [{}, TWIN, {**TWIN, "scaled": True, "pose_window": 20}], ids=["none", "twin", "scaled"]
+)
 @pytest.mark.parametrize("kind", ["rust", pytest.param("cuda-graph", marks=needs_cuda)])
 def test_backends_equal_torch_over_long_streams_with_wrap_around_and_resets(saved, tmp_path, kind, twin):
     if twin:

@@ -17,9 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pyanticip.controls import EventTrigger, LastMoment
-from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
-from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
+from pyanticip.errors import OptionError
+from pyanticip.models import MotionTransformer, save_checkpoint
 from pyanticip.vocabulary import RATE
 from training.data.batches import event_targets
 from training.data.examples import SHORTEST, Example, Piece, plain
@@ -30,11 +29,12 @@ from training.evaluate.events import score_clips, total
 from training.evaluate.rules import LEADS_MS, live
 from training.evaluate.takes import KINDS, kind_of_take
 from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes
+from training.finish.taught import check_new, not_left_out, teachable
 from training.report.tables import Say, bars
 from training.tasks.motion.data import base_set, training_data
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
-from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
+from training.teacher.handmade import TEACHER_VERSION
 
 FASTER: Final = (1.15, 1.6)
 """How much faster the copies are that are sped up."""
@@ -100,15 +100,14 @@ def teach_beats(
         FormatError: no motion there, or a set of another version or teacher.
         CheckpointError: no motion model, or one of another teacher.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise OptionError(f"{out}: is there already; give a new folder for the checkpoint")
+    check_new(out)
     torch.set_num_threads(1)  # the same figures everywhere, and more would gain little
-    manifest, model = teachable(checkpoint)
+    manifest, model = teachable(checkpoint, "its head cannot hear strokes", strokes=True)
     console = Console(stderr=True, quiet=quiet)
     given = {"path": data, "copies": copies, "cache": "" if cache is None else cache}
     options = MotionTrainOptions().but(data=given)
     lesson = _lesson(base_set(options, console), options, without, faster, console)
-    warnings = [*lesson.warnings, *_seen(manifest.training, without)]
+    warnings = [*lesson.warnings, *not_left_out(manifest.training, without)]
     for line in warnings:
         console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
     with bars(console) as progress:
@@ -129,27 +128,6 @@ def teach_beats(
         save_checkpoint(out, changed, training={**manifest.training, **taught, "beats": report})
         progress("writing", 1, 1)
     return {"checkpoint": str(out), **report, "warnings": warnings}
-
-
-def teachable(checkpoint: Path | None) -> tuple[Manifest, MotionTransformer]:
-    """A checkpoint whose head can be taught.
-
-    Raises:
-        CheckpointError: no motion model, or one that another teacher has taught its parameters.
-        OptionError: a model that cannot follow strokes.
-    """
-    manifest, model = read_manifest(checkpoint), load_motion_model(checkpoint).eval()
-    version = manifest.training.get("teacher_version", TEACHER_VERSION)
-    if version not in range(PARAMETERS_SINCE, TEACHER_VERSION + 1):
-        raise CheckpointError(
-            f"checkpoint {manifest.folder}: was taught by teacher {version}, "
-            f"expected {PARAMETERS_SINCE} to {TEACHER_VERSION}"
-        )
-    try:
-        model.cfg.replace(strokes=True)
-    except OptionError as error:
-        raise OptionError(f"checkpoint {manifest.folder}: its head cannot hear strokes: {error}") from None
-    return manifest, model
 
 
 def sped_up(pieces: Iterable[Piece], copies: int, seed: int = 1) -> Iterator[Example]:
@@ -199,15 +177,6 @@ def _lesson(
         },
         warnings=warnings,
     )
-
-
-def _seen(training: Mapping[str, Any], without: Sequence[str]) -> list[str]:
-    """Who is left out here, but not of the training of the checkpoint, as far as it says."""
-    kept = training.get("held_out")
-    out = {str(name) for names in kept.values() for name in names} if isinstance(kept, Mapping) else set()
-    if who := sorted({*without} - out):
-        return [f"the checkpoint does not say that its training left out subject {', '.join(who)}"]
-    return []
 
 
 def frames_of(model: MotionTransformer, lesson: Lesson, progress: Say) -> Frames:

@@ -19,8 +19,16 @@ class HeadOptions(Options):
     seed: int = option("Of the head.", 0, ge=0)
 
 
-class BeatsOptions(HeadOptions, CheckpointOption, JsonOption):
-    """Of ``train beats``."""
+class PosesHeadOptions(Options):
+    """How a perceptron learns to read parameters off poses."""
+
+    copies: int = option("Variations of each clip.", 24, ge=0)
+    steps: int = option("Of its training.", 12_000, ge=1)
+    seed: int = option("Of weights, copies and draws.", 0, ge=0)
+
+
+class TaughtOptions(CheckpointOption, JsonOption):
+    """Of what teaches a checkpoint something more."""
 
     data: Path = option("A set, or a folder of takes.")
     out: Path = option("Folder of the new checkpoint.", written=True)
@@ -35,6 +43,14 @@ class BeatsOptions(HeadOptions, CheckpointOption, JsonOption):
         """As for all, and whether the data are any."""
         super().check()
         check_motion(self.data)
+
+
+class BeatsOptions(HeadOptions, TaughtOptions):
+    """Of ``train beats``."""
+
+
+class PosesOptions(PosesHeadOptions, TaughtOptions):
+    """Of ``train poses``."""
 
 
 class PackagedOptions(JsonOption):

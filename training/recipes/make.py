@@ -20,7 +20,8 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.untrusted import read_json
 from training.data.sets import MotionSet
 from training.finish.beats import teach_beats
-from training.recipes.stages import GIVEN, PACKAGED, AnyStage, Train, read_stages
+from training.finish.poses import teach_poses
+from training.recipes.stages import GIVEN, PACKAGED, AnyStage, Beats, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
 from training.tasks.motion.data import base_set, recipe_of, training_data
 from training.tasks.motion.options import MotionTrainOptions
@@ -136,9 +137,9 @@ def _make(
         resume = (folder / CONFIG).is_file()
         return bool(fit(options, folder, data=lesson, resume=resume, quiet=console.quiet)["finished"])
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done
-    options_of_head = stage.options.model_dump()
-    target, quiet = folder / CHECKPOINT, console.quiet
-    teach_beats(data, target, checkpoint=begun, cache=cache, quiet=quiet, **options_of_head)
+    teach = teach_beats if isinstance(stage, Beats) else teach_poses
+    target, options_of_head = folder / CHECKPOINT, stage.options.model_dump()
+    teach(data, target, checkpoint=begun, cache=cache, quiet=console.quiet, **options_of_head)
     return True
 
 

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.options import first_problem
-from training.finish.options import HeadOptions
+from training.finish.options import HeadOptions, PosesHeadOptions
 from training.run.options import Options, Texts
 from training.run.settings import merge, read_fields
 from training.tasks.motion.options import MotionTrainOptions
@@ -66,8 +66,15 @@ class Beats(Stage):
     options: HeadOptions = HeadOptions()
 
 
-AnyStage = Train | Beats
-KINDS: Final[Mapping[str, type[AnyStage]]] = {"train": Train, "beats": Beats}
+class Poses(Stage):
+    """A perceptron that learns to read poses: :func:`training.finish.poses.teach_poses`."""
+
+    kind: Literal["poses"]
+    options: PosesHeadOptions = PosesHeadOptions()
+
+
+AnyStage = Train | Beats | Poses
+KINDS: Final[Mapping[str, type[AnyStage]]] = {"train": Train, "beats": Beats, "poses": Poses}
 
 
 def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
@@ -101,7 +108,8 @@ def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
         if problem["type"] == "missing":
             raise OptionError(f"lacks the key {key!r}") from None
         if problem["type"] == "extra_forbidden":
-            fields = (HeadOptions if len(problem["loc"]) > 1 else kind).model_fields
+            inner = PosesHeadOptions if kind is Poses else HeadOptions
+            fields = (inner if len(problem["loc"]) > 1 else kind).model_fields
             names = [field.alias or name for name, field in fields.items()]
             raise OptionError(f"unknown key {key!r}{suggestion(key, names)}") from None
         raise OptionError(first_problem(error)) from None

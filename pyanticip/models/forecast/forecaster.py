@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor, nn
@@ -24,6 +23,7 @@ from torch.nn import functional as F
 from pyanticip.errors import ShapeError
 from pyanticip.models.checkpoint.files import draft_folder, fill, finite_weights, write_description
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
+from pyanticip.models.core.polynomials import polynomials
 from pyanticip.models.forecast.manifest import (
     FORECAST_FORMAT,
     FORECAST_VERSION,
@@ -197,17 +197,6 @@ class PoseForecaster(nn.Module):
         rolled = torch.cat((state.frames[:, 1:], new), 1)
         frames = torch.where((state.seen == 0)[:, None, None, None], new, rolled)
         return self.predict(frames), ForecastState(frames, state.seen + 1)
-
-
-def polynomials(frames: int, order: int, *, constant: bool = False) -> Tensor:
-    """Orthonormal polynomials over ``frames`` points, by degree from 1 (or 0).
-
-    Returns (frames, order), or with the constant (order + 1, frames): a basis to expand in.
-    """
-    x = np.linspace(-1.0, 1.0, frames)
-    q, r = np.linalg.qr(np.vander(x, order + 1, increasing=True))
-    q = (q * np.sign(np.diag(r))).astype(np.float32)
-    return torch.from_numpy(np.ascontiguousarray(q.T if constant else q[:, 1:]))
 
 
 def save_forecaster(

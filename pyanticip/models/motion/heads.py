@@ -10,29 +10,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.motion.strokes import BeatHead
+from pyanticip.models.motion.twin_mix import TwinMix
 from pyanticip.vocabulary import (
     CANONICAL_JOINTS,
     EVENT_BINS,
     EVENTS,
-    FEATURES,
-    FEATURES_V1,
     HORIZONS_MS,
     PARAMETERS,
 )
 
-TWINS = (FEATURES - FEATURES_V1) // len(PARAMETERS)
-"""Ways in which a feature row has the causal twin: at four delays, and means over 1 and 4 s of the second."""
-MEAN = 4
-"""The one of them that is the mean over 1 s."""
-PULSE = PARAMETERS.index("pulse")
-OWN, OTHERS, STILL, LEAST = 0.3, 0.03, 0.02, 1e-8
-"""Where a scaled head starts: how much a parameter's own squared movement counts, and another's; the movement
-at which 0.7 of what is added counts; the least that is squared."""
-FASTER = 8.0
-"""What the logarithms of both are divided by, so that they learn as fast as weights."""
 
-
-class ControlHead(nn.Module):
+class ControlHead(TwinMix):
     """Sound parameters at every horizon, and the hazard of each event in every bin ahead.
 
     A shared hidden layer; parameters through a sigmoid, linear in 0..1. Hazard logits are a learned base rate
@@ -42,11 +30,8 @@ class ControlHead(nn.Module):
     With ``recent`` numbers of the last frames the parameters are ``sigmoid(what the hidden state says + a
     linear filter of those numbers)``.
 
-    With the causal ``twin`` they are ``what the hidden state says + a linear mix of the parameter's own past
-    in the twin`` instead, cut to 0..1: nearer to the truth for movement that nobody trained on. Where it is
-    ``scaled``, what the hidden state says counts by ``m / sqrt(m^2 + c^2)``, of which m is how far parameters
-    moved of late (m^2: learned weights of the squares of what the twin's other columns differ from its mean
-    over 1 s) and c is learned: nearly all of it in lively movement, little where a body hardly moves.
+    With the causal ``twin`` they are what the hidden state says, added to a mix of the twin's columns, see
+    :class:`~pyanticip.models.motion.twin_mix.TwinMix`.
 
     :param recent: how many numbers of the last frames come along; 0 for none.
     :param base_hazard: hazard per bin that the base rate starts at.
@@ -67,7 +52,7 @@ class ControlHead(nn.Module):
         twin: bool = False,
         scaled: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(twin=twin, scaled=scaled)
         self.gated = gated
         self.params = (len(PARAMETERS), len(HORIZONS_MS))
         self.events = (len(EVENTS), EVENT_BINS)
@@ -75,21 +60,6 @@ class ControlHead(nn.Module):
         self.last = nn.Linear(hidden, math.prod(self.params) + math.prod(self.events))
         direct = recent and not twin
         self.recent = nn.Linear(recent, math.prod(self.params), bias=False) if direct else None
-        # Of the twin 20 ms late and its mean over 4 s: the farther ahead, the more of the mean.
-        self.skip = nn.Parameter(torch.zeros(*self.params, TWINS)) if twin else None
-        if self.skip is not None:
-            mean = torch.tensor([min(ms / 400.0, 0.5) for ms in HORIZONS_MS])
-            with torch.no_grad():
-                self.skip[..., 1], self.skip[..., -1] = 1.0 - mean, mean
-        self.moves = self.still = None
-        if scaled:
-            # A parameter's own movement counts most; that of pulse, which is seldom at rest, little.
-            moves = torch.full((len(PARAMETERS), TWINS - 1, len(PARAMETERS)), OTHERS)
-            moves[..., PULSE] *= 0.1
-            for parameter in range(len(PARAMETERS)):
-                moves[parameter, :, parameter] = OWN
-            self.moves = nn.Parameter(moves.log() / FASTER)
-            self.still = nn.Parameter(torch.full(self.params, 2.0 * math.log(STILL) / FASTER))
         start = math.log(base_hazard / (1.0 - base_hazard))
         self.base = nn.Parameter(torch.full((math.prod(self.events),), start))
         self.beats = BeatHead(recent, hidden, EVENT_BINS) if strokes else None
@@ -116,17 +86,7 @@ class ControlHead(nn.Module):
         params, logits = params.view(*rows, *self.params), logits.view(*rows, *self.events)
         if self.skip is None or twin is None:
             return torch.sigmoid(params), logits
-        past = twin.reshape(*rows, TWINS, len(PARAMETERS))
-        if self.moves is not None and self.still is not None:
-            others = torch.cat((past[..., :MEAN, :], past[..., MEAN + 1 :, :]), -2)
-            squares = (others - past[..., MEAN : MEAN + 1, :]).square()
-            moved = (
-                LEAST + torch.einsum("...kp,qkp->...q", squares, torch.exp(FASTER * self.moves))[..., None]
-            )
-            params = params * (moved / (moved + torch.exp(FASTER * self.still))).sqrt()
-        params = params + torch.einsum("...kp,phk->...ph", past, self.skip)
-        # Uncut while it learns: what is beyond the range must be pulled back.
-        return params if self.training else params.clamp(0.0, 1.0), logits
+        return self.mixed(params, twin), logits
 
 
 JOINTS = len(CANONICAL_JOINTS)

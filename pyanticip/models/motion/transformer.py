@@ -1,7 +1,7 @@
 """The motion transformer: feature rows in, sound parameters and events ahead of time out."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack, overload
 
 import torch
@@ -19,6 +19,7 @@ from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkSta
 from pyanticip.models.motion.frame_hold import FrameHold
 from pyanticip.models.motion.heads import ControlHead, PoseHead
 from pyanticip.models.motion.kinematics import KINEMATICS, MEASURES, BodyKinematics
+from pyanticip.models.motion.pose_window import PLACES, PoseWindow
 from pyanticip.models.motion.smoothed import (
     CARRIED,
     JERK,
@@ -71,8 +72,8 @@ class MotionOutput:
 @dataclass
 class MotionState(State):
     """The trunk's state and the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first; where there
-    are such, what positions and plans need to remember, the last ``taps - 1`` trusted frames (B, taps - 1, D)
-    and the strokes."""
+    are such, what positions and plans need to remember, the last ``taps - 1`` trusted frames (B, taps - 1,
+    D), the strokes and the last poses (B, pose_window - 1, 67)."""
 
     trunk: TrunkState
     taps: Tensor
@@ -80,6 +81,7 @@ class MotionState(State):
     planning: PlanState | tuple[()] = ()
     trusted: Tensor | tuple[()] = ()
     strokes: StrokeState | tuple[()] = ()
+    poses: Tensor | tuple[()] = ()
 
 
 class MotionHow(TypedDict, total=False):
@@ -97,7 +99,8 @@ class MotionHow(TypedDict, total=False):
 class Front:
     """What the front-end makes of a chunk: ``embedded`` steps (B, L, D), the frames that the filter needs
     next in ``taps``, what the control head is told about the last ones in ``recent``; where there are such,
-    how the strokes stand in ``beats`` (B, L, 37), ``distrust`` (B, L), and the states of both."""
+    how the strokes stand in ``beats`` (B, L, 37), ``distrust`` (B, L), and the states of both; the last
+    ``poses`` (B, pose_window - 1 + L, 67)."""
 
     embedded: Tensor
     taps: Tensor
@@ -106,6 +109,7 @@ class Front:
     strokes: StrokeState | tuple[()] = ()
     distrust: Tensor | None = None
     trusted: Tensor | tuple[()] = ()
+    poses: Tensor | None = None
 
 
 class MotionTransformer(nn.Module):
@@ -171,6 +175,7 @@ class MotionTransformer(nn.Module):
             scaled=cfg.scaled,
         )
         self.strokes = Strokes() if cfg.strokes else None
+        self.poses = PoseWindow(cfg.pose_window) if cfg.pose_window else None
         for linear in (self.front, self.control.first, self.control.last):
             nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
             nn.init.zeros_(linear.bias)
@@ -224,18 +229,24 @@ class MotionTransformer(nn.Module):
             state.trusted = torch.zeros_like(taps)
         if self.strokes is not None:
             state.strokes = self.strokes.initial_state(batch)
+        if self.poses is not None:
+            state.poses = self.poses.initial_state(batch, self.filters)
         state.planning = self._passes("external", None, None).initial_state(batch, given=True)
         return state
 
     def observe(self, x: Tensor) -> Tensor:
-        """Embedded frames (..., D) of raw feature rows (..., n), before the causal filter; of wider rows than
-        it reads the first ``cfg.columns``."""
+        """Embedded frames (..., D) of raw feature rows (..., n), before the causal filter."""
+        return self.condense(self.normalised(x))
+
+    def normalised(self, x: Tensor) -> Tensor:
+        """Rows (..., columns and kinematics) of roughly unit scale of raw feature rows (..., n); of wider
+        rows than it reads the first ``cfg.columns``."""
         if x.shape[-1] > self.cfg.columns:
             x = x[..., : self.cfg.columns]
         seen = ((x - self.mean) * (self.visible / self.std)).clamp(-CLIP, CLIP)
         if self.kinematics is not None:
             seen = torch.cat((seen, self.kinematics(x).clamp(-CLIP, CLIP)), -1)
-        return self.condense(seen)
+        return seen
 
     def condense(self, seen: Tensor) -> Tensor:
         """Embedded frames (..., D) of normalised rows (..., columns and kinematics): a projection, and in
@@ -255,16 +266,23 @@ class MotionTransformer(nn.Module):
 
     def embed(self, x: Tensor, state: MotionState | None = None) -> Front:
         """What the front-end makes of raw features (B, L, n) that follow ``state``."""
-        raw, length = self.observe(x), x.shape[1]
+        seen, length = self.normalised(x), x.shape[1]
+        raw = self.condense(seen)
         joined = self._after(None if state is None else state.taps, raw)
         taps = joined[:, length:]
         if self.trusted is None:
             recent = self.recent(joined) if self.direct else None
             embedded = self._filter(joined)
-            if self.strokes is None:
-                return Front(embedded, taps, recent)
-            speeds = joined[:, -length:, -self.direct : -MEASURES]
-            return Front(embedded, taps, recent, *self.strokes(speeds, part_of(state, "strokes")))
+            front = Front(embedded, taps, recent)
+            if self.strokes is not None:
+                speeds = joined[:, -length:, -self.direct : -MEASURES]
+                front = Front(embedded, taps, recent, *self.strokes(speeds, part_of(state, "strokes")))
+            if self.poses is not None:
+                places = seen[..., self.cfg.columns : self.cfg.columns + PLACES]
+                before = None if state is None else state.poses
+                assert not isinstance(before, tuple)
+                front = replace(front, poses=self.poses.joined(places, before))
+            return front
         before = None if state is None else state.trusted
         assert not isinstance(before, tuple)
         last = raw.new_zeros(raw.shape[0], raw.shape[2]) if before is None else before[:, -1]
@@ -357,6 +375,8 @@ class MotionTransformer(nn.Module):
             hidden, gate = trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype)
             twin = x[..., FEATURES_V1:] if self.cfg.twin else None
             params, events = self.control(hidden, gate, front.recent, front.beats, twin)
+            if self.poses is not None and front.poses is not None:
+                params = 0.5 * (params + self.poses(front.poses, given.to(x.dtype), x))
         out = MotionOutput(
             params,
             events,
@@ -373,7 +393,8 @@ class MotionTransformer(nn.Module):
         if state is None:
             return out
         assert foreseen.state is not None
-        parts = (positions, foreseen.planning, front.trusted, front.strokes)
+        poses = () if front.poses is None else front.poses[:, x.shape[1] :]
+        parts = (positions, foreseen.planning, front.trusted, front.strokes, poses)
         return out, MotionState(foreseen.state, front.taps, *parts)
 
     def _passes(

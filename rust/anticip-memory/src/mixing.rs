@@ -22,7 +22,7 @@ const TELL: [usize; TELLERS] = [6, 8, 9, 10];
 /// Who knows it from the place: believed as much as the place is.
 const PLACED: std::ops::Range<usize> = 4..6;
 
-const PRIOR: [f64; EXPERTS] = [50.0, 50.0, 1.0, 1.0, 100.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+const PRIOR: [f64; EXPERTS] = [200.0, 200.0, 1.0, 1.0, 200.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// By how much one frame in which an expert is off twice as much as the best one lowers the logarithm of its weight.
 const RATE: f64 = 0.03;
 /// Mean error up to which experts are equally good.
@@ -171,7 +171,7 @@ mod tests {
         let mut mixing = Mixing::new(0);
         let values = std::array::from_fn(|i| i as f64 / 10.0);
         let (_, trust) = mixing.mix(0, 0, &values.map(Some), 0.0);
-        assert!((trust - 102.0 / 108.0).abs() < 1e-12);
+        assert!((trust - 402.0 / 408.0).abs() < 1e-12);
         for frame in 0..600 {
             mixing.keep(&everybody(values), &Table::default());
             mixing.judge(frame, &[0.6; PARAMETER_COUNT]);

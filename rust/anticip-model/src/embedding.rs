@@ -5,6 +5,7 @@ use anticip_motion::features::{FEATURE_COUNT, FEATURE_COUNT_V1};
 use anticip_motion::kinematics::{KINEMATICS_COUNT, MEASURE_COUNT, body_kinematics};
 
 use crate::linear::Linear;
+use crate::poses::PLACE_COUNT;
 use crate::smoothed::{CARRIED_COUNT, SMOOTHED_COUNT, SmoothedMeasures};
 use crate::strokes::Strokes;
 use crate::{ModelError, Tensors, tensor};
@@ -163,6 +164,11 @@ impl Embedding {
                 }
             }
         }
+    }
+
+    /// Up, and where the joints are, of the row that was last looked at, of a model with kinematics.
+    pub(crate) fn places(&self) -> &[f32] {
+        &self.seen[self.mean.len()..][..PLACE_COUNT]
     }
 
     fn filter(&self, x: &mut [f32]) {

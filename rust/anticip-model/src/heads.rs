@@ -1,18 +1,13 @@
 //! What follows the blocks of both pathways: their mixture, the final norm, gates and heads.
 
-use anticip_motion::twin::{PARAMETER_COUNT, TWIN_BLOCKS};
-
 use crate::activations::{gelu, sigmoid};
 use crate::linear::{Linear, Norm};
 use crate::strokes::BeatHead;
+use crate::twin_mix::TwinMix;
 use crate::{ModelError, Tensors, tensor};
 
 /// Sound parameters: eight at five horizons.
 pub const PARAM_COUNT: usize = 40;
-/// At how many horizons each is said.
-const HORIZONS: usize = PARAM_COUNT / PARAMETER_COUNT;
-/// The twin's block that is the mean over 1 s.
-const TWIN_MEAN: usize = 4;
 /// Hazards: two events in 25 bins.
 pub const HAZARD_COUNT: usize = 50;
 /// Scalars of the refined head.
@@ -68,76 +63,14 @@ impl Controls {
 enum Direct {
     /// A linear filter of the numbers of the last frames, if there are any; the sum goes through a sigmoid.
     Recent(Option<Linear>),
-    /// A linear mix of the parameter's own past in the twin, a row of weights a parameter and horizon; the sum is cut
-    /// to 0..1. What the hidden units say may be scaled before.
-    Twin(Vec<f32>, Option<Scale>),
-}
-
-/// How much of what the hidden units say counts, by how far the parameters moved of late.
-#[derive(Debug, Clone)]
-struct Scale {
-    /// For each parameter what every other squared movement, of each of the twin's blocks but the mean over 1 s, counts.
-    moves: Vec<f32>,
-    /// For each parameter and horizon the squared movement at which half of the squared share counts.
-    still: Vec<f32>,
-}
-
-impl Scale {
-    /// Tensors hold logarithms over this much.
-    const FASTER: f32 = 8.0;
-    const LEAST: f32 = 1e-8;
-
-    /// What a checkpoint has of it: all or nothing.
-    fn new(tensors: &Tensors) -> Result<Option<Self>, ModelError> {
-        if !tensors.contains_key("control.moves") {
-            return Ok(None);
-        }
-        let squares = |name, shape: &[usize]| -> Result<Vec<f32>, ModelError> {
-            let logarithms = tensor(tensors, name, shape)?;
-            Ok(logarithms.iter().map(|v| (Self::FASTER * v).exp()).collect())
-        };
-        Ok(Some(Self {
-            moves: squares(
-                "control.moves",
-                &[PARAMETER_COUNT, TWIN_BLOCKS - 1, PARAMETER_COUNT],
-            )?,
-            still: squares("control.still", &[PARAMETER_COUNT, HORIZONS])?,
-        }))
-    }
-
-    fn apply(&self, twin: &[f32], params: &mut [f32]) {
-        let mut squares = [0.0; (TWIN_BLOCKS - 1) * PARAMETER_COUNT];
-        let blocks = twin.as_chunks::<PARAMETER_COUNT>().0;
-        let others = blocks.iter().enumerate().filter(|(block, _)| *block != TWIN_MEAN);
-        for (row, (_, block)) in squares
-            .as_chunks_mut::<PARAMETER_COUNT>()
-            .0
-            .iter_mut()
-            .zip(others)
-        {
-            for (square, (value, mean)) in row.iter_mut().zip(block.iter().zip(&blocks[TWIN_MEAN])) {
-                *square = (value - mean) * (value - mean);
-            }
-        }
-        let weights = self.moves.chunks_exact(squares.len());
-        let stills = self.still.as_chunks::<HORIZONS>().0;
-        for ((params, weights), stills) in params.chunks_exact_mut(HORIZONS).zip(weights).zip(stills) {
-            let moved = Self::LEAST + weights.iter().zip(&squares).map(|(w, s)| w * s).sum::<f32>();
-            for (param, still) in params.iter_mut().zip(stills) {
-                *param *= (moved / (moved + still)).sqrt();
-            }
-        }
-    }
+    /// A mix of the twin's columns.
+    Twin(TwinMix),
 }
 
 impl Direct {
     fn new(tensors: &Tensors, recent: usize, twin: bool) -> Result<Self, ModelError> {
         if twin {
-            let shape = [PARAMETER_COUNT, HORIZONS, TWIN_BLOCKS];
-            return Ok(Self::Twin(
-                tensor(tensors, "control.skip", &shape)?,
-                Scale::new(tensors)?,
-            ));
+            return Ok(Self::Twin(TwinMix::new(tensors, "control")?));
         }
         let filter = || Linear::unbiased(tensors, "control.recent", PARAM_COUNT, recent);
         Ok(Self::Recent((recent > 0).then(filter).transpose()?))
@@ -152,17 +85,7 @@ impl Direct {
                 }
                 sigmoid(params);
             }
-            Self::Twin(weights, scale) => {
-                if let Some(scale) = scale {
-                    scale.apply(seen.twin, params);
-                }
-                let rows = weights.as_chunks::<TWIN_BLOCKS>().0;
-                for (i, (param, row)) in params.iter_mut().zip(rows).enumerate() {
-                    let past = seen.twin.iter().skip(i / HORIZONS).step_by(PARAMETER_COUNT);
-                    let held: f32 = row.iter().zip(past).map(|(weight, value)| weight * value).sum();
-                    *param = (*param + held).clamp(0.0, 1.0);
-                }
-            }
+            Self::Twin(mix) => mix.complete(seen.twin, params),
         }
     }
 }

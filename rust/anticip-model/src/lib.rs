@@ -13,16 +13,26 @@ mod embedding;
 mod error;
 mod heads;
 mod linear;
+mod poses;
 mod smoothed;
 mod stream;
 mod strokes;
+mod twin_mix;
 
 use std::collections::HashMap;
+
+use anticip_motion::twin::PARAMETER_COUNT;
 
 pub use error::ModelError;
 pub use heads::{Controls, HAZARD_COUNT, PARAM_COUNT, SCALAR_COUNT};
 pub use linear::vector_width;
 pub use stream::{MotionSizes, MotionStream};
+
+/// No size is larger.
+const MAX_SIZE: usize = 1 << 20;
+
+/// At how many horizons a parameter is said.
+const HORIZONS: usize = PARAM_COUNT / PARAMETER_COUNT;
 
 /// A tensor of a checkpoint: its shape and its numbers, row by row.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,12 +5,12 @@ use anticip_motion::features::{FEATURE_COUNT, FEATURE_COUNT_V1, SCALAR, TWIN};
 use crate::bias::{Kernel, TrajectoryBias};
 use crate::block::{Pathway, PathwaySizes};
 use crate::embedding::Embedding;
-use crate::heads::{Controls, Heads, SCALAR_COUNT, Seen};
+use crate::heads::{Controls, Heads, PARAM_COUNT, SCALAR_COUNT, Seen};
+use crate::poses::PoseWindow;
 use crate::strokes::{STROKE_COUNT, follows};
-use crate::{ModelError, Tensors};
+use crate::{MAX_SIZE, ModelError, Tensors};
 
-/// No size is larger, and a ring of keys or values has no more numbers (256 MiB).
-const MAX_SIZE: usize = 1 << 20;
+/// A ring of keys or values has no more numbers (256 MiB).
 const MAX_RING: usize = 1 << 26;
 
 /// Sizes and options of the model, as its configuration has them.
@@ -84,6 +84,7 @@ pub struct MotionStream {
     heads: Heads,
     fast: Pathway,
     slow: Pathway,
+    poses: Option<PoseWindow>,
     row: [f32; FEATURE_COUNT],
     stride: usize,
     frames: usize,
@@ -128,7 +129,16 @@ impl MotionStream {
             Pathway::new(tensors, name, sizes, biased.then(kernel).transpose()?)
         };
         let recent = embedding.recent_count();
+        let poses = PoseWindow::of(tensors)?;
+        if poses.is_some() && !(twin && kinematics) {
+            return Err(ModelError::Shape {
+                what: "poses".into(),
+                expected: "a model with kinematics that reads the twin".into(),
+                given: format!("{} columns", embedding.columns()),
+            });
+        }
         Ok(Self {
+            poses,
             bias: biased.then(|| TrajectoryBias::new(tensors, heads)).transpose()?,
             heads: Heads::new(tensors, width, sizes.units, recent, sizes.gated, twin)?,
             fast: pathway("trunk.fast", 0, 1)?,
@@ -174,6 +184,9 @@ impl MotionStream {
         }
         self.fast.advance();
         self.embedding.advance();
+        if let Some(poses) = &mut self.poses {
+            poses.advance();
+        }
         self.frames += 1;
         &self.said
     }
@@ -198,6 +211,9 @@ impl MotionStream {
         self.embedding.reset();
         self.fast.reset();
         self.slow.reset();
+        if let Some(poses) = &mut self.poses {
+            poses.reset();
+        }
         self.pool.fill(0.0);
         self.before.fill(0.0);
         self.frames = 0;
@@ -235,10 +251,17 @@ impl MotionStream {
             twin: &self.row[TWIN..],
         };
         self.heads.say(seen, &mut self.said);
+        if let Some(poses) = &mut self.poses {
+            let mut second = [0.0; PARAM_COUNT];
+            poses.look(self.embedding.places(), &self.row, &mut second);
+            for (param, second) in self.said.params.iter_mut().zip(second) {
+                *param = 0.5 * (*param + second);
+            }
+        }
     }
 
     /// Everything that the next step depends on: how many frames and pools there were, the past frames of the filter,
-    /// the open pool, the slow pathway's last result, the past of all rings, and the strokes.
+    /// the open pool, the slow pathway's last result, the past of all rings, the strokes, and the last poses.
     #[must_use]
     pub fn snapshot(&self) -> Vec<f32> {
         let counts = [self.frames as f32, self.slow.count() as f32];
@@ -249,6 +272,9 @@ impl MotionStream {
         all.extend(self.fast.past().chain(self.slow.past()));
         if !self.strokes.is_empty() {
             all.extend(self.embedding.strokes());
+        }
+        if let Some(poses) = &self.poses {
+            all.extend(poses.past());
         }
         all
     }

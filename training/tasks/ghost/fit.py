@@ -1,27 +1,21 @@
 """Train the ghost's forecaster: windows of whole bodies, their first half observed."""
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyanticip.models.forecast.forecaster import PoseForecaster
 from pyanticip.models.forecast.manifest import ForecastConfig
 from training.data.examples import Piece
 from training.report.tables import Say
+from training.run.averaged import train_averaged
 from training.tasks.ghost.windows import OBSERVED, TARGET, Windows
 from training.teacher.kinematics import MIRROR
 
 STEPS: Final = 3000
 BATCH: Final = 256
-PEAK: Final = 1e-3
-"""Highest learning rate; it rises for a thirtieth of the steps and falls as a cosine."""
-DECAY: Final = 0.02
-"""Of the matrices."""
-AVERAGE: Final = 0.998
-"""Of the weights, from step to step."""
 STILL: Final = 0.03
 """Metres that who stands still counts as having moved: otherwise only those who walk were learned from."""
 CONFIG: Final = ForecastConfig(
@@ -51,26 +45,13 @@ def fit(
     model = PoseForecaster(CONFIG)
     model.fit_normalisation(torch.cat([windows.batch(512) for _ in range(8)]), 1.0)
     level = _moved(torch.cat([windows.batch(512) for _ in range(4)])).mean(0)
-    matrices = [weight for weight in model.parameters() if weight.ndim > 1]
-    others = [weight for weight in model.parameters() if weight.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, lr=PEAK, betas=(0.9, 0.98))
-    mean = {name: value.clone() for name, value in model.state_dict().items()}
-    for step in range(steps):
-        done = (step + 1) / steps
-        for group in optimiser.param_groups:
-            group["lr"] = PEAK * min(1.0, 30.0 * done) * (0.01 + 0.495 * (1.0 + math.cos(math.pi * done)))
-        loss = _loss(model, windows.batch(BATCH), level)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        kept = min(AVERAGE, (step + 1) / (step + 11))
-        for name, value in model.state_dict().items():
-            mean[name].lerp_(value, 1.0 - kept)
-        say("ghost", step + 1, steps)
-    model.load_state_dict(mean)
-    return model.eval()
+    train_averaged(
+        model,
+        lambda: _loss(model, windows.batch(BATCH), level),
+        steps,
+        lambda done: say("ghost", done, steps),
+    )
+    return model
 
 
 def _moved(windows: Tensor) -> Tensor:

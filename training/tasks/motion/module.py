@@ -32,6 +32,12 @@ PHRASE: Final = EVENTS.index("phrase")
 FREE: Final = ("dropout", "pose_horizons")
 """Fields of the model's configuration that may differ from those of ``run.init``."""
 
+TAUGHT: Final = {
+    "strokes": "; train beats teaches its head to hear them",
+    "pose_window": "; train poses teaches it to read them",
+}
+"""What else teaches a checkpoint to have a field, for the message."""
+
 
 def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionTransformer:
     """The model of a run before its first update: the same weights for the same seed.
@@ -74,7 +80,7 @@ def begun_from(options: MotionTrainOptions) -> MotionTransformer:
     known = model.cfg.to_dict()
     for name, value in options.model.items():
         if name not in FREE and model.cfg.replace(**{name: value}) != model.cfg:
-            taught = "; train beats teaches its head to hear them" if name == "strokes" and value else ""
+            taught = TAUGHT.get(name, "") if value else ""
             raise OptionError(
                 f"option model.{name}: the checkpoint {options.run.init} has {known.get(name)!r}, "
                 f"given {value!r}{taught}"

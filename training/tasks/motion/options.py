@@ -162,6 +162,11 @@ class MotionTrainOptions(TrainOptions):
                 f"option loss.reset: {loss.reset:g} needs a model with model.positions='prism': other "
                 "positions have no cursors that could reset"
             )
+        if config.pose_window and not self.run.init:
+            raise OptionError(
+                f"option model.pose_window: {config.pose_window} needs a model that was taught: train one "
+                "without, then use train poses"
+            )
         return self
 
     @classmethod

@@ -13,6 +13,7 @@ from rich.console import Console
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.motion.pose_window import FRAMES
 from training.data.batches import Windows
 from training.run.average import AveragingRecorder
 from training.run.files import BEST, CONFIG
@@ -253,7 +254,13 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
                 f"wrote {out / CHECKPOINT}; judge it with:",
                 f"  pyanticip evaluate motion --data {data} --checkpoint {checkpoint}",
             ]
-            if _might_hear(out / CHECKPOINT):
+            if _might_learn(out / CHECKPOINT, pose_window=FRAMES):
+                lines += [
+                    "it errs less once a perceptron beside it reads the last poses; ten minutes teach it:",
+                    f"  pyanticip train poses --data {data} --checkpoint {checkpoint} "
+                    f"--out {quote(str(out / 'poses'))}",
+                ]
+            if _might_learn(out / CHECKPOINT, strokes=True):
                 lines += [
                     "its beats may get better once its event head hears strokes; a minute tells by how much:",
                     f"  pyanticip train beats --data {data} --checkpoint {checkpoint} "
@@ -345,10 +352,11 @@ def load_run(folder: Path | str, which: Literal["best", "last"] = "best") -> Mot
     return model
 
 
-def _might_hear(checkpoint: Path) -> bool:
-    """Whether a checkpoint's model does not follow strokes, and could."""
+def _might_learn(checkpoint: Path, **change: Any) -> bool:
+    """Whether a checkpoint's model has not got what is changed so, and could."""
     config = read_manifest(checkpoint).config
     try:
-        return not config.strokes and config.replace(strokes=True).strokes
+        config.replace(**change)
     except OptionError:
         return False
+    return not any(getattr(config, name) for name in change)

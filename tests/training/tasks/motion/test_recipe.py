@@ -10,6 +10,7 @@ from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.motion.pose_window import FRAMES
 from training.finish import event_head
 from training.recipes import make as maker
 from training.recipes.make import make
@@ -38,13 +39,20 @@ name = "last"
 kind = "beats"
 from = "refined"
 options = { copies = 0, steps = 5 }
+
+[[stage]]
+name = "reading"
+kind = "poses"
+from = "last"
+options = { copies = 0, steps = 5 }
 """
 
 
 def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     noted = read_manifest(None)
-    *_, distilled, beats = read_stages(PACKAGED)
-    assert distilled.run_options().config().replace(strokes=True) == noted.config
+    *_, distilled, beats, poses = read_stages(PACKAGED)
+    config = distilled.run_options().config()
+    assert config.replace(strokes=True, pose_window=FRAMES) == noted.config
     told = noted.training["options"]
     assert told["data"].pop("path") == "data"
     assert told["loss"].pop("plan_shown") is True  # an option that has left since
@@ -53,8 +61,10 @@ def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     mine = distilled.run_options().to_dict()
     assert {table: {name: mine[table][name] for name in names} for table, names in told.items()} == told
     assert beats.start == distilled.name
-    options = beats.options.model_dump()
-    assert options == {name: noted.training["beats"][name] for name in options}
+    assert poses.start == beats.name
+    for stage in (beats, poses):
+        options = stage.options.model_dump()
+        assert options == {name: noted.training[stage.kind][name] for name in options}
 
 
 @pytest.fixture
@@ -108,11 +118,13 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     assert json.loads((out / "first" / "report.json").read_text())["resumed_at"] == 4
     assert set(json.loads((out / "recipe.json").read_text())["stages"]) == {"first", "refined"}
     report = again()
-    assert [one["state"] for one in report["stages"]] == ["kept", "kept", "made"]
-    assert [one["state"] for one in again()["stages"]] == ["kept"] * 3
-    assert report["checkpoint"] == str(out / "last" / "checkpoint")
-    made = read_manifest(out / "last" / "checkpoint")
-    assert load_motion_model(out / "last" / "checkpoint").cfg.strokes
+    assert [one["state"] for one in report["stages"]] == ["kept", "kept", "made", "made"]
+    assert [one["state"] for one in again()["stages"]] == ["kept"] * 4
+    assert report["checkpoint"] == str(out / "reading" / "checkpoint")
+    made = read_manifest(out / "reading" / "checkpoint")
+    model = load_motion_model(out / "reading" / "checkpoint")
+    assert (model.cfg.strokes, model.cfg.pose_window) == (True, FRAMES)
+    assert made.training["poses"]["steps"] == 5
     assert made.training["beats"]["learned_from"] == ["anna", "ben"]
     refined = json.loads((out / "refined" / "config.json").read_text())["options"]["run"]
     assert refined["ensemble"] == [str(out / "first" / "checkpoint")]
@@ -129,7 +141,7 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     [
         ("steps = 6", "step = 6", "stage first: unknown option schedule.'step'; did you mean steps?"),
         ("{ copies = 1 }", '{ path = "x" }', "stage first: option data.path follows from the stage"),
-        ('kind = "beats"', 'kind = "beat"', "stage last: kind: expected one of train, beats, given"),
+        ('kind = "beats"', 'kind = "beat"', "stage last: kind: expected one of train, beats, poses, given"),
         (
             'from = "refined"',
             'from = "refine"',

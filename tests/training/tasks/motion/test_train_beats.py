@@ -15,7 +15,7 @@ from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.config import ModelConfig
 from training.data.sets import MotionSet
 from training.data.sets.vary import _opened
-from training.finish import beats, event_head
+from training.finish import beats, event_head, taught
 from training.tasks.motion import task
 from training.tasks.motion.module import begun_from
 from training.tasks.motion.options import MotionTrainOptions
@@ -103,7 +103,7 @@ def test_the_same_twice_and_what_is_noted_about_it(cli, saved):
 
 def test_a_folder_of_takes_and_a_head_that_heard_before(cli, saved, lively, monkeypatch):
     heard = MotionTransformer(ModelConfig(**SIZES, strokes=True)).eval()
-    monkeypatch.setattr(beats, "load_motion_model", lambda path: heard)
+    monkeypatch.setattr(taught, "load_motion_model", lambda path: heard)
     # Anna and Ben: the only two, one on each side.
     for who in ("anna", "ben"):
         shutil.copytree(lively.parent / "takes" / who, f"takes/{who}")
@@ -200,7 +200,7 @@ def test_models_that_cannot_be_taught_are_refused(cli, tmp_path, checkpoint, mon
     code, _, told = cli(checkpoint="later")
     assert (code, "checkpoint later: was taught by teacher 99" in told) == (1, True)
     blind = MotionTransformer(ModelConfig(**SIZES, kinematics=False))
-    monkeypatch.setattr(beats, "load_motion_model", lambda path: blind)
+    monkeypatch.setattr(taught, "load_motion_model", lambda path: blind)
     code, _, told = cli()
     assert code == 2
     assert "its head cannot hear strokes: strokes=True needs a motion model with kinematics" in told
@@ -234,6 +234,12 @@ def test_a_run_says_how_its_head_learns_to_hear(tmp_path, checkpoint, monkeypatc
     last = task.MotionTask().lines(out, report)[-1].split("train beats ")[1]
     assert last == f"--data takes --checkpoint '{out}/checkpoint' --out '{out}/beats'"
     known = read_manifest(out / "checkpoint")
+    assert "train poses" not in " ".join(task.MotionTask().lines(out, report))
+    twin = replace(known, config=known.config.replace(twin=True))
+    with monkeypatch.context() as patch:
+        patch.setattr(task, "read_manifest", lambda path: twin)
+        line = next(line for line in task.MotionTask().lines(out, report) if "train poses" in line)
+        assert line.endswith(f"--data takes --checkpoint '{out}/checkpoint' --out '{out}/poses'")
     for change in ({"strokes": True}, {"kinematics": False}):
         other = replace(known, config=known.config.replace(**change))
         monkeypatch.setattr(task, "read_manifest", lambda path, other=other: other)
@@ -244,3 +250,5 @@ def test_a_run_does_not_make_a_head_hear_that_did_not(checkpoint):
     options = MotionTrainOptions().but(run={"init": str(checkpoint)}, model={**SIZES, "strokes": True})
     with pytest.raises(OptionError, match=r"has False, given True; train beats teaches its head"):
         begun_from(options)
+    with pytest.raises(OptionError, match=r"pose_window: 20 needs a model .* use train poses"):
+        MotionTrainOptions().but(model={"pose_window": 20})

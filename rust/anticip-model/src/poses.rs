@@ -1,0 +1,296 @@
+//! A second opinion of the parameters, read off the last poses by a perceptron beside the trunk.
+//!
+//! Each joint's path over the last frames is summed up as the coefficients of a few polynomials, which the checkpoint
+//! has; a residual perceptron reads them, where the joints are, scalars, root and twin.
+
+use anticip_motion::canonical::JOINT_COUNT;
+use anticip_motion::features::{FEATURE_COUNT, SCALAR, TWIN};
+use anticip_motion::twin::PARAMETER_COUNT;
+
+use crate::activations::gelu;
+use crate::heads::PARAM_COUNT;
+use crate::linear::{Linear, Norm};
+use crate::twin_mix::TwinMix;
+use crate::{MAX_SIZE, ModelError, Tensors, tensor};
+
+/// Numbers of a frame that are read, the first of the kinematics: up, and where the joints are.
+pub(crate) const PLACE_COUNT: usize = 3 + 3 * (JOINT_COUNT - 1);
+/// Standardised inputs are clipped to this.
+const CLIP: f32 = 10.0;
+/// What is told beside the paths: the columns of a row from the scalars on, which are these, the height of the hips
+/// and how fast they go, and the twin.
+const TOLD: usize = FEATURE_COUNT - SCALAR;
+
+#[derive(Debug, Clone)]
+struct Block {
+    norm: Norm,
+    up: Linear,
+    down: Linear,
+}
+
+/// The perceptron, and the poses of one stream.
+#[derive(Debug, Clone)]
+pub(crate) struct PoseWindow {
+    /// Polynomials, a row of them a frame, oldest first.
+    basis: Vec<f32>,
+    order: usize,
+    mean: Vec<f32>,
+    gain: Vec<f32>,
+    inlet: Linear,
+    blocks: Vec<Block>,
+    norm: Norm,
+    outlet: Linear,
+    mix: TwinMix,
+    /// The last frames, a ring; the newest is still open.
+    frames: Vec<[f32; PLACE_COUNT]>,
+    newest: usize,
+    /// How many of them came before the newest.
+    count: usize,
+    inputs: Vec<f32>,
+    /// The perceptron's stream, what a block reads of it, its hidden units and what they say.
+    stream: Vec<f32>,
+    normed: Vec<f32>,
+    hidden: Vec<f32>,
+    added: Vec<f32>,
+}
+
+impl PoseWindow {
+    /// Reads `poses.*`, where there are such; sizes are those of the tensors.
+    ///
+    /// # Errors
+    /// A tensor that is missing or has another shape than the others ask for.
+    pub(crate) fn of(tensors: &Tensors) -> Result<Option<Self>, ModelError> {
+        let axes = |name: &str| -> Option<[usize; 2]> {
+            let shape = tensors.get(name)?.shape.as_slice().try_into().ok()?;
+            Some(shape).filter(|shape: &[usize; 2]| shape.iter().all(|size| (1..=MAX_SIZE).contains(size)))
+        };
+        if !tensors.contains_key("poses.basis") {
+            return Ok(None);
+        }
+        let wrong = |what: &str| ModelError::Shape {
+            what: what.into(),
+            expected: format!("two axes of 1 to {MAX_SIZE}"),
+            given: tensors
+                .get(what)
+                .map_or_else(|| "nothing".into(), |t| format!("{:?}", t.shape)),
+        };
+        let sized = |name: &str| axes(name).ok_or_else(|| wrong(name));
+        let [frames, order] = sized("poses.basis")?;
+        let [width, _] = sized("poses.inlet.weight")?;
+        let inputs = PLACE_COUNT * (1 + order) + TOLD;
+        let mut blocks = Vec::new();
+        while tensors.contains_key(&format!("poses.blocks.{}.up.weight", blocks.len())) {
+            let name = format!("poses.blocks.{}", blocks.len());
+            let [hidden, _] = sized(&format!("{name}.up.weight"))?;
+            blocks.push(Block {
+                norm: Norm::new(tensors, &format!("{name}.norm"), width)?,
+                up: Linear::new(tensors, &format!("{name}.up"), hidden, width)?,
+                down: Linear::new(tensors, &format!("{name}.down"), width, hidden)?,
+            });
+        }
+        let std = tensor(tensors, "poses.std", &[inputs])?;
+        let hidden = blocks.iter().map(|block| block.up.outputs()).max();
+        Ok(Some(Self {
+            basis: tensor(tensors, "poses.basis", &[frames, order])?,
+            order,
+            mean: tensor(tensors, "poses.mean", &[inputs])?,
+            gain: std.iter().map(|std| 1.0 / std).collect(),
+            inlet: Linear::new(tensors, "poses.inlet", width, inputs)?,
+            blocks,
+            norm: Norm::new(tensors, "poses.norm", width)?,
+            outlet: Linear::new(tensors, "poses.outlet", PARAM_COUNT, width)?,
+            mix: TwinMix::new(tensors, "poses")?,
+            frames: vec![[0.0; PLACE_COUNT]; frames],
+            newest: 0,
+            count: 0,
+            inputs: vec![0.0; inputs],
+            stream: vec![0.0; width],
+            normed: vec![0.0; width],
+            hidden: vec![0.0; hidden.unwrap_or(0)],
+            added: vec![0.0; width],
+        }))
+    }
+
+    /// Begin a new stream.
+    pub(crate) fn reset(&mut self) {
+        self.count = 0;
+    }
+
+    /// The parameters with these places and this row as the newest. Until [`Self::advance`] they can be replaced by
+    /// others.
+    pub(crate) fn look(
+        &mut self,
+        places: &[f32],
+        row: &[f32; FEATURE_COUNT],
+        params: &mut [f32; PARAM_COUNT],
+    ) {
+        self.frames[self.newest].copy_from_slice(places);
+        self.tell(row);
+        let standard = self.mean.iter().zip(&self.gain);
+        for (x, (mean, gain)) in self.inputs.iter_mut().zip(standard) {
+            *x = ((*x - mean) * gain).clamp(-CLIP, CLIP);
+        }
+        self.inlet.apply(&self.inputs, &mut self.stream);
+        for block in &self.blocks {
+            let hidden = &mut self.hidden[..block.up.outputs()];
+            block.norm.apply(&self.stream, &mut self.normed);
+            block.up.apply(&self.normed, hidden);
+            gelu(hidden);
+            block.down.apply(hidden, &mut self.added);
+            self.stream
+                .iter_mut()
+                .zip(&self.added)
+                .for_each(|(z, added)| *z += added);
+        }
+        self.norm.apply(&self.stream, &mut self.normed);
+        self.outlet.apply(&self.normed, params);
+        self.mix.complete(&row[TWIN..], params);
+    }
+
+    /// What is read: the newest places, how they came there, scalars and root, the twin now and relative to that.
+    fn tell(&mut self, row: &[f32; FEATURE_COUNT]) {
+        let (here, rest) = self.inputs.split_at_mut(PLACE_COUNT);
+        let (paths, told) = rest.split_at_mut(PLACE_COUNT * self.order);
+        let last = self.frames.len() - 1;
+        here.copy_from_slice(&self.frames[self.newest]);
+        paths.fill(0.0);
+        // Before the stream began they were here.
+        for ago in 1..=self.count.min(last) {
+            let frame = &self.frames[(self.newest + self.frames.len() - ago) % self.frames.len()];
+            let weights = &self.basis[(last - ago) * self.order..][..self.order];
+            for (path, (place, here)) in paths.chunks_exact_mut(self.order).zip(frame.iter().zip(&*here)) {
+                let apart = place - here;
+                path.iter_mut()
+                    .zip(weights)
+                    .for_each(|(sum, weight)| *sum += weight * apart);
+            }
+        }
+        told.copy_from_slice(&row[SCALAR..]);
+        let (now, others) = told[TWIN - SCALAR..].split_at_mut(PARAMETER_COUNT);
+        for block in others.chunks_exact_mut(PARAMETER_COUNT) {
+            block.iter_mut().zip(&*now).for_each(|(value, now)| *value -= now);
+        }
+    }
+
+    /// The places that were last looked at are part of the past.
+    pub(crate) fn advance(&mut self) {
+        self.newest = (self.newest + 1) % self.frames.len();
+        self.count = (self.count + 1).min(self.frames.len());
+    }
+
+    /// The past frames that the next step sees, oldest first.
+    pub(crate) fn past(&self) -> impl Iterator<Item = f32> {
+        let seen = self.count.min(self.frames.len() - 1);
+        (1..=seen)
+            .rev()
+            .flat_map(move |ago| self.frames[(self.newest + self.frames.len() - ago) % self.frames.len()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tensor;
+
+    const FRAMES: usize = 6;
+    const ORDER: usize = 2;
+    const INPUTS: usize = PLACE_COUNT * (1 + ORDER) + TOLD;
+
+    /// A window of six frames whose numbers follow no rule.
+    fn window(changed: Option<(&str, Vec<usize>)>) -> Result<Option<PoseWindow>, ModelError> {
+        let shapes = [
+            ("basis", vec![FRAMES, ORDER]),
+            ("mean", vec![INPUTS]),
+            ("std", vec![INPUTS]),
+            ("inlet.weight", vec![8, INPUTS]),
+            ("inlet.bias", vec![8]),
+            ("blocks.0.norm.weight", vec![8]),
+            ("blocks.0.norm.bias", vec![8]),
+            ("blocks.0.up.weight", vec![12, 8]),
+            ("blocks.0.up.bias", vec![12]),
+            ("blocks.0.down.weight", vec![8, 12]),
+            ("blocks.0.down.bias", vec![8]),
+            ("norm.weight", vec![8]),
+            ("norm.bias", vec![8]),
+            ("outlet.weight", vec![PARAM_COUNT, 8]),
+            ("outlet.bias", vec![PARAM_COUNT]),
+            ("skip", vec![PARAMETER_COUNT, 5, 6]),
+        ];
+        let mut tensors = Tensors::new();
+        for (n, (name, shape)) in shapes.into_iter().chain(changed).enumerate() {
+            let count = shape.iter().product();
+            let wave = |i: usize| 0.1 * (1.0 + n as f32 + 1.7 * i as f32).sin();
+            let values = (0..count)
+                .map(|i| if name == "std" { 1.0 } else { wave(i) })
+                .collect();
+            tensors.insert(format!("poses.{name}"), Tensor { shape, values });
+        }
+        PoseWindow::of(&tensors)
+    }
+
+    fn places(frame: usize) -> [f32; PLACE_COUNT] {
+        std::array::from_fn(|i| (0.3 * frame as f32 + i as f32).sin())
+    }
+
+    fn said(window: &mut PoseWindow, frame: usize) -> [f32; PARAM_COUNT] {
+        let row = std::array::from_fn(|i| 0.5 + 0.4 * (0.2 * frame as f32 + 0.7 * i as f32).cos());
+        let mut params = [0.0; PARAM_COUNT];
+        window.look(&places(frame), &row, &mut params);
+        params
+    }
+
+    #[test]
+    fn it_sees_so_many_frames_and_leaves_no_trace_of_what_is_only_looked_at() {
+        let mut one = window(None).expect("shapes").expect("all are there");
+        let mut late = one.clone();
+        for frame in 0..20 {
+            let first = said(&mut one, frame);
+            said(&mut one, 99);
+            assert_eq!(said(&mut one, frame), first);
+            one.advance();
+            if frame >= 20 - FRAMES {
+                let same = said(&mut late, frame) == first;
+                assert_eq!(same, frame == 19, "{frame}");
+                late.advance();
+            }
+        }
+        assert_eq!(one.past().count(), (FRAMES - 1) * PLACE_COUNT);
+        assert!(one.past().eq((15..20).flat_map(places)));
+        one.reset();
+        assert_eq!(one.past().count(), 0);
+        let mut fresh = window(None).expect("shapes").expect("all are there");
+        for frame in 30..40 {
+            assert_eq!(said(&mut one, frame), said(&mut fresh, frame));
+            one.advance();
+            fresh.advance();
+        }
+    }
+
+    #[test]
+    fn who_stands_still_has_no_paths_and_what_begins_stood_still() {
+        let mut still = window(None).expect("shapes").expect("all are there");
+        let first = said(&mut still, 3);
+        for _ in 0..10 {
+            assert_eq!(said(&mut still, 3), first);
+            still.advance();
+        }
+    }
+
+    #[test]
+    fn tensors_that_do_not_fit_are_refused() {
+        assert!(PoseWindow::of(&Tensors::new()).is_ok_and(|found| found.is_none()));
+        for (name, shape) in [
+            ("basis", vec![FRAMES]),
+            ("basis", vec![0, ORDER]),
+            ("basis", vec![FRAMES, ORDER + 1]),
+            ("mean", vec![INPUTS + 1]),
+            ("inlet.weight", vec![9, INPUTS]),
+            ("blocks.0.up.weight", vec![12]),
+            ("blocks.0.down.weight", vec![8, 11]),
+            ("outlet.weight", vec![PARAM_COUNT, 9]),
+            ("skip", vec![PARAMETER_COUNT, 5, 5]),
+        ] {
+            assert!(window(Some((name, shape))).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+"""``pyanticip train poses``: a set teaches a perceptron beside a checkpoint's trunk, and all else stays."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from support.takes import set_of
+
+from pyanticip.errors import OptionError
+from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.config import ModelConfig
+from training.data.batches import HORIZONS
+from training.data.sets import MotionSet
+from training.finish import poses
+from training.finish.taught import teachable
+from training.tasks.motion.scores import measure, run_model
+from training.teacher.handmade import TEACHER_VERSION
+
+SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
+
+
+@pytest.fixture(scope="module")
+def lively(tmp_path_factory):
+    people = {"anna": "train", "ben": "train", "carl": "validation"}
+    return set_of(tmp_path_factory.mktemp("lively"), people)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    torch.manual_seed(0)
+    model = MotionTransformer(ModelConfig(**SIZES, twin=True)).eval()
+    training = {"teacher_version": TEACHER_VERSION, "held_out": {"validation": ["ben"], "test": []}}
+    return save_checkpoint(tmp_path_factory.mktemp("before") / "checkpoint", model, training=training)
+
+
+@pytest.fixture
+def cli(monkeypatch, command, tmp_path, lively, checkpoint):
+    monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*flags, **given):
+        words = {"--data": lively, "--checkpoint": checkpoint, "--out": "out", "--cache": "cache"}
+        words |= {"--copies": 0, "--steps": 5} | {f"--{name}": value for name, value in given.items()}
+        line = [str(word) for pair in words.items() for word in pair]
+        return command("train", "poses", *line, *flags)
+
+    return call
+
+
+def test_what_it_learns_is_told_with_what_the_trunk_says_and_all_else_stays(cli, lively, checkpoint):
+    code, printed, told = cli(steps=60)
+    assert code == 0, told
+    assert "pyanticip live --checkpoint out" in printed
+    before, after = load_motion_model(checkpoint), load_motion_model("out")
+    assert after.cfg == before.cfg.replace(pose_window=poses.FRAMES)
+    taught = MotionSet.open(lively).examples("train")
+    was, now = run_model(before, taught[0]), run_model(after, taught[0])
+    for name in ("hazards", "scalars", "gate"):
+        assert np.array_equal(getattr(was, name), getattr(now, name))
+    errors = [
+        measure(taught, lambda clip, model=model: run_model(model, clip).params).mean().sum()
+        for model in (before, after)
+    ]
+    assert errors[1] < 0.97 * errors[0]
+
+
+def test_the_same_twice_and_what_is_noted_about_it(cli):
+    code, printed, told = cli("--json", without="ben")
+    report = json.loads(printed)
+    assert (code, told) == (0, "")
+    assert (report["learned_from"], report["judged_on"], report["without"]) == (["anna"], ["ben"], ["ben"])
+    noted = read_manifest("out").training
+    assert noted["poses"] == {k: v for k, v in report.items() if k not in ("checkpoint", "warnings")}
+    assert noted["held_out"] == {"validation": ["ben"], "test": []}
+    assert cli(out="again", without="ben")[0] == 0
+    again = load_motion_model("again").state_dict()
+    assert all(
+        torch.equal(value, again[name]) for name, value in load_motion_model("out").state_dict().items()
+    )
+    # Who has one learns it anew.
+    assert cli("--json", checkpoint="out", out="anew", without="ben", seed=1)[0] == 0
+    anew = load_motion_model("anew").state_dict()
+    assert {name.split(".")[0] for name in anew if not torch.equal(anew[name], again[name])} == {"poses"}
+
+
+def test_frames_are_those_of_the_clips_and_streams_begin_in_some(lively, monkeypatch):
+    torch.manual_seed(0)
+    model = MotionTransformer(ModelConfig(**SIZES, twin=True, pose_window=poses.FRAMES)).eval()
+    clips = MotionSet.open(lively).examples("train")
+    joined, scalars, rows, wanted = poses.Frames(model, clips, seed=0).batch(200)
+    begun = 0
+    for row, given, told, params in zip(joined, scalars, rows, wanted, strict=True):
+        clip, at = next(
+            (clip, t)
+            for clip in clips
+            for t in range(len(clip))
+            if np.array_equal(clip.features[t, 220:227], given[0])
+            and np.array_equal(clip.features[t, 231:], told[0, 231:])
+        )
+        np.testing.assert_array_equal(params, clip.params[at + np.array(HORIZONS)].T)
+        seen = int(row[:, -1].sum())
+        begun += seen < min(at + 1, poses.FRAMES)
+        places = model.normalised(torch.from_numpy(np.array(clip.features[at + 1 - seen : at + 1])))
+        torch.testing.assert_close(row[-seen:, :-1], places[:, 279 : 279 + 66], atol=1e-5, rtol=1e-5)
+        assert not row[: poses.FRAMES - seen].any()
+    assert 5 <= begun <= 40
+
+
+def test_models_without_the_twin_are_refused(cli, tmp_path):
+    plain = save_checkpoint(tmp_path / "plain", MotionTransformer(ModelConfig(**SIZES)).eval())
+    with pytest.raises(OptionError, match="no poses can be read beside it: pose_window needs a motion model"):
+        teachable(plain, "no poses can be read beside it", pose_window=poses.FRAMES)
+    code, _, told = cli(checkpoint=plain)
+    assert (code, told.count("\n")) == (2, 1)
+
+
+def test_interrupted_it_leaves_nothing(cli, tmp_path, monkeypatch):
+    def stops(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(poses, "judged", stops)
+    code, _, told = cli()
+    assert code == 130
+    assert "interrupted; nothing was written to out" in told
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,51 @@
+"""A short training in one go: AdamW down a cosine, the weights averaged as they fall."""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+PEAK: Final = 1e-3
+"""Highest learning rate; it rises for a thirtieth of the steps and falls as a cosine."""
+DECAY: Final = 0.02
+"""Of the matrices."""
+AVERAGE: Final = 0.998
+"""Of the weights, from step to step."""
+
+
+def train_averaged(
+    model: nn.Module,
+    loss: Callable[[], Tensor],
+    steps: int,
+    say: Callable[[int], None] = lambda done: None,
+) -> None:
+    """Train a model, which then has the averaged weights and is in evaluation mode.
+
+    Args:
+        model: trained in place.
+        loss: of the next batch.
+        steps: updates.
+        say: told the number of updates done.
+    """
+    matrices = [weight for weight in model.parameters() if weight.ndim > 1]
+    others = [weight for weight in model.parameters() if weight.ndim <= 1]
+    groups = [{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
+    optimiser = torch.optim.AdamW(groups, lr=PEAK, betas=(0.9, 0.98))
+    mean = {name: value.clone() for name, value in model.state_dict().items()}
+    for step in range(steps):
+        done = (step + 1) / steps
+        for group in optimiser.param_groups:
+            group["lr"] = PEAK * min(1.0, 30.0 * done) * (0.01 + 0.495 * (1.0 + math.cos(math.pi * done)))
+        value = loss()
+        optimiser.zero_grad()
+        value.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        kept = min(AVERAGE, (step + 1) / (step + 11))
+        for name, value in model.state_dict().items():
+            mean[name].lerp_(value, 1.0 - kept)
+        say(step + 1)
+    model.load_state_dict(mean)
+    model.eval()
