@@ -93,6 +93,11 @@ def _read(manifest: Manifest, weights: bytes) -> MotionStream:
         tensors = safetensors.numpy.load(weights)
         if cfg.strokes != any(name.startswith("control.beats.") for name in tensors):
             raise ValueError("a head that hears strokes must be there where strokes is true, and only there")
+        basis = tensors.get("poses.basis")
+        if cfg.pose_window != (0 if basis is None else len(basis)):
+            raise ValueError(
+                f"a perceptron for {cfg.pose_window} frames of poses must be there, or none for 0"
+            )
         return MotionStream(tensors, **stream_sizes(cfg))
     except (safetensors.SafetensorError, MotionError, TypeError, ValueError) as error:
         raise CheckpointError(

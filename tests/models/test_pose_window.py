@@ -5,10 +5,12 @@ import pytest
 import torch
 from support.models import build
 
-from pyanticip.errors import OptionError
-from pyanticip.models import ModelConfig
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models import ModelConfig, save_checkpoint
 from pyanticip.models.motion.pose_window import PLACES, PoseWindow
 from pyanticip.vocabulary import SCALAR_COLUMNS
+from realtime.step import rust
+from realtime.step.open import open_backend
 
 BODY = {"kinematics": True, "d_model": 32, "taps": 12, "twin": True}
 
@@ -76,3 +78,14 @@ def test_models_that_cannot_have_one(wrong):
 def test_a_window_that_is_too_short():
     with pytest.raises(OptionError, match="pose_window must be over 5 frames, or 0, got 5"):
         ModelConfig(twin=True, pose_window=5)
+
+
+def test_weights_of_another_window_are_refused(tmp_path, monkeypatch):
+    folder = save_checkpoint(tmp_path / "tiny", build("motion", torch.float32, **BODY, pose_window=9))
+    for other in (0, 8):
+        model = build("motion", torch.float32, **BODY, pose_window=other)
+        tensors = {name: value.numpy() for name, value in model.state_dict().items()}
+        monkeypatch.setattr(rust.safetensors.numpy, "load", lambda data, tensors=tensors: tensors)
+        monkeypatch.setattr(rust, "_newest", None)  # what was read before is not read again
+        with pytest.raises(CheckpointError, match="a perceptron for 9 frames of poses must be there"):
+            open_backend("rust", folder)
