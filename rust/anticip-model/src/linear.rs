@@ -182,15 +182,30 @@ impl Norm {
     }
 
     pub(crate) fn apply(&self, x: &[f32], out: &mut [f32]) {
-        let count = x.len() as f64;
-        let mean = x.iter().map(|&v| f64::from(v)).sum::<f64>() / count;
-        let spread = x.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / count;
-        let (mean, gain) = (mean as f32, (1.0 / (spread + EPSILON).sqrt()) as f32);
-        let scaled = x.iter().zip(&self.weight).zip(&self.bias);
-        for (out, ((x, weight), bias)) in out.iter_mut().zip(scaled) {
-            *out = (x - mean) * gain * weight + bias;
+        Arch::new().dispatch(|| {
+            let count = x.len() as f64;
+            let mean = total(x, |v| v) / count;
+            let spread = total(x, |v| (v - mean) * (v - mean)) / count;
+            let (mean, gain) = (mean as f32, (1.0 / (spread + EPSILON).sqrt()) as f32);
+            let scaled = x.iter().zip(&self.weight).zip(&self.bias);
+            for (out, ((x, weight), bias)) in out.iter_mut().zip(scaled) {
+                *out = (x - mean) * gain * weight + bias;
+            }
+        });
+    }
+}
+
+/// The sum of something of each number, in eight partial sums that a compiler keeps in vector registers.
+#[inline(always)]
+fn total(x: &[f32], of: impl Fn(f64) -> f64) -> f64 {
+    let (blocks, rest) = x.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for block in blocks {
+        for (sum, v) in sums.iter_mut().zip(block) {
+            *sum += of(f64::from(*v));
         }
     }
+    sums.into_iter().sum::<f64>() + rest.iter().map(|v| of(f64::from(*v))).sum::<f64>()
 }
 
 /// The inner product, in sixteen partial sums that a compiler keeps in vector registers.

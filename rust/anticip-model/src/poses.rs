@@ -6,6 +6,7 @@
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::features::{FEATURE_COUNT, SCALAR, TWIN};
 use anticip_motion::twin::PARAMETER_COUNT;
+use pulp::Arch;
 
 use crate::activations::gelu;
 use crate::heads::PARAM_COUNT;
@@ -153,17 +154,21 @@ impl PoseWindow {
         let (paths, told) = rest.split_at_mut(PLACE_COUNT * self.order);
         let last = self.frames.len() - 1;
         here.copy_from_slice(&self.frames[self.newest]);
-        paths.fill(0.0);
         // Before the stream began they were here.
-        for ago in 1..=self.count.min(last) {
-            let frame = &self.frames[(self.newest + self.frames.len() - ago) % self.frames.len()];
-            let weights = &self.basis[(last - ago) * self.order..][..self.order];
-            for (path, (place, here)) in paths.chunks_exact_mut(self.order).zip(frame.iter().zip(&*here)) {
-                let apart = place - here;
-                path.iter_mut()
-                    .zip(weights)
-                    .for_each(|(sum, weight)| *sum += weight * apart);
-            }
+        let seen = self.count.min(last);
+        for degree in 0..self.order {
+            let mut sums = [0.0; PLACE_COUNT];
+            Arch::new().dispatch(|| {
+                for ago in 1..=seen {
+                    let frame = &self.frames[(self.newest + self.frames.len() - ago) % self.frames.len()];
+                    let weight = self.basis[(last - ago) * self.order + degree];
+                    for (sum, (place, here)) in sums.iter_mut().zip(frame.iter().zip(&*here)) {
+                        *sum += weight * (place - here);
+                    }
+                }
+            });
+            let slots = paths.iter_mut().skip(degree).step_by(self.order);
+            slots.zip(sums).for_each(|(slot, sum)| *slot = sum);
         }
         told.copy_from_slice(&row[SCALAR..]);
         let (now, others) = told[TWIN - SCALAR..].split_at_mut(PARAMETER_COUNT);
