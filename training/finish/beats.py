@@ -22,14 +22,21 @@ from pyanticip.models import MotionTransformer, save_checkpoint
 from pyanticip.vocabulary import RATE
 from training.data.batches import event_targets
 from training.data.examples import SHORTEST, Example, Piece, plain
-from training.data.manifest import Manifests, takes_folder
 from training.data.sets import MotionSet
 from training.data.sets.vary import finer
 from training.evaluate.events import score_clips, total
 from training.evaluate.rules import LEADS_MS, live
-from training.evaluate.takes import KINDS, kind_of_take
+from training.evaluate.takes import KINDS
 from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes
-from training.finish.taught import check_new, not_left_out, teachable
+from training.finish.taught import (
+    before_and_after,
+    check_new,
+    kinds_of,
+    not_left_out,
+    noted,
+    teachable,
+    warn,
+)
 from training.report.tables import Say, bars
 from training.tasks.motion.data import base_set, training_data
 from training.tasks.motion.options import MotionTrainOptions
@@ -108,19 +115,17 @@ def teach_beats(
     options = MotionTrainOptions().but(data=given)
     lesson = _lesson(base_set(options, console), options, without, faster, console)
     warnings = [*lesson.warnings, *not_left_out(manifest.training, without)]
-    for line in warnings:
-        console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
+    warn(console, warnings)
     with bars(console) as progress:
         frames = frames_of(model, lesson, progress)
         units = model.control.first.out_features
         learned = learn(
             frames, units, steps=steps, seed=seed, on_step=lambda done: progress("learning", done, steps)
         )
-        changed, figures = with_strokes(model, learned), {}
-        for number, (name, one) in enumerate({"before": model, "judged": changed}.items()):
-            progress("judging", number, 2)
-            figures[name] = judged(one, lesson.judged, lesson.kinds)
-        progress("judging", 2, 2)
+        changed = with_strokes(model, learned)
+        figures = before_and_after(
+            model, changed, lambda one: judged(one, lesson.judged, lesson.kinds), progress
+        )
         taught = {"teacher_version": TEACHER_VERSION}
         counts = {"steps": steps, "seed": seed, "frames": len(frames.inputs)}
         report = {**taught, **lesson.noted, **counts, **figures}
@@ -156,8 +161,6 @@ def _lesson(
     free = [number for number in numbers if base.clips[number].targets == "teacher"]
     quick = sped_up((finer(base.piece(number)) for number in free), faster)
     frames = sum(base.clips[number].frames for number in free) * faster / (sum(FASTER) / len(FASTER))
-    manifests = Manifests(takes_folder(Path(options.data.path)))
-    sources = [base.clips[known[example.name]].source for example in data.validation]
     warnings = list(data.warnings)
     if not any(len(example.onsets) for example in data.validation):
         warnings.append(f"{options.data.path}: no beat in the clips to judge on: there are no figures")
@@ -166,15 +169,8 @@ def _lesson(
         count=len(data.train) + faster * len(free),
         frames=round(sum(map(len, data.train)) + frames),
         judged=data.validation,
-        kinds=[kind_of_take(source, manifests) for source in sources],
-        noted={
-            "data": data.digest,
-            "copies": options.data.copies,
-            "faster": faster,
-            "without": list(without),
-            "learned_from": sorted({example.subject for example in data.bare}),
-            "judged_on": sorted({example.subject for example in data.validation}),
-        },
+        kinds=kinds_of(base, Path(options.data.path), data.validation),
+        noted={**noted(data, options.data.copies, without), "faster": faster},
         warnings=warnings,
     )
 

@@ -21,9 +21,16 @@ from pyanticip.models.motion.pose_window import FRAMES, PLACES, ROOT, PoseWindow
 from pyanticip.vocabulary import FEATURES_V1, HORIZONS_MS, SCALAR_COLUMNS
 from training.data.batches import HORIZONS, TARGET_EDGE, shares
 from training.data.examples import Example
-from training.data.manifest import Manifests, takes_folder
-from training.evaluate.takes import KINDS, kind_of_take
-from training.finish.taught import check_new, not_left_out, teachable
+from training.evaluate.takes import KINDS
+from training.finish.taught import (
+    before_and_after,
+    check_new,
+    kinds_of,
+    not_left_out,
+    noted,
+    teachable,
+    warn,
+)
 from training.report.tables import Say, bars
 from training.run.averaged import train_averaged
 from training.tasks.motion.data import TrainingData, base_set, change_scale, error_weights, training_data
@@ -130,29 +137,15 @@ def teach_poses(
     options = MotionTrainOptions().but(data={**given, "cache": "" if cache is None else cache})
     base = base_set(options, console)
     lesson = training_data(options, console, base=base, without=without)
-    sources = {clip.name: clip.source for clip in base.clips}
-    manifests = Manifests(takes_folder(data))
-    kinds = [kind_of_take(sources[example.name], manifests) for example in lesson.validation]
+    kinds = kinds_of(base, data, lesson.validation)
     warnings = [*lesson.warnings, *not_left_out(manifest.training, without)]
-    for line in warnings:
-        console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
+    warn(console, warnings)
     with bars(console) as progress:
         changed = with_poses(model, learn(model, lesson, steps, seed, progress))
-        figures = {}
-        for number, (name, one) in enumerate({"before": model, "judged": changed}.items()):
-            progress("judging", number, 2)
-            figures[name] = judged(one, lesson.validation, kinds)
-        progress("judging", 2, 2)
-        report = {
-            "data": lesson.digest,
-            "copies": copies,
-            "without": list(without),
-            "learned_from": sorted({example.subject for example in lesson.bare}),
-            "judged_on": sorted({example.subject for example in lesson.validation}),
-            "steps": steps,
-            "seed": seed,
-            **figures,
-        }
+        figures = before_and_after(
+            model, changed, lambda one: judged(one, lesson.validation, kinds), progress
+        )
+        report = {**noted(lesson, copies, without), "steps": steps, "seed": seed, **figures}
         taught = {"teacher_version": TEACHER_VERSION}
         save_checkpoint(out, changed, training={**manifest.training, **taught, "poses": report})
     return {"checkpoint": str(out), **report, "warnings": warnings}

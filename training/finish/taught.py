@@ -1,12 +1,20 @@
 """Checkpoints that are taught something more: which can be, and where the outcome goes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
+from training.data.examples import Example
+from training.data.manifest import Manifests, takes_folder
+from training.data.sets import MotionSet
+from training.evaluate.takes import kind_of_take
+from training.report.tables import Say
+from training.tasks.motion.data import TrainingData
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
 
@@ -53,3 +61,39 @@ def not_left_out(training: Mapping[str, Any], without: Sequence[str]) -> list[st
     if who := sorted({*without} - out):
         return [f"the checkpoint does not say that its training left out subject {', '.join(who)}"]
     return []
+
+
+def kinds_of(base: MotionSet, data: Path, examples: Sequence[Example]) -> list[str]:
+    """What each of some clips of a set, which was built of ``data``, shows."""
+    manifests = Manifests(takes_folder(data))
+    sources = {clip.name: clip.source for clip in base.clips}
+    return [kind_of_take(sources[example.name], manifests) for example in examples]
+
+
+def noted(data: TrainingData, copies: int, without: Sequence[str]) -> dict[str, Any]:
+    """What to note in a checkpoint of what it was taught by."""
+    return {
+        "data": data.digest,
+        "copies": copies,
+        "without": list(without),
+        "learned_from": sorted({example.subject for example in data.bare}),
+        "judged_on": sorted({example.subject for example in data.validation}),
+    }
+
+
+def warn(console: Console, lines: Sequence[str]) -> None:
+    """Print warnings, a line each."""
+    for line in lines:
+        console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
+
+
+def before_and_after(
+    before: MotionTransformer, after: MotionTransformer, judge: Callable[[MotionTransformer], Any], say: Say
+) -> dict[str, Any]:
+    """How two models are judged, as ``before`` and ``judged``."""
+    found = {}
+    for number, (name, model) in enumerate({"before": before, "judged": after}.items()):
+        say("judging", number, 2)
+        found[name] = judge(model)
+    say("judging", 2, 2)
+    return found

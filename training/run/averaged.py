@@ -25,7 +25,7 @@ def train_averaged(
 
     Args:
         model: trained in place.
-        loss: of the next batch.
+        loss: of the next batch, a scalar.
         steps: updates.
         say: told the number of updates done.
     """
@@ -38,9 +38,9 @@ def train_averaged(
         done = (step + 1) / steps
         for group in optimiser.param_groups:
             group["lr"] = PEAK * min(1.0, 30.0 * done) * (0.01 + 0.495 * (1.0 + math.cos(math.pi * done)))
-        value = loss()
+        wrong = loss()
         optimiser.zero_grad()
-        value.backward()  # type: ignore[no-untyped-call]
+        wrong.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         kept = min(AVERAGE, (step + 1) / (step + 11))
