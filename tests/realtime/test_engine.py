@@ -145,6 +145,9 @@ def test_a_frame_whose_turn_has_passed_is_not_played() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(OptionError, match="buffer: expected 0 to 100 ms or auto"):
         engine([], buffer=101.0)
+    for wrong in (b"", [5.0], "late"):
+        with pytest.raises(OptionError, match=r"\Abuffer: expected 0 to 100 ms or auto\Z"):
+            engine([], buffer=wrong)
     with pytest.raises(OptionError, match="buffer: expected"):
         engine([], buffer="later")
     assert engine([], buffer=30.0).buffer_ms == 30.0

@@ -281,6 +281,8 @@ impl PyEngine {
 enum Buffer {
     Fixed(f64),
     Word(String),
+    /// Refused in one line; without it each way to read it would have a line.
+    Other(Py<PyAny>),
 }
 
 impl Buffer {
@@ -288,7 +290,12 @@ impl Buffer {
         match self {
             Self::Fixed(ms) if (0.0..=100.0).contains(&ms) => Ok(Playout::new(Some(ms))),
             Self::Word(word) if word == "auto" => Ok(Playout::new(None)),
-            _ => Err(raise(Kind::Value, "buffer: expected 0 to 100 ms or auto")),
+            refused => {
+                if let Self::Other(given) = refused {
+                    drop(given);
+                }
+                Err(raise(Kind::Value, "buffer: expected 0 to 100 ms or auto"))
+            }
         }
     }
 }
