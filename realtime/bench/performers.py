@@ -6,6 +6,7 @@ the last send of that frame's bundle, of every performer's frames together.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from array import array
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ Phases = Literal["random", "even", "together"]
 _MOST = 64
 # The processes beside each show begin meanwhile.
 _PAUSE_EACH = 0.3
+# Seconds between two readings of the process's own clock, which is a call of the system.
+_SAMPLED_EVERY = 0.25
 
 
 def run(
@@ -96,8 +99,14 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
         seen, used = array("q"), array("d")
 
         def observe(arrival: int, done: int, seq: int, stages: Sequence[int]) -> None:
-            seen.extend((seq, done - arrival, stages[3]))
-            used.extend((time.monotonic(), time.process_time()))
+            seen.extend((seq, arrival, done - arrival, stages[3]))
+
+        async def watched() -> None:
+            show = asyncio.ensure_future(troupe.run(pause + frames / RATE + 1.0))
+            while not show.done():
+                used.extend((time.monotonic_ns(), time.process_time()))
+                await asyncio.wait({show}, timeout=_SAMPLED_EVERY)
+            await show
 
         for show in troupe.shows.values():
             show.pipeline.observer = observe
@@ -110,24 +119,26 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
         tuning.settle()
         scheduling = tuning.raise_priority()
         tuning.lock_memory()
-        run_loop(troupe.run(pause + frames / RATE + 1.0))
+        run_loop(watched())
         told = answer(suits)
     finally:
         tuning.unsettle()
         close_peer(suits)
-    rows = np.array(seen, np.int64).reshape(-1, 3)
-    clock = np.array(used).reshape(-1, 2)[rows[:, 0] >= warm]
+    rows = np.array(seen, np.int64).reshape(-1, 4)
     rows = rows[rows[:, 0] >= warm]
-    latency = rows[:, 1] / 1e6
-    wall, cpu = clock[-1] - clock[0] if len(clock) > 1 else (1.0, 0.0)
+    clock = np.array(used).reshape(-1, 2)
+    if len(rows):
+        clock = clock[(rows[0, 1] <= clock[:, 0]) & (clock[:, 0] <= rows[-1, 1])]
+    latency = rows[:, 2] / 1e6
+    wall, cpu = clock[-1] - clock[0] if len(clock) > 1 else (1e9, 0.0)
     return {
         "performers": n,
         "latency_ms": {
             **percentiles(latency, (50, 90, 99)),
             "max": round(float(latency.max(initial=0.0)), 3),
         },
-        "step_us": percentiles(rows[:, 2] / 1e3, (50, 99)),
-        "cpu": round(float(cpu / wall), 3),
+        "step_us": percentiles(rows[:, 3] / 1e3, (50, 99)),
+        "cpu": round(float(1e9 * cpu / wall), 3),
         "frames": len(rows),
         "missed": n * (frames - warm) - len(rows),
         "bundles_received": told["bundles"],

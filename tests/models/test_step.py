@@ -254,14 +254,14 @@ def test_the_shipped_checkpoint_steps_alike_on_rust_and_torch(tmp_path):
 
 
 @pytest.mark.skipif(not (SHIPPED / MANIFEST).is_file(), reason="no checkpoint comes with this tree")
-def test_what_keeping_weights_in_sixteen_bits_costs_is_below_what_is_heard():
+def test_what_keeping_weights_in_bytes_costs_is_below_what_is_heard():
     """The shipped model against itself in single precision, on the dance that comes with the package."""
     rows = load_motion(DEMO_DANCE).retarget("humanoid").resample(RATE).features()[:600]
     one, two = open_backend("rust"), open_backend("torch")
     off = [one.step(row[None]).params - two.step(row[None]).params for row in rows]
     # A step of 7-bit MIDI is .008.
-    assert np.abs(off).max() < 0.004
-    assert np.sqrt(np.mean(np.square(off))) < 0.0005
+    assert np.abs(off).max() < 0.008
+    assert np.sqrt(np.mean(np.square(off))) < 0.001
 
 
 def test_bench_counts_cold_and_warm_steps_of_every_backend(saved):

@@ -1,6 +1,7 @@
 """Models of the family: what can be put together, a few that cover all pairs, and how to run one."""
 
 import dataclasses
+import re
 import itertools
 
 import numpy as np
@@ -97,37 +98,23 @@ def build(kind, dtype=torch.float64, noise=0.2, seed=0, **changes):
     return model.to(dtype).eval()
 
 
+IN_BYTES = re.compile(r"(attention\.(qkv|out)|up|down|front|poses\.inlet)\.weight$")
+
+
 def as_kept(model):
     """A motion model with its weights as the Rust core keeps them, so that its step can be held to the digit.
 
-    Of every two inputs the first one's weight is a bfloat16; the second one's is a word whose lower half is
-    that of the first.
+    Those of the layers inside the blocks are bytes relative to the largest of their row.
     """
     for name, parameter in model.named_parameters():
-        if name.endswith(".weight") and parameter.ndim == 2:
+        if IN_BYTES.search(name):
             with torch.no_grad():
-                kept = _kept(parameter.float().numpy())
-                parameter.copy_(torch.from_numpy(kept))
+                weight = parameter.float()
+                one = weight.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / 127
+                # So that all bytes of it are exact.
+                one = (one.view(torch.int32) & ~0x7F).view(torch.float32)
+                parameter.copy_((weight / one).round() * one)
     return model
-
-
-def _kept(weight):
-    weight = np.ascontiguousarray(weight, np.float32)
-    even = np.ascontiguousarray(weight[:, 0::2])
-    odd = np.zeros_like(even)
-    odd[:, : weight.shape[1] // 2] = weight[:, 1::2]
-    bits = even.view(np.uint32)
-    lower = bits + np.uint32(0x7FFF) + (bits >> 16 & 1) >> 16
-    cut = odd.view(np.uint32) & np.uint32(0xFFFF0000)
-    step = np.uint32(0x10000)
-    near = np.stack([cut | lower, cut - step | lower, cut + step | lower])
-    off = np.abs(near.view(np.float32) - odd)
-    off[np.isnan(off)] = np.inf
-    whole = np.take_along_axis(near, off.argmin(0)[None], 0)[0]
-    kept = np.empty_like(weight)
-    kept[:, 0::2] = (lower << 16).view(np.float32)
-    kept[:, 1::2] = whole.view(np.float32)[:, : weight.shape[1] // 2]
-    return kept
 
 
 def motion_stream(model, tensors=None, **changes):

@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 
+use pulp::{Arch, NullaryFnOnce};
+
 use crate::config::{PoseConfig, VectorConfig};
 use crate::engine::Engine;
 use crate::error::GeometryError;
@@ -116,7 +118,8 @@ impl PoseStream {
         quats: &[[T; 4]],
     ) -> Result<[f64; 7], GeometryError> {
         self.repair(quats)?;
-        Ok(self.engine.push(&self.pose))
+        let (engine, pose) = (&mut self.engine, &self.pose);
+        Ok(Arch::new().dispatch(Next { engine, pose }))
     }
 
     /// The pose as it is used: normalised, what is missing held and counted.
@@ -192,6 +195,22 @@ impl PoseStream {
         for i in 0..n {
             set_joint(&mut self.pose, i, Quat::IDENTITY);
         }
+    }
+}
+
+/// One frame, compiled for each instruction set there may be and run with the best that there is. No compiler reorders
+/// or fuses floating-point operations on its own: all of them give the same bits.
+struct Next<'a> {
+    engine: &'a mut Engine<PoseSpace>,
+    pose: &'a [f64],
+}
+
+impl NullaryFnOnce for Next<'_> {
+    type Output = [f64; 7];
+
+    #[inline(always)]
+    fn call(self) -> [f64; 7] {
+        self.engine.push(self.pose)
     }
 }
 

@@ -8,8 +8,8 @@ use anticip_motion::kinematics::ENDS;
 use anticip_motion::twin::Ring;
 use anticip_motion::twin::body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
 use anticip_motion::twin::measures::{
-    FAST, FAST_HZ, LAGS, LONGEST_LAG, MEASURES, MOTION_HZ, SLOW_HZ, lags, periodicity, raw_measures,
-    repetition, squash,
+    FAST, FAST_HZ, LAGS, LONGEST_LAG, MEASURES, MOTION_HZ, SLOW_HZ, lags, periodicity, pulse_row,
+    raw_measures, repetition, squash,
 };
 
 use crate::gaussian::Gaussian;
@@ -38,6 +38,7 @@ pub struct Teacher {
     lateral: Ring<{ ENDS.len() }>,
     calm: Ring<CALM_SIZE>,
     velocity: Ring<CALM_SIZE>,
+    pulse: Ring<{ PULSE_SIZE + 1 }>,
     acceleration: Ring<END_SIZE>,
     measures: Ring<MEASURES>,
     terms: Ring<{ 2 * LAGS }>,
@@ -54,6 +55,7 @@ impl Default for Teacher {
             lateral: Ring::new(KEPT),
             calm: Ring::new(KEPT),
             velocity: Ring::new(KEPT),
+            pulse: Ring::new(KEPT),
             acceleration: Ring::new(KEPT),
             measures: Ring::new(KEPT),
             terms: Ring::new(KEPT),
@@ -91,6 +93,7 @@ impl Teacher {
         self.lateral.clear();
         self.calm.clear();
         self.velocity.clear();
+        self.pulse.clear();
         self.acceleration.clear();
         self.measures.clear();
         self.terms.clear();
@@ -106,6 +109,7 @@ impl Teacher {
         while ready(self.velocity.len(), self.calm.len(), 1, ended) {
             let row = derivative(&self.calm, self.velocity.len());
             self.velocity.push(&row);
+            self.pulse.push(&pulse_row(&row[PLACE_SIZE..]));
         }
         while ready(self.acceleration.len(), self.velocity.len(), 1, ended) {
             let all = derivative(&self.velocity, self.acceleration.len());
@@ -142,15 +146,11 @@ impl Teacher {
 
     /// How the movement repeats around frame `at`, for every period; nothing where a period reaches beyond the take.
     fn terms_at(&self, at: usize) -> [f64; 2 * LAGS] {
-        let within = |frame: usize| -> &[f64; PULSE_SIZE] {
-            let (rows, _) = self.velocity.at(frame)[PLACE_SIZE..].as_chunks();
-            &rows[0]
-        };
         let mut row = [0.0; 2 * LAGS];
         for (slot, lag) in row.as_chunks_mut().0.iter_mut().zip(lags()) {
             let half = lag / 2;
-            if at >= half && at + half < self.velocity.len() {
-                *slot = repetition(within(at + half), within(at - half));
+            if at >= half && at + half < self.pulse.len() {
+                *slot = repetition(self.pulse.at(at + half), self.pulse.at(at - half));
             }
         }
         row

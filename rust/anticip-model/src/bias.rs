@@ -2,7 +2,7 @@
 
 use crate::activations::gelu;
 use crate::heads::SCALAR_COUNT as SCALARS;
-use crate::linear::Linear;
+use crate::linear::{Linear, Precision};
 use crate::{ModelError, Tensors, tensor};
 
 const HIDDEN: usize = 56;
@@ -21,7 +21,7 @@ impl TrajectoryBias {
     /// # Errors
     /// A tensor that is missing or has another shape.
     pub(crate) fn new(tensors: &Tensors, heads: usize) -> Result<Self, ModelError> {
-        let linear = |name, outputs, inputs| Linear::new(tensors, name, outputs, inputs);
+        let linear = |name, outputs, inputs| Linear::new(tensors, name, outputs, inputs, Precision::Full);
         Ok(Self {
             layers: [
                 linear("trunk.bias.first", HIDDEN, SCALARS)?,

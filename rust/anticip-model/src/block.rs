@@ -4,8 +4,10 @@ use pulp::Arch;
 
 use crate::activations::{exp, gelu};
 use crate::bias::Kernel;
-use crate::linear::{Linear, Norm, dot};
+use crate::linear::{Linear, Norm, Precision, dot};
 use crate::{ModelError, Tensors};
+
+const BYTES: Precision = Precision::Bytes;
 
 /// Pre-norm attention and feed-forward: `x += out(attend(norm x)); x += down(gelu(up(norm x)))`.
 #[derive(Debug, Clone)]
@@ -29,14 +31,21 @@ impl Block {
         slots: usize,
     ) -> Result<Self, ModelError> {
         let norm = |part| Norm::new(tensors, &format!("{name}.{part}"), width);
-        let plain =
-            |part, outputs| Linear::unbiased(tensors, &format!("{name}.attention.{part}"), outputs, width);
+        let plain = |part, outputs| {
+            Linear::unbiased(
+                tensors,
+                &format!("{name}.attention.{part}"),
+                outputs,
+                width,
+                BYTES,
+            )
+        };
         Ok(Self {
             norms: [norm("norm1")?, norm("norm2")?],
             qkv: plain("qkv", 3 * width)?,
             out: plain("out", width)?,
-            up: Linear::new(tensors, &format!("{name}.up"), hidden, width)?,
-            down: Linear::new(tensors, &format!("{name}.down"), width, hidden)?,
+            up: Linear::new(tensors, &format!("{name}.up"), hidden, width, BYTES)?,
+            down: Linear::new(tensors, &format!("{name}.down"), width, hidden, BYTES)?,
             keys: vec![0.0; slots * width],
             values: vec![0.0; slots * width],
         })
@@ -107,7 +116,7 @@ impl Pathway {
             qkv: vec![0.0; 3 * width],
             mixed: vec![0.0; width],
             hidden: vec![0.0; hidden],
-            scores: vec![0.0; slots],
+            scores: vec![0.0; heads * slots],
         })
     }
 
@@ -134,7 +143,7 @@ impl Pathway {
                 bias: &self.bias,
                 slots: self.slots,
             };
-            let (scores, mixed) = (&mut self.scores[..filled], &mut self.mixed[..]);
+            let (scores, mixed) = (&mut self.scores[..self.heads * filled], &mut self.mixed[..]);
             Arch::new().dispatch(|| past.attend(query, self.heads, scores, mixed));
             block.out.add(&self.mixed, &mut self.x);
             block.norms[1].apply(&self.x, &mut self.normed);
@@ -191,29 +200,36 @@ struct Past<'a> {
 }
 
 impl Past<'_> {
-    /// `softmax(q k / sqrt(width of a head) + bias) v`, head by head; `scores` has room for a score a step.
+    /// `softmax(q k / sqrt(width of a head) + bias) v` of every head; `scores` has room for a score a head and step.
+    ///
+    /// All heads of a step before the next step: keys and values are more than caches hold of many performers, and
+    /// come fastest in the order they lie in.
     #[inline(always)]
     fn attend(self, query: &[f32], heads: usize, scores: &mut [f32], mixed: &mut [f32]) {
         let width = query.len();
         let part = width / heads;
         let gain = (part as f32).sqrt().recip();
-        for (head, bias) in self.bias.chunks_exact(self.slots).enumerate() {
-            let own = head * part..(head + 1) * part;
-            let query = &query[own.clone()];
-            let mut top = f32::NEG_INFINITY;
-            for ((score, key), bias) in scores.iter_mut().zip(self.keys.chunks_exact(width)).zip(bias) {
-                *score = dot(query, &key[own.clone()]) * gain + bias;
-                top = top.max(*score);
+        let steps = self.keys.len() / width;
+        for (step, key) in self.keys.chunks_exact(width).enumerate() {
+            let parts = query.chunks_exact(part).zip(key.chunks_exact(part));
+            for (head, (query, key)) in parts.enumerate() {
+                scores[head * steps + step] = dot(query, key) * gain + self.bias[head * self.slots + step];
             }
+        }
+        for scores in scores.chunks_exact_mut(steps) {
+            let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             scores.iter_mut().for_each(|score| *score = exp(*score - top));
             let share = scores.iter().sum::<f32>().recip();
-            let mixed = &mut mixed[own.clone()];
-            mixed.fill(0.0);
-            for (score, value) in scores.iter().zip(self.values.chunks_exact(width)) {
-                let weight = score * share;
+            scores.iter_mut().for_each(|score| *score *= share);
+        }
+        mixed.fill(0.0);
+        for (step, value) in self.values.chunks_exact(width).enumerate() {
+            let parts = mixed.chunks_exact_mut(part).zip(value.chunks_exact(part));
+            for (head, (mixed, value)) in parts.enumerate() {
+                let weight = scores[head * steps + step];
                 mixed
                     .iter_mut()
-                    .zip(&value[own.clone()])
+                    .zip(value)
                     .for_each(|(sum, v)| *sum += weight * v);
             }
         }

@@ -3,8 +3,9 @@
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::features::{FEATURE_COUNT, FEATURE_COUNT_V1};
 use anticip_motion::kinematics::{KINEMATICS_COUNT, MEASURE_COUNT, body_kinematics};
+use pulp::Arch;
 
-use crate::linear::Linear;
+use crate::linear::{Linear, Precision};
 use crate::poses::PLACE_COUNT;
 use crate::smoothed::{CARRIED_COUNT, SMOOTHED_COUNT, SmoothedMeasures};
 use crate::strokes::Strokes;
@@ -85,7 +86,7 @@ impl Embedding {
             gain: gain
                 .map(|(std, &seen)| if seen { 1.0 / std } else { 0.0 })
                 .collect(),
-            front: Linear::new(tensors, "front", width - carried, inputs)?,
+            front: Linear::new(tensors, "front", width - carried, inputs, Precision::Bytes)?,
             filters,
             width,
             seen: vec![0.0; inputs],
@@ -173,11 +174,13 @@ impl Embedding {
 
     fn filter(&self, x: &mut [f32]) {
         x.fill(0.0);
-        for (frame, filter) in self.oldest_first().zip(self.filters.chunks_exact(self.width)) {
-            for ((x, v), w) in x.iter_mut().zip(frame).zip(filter) {
-                *x += v * w;
+        Arch::new().dispatch(|| {
+            for (frame, filter) in self.oldest_first().zip(self.filters.chunks_exact(self.width)) {
+                for ((x, v), w) in x.iter_mut().zip(frame).zip(filter) {
+                    *x += v * w;
+                }
             }
-        }
+        });
     }
 
     /// The row that was last looked at is part of the past.

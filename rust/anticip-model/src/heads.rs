@@ -1,7 +1,7 @@
 //! What follows the blocks of both pathways: their mixture, the final norm, gates and heads.
 
 use crate::activations::{gelu, sigmoid};
-use crate::linear::{Linear, Norm};
+use crate::linear::{Linear, Norm, Precision};
 use crate::strokes::BeatHead;
 use crate::twin_mix::TwinMix;
 use crate::{ModelError, Tensors, tensor};
@@ -72,7 +72,7 @@ impl Direct {
         if twin {
             return Ok(Self::Twin(TwinMix::new(tensors, "control")?));
         }
-        let filter = || Linear::unbiased(tensors, "control.recent", PARAM_COUNT, recent);
+        let filter = || Linear::unbiased(tensors, "control.recent", PARAM_COUNT, recent, Precision::Full);
         Ok(Self::Recent((recent > 0).then(filter).transpose()?))
     }
 
@@ -126,7 +126,7 @@ impl Heads {
         gated: bool,
         twin: bool,
     ) -> Result<Self, ModelError> {
-        let linear = |name, outputs, inputs| Linear::new(tensors, name, outputs, inputs);
+        let linear = |name, outputs, inputs| Linear::new(tensors, name, outputs, inputs, Precision::Full);
         let mixes = tensors.contains_key("trunk.pathway.linear.weight");
         let pathway = || linear("trunk.pathway.linear", 1, SCALAR_COUNT + width);
         Ok(Self {

@@ -10,7 +10,7 @@ use pulp::Arch;
 
 use crate::activations::gelu;
 use crate::heads::PARAM_COUNT;
-use crate::linear::{Linear, Norm};
+use crate::linear::{Linear, Norm, Precision};
 use crate::twin_mix::TwinMix;
 use crate::{MAX_SIZE, ModelError, Tensors, tensor};
 
@@ -85,8 +85,8 @@ impl PoseWindow {
             let [hidden, _] = sized(&format!("{name}.up.weight"))?;
             blocks.push(Block {
                 norm: Norm::new(tensors, &format!("{name}.norm"), width)?,
-                up: Linear::new(tensors, &format!("{name}.up"), hidden, width)?,
-                down: Linear::new(tensors, &format!("{name}.down"), width, hidden)?,
+                up: Linear::new(tensors, &format!("{name}.up"), hidden, width, Precision::Bytes)?,
+                down: Linear::new(tensors, &format!("{name}.down"), width, hidden, Precision::Bytes)?,
             });
         }
         let std = tensor(tensors, "poses.std", &[inputs])?;
@@ -96,10 +96,10 @@ impl PoseWindow {
             order,
             mean: tensor(tensors, "poses.mean", &[inputs])?,
             gain: std.iter().map(|std| 1.0 / std).collect(),
-            inlet: Linear::new(tensors, "poses.inlet", width, inputs)?,
+            inlet: Linear::new(tensors, "poses.inlet", width, inputs, Precision::Bytes)?,
             blocks,
             norm: Norm::new(tensors, "poses.norm", width)?,
-            outlet: Linear::new(tensors, "poses.outlet", PARAM_COUNT, width)?,
+            outlet: Linear::new(tensors, "poses.outlet", PARAM_COUNT, width, Precision::Full)?,
             mix: TwinMix::new(tensors, "poses")?,
             frames: vec![[0.0; PLACE_COUNT]; frames],
             newest: 0,

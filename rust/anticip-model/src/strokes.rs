@@ -6,10 +6,11 @@
 use anticip_motion::kinematics::MEASURE_COUNT;
 
 use crate::activations::gelu;
-use crate::linear::Linear;
+use crate::linear::{Linear, Precision};
 use crate::smoothed::CARRIED_COUNT;
 use crate::{ModelError, Tensors};
 
+const FULL: Precision = Precision::Full;
 const ENDS: f64 = 5.0;
 /// m/s added to the speed before octaves are counted.
 const FLOOR: f64 = 0.1;
@@ -199,10 +200,10 @@ impl BeatHead {
         }
         let inputs = STROKE_COUNT + recent;
         Ok(Some(Self {
-            narrow: Linear::unbiased(tensors, "control.beats.narrow", NARROW, units)?,
-            first: Linear::new(tensors, "control.beats.first", UNITS, inputs + NARROW)?,
-            last: Linear::new(tensors, "control.beats.last", BINS, UNITS)?,
-            skip: Linear::unbiased(tensors, "control.beats.skip", BINS, inputs + units)?,
+            narrow: Linear::unbiased(tensors, "control.beats.narrow", NARROW, units, FULL)?,
+            first: Linear::new(tensors, "control.beats.first", UNITS, inputs + NARROW, FULL)?,
+            last: Linear::new(tensors, "control.beats.last", BINS, UNITS, FULL)?,
+            skip: Linear::unbiased(tensors, "control.beats.skip", BINS, inputs + units, FULL)?,
             seen: vec![0.0; inputs + units],
             close: vec![0.0; inputs + NARROW],
             units: [0.0; UNITS],

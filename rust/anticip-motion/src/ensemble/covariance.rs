@@ -4,6 +4,8 @@
 //! `cov <- (1 - a) (cov + a d d')`. The mean of what was a while ago is the mean of then, so of the past only the `d`
 //! are kept.
 
+use pulp::Arch;
+
 use crate::canonical::JOINT_COUNT;
 use crate::live::FRAME;
 
@@ -82,24 +84,26 @@ impl Covariance {
             self.variance[who * depth + self.head] =
                 (1.0 - new) * (self.variance[who * depth + before] + new * square);
         }
-        for then in (0..self.mean.len()).filter(|&who| row(who).is_some()) {
-            for lag in 0..depth {
-                let at = then * depth + lag;
-                let past = &self.past[then * depth + slot(self.head, lag, depth)];
-                let products = &mut self.products[at * self.width..][..self.width];
-                for (lanes, newest) in products.iter_mut().zip(&self.newest) {
-                    let mut sums = [0.0; LANES];
-                    for (away, now) in past.iter().zip(newest) {
-                        for (sum, now) in sums.iter_mut().zip(now) {
-                            *sum += away * now;
+        Arch::new().dispatch(|| {
+            for then in (0..self.mean.len()).filter(|&who| row(who).is_some()) {
+                for lag in 0..depth {
+                    let at = then * depth + lag;
+                    let past = &self.past[then * depth + slot(self.head, lag, depth)];
+                    let products = &mut self.products[at * self.width..][..self.width];
+                    for (lanes, newest) in products.iter_mut().zip(&self.newest) {
+                        let mut sums = [0.0; LANES];
+                        for (away, now) in past.iter().zip(newest) {
+                            for (sum, now) in sums.iter_mut().zip(now) {
+                                *sum += away * now;
+                            }
                         }
-                    }
-                    for (product, sum) in lanes.iter_mut().zip(sums) {
-                        *product = (1.0 - new) * (*product + new * sum);
+                        for (product, sum) in lanes.iter_mut().zip(sums) {
+                            *product = (1.0 - new) * (*product + new * sum);
+                        }
                     }
                 }
             }
-        }
+        });
     }
 
     /// One over how much somebody's rows varied so many frames ago.
@@ -122,23 +126,25 @@ impl Covariance {
             lag: vec![[0.0; LANES]; self.mean.len() * self.width],
             score: vec![[f32::MIN; LANES]; self.mean.len() * self.width],
         };
-        for then in 0..self.mean.len() {
-            let rows = then * self.width..(then + 1) * self.width;
-            let (best_lags, best_scores) = (&mut found.lag[rows.clone()], &mut found.score[rows]);
-            for (lag, nearness) in nearness.iter().enumerate().take(self.depth) {
-                let scale = nearness * self.per_deviation(then, lag);
-                let products = &self.products[(then * self.depth + lag) * self.width..][..self.width];
-                let best = best_lags.iter_mut().zip(best_scores.iter_mut());
-                for ((best_lags, best_scores), products) in best.zip(products) {
-                    for lane in 0..LANES {
-                        let score = products[lane] * scale;
-                        let is_better = score > best_scores[lane];
-                        best_scores[lane] = if is_better { score } else { best_scores[lane] };
-                        best_lags[lane] = if is_better { lag as f32 } else { best_lags[lane] };
+        Arch::new().dispatch(|| {
+            for then in 0..self.mean.len() {
+                let rows = then * self.width..(then + 1) * self.width;
+                let (best_lags, best_scores) = (&mut found.lag[rows.clone()], &mut found.score[rows]);
+                for (lag, nearness) in nearness.iter().enumerate().take(self.depth) {
+                    let scale = nearness * self.per_deviation(then, lag);
+                    let products = &self.products[(then * self.depth + lag) * self.width..][..self.width];
+                    let best = best_lags.iter_mut().zip(best_scores.iter_mut());
+                    for ((best_lags, best_scores), products) in best.zip(products) {
+                        for lane in 0..LANES {
+                            let score = products[lane] * scale;
+                            let is_better = score > best_scores[lane];
+                            best_scores[lane] = if is_better { score } else { best_scores[lane] };
+                            best_lags[lane] = if is_better { lag as f32 } else { best_lags[lane] };
+                        }
                     }
                 }
             }
-        }
+        });
         for now in 0..self.mean.len() {
             let scale = self.per_deviation(now, 0);
             for scores in found.score.chunks_exact_mut(self.width) {

@@ -3,6 +3,8 @@
 //! Half a stride ago the body moved as its mirror image does now: what repeats mirrored after a lag has steps of that
 //! length, where the movement itself repeats only after two. So steps are told from strides by left and right.
 
+use pulp::Arch;
+
 use crate::kinematics::ENDS;
 use crate::twin::Ring;
 
@@ -79,19 +81,21 @@ impl Repetition {
         let energy = product(&row, &row);
         self.past.push(&row);
         self.scale.push(&[energy, swing]);
-        for (lag, sums) in self.sums.iter_mut().enumerate().take(self.past.len()) {
-            let then = self.past.ago(lag);
-            let [energy_then, swing_then] = *self.scale.ago(lag);
-            let add = |sum: &mut f64, new: f64| *sum = KEPT * *sum + new;
-            add(&mut sums.plain, product(&row, then));
-            add(&mut sums.mirrored, product(&mirror, then));
-            add(&mut sums.energy, 0.5 * (energy + energy_then) + REST);
-            add(&mut sums.rhythm, swing * swing_then);
-            add(
-                &mut sums.swing,
-                0.5 * (swing * swing + swing_then * swing_then) + LEVEL,
-            );
-        }
+        Arch::new().dispatch(|| {
+            for (lag, sums) in self.sums.iter_mut().enumerate().take(self.past.len()) {
+                let then = self.past.ago(lag);
+                let [energy_then, swing_then] = *self.scale.ago(lag);
+                let add = |sum: &mut f64, new: f64| *sum = KEPT * *sum + new;
+                add(&mut sums.plain, product(&row, then));
+                add(&mut sums.mirrored, product(&mirror, then));
+                add(&mut sums.energy, 0.5 * (energy + energy_then) + REST);
+                add(&mut sums.rhythm, swing * swing_then);
+                add(
+                    &mut sums.swing,
+                    0.5 * (swing * swing + swing_then * swing_then) + LEVEL,
+                );
+            }
+        });
         energy
     }
 
@@ -126,6 +130,7 @@ impl Repetition {
 }
 
 /// The sum of the products, in lanes: in a row each addition would wait for the one before.
+#[inline(always)]
 fn product(a: &[f64; WIDTH], b: &[f64; WIDTH]) -> f64 {
     let mut sums = [0.0; LANES];
     for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {

@@ -82,10 +82,22 @@ pub fn raw_measures(
     out
 }
 
-/// How well a movement repeats after a lag: two velocities of the pulse joints, as a product and a mean energy.
-pub fn repetition(now: &[f64; PULSE_SIZE], then: &[f64; PULSE_SIZE]) -> [f64; 2] {
-    let product = now.iter().zip(then).map(|(a, b)| a * b).sum();
-    [product, 0.5 * (square(now) + square(then))]
+/// The velocities of the pulse joints, then the sum of their squares, which is needed for every lag.
+pub type PulseRow = [f64; PULSE_SIZE + 1];
+
+/// The row of these velocities.
+pub fn pulse_row(velocity: &[f64]) -> PulseRow {
+    let mut row = [0.0; PULSE_SIZE + 1];
+    row[..PULSE_SIZE].copy_from_slice(velocity);
+    row[PULSE_SIZE] = square(velocity);
+    row
+}
+
+/// How well a movement repeats after a lag: two velocities as a product and a mean energy.
+pub fn repetition(now: &PulseRow, then: &PulseRow) -> [f64; 2] {
+    let pairs = now[..PULSE_SIZE].iter().zip(&then[..PULSE_SIZE]);
+    let product = pairs.map(|(a, b)| a * b).sum();
+    [product, 0.5 * (now[PULSE_SIZE] + then[PULSE_SIZE])]
 }
 
 /// A smoothed product over the smoothed energy; `weight` is the share of the smoother that had both.

@@ -12,7 +12,9 @@ mod ring;
 use body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
 pub use columns::{TWIN_BLOCKS, TWIN_COUNT, TwinColumns, twin_names};
 pub(crate) use low_pass::LowPass;
-use measures::{FAST, LAGS, LONGEST_LAG, MEASURES, lags, periodicity, raw_measures, repetition, squash};
+use measures::{
+    FAST, LAGS, LONGEST_LAG, MEASURES, lags, periodicity, pulse_row, raw_measures, repetition, squash,
+};
 pub use ring::{Mean, Ring};
 
 use crate::MotionError;
@@ -47,7 +49,7 @@ pub struct CausalTwins {
     /// The newest smoothed places.
     calm: Ring<CALM_SIZE>,
     /// The newest velocities of the pulse joints.
-    pulse: Ring<PULSE_SIZE>,
+    pulse: Ring<{ PULSE_SIZE + 1 }>,
     twins: Vec<Smoothers>,
 }
 
@@ -118,7 +120,7 @@ impl CausalTwins {
         if self.calm.is_empty() {
             // Nothing moved before the first frame.
             (0..DIFFERENCES).for_each(|_| self.calm.push(&calm));
-            (0..LONGEST_LAG).for_each(|_| self.pulse.push(&[0.0; PULSE_SIZE]));
+            (0..LONGEST_LAG).for_each(|_| self.pulse.push(&[0.0; PULSE_SIZE + 1]));
         }
         self.calm.push(&calm);
         let calm: [&[f64; CALM_SIZE]; 4] = std::array::from_fn(|i| self.calm.ago(2 * i));
@@ -132,8 +134,7 @@ impl CausalTwins {
                 (second[0] - second[1]) * (RATE / 2.0)
             })
         });
-        let (within, _) = velocity[PLACE_SIZE..].as_chunks();
-        self.pulse.push(&within[0]);
+        self.pulse.push(&pulse_row(&velocity[PLACE_SIZE..]));
         let raw = raw_measures(body.upright(), &body.lateral, velocity.as_chunks().0, &jerk);
         let mut terms = [0.0; 2 * LAGS];
         for (slot, lag) in terms.as_chunks_mut().0.iter_mut().zip(lags()) {
