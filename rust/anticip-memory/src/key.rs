@@ -46,6 +46,7 @@ const POSTURE: usize = 3 * (JOINT_COUNT - 1);
 pub type Key = [i16; KEY_SIZE];
 
 /// The squared distance of two keys, in units of one.
+#[inline(always)]
 pub(crate) fn distance(a: &Key, b: &Key) -> f32 {
     // Each difference fits 16 bits, and the sum of all squares 32, of which the machine adds up signed ones.
     let squares = a

@@ -4,6 +4,8 @@
 //! neighbours in time are compared again. Beside them the memory is swept, so much a frame, by sketches of every second
 //! moment; what a sketch does not rule out joins the best. A memory of a few minutes is swept whole in every frame.
 
+use pulp::Arch;
+
 use crate::key::{self, Key, UNIT};
 use crate::sketch::{self, sketch};
 use crate::store::{COARSE, Store};
@@ -44,6 +46,13 @@ impl Search {
     /// The nearest moments to `key`, nearest first, at most [`NEAREST`].
     #[inline(never)] // One piece of code: that which was prewarmed.
     pub(crate) fn find(&mut self, store: &Store, key: &Key) -> &[Near] {
+        Arch::new().dispatch(|| self.look(store, key));
+        &self.best[..self.best.len().min(NEAREST)]
+    }
+
+    /// Leaves them in `best`.
+    #[inline(always)]
+    fn look(&mut self, store: &Store, key: &Key) {
         self.follow(store, key);
         self.sweep(store, key);
         for (apart, slot) in self.hits.drain(..) {
@@ -57,10 +66,10 @@ impl Search {
                 self.best.truncate(POOL);
             }
         }
-        &self.best[..self.best.len().min(NEAREST)]
     }
 
     /// Compares the best of the last frame and their neighbours in time with `key`.
+    #[inline(always)]
     fn follow(&mut self, store: &Store, key: &Key) {
         self.slots.clear();
         for near in &self.best {
@@ -80,6 +89,7 @@ impl Search {
     }
 
     /// Leaves in `hits` what the next stretch of sketches does not rule out, nearest first.
+    #[inline(always)]
     fn sweep(&mut self, store: &Store, key: &Key) {
         let sketches = store.sketches();
         let (mine, limit) = (sketch(key), limit(&self.best));

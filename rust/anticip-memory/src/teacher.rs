@@ -160,18 +160,18 @@ impl Teacher {
     fn periodicity(&self, frames: usize) -> f64 {
         let sums = smooth(&self.slow, &self.terms, self.said);
         let mass: f64 = self.slow.around(self.said, frames).map(|(_, tap)| tap).sum();
-        let mut best = 0.0_f64;
+        let (mut best, reach) = (0.0_f64, self.slow.radius());
         for (&term, lag) in sums.as_chunks().0.iter().zip(lags()) {
             let half = lag / 2;
             if frames <= 2 * lag {
                 continue;
             }
             let both = half..frames - half;
-            let seen = self
-                .slow
-                .around(self.said, frames)
-                .filter(|(at, _)| both.contains(at));
-            let weight = seen.map(|(_, tap)| tap).sum::<f64>() / mass;
+            // Far from both ends of the take it is all of it.
+            let inside = self.said >= half + reach && self.said + reach < both.end;
+            let seen = self.slow.around(self.said, frames);
+            let seen = seen.filter(|(at, _)| both.contains(at)).map(|(_, tap)| tap);
+            let weight = if inside { 1.0 } else { seen.sum::<f64>() / mass };
             if weight > 0.25 {
                 best = best.max(periodicity(term, weight));
             }

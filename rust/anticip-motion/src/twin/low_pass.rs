@@ -41,6 +41,7 @@ impl LowPass {
     }
 
     /// Filters one row in place.
+    #[inline(always)]
     pub(crate) fn push(&mut self, row: &mut [f64]) {
         if !self.started {
             self.started = true;

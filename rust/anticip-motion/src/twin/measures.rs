@@ -94,6 +94,7 @@ pub fn pulse_row(velocity: &[f64]) -> PulseRow {
 }
 
 /// How well a movement repeats after a lag: two velocities as a product and a mean energy.
+#[inline(always)]
 pub fn repetition(now: &PulseRow, then: &PulseRow) -> [f64; 2] {
     let pairs = now[..PULSE_SIZE].iter().zip(&then[..PULSE_SIZE]);
     let product = pairs.map(|(a, b)| a * b).sum();

@@ -9,6 +9,8 @@ mod low_pass;
 pub mod measures;
 mod ring;
 
+use pulp::Arch;
+
 use body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
 pub use columns::{TWIN_BLOCKS, TWIN_COUNT, TwinColumns, twin_names};
 pub(crate) use low_pass::LowPass;
@@ -115,6 +117,11 @@ impl CausalTwins {
 
     /// [`Self::push`] of what was read off the pose already.
     pub fn push_body(&mut self, body: &Body, out: &mut [[f64; PARAMETER_COUNT]]) {
+        Arch::new().dispatch(|| self.advance(body, out));
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, body: &Body, out: &mut [[f64; PARAMETER_COUNT]]) {
         let mut calm = body.places;
         self.motion.push(&mut calm);
         if self.calm.is_empty() {
