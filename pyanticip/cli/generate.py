@@ -203,12 +203,14 @@ def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Param
             flag += "/--no-" + flag[2:]
         return click.Option([name, flag], default=default, help=text, show_default=False, is_flag=True)
     extra = {} if told.get("alone") is None else {"is_flag": False, "flag_value": told["alone"]}
+    if not required:
+        # Click takes any default that is said, None too, for a value of what is required.
+        extra["default"] = default
     return click.Option(
         [name, flag],
         type=_type(annotation, metadata),
         multiple=many,
         required=required,
-        default=default,
         show_default=isinstance(default, (str, int, float, Path)) and default != "",
         metavar=told.get("metavar"),
         help=text,

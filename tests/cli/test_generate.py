@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from pyanticip.cli.generate import Command
 from pyanticip.errors import OptionError
-from pyanticip.options import HostPort, JsonOption, Overrides, option
+from pyanticip.options import HostPort, JsonOption, Options, Overrides, option
 
 
 class Inner(BaseModel):
@@ -108,6 +108,22 @@ def test_every_kind_of_option_arrives(here: Path) -> None:
 def test_a_wrong_value_is_bad_usage(here: Path, words: list[str], message: str) -> None:
     with pytest.raises(click.UsageError, match=message):
         walk(*words)
+
+
+class Sent(Options):
+    """An option that has to be given."""
+
+    kind: str = option("What it speaks.", flag="--as")
+
+
+def test_an_option_without_a_default_has_to_be_given() -> None:
+    found: list[Sent] = []
+    command = Command("sent", callback=found.append, options=f"{__name__}:Sent", help="Go.")
+    command.options = Sent
+    with pytest.raises(click.MissingParameter, match="kind"):
+        command.main([], standalone_mode=False)
+    command.main(["--as", "vmc"], standalone_mode=False)
+    assert found == [Sent(kind="vmc")]
 
 
 def test_what_does_not_fit_together_is_an_option_error(here: Path) -> None:

@@ -29,8 +29,8 @@ def test_backends_tell_the_same_hidden_state() -> None:
         assert one.hidden is not None
         assert two.hidden is not None
         told.append(one.hidden)
-        # The core keeps weights in 16 bits (docs/model.md).
-        assert one.hidden == pytest.approx(two.hidden, abs=0.01)
+        # The core keeps weights in bytes (docs/model.md).
+        assert one.hidden == pytest.approx(two.hidden, abs=0.04)
     assert np.shape(told) == (100, read_manifest().config.d_model)
     assert np.std(told, axis=0).max() > 0.1, "each step's own, not one array told again and again"
 
