@@ -1,10 +1,9 @@
 """Models of the family: what can be put together, a few that cover all pairs, and how to run one."""
 
 import dataclasses
-import re
 import itertools
+import re
 
-import numpy as np
 import torch
 
 from pyanticip._core import MotionStream
