@@ -14,6 +14,7 @@ from pyanticip.controls import Presence
 from pyanticip.errors import OptionError
 from pyanticip.memory.cues import Cue
 from pyanticip.teach.project import MANIFEST, MAPPING, Project
+from realtime import tuning
 from realtime.clock import Clock
 from realtime.control.commands import Commands
 from realtime.control.memory import MemoryRemote
@@ -69,6 +70,7 @@ def assemble(
     """
     if rig.performers:
         raise OptionError("a rig with [[performer]] tables is for `live`; here one performer plays")
+    tuning.give_back()
     kind = kind or rig.source.wire
     made: list[Sink] = list(sinks or ())
     try:

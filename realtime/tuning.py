@@ -14,6 +14,7 @@ import time
 
 __all__ = [
     "Collector",
+    "give_back",
     "lock_memory",
     "raise_priority",
     "settle",
@@ -59,6 +60,18 @@ def lock_memory() -> bool:
     return False
 
 
+def give_back() -> None:
+    """Let every large block be pages of its own, as glibc does until the first one is freed.
+
+    What reading a model takes goes back to the system, and what is to be zero, such as room for an hour of
+    memory, is no memory until it is written.
+    """
+    if sys.platform == "linux":
+        mmap_threshold, size = -3, 128 * 1024
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).mallopt(mmap_threshold, size)
+
+
 def settle() -> None:
     """No collection in the middle of a frame, no long wait for the interpreter.
 
@@ -67,10 +80,6 @@ def settle() -> None:
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.collect()
-    if sys.platform == "linux":
-        # What reading the model took, 5 MB, goes back to the system before memory is locked.
-        with contextlib.suppress(AttributeError, OSError):
-            ctypes.CDLL(None).malloc_trim(0)
     gc.freeze()
     gc.disable()
     if sys.platform == "win32":

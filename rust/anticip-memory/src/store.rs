@@ -27,6 +27,9 @@ pub struct Origin {
     pub frame: u32,
 }
 
+/// How many numbers that is.
+const ORIGIN: usize = 2;
+
 /// Moments of one take in neighbouring slots, [`MOMENT_STEP`] frames from one to the next.
 #[derive(Debug, Clone, Copy)]
 struct Run {
@@ -37,13 +40,16 @@ struct Run {
 
 /// Moments of a performer: those rehearsed stay, of those learned since the oldest are forgotten when it is full.
 ///
-/// All memory is taken at the start; the operating system gives it as it is used.
+/// All memory is taken at the start; the operating system gives it as it is used, as long as nothing writes the zeros
+/// that it begins with: plain numbers in one piece are not written.
 #[derive(Debug, Clone)]
 pub struct Store {
+    capacity: usize,
+    /// A [`Key`] a slot, a [`Followed`], take and frame of its [`Origin`], and for every [`COARSE`]th a [`Sketch`].
     keys: Vec<i16>,
-    followed: Vec<Followed>,
-    origins: Vec<Origin>,
-    sketches: Vec<Sketch>,
+    followed: Vec<u16>,
+    origins: Vec<u32>,
+    sketches: Vec<i16>,
     /// How many of the first slots were rehearsed; behind them is a ring.
     rehearsed: usize,
     /// What was rehearsed, take by take.
@@ -75,10 +81,11 @@ impl Store {
             });
         }
         Ok(Self {
+            capacity,
             keys: vec![0; capacity * KEY_SIZE],
-            followed: vec![[0; FOLLOWED]; capacity],
-            origins: vec![Origin::default(); capacity],
-            sketches: vec![[0; SKETCH]; capacity.div_ceil(COARSE)],
+            followed: vec![0; capacity * FOLLOWED],
+            origins: vec![0; capacity * ORIGIN],
+            sketches: vec![0; capacity.div_ceil(COARSE) * SKETCH],
             rehearsed: 0,
             runs: Vec::new(),
             len: 0,
@@ -90,7 +97,7 @@ impl Store {
     /// How many moments there is room for.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.followed.len()
+        self.capacity
     }
 
     /// How many there are.
@@ -133,7 +140,7 @@ impl Store {
     /// Everything there is now is kept for good.
     pub(crate) fn keep(&mut self) {
         for slot in self.rehearsed..self.len {
-            let origin = self.origins[slot];
+            let origin = self.origin(slot);
             match self.runs.last_mut() {
                 Some(run) if run.goes_on(origin) => run.len += 1,
                 _ => self.runs.push(Run { origin, slot, len: 1 }),
@@ -159,7 +166,7 @@ impl Store {
                 })?;
             let (whole, part) = (moment as usize, moment.fract());
             let row = |moment: usize| {
-                let followed = &self.followed[run.slot + moment.min(run.len - 1)];
+                let followed = self.followed(run.slot + moment.min(run.len - 1));
                 followed.as_chunks::<PARAMETER_COUNT>().0[h]
                     .map(|value| f64::from(value) / f64::from(u16::MAX))
             };
@@ -193,10 +200,10 @@ impl Store {
             return false;
         };
         self.keys[slot * KEY_SIZE..][..KEY_SIZE].copy_from_slice(key);
-        self.followed[slot] = *followed;
-        self.origins[slot] = origin;
+        self.followed[slot * FOLLOWED..][..FOLLOWED].copy_from_slice(followed);
+        self.origins[slot * ORIGIN..][..ORIGIN].copy_from_slice(&[origin.take, origin.frame]);
         if slot.is_multiple_of(COARSE) {
-            self.sketches[slot / COARSE] = sketch(key);
+            self.sketches[slot / COARSE * SKETCH..][..SKETCH].copy_from_slice(&sketch(key));
         }
         true
     }
@@ -210,13 +217,14 @@ impl Store {
     /// What followed the moment of a slot.
     #[must_use]
     pub fn followed(&self, slot: usize) -> &Followed {
-        &self.followed[slot]
+        &self.followed.as_chunks().0[slot]
     }
 
     /// Where the moment of a slot comes from.
     #[must_use]
     pub fn origin(&self, slot: usize) -> Origin {
-        self.origins[slot]
+        let [take, frame] = self.origins.as_chunks::<ORIGIN>().0[slot];
+        Origin { take, frame }
     }
 
     /// Slots in the order in which they were learned.
@@ -228,7 +236,7 @@ impl Store {
 
     /// The sketches of every [`COARSE`]th slot.
     pub(crate) fn sketches(&self) -> &[Sketch] {
-        &self.sketches[..self.len.div_ceil(COARSE)]
+        &self.sketches.as_chunks().0[..self.len.div_ceil(COARSE)]
     }
 
     /// Fills an empty memory with what was rehearsed.
