@@ -19,7 +19,7 @@ const UNIT: f32 = 16_777_216.0;
 const EPSILON: f64 = 1e-5;
 
 /// How weights are kept. A step reads every weight once, out of caches that are cold, and takes as long as there is to
-/// read (`docs/latency.md` says what bytes change).
+/// read (`docs/model.md` says what bytes change).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Precision {
     /// As they are: where parameters and hazards are read off, and little is to be read.
