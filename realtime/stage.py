@@ -70,7 +70,7 @@ def assemble(
     """
     if rig.performers:
         raise OptionError("a rig with [[performer]] tables is for `live`; here one performer plays")
-    tuning.give_back()
+    tuning.map_large_blocks()
     kind = kind or rig.source.wire
     made: list[Sink] = list(sinks or ())
     try:

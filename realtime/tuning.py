@@ -1,6 +1,6 @@
 """The process settings of the live path, each with its reason; docs/latency.md has the figures.
 
-Called once, after everything is loaded and before the first datagram.
+Called once, after everything is loaded and before the first datagram; :func:`map_large_blocks` before.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import time
 
 __all__ = [
     "Collector",
-    "give_back",
     "lock_memory",
+    "map_large_blocks",
     "raise_priority",
     "settle",
     "unsettle",
@@ -60,11 +60,11 @@ def lock_memory() -> bool:
     return False
 
 
-def give_back() -> None:
-    """Let every large block be pages of its own, as glibc does until the first one is freed.
+def map_large_blocks() -> None:
+    """Let every large block be mapped by itself, as glibc does until the first one is freed.
 
     What reading a model takes goes back to the system, and what is to be zero, such as room for an hour of
-    memory, is no memory until it is written.
+    memory, is no memory until it is written. So it is called before a model is read.
     """
     if sys.platform == "linux":
         mmap_threshold, size = -3, 128 * 1024

@@ -27,16 +27,8 @@ from training.data.sets.vary import finer
 from training.evaluate.events import score_clips, total
 from training.evaluate.rules import LEADS_MS, live
 from training.evaluate.takes import KINDS
+from training.finish import taught
 from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes
-from training.finish.taught import (
-    before_and_after,
-    check_new,
-    kinds_of,
-    not_left_out,
-    noted,
-    teachable,
-    warn,
-)
 from training.report.tables import Say, bars
 from training.tasks.motion.data import base_set, training_data
 from training.tasks.motion.options import MotionTrainOptions
@@ -107,15 +99,15 @@ def teach_beats(
         FormatError: no motion there, or a set of another version or teacher.
         CheckpointError: no motion model, or one of another teacher.
     """
-    check_new(out)
+    taught.check_new(out)
     torch.set_num_threads(1)  # the same figures everywhere, and more would gain little
-    manifest, model = teachable(checkpoint, "its head cannot hear strokes", strokes=True)
+    manifest, model = taught.teachable(checkpoint, "its head cannot hear strokes", strokes=True)
     console = Console(stderr=True, quiet=quiet)
     given = {"path": data, "copies": copies, "cache": "" if cache is None else cache}
     options = MotionTrainOptions().but(data=given)
     lesson = _lesson(base_set(options, console), options, without, faster, console)
-    warnings = [*lesson.warnings, *not_left_out(manifest.training, without)]
-    warn(console, warnings)
+    warnings = [*lesson.warnings, *taught.not_left_out(manifest.training, without)]
+    taught.warn(console, warnings)
     with bars(console) as progress:
         frames = frames_of(model, lesson, progress)
         units = model.control.first.out_features
@@ -123,14 +115,14 @@ def teach_beats(
             frames, units, steps=steps, seed=seed, on_step=lambda done: progress("learning", done, steps)
         )
         changed = with_strokes(model, learned)
-        figures = before_and_after(
+        figures = taught.before_and_after(
             model, changed, lambda one: judged(one, lesson.judged, lesson.kinds), progress
         )
-        taught = {"teacher_version": TEACHER_VERSION}
+        teacher = {"teacher_version": TEACHER_VERSION}
         counts = {"steps": steps, "seed": seed, "frames": len(frames.inputs)}
-        report = {**taught, **lesson.noted, **counts, **figures}
+        report = {**teacher, **lesson.noted, **counts, **figures}
         progress("writing", 0, 1)
-        save_checkpoint(out, changed, training={**manifest.training, **taught, "beats": report})
+        save_checkpoint(out, changed, training={**manifest.training, **teacher, "beats": report})
         progress("writing", 1, 1)
     return {"checkpoint": str(out), **report, "warnings": warnings}
 
@@ -169,8 +161,8 @@ def _lesson(
         count=len(data.train) + faster * len(free),
         frames=round(sum(map(len, data.train)) + frames),
         judged=data.validation,
-        kinds=kinds_of(base, Path(options.data.path), data.validation),
-        noted={**noted(data, options.data.copies, without), "faster": faster},
+        kinds=taught.kinds_of(base, Path(options.data.path), data.validation),
+        noted={**taught.noted(data, options.data.copies, without), "faster": faster},
         warnings=warnings,
     )
 

@@ -22,15 +22,7 @@ from pyanticip.vocabulary import FEATURES_V1, HORIZONS_MS, SCALAR_COLUMNS
 from training.data.batches import HORIZONS, TARGET_EDGE, shares
 from training.data.examples import Example
 from training.evaluate.takes import KINDS
-from training.finish.taught import (
-    before_and_after,
-    check_new,
-    kinds_of,
-    not_left_out,
-    noted,
-    teachable,
-    warn,
-)
+from training.finish import taught
 from training.report.tables import Say, bars
 from training.run.averaged import train_averaged
 from training.tasks.motion.data import TrainingData, base_set, change_scale, error_weights, training_data
@@ -129,25 +121,25 @@ def teach_poses(
         FormatError: no motion there, or a set of another version or teacher.
         CheckpointError: no motion model, or one of another teacher.
     """
-    check_new(out)
+    taught.check_new(out)
     torch.set_num_threads(1)  # the same figures everywhere
-    manifest, model = teachable(checkpoint, "no poses can be read beside it", pose_window=FRAMES)
+    manifest, model = taught.teachable(checkpoint, "no poses can be read beside it", pose_window=FRAMES)
     console = Console(stderr=True, quiet=quiet)
     given = {"path": data, "copies": copies, "copies_seed": seed, "recipe": RECIPE}
     options = MotionTrainOptions().but(data={**given, "cache": "" if cache is None else cache})
     base = base_set(options, console)
     lesson = training_data(options, console, base=base, without=without)
-    kinds = kinds_of(base, data, lesson.validation)
-    warnings = [*lesson.warnings, *not_left_out(manifest.training, without)]
-    warn(console, warnings)
+    kinds = taught.kinds_of(base, data, lesson.validation)
+    warnings = [*lesson.warnings, *taught.not_left_out(manifest.training, without)]
+    taught.warn(console, warnings)
     with bars(console) as progress:
         changed = with_poses(model, learn(model, lesson, steps, seed, progress))
-        figures = before_and_after(
+        figures = taught.before_and_after(
             model, changed, lambda one: judged(one, lesson.validation, kinds), progress
         )
-        report = {**noted(lesson, copies, without), "steps": steps, "seed": seed, **figures}
-        taught = {"teacher_version": TEACHER_VERSION}
-        save_checkpoint(out, changed, training={**manifest.training, **taught, "poses": report})
+        report = {**taught.noted(lesson, copies, without), "steps": steps, "seed": seed, **figures}
+        teacher = {"teacher_version": TEACHER_VERSION}
+        save_checkpoint(out, changed, training={**manifest.training, **teacher, "poses": report})
     return {"checkpoint": str(out), **report, "warnings": warnings}
 
 

@@ -40,8 +40,8 @@ struct Run {
 
 /// Moments of a performer: those rehearsed stay, of those learned since the oldest are forgotten when it is full.
 ///
-/// All memory is taken at the start; the operating system gives it as it is used, as long as nothing writes the zeros
-/// that it begins with: plain numbers in one piece are not written.
+/// All memory is taken at the start, as zeros that the operating system gives as they are used. So it is vectors of plain
+/// numbers: rows or structures of zeros would be written one by one.
 #[derive(Debug, Clone)]
 pub struct Store {
     capacity: usize,

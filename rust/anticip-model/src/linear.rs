@@ -158,7 +158,7 @@ impl Product<'_> {
             .0
             .as_chunks::<V>()
             .0;
-        let size = self.layer.precision.words();
+        let size = if BYTES { 1 } else { APART };
         let (left, upper) = (LEFT.map(|by| s.splat_u32s(by)), s.splat_u32s(UPPER));
         let (many, few) = self.x.as_chunks::<APART>();
         let mut last = [0.0; APART];
@@ -168,10 +168,7 @@ impl Product<'_> {
         let outputs = self.out.chunks_mut(STRIP).zip(self.layer.scale.chunks(STRIP));
         for (strip, (out, scale)) in strips.zip(outputs) {
             let mut sums = [[s.splat_f32s(0.0); V]; APART];
-            for (words, x) in strip
-                .chunks_exact(if BYTES { 1 } else { APART })
-                .zip(many.iter().chain(last))
-            {
+            for (words, x) in strip.chunks_exact(size).zip(many.iter().chain(last)) {
                 for (i, x) in x.iter().enumerate() {
                     let x = s.splat_f32s(*x);
                     for v in 0..V {
