@@ -179,7 +179,8 @@ def test_packets_that_make_no_sense_are_never_a_whole_pose(capture):
 def test_vmc_captures_give_every_frame_at_its_own_time(capture, name, frames):
     front, outs = play("vmc", capture("vmc", name))
     heard = [out for out in outs if out is not None]
-    assert clean(front)
+    # A datagram whose only bone cannot be read is none of the frames.
+    assert clean(front) or (name == "malformed-forms" and front.counters()["malformed"] == 1)
     assert front.counters()["frames"] == len(heard) == frames
     assert all(out.valid for out in heard)
     for out in heard:

@@ -81,7 +81,9 @@ def test_vmc_as_python_osc_builds_it() -> None:
 
 def test_an_assembler_holds_what_is_missing() -> None:
     assembler = _core.VmcAssembler()
-    assembler.feed(_core.encode_vmc_frame(QUATS, PLACES))
+    for _ in range(2):
+        # From the second on it is known that a frame is a bundle.
+        assembler.feed(_core.encode_vmc_frame(QUATS, PLACES))
     (part,) = assembler.feed(bundle(osc("/VMC/Ext/Bone/Pos", "Head", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)))
     assert part["ids"].tolist() == list(range(55))
     assert part["fresh"].sum() == 1

@@ -113,6 +113,11 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     if words.iter().any(|w| HELPERS.contains(&w.as_str())) {
         return None;
     }
+    // A joint that says that it is one: "hips_JNT".
+    let words = match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() && matches!(last.as_str(), "jnt" | "joint") => rest,
+        _ => &words[..],
+    };
     let key: String = words.concat();
     if let Some(found) = lookup(&key) {
         return Some(found);
@@ -128,7 +133,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let behind = |words: &[String]| (1..words.len().min(4)).find_map(|skip| lookup(&words[skip..].concat()));
     // ... or by its case: "simHips", "CharacterLeftUpLeg". A scene's root is no body's.
     let humps = humps(local);
-    behind(&words).or_else(|| behind(&humps).filter(|_| humps.last().is_some_and(|w| w != "root")))
+    behind(words).or_else(|| behind(&humps).filter(|_| humps.last().is_some_and(|w| w != "root")))
 }
 
 /// The words of a name in camel case, in lower case.
@@ -198,6 +203,8 @@ mod tests {
             ("upper_arm.R", right, Part::UpperArm),
             ("Bip01 L Clavicle", left, Part::Clavicle),
             ("Bip01 Pelvis", None, Part::Hips),
+            ("hips_JNT", None, Part::Hips),
+            ("l_upleg_JNT", left, Part::UpperLeg),
             ("J_Bip_C_UpperChest", None, Part::Torso),
             ("J_Bip_R_LowerLeg", right, Part::LowerLeg),
             ("spine_03", None, Part::Torso),

@@ -2,7 +2,7 @@
 //!
 //! A suit's jitter is as strong at 4 Hz as at half a hertz; a body moves far more slowly than it trembles. So each
 //! joint's noise is read off its fast part (a second-order high-pass at 2.7 Hz), and movement is what stands out of
-//! that noise in the slow part, pooled over the joints. While nothing does, the pose is held; when something does, the
+//! that noise in the slow part, pooled over the joints or, farther, of one joint alone. While nothing does, the pose is held; when something does, the
 //! gate opens within 60 ms and the pose passes as it came, bit for bit.
 
 use anticip_geometry::Quat;
@@ -27,6 +27,8 @@ const WHOLE: f64 = 3.0;
 /// 1 + 1/sqrt(joints), in a minute; movement is what is above.
 const SLOW: f64 = 1.27;
 const QUICK: f64 = 1.8;
+/// The same of the joint that trembles most unlike the others: a few slow waves reach 2.6 and 4.1 of what is learned.
+const ALONE: (f64, f64) = (3.2, 5.0);
 /// The gate begins to close when the slow parts have stayed below this share of that for so long (seconds).
 const STILL: f64 = 0.6;
 const PATIENCE: f64 = 0.6;
@@ -230,6 +232,7 @@ impl NoiseGate {
     fn listen(&mut self, pose: &Pose) -> f64 {
         let s = self.shares;
         let (mut slow, mut quick, mut count) = (0.0, 0.0, 0.0);
+        let (mut far_slow, mut far_quick) = (0.0_f64, 0.0_f64);
         for (j, (joint, q)) in self.joints.iter_mut().zip(&pose.rotations).enumerate() {
             if !self.mask[j] {
                 continue;
@@ -250,9 +253,12 @@ impl NoiseGate {
             joint.noise = (joint.noise + rate * (heard - joint.noise)).clamp(FLOOR * FLOOR, joint.most);
             let off = apart(&joint.smooth, &joint.centre);
             if off > DEAD {
-                slow += apart(&joint.place, &joint.centre) / joint.noise;
-                quick += off / joint.noise;
-                count += 1.0;
+                let (place, off) = (
+                    apart(&joint.place, &joint.centre) / joint.noise,
+                    off / joint.noise,
+                );
+                (slow, quick, count) = (slow + place, quick + off, count + 1.0);
+                (far_slow, far_quick) = (far_slow.max(place), far_quick.max(off));
             }
         }
         if count == 0.0 {
@@ -260,7 +266,14 @@ impl NoiseGate {
         }
         // The mean over few joints wanders more.
         let wander = 1.0 + 1.0 / f64::sqrt(count);
-        f64::max((slow / count).sqrt() / SLOW, (quick / count).sqrt() / QUICK) / wander
+        let together = f64::max((slow / count).sqrt() / SLOW, (quick / count).sqrt() / QUICK) / wander;
+        let alone = f64::max(far_slow.sqrt() / ALONE.0, far_quick.sqrt() / ALONE.1);
+        // That one joint is near its limit is no reason to stay open.
+        if alone > 1.0 {
+            alone.max(together)
+        } else {
+            together
+        }
     }
 
     fn swing(&mut self, movement: f64) {

@@ -15,6 +15,9 @@ const JUMP: f64 = 1.0;
 const CONFIRMED: u32 = 10;
 /// So many frames without a new time (and without a number): the sender's clock stands still.
 const STUCK: u32 = 25;
+/// Of an interval: times told more coarsely than the first (in binary32, after some hours) are smoothed whether or not
+/// numbers count the frames; coarser than the second they tell too little.
+const COARSE: (f64, f64) = (0.1, 0.65);
 /// A clock that runs wrong by this is none: after ten seconds, and as soon as a drift is believed.
 const WRONG: [(f64, f64); 2] = [(0.01, 10.0), (0.1, 0.0)];
 /// A clock that was set so often is none; nor is one that seems to have paused twice within these seconds.
@@ -131,6 +134,8 @@ pub(super) struct StreamClock {
     by_arrival: bool,
     /// True where the sender's clock was found wrong: arrivals stand in for good.
     wrong: bool,
+    /// True where the sender tells times that binary32 cannot.
+    precise: bool,
     /// Frames in a row whose time does not go on as the stream does, and whether it stood still in all of them.
     odd: u32,
     stands: bool,
@@ -154,6 +159,7 @@ impl StreamClock {
             shift: 0.0,
             by_arrival: false,
             wrong: false,
+            precise: false,
             odd: 0,
             stands: true,
             sets: 0,
@@ -349,9 +355,31 @@ impl StreamClock {
         self.odd = 0;
         self.interval.push(step);
         When::Next {
-            seconds: newest.seconds + step,
+            seconds: stamp
+                .time
+                .map_or(newest.seconds + step, |time| self.by_sender(newest, time, step)),
             lost: 0,
             anew: false,
+        }
+    }
+
+    /// The place of a frame without a number by the sender's time, `step` after the newest.
+    fn by_sender(&mut self, newest: Newest, time: f64, step: f64) -> f64 {
+        if self.grain(time) < COARSE.0 {
+            return newest.seconds + step;
+        }
+        let steps = self.interval.get().map_or(1.0, |i| (step / i).round().max(1.0));
+        self.smooth(newest.seconds, steps, time + self.shift)
+            .max(newest.seconds + 1e-3)
+    }
+
+    /// How coarsely the sender tells its time, in intervals: 0 where one was ever told more finely than binary32 can.
+    fn grain(&mut self, time: f64) -> f64 {
+        let single = time.abs() as f32;
+        self.precise |= f64::from(single) != time.abs();
+        match self.interval.mean {
+            Some(interval) if !self.precise => (f64::from(single.next_up()) - f64::from(single)) / interval,
+            _ => 0.0,
         }
     }
 
@@ -416,11 +444,11 @@ impl StreamClock {
         self.rival = None;
         self.map.push(seconds, stamp.arrival);
         let (drift, span) = self.map.drift();
-        if !self.by_arrival
-            && WRONG
-                .iter()
-                .any(|&(most, after)| span >= after && drift.abs() > most)
-        {
+        let tells_too_little = stamp.time.is_some_and(|time| self.grain(time) > COARSE.1);
+        let runs_wrong = WRONG
+            .iter()
+            .any(|&(most, after)| span >= after && drift.abs() > most);
+        if !self.by_arrival && (tells_too_little || runs_wrong) {
             self.go_by_arrival(seconds, stamp.arrival);
         }
     }

@@ -23,7 +23,9 @@ use crate::tempo::TempoTracker;
 const GAP: f64 = 0.1;
 /// How far a source's time may be from a grid time (grid steps) to be taken for it: a source of 50 Hz whose clock is
 /// rounded to milliseconds is not to wait for its next frame. More where the source has the grid's own rate.
+/// Where the clock tells no finer, up to the second; beyond that frames would be moved that can be told apart.
 const COARSE: f64 = 0.05;
+const COARSEST: f64 = 0.1;
 const SAME_RATE: (f64, f64) = (0.01, 0.25);
 /// Times beyond this (seconds) are no times.
 const ENDLESS: f64 = 9e9;
@@ -369,7 +371,7 @@ impl Stage {
         } else {
             0.0
         };
-        coarse.max(COARSE)
+        coarse.clamp(COARSE, COARSEST)
     }
 
     /// The sender's and the local time of the grid frame `index`; when the one after it is to be expected, from when on

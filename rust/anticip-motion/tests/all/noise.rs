@@ -161,6 +161,31 @@ fn a_slow_sway_stands_out_of_the_tremble_before_it_is_as_strong() {
 }
 
 #[test]
+fn one_arm_that_moves_slowly_stands_out_of_its_own_tremble() {
+    for (degrees, speed, soonest) in [(0.5, 8.0, 60), (1.0, 20.0, 60)] {
+        for (slow, seed) in [(false, 1), (true, 2), (true, 3)] {
+            let mut gate = NoiseGate::new(&ALL, None);
+            let opens = trembling(degrees, slow, seed, 700)
+                .iter()
+                .enumerate()
+                .position(|(i, pose)| {
+                    let angle = speed * DEGREE * i.saturating_sub(500) as f64 / RATE;
+                    gate.push(&turned(
+                        pose,
+                        |j, axis| if (j, axis) == (ARM, 2) { angle } else { 0.0 },
+                    ));
+                    gate.openness() == 1.0
+                });
+            let opens = opens.expect("opens");
+            assert!(
+                (500..500 + soonest).contains(&opens),
+                "{degrees} {slow} {seed}: {opens}"
+            );
+        }
+    }
+}
+
+#[test]
 fn it_shuts_again_without_a_jump() {
     let mut gate = NoiseGate::new(&ALL, None);
     let mut last = held();

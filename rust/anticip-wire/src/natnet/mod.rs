@@ -1,4 +1,4 @@
-//! OptiTrack Motive: NatNet 3.0 to 4.1, skeletons of the multicast data stream, UDP port 1511.
+//! OptiTrack Motive: NatNet 3.0 to 4.2, skeletons of the multicast data stream, UDP port 1511.
 //!
 //! Little-endian. Every message: u16 kind, u16 bytes that follow. A frame of mocap data (kind 7) has i32 number, then
 //! sections, each an i32 count (since 4.1 the section's bytes as an i32 as well): marker sets, other markers, rigid bodies,
@@ -24,7 +24,7 @@ use crate::pose::{
     is_rotation,
 };
 use crate::source::{Source, Update};
-use reader::{Bone, Definition, Definitions, Frame, definition, frame};
+use reader::{Bone, Definition, Definitions, Frame, Layout, definition, frame};
 
 /// The message that asks for model definitions.
 pub const ASK: [u8; 4] = [MODELDEF_WANTED as u8, 0, 0, 0];
@@ -200,15 +200,15 @@ impl Source for NatnetDecoder {
         match kind {
             FRAME => {
                 let found = frame(body, true).or_else(|| frame(body, false));
-                let found = found.ok_or(bad("a frame of mocap data that is none of NatNet 3.0 to 4.1"))?;
+                let found = found.ok_or(bad("a frame of mocap data that is none of NatNet 3.0 to 4.2"))?;
                 self.frame(&found, take)
             }
             MODELDEF => {
-                let found = [(true, true), (false, true), (false, false)]
+                let found = Layout::ALL
                     .into_iter()
-                    .find_map(|(sized, named)| definition(body, sized, named));
+                    .find_map(|layout| definition(body, layout));
                 self.define(
-                    found.ok_or(bad("model definitions of no NatNet 3.0 to 4.1"))?,
+                    found.ok_or(bad("model definitions of no NatNet 3.0 to 4.2"))?,
                     take,
                 );
                 Ok(())

@@ -171,13 +171,38 @@ pub(super) fn frame(data: &[u8], sized: bool) -> Option<Frame> {
     })
 }
 
-/// Model definitions that carry their sizes or do not, whose markers have names or not.
-pub(super) fn definition(data: &[u8], sized: bool, named: bool) -> Option<Definitions> {
+/// How definitions are laid out: whether they carry their sizes, rigid bodies and bones a rotation (which in T-pose is
+/// none), markers names.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    sized: bool,
+    turned: bool,
+    named: bool,
+}
+
+impl Layout {
+    /// Those of NatNet 4.2 and later, 4.1, 4.0, 3.
+    pub(super) const ALL: [Self; 4] = [
+        Self::new(true, true, true),
+        Self::new(true, false, true),
+        Self::new(false, false, true),
+        Self::new(false, false, false),
+    ];
+
+    const fn new(sized: bool, turned: bool, named: bool) -> Self {
+        Self { sized, turned, named }
+    }
+}
+
+/// Model definitions of that layout.
+pub(super) fn definition(data: &[u8], layout: Layout) -> Option<Definitions> {
+    let Layout { sized, turned, named } = layout;
     let mut r = Reader { data, at: 0 };
     let rigid = |r: &mut Reader<'_>| -> Option<(i32, i32, String, [f32; 3])> {
         let name = r.text()?;
         let (id, parent) = (r.int()?, r.int()?);
         let offset = r.floats::<3>()?;
+        r.skip(if turned { 16 } else { 0 })?;
         let markers = r.count()?;
         r.skip(16 * markers)?;
         for _ in 0..if named { markers } else { 0 } {
@@ -222,7 +247,8 @@ pub(super) fn definition(data: &[u8], sized: bool, named: bool) -> Option<Defini
             _ => return None,
         }
         if let Some(end) = end {
-            if r.at > end {
+            // What is read tells by its size whether it was read rightly.
+            if matches!(kind, 1 | 2) && r.at != end {
                 return None;
             }
             r.at = end;

@@ -10,11 +10,35 @@ use super::{JOINT_NAMES, JOINTS};
 
 #[derive(Deserialize)]
 pub(super) struct Message<'a> {
-    pub(super) version: f64,
+    #[serde(borrow)]
+    version: Version<'a>,
     #[serde(default)]
     pub(super) fps: Option<f64>,
     #[serde(borrow, default)]
     pub(super) scene: Option<Scene<'a>>,
+}
+
+/// A number, or one as text with a point or a comma: Studios differ.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Version<'a> {
+    Number(f64),
+    #[serde(borrow)]
+    Text(Cow<'a, str>),
+}
+
+impl Message<'_> {
+    /// What stands before the point of the version.
+    pub(super) fn version(&self) -> f64 {
+        match &self.version {
+            Version::Number(number) => *number,
+            Version::Text(text) => text
+                .split(['.', ','])
+                .next()
+                .and_then(|whole| whole.trim().parse().ok())
+                .unwrap_or(0.0),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -22,6 +46,9 @@ pub(super) struct Scene<'a> {
     pub(super) timestamp: f64,
     #[serde(borrow, default)]
     pub(super) actors: Vec<Actor<'a>>,
+    /// Bodies of JSON v4.
+    #[serde(default)]
+    pub(super) newtons: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize)]

@@ -19,7 +19,7 @@ use lz4_flex::frame::FrameDecoder;
 use crate::WireError;
 use crate::figure::Figure;
 use crate::source::{Source, Update};
-use message::Message;
+use message::{Message, Scene};
 
 /// Joints of the body.
 pub const JOINTS: usize = 21;
@@ -120,7 +120,10 @@ impl RokokoDecoder {
             reason: "not the JSON of Rokoko Studio",
             at: error.column(),
         })?;
-        let Some(scene) = message.scene.filter(|_| message.version >= 3.0) else {
+        let version = message.version();
+        let is_other =
+            |scene: &Scene| version < 3.0 || (scene.actors.is_empty() && !scene.newtons.is_empty());
+        let Some(scene) = message.scene.filter(|scene| !is_other(scene)) else {
             return Err(WireError::Alien { expected: EXPECTED });
         };
         let heard = |name: &str| self.actor.as_deref() == Some(name);

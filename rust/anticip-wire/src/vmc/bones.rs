@@ -102,16 +102,18 @@ const fn sorted() -> [u8; BONES] {
     ids
 }
 
-/// The id of the bone called `name`; `guess` is tried first.
+/// The id of the bone called `name`, in whatever case, as receivers in Unity read it; `guess` is tried first.
 #[inline]
 pub(super) fn find(name: &[u8], guess: usize) -> Option<usize> {
     if BONE_NAMES.get(guess).is_some_and(|bone| bone.as_bytes() == name) {
         return Some(guess);
     }
-    let at = SORTED
-        .binary_search_by(|id| BONE_NAMES[usize::from(*id)].as_bytes().cmp(name))
-        .ok()?;
-    Some(usize::from(SORTED[at]))
+    match SORTED.binary_search_by(|id| BONE_NAMES[usize::from(*id)].as_bytes().cmp(name)) {
+        Ok(at) => Some(usize::from(SORTED[at])),
+        Err(_) => BONE_NAMES
+            .iter()
+            .position(|bone| bone.as_bytes().eq_ignore_ascii_case(name)),
+    }
 }
 
 #[cfg(test)]
@@ -123,9 +125,10 @@ mod tests {
         for (id, name) in BONE_NAMES.iter().enumerate() {
             for guess in [0, id, 54, 55] {
                 assert_eq!(find(name.as_bytes(), guess), Some(id));
+                assert_eq!(find(name.to_lowercase().as_bytes(), guess), Some(id));
             }
         }
-        for stranger in ["LastBone", "", "hips", "Hips ", "UpperChestt"] {
+        for stranger in ["LastBone", "", "Hips ", "UpperChestt"] {
             assert_eq!(find(stranger.as_bytes(), 0), None);
         }
     }

@@ -7,10 +7,12 @@
 //! Unity is left-handed: positions become `(x, y, -z)`, quaternions `w, x, y, z = (-qw, qx, qy, -qz)`. The
 //! root's transform is composed into the hips.
 //!
-//! VMC marks no frames. [`VmcAssembler`] makes them: the bones of a bundle are one frame; unbundled, a frame
-//! ends at a bone that it already has or at `/VMC/Ext/T`. A second `T` or a repeated bone ends a frame inside
-//! a bundle too, so that several frames may share one. Bones that a frame lacks keep their last pose and are
-//! listed with `fresh` false; bones never seen are not listed.
+//! VMC marks no frames. [`VmcAssembler`] makes them. A frame ends at a bone that it already has and at a second `T`;
+//! message by message, at `T` as well. A bundle ends one where it has `T` after bones, as VirtualMotionCapture's
+//! last bundle of a frame has; of who sends no `T` so, where the frame has every bone of the body that the one before
+//! had, or where that had come in one bundle. A `T` that begins a bundle, and without any `T` hips that do, begin a frame. So a frame may come in several
+//! bundles, and several in one. Bones that a frame lacks keep their last pose and are listed with `fresh` false;
+//! bones never seen are not listed.
 
 mod bones;
 mod encode;
@@ -27,6 +29,8 @@ use crate::source::{Source, Update};
 const BONE: &[u8] = b"/VMC/Ext/Bone/Pos";
 const ROOT: &[u8] = b"/VMC/Ext/Root/Pos";
 const TIME: &[u8] = b"/VMC/Ext/T";
+/// Bits of the bones that frames are told by: all but eyes, jaw and fingers, which some send at a rate of their own.
+const BODY: u64 = ((1 << 21) - 1) | (1 << 54);
 
 #[derive(Clone, Copy, Debug)]
 struct Transform {
@@ -96,8 +100,22 @@ pub struct VmcAssembler {
     seen: u64,
     /// Bit per bone: received in the frame being assembled.
     fresh: u64,
+    /// Bit per bone of the body: told in this frame, usable or not, and in the one before.
+    told: u64,
+    usual: u64,
+    /// Bundles with bones of this frame; whether the one before was whole in one.
+    bundles: u32,
+    single: bool,
     /// The sender's clock for the frame being assembled.
     time: Option<f64>,
+    /// What a bundle that has had no bone yet says of the clock, while a frame is begun: whose it is the next bone tells.
+    opening: Option<f64>,
+    /// Whether this bundle has had a bone of the body, and `T` after one.
+    has_bone: bool,
+    closes: bool,
+    /// Whether there was ever a `T`, and one that closed a bundle with bones.
+    timed: bool,
+    time_closes: bool,
     /// The bone expected next: senders keep their order.
     guess: usize,
     unusable: u32,
@@ -120,7 +138,16 @@ impl VmcAssembler {
             root: IDENTITY,
             seen: 0,
             fresh: 0,
+            told: 0,
+            usual: 0,
+            bundles: 0,
+            single: false,
             time: None,
+            opening: None,
+            has_bone: false,
+            closes: false,
+            timed: false,
+            time_closes: false,
             guess: 0,
             unusable: 0,
             dropped: 0,
@@ -150,12 +177,13 @@ impl VmcAssembler {
         &self.poses[..self.ready]
     }
 
-    /// Takes one datagram in and returns the frames it completes, oldest first: one for a bundle with bones,
-    /// usually none or one for a single message.
+    /// Takes one datagram in and returns the frames it completes, oldest first: usually one for a bundle with a body,
+    /// none or one for a part of it.
     ///
     /// # Errors
     /// [`WireError::Alien`] if it is no OSC, [`WireError::Truncated`] or [`WireError::Malformed`] if a
-    /// bundle's sizes do not fit; then nothing of the datagram was used.
+    /// bundle's sizes do not fit; then nothing of the datagram was used. [`WireError::Malformed`] as well if it
+    /// speaks of bones and none of them could be read.
     pub fn feed(&mut self, datagram: &[u8]) -> Result<&[PoseUpdate], WireError> {
         self.ready = 0;
         let bundled = osc::is_bundle(datagram);
@@ -173,18 +201,26 @@ impl VmcAssembler {
             });
         }
         osc::check(datagram)?;
-        if bundled {
-            // What came unbundled before is a frame of its own.
-            self.flush();
-        }
+        (self.has_bone, self.closes, self.opening) = (false, false, None);
+        let (mut read, mut lost) = (0, None);
         osc::walk(datagram, &mut |message| match message {
+            Some(message) if message.address == BONE => match self.read(&message, bundled) {
+                Ok(()) => read += 1,
+                Err(reason) => {
+                    self.dropped += 1;
+                    lost = Some(reason);
+                }
+            },
             Some(message) => self.apply(&message, bundled),
             None => self.dropped += 1,
         });
         if bundled {
-            self.flush();
+            self.end_bundle();
         }
-        Ok(self.poses())
+        match lost {
+            Some(reason) if read == 0 => Err(WireError::Malformed { reason, at: 0 }),
+            _ => Ok(self.poses()),
+        }
     }
 
     /// The skeleton as far as it has been seen: the offsets are the bones' last local positions, the rest is
@@ -199,21 +235,32 @@ impl VmcAssembler {
         }
     }
 
+    /// Takes a bone, or says what is wrong with it.
+    fn read(&mut self, message: &osc::Message<'_>, bundled: bool) -> Result<(), &'static str> {
+        const EXPECTED: &str = "a bone without a name and seven floats";
+        let (name, transform) = transform(message).ok_or(EXPECTED)?;
+        let Some(id) = bones::find(name, self.guess) else {
+            let is_last = name == b"LastBone";
+            return is_last
+                .then_some(())
+                .ok_or("a bone by a name that Unity's humanoid does not have");
+        };
+        self.tell(id, bundled);
+        match transform.ok_or(EXPECTED)? {
+            Some(transform) => {
+                self.pose[id] = transform;
+                self.seen |= 1 << id;
+                self.fresh |= 1 << id;
+            }
+            None => self.unusable += 1,
+        }
+        Ok(())
+    }
+
     fn apply(&mut self, message: &osc::Message<'_>, bundled: bool) {
         match message.address {
-            BONE => {
-                let Some((name, transform)) = transform(message) else {
-                    self.dropped += 1;
-                    return;
-                };
-                match bones::find(name, self.guess) {
-                    Some(id) => self.bone(id, transform),
-                    None if name == b"LastBone" => {}
-                    None => self.dropped += 1,
-                }
-            }
             ROOT => match transform(message) {
-                Some((_, Some(transform))) => self.root = transform,
+                Some((_, Some(Some(transform)))) => self.root = transform,
                 _ => self.dropped += 1,
             },
             TIME => match message.arguments.first_chunk::<4>() {
@@ -226,41 +273,70 @@ impl VmcAssembler {
         }
     }
 
-    fn bone(&mut self, id: usize, transform: Option<Transform>) {
+    /// Whether the frame being assembled has a bone of the body.
+    fn is_begun(&self) -> bool {
+        self.fresh & BODY != 0
+    }
+
+    /// A bone is told, whether or not its numbers can be used.
+    fn tell(&mut self, id: usize, bundled: bool) {
         let bit = 1 << id;
         self.guess = id + 1;
-        let Some(transform) = transform else {
-            self.unusable += 1;
-            return;
-        };
-        if self.fresh & bit != 0 {
+        let begins = bundled && id == 0 && !self.has_bone && !self.timed;
+        if let Some(seconds) = self.opening.take() {
+            self.flush();
+            self.time = Some(seconds);
+        } else if self.is_begun() && (begins || self.fresh & bit != 0) {
             self.flush();
         }
-        self.pose[id] = transform;
-        self.seen |= bit;
-        self.fresh |= bit;
+        if bit & BODY != 0 {
+            self.told |= bit;
+            self.bundles += u32::from(bundled && !self.has_bone);
+            self.has_bone = true;
+        }
     }
 
     /// The sender's clock. Some send it before the bones, some after them: a frame takes the first it gets.
     fn tick(&mut self, seconds: f64, bundled: bool) {
-        if self.fresh == 0 {
+        self.timed = true;
+        if !self.is_begun() {
             self.time = Some(seconds);
         } else if self.time.is_some() {
-            self.flush();
-            self.time = Some(seconds);
-        } else {
-            self.time = Some(seconds);
-            if !bundled {
+            if self.time != Some(seconds) {
                 self.flush();
             }
+            self.time = Some(seconds);
+        } else if !bundled {
+            self.time = Some(seconds);
+            self.flush();
+        } else if self.has_bone {
+            self.time = Some(seconds);
+            (self.closes, self.time_closes) = (true, true);
+        } else {
+            self.opening = Some(seconds);
         }
     }
 
-    /// Completes the frame being assembled, if it has any bone.
-    fn flush(&mut self) {
-        if self.fresh == 0 {
-            return;
+    /// Completes the frame being assembled, if this bundle was its last one.
+    fn end_bundle(&mut self) {
+        if let Some(seconds) = self.opening.take() {
+            // No bone came after it.
+            self.time = Some(seconds);
+            self.closes = true;
         }
+        let is_last = !self.time_closes && (self.single || self.is_whole());
+        if self.is_begun() && (self.closes || is_last) {
+            self.flush();
+        }
+    }
+
+    /// Whether the frame being assembled has every bone of the body that the one before had.
+    fn is_whole(&self) -> bool {
+        self.told & self.usual == self.usual
+    }
+
+    /// Completes the frame being assembled.
+    fn flush(&mut self) {
         if self.poses.len() == self.ready {
             self.poses.push(PoseUpdate::default());
         }
@@ -285,18 +361,26 @@ impl VmcAssembler {
                 fresh: self.fresh & bit != 0,
             });
         }
-        self.fresh = 0;
+        self.single = self.bundles == 1 && self.usual != 0 && self.is_whole();
+        self.usual = std::mem::take(&mut self.told);
+        (self.fresh, self.bundles) = (0, 0);
+        // What follows in the same bundle is another frame's.
+        (self.has_bone, self.closes) = (false, false);
     }
 }
 
-/// The name and transform of a `,sfffffff...` message, right-handed; no transform where the numbers are none.
+/// A name and the transform of a `,sfffffff...` message, right-handed: none without seven floats, and none of these where
+/// they are no transform.
 #[inline]
-fn transform<'a>(message: &osc::Message<'a>) -> Option<(&'a [u8], Option<Transform>)> {
-    if !message.tags.starts_with(b"sfffffff") {
-        return None;
-    }
-    let (name, rest) = osc::string(message.arguments)?;
-    let raw = rest.first_chunk::<28>()?;
+#[allow(clippy::option_option)] // the outer one of the message, the inner one of its numbers
+fn transform<'a>(message: &osc::Message<'a>) -> Option<(&'a [u8], Option<Option<Transform>>)> {
+    let (name, rest) = osc::string(message.arguments).filter(|_| message.tags.starts_with(b"s"))?;
+    let raw = rest
+        .first_chunk::<28>()
+        .filter(|_| message.tags.starts_with(b"sfffffff"));
+    let Some(raw) = raw else {
+        return Some((name, None));
+    };
     let mut v = [0.0; 7];
     for (value, bytes) in v.iter_mut().zip(raw.as_chunks::<4>().0) {
         *value = f32::from_be_bytes(*bytes);
@@ -307,5 +391,5 @@ fn transform<'a>(message: &osc::Message<'a>) -> Option<(&'a [u8], Option<Transfo
         position: [px, py, -pz],
     };
     let usable = is_rotation(&transform.rotation) && is_position(&transform.position);
-    Some((name, usable.then_some(transform)))
+    Some((name, Some(usable.then_some(transform))))
 }

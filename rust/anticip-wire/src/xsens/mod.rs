@@ -9,7 +9,8 @@
 //! of the axes makes that y up and z forward. Segments 1 to 23 are the body; props and fingers are passed over.
 //!
 //! A sample may come in several datagrams, in any order; it is a frame when all are there, or when the next one
-//! begins. Of several characters the first is heard, another one when that has been away for two seconds of its time.
+//! begins. The counter skips where fewer samples are sent than are captured: frames are numbered by the smallest step
+//! that it takes. Of several characters the first is heard, another one when that has been away for two seconds of its time.
 
 mod encode;
 
@@ -62,6 +63,9 @@ const OVERTAKEN: u32 = 100;
 /// After so long (milliseconds) without the character that plays another one is heard.
 const AWAY_MS: u32 = 2000;
 
+/// Steps of the sample counter after which its smallest one may have become larger.
+const STEPS: u8 = 64;
+
 /// Whether these are bytes of MVN's network streamer, whatever message they are.
 pub fn recognises(datagram: &[u8]) -> bool {
     datagram.starts_with(b"MXTP") && datagram.len() >= 6 && datagram[4..6].iter().all(u8::is_ascii_digit)
@@ -79,12 +83,46 @@ struct Sample {
     done: bool,
 }
 
+/// The smallest step that the sample counter took lately.
+#[derive(Clone, Copy, Debug)]
+struct Stride {
+    least: u32,
+    next: u32,
+    steps: u8,
+}
+
+impl Stride {
+    const NEW: Self = Self {
+        least: u32::MAX,
+        next: u32::MAX,
+        steps: 0,
+    };
+
+    /// How many frames a step of the counter is.
+    fn frames(&mut self, step: u32) -> u32 {
+        self.least = self.least.min(step);
+        self.next = self.next.min(step);
+        self.steps += 1;
+        if self.steps == STEPS {
+            *self = Self {
+                least: self.next,
+                ..Self::NEW
+            };
+        }
+        // A step is at least the smallest.
+        (step - self.least / 2).div_ceil(self.least)
+    }
+}
+
 /// Makes frames of datagrams; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct XsensAssembler {
     figure: Figure,
     character: Option<u8>,
     sample: Option<Sample>,
+    /// The number of the frame that is assembled.
+    number: u32,
+    stride: Stride,
 }
 
 impl Default for XsensAssembler {
@@ -97,6 +135,8 @@ impl Default for XsensAssembler {
             ),
             character: None,
             sample: None,
+            number: 0,
+            stride: Stride::NEW,
         }
     }
 }
@@ -151,6 +191,11 @@ impl XsensAssembler {
             }
         }
         if self.sample.is_none_or(|now| now.counter != counter) {
+            let step = self.sample.map(|now| counter.wrapping_sub(now.counter));
+            self.number = match step.filter(|step| *step < u32::MAX / 2) {
+                Some(step) => self.number.wrapping_add(self.stride.frames(step)),
+                None => counter,
+            };
             self.figure.begin(None);
             self.sample = Some(Sample {
                 counter,
@@ -167,7 +212,7 @@ impl XsensAssembler {
     fn finish(&mut self, take: &mut dyn FnMut(Update<'_>)) {
         if let Some(sample) = self.sample.as_mut().filter(|sample| !sample.done) {
             sample.done = true;
-            self.figure.pose.seq = Some(sample.counter);
+            self.figure.pose.seq = Some(self.number);
             self.figure.pose.time = Some(f64::from(sample.time_ms) / 1000.0);
             self.figure.end(take);
         }

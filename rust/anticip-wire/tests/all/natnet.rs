@@ -1,4 +1,4 @@
-//! NatNet as the SDK's direct-depacketisation samples read it, field by field, for 3.1, 4.0 and 4.1.
+//! NatNet as the SDK's direct-depacketisation samples read it, field by field, for 3.1, 4.0, 4.1 and 4.2.
 
 use anticip_wire::natnet::{NatnetDecoder, encode_frame, encode_skeleton};
 use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
@@ -32,7 +32,7 @@ impl Out {
     /// A section of so many things: since 4.1 with its size.
     fn section(self, version: u8, count: i32, things: Self) -> Self {
         let out = self.int(count);
-        let out = if version == 41 {
+        let out = if version >= 41 {
             out.int(things.0.len() as i32)
         } else {
             out
@@ -49,6 +49,8 @@ impl Out {
 
 const NAMES: [&str; 3] = ["Hip", "Ab", "Chest"];
 const OFFSET: [f32; 3] = [0.0, 0.1, 0.02];
+/// The rotation of a definition since 4.2.
+const TURN: [f32; 4] = [0.0, 0.0, 0.0, 1.0];
 
 fn rigid(id: i32, place: [f32; 3], turn: [f32; 4], tracked: bool) -> Out {
     Out::default()
@@ -103,7 +105,7 @@ fn frame(version: u8, number: i32, half: f32, local: bool) -> Vec<u8> {
         .section(version, 2, Out::default().floats(&[0.25; 6]))
         .section(version, 1, rigid(7, [0.0; 3], [0.0, 0.0, 0.0, 1.0], true))
         .section(version, 1, skeleton);
-    if version == 41 {
+    if version >= 41 {
         out = out.section(version, 0, Out::default());
     }
     out = out
@@ -114,7 +116,7 @@ fn frame(version: u8, number: i32, half: f32, local: bool) -> Vec<u8> {
         .int(0);
     out.0.extend(12.5_f64.to_le_bytes());
     out.0.extend([9; 24]);
-    if version == 41 {
+    if version >= 41 {
         out = out.int(1).int(2);
     }
     out.short(0).int(0).message(7)
@@ -126,9 +128,9 @@ fn definitions(version: u8) -> Vec<u8> {
             .text(name)
             .int(n as i32 + 1)
             .int(n as i32)
-            .floats(&OFFSET)
-            .int(1);
-        let out = out.floats(&[0.0; 3]).int(0);
+            .floats(&OFFSET);
+        let out = if version >= 42 { out.floats(&TURN) } else { out };
+        let out = out.int(1).floats(&[0.0; 3]).int(0);
         if version >= 40 { out.text("marker") } else { out }
     };
     let mut skeleton = Out::default().text("Dancer").int(3).int(3);
@@ -139,7 +141,7 @@ fn definitions(version: u8) -> Vec<u8> {
     let mut out = Out::default().int(2);
     for (kind, one) in [(0, set), (2, skeleton)] {
         out = out.int(kind);
-        if version == 41 {
+        if version >= 41 {
             out = out.int(one.0.len() as i32);
         }
         out = out.add(one);
@@ -161,7 +163,7 @@ fn decoded(decoder: &mut NatnetDecoder, data: &[u8]) -> (Vec<SkeletonUpdate>, Ve
 
 #[test]
 fn every_version_in_the_world_or_local_says_the_same() {
-    for version in [31, 40, 41] {
+    for version in [31, 40, 41, 42] {
         for local in [false, true] {
             let mut decoder = NatnetDecoder::default();
             let data = frame(version, 5, 0.2, local);
@@ -200,13 +202,13 @@ fn bodies(version: u8, seen: bool) -> Vec<u8> {
     for (count, section) in [(0, Out::default()), (0, Out::default()), (2, two)] {
         out = out.section(version, count, section);
     }
-    for _ in 0..if version == 41 { 5 } else { 4 } {
+    for _ in 0..if version >= 41 { 5 } else { 4 } {
         out = out.section(version, 0, Out::default());
     }
     out = out.int(0).int(0);
     out.0.extend(2.5_f64.to_le_bytes());
     out.0.extend([9; 24]);
-    if version == 41 {
+    if version >= 41 {
         out = out.int(1).int(2);
     }
     out.short(0).int(0).message(7)
@@ -214,14 +216,15 @@ fn bodies(version: u8, seen: bool) -> Vec<u8> {
 
 #[test]
 fn rigid_bodies_are_trackers_where_there_is_no_skeleton() {
-    for version in [31, 40, 41] {
+    for version in [31, 40, 41, 42] {
         let mut told = Out::default().int(2);
         for (id, name) in [(9, "Right Hand"), (7, "Head")] {
-            let one = Out::default().text(name).int(id).int(-1).floats(&[0.0; 3]).int(1);
-            let one = one.floats(&[0.1; 3]).int(0);
+            let one = Out::default().text(name).int(id).int(-1).floats(&[0.0; 3]);
+            let one = if version >= 42 { one.floats(&TURN) } else { one };
+            let one = one.int(1).floats(&[0.1; 3]).int(0);
             let one = if version >= 40 { one.text("marker") } else { one };
             told = told.int(1);
-            if version == 41 {
+            if version >= 41 {
                 told = told.int(one.0.len() as i32);
             }
             told = told.add(one);

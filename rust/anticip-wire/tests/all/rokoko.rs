@@ -121,6 +121,33 @@ fn other_versions_and_garbage_are_told_apart() {
 }
 
 #[test]
+fn a_version_may_be_a_text_and_later_ones_are_told_apart() {
+    let text = String::from_utf8(PLAIN.to_vec()).unwrap();
+    let version = serde_json::from_str::<serde_json::Value>(&text).unwrap()["version"].to_string();
+    for other in ["3", "3.0", "\"3\"", "\"3,0\"", "\"3.0\""] {
+        let told = text.replacen(
+            &format!("\"version\": {version}"),
+            &format!("\"version\": {other}"),
+            1,
+        );
+        assert!(told.contains(&format!("\"version\": {other}")));
+        assert!(
+            feed(&mut RokokoDecoder::default(), told.as_bytes())
+                .unwrap()
+                .1
+                .is_some(),
+            "{other}"
+        );
+    }
+    // As Studio 2 sends it where JSON v4 was chosen.
+    let later = br#"{"version":"3,0","fps":30.0,"scene":{"timestamp":29.3,"actors":[],"newtons":[{}]}}"#;
+    for told in [&later[..], br#"{"version":"2,0","scene":{"timestamp":1.0}}"#] {
+        let error = feed(&mut RokokoDecoder::default(), told).unwrap_err();
+        assert!(error.to_string().contains("choose JSON v3"), "{error}");
+    }
+}
+
+#[test]
 fn what_is_encoded_comes_back() {
     let frame = feed(&mut RokokoDecoder::default(), PLAIN).unwrap().1.unwrap();
     let mut bytes = Vec::new();

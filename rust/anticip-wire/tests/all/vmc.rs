@@ -3,7 +3,7 @@
 use crate::common::mutations;
 use crate::common::osc::{bone, bundle, bytes, full_pose, message, time, transform, turned};
 use anticip_wire::WireError;
-use anticip_wire::vmc::{BONES, VmcAssembler, encode_bones, encode_frame};
+use anticip_wire::vmc::{BONE_NAMES, BONES, VmcAssembler, encode_bones, encode_frame};
 use rosc::{OscPacket, OscTime, OscType};
 
 #[test]
@@ -203,6 +203,80 @@ fn a_bundle_ends_what_came_unbundled_and_may_hold_several_frames() {
 }
 
 #[test]
+fn a_frame_may_come_in_several_bundles() {
+    // As VirtualMotionCapture sends it (ExternalSender.cs): bones by dozens, then the rest of them, root, OK and time.
+    let last = |frame: usize, bones: &[OscPacket]| {
+        let rest = [bones, &[transform("/VMC/Ext/Root/Pos", "root", &turned(0.0))]].concat();
+        vec![bundle(rest), bundle(vec![time(frame as f32)])]
+    };
+    for (layout, begun) in [
+        ("vmc", 0),
+        ("vmc", 2),
+        ("time first", 0),
+        ("no time", 0),
+        ("no time", 1),
+    ] {
+        let mut assembler = VmcAssembler::new();
+        for frame in 0..6 {
+            let bones: Vec<_> = BONE_NAMES
+                .iter()
+                .map(|name| bone(name, &turned(frame as f32)))
+                .collect();
+            let mut parts: Vec<_> = bones.chunks(13).map(<[_]>::to_vec).collect();
+            match layout {
+                "vmc" => parts[4] = last(frame, &parts[4]),
+                "time first" => parts[0].insert(0, time(frame as f32)),
+                _ => {}
+            }
+            let mut frames = Vec::new();
+            for part in parts.into_iter().skip(if frame == 0 { begun } else { 0 }) {
+                frames.extend_from_slice(assembler.feed(&bytes(&bundle(part))).unwrap());
+            }
+            if frame < 3 {
+                // It is known by then what a frame has.
+                continue;
+            }
+            // It is there, all of it and nothing else, with its last bundle.
+            let [pose] = &frames[..] else {
+                panic!("{layout} {frame}: {} frames", frames.len())
+            };
+            let expected = -turned(frame as f32)[6];
+            assert_eq!(
+                pose.time,
+                (layout != "no time").then_some(frame as f64),
+                "{layout}"
+            );
+            assert_eq!(pose.joints.len(), BONES);
+            for joint in &pose.joints[1..] {
+                assert!(joint.fresh && joint.rotation[0] == expected, "{layout} {frame}");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_spells_no_bone_as_unity_does_is_told_so() {
+    let mut assembler = VmcAssembler::new();
+    let small = bundle(vec![
+        bone("hips", &turned(0.1)),
+        bone("leftUpperArm", &turned(0.2)),
+    ]);
+    assert_eq!(assembler.feed(&bytes(&small)).unwrap()[0].joints.len(), 2);
+    let mut integers = vec![OscType::String("Hips".to_owned())];
+    integers.extend((0..7).map(OscType::Int));
+    for strange in [
+        bone("J_Bip_C_Hips", &turned(0.0)),
+        message("/VMC/Ext/Bone/Pos", integers),
+    ] {
+        let told = assembler.feed(&bytes(&bundle(vec![strange.clone()])));
+        assert!(matches!(told, Err(WireError::Malformed { .. })), "{told:?}");
+        // One that can be read is enough.
+        let told = assembler.feed(&bytes(&bundle(vec![strange, bone("Hips", &turned(0.3))])));
+        assert!(told.is_ok());
+    }
+}
+
+#[test]
 fn wrong_messages_are_dropped_and_strangers_ignored() {
     let mut assembler = VmcAssembler::new();
     let mut doubles = vec![OscType::String("Spine".to_owned())];
@@ -264,7 +338,10 @@ fn cuts_are_refused_whole() {
         // Cut in the arguments, it is a message with too few of them.
         match assembler.feed(&single[..end]) {
             Ok(poses) => assert!(poses.is_empty()),
-            Err(error) => assert!(matches!(error, WireError::Truncated { .. })),
+            Err(error) => assert!(matches!(
+                error,
+                WireError::Truncated { .. } | WireError::Malformed { .. }
+            )),
         }
     }
     assert_eq!(

@@ -174,6 +174,20 @@ fn counters_wrap_and_begin_anew_and_overtaken_ones_are_left_out() {
 }
 
 #[test]
+fn a_counter_that_skips_numbers_frames_one_by_one_and_tells_what_is_lost() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    for counter in [8, 12, 16, 24, 28, 29, 30] {
+        feed(
+            &mut source,
+            &mut heard,
+            &datagram(header(counter, 0x80, 0, 0), &body(0.0)),
+        );
+    }
+    let numbers: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
+    assert_eq!(numbers, [8, 9, 10, 12, 13, 14, 15]);
+}
+
+#[test]
 fn one_character_is_heard_until_it_is_gone() {
     let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
     for step in 0..50 {

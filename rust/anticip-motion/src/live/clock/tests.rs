@@ -149,6 +149,34 @@ fn without_times_arrivals_stand_in_and_jitter_is_taken_out() {
 }
 
 #[test]
+fn seconds_in_binary32_place_frames_after_days_as_well() {
+    // Of a VMC sender that has been up for so many hours: .25 to 31 ms apart are what it can tell.
+    for (hours, most) in [
+        (1.0, 0.0005),
+        (10.0, 0.0015),
+        (20.0, 0.003),
+        (48.0, 0.004),
+        (80.0, 0.014),
+    ] {
+        let mut c = StreamClock::new();
+        let mut errors = Vec::new();
+        for i in 0..1200_u32 {
+            let t = f64::from(i) / 60.0;
+            let told = f64::from((3600.0 * hours + t) as f32);
+            if let When::Next { seconds, .. } = c.take(stamp(None, told, t))
+                && i >= 300
+            {
+                errors.push(seconds - 3600.0 * hours - t);
+            }
+        }
+        assert!(errors.len() > 880, "{hours} h: {}", errors.len());
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        let worst = errors.iter().map(|e| (e - mean).abs()).fold(0.0, f64::max);
+        assert!(worst < most, "{hours} h: {worst}");
+    }
+}
+
+#[test]
 fn a_clock_that_runs_wrong_gives_way_to_arrivals() {
     for factor in [1000.0, 1.5, 1.02] {
         let mut c = StreamClock::new();
