@@ -150,7 +150,7 @@ def evaluate(
     field = Field(names, range(plain), range(plain + learnt))
     kinds = [clip.kind for clip in clips]
     report: dict[str, Any] = {
-        "format": "pyanticip-motion-report-2",
+        "format": "pyanticip-motion-report-3",
         "checkpoint": {"name": described.name, "parameters": described.parameters},
         "data": takes.digest,
         "split": "people" if people else split,
