@@ -116,7 +116,8 @@ def evaluate(
             f"{data_dir}: nothing to judge: the longest clip has {longest} frames, "
             f"expected at least {SHORTEST}, at a plausible rate"
         )
-    taught = [clip for clip in takes.taught() if clip.person not in {c.person for c in clips}]
+    judged = {clip.person for clip in clips}
+    taught = [clip for clip in takes.clips if clip.side == "train" and clip.person not in judged]
     rivals = _learned(takes, taught, cache, seeds, say)
     systems = systems_of(model)
 
