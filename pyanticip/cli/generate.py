@@ -108,12 +108,12 @@ _OLD = "docs/experiments/{}/page.md says which commit has it"
 _BENCH = "python -m pytest tests/benches -o addopts= --benchmark-only -k"
 SUCCESSORS = {
     "train study": "python -m training.studies geometric-bias",
-    "train study-motion": "python -m training.studies geometry-motion",
+    "train study-motion": _OLD.format("geometry-motion"),
     "train study-parts": _OLD.format("motion-risk"),
     "train patterns": _OLD.format("trajectory-positions"),
     "train planning": _OLD.format("planning-signal"),
     "evaluate study": "python -m training.studies geometric-bias --report",
-    "evaluate study-motion": "python -m training.studies geometry-motion --report",
+    "evaluate study-motion": _OLD.format("geometry-motion"),
     "evaluate study-parts": _OLD.format("motion-risk"),
     "evaluate patterns": _OLD.format("trajectory-positions"),
     "evaluate planning": _OLD.format("planning-signal"),

@@ -9,6 +9,7 @@ from support.models import PRISM
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import ModelConfig
 from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.core.part import Lesson
 from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.parts.positions.prism.plot import plot_program_counter, record_histograms
@@ -207,6 +208,13 @@ def test_the_recurrence_is_torchs_and_orthogonal_by_gate(orthogonal):
         gru.recurrent.add_(0.1 * torch.randn_like(gru.recurrent))
         assert not torch.allclose(gru.weights(), kept)
         torch.testing.assert_close(gru.weights(), gru._matrices())
+
+
+@pytest.mark.parametrize("orthogonal", ["exact", "penalty", "none"])
+def test_the_penalty_is_minimised_where_it_is_asked_for(orthogonal):
+    made = build(prism_orthogonal=orthogonal)
+    wanted = {"recurrence": 1e-3 * made.recurrent.penalty()} if orthogonal == "penalty" else {}
+    torch.testing.assert_close(made.losses(Lesson(None)), wanted)
 
 
 def test_the_number_of_places_can_change_after_training():

@@ -8,10 +8,14 @@ import resource
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.motion_files import AMC, ASF, BVH_HEADER, bvh_text, write_amc, write_bvh
 
 from pyanticip import load_motion
 from pyanticip.errors import CheckpointError, FormatError, MotionError, RigError
@@ -24,47 +28,127 @@ from pyanticip.teach.mapping import load_mapping
 from pyanticip.teach.state import read_state
 from pyanticip.untrusted import parse_json, parse_toml, read_file
 from realtime.rig import load_rig
+from training.data.manifest import rows
+from training.data.sets.format import read_index
+from training.data.sets.prepare import read_parts
+from training.data.sets.recipe import read_recipe
+from training.data.sets.sounds import _read as read_sounds
+from training.data.sets.splits import read_split_file
+from training.evaluate.event_tuning import EventRivals
+from training.evaluate.report import looks
+from training.evaluate.trackers import load as load_trackers
+from training.run.files import BEST, CONFIG, LAST, METRICS, load_best
+from training.run.files import read_description as read_run
+from training.run.files import read_state as read_last
+from training.run.recorder import read_metrics
+from training.run.settings import read_fields
+from training.run.task import REPORT, read_report
+from training.tasks.forecast.folds import read_json
+from training.tasks.motion.baselines import Rivals
+from training.tasks.token.corpus import Corpus, read_lines
+from training.tasks.token.tokens import Tokenizer
+from training.teacher.sound import duration
 
-READERS = [
-    load_motion,
-    load_rig,
-    load_curves,
-    load_mapping,
-    load_memory,
-    read_joints,
-    read_recording,
-    read_state,
-    lambda path: read_description(path.parent),
-]
-NAMES = ["motion", "rig", "curves", "mapping", "memory", "joints", "recording", "project", "checkpoint"]
+PLAYED: dict[str, tuple[str, Callable[[Path], object]]] = {
+    # the file, and who reads it
+    "motion": ("x.json", load_motion),
+    "rig": ("x.json", load_rig),
+    "curves": ("x.json", load_curves),
+    "mapping": ("x.json", load_mapping),
+    "memory": ("x.json", load_memory),
+    "joints": ("x.json", read_joints),
+    "recording": ("x.json", read_recording),
+    "project": ("x.json", read_state),
+    "checkpoint": ("model.json", lambda file: read_description(file.parent)),
+}
+"""What is read to play; these say what is wrong with a folder as well."""
+
+READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    **PLAYED,
+    "manifest": ("MANIFEST.csv", lambda file: rows(file, "file")),
+    "set": ("set.json", lambda file: read_index(file.parent)),
+    "parts": ("part.npz", read_parts),
+    "recipe": ("recipe.toml", read_recipe),
+    "sounds": ("sounds.toml", read_sounds),
+    "sounds-csv": ("sounds.csv", read_sounds),
+    "split": ("split.toml", read_split_file),
+    "split-csv": ("split.csv", read_split_file),
+    "event rivals": ("rivals.json", EventRivals.load),
+    "rivals": ("rivals.json", Rivals.load),
+    "trackers": ("trackers.json", load_trackers),
+    "config": (CONFIG, lambda file: read_run(file.parent, "train", "x", 1)),
+    "best": (str(BEST), lambda file: load_best(file.parents[1])),
+    "last": (str(LAST), lambda file: read_last(file.parents[1])),
+    "report": (REPORT, lambda file: read_report(file.parent)),
+    "options": ("options.toml", read_fields),
+    "scores": ("scores.json", read_json),
+    "tokenizer": ("tokenizer.json", Tokenizer.load),
+    "tokens": ("tokens.npy", lambda file: Corpus.open(file, "a text", "")),
+    "text": ("text.txt", lambda file: list(read_lines(file))),
+    "sound": ("sound.wav", duration),
+}
 
 
-@pytest.mark.parametrize("read", READERS, ids=NAMES)
-def test_a_pipe_is_not_waited_for_and_a_device_not_read(read, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "model.json")
-    with pytest.raises(MotionError, match="is a pipe or a device, expected a file on a disk") as caught:
-        read(tmp_path / "model.json")
-    assert "\n" not in str(caught.value)
-    (tmp_path / "model.json").unlink()
-    (tmp_path / "model.json").symlink_to("/dev/zero")
-    with pytest.raises(MotionError, match="is a pipe or a device"):
-        read(tmp_path / "model.json")
-    (tmp_path / "model.json").unlink()
-    (tmp_path / "model.json").mkdir()
-    with pytest.raises(MotionError, match="folder"):
-        read(tmp_path / "model.json")
+@pytest.mark.parametrize("name", READERS)
+def test_a_pipe_is_not_waited_for_and_a_device_not_read(name: str, tmp_path: Path) -> None:
+    where, read = READERS[name]
+    file = tmp_path / where
+    file.parent.mkdir(exist_ok=True)
+    # A report that cannot be read is that of a run which has not come to its end.
+    words = None if name == "report" else "is a pipe or a device, expected a file on a disk"
+    os.mkfifo(file)
+    refused(read, file, words)
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    refused(read, file, words)
+    file.unlink()
+    file.mkdir()
+    if name in PLAYED:
+        refused(read, file, "folder")
 
 
-@pytest.mark.parametrize("read", READERS, ids=NAMES)
-@pytest.mark.parametrize(
-    "text",
-    ["{" * 100_000, "[" * 100_000, "a = " + "[" * 100_000, "a = " + "9" * 5001, '{"a": ' + "9" * 5001 + "}"],
-    ids=["objects", "arrays", "toml", "toml-digits", "json-digits"],
-)
-def test_what_is_too_deep_or_has_too_many_digits_is_one_line(read, text: str, tmp_path: Path) -> None:
-    (tmp_path / "model.json").write_text(text)
-    with pytest.raises(MotionError) as caught:
-        read(tmp_path / "model.json")
+DEEP = {
+    "objects": "{" * 100_000,
+    "arrays": "[" * 100_000,
+    "toml-arrays": "a = " + "[" * 100_000,
+    "toml-digits": "a = " + "9" * 5001,
+    "json-digits": '{"looks": ' + "9" * 5001 + "}",
+    "nothing": "\0" * 9,
+    "cell": "x" * 200_000,
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+@pytest.mark.parametrize("name", [name for name in READERS if name not in ("text", "sounds-csv")])
+def test_what_is_too_deep_or_has_too_many_digits_is_one_line(name: str, text: str, tmp_path: Path) -> None:
+    where, read = READERS[name]
+    file = tmp_path / where
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    refused(read, file)
+
+
+def test_the_figures_of_a_report_may_be_anything(tmp_path: Path) -> None:
+    for text in DEEP.values():
+        (tmp_path / "report.json").write_text(text)
+        refused(looks, tmp_path)
+
+
+def test_a_row_of_metrics_that_is_none_is_one_line(tmp_path: Path) -> None:
+    for text in ("step\nx\n", "step\n1,2\n", "step\n" + "1" * 200_000):
+        (tmp_path / METRICS).write_text(text)
+        refused(read_metrics, tmp_path)
+
+
+def test_a_cell_without_end_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "sounds.csv").write_text("file,sound\n" + "x" * 200_000)
+    refused(read_sounds, tmp_path / "sounds.csv")
+
+
+def refused(read: Callable[[Path], object], file: Path, words: str | None = None) -> None:
+    """Said in a line of a length that can be read."""
+    with pytest.raises(MotionError, match=words) as caught:
+        read(file)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
 
@@ -124,6 +208,83 @@ def test_no_memory_and_no_depth_end_in_one_line() -> None:
         assert done.returncode == 1
         assert line in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    start=st.sampled_from(
+        [b"", b"HIERARCHY\n", b"PK\x03\x04", b":FULLY-SPECIFIED\n1\n", b"#!OML", b"ANTICIP\0"]
+    ),
+    data=st.binary(max_size=300),
+)
+def test_arbitrary_bytes(tmp_path, start, data):
+    write_amc(tmp_path)
+    path = tmp_path / "07_01.any"
+    path.write_bytes(start + data)
+    said = ""
+    try:
+        clip = load_motion(path)
+    except FormatError as error:
+        said = str(error)
+    else:
+        assert np.isfinite(clip.positions()).all()
+    assert "\n" not in said
+
+
+MB = 1024 * 1024
+
+
+def no_motion(file: Path, words: str) -> None:
+    refused(load_motion, file, words)
+
+
+def test_a_hierarchy_without_end(tmp_path):
+    refused(
+        load_motion, write_bvh(tmp_path, "HIERARCHY\n" + "}\n" * (3 * MB)), "has no MOTION in its first 4 MB"
+    )
+    refused(
+        load_motion,
+        write_bvh(tmp_path, "HIERARCHY " + "{" * (3 * MB)),
+        "a line of more than 10000 characters",
+    )
+
+
+@pytest.mark.parametrize("count", ["9" * (6 * MB), " " * (6 * MB), "1" + ":" * (6 * MB)])
+def test_a_count_without_end(tmp_path, count):
+    # Quadratic matching of such a line would take hours.
+    refused(
+        load_motion,
+        write_bvh(tmp_path, f"{BVH_HEADER}MOTION\nFrames: {count}"),
+        "Frame Time|number of frames",
+    )
+
+
+def test_a_frame_without_end(tmp_path):
+    no_motion(write_bvh(tmp_path, bvh_text() + "1 " * (3 * MB)), r":44: a line of more than 1 MB")
+    no_motion(write_amc(tmp_path, AMC + "lfemur" + " 1" * (3 * MB)), r"amc:\d+: ")
+    no_motion(write_amc(tmp_path, "1\n" + "lfemur 1 2 3\n" * 500_000), "'lfemur' comes twice")
+
+
+def test_frames_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("pyanticip.motion.text.MAX_FRAMES", 1000)
+    refused(
+        load_motion, write_amc(tmp_path, "".join(f"{n}\n" for n in range(2000))), "has more than 1000 frames"
+    )
+    rows = bvh_text().split("Frame Time: 0.02\n")
+    refused(
+        load_motion,
+        write_bvh(tmp_path, rows[0] + "Frame Time: 0.02\n" + rows[1] * 200),
+        "has more than 1000 frames",
+    )
+
+
+def test_a_skeleton_without_end(tmp_path):
+    no_motion(write_amc(tmp_path, asf=ASF + "# \n" * (2 * MB)), "is larger than 4 MB")
+    bones = "".join(
+        f"begin\nname b{n}\ndirection 0 1 0\nlength 1\naxis 0 0 0 XYZ\nend\n" for n in range(1100)
+    )
+    asf = f":root\n:bonedata\n{bones}:hierarchy\n"
+    no_motion(write_amc(tmp_path, asf=asf), "more than 1024 joints")
 
 
 def limited(code: str, memory: int) -> str:

@@ -22,6 +22,7 @@ import numpy as np
 
 from pyanticip import _core
 from pyanticip.errors import MotionError
+from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import load_motion, parse_motion
 from pyanticip.motion.recording import (
     pack_control,
@@ -116,15 +117,20 @@ def _plain(tree: Tree) -> Tree:
     return tree if isinstance(tree, bool | int | float | str) else str(tree)
 
 
+def _sound(clip: Clip) -> Clip:
+    assert np.isfinite(clip.positions()).all()
+    return clip
+
+
 def _motion(path: Path) -> object:
-    return load_motion(path).positions()
+    return _sound(load_motion(path))
 
 
 def _amc(path: Path) -> object:
     """Skeleton and motion stand in one tree: the first part is the skeleton's file."""
     skeleton, _, motion = path.read_bytes().partition(b"\n----\n")
     (path.parent / "07.asf").write_bytes(skeleton)
-    return parse_motion(path, motion).positions()
+    return _sound(parse_motion(path, motion))
 
 
 def _all(path: Path) -> object:
@@ -156,9 +162,7 @@ def targets() -> dict[str, Target]:
         pack_control(5, "gain", [0.5]),
     )
     return {
-        "bvh": Target(
-            (lines(bvh_text()),), text, lambda p: parse_motion(p, p.read_bytes()).positions(), "c.bvh"
-        ),
+        "bvh": Target((lines(bvh_text()),), text, lambda p: _sound(parse_motion(p, p.read_bytes())), "c.bvh"),
         "amc": Target(([*lines(ASF), ["----"], *lines(AMC)],), text, _amc, "07_01.amc"),
         "npz": Target((smpl, own), _archive, _motion, "c.npz"),
         "c3d": Target(tuple(map(_parameters, marked)), _markers, _motion, "c.c3d"),
@@ -257,7 +261,7 @@ def inputs(target: Target, rng: random.Random, kept: list[Tree]) -> Iterator[tup
             data = target.write(tree)
         except (ValueError, TypeError, OverflowError, KeyError, AttributeError):
             continue  # no such file can be written
-        yield tree, damaged(data, rng) if rng.random() < 0.1 else data
+        yield tree, damaged(data, rng) if rng.random() < 0.4 else data
 
 
 def attempt(target: Target, data: bytes) -> bool:

@@ -162,10 +162,6 @@ class Windows:
         first = rng.integers(-length // 4, room + 1)
         return chosen, np.maximum(first, 0).astype(np.int64), length
 
-    def draw(self, rng: np.random.Generator, frames: int) -> Batch:
-        """The windows that :meth:`choose` chooses."""
-        return self.gather(*self.choose(rng, frames))
-
 
 def shares(frames: Sequence[int], people: Sequence[str]) -> NDArray[np.float64]:
     """How often each clip is drawn, summing to 1: everybody by the root of their frames."""

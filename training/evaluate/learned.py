@@ -4,17 +4,19 @@ They learn from the people whom the model has learned from, and see what it can 
 the joints with the heading taken away, and the causal twin at four delays and two means.
 """
 
+import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from pyanticip.motion.atomic import write_atomic
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.examples import Example, Piece, plain, vary
@@ -24,6 +26,8 @@ from training.evaluate.takes import heading
 from training.report.tables import Say
 from training.teacher.handmade import EDGE
 from training.teacher.kinematics import positions
+
+T = TypeVar("T")
 
 DELAYS_MS: Final = (0, 20, 60, 160)
 MEANS_S: Final = (1, 4)
@@ -267,37 +271,61 @@ def fit(
     Args:
         examples: clips of them.
         pieces: the motion of the same clips, of which varied copies are made.
-        folder: where each rival is kept once it is fitted, and read from the next time.
+        folder: where each rival is kept once it is fitted, and read from the next time; a damaged file is
+            fitted anew.
         seeds: how many recurrent networks.
         say: told how far it is.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lessons = _Lessons(examples, pieces, say)
-    ridge = _kept(folder / "ridge.npz", lambda: lessons.linear(lessons.rows, slice(None)))
+    linear = partial(_kept, read=_read_ridge, write=_write_ridge)
+    ridge = linear(folder / "ridge.npz", lambda: lessons.linear(lessons.rows, slice(None)))
     own = tuple(
-        _kept(
+        linear(
             folder / f"own-{k}.npz",
             partial(lambda k: lessons.linear((past(one)[k] for one in lessons.twins), slice(k, k + 1)), k),
         )
         for k in range(len(PARAMETERS))
     )
-    recurrent = []
-    for seed in range(seeds):
-        path = folder / f"gru-{seed}.pt"
-        if path.is_file():
-            model = Recurrent()
+    network = partial(_kept, read=_read_recurrent, write=_write_recurrent)
+
+    def trained(seed: int) -> Recurrent:
+        return fit_recurrent(lessons.rows, [one.params for one in lessons.clips], seed, say)
+
+    recurrent = tuple(network(folder / f"gru-{seed}.pt", partial(trained, seed)) for seed in range(seeds))
+    return Learned(ridge, own, recurrent)
+
+
+def _kept(
+    path: Path, make: Callable[[], T], read: Callable[[IO[bytes]], T], write: Callable[[T, IO[bytes]], None]
+) -> T:
+    """What is kept in a file; made and kept where there is no such file, or a damaged one."""
+    if path.is_file():
+        try:
             with open_file(path) as file:
-                model.load_state_dict(torch.load(file, weights_only=True))
-        else:
-            model = fit_recurrent(lessons.rows, [one.params for one in lessons.clips], seed, say)
-            torch.save(model.state_dict(), path)
-        recurrent.append(model.eval())
-    return Learned(ridge, own, tuple(recurrent))
+                return read(file)
+        except Exception:  # numpy and torch raise many kinds for damaged files
+            pass
+    made, buffer = make(), io.BytesIO()
+    write(made, buffer)
+    write_atomic(path, buffer.getbuffer())
+    return made
 
 
-def _kept(path: Path, make: Callable[[], Ridge]) -> Ridge:
-    if not path.is_file():
-        one = make()
-        np.savez(path, centre=one.centre, weights=one.weights, offset=one.offset)
-    with open_file(path) as file, np.load(file) as found:
+def _read_ridge(file: IO[bytes]) -> Ridge:
+    with np.load(file) as found:
         return Ridge(found["centre"], found["weights"], found["offset"])
+
+
+def _write_ridge(one: Ridge, file: IO[bytes]) -> None:
+    np.savez(file, centre=one.centre, weights=one.weights, offset=one.offset)
+
+
+def _read_recurrent(file: IO[bytes]) -> Recurrent:
+    model = Recurrent()
+    model.load_state_dict(torch.load(file, weights_only=True))
+    return model.eval()
+
+
+def _write_recurrent(model: Recurrent, file: IO[bytes]) -> None:
+    torch.save(model.state_dict(), file)

@@ -116,7 +116,8 @@ def evaluate(
             f"{data_dir}: nothing to judge: the longest clip has {longest} frames, "
             f"expected at least {SHORTEST}, at a plausible rate"
         )
-    taught = [clip for clip in takes.taught() if clip.person not in {c.person for c in clips}]
+    judged = {clip.person for clip in clips}
+    taught = [clip for clip in takes.clips if clip.side == "train" and clip.person not in judged]
     rivals = _learned(takes, taught, cache, seeds, say)
     systems = systems_of(model)
 
@@ -150,7 +151,7 @@ def evaluate(
     field = Field(names, range(plain), range(plain + learnt))
     kinds = [clip.kind for clip in clips]
     report: dict[str, Any] = {
-        "format": "pyanticip-motion-report-2",
+        "format": "pyanticip-motion-report-3",
         "checkpoint": {"name": described.name, "parameters": described.parameters},
         "data": takes.digest,
         "split": "people" if people else split,

@@ -20,6 +20,13 @@ COLOURS: Final = ("#c8dcec", "#5fa3d3", "#0a4f8a")
 """Of the three horizons, the farthest darkest."""
 GREY: Final = "0.6"
 TICKS: Final = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0)
+LENIENT: Final = "pyanticip-motion-report-2"
+"""Figures of before beats that are called off too late counted."""
+FAVOUR: Final = (
+    "Until it is measured anew this table counts announcements that are called off as not made, however late "
+    "that is, by up to .02 of F1 in the model's favour in kinds with many beats (with those called off too "
+    "late counted, validation people at 100 ms: dance .42 to .41, martial art .51 to .49, other .71 to .70)."
+)
 WIDE: Final = 5
 """Kinds in a row of profiles."""
 
@@ -332,6 +339,8 @@ def _events(report: Mapping[str, Any]) -> Iterator[Part]:
         "it. The model by the instrument's own rule, told the lead; the extrapolator carries the causal "
         "twin's speed on, with settings tuned on the training side.",
     )
+    if report["format"] == LENIENT:
+        yield "text", FAVOUR
     leads = sorted({row["lead_ms"] for row in report["events"]})
     rows: list[Row] = [["beats of", "who", *(f"{ms} ms" for ms in leads)]]
     cells: dict[tuple[str, str], list[str]] = {}

@@ -221,8 +221,12 @@ class Takes:
         self.pairs = _twice(self.clips, pairs)
 
     def taught(self) -> list[Clip]:
-        """What ``train motion`` learns from."""
-        return [clip for clip in self.clips if clip.side == "train"]
+        """What ``train motion`` learns from.
+
+        Raises:
+            FormatError: no clip on that side.
+        """
+        return self._side("train", "learn from")
 
     def strangers(self, split: str, people: Sequence[str] = ()) -> list[Clip]:
         """The clips to judge: of one side, or of some people of any side.
@@ -237,9 +241,12 @@ class Takes:
             if missing:
                 raise OptionError(f"{self.data}: no motion of subject {', '.join(missing)}")
             return found
+        return self._side(split, "judge on")
+
+    def _side(self, split: str, use: str) -> list[Clip]:
         found = [clip for clip in self.clips if clip.side == split]
         if not found:
-            raise FormatError(f"{self.data}: no {split} clip; expected a set with a side to judge on")
+            raise FormatError(f"{self.data}: no {split} clip; expected a set with a side to {use}")
         return found
 
 

@@ -156,7 +156,7 @@ class BaselineTransformer(nn.Module):
 
     def parts(self) -> list[Part]:
         """The parts that there are."""
-        return present(first_gate(self.layers), self.planning, self.positions)
+        return present(first_gate(self.layers), self.planning, self.positions, self.again)
 
     def initial_state(self, batch: int) -> BaselineState:
         """The state before the first token, for ``batch`` independent rows."""

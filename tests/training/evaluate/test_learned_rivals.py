@@ -128,5 +128,10 @@ def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
     for name, answer in one.answers(twins).items():
         assert answer.shape == (150, 8, 3)
         assert np.array_equal(answer, again.answers(twins)[name]), name
+    for name in ("ridge.npz", "own-3.npz", "gru-0.pt"):  # cut short, as by a full disk: fitted anew
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-40])
+    mended = learned.fit(examples, pieces, tmp_path, say=nothing).answers(twins)
+    assert all(np.array_equal(answer, mended[name]) for name, answer in one.answers(twins).items())
+    learned.fit(examples, pieces, tmp_path, say=lambda *told: pytest.fail("fitted again"))
     both = learned.fit(examples, pieces, tmp_path, seeds=2, say=nothing)
     assert list(both.answers(twins)) == ["ridge", "autoregression", "GRU, seed 0", "GRU, seed 1"]

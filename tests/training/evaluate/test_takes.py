@@ -124,6 +124,9 @@ def test_both_folders_are_one_set_and_everybody_has_a_side(folder, tmp_path_fact
     assert {clip.person for clip in takes.strangers("test", ("01",))} == {"01"}
     with pytest.raises(OptionError, match="no motion of subject 77"):
         takes.strangers("test", ("77",))
+    takes.clips = [clip for clip in takes.clips if clip.side != "train"]
+    with pytest.raises(FormatError, match=r"no train clip; expected a set with a side to learn from"):
+        takes.taught()
 
 
 def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):

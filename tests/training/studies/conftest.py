@@ -1,25 +1,14 @@
-"""Takes and texts that the studies are tried on."""
+"""Texts that the studies are tried on."""
 
 from pathlib import Path
 
 import pytest
-from support.clips import walking_clip
 
 import training
-from pyanticip.motion.bvh_write import save_bvh
 
 SOURCE = str(Path(__file__).resolve().parents[3] / "training")
 if SOURCE not in training.__path__:  # the suite runs on the wheel, which has no studies
     training.__path__.append(SOURCE)
-
-
-@pytest.fixture(scope="session")
-def takes(tmp_path_factory):
-    """A folder of short takes of five subjects, two of them for training."""
-    folder = tmp_path_factory.mktemp("takes")
-    for number, name in enumerate(("01_01", "02_01", "06_01", "35_01", "07_01")):
-        save_bvh(walking_clip(4.0, 60.0, 1.0 + 0.1 * number), folder / f"{name}.bvh")
-    return folder
 
 
 @pytest.fixture(scope="session")

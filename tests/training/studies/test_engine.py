@@ -166,13 +166,13 @@ def _four(figures):
 
 def test_the_studies_are_listed(capsys):
     main([])
-    assert "geometry-motion        Does geometry help on motion?" in capsys.readouterr().out
+    assert "geometric-bias         Does the geometric bias help?" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_an_unknown_study_is_bad_usage():
-    words = [sys.executable, "-m", "training.studies", "geometry-moton"]
+    words = [sys.executable, "-m", "training.studies", "geometric-bais"]
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert "no study 'geometry-moton'; did you mean geometry-motion?" in done.stderr
+    assert "no study 'geometric-bais'; did you mean geometric-bias?" in done.stderr

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pyanticip.models.core.part import Lesson
 from pyanticip.models.parts.positions.fixed import Sinusoidal
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.token.baseline import BaselineTransformer
@@ -174,9 +175,12 @@ class TaskModule(TrainModule):
         inputs, targets = batch.rows.ids[:, :-1], batch.rows.targets()
         length = inputs.shape[1]
         with shifted(self.model, batch.shift, length), roomy(self.model, length):
-            logits = self.model(inputs).logits
+            out = self.model(inputs)
+        logits = out.logits
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
-        total = loss
+        lesson, total = Lesson(out), loss
+        for part in self.model.parts():
+            total = total + sum(part.losses(lesson).values())
         if batch.step >= self.options.loss.crisp_from * self.options.schedule.steps:
             if self._doubts:
                 total = total + self.options.loss.crisp * torch.stack(self._doubts).sum()

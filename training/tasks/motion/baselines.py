@@ -23,9 +23,6 @@ from training.teacher.handmade import EDGE, PARAMETERS_SINCE, TEACHER_VERSION
 
 Array = NDArray[np.float64]
 
-RIVALS_FILE: Final = Path(__file__).parents[2] / "evaluate" / "settings" / "rivals.json"
-"""The settings as tuned on the training subjects."""
-
 DELAYS_S: Final = (0.0, 0.02, 0.04, 0.07, 0.11, 0.16, 0.25, 0.4)
 MOTION_DELAYS_S: Final = (0.0, 0.02, 0.04)
 SLOPE_FRAMES: Final = (1, 2, 4, 8)

@@ -1,5 +1,6 @@
 """One update of a motion model: forward, losses, optimiser; what lightning drives."""
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -98,12 +99,17 @@ def ensemble_of(options: MotionTrainOptions) -> list[MotionTransformer]:
 
 
 def taught_by(checkpoint: Path) -> frozenset[str]:
-    """Whom a checkpoint says that it learned from.
+    """Whom a checkpoint says that it learned from, in its run and in what taught it more afterwards.
 
     Raises:
         CheckpointError: it is damaged.
     """
-    return frozenset(map(str, read_manifest(checkpoint).training.get("people", ())))
+    training = read_manifest(checkpoint).training
+    said = [training.get("people")]
+    for stage in ("beats", "poses"):
+        noted = training.get(stage)
+        said.append(noted.get("learned_from") if isinstance(noted, Mapping) else None)
+    return frozenset(str(name) for names in said if isinstance(names, list) for name in names)
 
 
 def widened(out: MotionOutput) -> MotionOutput:

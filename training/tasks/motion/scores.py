@@ -1,4 +1,4 @@
-"""Errors on held-out motion: summed per clip, averaged per subject, with a bootstrap over subjects."""
+"""Errors on held-out motion: summed per clip, averaged per subject; hits and misses of events."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from pyanticip.models import MotionTransformer
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from training.data.batches import HORIZONS
 from training.data.examples import Example
-from training.report.statistics import LEVEL, resampled_within
 from training.tasks.motion.baselines import judged
 
 Array = NDArray[np.float64]
@@ -98,28 +97,6 @@ def measure(examples: Sequence[Example], predict: Predict) -> Errors:
     return Errors(np.array(sums), np.array(counts), np.array(subjects))
 
 
-def bootstrap(
-    all_errors: Sequence[Errors], statistic: Callable[[list[Array]], Array], *, draws: int, seed: int
-) -> tuple[Array, Array]:
-    """The 2.5 and 97.5 % points of a statistic of mean errors, over subjects and the clips inside them.
-
-    Args:
-        all_errors: of several predictors on the same clips, so that differences are paired.
-        statistic: of the list of their (8, 5) means.
-        draws: resamplings.
-        seed: of the resampling.
-    """
-    per_draw = []
-    for picks in resampled_within(all_errors[0].subjects, draws=draws, seed=seed):
-        means = []
-        for errors in all_errors:
-            rows = [errors.sums[p].sum(axis=0) / errors.counts[p].sum(axis=0) for p in picks]
-            means.append(np.asarray(np.mean(rows, axis=0), dtype=np.float64))
-        per_draw.append(statistic(means))
-    low, high = np.quantile(np.array(per_draw), LEVEL, axis=0)
-    return np.asarray(low), np.asarray(high)
-
-
 @dataclass(frozen=True)
 class EventScore:
     """Hits and misses of one kind of event at one lead."""
@@ -145,48 +122,11 @@ class EventScore:
         return 2.0 * self.precision * self.recall / both if both else 0.0
 
 
-def match(reported: NDArray[np.floating], true: NDArray[np.floating], tolerance: float) -> int:
-    """How many reported times pair one to one with true ones within ``tolerance``; both ascending."""
-    hits = i = j = 0
-    while i < len(reported) and j < len(true):
-        gap = reported[i] - true[j]
-        if abs(gap) <= tolerance:
-            hits += 1
-            i += 1
-            j += 1
-        elif gap < 0:
-            i += 1
-        else:
-            j += 1
-    return hits
-
-
-def announced(hazards: NDArray[np.floating], kind: int, lead_frames: int, threshold: float) -> Array:
-    """Times, in frames, of the events of a kind that a stream of hazards (T, 2, 25) announces a lead ahead.
-
-    The chance of the event lying 2 frames around ``lead_frames + 1`` is followed; where it was highest one
-    frame ago, and over the threshold, the event is announced now; at least 8 frames apart.
-    """
-    h = np.asarray(hazards, dtype=np.float64)[:, kind]
-    alive = np.cumprod(np.concatenate([np.ones((len(h), 1)), 1.0 - h], axis=1), axis=1)[:, :-1]
-    chance = (alive * h)[:, max(lead_frames - 2, 0) : lead_frames + 3].sum(axis=1)
-    times: list[float] = []
-    for t in range(1, len(chance) - 1):
-        peak = chance[t] >= threshold and chance[t] >= chance[t - 1] and chance[t] > chance[t + 1]
-        when = float(t + 1 + lead_frames)
-        if peak and (not times or when - times[-1] >= 8):
-            times.append(when)
-    return np.array(times)
-
-
 __all__ = [
     "EVENTS",
     "Errors",
     "EventScore",
     "Predictions",
-    "announced",
-    "bootstrap",
-    "match",
     "measure",
     "run_model",
 ]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
-from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.models.motion.pose_window import FRAMES
 from training.data.batches import Windows
 from training.run.average import AveragingRecorder
@@ -125,6 +125,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
     def __init__(self, data: TrainingData | None = None) -> None:
         self._data = data
         self._model: MotionTransformer | None = None
+        self._taught_others: frozenset[str] = frozenset()
 
     def check(self, options: MotionTrainOptions, world: int) -> None:
         """Enough windows for all processes, and a checkpoint to start from that fits."""
@@ -136,7 +137,8 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
     def begin(self, options: MotionTrainOptions, draft: Path, console: Console) -> dict[str, Any]:
         """Sets are built and copies made, which takes a while."""
         data = self._read(options, console)
-        return {"model": self._new_model(options, data).cfg.to_dict(), "data": data.digest}
+        config = self._new_model(options, data).cfg.to_dict()
+        return {"model": config, "data": data.digest, "weights": given_weights(options)}
 
     def open(
         self,
@@ -153,6 +155,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         data = self._read(options, console)
         if config.get("data") != data.digest:
             raise OptionError(f"option data.path: the run in {folder} was begun with other data")
+        check_weights(options, folder, config)
         return data
 
     def _read(self, options: MotionTrainOptions, console: Console) -> TrainingData:
@@ -161,7 +164,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
             for line in self._data.warnings:
                 console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
         check_labels(options, self._data)
-        check_held_out(options, self._data)
+        self._taught_others = check_held_out(options, self._data)
         return self._data
 
     def _new_model(self, options: MotionTrainOptions, data: TrainingData) -> MotionTransformer:
@@ -205,7 +208,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
             "frames": data.frames,
             "frames_with_copies": record.feed.windows.frames,
             "data": data.digest,
-            "people": sorted({example.subject for example in data.bare}),
+            "people": sorted({example.subject for example in data.bare} | self._taught_others),
             "held_out": {
                 "validation": sorted({example.subject for example in data.validation}),
                 "test": list(data.test_subjects),
@@ -318,20 +321,64 @@ def check_labels(options: MotionTrainOptions, data: TrainingData) -> None:
         )
 
 
-def check_held_out(options: MotionTrainOptions, data: TrainingData) -> None:
+def check_held_out(options: MotionTrainOptions, data: TrainingData) -> frozenset[str]:
     """Refuse a checkpoint to begin or to learn from that learned from somebody whom the run holds out.
+
+    Returns:
+        Everybody whom these checkpoints learned from.
 
     Raises:
         OptionError: one did; a checkpoint that does not say whom it learned from is believed.
         CheckpointError: one is damaged.
     """
     held_out = {example.subject for example in data.validation} | {*data.test_subjects}
-    for name, paths in (("init", [options.run.init]), ("ensemble", options.run.ensemble)):
-        for path in filter(None, paths):
-            if known := sorted(taught_by(Path(path)) & held_out):
-                raise OptionError(
-                    f"option run.{name}: {path} learned from {', '.join(known)}, whom this run holds out"
-                )
+    others = frozenset[str]()
+    for path, name in given_checkpoints(options).items():
+        learned_from = taught_by(Path(path))
+        if known := sorted(learned_from & held_out):
+            raise OptionError(
+                f"option {name}: {path} learned from {', '.join(known)}, whom this run holds out"
+            )
+        others |= learned_from
+    return others
+
+
+def given_checkpoints(options: MotionTrainOptions) -> dict[str, str]:
+    """The checkpoints that a run begins with and learns from, each with the option that names it."""
+    found = dict.fromkeys(options.run.ensemble, "run.ensemble")
+    return found | ({options.run.init: "run.init"} if options.run.init else {})
+
+
+def given_weights(options: MotionTrainOptions) -> dict[str, str]:
+    """The hash of the weights of each of :func:`given_checkpoints`.
+
+    Raises:
+        CheckpointError: one is damaged.
+    """
+    return {path: read_manifest(path).sha256[WEIGHTS] for path in given_checkpoints(options)}
+
+
+def check_weights(options: MotionTrainOptions, folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run whose given checkpoints are not those that it was begun with.
+
+    Args:
+        options: of the run.
+        folder: of the run.
+        config: what its ``config.json`` says; one that says nothing of weights is believed.
+
+    Raises:
+        OptionError: one has other weights.
+        CheckpointError: one is damaged.
+    """
+    had = config.get("weights")
+    if not isinstance(had, Mapping):
+        return
+    for path, digest in given_weights(options).items():
+        if had.get(path) != digest:
+            raise OptionError(
+                f"{folder}: was begun when {path} had other weights; "
+                "delete it to make it anew, or give another folder with --out"
+            )
 
 
 def load_run(folder: Path | str, which: Literal["best", "last"] = "best") -> MotionTransformer:

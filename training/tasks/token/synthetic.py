@@ -11,9 +11,6 @@ from pyanticip.errors import OptionError
 MOTIF, RANDOM, CONVERGE, PADDING = range(4)
 """The labels of the phases."""
 
-PHASES: Final = ("motif", "random", "converge", "padding")
-"""Their names, in the order of the labels."""
-
 MOTIF_TOKENS: Final = (3, 7)
 MOTIF_REPEATS: Final = (2, 4)
 RANDOM_TOKENS: Final = (5, 14)

@@ -103,6 +103,20 @@ def test_lengths_grow_in_the_papers_proportions() -> None:
     assert max(options(longest=3).reach(step) for step in range(6)) == 3
 
 
+def test_what_parts_minimise_comes_to_the_loss() -> None:
+    fields = {**TINY, **FEW, "fast_layers": 2, "prism_again": 2, "prism_orthogonal": "penalty"}
+    o = options("prism", model=fields)
+    module = TaskModule(new_model(o), o)
+    schemes = (module.model.positions, module.model.again)
+    with torch.no_grad():
+        for scheme in schemes:
+            scheme.recurrent.recurrent += 1.0
+        found = module.training_step(Batches(o).update(0), 0)
+        penalty = float(sum(scheme.penalty() for scheme in schemes))
+    assert penalty > 0.1
+    assert float(found["loss"] - found["parts"][0]) == pytest.approx(penalty, rel=1e-5)
+
+
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_streamed_decoding_is_right_where_whole_sequences_are(positions: str) -> None:
     o = options(positions, longest=2, steps=30, peak_lr=1e-2, batch=16, growth=0.0)

@@ -227,6 +227,21 @@ def test_resets_are_those_of_the_models_gates(tiny, data):
     resets.handle.remove()
 
 
+def test_with_copying_the_keys_cursor_that_moves_is_told(tiny):
+    model = new_model(tiny(model={**PRISM, "prism_copy": True}), torch.zeros(279), torch.ones(279)).eval()
+    positions = model.trunk.positions
+    resets = positions.watch()
+    positions.gates(torch.zeros(1, 1, 12))
+    resets.logits = torch.zeros(1, 1, 5)  # of three query cursors and two of the keys; the third only counts
+    resets.logits[..., [0, 3]] = 40.0
+    assert (resets.taught() == 40.0).all()
+    moves = positions.moves(torch.zeros(1, 1, 12))
+    with torch.no_grad():
+        positions.gates.bias.view(4, -1)[0, 3] = 40.0
+    told = (positions.moves(torch.zeros(1, 1, 12)) != moves).any(-1)[0, :, 0]
+    assert told.tolist() == [False, False, False, False, True, False]
+
+
 def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data):
     options = tiny(model={**PRISM, "dropout": 0.0}, loss={"reset": 0.5})
     part = Feed(Windows(data.train), options).update(0)[0]
@@ -244,6 +259,20 @@ def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data)
         assert float(reset_loss(noted, part.batch.event_bin[..., 1], part.batch.weight)) > 0.0
         left = MotionModule(model, torch.ones(8, 5), options.but(loss={"reset": 0.0})).training_step(part, 0)
     assert float(taught["loss"] - left["loss"]) == pytest.approx(0.5 * mean, rel=1e-4)
+
+
+def test_a_penalty_of_the_recurrence_is_in_the_total(tiny, data):
+    options = tiny(model={**PRISM, "prism_orthogonal": "penalty", "dropout": 0.0})
+    part = Feed(Windows(data.train), options).update(0)[0]
+    model = new_model(options, torch.zeros(279), torch.ones(279))
+    with torch.no_grad():
+        model.trunk.positions.recurrent.recurrent += 1.0
+        module = MotionModule(model, torch.ones(8, 5), options)
+        penalty = float(model.trunk.positions.penalty())
+        found = module.training_step(part, 0)
+        model.trunk.positions.losses = lambda lesson: {}
+        left = module.training_step(part, 0)
+    assert float(found["loss"] - left["loss"]) == pytest.approx(penalty, rel=1e-4)
 
 
 def test_other_positions_cannot_be_told(tiny):

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +15,15 @@ from support.takes import rows, same_weights
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model, save_checkpoint
+from pyanticip.models.checkpoint.manifest import SHIPPED
 from training.data.batches import event_targets
-from training.run.files import BEST, LAST, alone, read_state
+from training.run.files import BEST, LAST, REPORT, alone, read_state
 from training.run.recorder import Recorder, read_metrics
 from training.tasks.motion.losses import event_nll, losses
-from training.tasks.motion.module import MotionModule, new_model, widened
+from training.tasks.motion.module import MotionModule, new_model, taught_by, widened
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import Predictions
-from training.tasks.motion.task import fit, load_run
+from training.tasks.motion.task import check_held_out, fit, load_run
 from training.tasks.motion.validation import clip_figures
 from training.tasks.motion.windows import Feed
 
@@ -140,7 +142,14 @@ def test_who_is_held_out_must_have_been_held_out(tiny, data, tmp_path, option):
             OptionError, match=rf"run\.{option}: .* learned from {who}, whom this run holds out"
         ):
             run(who, "refused")
-    assert run("00", "run")["people"] == ["00", "01"]
+    assert run("00", "run")["people"] == ["00", "01", "02"]  # 02 through the other
+
+
+def test_the_packaged_model_says_whom_it_learned_from(tiny, data):
+    assert taught_by(SHIPPED) >= {"01", "Jasmine_Coro", "reactidle008"}
+    options = tiny().but(run={"ensemble": [str(SHIPPED)]})
+    with pytest.raises(OptionError, match=r"run\.ensemble: .* learned from 05, 08, whom this run holds out"):
+        check_held_out(options, replace(data, test_subjects=("05",)))
 
 
 def test_a_clip_is_judged_by_what_the_losses_ask_for(example_of):
@@ -171,6 +180,27 @@ def test_a_few_steps_reduce_the_loss(tiny, data, tmp_path):
     found = read_metrics(tmp_path / "run")
     assert found[-1]["params"] < 0.75 * found[0]["params"]
     assert found[-1]["events"] < found[0]["events"]
+
+
+@pytest.mark.parametrize("option", ["init", "ensemble"])
+def test_a_run_does_not_go_on_with_another_checkpoint_than_it_began_with(tiny, data, tmp_path, option):
+    small, given = tiny(model={"pose_horizons": []}, schedule={"steps": 2}), tmp_path / "given"
+
+    def save(seed):
+        options = small.but(schedule={"seed": seed})
+        save_checkpoint(given, new_model(options, torch.zeros(279), torch.ones(279)))
+
+    save(1)
+    fit(
+        small.but(run={option: str(given) if option == "init" else [str(given)]}), tmp_path / "run", data=data
+    )
+    (tmp_path / "run" / REPORT).unlink()  # as if killed before its end
+    assert fit(None, tmp_path / "run", data=data, resume=True)["finished"]
+    (tmp_path / "run" / REPORT).unlink()
+    shutil.rmtree(given)
+    save(2)
+    with pytest.raises(OptionError, match=r"run: was begun when .*given had other weights; delete it"):
+        fit(None, tmp_path / "run", data=data, resume=True)
 
 
 class Killed(Exception):

@@ -1,6 +1,7 @@
 """Recipes: what the packaged one says, and a tiny one from takes to a checkpoint, interrupted on the way."""
 
 import json
+import shutil
 from functools import partial
 
 import pytest
@@ -130,6 +131,17 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     assert refined["ensemble"] == [str(out / "first" / "checkpoint")]
     told = read_manifest(out / "refined" / "checkpoint").training["options"]["run"]
     assert told["ensemble"] == ["first/checkpoint"]
+    # A stage that was not finished with the stage before it as it is now.
+    record = json.loads((out / "recipe.json").read_text())
+    del record["stages"]["refined"]
+    (out / "recipe.json").write_text(json.dumps(record))
+    config = json.loads((out / "refined" / "config.json").read_text())
+    config["weights"][str(out / "first" / "checkpoint")] = "another"
+    (out / "refined" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(OptionError, match=r"refined: was begun when .* had other weights; delete it to make"):
+        again()
+    shutil.rmtree(out / "refined")
+    assert [one["state"] for one in again()["stages"]] == ["kept", "made", "kept", "kept"]
     # What was kept is not what another recipe would make.
     tiny.write_text(TINY.replace("steps = 1,", "steps = 2,"))
     with pytest.raises(OptionError, match=r"refined: was made with other options, data or earlier stages"):

@@ -39,8 +39,8 @@ class PrismConfig(PositionConfig):
     """Vectors of a step are brought to one length: ``"row"`` each by its own, ``"fixed"`` by the constant
     that does so where cursors are at one place each."""
     orthogonal: Literal["exact", "penalty", "none"] = "exact"
-    """Recurrence of each gate: ``"exact"`` stays orthogonal, ``"penalty"`` starts so and asks the trainer to
-    add a penalty, ``"none"`` neither."""
+    """Recurrence of each gate: ``"exact"`` stays orthogonal, ``"penalty"`` starts so and is held near it by a
+    penalty in the loss, ``"none"`` neither."""
     reset: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     """Chance of a reset before training."""
     spread: Annotated[float, Field(ge=0.0, lt=100.0)] = 0.0

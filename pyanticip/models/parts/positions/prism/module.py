@@ -45,7 +45,7 @@ class Resets:
 
     Args:
         gates: what says how the cursors move.
-        pairs: how many cursors the keys have, and the queries that can not copy.
+        pairs: how many cursors the queries have; of the keys' the first that moves is told.
     """
 
     def __init__(self, gates: nn.Module, pairs: int) -> None:
@@ -60,8 +60,8 @@ class Resets:
     def taught(self) -> Tensor:
         """(B, L, 2 TAUGHT) logits of the resets of the cursors that are told."""
         assert self.logits is not None
-        queries = self.logits.shape[-1] - self.pairs
-        return torch.cat((self.logits[..., :TAUGHT], self.logits[..., queries : queries + TAUGHT]), -1)
+        keys = self.logits[..., self.pairs : self.pairs + TAUGHT]
+        return torch.cat((self.logits[..., :TAUGHT], keys), -1)
 
 
 def begun(phrase_bin: Tensor) -> Tensor:
@@ -169,11 +169,12 @@ class PrismPositions(Positions):
 
     def losses(self, lesson: Lesson) -> dict[str, Tensor]:
         """``reset``, see :func:`~pyanticip.models.parts.positions.prism.module.reset_loss`, where phrases are
-        known and it counts."""
+        known and it counts; ``recurrence``, see :meth:`penalty`, where the option asks for it."""
+        found = {"recurrence": self.penalty()} if self.cfg.orthogonal == "penalty" else {}
         known = lesson.phrase_bin, lesson.weight
-        if "reset" not in lesson.weighed or known[0] is None or known[1] is None:
-            return {}
-        return {"reset": reset_loss(lesson.noted[self], known[0], known[1], lesson.divisor)}
+        if "reset" in lesson.weighed and known[0] is not None and known[1] is not None:
+            found["reset"] = reset_loss(lesson.noted[self], known[0], known[1], lesson.divisor)
+        return found
 
     def initial_state(self, batch: int) -> PrismState:
         """The state before the first step: zeros; a cursor then stands at place 0."""
@@ -197,8 +198,9 @@ class PrismPositions(Positions):
         return None if self.sharpness is None else nn.functional.softplus(self.sharpness) + 1.0
 
     def penalty(self) -> Tensor:
-        """How far the recurrences are from orthogonal, times 1e-3: to be added to a loss, or not."""
-        return 1e-3 * self.recurrent.penalty()
+        """How far the recurrences are from orthogonal, times 1e-3."""
+        with torch.autocast(self.norm.weight.device.type, enabled=False):
+            return 1e-3 * self.recurrent.penalty()
 
     def moves(self, hidden: Tensor) -> Tensor:
         """Weights (B, 2 C, L, 5) of the cursors' moves for hidden states (B, L, H) of the recurrent
