@@ -65,7 +65,10 @@ const kept = (told) => ({ t: told.seq * FRAME, values: told.params, scalars: tol
 
 function frame(told) {
   if (newest && told.seq < newest.seq) { history = []; shown = null; events = []; }
+  const first = !newest;
   newest = told;
+  // What of the head is told by frames need not wait for the next second.
+  if (first && health.state) stand(health);
   arrived = performance.now();
   mapping.stand({ ...Object.fromEntries(hello.params.map((name, i) => [name, told.params[i]])), ...told.extras });
   const t = told.seq * FRAME;
