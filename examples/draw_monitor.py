@@ -2,8 +2,8 @@
 
     python examples/draw_monitor.py           # needs Chromium, and pip install 'pyanticip[monitor]'
 
-rehearses realtime/data/performance.bvh, plays it as a mocopi would send it into `pyanticip live --monitor`, and
-writes docs/img/monitor.png (a laptop, light) and docs/img/monitor_phone.png (a phone, dark).
+rehearses realtime/data/performance.bvh, plays it as a mocopi would send it into `pyanticip live --monitor`,
+and writes docs/img/monitor.png (a laptop, light) and docs/img/monitor_phone.png (a phone, dark).
 """
 
 import shutil
