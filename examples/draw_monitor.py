@@ -2,8 +2,8 @@
 
     python examples/draw_monitor.py           # needs Chromium, and pip install 'pyanticip[monitor]'
 
-plays realtime/data/performance.bvh as a mocopi would send it into `pyanticip live --monitor`, and writes
-docs/img/monitor.png (a laptop, light) and docs/img/monitor_phone.png (a phone, dark).
+rehearses realtime/data/performance.bvh, plays it as a mocopi would send it into `pyanticip live --monitor`,
+and writes docs/img/monitor.png (a laptop, light) and docs/img/monitor_phone.png (a phone, dark).
 """
 
 import shutil
@@ -31,10 +31,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "rig.toml").write_text(f"[control]\nport = {control}\n")
         me = [sys.executable, "-m", "pyanticip"]
+        memory = f"{folder}/piece.memory"
+        subprocess.run([*me, "rehearse", str(PERFORMANCE), "--out", memory], check=True)
         source = f"mocopi://127.0.0.1:{suit}"
         live = subprocess.Popen(
-            [*me, "live", "--rig", f"{folder}/rig.toml", "--source", source, "--monitor", page]
-        )
+            [
+                *me, "live", "--rig", f"{folder}/rig.toml", "--source", source, "--memory", memory,
+                "--monitor", page,
+            ]
+        )  # fmt: skip
         time.sleep(4)
         send = subprocess.Popen(
             [*me, "send", str(PERFORMANCE), "--as", "mocopi", "--to", f"127.0.0.1:{suit}", "--loop"]

@@ -127,7 +127,7 @@ def bench_train(given: options.TrainOptions) -> Answer:
 def bench_performer(given: options.PerformerOptions) -> Answer:
     """Stillness, range, and movement that passes unchanged, through the whole pipeline.
 
-    Example: pyanticip bench performer --data ../shared/data --json
+    Example: pyanticip bench performer --data TAKES --json
     """
     from realtime.bench.stillness import run
 

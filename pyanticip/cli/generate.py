@@ -8,6 +8,7 @@ what the command's function gets.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property
 from importlib import import_module
 from inspect import cleandoc
@@ -66,6 +67,14 @@ class Command(click.Command):
                 self._places[option] = (name, key)
                 found.append(_parameter(option, _leaf(tree.tree, key), within=True))
         return found
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does. The last of several settings counts, but a file that nobody reads is a mistake."""
+        *_, order = self.make_parser(ctx).parse_args(list(args))
+        for param, times in Counter(order).items():
+            if times > 1 and isinstance(param, click.Option) and _is_one_file(param):
+                raise click.UsageError(f"{param.opts[0]}: expected one, got {times}", ctx)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Build the options from what was given and call the function with them.
@@ -149,6 +158,10 @@ class Group(click.Group):
 def _help(docstring: str | None) -> str:
     """A docstring as click takes it: the line breaks of its examples are kept."""
     return cleandoc(docstring or "").replace("\n\nExample:", "\n\n\b\nExample:")
+
+
+def _is_one_file(option: click.Option) -> bool:
+    return isinstance(option.type, click.Path) and not option.multiple
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg]

@@ -225,7 +225,7 @@ def _taught(
 def train_packaged(given: finish.PackagedOptions) -> Answer:
     """Make the packaged model anew, from takes to checkpoint; interrupted, the same command goes on.
 
-    Example: pyanticip train packaged --data ../shared/data --out runs/packaged
+    Example: pyanticip train packaged --data TAKES --out runs/packaged
     """
     from training.recipes.make import lines, make
 

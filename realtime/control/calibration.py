@@ -54,7 +54,8 @@ class Calibration:
         return self._begin("still")
 
     def move(self) -> str:
-        """The performer moves as they will from now on."""
+        """The performer moves as they will from now on. Raises where they did not stand still before."""
+        self._still()
         self._noise = self.noise()
         return self._begin("move")
 
@@ -105,14 +106,23 @@ class Calibration:
                 raise OptionError(f"calibrate/{stage}: {found}")
         found_table: Table = {"noise": self._noise} if self._noise else {}
         moved = np.quantile(self._samples["move"], (0.05, 0.95), axis=0)
-        for i, name in enumerate(STRETCHED):
-            still = float(np.quantile([v[i] for v in self._samples["still"]] or [0.0], 0.95))
-            if still > RESTLESS:
-                raise OptionError(f"calibrate/still: expected a still body, got {name} {still:.2f}")
-            still = max(still, _STILL)
+        for i, (name, still) in enumerate(self._still().items()):
             low = max(float(moved[0, i]), still)
             found_table[name] = [round(v, 4) for v in (still, low, max(float(moved[1, i]), low))]
         return found_table
+
+    def _still(self) -> dict[str, float]:
+        """How far each parameter goes in who stands still."""
+        found = {}
+        for i, name in enumerate(STRETCHED):
+            still = float(np.quantile([v[i] for v in self._samples["still"]] or [0.0], 0.95))
+            if still > RESTLESS:
+                problem = "you moved while you should have stood still; stand still once more"
+                raise OptionError(
+                    f"calibrate/still: {problem} ({name} {still:.2f}, wanted below {RESTLESS:g})"
+                )
+            found[name] = max(still, _STILL)
+        return found
 
     def _performer(self) -> PerformerRange:
         performer = self._pipeline.mixer.performer

@@ -34,7 +34,7 @@ CONTROLS: dict[str, Control] = {
     "stop": Control("N", "to silence within 1 s"),
     "panic": Control("N", "to silence at once"),
     "freeze": Control("T", "the values stand still"),
-    "bypass": Control("T", "the scalars play instead of the model"),
+    "bypass": Control("T", "the seven scalars play instead of the model"),
     "gain": Control("f", "on loudness", (0.0, 4.0)),
     "smoothing": Control("f", "factor on smoothing", (0.0, 100.0)),
     "lead_ms": Control("f", "how far ahead to play", (HORIZONS_MS[0], HORIZONS_MS[-1]), unit="time.ms"),

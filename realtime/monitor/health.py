@@ -12,6 +12,7 @@ from realtime.control.live_rig import LiveRig
 from realtime.control.server import ControlServer
 from realtime.pipeline import Pipeline
 from realtime.sinks.base import trouble_of
+from realtime.sinks.outputs import SENT
 from realtime.status import is_writing, sink_counts
 
 __all__ = ["health", "settable"]
@@ -53,5 +54,6 @@ def settable(live_rig: LiveRig) -> Mapping[str, Any]:
         "file": None if live_rig.file is None else live_rig.file.name,
         "outputs": live_rig.outputs(),
         "receivers": [table.url for table in rig.osc],
+        "parts": {message.part: message.text for message in SENT.values()},
         "keys": [(key, takes.types, takes.limits, value) for key, takes, value in live_rig.settable()],
     }

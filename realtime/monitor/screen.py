@@ -28,12 +28,11 @@ from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.protocols import BEAT_TRUST
 from realtime.sockets import bind_udp
 
-__all__ = ["Meters", "bar", "main"]
+__all__ = ["Meters", "bar", "bar_from_middle", "main"]
 
 _WIDTH = 28
 # Everything in a row but its two bars, and the shortest bar.
 _WORDS, _SHORTEST = 44, 4
-_RANGES = [(-2.0, 2.0) if name == "transition_pressure" else (0.0, 1.0) for name in SCALARS]
 _COLOURS = {"playing": "green", "panic": "bold white on red", "waiting": "dim", "silent": "dim"}
 _KEYS = "p Esc panic   s start   x stop   f freeze   b bypass   r record   q quit"
 
@@ -120,8 +119,8 @@ class Meters:
         scalars = self._frame.get("scalars") or [0.0] * len(SCALARS)
         params = self._frame.get("params") or [0.0] * len(PARAMETERS)
         left: list[list[str | Text]] = [
-            [f"{name.replace('_', ' '):19} ", bar((v - low) / (high - low), "cyan", wide), f" {v:5.2f}  "]
-            for name, v, (low, high) in zip(SCALARS, scalars, _RANGES, strict=True)
+            [f"{name.replace('_', ' '):19} ", _scalar_bar(name, v, wide), f" {v:5.2f}  "]
+            for name, v in zip(SCALARS, scalars, strict=True)
         ]
         left += [[" " * (19 + 1 + wide + 8)]] * (len(params) - len(left))
         for beside, name, value in zip(left, PARAMETERS, params, strict=True):
@@ -140,12 +139,30 @@ def _line(words: list[tuple[str, str]]) -> Text:
     return Text.assemble(*parts[:-1], no_wrap=True, overflow="ellipsis")
 
 
+def _scalar_bar(name: str, value: float, wide: int) -> Text:
+    if name == "transition_pressure":  # -2 to 2
+        return bar_from_middle(value / 2.0, "cyan", wide)
+    return bar(value, "cyan", wide)
+
+
 def bar(value: float, colour: str, wide: int = _WIDTH) -> Text:
     """A bar of eighths of a character, for a value in 0..1."""
+    return Text(_blocks(value, wide).ljust(wide), style=colour, no_wrap=True)
+
+
+def bar_from_middle(value: float, colour: str, wide: int = _WIDTH) -> Text:
+    """A bar that goes right from the middle, or left (in halves of a character), for a value in -1..1."""
+    left = wide // 2
+    halves = round(min(max(-value, 0.0), 1.0) * left * 2) if math.isfinite(value) else 0
+    drawn = ("▐" * (halves % 2) + "█" * (halves // 2)).rjust(left) + _blocks(value, wide - left)
+    return Text(drawn.ljust(wide), style=colour, no_wrap=True)
+
+
+def _blocks(value: float, wide: int) -> str:
+    """So much of so many characters, in eighths."""
     eighths = round(min(max(value, 0.0), 1.0) * wide * 8) if math.isfinite(value) else 0
     full, part = divmod(eighths, 8)
-    drawn = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
-    return Text(drawn.ljust(wide), style=colour, no_wrap=True)
+    return "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
 
 
 # msgpack has no types.

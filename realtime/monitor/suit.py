@@ -29,12 +29,15 @@ class Suit:
     def hear(self, heard: Iterable[tuple[str, bytes]]) -> None:
         """Take datagrams in, each with its sender."""
         for sender, datagram in heard:
-            if sender not in self._senders:
-                if self._kind not in _core.PROTOCOLS or len(self._senders) >= _MOST:
-                    continue
-                self._senders[sender] = _Sender(self._kind)
+            if self._kind not in _core.PROTOCOLS:
+                continue
+            # In the order in which they were heard: an app that is toggled comes from a new port each time.
+            known = self._senders.pop(sender, None) or _Sender(self._kind)
+            if len(self._senders) >= _MOST:
+                del self._senders[next(iter(self._senders))]
+            self._senders[sender] = known
             self.newest = sender
-            self._senders[sender].hear(datagram)
+            known.hear(datagram)
 
     @property
     def body(self) -> dict[str, Any] | None:

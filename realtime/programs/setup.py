@@ -60,7 +60,8 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
     host = "127.0.0.1" if heard.sender.startswith("127.") else "0.0.0.0"
     tree: dict[str, Any] = {"source": {"kind": heard.kind, "host": host, "port": heard.port}}
     tree |= _receivers(given, ask, say)
-    if _yes(given.calibrate, "Get to know the performer? Stand still, then move", ask):
+    calibrates = _yes(given.calibrate, "Get to know the performer? Stand still, then move", ask)
+    if calibrates:
         with _told("not calibrated", say):
             tree["performer"] = calibrate_live(Rig.model_validate(tree), given.still, given.move, say)
     rig = Rig.model_validate(tree)
@@ -80,6 +81,8 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
         raise DeviceError(
             f"{given.out}: cannot be written ({(error.strerror or str(error)).lower()})"
         ) from None
+    if calibrates and "performer" not in tree:
+        say(f"calibrate later: pyanticip calibrate --rig {shlex.quote(str(given.out))}")
     return {
         "rig": str(given.out),
         "sender": heard.sender,

@@ -56,12 +56,21 @@ SENT: dict[str, Message] = {
         f"event/{name}{CANCEL}": Message("event", "f", f"no {name} in so many seconds", (None,), (_S,))
         for name in EVENTS
     },
-    "field": Message("field", "ff", "trust, curvature", (_UNIT, None), always=False),
-    "plan": Message("plan", "if", "codes and weights", repeats=True, always=False),
-    "trust": Message("trust", "f", "foreseen share: parameters by horizon", repeats=True, always=False),
-    "place": Message(
-        "place", "ifff", "take, seconds, tempo, trust", (None, None, None, _UNIT), (None, _S, None, None),
+    "field": Message(
+        "field", "ff", "control field: trust in what just came, curvature of the way", (_UNIT, None),
         always=False,
+    ),
+    "plan": Message(
+        "plan", "if", "codes of movement expected within a second, and their weights", repeats=True,
+        always=False,
+    ),
+    "trust": Message(
+        "trust", "f", "how much is foreseen rather than held: parameters by horizon", repeats=True,
+        always=False,
+    ),
+    "place": Message(
+        "place", "ifff", "rehearsed take, seconds into it, tempo against it, trust",
+        (None, None, None, _UNIT), (None, _S, None, None), always=False,
     ),
     "limbs": Message(
         "limbs", "f" * 12, "left and right hand, left and right foot: speed, height, stroke", (_UNIT,) * 12,

@@ -51,6 +51,7 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
         (["rig", "init", "--fore", "x"], "did you mean --force?"),
         (["rig", "init"], "missing argument"),
         (["--verzion"], "did you mean --version?"),
+        (["live", "--rig", "a.toml", "--rig", "b.toml"], "--rig: expected one, got 2"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_2(words: list[str], says: str) -> None:
@@ -246,8 +247,9 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     seen = [name for name in done.stdout.splitlines()[-1].split() if not name.startswith("tree.Rig._")]
     use = seen.index("mixer.Mixer.__init__")
     path = "load.load_rig load._merge load.parse_rig live.live stage.assemble stage.build_mixer"
-    # A number or a word: what click cannot read, we read.
-    read = ["generate._Parsed.convert", "config._lead_ms", "options.Options.check", "play.live"]
+    # Files that are said twice are refused. A number or a word: what click cannot read, we read.
+    read = ["generate.Command.parse_args", "generate._Parsed.convert", "config._lead_ms"]
+    read += ["options.Options.check", "play.live"]
     assert seen[:use] == [*read, *path.split()]
     # Of these two read a number or auto, the lead is an object of its own with a checked setting, and
     # five hold the rig as a whole, which is edited while it plays.

@@ -139,6 +139,7 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         settable = told(client, "rig")
         assert settable["receivers"] == ["127.0.0.1:9000"]
         assert ["shape/pan/in", "ff", [0.0, 1.0], [0.0, 1.0]] in settable["keys"]
+        assert "foreseen rather than held" in settable["parts"]["trust"]
         feed.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
         feed.look()
         assert told(client, "status") == ["playing", "rate=50.0"]
@@ -256,6 +257,12 @@ def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
     assert suit.body is None
     suit.hear([("one", b"")])
     assert suit.body == before
+    # An app that is switched off and on comes from another port every time.
+    for n in range(20):
+        suit.hear((f"again {n}", data) for data in dancing(kind))
+        assert suit.body == before
+    suit.hear([("one", b"")])
+    assert suit.body is None, "the oldest is forgotten"
 
 
 @given(st.sampled_from(["mocopi", "vmc", "msgpack", "phone"]), st.lists(st.binary(max_size=40)), st.randoms())

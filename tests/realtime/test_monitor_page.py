@@ -76,6 +76,17 @@ def test_a_show_is_seen_and_steered(show: str, tmp_path: Path, width: int, heigh
         browser.wait('document.querySelector("#light").classList.contains("on")')
         for canvas in ("#body", "#params canvas", "#scalars canvas"):
             browser.wait(f'({INKED})(document.querySelector("{canvas}")) > 1500')
+        # What a word means is told where the pointer rests.
+        words = "[...document.querySelectorAll('#facts dt')].map((e) => [e.textContent, e.title])"
+        browser.wait(f"{words}.length > 0")
+        assert dict(browser.ask(words))["trust"] == "how much is foreseen rather than held"
+        browser.ask(
+            """(() => { const e = document.querySelector("#scalars canvas");
+            const { x, y } = e.getBoundingClientRect();
+            e.dispatchEvent(new PointerEvent("pointermove", { clientX: x + 9, clientY: y + 9 })); })()"""
+        )
+        assert browser.ask('document.querySelector("#scalars canvas").title') == "how settled the course is"
+        assert "expected" in browser.ask("document.querySelector('[data-name=plan] span').title")
         assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), (
             "it is wider than the screen"
         )

@@ -205,6 +205,20 @@ def test_questions_and_their_answers(ports: dict[str, int], send: Any, tmp_path:
     assert load_rig(tmp_path / "stage.toml").osc == ()
 
 
+def test_a_calibration_that_failed_is_told_and_how_to_do_it_later(
+    ports: dict[str, int], send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise OptionError("you moved")
+
+    monkeypatch.setattr(module, "calibrate_live", fails)
+    send(ports["mocopi"])
+    found, _, said = guided(tmp_path, suit="unknown", synth=True, calibrate=True)
+    assert "not calibrated: you moved" in said
+    assert said[-1] == f"calibrate later: pyanticip calibrate --rig {tmp_path / 'stage.toml'}"
+    assert "performer" not in found
+
+
 def test_a_rig_is_never_overwritten_unasked(ports: dict[str, int], tmp_path: Path) -> None:
     (tmp_path / "stage.toml").write_text("gain = 1.0\n")
     with pytest.raises(OptionError, match="exists; choose another with --out, or --force"):

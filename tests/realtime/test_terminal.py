@@ -23,7 +23,7 @@ from support.wire import port_of, run, udp
 from pyanticip.motion.recording import Control, Output, Raw, read_recording
 from realtime.monitor import keys
 from realtime.monitor.keys import Keys, in_front
-from realtime.monitor.screen import Meters, bar
+from realtime.monitor.screen import Meters, bar, bar_from_middle
 from realtime.monitor.terminal import can_draw
 from realtime.sockets import free_port
 
@@ -123,6 +123,29 @@ def test_what_is_no_frame_leaves_the_meters_as_they_are(broken: dict[str, Any]) 
 def test_a_bar_is_as_long_as_its_value(value: float, full: int) -> None:
     assert str(bar(value, "red")).count("█") == full
     assert len(bar(value, "red")) == 28
+
+
+@pytest.mark.parametrize(
+    ("value", "drawn"),
+    [
+        (0.0, "    "),
+        (0.5, "  █ "),
+        (1.0, "  ██"),
+        (-0.5, " █  "),
+        (-0.75, "▐█  "),
+        (-9.0, "██  "),
+        (float("nan"), "    "),
+    ],
+)
+def test_what_goes_both_ways_is_drawn_from_the_middle(value: float, drawn: str) -> None:
+    assert str(bar_from_middle(value, "red", 4)) == drawn
+
+
+def test_transition_pressure_of_nothing_is_no_bar() -> None:
+    meters = Meters("pyanticip")
+    meters.hear(FRAME)
+    (line,) = (line for line in shown(meters).splitlines() if "transition pressure" in line)
+    assert "█" not in line.split("0.00")[0]
 
 
 def test_each_key_is_a_command(stage: Any) -> None:

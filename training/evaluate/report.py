@@ -270,14 +270,26 @@ def summary(report: Mapping[str, Any]) -> list[Row]:
         ]
     ]
     for kind, found in report["kinds"].items():
-        model, played = found["rows"][MODEL], found["rows"][PLAYED]
-        harmed = [
-            " ".join(f"{100.0 * count / found['clips']:.0f}" for count in row["harmed"]) + " %"
-            for row in (model, played)
-        ]
+        model, mixed = found["rows"][MODEL], found["rows"][PLAYED]
+        harmed = [_harmed(row, found["clips"]) for row in (model, mixed)]
         ratios = (_three(model[name]) for name in ("ratio", "ratio_with_learned"))
-        rows.append([kind, *ratios, _verdicts(model), harmed[0], _three(played["ratio"]), harmed[1]])
+        rows.append([kind, *ratios, _verdicts(model), harmed[0], _three(mixed["ratio"]), harmed[1]])
     return rows
+
+
+def played(report: Mapping[str, Any]) -> list[Row]:
+    """The table that the README quotes: every kind of movement as ``live`` plays it."""
+    horizons = " / ".join(map(str, report["horizons_ms"]))
+    rows: list[Row] = [[f"{horizons} ms ahead", "as live plays it", "it is", "clips harmed"]]
+    for kind, found in report["kinds"].items():
+        row = found["rows"][PLAYED]
+        rows.append([kind, _three(row["ratio"]), _verdicts(row), _harmed(row, found["clips"])])
+    return rows
+
+
+def _harmed(row: Mapping[str, Any], clips: int) -> str:
+    """The shares of clips that are harmed, by horizon."""
+    return " ".join(f"{100.0 * count / clips:.0f}" for count in row["harmed"]) + " %"
 
 
 def _kinds(report: Mapping[str, Any]) -> list[Row]:

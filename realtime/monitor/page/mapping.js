@@ -22,7 +22,7 @@ export class Mapping {
     });
   }
 
-  /** told: {outputs, receivers, file, keys: [key, types, limits, values][]} */
+  /** told: {outputs, receivers, file, parts: what a bundle's parts mean, keys: [key, types, limits, values][]} */
   show(told) {
     const file = this.section.querySelector("#file");
     file.placeholder = told.file ? `${told.file}, or a new name` : "a name for the rig";
@@ -52,7 +52,7 @@ export class Mapping {
     const fold = (name) => {
       const keys = of(name);
       if (!keys.length) return [];
-      const summary = make("summary", {}, make("span", { textContent: TITLES[name] ?? name.replace("taught/", "") }));
+      const summary = make("summary", {}, make("span", { textContent: TITLES[name] ?? name.replace("taught/", ""), title: told.parts[name] ?? "" }));
       if (told.outputs.includes(name)) {
         const meter = make("meter", { min: 0, max: 1, ariaLabel: name });
         this.meters.set(name.replace("taught/", ""), meter);

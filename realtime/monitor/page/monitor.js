@@ -8,6 +8,22 @@ const $ = (id) => document.getElementById(id);
 const FRAME = 0.02, KEPT = 400;
 // Bounds of the seven scalars; all others are 0 to 1.
 const RANGES = { transition_pressure: [-2, 2] };
+// Events that are left out of the lane: a class has curves of its own, and that a gesture was recognised is enough.
+const LEFT_OUT = /^class\/|^gesture\/.*\/leave/;
+// What the words mean that are not everybody's.
+const MEANS = {
+  way: "from the suit's datagram to what was sent",
+  trust: "how much is foreseen rather than held",
+  gate: "how committed the movement is; events wait for it",
+  place: "seconds into the rehearsed take",
+  commitment: "how settled the course is",
+  uncertainty: "how differently it went on from here before",
+  transition_pressure: "something is about to change: commitment gained, uncertainty lost",
+  recovery_margin: "how far it is from the edge of its range",
+  phase_stiffness: "whether the direction of the movement lasts",
+  novelty: "how far it is from everything before",
+  stability: "how free from jerks it is",
+};
 
 let hello = null, socket = null, body = null, params = null, scalars = null, pause = 500;
 let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0;
@@ -41,7 +57,7 @@ function begin(told) {
   params ??= new Plots($("params").querySelector("canvas"), hello.params.map((name) => ({ name, low: 0, high: 1 })), "param");
   scalars ??= new Plots($("scalars").querySelector("canvas"), hello.scalars.map((name) => {
     const [low, high] = RANGES[name] ?? [0, 1];
-    return { name, low, high };
+    return { name, low, high, title: MEANS[name] };
   }), "scalar");
 }
 
@@ -49,7 +65,10 @@ const kept = (told) => ({ t: told.seq * FRAME, values: told.params, scalars: tol
 
 function frame(told) {
   if (newest && told.seq < newest.seq) { history = []; shown = null; events = []; }
+  const first = !newest;
   newest = told;
+  // What of the head is told by frames need not wait for the next second.
+  if (first && health.state) stand(health);
   arrived = performance.now();
   mapping.stand({ ...Object.fromEntries(hello.params.map((name, i) => [name, told.params[i]])), ...told.extras });
   const t = told.seq * FRAME;
@@ -66,7 +85,7 @@ function frame(told) {
       const plain = name.slice(0, -7), mine = events.filter((e) => e.name === plain && e.t > t && e.state === "due");
       const off = mine.sort((a, b) => Math.abs(a.t - due) - Math.abs(b.t - due))[0];
       if (off) off.state = "off";
-    } else events.push({ t: due, name, strength, state: "due" });
+    } else if (!LEFT_OUT.test(name)) events.push({ t: due, name, strength, state: "due" });
   }
   for (const e of events) if (e.state === "due" && e.t <= t) e.state = "come";
   events = events.filter((e) => e.t > t - 7);
@@ -127,7 +146,7 @@ function stand(told) {
   ];
   $("facts").replaceChildren(...facts.map(([name, value, bad]) => {
     const div = document.createElement("div");
-    div.append(Object.assign(document.createElement("dt"), { textContent: name }), Object.assign(document.createElement("dd"), { textContent: value, className: bad ? "bad" : "" }));
+    div.append(Object.assign(document.createElement("dt"), { textContent: name, title: MEANS[name] ?? "" }), Object.assign(document.createElement("dd"), { textContent: value, className: bad ? "bad" : "" }));
     return div;
   }));
   state(told.state);

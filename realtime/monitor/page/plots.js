@@ -5,11 +5,15 @@ import { surface } from "./canvas.js";
 const PAST = 6, FUTURE = 0.6;
 
 export class Plots {
-  /** lanes: {name, low, high}[]; with a lane for events at the foot where there are any. */
+  /** lanes: {name, low, high, title}[]; with a lane for events at the foot where there are any. */
   constructor(canvas, lanes, colour) {
     this.canvas = canvas;
     this.lanes = lanes;
     this.colour = colour;
+    canvas.addEventListener("pointermove", ({ offsetY }) => {
+      const one = this.lanes.find((_, i) => offsetY < this.head + (i + 1) * this.lane);
+      canvas.title = one?.title ?? "";
+    });
   }
 
   /**
@@ -20,6 +24,7 @@ export class Plots {
     const { lanes } = this, { g, width, height } = surface(this.canvas);
     // What is above the future is said above the lanes.
     const head = future ? 18 : 0, count = lanes.length + (events ? 1 : 0), lane = (height - head) / count;
+    [this.head, this.lane] = [head, lane];
     // The future is drawn wider than it is: it is what this is for.
     const edge = width * (future ? 0.7 : 1) - 1;
     // Names and numbers stand left of the past.
@@ -72,7 +77,7 @@ export class Plots {
         g.beginPath();
         g.arc(x(t), middle, 3 + 6 * strength, 0, 7);
         if (state === "due") g.stroke(); else if (state === "off") { g.moveTo(x(t) - 5, middle - 5); g.lineTo(x(t) + 5, middle + 5); g.stroke(); } else g.fill();
-        if (name !== "onset") g.fillText(name.replace("cue/", ""), x(t) + 8, middle - 6);
+        if (name !== "onset") g.fillText(name.replace(/^(cue|gesture)\/|\/enter$/g, ""), x(t) + 8, middle - 6);
       }
     }
     if (future) {
