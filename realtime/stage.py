@@ -164,13 +164,12 @@ def stage(
             undo.callback(synth.close)
             pipeline.sinks.append(OscSink(OscConfig(port=synth.port)))
         commands = Commands(pipeline, say, rig, synth)
-        folder = Path() if rig.file is None else rig.file.parent
-        loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say, folder)
+        loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say, rig.folder)
         memories = Path(rig.memory.file or rig.record or "x").parent
         remotes: list[Remote] = [
             loader,
             MemoryRemote(lambda: pipeline.memory, memories),
-            RigRemote(rig, pipeline, commands, loader.play, folder),
+            RigRemote(rig, pipeline, commands, loader.play, rig.folder),
         ]
         project = None
         if rig.teach is not None:
@@ -226,7 +225,7 @@ def stage(
             show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
         if rig.monitor.enabled:
             monitor = MonitorProcess(
-                rig.monitor, obeys, stands, say, commands.live_rig, folder, pipeline.kind, everybody
+                rig.monitor, obeys, stands, say, commands.live_rig, rig.folder, pipeline.kind, everybody
             )
             undo.callback(monitor.close)
             show.children.append(monitor)

@@ -144,6 +144,7 @@ class Rig(Options):
     realtime_priority: bool = True
     spin: bool = option("Stay awake before each datagram.", False)
     _file: Path | None = PrivateAttr(default=None)
+    _one: str = PrivateAttr(default="")
 
     @model_validator(mode="before")
     @classmethod
@@ -162,5 +163,15 @@ class Rig(Options):
 
     @property
     def file(self) -> Path | None:
-        """The file it was read from."""
-        return self._file
+        """The file it was read from; None of one performer's, for that file is everybody's."""
+        return None if self._one else self._file
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the show: that of its file, or else where it runs."""
+        return Path() if self._file is None else self._file.parent
+
+    @property
+    def one(self) -> str:
+        """The performer of several whose rig this is; empty: it is the rig of all."""
+        return self._one
