@@ -175,8 +175,8 @@ class RigRemote:
 
 
 def _for_one(rig: Rig, now: Rig) -> Rig:
-    """A loaded rig for whoever plays ``now``: of several performers their part of it, or where it knows none of
-    this name, all of it at the addresses that are theirs."""
+    """A loaded rig for whoever plays ``now``: of several performers their part of it, or, where it knows none
+    of this name, all of it at the addresses that are theirs."""
     if not now.one:
         return rig
     if any(performer.name == now.one for performer in rig.performers):

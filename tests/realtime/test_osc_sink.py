@@ -153,6 +153,26 @@ def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket
     sink.close()
 
 
+def test_a_slow_receiver_is_sent_the_last_values_at_the_end_and_no_late_events(
+    receiver: socket.socket,
+) -> None:
+    for frames in (1, 3):
+        sink = open_sink(receiver.getsockname()[1], max_rate=0.01)
+        for n in range(frames):
+            sink.send(frame(n, events=[("onset", 1.0, 0.0)]))
+        sink.close()
+        heard(receiver)
+        if frames > 1:
+            last = dict(heard(receiver))
+            assert last["/anticip/frame"][0] == 2
+            assert "/anticip/event/onset" not in last
+    receiver.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        receiver.recv(1)
+    with pytest.raises(ValueError, match=r"greater than or equal to 0\.01"):
+        OscConfig(max_rate=1e-300)
+
+
 def test_what_the_model_tells_of_itself_comes_where_there_is_some(receiver: socket.socket) -> None:
     port = receiver.getsockname()[1]
     sink = open_sink(port)
