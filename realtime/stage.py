@@ -154,11 +154,11 @@ def stage(
     synth = None
     with contextlib.ExitStack() as undo:
         undo.callback(pipeline.close)
-        targets = [sink.config for sink in pipeline.sinks if isinstance(sink, OscSink)]
-        if targets:
+        receivers = [sink for sink in pipeline.sinks if isinstance(sink, OscSink)]
+        if receivers:
             guard = guard or Guard(say)
             undo.callback(guard.close)
-            pipeline.sinks.append(guard.watch(targets, rig.silence.neutral_vector()))
+            pipeline.sinks.append(guard.watch(receivers, rig.silence.neutral_vector()))
         if rig.synth.enabled:
             synth = voice or begin_voice(rig.synth, say)
             undo.callback(synth.close)
@@ -207,7 +207,7 @@ def stage(
         )
         if show.control is not None:
             undo.callback(show.control.close)
-        if guard is not None and targets:
+        if guard is not None and receivers:
             show.children.append(guard)
         obeys = None if show.control is None else show.control.address
         obeyed = None if show.control is None else show.control.names
