@@ -15,7 +15,7 @@ from realtime.control.rig_keys import RigKey, path_of, rig_keys, sending
 from realtime.control.server import switch
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, SmoothingRig, parse_rig
-from realtime.rig.mapping import ShapeRig, smoothings
+from realtime.rig.mapping import PerformerRig, ShapeRig, smoothings
 from realtime.sinks.config import ENSEMBLE
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Command
@@ -69,6 +69,11 @@ class LiveRig:
         """This model steps from now on."""
         model = self._rig.model.model_copy(update={"enabled": True, "checkpoint": checkpoint})
         self._rig = self._rig.model_copy(update={"model": model})
+
+    def calibrated(self, table: Mapping[str, Any]) -> None:
+        """This of ``[performer]`` is known from now on."""
+        known = PerformerRig.model_validate({**self._rig.performer.model_dump(), **table})
+        self._rig = self._rig.model_copy(update={"performer": known})
 
     def version(self) -> object:
         """Something that is another whenever :meth:`settable` are."""
