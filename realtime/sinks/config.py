@@ -11,6 +11,7 @@ from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.config import Port, named, unknown
 from realtime.sinks.tcp import Framing
+from realtime.sockets import host_and_port
 
 __all__ = ["ENSEMBLE", "PARTS", "RENAMED", "Address", "Argument", "OscConfig", "RangeConfig", "Sendable"]
 
@@ -124,7 +125,7 @@ class OscConfig(Options):
     @property
     def url(self) -> str:
         """As the command line has it."""
-        return f"{'tcp://' if self.transport == 'tcp' else ''}{self.host}:{self.port}"
+        return f"{'tcp://' if self.transport == 'tcp' else ''}{host_and_port(self.host, self.port)}"
 
     @model_validator(mode="after")
     def _are_addresses(self) -> OscConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from realtime.protocols import Front
-from realtime.sockets import known_as
+from realtime.sockets import host_and_port, known_as
 from realtime.sources.arrivals import wrong_kind
 
 __all__ = ["SourceWatch", "why_silent"]
@@ -103,7 +103,7 @@ def why_silent(
     kind: str, address: tuple[str, int], seconds: float, counters: Mapping[str, int], newest: bytes = b""
 ) -> str:
     """Why there is no frame yet, as far as it can be told; ``newest`` is the last datagram that came."""
-    where = f"{known_as(address[0])}:{address[1]}"
+    where = host_and_port(known_as(address[0]), address[1])
     packets = counters.get("packets", 0)
     bad = sum(counters.get(name, 0) for name in _BAD)
     if packets and bad >= packets:
