@@ -18,7 +18,7 @@ from support.wire import udp
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
-from realtime.sinks.base import ControlFrame
+from realtime.sinks.base import ControlFrame, Onlooker, Prewarmed
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, time_tag
 from realtime.sockets import free_port
@@ -69,6 +69,10 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     assert values["/anticip/tempo"] == [112.5, 0.25, 0.75]
     assert values["/anticip/event/onset"] == pytest.approx([0.9, 0.05])
     sink.close()
+
+
+def test_who_looks_on_is_cheap_to_recognise() -> None:
+    assert type(Onlooker) is type(Prewarmed) is type, "an ABC's isinstance costs ten times as much"
 
 
 def test_limbs_are_told_where_there_are_any(receiver: socket.socket) -> None:
