@@ -199,6 +199,7 @@ def stage(
                     time.monotonic(),
                     lambda: stream.trouble,
                     lambda: stream.newest,
+                    lambda: commands.listens_to,
                 )
                 if not isinstance(stream, ReplaySource)
                 else None

@@ -103,7 +103,7 @@ def open_troupe(
             update={"monitor": rig.monitor.model_copy(update={"token": secrets.token_urlsafe(9)})}
         )
     names = [one.name for one in rig.performers]
-    rigs = {name: solo(rig, name) for name in names}
+    rigs = {name: solo(rig, name).resolved() for name in names}
     shows: dict[str, Show] = {}
     with contextlib.ExitStack() as undo:
         seats = _seats(rigs, undo)

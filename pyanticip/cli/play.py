@@ -359,4 +359,5 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
 
         mapping = load_mapping(found.mapping)
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
+    lines += [f"  {line}" for line in found.in_vain()]
     return found.model_dump(mode="json"), lines

@@ -204,8 +204,8 @@ class Commands:
                 # Whoever it was need not have been heard yet.
                 self._listen_to(*map(str, arguments))
             elif name == "player":
-                pipeline = self._pipeline
-                pipeline.begin_with(*map(str, arguments), command.t_ns, lambda: self.listens_to or None)
+                (player,) = map(str, arguments)
+                self._pipeline.begin_with(player, command.t_ns, lambda: self.listens_to or None)
             elif name == "calibrate/save":
                 # The rig was written then.
                 self._calibration.play()
@@ -213,7 +213,7 @@ class Commands:
                 self._action(name)(*arguments)
         except KeyError:
             self._say(f"{name}: cannot be done again as it was recorded: this version does not know it")
-        except (MotionError, OSError, TypeError) as error:
+        except (MotionError, OSError, TypeError, ValueError) as error:
             self._say(f"{name}: cannot be done again as it was recorded: {error}")
         else:
             self._record(command.t_ns, name, arguments)

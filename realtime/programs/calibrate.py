@@ -45,6 +45,7 @@ def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], Non
 
     Both are of the source's time. Raises a MotionError where nobody comes.
     """
+    rig = rig.resolved()
     clock = MonotonicClock()
     source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())
     try:

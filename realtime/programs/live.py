@@ -39,8 +39,11 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     if rig.control.enabled:
         # Whoever has it already is a show that plays: nothing is loaded beside it.
         bind_udp(rig.control.host, rig.control.port, "control server").close()
+    for line in rig.in_vain():
+        say(line)
     if rig.performers:
         return _live_troupe(rig, seconds, say, meters)
+    rig = rig.resolved()
     if rig.record is not None:
         _new_file(Path(rig.record))
     if rig.source.kind == "auto":

@@ -19,6 +19,7 @@ from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
 from realtime.sinks.midi.config import MidiConfig
+from realtime.sources.osc import PRESETS
 
 __all__ = ["ControlRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig"]
 
@@ -160,6 +161,24 @@ class Rig(Options):
         if self.midi.mpe and any(one.channel is not None for one in self.performers):
             raise ValueError("performer.channel: an MPE zone has channels of its own; leave midi.mpe out")
         return self
+
+    def resolved(self) -> Rig:
+        """With the address of the sender in place of its name. Raises a DeviceError."""
+        return self.model_copy(update={"source": self.source.resolved()})
+
+    def in_vain(self) -> list[str]:
+        """Lines about keys that a live show has no use for."""
+        found = []
+        for source in (self.source, *(one.source for one in self.performers if one.source is not None)):
+            if source.addresses and source.kind not in (*PRESETS, "auto"):
+                found.append(
+                    f"source.addresses: {source.kind} has no use for them; {', '.join(PRESETS)} have"
+                )
+            if source.skeleton is not None:
+                found.append("source.skeleton: a suit has no use for it; it is for files")
+        if self.midi.port is None and any(one.channel is not None for one in self.performers):
+            found.append("performer.channel: without midi.port nothing is sent there")
+        return found
 
     @property
     def file(self) -> Path | None:
