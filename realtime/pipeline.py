@@ -26,7 +26,7 @@ from realtime.mapping.live_mapping import LiveMapping, check_model
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.memory.live_memory import LiveMemory
-from realtime.protocols import Front, Lesson, Observer, Tape
+from realtime.protocols import ALONE_NS, Front, Lesson, Observer, Tape
 from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
 from realtime.status import sink_words, stream_words, tape_words, taught_words, tempo_words
@@ -105,6 +105,8 @@ class Pipeline:
         self._now_ns = clock.now_ns()
         self._model = GuardedModel(backend, clock, budget_ms, self.counts)
         self._outlet = Outlet(sinks, clock, self.counts)
+        # Until when the first frame is one sender's alone, and whose the others are.
+        self._alone: tuple[int, Callable[[], str | None]] | None = None
         self._warm_mixer = Mixer(performer=None if mixer.performer is None else PerformerRange())
         buffer = None if buffer_ms == 0.0 else buffer_ms
         self._engine = Engine(front, mixer.core, self._warm_mixer.core, self._now_ns, buffer)
@@ -168,6 +170,9 @@ class Pipeline:
         heard = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale)
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
+        if self._alone is not None and (heard is not None or t_arrival_ns > self._alone[0]):
+            self.front.listen_to(self._alone[1]())
+            self._alone = None
         if heard is None:
             self._outlet.hear(sender, datagram)
             return False
@@ -217,6 +222,12 @@ class Pipeline:
         self._outlet.hear(sender, datagram)
         self._outlet.look()
         return True
+
+    def begin_with(self, sender: str, t_ns: int, then: Callable[[], str | None]) -> None:
+        """Hear only this sender until its first frame, or for two seconds from ``t_ns`` on; who is heard from
+        there on is asked of ``then`` (None: whoever comes)."""
+        self.front.listen_to(sender)
+        self._alone = t_ns + ALONE_NS, then
 
     def _learn(self, now: int) -> None:
         """What only the next frame needs to know, and what can wait, once this one has left."""

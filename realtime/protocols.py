@@ -10,10 +10,13 @@ import numpy.typing as npt
 
 from pyanticip._core import FrontOutput
 
-__all__ = ["BEAT_TRUST", "Front", "Lesson", "Observer", "Tape"]
+__all__ = ["ALONE_NS", "BEAT_TRUST", "Front", "Lesson", "Observer", "Tape"]
 
 BEAT_TRUST = 0.5
 """Trust from which on the body keeps a beat that others go by."""
+
+ALONE_NS = 2_000_000_000
+"""Who played when a recording began is waited for so long, before anybody else is heard."""
 
 F32 = npt.NDArray[np.float32]
 

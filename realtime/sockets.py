@@ -14,6 +14,7 @@ __all__ = [
     "bind_udp",
     "connect_udp",
     "free_port",
+    "host_and_port",
     "known_as",
     "reason",
     "resolve",
@@ -26,9 +27,13 @@ def reason(error: BaseException) -> str:
 
 
 def resolve(host: str, port: int, what: str, kind: socket.SocketKind, flags: int = 0) -> tuple[Any, ...]:
-    """Family, kind, protocol, name and address of the first way to a host, as ``getaddrinfo`` has them."""
+    """Family, kind, protocol, name and address of the first way to a host, as ``getaddrinfo`` has them.
+
+    A name that has both is IPv4's: most programs listen there alone.
+    """
     try:
-        return socket.getaddrinfo(host, port, type=kind, flags=flags)[0]
+        found = socket.getaddrinfo(host, port, type=kind, flags=flags)
+        return next((way for way in found if way[0] == socket.AF_INET), found[0])
     except (socket.gaierror, UnicodeError, OverflowError) as error:
         raise DeviceError(f"{what}: cannot resolve host {host!r} ({reason(error)})") from None
 
@@ -51,7 +56,7 @@ def bind_udp(host: str, port: int, what: str) -> socket.socket:
             raise DeviceError(
                 f"{what}: port {port} at {host} is in use by another program; close it or choose another port"
             ) from None
-        raise DeviceError(f"{what}: cannot listen at {host}:{port} ({reason(error)})") from None
+        raise DeviceError(f"{what}: cannot listen at {host_and_port(host, port)} ({reason(error)})") from None
     return sock
 
 
@@ -74,8 +79,13 @@ def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> 
         sock.connect(address)
     except OSError as error:
         sock.close()
-        raise DeviceError(f"{what}: cannot reach {host}:{port} ({reason(error)})") from None
+        raise DeviceError(f"{what}: cannot reach {host_and_port(host, port)} ({reason(error)})") from None
     return sock, address
+
+
+def host_and_port(host: str, port: int) -> str:
+    """As it is typed: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def free_port() -> int:

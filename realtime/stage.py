@@ -33,7 +33,7 @@ from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig, SmoothingRig
-from realtime.rig.mapping import smoothings
+from realtime.rig.mapping import PerformerRig, smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.rig.voice import begin_voice
 from realtime.seams import SINKS
@@ -154,23 +154,22 @@ def stage(
     synth = None
     with contextlib.ExitStack() as undo:
         undo.callback(pipeline.close)
-        targets = [sink.config for sink in pipeline.sinks if isinstance(sink, OscSink)]
-        if targets:
+        receivers = [sink for sink in pipeline.sinks if isinstance(sink, OscSink)]
+        if receivers:
             guard = guard or Guard(say)
             undo.callback(guard.close)
-            pipeline.sinks.append(guard.watch(targets, rig.silence.neutral_vector()))
+            pipeline.sinks.append(guard.watch(receivers, rig.silence.neutral_vector()))
         if rig.synth.enabled:
             synth = voice or begin_voice(rig.synth, say)
             undo.callback(synth.close)
             pipeline.sinks.append(OscSink(OscConfig(port=synth.port)))
         commands = Commands(pipeline, say, rig, synth)
-        folder = Path() if rig.file is None else rig.file.parent
-        loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say, folder)
+        loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say, rig.folder)
         memories = Path(rig.memory.file or rig.record or "x").parent
         remotes: list[Remote] = [
             loader,
             MemoryRemote(lambda: pipeline.memory, memories),
-            RigRemote(rig, pipeline, commands, loader.play, folder),
+            RigRemote(rig, pipeline, commands, loader.play, rig.folder),
         ]
         project = None
         if rig.teach is not None:
@@ -200,6 +199,7 @@ def stage(
                     time.monotonic(),
                     lambda: stream.trouble,
                     lambda: stream.newest,
+                    lambda: commands.listens_to,
                 )
                 if not isinstance(stream, ReplaySource)
                 else None
@@ -208,7 +208,7 @@ def stage(
         )
         if show.control is not None:
             undo.callback(show.control.close)
-        if guard is not None and targets:
+        if guard is not None and receivers:
             show.children.append(guard)
         obeys = None if show.control is None else show.control.address
         obeyed = None if show.control is None else show.control.names
@@ -226,7 +226,7 @@ def stage(
             show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
         if rig.monitor.enabled:
             monitor = MonitorProcess(
-                rig.monitor, obeys, stands, say, commands.live_rig, folder, pipeline.kind, everybody
+                rig.monitor, obeys, stands, say, commands.live_rig, rig.folder, pipeline.kind, everybody
             )
             undo.callback(monitor.close)
             show.children.append(monitor)
@@ -259,6 +259,7 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
     if pipeline.memory is not None:
         known = rig.memory.model_copy(update={"sha256": pipeline.memory.sha256 or None})
         played = played.model_copy(update={"memory": known})
+    played = played.model_copy(update={"performer": _performer(rig.performer, pipeline)})
     return {
         "rig": played.model_dump(mode="json", by_alias=True),
         "source": pipeline.kind,
@@ -266,6 +267,16 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
         "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,
         "mapping": _mapping(pipeline),
     }
+
+
+def _performer(rig: PerformerRig, pipeline: Pipeline) -> PerformerRig:
+    """The performer as they play now: where nothing is learned any more, in the range that was."""
+    performer = pipeline.mixer.performer
+    if performer is None:
+        return rig
+    known = performer.reaches() if performer.frozen else {}
+    spans = {name: (reach.still, reach.low, reach.high) for name, reach in known.items()}
+    return rig.model_copy(update={"frozen": performer.frozen, **spans})
 
 
 def _mapping(pipeline: Pipeline) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ from realtime.show import Show
 from realtime.sinks.config import OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sinks.guard import Guard
-from realtime.sockets import free_port, known_as
+from realtime.sockets import free_port, host_and_port, known_as
 from realtime.sources.shared import Seat, SharedSource
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
@@ -103,7 +103,7 @@ def open_troupe(
             update={"monitor": rig.monitor.model_copy(update={"token": secrets.token_urlsafe(9)})}
         )
     names = [one.name for one in rig.performers]
-    rigs = {name: solo(rig, name) for name in names}
+    rigs = {name: solo(rig, name).resolved() for name in names}
     shows: dict[str, Show] = {}
     with contextlib.ExitStack() as undo:
         seats = _seats(rigs, undo)
@@ -216,14 +216,14 @@ def _tell(rig: Rig, rigs: Mapping[str, Rig], seats: Mapping[str, Seat], troupe: 
     for name, seat in seats.items():
         host, port = seat.address
         whom = f" from {seat.sender}" if seat.sender else ""
-        say(f"{name}: listening for {seat.kind}{whom} at {known_as(host)}:{port}")
+        say(f"{name}: listening for {seat.kind}{whom} at {host_and_port(known_as(host), port)}")
         if rigs[name].synth.enabled:
             say(f"{name}: playing the built-in voice")
     for target in rig.osc:
         say(f"sending OSC to {target.url}" + (f", of {target.performer} alone" if target.performer else ""))
     if troupe.control is not None:
         host, port = troupe.control.address
-        say(f"obeying {CONTROL} at {host}:{port}")
+        say(f"obeying {CONTROL} at {host_and_port(host, port)}")
     backend = next(iter(troupe.shows.values())).pipeline.backend
     if backend is not None:
         say(f"model steps on {backend.told}")

@@ -339,6 +339,7 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     Example: pyanticip rig check stage.toml
     """
     from realtime.rig import load_rig
+    from realtime.sockets import host_and_port
 
     found = load_rig(given.file)
     lines = [f"{given.file}: fine"]
@@ -346,9 +347,11 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     for name, source in heard.items():
         host, port = source.listen
         whom = f" from {source.sender}" if source.sender else ""
-        lines.append(f"  {name and f'{name}: '}listens for {source.kind}{whom} at {host}:{port}")
+        lines.append(
+            f"  {name and f'{name}: '}listens for {source.kind}{whom} at {host_and_port(host, port)}"
+        )
     for target in found.osc:
-        lines.append(f"  sends OSC to {target.host}:{target.port} under {target.prefix or '/'}")
+        lines.append(f"  sends OSC to {target.url} under {target.prefix or '/'}")
     if found.midi.port is not None:
         lines.append(f"  plays MIDI to {found.midi.port}")
     if found.mapping is not None:
@@ -356,4 +359,5 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
 
         mapping = load_mapping(found.mapping)
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
+    lines += [f"  {line}" for line in found.in_vain()]
     return found.model_dump(mode="json"), lines

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,12 +33,19 @@ class Calibration:
     """Listens to a pipeline that plays: :meth:`still`, :meth:`move`, then :meth:`save`.
 
     What it finds depends on the frames alone. ``file`` is the rig that :meth:`save` writes into; None: it
-    only plays. Raises :class:`OptionError` where the rig plays without a performer, or too little was shown.
+    only plays. ``known`` is told what of ``[performer]`` plays from now on. Raises :class:`OptionError` where
+    the rig plays without a performer, or too little was shown.
     """
 
-    def __init__(self, pipeline: Pipeline, file: Path | None) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        file: Path | None,
+        known: Callable[[Mapping[str, Any]], None] = lambda table: None,
+    ) -> None:
         self._pipeline = pipeline
         self._file = file
+        self._known = known
         self._stage = ""
         self._samples = _nothing()
         self._seconds = {"still": 0.0, "move": 0.0}
@@ -74,12 +82,14 @@ class Calibration:
         """Play in what was found from now on."""
         table = self.table()
         self._performer().calibrate({name: Reach(*table[name]) for name in STRETCHED})
+        self._known(table)
         self._end()
         return table
 
     def clear(self) -> str:
         """Forget what was calibrated: the range is learned while playing."""
         self._performer().calibrate({})
+        self._known(dict.fromkeys(STRETCHED))
         self._end()
         return "learning while playing"
 

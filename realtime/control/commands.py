@@ -96,12 +96,12 @@ class Commands:
         self._mapping: tuple[str, str] | None = None
         self._voice = voice
         self._preset = ""
-        #: The one sender that is heard, as it was told; empty: whoever comes.
-        self.listens_to = ""
         rig = rig or Rig(osc=())
+        #: The one sender that is heard, as it was told; empty: whoever comes.
+        self.listens_to = rig.source.sender or ""
         #: The rig as it plays.
         self.live_rig = LiveRig(pipeline, rig)
-        self._calibration = Calibration(pipeline, rig.file)
+        self._calibration = Calibration(pipeline, rig.file, self.live_rig.calibrated)
         self._memory = MemoryControl(pipeline)
         plan = PlanControl(pipeline)
         mixer = pipeline.mixer
@@ -200,6 +200,12 @@ class Commands:
                 self._step_again(*map(str, arguments))
             elif name == "shape":
                 self._shape_again(*arguments)
+            elif name == "source":
+                # Whoever it was need not have been heard yet.
+                self._listen_to(*map(str, arguments))
+            elif name == "player":
+                (player,) = map(str, arguments)
+                self._pipeline.begin_with(player, command.t_ns, lambda: self.listens_to or None)
             elif name == "calibrate/save":
                 # The rig was written then.
                 self._calibration.play()
@@ -207,7 +213,7 @@ class Commands:
                 self._action(name)(*arguments)
         except KeyError:
             self._say(f"{name}: cannot be done again as it was recorded: this version does not know it")
-        except (MotionError, OSError, TypeError) as error:
+        except (MotionError, OSError, TypeError, ValueError) as error:
             self._say(f"{name}: cannot be done again as it was recorded: {error}")
         else:
             self._record(command.t_ns, name, arguments)
@@ -223,6 +229,10 @@ class Commands:
         for output, shaper in mixer.shapers.items():
             if shaper.open or shaper.toggled:
                 found.append(Command(t_ns, "shape", (output, int(shaper.open), int(shaper.toggled))))
+        if self.listens_to != (self.live_rig.rig.source.sender or ""):
+            found.append(Command(t_ns, "source", (self.listens_to,)))
+        senders = self._pipeline.front.senders()
+        found += [Command(t_ns, "player", (name,)) for name, plays, *_ in senders if plays and name]
         found += self.live_rig.so_far(t_ns)
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))
@@ -306,19 +316,18 @@ class Commands:
 
     def _source(self, sender: object = "") -> str:
         """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes."""
-        front, who = self._pipeline.front, str(sender)
-        if not who:
-            front.listen_to(None)
-            self.listens_to = ""
-            return "whoever comes"
-        senders = [name for name, *_ in front.senders()]
-        if not any(who in (name, name.rpartition(":")[0]) for name in senders):
+        who = str(sender)
+        senders = [name for name, *_ in self._pipeline.front.senders()]
+        if who and not any(who in (name, name.rpartition(":")[0]) for name in senders):
             raise OptionError(
                 f"source: nobody was heard from {who!r}; heard: {', '.join(senders) or 'nobody'}"
             )
-        front.listen_to(who)
-        self.listens_to = who
-        return who
+        self._listen_to(who)
+        return who or "whoever comes"
+
+    def _listen_to(self, sender: str = "") -> None:
+        self._pipeline.front.listen_to(sender or None)
+        self.listens_to = sender
 
 
 def _weights(backend: StepBackend) -> str:

@@ -15,16 +15,17 @@ from realtime.control.rig_keys import RigKey, path_of, rig_keys, sending
 from realtime.control.server import switch
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, SmoothingRig, parse_rig
-from realtime.rig.mapping import ShapeRig, smoothings
+from realtime.rig.mapping import PerformerRig, ShapeRig, smoothings
+from realtime.sinks.config import ENSEMBLE
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Command
 
-__all__ = ["FIXED", "LIVE", "LiveRig", "patch_of", "tree_of"]
+__all__ = ["LIVE", "LiveRig", "fixed_of", "patch_of", "tree_of"]
 
 #: The tables that can be set while a show plays.
 LIVE = ("gain", "lead_ms", "shape", "smoothing", "osc")
-#: What says where a receiver is: it cannot change.
-FIXED = ("host", "port", "transport", "framing")
+# What says where a receiver is.
+_WHERE = ("host", "port", "transport", "framing")
 # The least part of its range that an output has to move for it to be learned.
 _LEAST = 0.02
 
@@ -68,6 +69,11 @@ class LiveRig:
         """This model steps from now on."""
         model = self._rig.model.model_copy(update={"enabled": True, "checkpoint": checkpoint})
         self._rig = self._rig.model_copy(update={"model": model})
+
+    def calibrated(self, table: Mapping[str, Any]) -> None:
+        """This of ``[performer]`` is known from now on."""
+        known = PerformerRig.model_validate({**self._rig.performer.model_dump(), **table})
+        self._rig = self._rig.model_copy(update={"performer": known})
 
     def version(self) -> object:
         """Something that is another whenever :meth:`settable` are."""
@@ -173,9 +179,9 @@ class LiveRig:
         rig = rig.model_copy(update={"shape": shaped})
         if len(rig.osc) != len(before.osc):
             raise OptionError("rig: osc: another number of receivers needs a restart")
-        for i, (new, old) in enumerate(zip(rig.osc, before.osc, strict=True)):
-            for name in FIXED:
-                if getattr(new, name) != getattr(old, name):
+        for i, (new, old) in enumerate(zip(fixed_of(rig), fixed_of(before), strict=True)):
+            for name, value in new.items():
+                if value != old[name]:
                     raise OptionError(f"rig: osc.{i}.{name}: needs a restart")
         self._tell(rig, before)
         for name in {**before.shape, **rig.shape}:
@@ -202,6 +208,16 @@ class LiveRig:
             raise
         if (late := _latency(rig)) != _latency(before):
             self._pipeline.mixer.sound_ms = late
+
+
+def fixed_of(rig: Rig) -> list[dict[str, object]]:
+    """What of each receiver cannot change while a show plays: where it is, and of several performers, whether
+    it is told of them together."""
+    found = [{name: getattr(table, name) for name in _WHERE} for table in rig.osc]
+    if rig.one:
+        for told, table in zip(found, rig.osc, strict=True):
+            told["send.ensemble"] = ENSEMBLE in table.send
+    return found
 
 
 def _latency(rig: Rig) -> float:

@@ -14,12 +14,13 @@ from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from realtime.control.commands import Commands
 from realtime.control.folder import inside, new_file
-from realtime.control.live_rig import FIXED, LIVE, patch_of, tree_of
+from realtime.control.live_rig import LIVE, fixed_of, patch_of, tree_of
 from realtime.control.server import Action
 from realtime.memory.live_memory import open_memory
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, load_rig
 from realtime.rig.edit import edit_rig
+from realtime.rig.load import solo
 from realtime.step.open import open_backend
 
 __all__ = ["RigRemote"]
@@ -92,14 +93,14 @@ class RigRemote:
     async def _load(self, name: object) -> str:
         """Play by another rig, as far as a show can change; what needs a restart is told."""
         path = inside(self._folder, name, "rig/load")
-        rig = await self._beside(lambda: load_rig(path))
         now = self._commands.live_rig.rig
+        rig = _for_one(await self._beside(lambda: load_rig(path)), now)
         restart = [n for n in Rig.model_fields if n not in (*_APART, *_BY_COMMAND)]
         restart = [n for n in restart if getattr(rig, n) != getattr(now, n)]
         before, after = (
             {n: tree_of(one).get(n, {}) for n in ("shape", "smoothing", "osc")} for one in (now, rig)
         )
-        if [_where(table) for table in rig.osc] != [_where(table) for table in now.osc]:
+        if fixed_of(rig) != fixed_of(now):
             restart.append("osc")
             after["osc"] = before["osc"]
         patch = patch_of(before, after) | {"gain": rig.gain, "lead_ms": rig.lead_ms}
@@ -127,8 +128,11 @@ class RigRemote:
             done.append(await self._play(Path(rig.mapping)))
         elif rig.mapping is None and self._pipeline.taught is not None:
             done.append(self._obey("unload"))
-        self._written = tree_of(rig)
-        self._commands.live_rig.written(path)
+        if not now.one:
+            self._written = tree_of(rig)
+            # Of what could change, and what did not, what is changed from now on differs.
+            self._written = self._now()
+            self._commands.live_rig.written(path)
         return "; ".join([*done, *([f"needs a restart: {', '.join(restart)}"] if restart else [])])
 
     async def _load_model(self, name: object = "") -> str:
@@ -170,5 +174,19 @@ class RigRemote:
         self._thread.shutdown()
 
 
-def _where(table: Any) -> list[object]:
-    return [getattr(table, name) for name in FIXED]
+def _for_one(rig: Rig, now: Rig) -> Rig:
+    """A loaded rig for whoever plays ``now``: of several performers their part of it, or, where it knows none
+    of this name, all of it at the addresses that are theirs."""
+    if not now.one:
+        return rig
+    if any(performer.name == now.one for performer in rig.performers):
+        rig = solo(rig, now.one)
+    else:
+        pairs = zip(rig.osc, now.osc, strict=False)
+        kept = [(told, {"prefix": one.prefix, "addresses": one.addresses}) for told, one in pairs]
+        rig = rig.model_copy(update={"osc": tuple(told.model_copy(update=names) for told, names in kept)})
+        rig._one = now.one
+    if rig.model.backend == "auto":
+        # It was chosen once for all of them.
+        rig = rig.model_copy(update={"model": rig.model.model_copy(update={"backend": now.model.backend})})
+    return rig

@@ -16,7 +16,7 @@ from realtime.child import Child
 from realtime.control.live_rig import LiveRig
 from realtime.monitor.health import settable
 from realtime.rig.monitor import MonitorRig
-from realtime.sockets import free_port, known_as
+from realtime.sockets import free_port, host_and_port, known_as
 
 __all__ = ["MonitorProcess", "qr_code"]
 
@@ -48,7 +48,8 @@ class MonitorProcess(Child):
         told = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
         told |= {"folder": str(folder.absolute()), "kind": kind, "everybody": dict(everybody or {})}
         #: What to open in a browser.
-        self.url = f"http://{known_as(rig.host)}:{rig.port}/{f'?token={token}' if token else ''}"
+        where = host_and_port(known_as(rig.host), rig.port)
+        self.url = f"http://{where}/{f'?token={token}' if token else ''}"
         self._health = health
         self._live_rig = live_rig
         self._told: object = None

@@ -48,6 +48,8 @@ _KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg"
 _SHAPES = {"pose": (-1, 4), "root": (3,), "forecast": (-1, len(HORIZONS_MS))}
 _GHOSTS = [round(ms / 1000.0 * RATE / STRIDE) - 1 for ms in (200, 400)]
 _REPLY = "/anticip/reply/"
+# From this machine, what is bound to every interface is here.
+_NEAR = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _HERE = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -114,9 +116,14 @@ class Remote(asyncio.DatagramProtocol):
     """Speaks to the show's remote control and hears its answers."""
 
     def __init__(self, obeys: tuple[str, int] | None, heard: Any) -> None:
-        self._obeys = obeys and ("127.0.0.1" if obeys[0] == "0.0.0.0" else obeys[0], obeys[1])
+        self._obeys = obeys and (_NEAR.get(obeys[0], obeys[0]), obeys[1])
         self._heard = heard
         self._transport: Any = None
+
+    @property
+    def from_where(self) -> tuple[str, int]:
+        """Where its socket is: in the family of what it speaks to."""
+        return ("::" if self._obeys is not None and ":" in self._obeys[0] else "0.0.0.0"), 0
 
     def connection_made(self, transport: Any) -> None:
         """The socket is there."""
@@ -278,7 +285,7 @@ async def serve(options: dict[str, Any]) -> None:
     await loop.create_datagram_endpoint(lambda: _Feed(server), sock=feed)
     obeys = None if options["obeys"] is None else (options["obeys"][0], options["obeys"][1])
     server.remote = remote = Remote(obeys, server.tell)
-    await loop.create_datagram_endpoint(lambda: remote, local_addr=("0.0.0.0", 0))
+    await loop.create_datagram_endpoint(lambda: remote, local_addr=remote.from_where)
     try:
         await serve_websockets(
             server.look,

@@ -14,6 +14,7 @@ from realtime.control.calibration import Calibration, Table
 from realtime.loop import run_loop
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
+from realtime.sockets import host_and_port
 from realtime.sources.replay import Item, play_offline
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
@@ -44,6 +45,7 @@ def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], Non
 
     Both are of the source's time. Raises a MotionError where nobody comes.
     """
+    rig = rig.resolved()
     clock = MonotonicClock()
     source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())
     try:
@@ -76,7 +78,7 @@ async def _stages(
             pipeline.feed(datagram, arrival, sender)
 
     host, port = source.address
-    say(f"waiting for {source.kind} at {host}:{port}")
+    say(f"waiting for {source.kind} at {host_and_port(host, port)}")
     source.start(asyncio.get_running_loop(), receive)
     for stage, long, begin in (("still", still, calibration.still), ("move", move, calibration.move)):
         words = begin()

@@ -19,7 +19,7 @@ from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.load import recorded_as
 from realtime.show import Show
-from realtime.sockets import bind_udp, known_as
+from realtime.sockets import bind_udp, host_and_port, known_as
 from realtime.sources.arrivals import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
@@ -39,8 +39,11 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     if rig.control.enabled:
         # Whoever has it already is a show that plays: nothing is loaded beside it.
         bind_udp(rig.control.host, rig.control.port, "control server").close()
+    for line in rig.in_vain():
+        say(line)
     if rig.performers:
         return _live_troupe(rig, seconds, say, meters)
+    rig = rig.resolved()
     if rig.record is not None:
         _new_file(Path(rig.record))
     if rig.source.kind == "auto":
@@ -124,7 +127,7 @@ def _run(
         if isinstance(source, UdpSource):
             host, port = source.address
             if known_as(host) == host:
-                say(f"listening for {rig.source.kind} at {host}:{port}")
+                say(f"listening for {rig.source.kind} at {host_and_port(host, port)}")
             else:
                 say(f"listening for {rig.source.kind}: type into its app {known_as(host)}, port {port}")
         for target in rig.osc:
@@ -136,7 +139,7 @@ def _run(
             say("playing the built-in voice")
         if show.control is not None:
             host, port = show.control.address
-            say(f"obeying /anticip/control at {host}:{port}")
+            say(f"obeying /anticip/control at {host_and_port(host, port)}")
         if pipeline.backend is not None:
             say(f"model steps on {pipeline.backend.told}")
         return _play(rig, show, seconds)

@@ -22,6 +22,7 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.recording import Control, Frame, Note, Output, Raw, Record, Recording, read_recording
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS, RATE, SCALARS
+from realtime.protocols import ALONE_NS
 from realtime.sources.base import NATIVE
 
 __all__ = ["export_recording", "recording_info"]
@@ -63,6 +64,9 @@ class _Survey:
         self.notes: list[dict[str, Any]] = []
         self._fronts: dict[str, _core.LiveFront] = {}
         self._seq: int | None = None
+        # Who is heard (None: whoever comes); and who alone, until their first frame.
+        self._wanted: str | None = None
+        self._player: str | None = None
 
     def add(self, record: Record) -> None:
         if self.start_ns is None:
@@ -76,8 +80,11 @@ class _Survey:
         elif isinstance(record, Control):
             self.counts["commands"] += 1
             if record.name == "source":
+                self._wanted = str(record.arguments[0]) or None if record.arguments else None
                 for front in self._fronts.values():
-                    front.listen_to(str(record.arguments[0]) if record.arguments else None)
+                    front.listen_to(self._wanted)
+            elif record.name == "player" and record.arguments:
+                self._player = str(record.arguments[0])
         elif isinstance(record, Frame):
             self.counts["frames"] += 1
             self._grid(record.seq, seconds)
@@ -93,9 +100,14 @@ class _Survey:
         """What the show heard of it: counted by the same code."""
         kind, _, sender = raw.source.partition("@")
         if kind in NATIVE:
-            if kind not in self._fronts:
-                self._fronts[kind] = _core.LiveFront(kind)
-            self._fronts[kind].feed(raw.data, raw.t_ns, sender)
+            front = self._fronts.get(kind)
+            if front is None:
+                front = self._fronts[kind] = _core.LiveFront(kind)
+                front.listen_to(self._player or self._wanted)
+            frame = front.feed(raw.data, raw.t_ns, sender)
+            if self._player is not None and (frame is not None or raw.t_ns - (self.start_ns or 0) > ALONE_NS):
+                self._player = None
+                front.listen_to(self._wanted)
 
     def _reception(self) -> dict[str, dict[str, Any]]:
         found = {}

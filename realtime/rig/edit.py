@@ -39,6 +39,7 @@ def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) 
     try:
         data = read_file(source, LARGEST, RigError, "a rig") if source.exists() else b""
         text, wanted = data.decode("utf-8"), parse_toml(data, source, RigError)
+        _check_lists(wanted, before, after, source)
         _change(wanted, before, after, dict, dict)
         parse_rig(wanted, str(source))
         # In a file with dotted keys new tables can only stand inline.
@@ -59,6 +60,15 @@ def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) 
         write_atomic(path.absolute(), new.encode("utf-8"))
     except OSError as error:
         raise DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from None
+
+
+def _check_lists(wanted: Tree, before: Tree, after: Tree, source: Path) -> None:
+    """Raises a RigError where a list of tables would be written over another one than ``before`` tells of."""
+    for name in {**before, **after}:
+        there, old = wanted.get(name), before.get(name)
+        if _are_tables(there) and old != after.get(name) and len(there) != len(old or ()):
+            counted = f"expected {len(old or ())} of them, as the show has, got {len(there)}"
+            raise RigError(f"{source}: {name}: {counted}; nothing is written")
 
 
 def _change(table: MutableMapping[str, Any], before: Tree, after: Tree, outer: Make, inner: Make) -> None:

@@ -209,8 +209,7 @@ def solo(rig: Rig, name: str) -> Rig:
     if performer.teach is not None:
         update["teach"] = performer.teach
     found = rig.model_copy(update=update)
-    # What is saved is one performer's: it must not replace the rig of all.
-    found._file = None
+    found._one = name
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from socket import SOCK_DGRAM
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
@@ -12,6 +13,7 @@ from pyanticip.options import Options, host_port, option
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.config import BufferMs, Port, named, registered
 from realtime.seams import BACKENDS, SOURCES
+from realtime.sockets import resolve
 from realtime.sources.osc import PRESETS, Address, Order
 
 __all__ = ["AddressRig", "BackendKind", "ModelRig", "SentKind", "SourceKind", "SourceRig", "source_table"]
@@ -65,6 +67,15 @@ class SourceRig(ReadingOptions):
     @classmethod
     def _typed(cls, value: object) -> object:
         return source_table(value) if isinstance(value, str) else value
+
+    def resolved(self) -> SourceRig:
+        """With the address of the sender in place of its name. Raises a DeviceError."""
+        host, mark, port = (self.sender or "").partition(":")
+        if not host or ":" in port:
+            # Nobody in particular, or an IPv6 address.
+            return self
+        address = resolve(host, 0, "source.from", SOCK_DGRAM)[4][0]
+        return self.model_copy(update={"sender": f"{address}{mark}{port}"})
 
     @property
     def wire(self) -> str:

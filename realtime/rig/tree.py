@@ -19,6 +19,7 @@ from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
 from realtime.sinks.midi.config import MidiConfig
+from realtime.sources.osc import PRESETS
 
 __all__ = ["ControlRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig"]
 
@@ -144,6 +145,7 @@ class Rig(Options):
     realtime_priority: bool = True
     spin: bool = option("Stay awake before each datagram.", False)
     _file: Path | None = PrivateAttr(default=None)
+    _one: str = PrivateAttr(default="")
 
     @model_validator(mode="before")
     @classmethod
@@ -160,7 +162,35 @@ class Rig(Options):
             raise ValueError("performer.channel: an MPE zone has channels of its own; leave midi.mpe out")
         return self
 
+    def resolved(self) -> Rig:
+        """With the address of the sender in place of its name. Raises a DeviceError."""
+        return self.model_copy(update={"source": self.source.resolved()})
+
+    def in_vain(self) -> list[str]:
+        """Lines about keys that a live show has no use for."""
+        found = []
+        for source in (self.source, *(one.source for one in self.performers if one.source is not None)):
+            if source.addresses and source.kind not in (*PRESETS, "auto"):
+                found.append(
+                    f"source.addresses: {source.kind} has no use for them; {', '.join(PRESETS)} have"
+                )
+            if source.skeleton is not None:
+                found.append("source.skeleton: a suit has no use for it; it is for files")
+        if self.midi.port is None and any(one.channel is not None for one in self.performers):
+            found.append("performer.channel: without midi.port nothing is sent there")
+        return found
+
     @property
     def file(self) -> Path | None:
-        """The file it was read from."""
-        return self._file
+        """The file it was read from; None of one performer's, for that file is everybody's."""
+        return None if self._one else self._file
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the show: that of its file, or else where it runs."""
+        return Path() if self._file is None else self._file.parent
+
+    @property
+    def one(self) -> str:
+        """The performer of several whose rig this is; empty: it is the rig of all."""
+        return self._one

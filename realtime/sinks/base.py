@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -131,24 +130,26 @@ class Sink(Protocol):
         ...
 
 
-class Onlooker(ABC):
+# These two are asked for with every datagram and of every sink: for classes without ABCMeta that is cheap.
+class Onlooker:
     """A sink that is in no hurry: :meth:`Sink.send` keeps the frame alone, and the work is done when the
     frame has left for everybody else."""
 
-    @abstractmethod
     def look(self) -> None:
         """Do the work of the frames since the last call."""
+        raise NotImplementedError
 
-    def hear(self, sender: str, datagram: bytes) -> None:  # noqa: B027  who only looks need not listen
-        """A datagram has come, of whoever; the frame that it completed was sent before."""
+    def hear(self, sender: str, datagram: bytes) -> None:
+        """A datagram has come, of whoever; the frame that it completed was sent before. Who only looks need
+        not listen."""
 
 
-class Prewarmed(ABC):
+class Prewarmed:
     """A sink that has work to do for a frame before it can be sent."""
 
-    @abstractmethod
     def prewarm(self, frame: ControlFrame) -> None:
         """Do that work for this frame, which was sent, once more: shortly before the next one, for caches."""
+        raise NotImplementedError
 
 
 def trouble_of(sink: Sink) -> str:

@@ -11,6 +11,7 @@ from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.config import Port, named, unknown
 from realtime.sinks.tcp import Framing
+from realtime.sockets import host_and_port
 
 __all__ = ["ENSEMBLE", "PARTS", "RENAMED", "Address", "Argument", "OscConfig", "RangeConfig", "Sendable"]
 
@@ -87,8 +88,8 @@ class OscConfig(Options):
     ``framing`` is how packets stand in a TCP stream: ``slip`` as OSC 1.1 has it, ``length`` (an int32) as
     OSC 1.0 does.
 
-    ``max_rate`` bundles a second at most: a slow receiver gets the newest values, never a queue (events wait
-    for the next bundle).
+    ``max_rate`` bundles a second at most, of each performer and of all together: a slow receiver gets the
+    newest values, never a queue (events wait for the next bundle), and the last ones at the end.
 
     With ``schedule`` every event leaves at once in a bundle of its own, whose time tag says when it is due:
     ``latency_ms`` after its moment, on a clock that is ``clock_offset_ms`` ahead of this machine's.
@@ -106,7 +107,7 @@ class OscConfig(Options):
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
     addresses: Annotated[dict[str, Address], named(*RENAMED)] = {}
     ranges: Annotated[dict[str, RangeConfig], named(*PARAMETERS)] = {}
-    max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
+    max_rate: Annotated[float, Field(ge=0.01, le=1000.0)] | None = None
     schedule: bool = False
     latency_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0
     clock_offset_ms: Annotated[float, Field(ge=-1e9, le=1e9)] = 0.0
@@ -124,7 +125,7 @@ class OscConfig(Options):
     @property
     def url(self) -> str:
         """As the command line has it."""
-        return f"{'tcp://' if self.transport == 'tcp' else ''}{self.host}:{self.port}"
+        return f"{'tcp://' if self.transport == 'tcp' else ''}{host_and_port(self.host, self.port)}"
 
     @model_validator(mode="after")
     def _are_addresses(self) -> OscConfig:

@@ -11,6 +11,7 @@ from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.osc import message, open_wire
 from realtime.sinks.outputs import TOGETHER
+from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 
@@ -32,8 +33,7 @@ class EnsembleOut:
     def __init__(self, targets: Sequence[OscConfig], performers: int) -> None:
         self._ensemble = Ensemble(performers)
         self._slot = -1
-        self._heads: list[bytes] = []
-        self._wires: list[UdpWire | TcpWire] = []
+        self._told: list[tuple[bytes, UdpWire | TcpWire, Pace]] = []
         for target in targets:
             self.tell(target)
         #: What each performer's pipeline sends to.
@@ -45,8 +45,8 @@ class EnsembleOut:
         if ENSEMBLE in target.send and target.performer is None:
             zeros = [0 if kind == "i" else 0.0 for kind in TOGETHER.types]
             dgram = message(f"{target.prefix.rstrip('/')}/{ENSEMBLE}", zeros, TOGETHER.types)
-            self._heads.append(_HEADER + struct.pack(">I", len(dgram)) + dgram[: -_NUMBERS.size])
-            self._wires.append(open_wire(target))
+            head = _HEADER + struct.pack(">I", len(dgram)) + dgram[: -_NUMBERS.size]
+            self._told.append((head, open_wire(target), Pace(target.max_rate)))
 
     def hear(self, who: int, frame: ControlFrame) -> None:
         """A frame that a performer's pipeline sent."""
@@ -55,8 +55,9 @@ class EnsembleOut:
             for _ in range(min(slot - self._slot, _MOST)):
                 found = self._ensemble.step()
             numbers = _NUMBERS.pack(*found)
-            for head, wire in zip(self._heads, self._wires, strict=True):
-                wire.send(head + numbers)
+            for head, wire, pace in self._told:
+                if pace.is_due():
+                    wire.send(head + numbers)
         self._slot = max(slot, self._slot)
         if frame.body is not None:
             self._ensemble.hear(who, frame.body)
@@ -64,7 +65,7 @@ class EnsembleOut:
     def counters(self) -> dict[str, int]:
         """What became of the packets: sent, dropped, refused, failed."""
         found = dict.fromkeys(("sent", "dropped", "refused", "failed"), 0)
-        for wire in self._wires:
+        for _, wire, _ in self._told:
             found = {name: count + wire.counts[name] for name, count in found.items()}
         return found
 
@@ -72,7 +73,7 @@ class EnsembleOut:
         """One performer's show is over; with the last the connections are closed."""
         self._open -= 1
         if self._open == 0:
-            for wire in self._wires:
+            for _, wire, _ in self._told:
                 wire.close()
 
 

@@ -50,17 +50,21 @@ class Guard(Child):
         self._open = 0
         super().__init__("the guard", "realtime.sinks.guard", [], say, quiet=True)
 
-    def watch(self, targets: Sequence[OscConfig], neutral: Sequence[float]) -> Sink:
+    def watch(self, receivers: Sequence[OscSink], neutral: Sequence[float]) -> Sink:
         """Watch one performer's receivers; what is sent them goes to this sink as well.
 
         ``neutral`` are the eight parameters of silence.
         """
         who = len(self._watched)
-        told = {"targets": [t.model_dump(mode="json") for t in targets], "neutral": list(neutral)}
-        self._watched.append(json.dumps([who, told]).encode() + b"\n")
+        self._watched.append(b"")
         self._open += 1
+        return _Watch(self, who, receivers, neutral)
+
+    def introduce(self, who: int, targets: Sequence[OscConfig], neutral: Sequence[float]) -> None:
+        """Tell of one performer's receivers: at first, and whenever they have other tables."""
+        told = {"targets": [t.model_dump(mode="json") for t in targets], "neutral": list(neutral)}
+        self._watched[who] = json.dumps([who, told]).encode() + b"\n"
         self.write(self._watched[who])
-        return _Watch(self, who, neutral)
 
     def tell(self, who: int, frame: ControlFrame, *, at_once: bool) -> None:
         """Tell of one performer's frame, soon or at once."""
@@ -92,10 +96,20 @@ class _Watch(Onlooker):
 
     name = "guard"
 
-    def __init__(self, guard: Guard, who: int, neutral: Sequence[float]) -> None:
-        self._guard, self._who, self._neutral = guard, who, neutral
+    def __init__(
+        self, guard: Guard, who: int, receivers: Sequence[OscSink], neutral: Sequence[float]
+    ) -> None:
+        self._guard, self._who, self._receivers, self._neutral = guard, who, receivers, neutral
+        self._targets: list[OscConfig] = []
         self._kept: ControlFrame | None = None
         self._is_silent = True
+        self._introduce()
+
+    def _introduce(self) -> None:
+        targets = [sink.config for sink in self._receivers]
+        if targets != self._targets:
+            self._targets = targets
+            self._guard.introduce(self._who, targets, self._neutral)
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Taught outputs stay where they are."""
@@ -110,6 +124,7 @@ class _Watch(Onlooker):
         """Tell of what was kept."""
         frame, self._kept = self._kept, None
         if frame is not None:
+            self._introduce()
             was_silent, self._is_silent = self._is_silent, _is_silent(frame.params, self._neutral)
             self._guard.tell(self._who, frame, at_once=was_silent != self._is_silent)
 
@@ -171,8 +186,8 @@ def main() -> int:
             break
         who, *told = json.loads(line)
         if len(told) == 1:
-            targets = [OscConfig.model_validate(target) for target in told[0]["targets"]]
-            performers[who] = _Last(targets, told[0]["neutral"])
+            last = performers.setdefault(who, _Last([], told[0]["neutral"]))
+            last.targets = [OscConfig.model_validate(target) for target in told[0]["targets"]]
         else:
             last = performers[who]
             last.seq, last.seconds, last.params = told

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import struct
-import time
 from collections.abc import Callable, Sequence
 
 from pythonosc.osc_message_builder import OscMessageBuilder
@@ -19,6 +18,7 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.sinks.base import ControlFrame, Extra, Prewarmed
 from realtime.sinks.config import Address, Argument, OscConfig
 from realtime.sinks.outputs import SENT, extra_address
+from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 
@@ -71,8 +71,10 @@ class OscSink(Prewarmed):
         self.config = config
         self._wire = open_wire(config)
         self._transmit = self._wire.send
-        self._due_ns = 0
+        self._pace = Pace(config.max_rate)
         self._kept: list[tuple[int, Event]] = []
+        # The newest frame, where it was not this receiver's turn.
+        self._withheld: ControlFrame | None = None
         self._extras: tuple[Extra, ...] = ()
         self._lay_out(config)
 
@@ -96,7 +98,7 @@ class OscSink(Prewarmed):
         self._prefix = config.prefix.rstrip("/")
         self._send = frozenset(config.send)
         self._addresses = config.addresses
-        self._interval_ns = round(1e9 / config.max_rate) if config.max_rate else 0
+        self._pace.limit(config.max_rate)
         self._schedules = config.schedule
         self._shift_ms = config.latency_ms + config.clock_offset_ms
         linear = Range()
@@ -226,19 +228,20 @@ class OscSink(Prewarmed):
         return known and bool({"event", plain} & self._send)
 
     def _send_frame(self, frame: ControlFrame, events: Sequence[Event]) -> None:
-        if self._interval_ns:
-            now = time.monotonic_ns()
-            if now < self._due_ns:
-                self._kept.extend((frame.t_ns, event) for event in events)
-                return
-            late = now - self._due_ns
-            self._due_ns = (self._due_ns if late < self._interval_ns else now) + self._interval_ns
-            if self._kept:
-                passed = [
-                    (name, strength, max(ahead - (frame.t_ns - t_ns) / 1e9, 0.0))
-                    for t_ns, (name, strength, ahead) in self._kept
-                ]
-                events, self._kept = [*passed, *events], []
+        if not self._pace.is_due():
+            self._kept.extend((frame.t_ns, event) for event in events)
+            self._withheld = frame
+            return
+        self._withheld = None
+        if self._kept:
+            passed = [
+                (name, strength, max(ahead - (frame.t_ns - t_ns) / 1e9, 0.0))
+                for t_ns, (name, strength, ahead) in self._kept
+            ]
+            events, self._kept = [*passed, *events], []
+        self._deliver(frame, events)
+
+    def _deliver(self, frame: ControlFrame, events: Sequence[Event]) -> None:
         data = self._packed(frame, events)
         if len(data) > len(_HEADER):
             self._transmit(data)
@@ -294,5 +297,8 @@ class OscSink(Prewarmed):
         return head, (likely,)
 
     def close(self) -> None:
-        """Close the socket."""
+        """Send what was withheld, for that is how the show ends, and close the socket."""
+        if self._withheld is not None:
+            # Without its events: they would sound in the silence.
+            self._deliver(self._withheld, ())
         self._wire.close()

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pythonosc import slip
 
-from realtime.sockets import reason, resolve
+from realtime.sockets import host_and_port, reason, resolve
 
 __all__ = ["Framing", "TcpWire", "framed"]
 
@@ -46,7 +46,7 @@ class TcpWire:
     """
 
     def __init__(self, host: str, port: int, framing: Framing) -> None:
-        found = resolve(host, port, f"OSC target tcp://{host}:{port}", socket.SOCK_STREAM)
+        found = resolve(host, port, f"OSC target tcp://{host_and_port(host, port)}", socket.SOCK_STREAM)
         self._family, _, self._proto, _, self._address = found
         self._framing = framing
         self._sock: socket.socket | None = None

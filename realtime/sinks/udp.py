@@ -6,7 +6,7 @@ import contextlib
 import socket
 import time
 
-from realtime.sockets import connect_udp
+from realtime.sockets import connect_udp, host_and_port
 
 __all__ = ["UdpWire"]
 
@@ -20,7 +20,7 @@ class UdpWire:
     trouble = ""
 
     def __init__(self, host: str, port: int) -> None:
-        self._sock, self._address = connect_udp(host, port, f"OSC target {host}:{port}")
+        self._sock, self._address = connect_udp(host, port, f"OSC target {host_and_port(host, port)}")
         self._sock.setblocking(False)
         # What cannot be sent now is superseded by the next frame: no queue on our side.
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 15)

@@ -162,13 +162,16 @@ class UdpSource:
 
     def _name(self, peer: tuple[str, int]) -> str:
         """``host:port``, made once for each sender. A server that is asked answers from another port than it
-        sends from: it is one sender, called after the port that is asked.
+        sends from: it is one sender, called after the port that is asked. An IPv4 address is called so at a
+        socket of IPv6, too.
         """
         name = self._names.get(peer)
         if name is None:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()
-            name = self._names[peer] = f"{peer[0]}:{peer[1] if self._ask is None else self._ask[1]}"
+            name = self._names[peer] = (
+                f"{peer[0].removeprefix('::ffff:')}:{peer[1] if self._ask is None else self._ask[1]}"
+            )
         return name
 
     def _age_ns(self, ancillary: list[tuple[int, int, bytes]]) -> int:

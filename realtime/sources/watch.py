@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from realtime.protocols import Front
-from realtime.sockets import known_as
+from realtime.sockets import host_and_port, known_as
 from realtime.sources.arrivals import wrong_kind
 
 __all__ = ["SourceWatch", "why_silent"]
 
 _PATIENCE_S = 3.0
+# Kinds whose skeleton comes in a message of its own.
+_TELL = ("mocopi", "natnet", "msgpack")
 _BAD = ("truncated", "malformed", "alien")
 # The rate is told once it has been measured for so long; so many other senders are told of.
 _MEASURED_S = 1.0
@@ -21,7 +23,8 @@ class SourceWatch:
     """Told once a second what the front end has counted, says what a performer should know.
 
     Nothing has come, or nothing that is a frame; frames come; they have stopped; they come again. ``trouble``
-    tells why a decoder makes nothing of them, ``newest`` what came last.
+    tells why a decoder makes nothing of them, ``newest`` what came last, ``wanted`` who alone is heard
+    (empty: whoever comes).
     """
 
     def __init__(
@@ -31,9 +34,11 @@ class SourceWatch:
         now: float,
         trouble: Callable[[], str] = str,
         newest: Callable[[], bytes] = bytes,
+        wanted: Callable[[], str] = str,
     ) -> None:
         self._trouble = trouble
         self._newest = newest
+        self._wanted = wanted
         self._kind = kind
         self._address = address
         self._frames = 0
@@ -47,7 +52,8 @@ class SourceWatch:
     def watch(self, now: float, front: Front) -> list[str]:
         """Everything that a performer should know since the last look; ``now`` in seconds."""
         news = []
-        found = self.look(now, front.counters())
+        senders = front.senders()
+        found = self.look(now, front.counters(), [name for name, *_ in senders])
         if found:
             news.append(found)
             self._measure = now + _MEASURED_S if "come" in found else 0.0
@@ -55,7 +61,6 @@ class SourceWatch:
         if self._measure and now >= self._measure and rate is not None:
             self._measure = 0.0
             news.append(f"{rate:.1f} frames a second, jitter {jitter_ms:.1f} ms")
-        senders = front.senders()
         player = next((name for name, plays, *_ in senders if plays and name), "")
         if player and player != self._player:
             news.append(f"{player} plays" + (f", not {self._player} any more" if self._player else ""))
@@ -75,8 +80,9 @@ class SourceWatch:
         self._refusal = refusal
         return news
 
-    def look(self, now: float, counters: Mapping[str, int]) -> str | None:
-        """A line about what has changed: ``now`` in seconds, ``counters`` of a ``LiveFront``."""
+    def look(self, now: float, counters: Mapping[str, int], senders: Sequence[str] = ()) -> str | None:
+        """A line about what has changed: ``now`` in seconds, ``counters`` of a ``LiveFront`` and the names of
+        the ``senders`` that it has heard."""
         frames = counters.get("frames", 0)
         if frames > self._frames:
             self._frames, self._last = frames, now
@@ -89,30 +95,38 @@ class SourceWatch:
             return None
         if self._state == "waiting":
             self._state = "absent"
-            return why_silent(self._kind, self._address, now - self._began, counters, self._newest())
+            return self._why_silent(now - self._began, counters, senders)
         if self._state == "absent" and now - self._began >= 10 * _PATIENCE_S:
             self._began = now
-            return why_silent(self._kind, self._address, now - self._last, counters, self._newest())
+            return self._why_silent(now - self._last, counters, senders)
         if self._state == "playing":
             self._state = "silent"
             return f"nothing from the suit for {now - self._last:.0f} s; waiting for it"
         return None
+
+    def _why_silent(self, seconds: float, counters: Mapping[str, int], senders: Sequence[str]) -> str:
+        wanted, packets = self._wanted(), counters.get("packets", 0)
+        if wanted and senders and not any(wanted in (name, name.rpartition(":")[0]) for name in senders):
+            return (
+                f"{packets} datagrams of {self._kind} come from {senders[0]}, and only {wanted} is heard"
+                f" (source.from); /anticip/control/source {senders[0]} hands over"
+            )
+        return why_silent(self._kind, self._address, seconds, counters, self._newest())
 
 
 def why_silent(
     kind: str, address: tuple[str, int], seconds: float, counters: Mapping[str, int], newest: bytes = b""
 ) -> str:
     """Why there is no frame yet, as far as it can be told; ``newest`` is the last datagram that came."""
-    where = f"{known_as(address[0])}:{address[1]}"
+    where = host_and_port(known_as(address[0]), address[1])
     packets = counters.get("packets", 0)
     bad = sum(counters.get(name, 0) for name in _BAD)
     if packets and bad >= packets:
         told = wrong_kind(kind, newest, address[1]) or "what does the sender speak?"
         return f"{packets} datagrams came to {where}, none of them a usable {kind}: {told}"
     if packets:
-        return (
-            f"{packets} datagrams of {kind} came to {where}, no frame: the suit has not sent its skeleton yet"
-        )
+        why = "the suit has not sent its skeleton yet" if kind in _TELL else "no whole body is in them yet"
+        return f"{packets} datagrams of {kind} came to {where}, no frame: {why}"
     text = f"no frame of {kind} came to {where} in {seconds:.0f} s"
     if address[0].startswith("127.") or address[0] == "::1":
         text += f"; a suit on the network needs --source {kind}://0.0.0.0:{address[1]}"

@@ -12,6 +12,7 @@ from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from realtime.loop import obey_signals, run_loop
 from realtime.rig import SourceRig
+from realtime.sockets import host_and_port
 from realtime.sources.udp import UdpSource
 from realtime.sources.watch import why_silent
 from realtime.teaching.lesson import Lesson
@@ -76,7 +77,7 @@ async def _record(
     try:
         obey_signals(loop, done.set, done.set)
         udp.start(loop, receive)
-        say(f"listening for {source.kind} at {udp.address[0]}:{udp.address[1]}")
+        say(f"listening for {source.kind} at {host_and_port(*udp.address)}")
         try:
             try:
                 await asyncio.wait_for(_either(begun, done), _HINT_S)

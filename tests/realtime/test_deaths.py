@@ -19,6 +19,7 @@ from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.sinks.base import ControlFrame, Onlooker
 from realtime.sinks.config import OscConfig
 from realtime.sinks.guard import Guard
+from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.voice.process import SynthProcess
 from tests.realtime.test_live_command import Theatre
@@ -134,23 +135,25 @@ def test_the_guard_ends_what_sounds_and_leaves_silence_alone(theatre: Theatre) -
     target = OscConfig(port=theatre.osc, send=("frame", "params"))
     for last, sends in (((LOUD, NEUTRAL), False), ((NEUTRAL, LOUD), True)):
         said: list[str] = []
-        guard = Guard(said.append)
-        watch = guard.watch([target], NEUTRAL)
+        guard, sink = Guard(said.append), OscSink(target)
+        watch = guard.watch([sink], NEUTRAL)
         assert isinstance(watch, Onlooker)
         for n, params in enumerate(last):
             watch.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, params))
             watch.look()
         theatre.heard.clear()
         guard.close()
+        sink.close()
         assert bool(frames(theatre, 0.1)) is sends
         assert said == []
     assert frames(theatre, 0.0)[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
 
 
 def test_one_guard_ends_what_sounds_of_all_performers_when_the_last_has_gone(theatre: Theatre) -> None:
-    guard, parts = Guard(lambda line: None), []
+    guard, parts, sinks = Guard(lambda line: None), [], []
     for last, name in ((LOUD, "a"), (NEUTRAL, "b"), (LOUD, "c")):
-        watch = guard.watch([OscConfig(port=theatre.osc, prefix=f"/{name}", send=("params",))], NEUTRAL)
+        sinks.append(OscSink(OscConfig(port=theatre.osc, prefix=f"/{name}", send=("params",))))
+        watch = guard.watch(sinks[-1:], NEUTRAL)
         watch.send(ControlFrame(0, 0.0, (0.0,) * 7, last))
         parts.append(watch)
     first = guard.pid
@@ -169,6 +172,25 @@ def test_one_guard_ends_what_sounds_of_all_performers_when_the_last_has_gone(the
     assert {address for message in told for address in message} == {"/a/params", "/c/params"}
     for name in "ac":
         assert [m for m in told if f"/{name}/params" in m][-1][f"/{name}/params"] == pytest.approx(NEUTRAL)
+    for sink in sinks:
+        sink.close()
+
+
+def test_the_guard_ends_what_sounds_where_it_was_told_last(theatre: Theatre) -> None:
+    target = OscConfig(port=theatre.osc, send=("loudness",), max_rate=4)
+    guard, sink = Guard(lambda line: None), OscSink(target)
+    watch = guard.watch([sink], NEUTRAL)
+    assert isinstance(watch, Onlooker)
+    for n in range(2):
+        watch.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, LOUD))
+        watch.look()
+        sink.configure(target.model_copy(update={"addresses": {"loudness": ("/n_set", 1000, "amp")}}))
+    theatre.heard.clear()
+    guard.close()
+    sink.close()
+    told = theatre.listen()
+    assert {address for message in told for address in message} == {"/n_set"}
+    assert told[-1]["/n_set"] == [1000, "amp", pytest.approx(NEUTRAL[1])], "slow as it is"
 
 
 def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:

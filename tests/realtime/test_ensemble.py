@@ -13,10 +13,14 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.wire import arrived, port_of, udp
 
 from pyanticip import load_motion
 from pyanticip._core import Ensemble, FrontOutput
 from realtime.bench.performer import sway
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import OscConfig
+from realtime.sinks.ensemble import EnsembleOut
 
 F32 = npt.NDArray[np.float32]
 Body = tuple[F32, F32]
@@ -104,6 +108,20 @@ def test_everything_is_of_the_past_and_within_its_range(seed: int) -> None:
     for name in ("synchrony", "trust"):
         assert ((column(whole, name) >= 0.0) & (column(whole, name) <= 1.0)).all()
     assert np.isfinite(whole).all()
+
+
+def test_a_slow_receiver_is_told_of_all_together_as_seldom_as_of_one() -> None:
+    quats, root = swaying(60, 3)
+    with udp() as fast, udp() as slow:
+        targets = [OscConfig(port=port_of(fast)), OscConfig(port=port_of(slow), max_rate=1)]
+        out = EnsembleOut(targets, 1)
+        for n in range(60):
+            told = ControlFrame(n, 0.02 * n, (0.0,) * 7, (0.0,) * 8, t_ns=n * 20_000_000)
+            told.body = frame(n, quats[n], root[n])
+            out.sinks[0].send(told)
+        out.leave()
+        assert len(list(arrived(fast))) == 59
+        assert 1 <= len(list(arrived(slow))) <= 3
 
 
 def test_the_same_at_once_is_unison_and_nobody_leads() -> None:

@@ -18,7 +18,7 @@ from support.wire import udp
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
-from realtime.sinks.base import ControlFrame
+from realtime.sinks.base import ControlFrame, Onlooker, Prewarmed
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, time_tag
 from realtime.sockets import free_port
@@ -69,6 +69,10 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     assert values["/anticip/tempo"] == [112.5, 0.25, 0.75]
     assert values["/anticip/event/onset"] == pytest.approx([0.9, 0.05])
     sink.close()
+
+
+def test_who_looks_on_is_cheap_to_recognise() -> None:
+    assert type(Onlooker) is type(Prewarmed) is type, "an ABC's isinstance costs ten times as much"
 
 
 def test_limbs_are_told_where_there_are_any(receiver: socket.socket) -> None:
@@ -151,6 +155,26 @@ def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket
         receiver.recv(1)
     assert sink.counters()["sent"] == 2
     sink.close()
+
+
+def test_a_slow_receiver_is_sent_the_last_values_at_the_end_and_no_late_events(
+    receiver: socket.socket,
+) -> None:
+    for frames in (1, 3):
+        sink = open_sink(receiver.getsockname()[1], max_rate=0.01)
+        for n in range(frames):
+            sink.send(frame(n, events=[("onset", 1.0, 0.0)]))
+        sink.close()
+        heard(receiver)
+        if frames > 1:
+            last = dict(heard(receiver))
+            assert last["/anticip/frame"][0] == 2
+            assert "/anticip/event/onset" not in last
+    receiver.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        receiver.recv(1)
+    with pytest.raises(ValueError, match=r"greater than or equal to 0\.01"):
+        OscConfig(max_rate=1e-300)
 
 
 def test_what_the_model_tells_of_itself_comes_where_there_is_some(receiver: socket.socket) -> None:

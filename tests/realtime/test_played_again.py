@@ -13,7 +13,13 @@ from support.models import another_checkpoint
 from support.wire import arrived, command, messages, port_of, run, start, udp, wait_for
 
 from realtime.bench.performer import mocopi_datagrams
+from realtime.clock import OfflineClock
+from realtime.control.commands import Commands
+from realtime.pipeline import Pipeline
+from realtime.rig import Rig
 from realtime.sockets import free_port
+from realtime.sources.replay import Command
+from realtime.stage import assemble, recording_header
 
 SKELETON, FRAMES = mocopi_datagrams(700)
 
@@ -40,6 +46,67 @@ def wire() -> Any:
     made = Wire()
     yield made
     made.close()
+
+
+A, B = "10.0.0.1:7000", "10.0.0.2:5000"
+
+
+def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated() -> None:
+    def sends(pipeline: Pipeline, frames: range, *senders: str) -> list[str]:
+        """Who plays after each frame."""
+        found = []
+        for n in frames:
+            for sender in senders:
+                if n % 50 == frames.start % 50:
+                    pipeline.feed(SKELETON, n * 20_000_000, sender)
+                pipeline.feed(FRAMES[n], n * 20_000_000, sender)
+            found += [name for name, plays, *_ in pipeline.front.senders() if plays]
+        return found
+
+    rig = Rig.model_validate({"model": {"enabled": False}, "osc": []})
+    pipeline = assemble(rig, OfflineClock(0))
+    commands = Commands(pipeline, rig=rig)
+    assert sends(pipeline, range(50), A, B)[-1] == A
+    for told in (None, "10.0.0.2"):
+        if told is None:
+            assert sends(pipeline, range(50, 230), B)[-1] == B, "A was silent"
+        else:
+            commands.obey("source", told)
+        performer = pipeline.mixer.performer
+        assert performer is not None
+        commands.obey("calibrate/move")
+        assert performer.listener is not None
+        for level in (0.2, 0.4, 0.6) * 50:
+            performer.listener([level] * 8, 1.0, 0.02)
+        commands.obey("calibrate/save")
+        header = recording_header(commands.live_rig.rig, pipeline)
+        assert header["rig"]["performer"]["noise"] is not None
+        again = assemble(Rig.model_validate({**header["rig"], "osc": []}), OfflineClock(0))
+        assert again.mixer.performer is not None
+        assert again.mixer.performer.reaches() == performer.reaches()
+        replay = Commands(again)
+        for obeyed in commands.so_far(230 * 20_000_000):
+            replay.again(obeyed)
+        assert set(sends(again, range(230, 300), A, B)) == {B}
+        # Who was not told to be the one may be followed by somebody else.
+        assert sends(again, range(300, 480), A)[-1] == (A if told is None else B)
+        again.close()
+    commands.obey("calibrate/clear")
+    commands.obey("calibrate/freeze")
+    header = recording_header(commands.live_rig.rig, pipeline)
+    learned = performer.reaches()["loudness"]
+    assert header["rig"]["performer"]["frozen"]
+    assert header["rig"]["performer"]["loudness"] == [learned.still, learned.low, learned.high]
+    pipeline.close()
+
+
+def test_who_played_is_not_waited_for_without_end() -> None:
+    pipeline = assemble(Rig.model_validate({"model": {"enabled": False}, "osc": []}), OfflineClock(0))
+    Commands(pipeline).again(Command(0, "player", (A,)))
+    pipeline.feed(SKELETON, 0, B)
+    heard = [pipeline.feed(FRAMES[n], n * 20_000_000, B) for n in range(110)]
+    assert heard == [False] * 102 + [True] * 8
+    pipeline.close()
 
 
 @pytest.mark.slow

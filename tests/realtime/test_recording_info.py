@@ -13,6 +13,7 @@ from pyanticip import _core
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.recording import RecordingWriter
 from pyanticip.vocabulary import PARAMETERS
+from realtime.bench.performer import mocopi_datagrams
 from realtime.recording.info import export_recording, recording_info
 
 QUATS = np.tile(np.float32([0.8, 0.6, 0, 0]), (22, 1))
@@ -130,3 +131,15 @@ def test_an_empty_show_exports_too(tmp_path: Path) -> None:
     assert done["frames"] == 0
     with np.load(tmp_path / "out" / "frames.npz") as arrays:
         assert arrays["quats"].shape == (0, 22, 4)
+
+
+def test_whoever_played_when_it_began_is_who_was_heard(tmp_path: Path) -> None:
+    path, (skeleton, frames) = tmp_path / "mid.anticip", mocopi_datagrams(20)
+    with RecordingWriter(path, {}) as tape:
+        start = tape_start(path)
+        tape.control(start, "player", ["10.0.0.2:5000"])
+        for n, frame in enumerate(frames):
+            for sender in ("10.0.0.1:7000", "10.0.0.2:5000"):
+                for data in (skeleton, frame) if n == 0 else (frame,):
+                    tape.raw(start + n * 20_000_000, f"mocopi@{sender}", data)
+    assert recording_info(path)["heard"]["mocopi"]["from"] == ["10.0.0.2:5000"]

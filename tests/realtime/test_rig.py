@@ -2,10 +2,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pydantic import ValidationError
 
+from pyanticip.cli import cli
 from pyanticip.controls import NEUTRAL
-from pyanticip.errors import RigError
+from pyanticip.errors import DeviceError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.rig import Rig, load_rig, template
 from realtime.rig.mapping import smoothings
@@ -37,6 +39,37 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
     full = load_rig(write(tmp_path, text.replace("folder", "x")))
     assert full.osc[0].ranges["pitch"].curve == "exponential"
     assert full.osc[0].addresses["loudness"] == ("/n_set", 1000, "amp")
+
+
+def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
+    several = "[[performer]]\nname = 'a'\nport = 1\nchannel = 3\n"
+    for text, says in (
+        (
+            "source.addresses.head = '/a'",
+            ["source.addresses: mocopi has no use for them; phone, wek, osc have"],
+        ),
+        ("[source]\nkind = 'phone'\naddresses.head = '/a'", []),
+        ("source.skeleton = 'a.asf'", ["source.skeleton: a suit has no use for it; it is for files"]),
+        (several, ["performer.channel: without midi.port nothing is sent there"]),
+        (several + "[midi]\nport = 'virtual'", []),
+    ):
+        file = write(tmp_path, text)
+        assert load_rig(file).in_vain() == says
+        answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
+        assert all(f"  {line}" in answer.output.splitlines() for line in says)
+
+
+def test_the_sender_s_name_is_looked_up() -> None:
+    def sender(told: str | None) -> str | None:
+        return Rig.model_validate({"source": {"from": told}}).resolved().source.sender
+
+    assert sender(None) is None
+    assert sender("localhost") == "127.0.0.1"
+    assert sender("localhost:5000") == "127.0.0.1:5000"
+    for as_it_is in ("10.0.0.2:5000", "fe80::1", "fe80::1:5000"):
+        assert sender(as_it_is) == as_it_is
+    with pytest.raises(DeviceError, match=r"^source\.from: cannot resolve host 'nowhere\.invalid'"):
+        sender("nowhere.invalid:5000")
 
 
 @pytest.mark.parametrize(

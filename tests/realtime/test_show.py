@@ -190,6 +190,7 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
             ("lead_ms", 100.0),
             ("sound_ms", 0.0),
             ("stop",),
+            ("player", "10.0.0.1:4000"),
         ]
         assert (await hall.command("record/start", "take one"))[0] == "error"
         assert hall.recorder.path is None

@@ -58,6 +58,10 @@ def test_why_there_is_no_frame() -> None:
     told = why_silent("mocopi", HERE, 3.0, alien, b"MXTP02" + bytes(754))
     assert told.endswith("none of them a usable mocopi: this is xsens: use --source xsens://0.0.0.0:12351")
     assert "skeleton" in why_silent("mocopi", HERE, 3.0, {"packets": 120})
+    for kind in ("vmc", "vrchat"):
+        assert why_silent(kind, HERE, 3.0, {"packets": 120}).endswith(
+            "no frame: no whole body is in them yet"
+        )
     assert "0.0.0.0" not in why_silent("vmc", ("192.168.0.7", 39539), 3.0, {})
 
 
@@ -166,6 +170,17 @@ def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_
     some = {"packets": 5, "alien": 4, "malformed": 0}
     assert "has not sent its skeleton yet" in why_silent("mocopi", HERE, 3.0, some)
     assert "none of them a usable" in why_silent("mocopi", HERE, 3.0, some | {"malformed": 1})
+
+
+def test_who_sends_where_somebody_else_alone_is_heard() -> None:
+    attendance = SourceWatch("mocopi", HERE, 0.0, wanted=lambda: "10.0.0.1")
+    counters = {"packets": 120, "ignored": 120}
+    assert attendance.look(3.0, counters, ["10.0.0.9:1"]) == (
+        "120 datagrams of mocopi come from 10.0.0.9:1, and only 10.0.0.1 is heard (source.from);"
+        " /anticip/control/source 10.0.0.9:1 hands over"
+    )
+    told = attendance.look(40.0, counters, ["10.0.0.9:1", "10.0.0.1:7"])
+    assert "has not sent its skeleton yet" in (told or "")
 
 
 def test_no_more_than_sixteen_others_are_told_of() -> None:

@@ -188,7 +188,7 @@ class MidiConfig(Options):
     bend_range: Annotated[int, Field(ge=1, le=96)] | None = None
     clock: Annotated[float, Field(ge=20.0, le=400.0)] | Literal["body"] | None = None
     latency_ms: Annotated[float, Field(ge=0.0, le=400.0)] = 0.0
-    max_rate: Annotated[float, Field(gt=0.0, le=1000.0)] | None = None
+    max_rate: Annotated[float, Field(ge=0.01, le=1000.0)] | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> MidiConfig:

@@ -1,0 +1,78 @@
+"""Names and addresses where a machine has IPv6 as well."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+
+from pyanticip.errors import DeviceError
+from pyanticip.options import host_port
+from realtime.control.server import ControlServer
+from realtime.monitor.server import Remote
+from realtime.sinks.config import OscConfig
+from realtime.sockets import bind_udp, host_and_port, resolve
+from realtime.sources.udp import UdpSource
+
+
+def test_a_name_that_has_both_is_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[Any] = [
+        (socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("::1", 9000, 0, 0)),
+        (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", 9000)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **more: ways)
+    assert resolve("localhost", 9000, "test", socket.SOCK_DGRAM)[4] == ("127.0.0.1", 9000)
+    del ways[1]
+    assert resolve("localhost", 9000, "test", socket.SOCK_DGRAM)[4][0] == "::1"
+
+
+def test_what_is_told_can_be_typed() -> None:
+    for where in (("::1", 9000), ("192.0.2.7", 9001)):
+        assert host_port(host_and_port(*where)) == where
+        config = OscConfig(host=where[0], port=where[1], transport="tcp")
+        assert OscConfig.model_validate(config.url) == config
+
+
+@pytest.fixture
+def _ipv6() -> None:
+    try:
+        bind_udp("::1", 0, "test").close()
+    except (DeviceError, OSError):
+        pytest.skip("there is no IPv6 here")
+
+
+@pytest.mark.usefixtures("_ipv6")
+def test_a_suit_of_ipv4_is_called_by_its_address() -> None:
+    async def senders() -> list[str]:
+        source, found = UdpSource("mocopi", "::", 0), []
+        source.start(asyncio.get_running_loop(), lambda data, arrival, sender: found.append(sender))
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            with socket.socket(family, socket.SOCK_DGRAM) as suit:
+                suit.sendto(b"x", (host, source.address[1]))
+                await asyncio.sleep(0.05)
+        source.close()
+        return [name.rpartition(":")[0] for name in found]
+
+    assert asyncio.run(senders()) == ["127.0.0.1", "::1"]
+
+
+@pytest.mark.usefixtures("_ipv6")
+@pytest.mark.parametrize("host", ["::", "::1", "127.0.0.1", "0.0.0.0"])
+def test_the_monitor_speaks_to_a_remote_control_of_either_family(host: str) -> None:
+    async def said() -> list[dict[str, Any]]:
+        control = ControlServer(host, 0, {"panic": lambda: "silence"})
+        control.start(asyncio.get_running_loop())
+        heard: list[dict[str, Any]] = []
+        remote = Remote(control.address, heard.append)
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: remote, local_addr=remote.from_where
+        )
+        remote.say({"do": "panic"})
+        await asyncio.sleep(0.1)
+        transport.close()
+        control.close()
+        return heard
+
+    assert asyncio.run(said()) == [{"reply": "panic", "ok": True, "text": "silence"}]

@@ -1,0 +1,111 @@
+"""Another rig loaded into a show: what is saved from then on, and what one performer of several does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyanticip.errors import OptionError, RigError
+from realtime.clock import OfflineClock
+from realtime.control.commands import Commands
+from realtime.control.rig_remote import RigRemote
+from realtime.rig import Rig, load_rig
+from realtime.rig.load import solo
+from realtime.stage import assemble
+
+QUIET = "[model]\nenabled = false\n[memory]\nenabled = false\n"
+
+
+class Playing:
+    """A rig that plays, and the hand on it."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.pipeline = assemble(rig, OfflineClock(0))
+        self.commands = Commands(self.pipeline, rig=rig)
+        self._remote = RigRemote(rig, self.pipeline, self.commands, self._no_mapping, rig.folder)
+
+    async def _no_mapping(self, file: Path) -> str:
+        raise OptionError(f"{file}: no mapping")
+
+    def do(self, name: str, *words: object) -> str:
+        return asyncio.run(self._remote.actions[f"rig/{name}"](*words))  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._remote.close()
+        self.pipeline.close()
+
+
+@pytest.fixture
+def play() -> Iterator[type[Playing]]:
+    shows: list[Playing] = []
+
+    class Closed(Playing):
+        def __init__(self, rig: Rig) -> None:
+            super().__init__(rig)
+            shows.append(self)
+
+    yield Closed
+    for show in shows:
+        show.close()
+
+
+def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_is_saved(
+    tmp_path: Path, play: type[Playing]
+) -> None:
+    (tmp_path / "a.toml").write_text(QUIET + "[[osc]]\nport = 29096\n")
+    big = tmp_path / "b.toml"
+    text = (
+        "# Big.\n[model]\nenabled = false\nbudget_ms = 10\n[memory]\nenabled = false\n"
+        "[[osc]]\nhost = '192.0.2.50'\nport = 57110\naddresses.loudness = ['/n_set', 1000, 'amp']\n"
+        "[[osc]]\nport = 9001\nmax_rate = 20\n[synth]\ndevice = 'Scarlett'\noptions = {root = 'D2'}\n"
+    )
+    big.write_text(text)
+    show = play(load_rig(tmp_path / "a.toml"))
+    assert show.do("load", "b.toml").endswith("needs a restart: osc, model, synth")
+    show.do("save")
+    assert big.read_text() == text
+    show.commands.obey("rig/smoothing/pan/half_life", 0.1)
+    show.commands.obey("preset", "choir")
+    show.do("save")
+    was = load_rig(big)
+    assert (was.smoothing["pan"].half_life, was.synth.preset, was.synth.device) == (0.1, "choir", "Scarlett")
+    assert [table.port for table in was.osc] == [57110, 9001]
+    # A receiver that was set is none of the file's two.
+    show.commands.obey("rig/osc/0/ranges/pan/high", 2.0)
+    before = big.read_text()
+    with pytest.raises(RigError, match=r"b\.toml: osc: expected 1 of them, as the show has, got 2; nothing"):
+        show.do("save")
+    assert big.read_text() == before
+
+
+def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(
+    tmp_path: Path, play: type[Playing]
+) -> None:
+    many = (
+        QUIET + "[[osc]]\nport = 29040\n[[performer]]\nname = 'alice'\nport = 22361\n"
+        "[[performer]]\nname = 'bob'\nport = 22362\n"
+    )
+    softer = "[smoothing.default]\nhalf_life = 0.3\n"
+    (tmp_path / "begun.toml").write_text(many)
+    (tmp_path / "many.toml").write_text(many + softer)
+    (tmp_path / "one.toml").write_text(QUIET + softer.replace("3", "4") + "[[osc]]\nport = 29040\n")
+    (tmp_path / "less.toml").write_text(many.replace("port = 29040", "port = 29040\nsend = ['param']"))
+    show = play(solo(load_rig(tmp_path / "begun.toml"), "alice"))
+    live = show.commands.live_rig
+    for name, half_life, restart in (("many", 0.3, ""), ("one", 0.4, "source"), ("less", None, "osc")):
+        said = show.do("load", f"{name}.toml")
+        assert said.partition("needs a restart: ")[2] == restart
+        assert live.rig.osc[0].prefix == "/anticip/alice"
+        assert "default" not in live.rig.smoothing or live.rig.smoothing["default"].half_life == half_life
+    for send in ((0,), ()):
+        with pytest.raises(OptionError, match=r"osc\.0\.send\.ensemble: needs a restart"):
+            show.commands.obey("rig/osc/0/send" + "/ensemble" * len(send), *(send or ("param", "event")))
+    # What is saved is hers alone, and needs a name.
+    with pytest.raises(OptionError, match="expected a name"):
+        show.do("save")
+    assert show.do("save", "hers") == str(tmp_path / "hers.toml")
+    assert load_rig(tmp_path / "hers.toml").osc == live.rig.osc
+    assert (tmp_path / "many.toml").read_text() == many + softer
