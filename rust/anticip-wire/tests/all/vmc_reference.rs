@@ -176,14 +176,4 @@ proptest! {
         }
         prop_assert_eq!(done, reference.done);
     }
-
-    #[test]
-    fn arbitrary_bytes_never_panic(raw in prop::collection::vec(any::<u8>(), 0..500)) {
-        let mut assembler = VmcAssembler::new();
-        let _ = assembler.feed(&raw);
-        let mut inside = b"#bundle\0\0\0\0\0\0\0\0\x01".to_vec();
-        inside.extend_from_slice(&(raw.len() as u32).to_be_bytes());
-        inside.extend_from_slice(&raw);
-        let _ = assembler.feed(&inside);
-    }
 }
