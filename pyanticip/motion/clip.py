@@ -140,7 +140,7 @@ class Clip:
     def resample(self, rate: float) -> "Clip":
         """The clip on a uniform grid of ``rate`` Hz: slerp between frames, linear for the root.
 
-        The very code of the live resampler, fed with the whole clip. The first frame stays; the grid
+        The live resampler's code without its curves, fed with the whole clip. The first frame stays; the grid
         ends at or before the last.
         """
         rate = check_rate(rate)

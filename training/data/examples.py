@@ -87,7 +87,7 @@ def steady_runs(
 
 
 def at_rate(piece: Piece) -> Piece:
-    """The piece at 50 Hz by the live resampler; itself where it is."""
+    """The piece at 50 Hz, straight between its frames; itself where it is."""
     if piece.rate == RATE:
         return piece
     from pyanticip._core import resample
