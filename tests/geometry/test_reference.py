@@ -105,6 +105,8 @@ def test_paper_profile():
     poses = pa.pose_scalars(q, profile="paper")
     assert poses[3:, 6].min() == 0.0  # the largest jerk of all
     assert poses[:, 3].min() == 0.0  # the farthest state of all
+    assert (poses[:18, 6] == 1.0).all()  # no jerk in the first three strides
+    assert poses[18, 6] < 1.0
     steady = np.stack([np.cos(np.arange(200) / 8), np.sin(np.arange(200) / 8)], 1)
     assert np.abs(pa.vector_scalars(steady, profile="paper")[3:, 6]).max() < 1e-9  # zero on a circle
 
