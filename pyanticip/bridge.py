@@ -60,6 +60,7 @@ def torch_scalars(
     *,
     window: int | None = 256,
     k: int = 8,
+    stride: int = 1,
     horizon: int = 1,
     theiler: int = 1,
     eps_v: float = 1e-9,
@@ -79,7 +80,7 @@ def torch_scalars(
 
     Args:
         x: the vectors, (..., L, d), floating point. Computed in float64 always.
-        window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability: as in
+        window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability: as in
             :class:`pyanticip.VectorStream`.
         missing: what to do with a vector that has a component that is not finite or beyond 1e100. ``"hold"``:
             the last one stands in, zeros before there is one, as in Rust. ``"refuse"``: an error naming it
@@ -105,7 +106,7 @@ def torch_scalars(
     if missing not in ("hold", "refuse"):
         raise OptionError(f"option missing: expected 'hold' or 'refuse', given {missing!r}")
     c = tuple(commitment)
-    o = _checked(window, k, horizon, theiler, eps_v, r0, m, c, ema, uncertainty, stability)
+    o = _checked(window, k, stride, horizon, theiler, eps_v, r0, m, c, ema, uncertainty, stability)
     if missing == "refuse":
         _refuse_missing(x)
     dtype = x.dtype if x.dtype == torch.float64 else torch.float32
@@ -168,7 +169,7 @@ def _sequences(x: Tensor, o: dict[str, Any]) -> Tensor:
     persistence, phase, stability = _local(x, o, window)
     a, b, c = o["commitment"]
     commitment = (a * (1 - spread) + b * proximity + c * persistence).clamp(0, 1)
-    pressure = F.pad(commitment.diff(dim=1) - spread.diff(dim=1), (1, 0))
+    pressure = _gain(commitment, o["stride"]) - _gain(spread, o["stride"])
     if o["ema"] is not None:
         pressure = _ema(pressure, o["ema"])
     columns = (commitment, spread, pressure.clamp(-2, 2), 1 - proximity, phase, novelty, stability)
@@ -255,32 +256,41 @@ def _spread(u: Tensor, rest: Tensor, n: Tensor, o: dict[str, Any]) -> Tensor:
 
 def _local(x: Tensor, o: dict[str, Any], window: int) -> tuple[Tensor, Tensor, Tensor]:
     """Persistence, phase stiffness and stability: what the last velocities say. (B, L) each."""
-    length, eps, m = x.shape[1], o["eps_v"], o["m"]
+    length, eps, m, stride = x.shape[1], o["eps_v"], o["m"], o["stride"]
     t = torch.arange(length, device=x.device)
-    v = F.pad(x.diff(dim=1), (0, 0, 1, 0))
+    v = _gain(x, 1)
     speed = _norm(v)
     # The last m velocities sum to how far it got in m frames.
     got = _norm(x - x[:, (t - m).clamp(min=0)])
     path = F.pad(speed, (m - 1, 0)).unfold(-1, m, 1).sum(-1) + m * eps
     persistence = (got / path).clamp(max=1)
 
-    v1, speed1 = _back(v, 1), _back(speed, 1)
-    moving = (t >= 2) & (speed > eps) & (speed1 > eps)
+    if stride > 1:
+        v = _gain(x, stride)
+        speed, eps = _norm(v), stride * eps
+    v1, speed1 = _back(v, stride), _back(speed, stride)
+    moving = (t >= 2 * stride) & (speed > eps) & (speed1 > eps)
     cosine = (v * v1).sum(-1) / torch.where(moving, speed, 1.0) / torch.where(moving, speed1, 1.0)
     phase = torch.where(moving, ((1 + cosine) / 2).clamp(0, 1), 0.5)
 
-    v2, speed2 = _back(v, 2), _back(speed, 2)
-    jerk = torch.where(t >= 3, _norm((v - v1) - (v1 - v2)), 0.0)
+    v2, speed2 = _back(v, 2 * stride), _back(speed, 2 * stride)
+    known = t >= 3 * stride
+    jerk = torch.where(known, _norm((v - v1) - (v1 - v2)), 0.0)
     if o["stability"] == "speed":
         bound = speed + 2 * speed1 + speed2
         steady = bound <= 4 * eps
     else:
-        # A jerk is made of four frames: those of the window's first three reach out of it.
-        reach = min(window, length + 3) - 3
+        # A jerk reaches three strides back: those of the window's first three reach out of it.
+        reach = min(window, length + 3 * stride) - 3 * stride
         bound = F.pad(jerk, (reach - 1, 0)).unfold(-1, reach, 1).amax(-1)
         steady = bound <= 0
     ratio = (1 - jerk / torch.where(steady, 1.0, bound)).clamp(0, 1)
-    return persistence, phase, torch.where(steady | (t < 3), 1.0, ratio)
+    return persistence, phase, torch.where(steady | ~known, 1.0, ratio)
+
+
+def _gain(x: Tensor, frames: int) -> Tensor:
+    """How axis 1 changed in so many ``frames``, zeros before."""
+    return torch.cat((torch.zeros_like(x[:, :frames]), x[:, frames:] - x[:, :-frames]), dim=1)
 
 
 def _back(x: Tensor, frames: int) -> Tensor:
@@ -334,7 +344,20 @@ def bridge_scalars(x: Tensor | npt.ArrayLike, *, missing: Missing = "refuse", **
 
 
 _NAMES = frozenset(
-    ("window", "k", "horizon", "theiler", "eps_v", "r0", "m", "commitment", "ema", "uncertainty", "stability")
+    (
+        "window",
+        "k",
+        "stride",
+        "horizon",
+        "theiler",
+        "eps_v",
+        "r0",
+        "m",
+        "commitment",
+        "ema",
+        "uncertainty",
+        "stability",
+    )
 )
 
 
@@ -383,7 +406,7 @@ class AnticipationPacket:
     uncertainty: float
     """How differently it went on from here before, 0 to 1."""
     transition_pressure: float
-    """Commitment gained and uncertainty lost per position, -2 to 2."""
+    """Commitment gained and uncertainty lost over a stride of positions, -2 to 2."""
     recovery_margin: float
     """Distance from the edge of the range, 0 to 1."""
     phase_stiffness: float

@@ -90,6 +90,7 @@ class _Options(dict[str, Any]):
         self,
         window: int | None,
         k: int,
+        stride: int,
         horizon: int,
         theiler: int,
         eps_v: float,
@@ -106,6 +107,7 @@ class _Options(dict[str, Any]):
         super().__init__(
             window=None if window is None else _count("window", window),
             k=_count("k", k),
+            stride=_count("stride", stride),
             horizon=_count("horizon", horizon),
             theiler=_count("theiler", theiler),
             eps_v=float(eps_v),
@@ -170,6 +172,11 @@ class _Stream:
         return int(self._options["k"])
 
     @property
+    def stride(self) -> int:
+        """Frames over which transition pressure, phase stiffness and stability are taken."""
+        return int(self._options["stride"])
+
+    @property
     def horizon(self) -> int:
         """Frames a continuation spans."""
         return int(self._options["horizon"])
@@ -192,6 +199,8 @@ class ScalarStream(_Stream):
         joints: joints of a pose, at least 1.
         window: frames the scalars depend on, 32 to 16384 (256 is 5.12 s at 50 Hz).
         k: nearest past states asked for their continuations, 2 to 1024.
+        stride: frames over which transition pressure, phase stiffness and stability are taken, three strides
+            inside the window (6 is 0.12 s at 50 Hz).
         horizon: frames a continuation spans (10 is 0.2 s at 50 Hz).
         theiler: most recent frames that are too close in time to count as a past state.
         eps_v: speed below which nothing moves, radians per frame (weighted root mean square over joints).
@@ -224,6 +233,7 @@ class ScalarStream(_Stream):
         *,
         window: int = 256,
         k: int = 8,
+        stride: int = 6,
         horizon: int = 10,
         theiler: int = 12,
         eps_v: float = 1e-4,
@@ -241,7 +251,7 @@ class ScalarStream(_Stream):
         _refuse_paper(profile)
         self.joints = _count("joints", joints)
         self._options = _Options(
-            window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
+            window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
         )
         rows = None if limits is None else limits.rows(self.joints)
         core = _core.PoseStream(self.joints, self._options, _joint_weights(self.joints, weights, mask), rows)
@@ -271,6 +281,7 @@ class VectorStream(_Stream):
         dim: dimension of a vector, at least 1.
         window: frames the scalars depend on, 32 to 16384; None: the whole prefix (memory and time grow).
         k: nearest past states asked for their continuations, 2 to 1024.
+        stride: frames over which transition pressure, phase stiffness and stability are taken.
         horizon: frames a continuation spans.
         theiler: most recent frames that are too close in time to count as a past state.
         eps_v: length per frame below which nothing moves.
@@ -294,6 +305,7 @@ class VectorStream(_Stream):
         *,
         window: int | None = 256,
         k: int = 8,
+        stride: int = 1,
         horizon: int = 1,
         theiler: int = 1,
         eps_v: float = 1e-9,
@@ -308,7 +320,7 @@ class VectorStream(_Stream):
         _refuse_paper(profile)
         self.dim = _count("dim", dim)
         self._options = _Options(
-            window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
+            window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
         )
         core = _core.VectorStream(self.dim, self._options)
         self._core = core
@@ -347,6 +359,7 @@ def pose_scalars(
     *,
     window: int = 256,
     k: int = 8,
+    stride: int = 6,
     horizon: int = 10,
     theiler: int = 12,
     eps_v: float = 1e-4,
@@ -365,8 +378,8 @@ def pose_scalars(
 
     Args:
         quats: unit quaternions w, x, y, z, (..., T, J, 4); sequences run in parallel, without the GIL.
-        window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability, weights, mask,
-            limits: as in :class:`ScalarStream`.
+        window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability, weights,
+            mask, limits: as in :class:`ScalarStream`.
         profile: ``"causal"``, or ``"paper"``: the papers' whole-sequence normalisers, for plots only.
             It looks into the future; window and stability are ignored.
 
@@ -377,7 +390,9 @@ def pose_scalars(
         ShapeError: another shape, or no real numbers.
         OptionError: an option outside its range.
     """
-    options = _Options(window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability)
+    options = _Options(
+        window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
+    )
     shape = np.shape(quats)
     joints = shape[-2] if len(shape) > 1 else 0
     rows = None if limits is None else limits.rows(joints)
@@ -389,6 +404,7 @@ def vector_scalars(
     *,
     window: int | None = 256,
     k: int = 8,
+    stride: int = 1,
     horizon: int = 1,
     theiler: int = 1,
     eps_v: float = 1e-9,
@@ -404,7 +420,7 @@ def vector_scalars(
 
     Args:
         x: the vectors, (..., T, d); sequences run in parallel, without the GIL.
-        window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability:
+        window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability:
             as in :class:`VectorStream`.
         profile: ``"causal"`` or ``"paper"``, as in :func:`pose_scalars`.
 
@@ -415,5 +431,7 @@ def vector_scalars(
         ShapeError: another shape, or no real numbers.
         OptionError: an option outside its range.
     """
-    options = _Options(window, k, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability)
+    options = _Options(
+        window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
+    )
     return _core.vector_scalars(x, options, _is_paper(profile))

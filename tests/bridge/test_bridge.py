@@ -85,10 +85,10 @@ VARIANTS = [
     {},
     {"window": None},
     {"window": 32},
-    {"window": 64, "k": 3, "horizon": 4, "theiler": 2, "m": 2},
+    {"window": 64, "k": 3, "stride": 3, "horizon": 4, "theiler": 2, "m": 2},
     {"window": 40, "horizon": 20, "theiler": 3},
     {"uncertainty": "vendi", "window": 50},
-    {"stability": "max_jerk", "window": 50},
+    {"stability": "max_jerk", "window": 50, "stride": 2},
     {"stability": "max_jerk", "window": None},
     {"ema": 0.2, "commitment": (0.2, 0.5, 0.3), "eps_v": 1e-3, "r0": 0.1},
     {"k": 40, "theiler": 7, "m": 31},
@@ -107,7 +107,7 @@ def test_equals_rust(name, options):
     np.testing.assert_allclose(torch_scalars(tensor(x), **options).numpy(), expected, atol=TIGHT, rtol=0)
 
 
-@pytest.mark.parametrize("options", [{}, {"window": None}, {"window": 48, "k": 5, "horizon": 3}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"window": None}, {"window": 48, "k": 5, "stride": 4}], ids=str)
 @pytest.mark.parametrize("name", [n for n in motions.hard() if n != "missing"])
 def test_equals_the_definition(name, options):
     x = motions.hard()[name]
@@ -138,11 +138,12 @@ def test_every_length(length, options):
     ),
     window=st.one_of(st.none(), st.integers(32, 90)),
     k=st.integers(2, 12),
+    stride=st.integers(1, 10),
     horizon=st.integers(1, 9),
     theiler=st.integers(1, 9),
 )
-def test_bounds_and_equality(x, window, k, horizon, theiler):
-    options = {"window": window, "k": k, "horizon": horizon, "theiler": theiler}
+def test_bounds_and_equality(x, window, k, stride, horizon, theiler):
+    options = {"window": window, "k": k, "stride": stride, "horizon": horizon, "theiler": theiler}
     given = torch_scalars(tensor(x), **options).numpy()
     lower, upper = np.array([0, 0, -2, 0, 0, 0, 0]), np.array([1, 1, 2, 1, 1, 1, 1])
     assert ((given >= lower) & (given <= upper)).all()
@@ -247,6 +248,7 @@ def test_bad_input(way):
     for name, value in {
         "window": 31,
         "k": 1,
+        "stride": 86,
         "horizon": 0,
         "theiler": 300,
         "eps_v": 0.0,

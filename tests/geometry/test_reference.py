@@ -1,5 +1,7 @@
 """The Rust core against the definition, evaluated slowly in NumPy."""
 
+import itertools
+
 import numpy as np
 import pytest
 from support import motions, reference
@@ -19,11 +21,12 @@ POSES = {
 }
 VARIANTS = [
     {},
-    {"window": 64, "k": 3, "horizon": 4, "theiler": 2, "m": 2},
+    {"window": 64, "k": 3, "stride": 3, "horizon": 4, "theiler": 2, "m": 2},
     {"window": 40, "horizon": 20, "theiler": 3},
     {"uncertainty": "vendi", "window": 50},
     {"stability": "max_jerk", "window": 50},
-    {"ema": 0.2, "commitment": (0.2, 0.5, 0.3), "eps_v": 1e-3, "r0": 0.1},
+    {"stability": "max_jerk", "window": 40, "stride": 13},
+    {"ema": 0.2, "stride": 1, "commitment": (0.2, 0.5, 0.3), "eps_v": 1e-3, "r0": 0.1},
 ]
 
 
@@ -102,6 +105,8 @@ def test_paper_profile():
     poses = pa.pose_scalars(q, profile="paper")
     assert poses[3:, 6].min() == 0.0  # the largest jerk of all
     assert poses[:, 3].min() == 0.0  # the farthest state of all
+    assert (poses[:18, 6] == 1.0).all()  # no jerk in the first three strides
+    assert poses[18, 6] < 1.0
     steady = np.stack([np.cos(np.arange(200) / 8), np.sin(np.arange(200) / 8)], 1)
     assert np.abs(pa.vector_scalars(steady, profile="paper")[3:, 6]).max() < 1e-9  # zero on a circle
 
@@ -112,10 +117,28 @@ def test_dance(data_dir):
         pytest.skip(f"{path.name} is not there")
     clip = pa.load_motion(path)
     nearest = np.round(np.arange(0, len(clip.quats) - 1, clip.rate / 50.0)).astype(int)
-    s = pa.pose_scalars(clip.quats[nearest])[50:]
     expected = [0.70, 0.29, 0.0, 0.35, 0.82, 0.22, 0.62]
+    s = pa.pose_scalars(clip.quats[nearest], stride=1)[50:]
     np.testing.assert_allclose(np.median(s, axis=0), expected, atol=0.01, rtol=0)
-    assert (np.percentile(s, 95, axis=0) - np.percentile(s, 5, axis=0) > 0.1).all()
     # Interpolated onto the grid it is a little smoother.
-    s = pa.pose_scalars(clip.resample(50.0).quats)[50:]
+    s = pa.pose_scalars(clip.resample(50.0).quats, stride=1)[50:]
     np.testing.assert_allclose(np.median(s, axis=0), expected, atol=0.05, rtol=0)
+    s = pa.pose_scalars(clip.quats[nearest])[50:]
+    strided = [0.70, 0.29, -0.04, 0.36, 0.74, 0.22, 0.59]
+    np.testing.assert_allclose(np.median(s, axis=0), strided, atol=0.01, rtol=0)
+    assert (np.percentile(s, 95, axis=0) - np.percentile(s, 5, axis=0) > 0.1).all()
+
+
+def test_varied_clips(data_dir):
+    """The two largest takes of every performer, without their first second."""
+    takes = {path.stem: path for path in sorted((data_dir / "cmu").glob("*_*.[ab][mv]*"))}
+    if not takes:
+        pytest.skip("cmu is not there")
+    largest = sorted(takes.values(), key=lambda path: (path.stem[:2], -path.stat().st_size))
+    grouped = itertools.groupby(largest, lambda path: path.stem[:2])
+    chosen = [path for _, paths in grouped for path in itertools.islice(paths, 2)]
+    clips = [pa.load_motion(path).retarget("humanoid").resample(50.0) for path in chosen]
+    rows = np.concatenate([pa.pose_scalars(clip.quats)[50:] for clip in clips])
+    found = np.percentile(rows[:, [4, 6, 2]], [5, 50, 95], axis=0).T
+    expected = [[0.29, 0.72, 0.94], [0.32, 0.59, 0.81], [-0.84, -0.01, 0.84]]
+    np.testing.assert_allclose(found, expected, atol=0.06, rtol=0)

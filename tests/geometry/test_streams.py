@@ -75,9 +75,11 @@ def test_anything_that_is_an_array_of_numbers():
 def test_options_are_attributes():
     stream = pa.ScalarStream(joints=22, window=1500, k=5)
     assert (stream.joints, stream.window, stream.k, stream.horizon, stream.theiler) == (22, 1500, 5, 10, 12)
+    assert (stream.stride, pa.ScalarStream(22, stride=3).stride) == (6, 3)
     assert stream.options["eps_v"] == 1e-4
     vectors = pa.VectorStream(dim=8, window=None)
     assert (vectors.dim, vectors.window, vectors.k, vectors.horizon, vectors.theiler) == (8, None, 8, 1, 1)
+    assert vectors.stride == 1
 
 
 def test_missing_and_valid():
@@ -136,6 +138,11 @@ def test_shapes_are_refused(call, message):
         (lambda: pa.ScalarStream(2, window=None), "option window: expected 32 to 16384 frames for poses"),
         (lambda: pa.ScalarStream(2, window=64.5), "option window: expected an integer"),
         (lambda: pa.ScalarStream(2, k=1), "option k: expected 2 to 1024 neighbours, given 1"),
+        (lambda: pa.ScalarStream(2, stride=0), "option stride: expected an integer of at least 1, given 0"),
+        (
+            lambda: pa.ScalarStream(2, window=32, stride=11),
+            "option stride: expected 1 to 10 frames, three strides inside the window, given 11",
+        ),
         (
             lambda: pa.ScalarStream(2, theiler=-3),
             "option theiler: expected an integer of at least 1, given -3",
@@ -200,6 +207,7 @@ def test_batches_release_the_gil():
         (lambda: pa.ScalarStream(joints=10**9), "joints: expected 1 to 1024, given 1000000000"),
         (lambda: pa.VectorStream(dim=10**12), "dim: expected 1 to 65536, given 1000000000000"),
         (lambda: pa.ScalarStream(joints=1024, window=16_384), "window: expected at most 4096 frames of 1024"),
+        (lambda: pa.VectorStream(65_536, window=None, stride=10**5), "stride: expected at most 128 frames"),
     ],
 )
 def test_what_no_memory_can_hold_is_refused(call, message):
@@ -261,10 +269,10 @@ def test_hundreds_of_thousands_of_frames_later():
     while pushed < 300_000:
         stream.push_many(block)
         pushed += len(block)
-    # The last M + 1 frames afresh give the very bits of the stream, wherever it stopped.
+    # The last M + s frames afresh give the very bits of the stream, wherever it stopped.
     for stop in (1, 300, 61_000, len(block)):
         last = stream.push_many(block[:stop])[-1]
-        fresh = pa.pose_scalars(np.concatenate([block, block[:stop]])[-257:])
+        fresh = pa.pose_scalars(np.concatenate([block, block[:stop]])[-262:])
         np.testing.assert_array_equal(last, fresh[-1])
 
 

@@ -51,6 +51,7 @@ options = st.fixed_dictionaries(
     {
         "window": st.sampled_from([32, 33, 64]),
         "k": st.integers(2, 9),
+        "stride": st.integers(1, 10),
         "horizon": st.integers(1, 12),
         "theiler": st.integers(1, 12),
         "eps_v": st.sampled_from([1e-9, 1e-4, 1.0]),

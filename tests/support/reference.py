@@ -15,8 +15,8 @@ DEFAULTS = {
     "uncertainty": "directional",
     "stability": "speed",
 }
-POSES = DEFAULTS | {"horizon": 10, "theiler": 12, "eps_v": 1e-4, "r0": 0.01}
-VECTORS = DEFAULTS | {"horizon": 1, "theiler": 1, "eps_v": 1e-9, "r0": None}
+POSES = DEFAULTS | {"stride": 6, "horizon": 10, "theiler": 12, "eps_v": 1e-4, "r0": 0.01}
+VECTORS = DEFAULTS | {"stride": 1, "horizon": 1, "theiler": 1, "eps_v": 1e-9, "r0": None}
 
 
 def multiply(a, b):
@@ -136,12 +136,15 @@ def vendi_spread(u):
 def scalars(space, frames, options):
     """The definition, frame by frame; (T, 7)."""
     o = options
-    h, theiler, eps = o["horizon"], o["theiler"], o["eps_v"]
+    h, theiler, eps, s = o["horizon"], o["theiler"], o["eps_v"], o["stride"]
     r0 = eps if o["r0"] is None else o["r0"]
     window = frames + 1 if o["window"] is None else o["window"]
     v = {t: space.inc(t - 1, t) for t in range(1, frames)}
-    speed = {t: np.linalg.norm(x) for t, x in v.items()}
-    jerk = {t: np.linalg.norm(v[t] - 2 * v[t - 1] + v[t - 2]) for t in range(3, frames)}
+    strided = {t: space.inc(t - s, t) for t in range(s, frames)}
+    speed = {t: np.linalg.norm(x) for t, x in strided.items()}
+    jerk = {
+        t: np.linalg.norm(strided[t] - 2 * strided[t - s] + strided[t - 2 * s]) for t in range(3 * s, frames)
+    }
     out = np.zeros((frames, 7))
     pressure = 0.0
     for t in range(frames):
@@ -154,7 +157,7 @@ def scalars(space, frames, options):
         if len(far) >= 2:
             keys = np.round(space.dist(far, t) / (1e-9 * (radius + r0)))
             nearest = far[np.lexsort((-far, keys))][: o["k"]]
-            c = np.array([space.inc(s, s + h) for s in nearest])
+            c = np.array([space.inc(past, past + h) for past in nearest])
             u = np.concatenate([c, np.full((len(c), 1), eps)], axis=1)
             u /= np.linalg.norm(u, axis=1, keepdims=True)
             n = len(u)
@@ -168,25 +171,25 @@ def scalars(space, frames, options):
         if p is None:
             p = offsets[-1] / (radius + r0) * min(1.0, (len(offsets) - 1) / 8)
 
-        last = [v[s] for s in range(max(1, t - o["m"] + 1), t + 1)]
+        last = [v[i] for i in range(max(1, t - o["m"] + 1), t + 1)]
         path = sum(np.linalg.norm(x) for x in last) + o["m"] * eps
         persistence = np.linalg.norm(sum(last)) / path if last else 0.0
 
         phase = 0.5
-        if t >= 2 and speed[t] > eps and speed[t - 1] > eps:
-            phase = (1 + v[t] @ v[t - 1] / (speed[t] * speed[t - 1])) / 2
+        if t >= 2 * s and speed[t] > s * eps and speed[t - s] > s * eps:
+            phase = (1 + strided[t] @ strided[t - s] / (speed[t] * speed[t - s])) / 2
 
         stability = 1.0
-        if t >= 3 and o["stability"] == "speed":
-            bound = speed[t] + 2 * speed[t - 1] + speed[t - 2]
-            stability = 1 - jerk[t] / bound if bound > 4 * eps else 1.0
-        elif t >= 3:
-            largest = max(jerk[s] for s in range(max(3, first + 3), t + 1))
+        if t >= 3 * s and o["stability"] == "speed":
+            bound = speed[t] + 2 * speed[t - s] + speed[t - 2 * s]
+            stability = 1 - jerk[t] / bound if bound > 4 * s * eps else 1.0
+        elif t >= 3 * s:
+            largest = max(jerk[i] for i in range(first + 3 * s, t + 1))
             stability = 1 - jerk[t] / largest if largest > 0 else 1.0
 
         a, b, d = o["commitment"]
         commitment = a * (1 - uncertainty) + b * p + d * persistence
-        raw = 0.0 if t == 0 else (commitment - out[t - 1, 0]) - (uncertainty - out[t - 1, 1])
+        raw = 0.0 if t < s else (commitment - out[t - s, 0]) - (uncertainty - out[t - s, 1])
         pressure = raw if o["ema"] is None or t == 0 else o["ema"] * raw + (1 - o["ema"]) * pressure
         out[t] = commitment, uncertainty, pressure, 1 - p, phase, novelty, stability
     return out

@@ -40,6 +40,9 @@ pub struct Options {
     pub window: Option<usize>,
     /// Nearest past states asked for their continuations: 2 to 1,024.
     pub k: usize,
+    /// Frames over which transition pressure, phase stiffness and stability are taken: at least 1, three times as many
+    /// inside the window.
+    pub stride: usize,
     /// Frames a continuation spans, at least 1.
     pub horizon: usize,
     /// Most recent frames that are too close in time to count as a past state, at least 1.
@@ -66,6 +69,7 @@ impl Options {
     /// Defaults for poses at 50 Hz.
     pub fn poses() -> Self {
         Self {
+            stride: 6,
             horizon: 10,
             theiler: 12,
             eps_v: 1e-4,
@@ -79,6 +83,7 @@ impl Options {
         Self {
             window: Some(256),
             k: 8,
+            stride: 1,
             horizon: 1,
             theiler: 1,
             eps_v: 1e-9,
@@ -105,15 +110,20 @@ impl Options {
         if !(2..=1024).contains(&self.k) {
             return Err(fail("k", "2 to 1024 neighbours", self.k));
         }
-        let frames = format!("1 to {} frames, inside the window", window.min(1 << 20) - 1);
+        let inside = window.min(1 << 20) - 1;
+        let frames = format!("1 to {inside} frames, inside the window");
         for (name, value) in [
             ("horizon", self.horizon),
             ("theiler", self.theiler),
             ("persistence", self.persistence),
         ] {
-            if value < 1 || value >= window.min(1 << 20) {
+            if !(1..=inside).contains(&value) {
                 return Err(fail(name, frames, value));
             }
+        }
+        if !(1..=inside / 3).contains(&self.stride) {
+            let frames = format!("1 to {} frames, three strides inside the window", inside / 3);
+            return Err(fail("stride", frames, self.stride));
         }
         let positive = 1e-100..=1e100;
         if !positive.contains(&self.eps_v) {
@@ -252,6 +262,11 @@ impl VectorConfig {
         if dim * self.options.window.unwrap_or(0) > MAX_NUMBERS {
             let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim);
             return Err(fail("window", most, self.options.window));
+        }
+        // Two strides of increments are held: more than the window only where it grows.
+        if dim * 2 * self.options.stride > MAX_NUMBERS {
+            let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim / 2);
+            return Err(fail("stride", most, self.options.stride));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! The seven scalars of a stream of states: the definition, term by term.
 
 use crate::config::{Options, Stability, Uncertainty};
-use crate::kernel::{dot, jerk2};
+use crate::increments::Increments;
+use crate::kernel::dot;
 use crate::space::Space;
 use crate::vendi::Vendi;
 use crate::window::Window;
@@ -15,9 +16,10 @@ pub(crate) struct Engine<S> {
     window: Window<S>,
     frames: usize,
     tangent: usize,
-    /// The last velocities, one a row, newest at `frames % rows`.
-    velocities: Vec<f64>,
-    speeds: Vec<f64>,
+    /// Over single frames.
+    velocities: Increments,
+    /// Over a stride of more than one.
+    strides: Option<Increments>,
     /// Unit directions of the continuations, by slot, and their rest coordinates.
     directions: Vec<f64>,
     rests: Vec<f64>,
@@ -25,7 +27,8 @@ pub(crate) struct Engine<S> {
     jerks: Vec<f64>,
     sum: Vec<f64>,
     vendi: Option<Vendi>,
-    last: [f64; 2],
+    /// Commitment and uncertainty of the newest frame and of those of a stride before it, frame `t` at `t % (stride + 1)`.
+    course: Vec<[f64; 2]>,
     pressure: f64,
 }
 
@@ -45,20 +48,20 @@ impl<S: Space> Engine<S> {
     pub(crate) fn new(space: S, options: Options) -> Self {
         let tangent = space.tangent_len();
         let n = options.window.unwrap_or(0);
-        let rows = options.persistence.max(3);
+        let (rows, stride) = (options.persistence.max(3), options.stride);
         Self {
             r0: options.radius_offset(),
             window: Window::new(space, options.window, options.k),
             frames: 0,
             tangent,
-            velocities: vec![0.0; rows * tangent],
-            speeds: vec![0.0; rows],
+            velocities: Increments::new(1, rows, tangent),
+            strides: (stride > 1).then(|| Increments::new(stride, 2 * stride + 1, tangent)),
             directions: vec![0.0; n * tangent],
             rests: vec![0.0; n],
             jerks: vec![0.0; n],
             sum: vec![0.0; tangent],
             vendi: (options.uncertainty == Uncertainty::Vendi).then(|| Vendi::new(options.k)),
-            last: [0.0; 2],
+            course: vec![[0.0; 2]; stride + 1],
             pressure: 0.0,
             options,
         }
@@ -78,8 +81,9 @@ impl<S: Space> Engine<S> {
     pub(crate) fn touch(&self) -> f64 {
         let near = self.window.neighbours();
         let directions = near.flat_map(|age| self.direction(age).0.iter().step_by(8));
-        let velocities = self.velocities.iter().step_by(8);
-        directions.chain(velocities).sum::<f64>() + self.window.touch()
+        let increments = std::iter::once(&self.velocities).chain(&self.strides);
+        let increments = increments.flat_map(|i| i.values().iter().step_by(8));
+        directions.chain(increments).sum::<f64>() + self.window.touch()
     }
 
     /// The space, no state in it.
@@ -90,19 +94,6 @@ impl<S: Space> Engine<S> {
         let mut space = self.window.space.clone();
         space.clear();
         space
-    }
-
-    fn rows(&self) -> usize {
-        self.speeds.len()
-    }
-
-    /// The velocity into the frame `age` frames before the newest, and its norm.
-    fn velocity(&self, age: usize) -> (&[f64], f64) {
-        let row = (self.frames - 1 - age) % self.rows();
-        (
-            &self.velocities[row * self.tangent..(row + 1) * self.tangent],
-            self.speeds[row],
-        )
     }
 
     /// The scalars of the next frame.
@@ -116,7 +107,7 @@ impl<S: Space> Engine<S> {
     #[inline(always)]
     pub(crate) fn advance(&mut self, state: &[f64]) -> Parts {
         let t = self.frames;
-        let step = self.take_velocity(state);
+        let step = self.take_increments(t, state);
         self.frames += 1;
         self.window.push(state, step);
         self.take_continuation(t);
@@ -128,7 +119,7 @@ impl<S: Space> Engine<S> {
             .window
             .search(o.theiler, o.theiler.max(o.horizon), 1e-9 * scale);
         let novelty = least.map_or(1.0, |d| (d / (2.0 * scale)).min(1.0));
-        let velocity = (t > 0).then(|| self.velocity(0).0);
+        let velocity = (t > 0).then(|| self.velocities.at(t).0);
         let proximity = self.window.space.proximity(state, velocity).unwrap_or_else(|| {
             let ramp = ((self.window.len() - 1) as f64 / 8.0).min(1.0);
             self.window.offset() / scale * ramp
@@ -137,7 +128,7 @@ impl<S: Space> Engine<S> {
             uncertainty: self.uncertainty(),
             proximity,
             persistence: self.persistence(t),
-            phase: self.phase_stiffness(t),
+            phase: self.strided().phase_stiffness(t, self.options.eps_v),
             novelty,
             stability,
         }
@@ -157,17 +148,14 @@ impl<S: Space> Engine<S> {
         let [certain, near, straight] = self.options.commitment;
         let commitment = certain * (1.0 - uncertainty) + near * proximity + straight * persistence;
         let commitment = commitment.clamp(0.0, 1.0);
-        let first = self.frames == 1;
-        let raw = if first {
-            0.0
-        } else {
-            (commitment - self.last[0]) - (uncertainty - self.last[1])
-        };
+        let t = self.frames - 1;
+        let now = t % self.course.len();
+        self.course[now] = [commitment, uncertainty];
+        let raw = self.pressure_over(self.options.stride);
         self.pressure = match self.options.ema {
-            Some(a) if !first => a * raw + (1.0 - a) * self.pressure,
+            Some(a) if t > 0 => a * raw + (1.0 - a) * self.pressure,
             _ => raw,
         };
-        self.last = [commitment, uncertainty];
         [
             commitment,
             uncertainty,
@@ -179,18 +167,46 @@ impl<S: Space> Engine<S> {
         ]
     }
 
-    /// Stores the velocity into `state` and returns its norm.
+    /// Transition pressure, phase stiffness and stability of the newest frame as they are over single frames, whatever the
+    /// stride: without a moving average, the jerk against the speed.
+    pub(crate) fn over_single_frames(&self) -> [f64; 3] {
+        let Some(t) = self.frames.checked_sub(1) else {
+            return [0.0, 0.5, 1.0];
+        };
+        let (v, eps_v) = (&self.velocities, self.options.eps_v);
+        [
+            self.pressure_over(1).clamp(-2.0, 2.0),
+            v.phase_stiffness(t, eps_v),
+            v.stability(t, v.jerk(t), eps_v),
+        ]
+    }
+
+    /// What commitment gained and uncertainty lost in the last frames, a stride of them at most; 0 before there are so many.
     #[inline(always)]
-    fn take_velocity(&mut self, state: &[f64]) -> f64 {
-        let row = self.frames % self.rows();
-        let v = &mut self.velocities[row * self.tangent..(row + 1) * self.tangent];
-        if self.frames == 0 {
-            v.fill(0.0);
-        } else {
-            self.window.space.inc(self.window.state(0), state, v);
+    fn pressure_over(&self, frames: usize) -> f64 {
+        let (t, rows) = (self.frames - 1, self.course.len());
+        if t < frames {
+            return 0.0;
         }
-        self.speeds[row] = dot(v, v).sqrt();
-        self.speeds[row]
+        let ([commitment, uncertainty], before) = (self.course[t % rows], self.course[(t - frames) % rows]);
+        (commitment - before[0]) - (uncertainty - before[1])
+    }
+
+    /// The increments that phase stiffness and stability look at.
+    #[inline(always)]
+    fn strided(&self) -> &Increments {
+        self.strides.as_ref().unwrap_or(&self.velocities)
+    }
+
+    /// Stores the increments into `state`, frame `t`, and returns the distance from the state before it.
+    #[inline(always)]
+    fn take_increments(&mut self, t: usize, state: &[f64]) -> f64 {
+        let (window, stride) = (&self.window, self.options.stride);
+        let before = |frames: usize| (t >= frames).then(|| window.state(frames - 1));
+        if let Some(strides) = &mut self.strides {
+            strides.take(t, &window.space, before(stride), state);
+        }
+        self.velocities.take(t, &window.space, before(1), state)
     }
 
     /// The continuation of the state `horizon` frames ago is known now: stores its direction.
@@ -272,7 +288,7 @@ impl<S: Space> Engine<S> {
         sum.fill(0.0);
         let mut path = m as f64 * self.options.eps_v;
         for age in 0..m.min(t) {
-            let (v, speed) = self.velocity(age);
+            let (v, speed) = self.velocities.at(t - age);
             for (s, v) in sum.iter_mut().zip(v) {
                 *s += v;
             }
@@ -284,40 +300,15 @@ impl<S: Space> Engine<S> {
     }
 
     #[inline(always)]
-    fn phase_stiffness(&self, t: usize) -> f64 {
-        if t < 2 {
-            return 0.5;
-        }
-        let ((v, a), (w, b)) = (self.velocity(0), self.velocity(1));
-        if a <= self.options.eps_v || b <= self.options.eps_v {
-            return 0.5;
-        }
-        // One division after the other: the product of two tiny or huge speeds is not representable.
-        (0.5 * (1.0 + dot(v, w) / a / b)).clamp(0.0, 1.0)
-    }
-
-    #[inline(always)]
     fn stability(&mut self, t: usize) -> f64 {
+        let jerk = self.strided().jerk(t);
         let slot = self.window.slot(t);
-        if t < 3 {
-            self.jerks[slot] = 0.0;
-            return 1.0;
-        }
-        let ((v0, s0), (v1, s1), (v2, s2)) = (self.velocity(0), self.velocity(1), self.velocity(2));
-        let jerk = jerk2(v0, v1, v2).sqrt();
         self.jerks[slot] = jerk;
         match self.options.stability {
-            Stability::Speed => {
-                let bound = s0 + 2.0 * s1 + s2;
-                if bound <= 4.0 * self.options.eps_v {
-                    1.0
-                } else {
-                    (1.0 - jerk / bound).clamp(0.0, 1.0)
-                }
-            }
+            Stability::Speed => self.strided().stability(t, jerk, self.options.eps_v),
             Stability::MaxJerk => {
-                // A jerk is made of four frames: those of the window's first three reach out of it.
-                let known = self.window.len() - 3;
+                // A jerk reaches three strides back: those of the window's first three reach out of it.
+                let known = self.window.len().saturating_sub(3 * self.options.stride);
                 let largest = (0..known)
                     .map(|age| self.jerks[self.window.slot(t - age)])
                     .fold(0.0, f64::max);

@@ -19,6 +19,7 @@ mod coarse;
 mod config;
 mod engine;
 mod error;
+mod increments;
 mod kernel;
 mod markley;
 mod paper;

@@ -5,7 +5,7 @@ use crate::batch::each_sequence;
 use crate::config::{Options, PoseConfig, VectorConfig};
 use crate::engine::{Engine, Parts};
 use crate::error::GeometryError;
-use crate::kernel::dot;
+use crate::increments::Increments;
 use crate::space::Space;
 use crate::stream::{PoseStream, VectorStream};
 
@@ -70,7 +70,8 @@ fn whole_sequence<S: Space + Clone>(space: S, options: &Options, states: &[f64],
         .map(|state| space.dist2(state, &centre).sqrt())
         .collect();
     let radius = offsets.iter().copied().fold(0.0, f64::max);
-    let jerks = jerks(&space, &frames);
+    let stride = options.stride;
+    let jerks = jerks(&space, &frames, stride);
     let largest = jerks.iter().copied().fold(0.0, f64::max);
     let part_of = |value: f64, whole: f64| {
         if whole > 0.0 {
@@ -105,7 +106,7 @@ fn whole_sequence<S: Space + Clone>(space: S, options: &Options, states: &[f64],
             } else {
                 part_of(least.sqrt(), 2.0 * radius)
             },
-            stability: if t < 3 {
+            stability: if t < 3 * stride {
                 1.0
             } else {
                 1.0 - part_of(jerks[t], largest)
@@ -115,25 +116,13 @@ fn whole_sequence<S: Space + Clone>(space: S, options: &Options, states: &[f64],
     }
 }
 
-/// Norms of the third differences; zero for the first three frames.
-fn jerks<S: Space>(space: &S, frames: &[&[f64]]) -> Vec<f64> {
-    let velocities: Vec<Vec<f64>> = frames
-        .windows(2)
-        .map(|pair| {
-            let mut v = vec![0.0; space.tangent_len()];
-            space.inc(pair[0], pair[1], &mut v);
-            v
-        })
-        .collect();
-    let mut jerks = vec![0.0; frames.len().min(3)];
-    for v in velocities.windows(3) {
-        let j: Vec<f64> = v[0]
-            .iter()
-            .zip(&v[1])
-            .zip(&v[2])
-            .map(|((c, b), a)| (a - b) - (b - c))
-            .collect();
-        jerks.push(dot(&j, &j).sqrt());
-    }
-    jerks
+/// Norms of the third differences over a stride; zero for the frames of the first three.
+fn jerks<S: Space>(space: &S, frames: &[&[f64]], stride: usize) -> Vec<f64> {
+    let mut increments = Increments::new(stride, 2 * stride + 1, space.tangent_len());
+    let one = |(t, to): (usize, &&[f64])| {
+        let from = t.checked_sub(stride).map(|before| frames[before]);
+        increments.take(t, space, from, to);
+        increments.jerk(t)
+    };
+    frames.iter().enumerate().map(one).collect()
 }

@@ -104,7 +104,7 @@ impl FeatureExtractor {
         self.twin.reset();
     }
 
-    /// The scalars of the newest frame.
+    /// The scalars of the newest frame, over the stride of poses as they are told.
     #[must_use]
     pub fn scalars(&self) -> &[f64; 7] {
         &self.scalars
@@ -152,7 +152,10 @@ impl FeatureExtractor {
         if let Ok(scalars) = self.stream.push_f32(&seen) {
             self.scalars = scalars;
         }
-        for (slot, s) in out[SCALAR..HEIGHT].iter_mut().zip(self.scalars) {
+        // The models that are there were taught by rows whose T, P and S are over single frames: theirs stay so.
+        let mut row = self.scalars;
+        [row[2], row[4], row[6]] = self.stream.over_single_frames();
+        for (slot, s) in out[SCALAR..HEIGHT].iter_mut().zip(row) {
             *slot = s as f32;
         }
         self.push_root(root, out);

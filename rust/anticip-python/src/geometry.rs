@@ -113,6 +113,7 @@ fn quats<T>(flat: &[T]) -> &[[T; 4]] {
 struct PyOptions {
     window: Option<usize>,
     k: usize,
+    stride: usize,
     horizon: usize,
     theiler: usize,
     eps_v: f64,
@@ -154,6 +155,7 @@ impl PyOptions {
         Ok(Options {
             window: self.window,
             k: self.k,
+            stride: self.stride,
             horizon: self.horizon,
             theiler: self.theiler,
             eps_v: self.eps_v,

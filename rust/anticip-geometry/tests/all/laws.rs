@@ -1,8 +1,8 @@
 //! What must hold for every input, by property tests.
 
 use anticip_geometry::{
-    GeometryError, JointLimit, Options, PoseConfig, PoseStream, Quat, Stability, Uncertainty, VectorConfig,
-    VectorStream, paper_pose_scalars, paper_vector_scalars, pose_scalars, vector_scalars,
+    JointLimit, Options, PoseConfig, PoseStream, Quat, Stability, Uncertainty, VectorConfig, VectorStream,
+    paper_pose_scalars, paper_vector_scalars, pose_scalars, vector_scalars,
 };
 use proptest::prelude::*;
 
@@ -11,13 +11,21 @@ type Pose = Vec<[f64; 4]>;
 /// Any options that make sense, the window small enough to wrap.
 fn options(base: Options) -> impl Strategy<Value = Options> {
     (
-        (32..48usize, 2..12usize, 1..16usize, 1..16usize, 1..8usize),
+        (
+            32..48usize,
+            2..12usize,
+            1..11usize,
+            1..16usize,
+            1..16usize,
+            1..8usize,
+        ),
         (any::<bool>(), any::<bool>(), prop::option::of(0.05..1.0f64)),
     )
         .prop_map(
-            move |((window, k, horizon, theiler, persistence), (vendi, jerk, ema))| Options {
+            move |((window, k, stride, horizon, theiler, persistence), (vendi, jerk, ema))| Options {
                 window: Some(window),
                 k,
+                stride,
                 horizon,
                 theiler,
                 persistence,
@@ -262,7 +270,7 @@ proptest! {
     ) {
         let options = Options { ema: None, ..options };
         let whole = run(&poses, &options);
-        let last = options.window.expect("a window") + 1;
+        let last = options.window.expect("a window") + options.stride;
         for t in [last + 1, poses.len()] {
             if t <= last || t > poses.len() { continue }
             let fresh = run(&poses[t - last..t], &options);
@@ -274,7 +282,7 @@ proptest! {
     fn vectors_are_prefix_consistent(x in vectors(), options in options(Options::vectors())) {
         let options = Options { ema: None, ..options };
         let whole = run_vectors(&x, &options);
-        let last = options.window.expect("a window") + 1;
+        let last = options.window.expect("a window") + options.stride;
         if x.len() > last {
             let fresh = run_vectors(&x[x.len() - last..], &options);
             close(&whole[x.len() - 1..], &fresh[last - 1..], 1e-12)?;
@@ -304,6 +312,22 @@ proptest! {
         let batch = pose_scalars(&flat, frames, joints, &config).expect("right shape");
         prop_assert_eq!(&batch[..frames], &run(&a, &options)[..]);
         prop_assert_eq!(&batch[frames..], &run(&b, &options)[..]);
+    }
+
+    #[test]
+    fn over_single_frames_whatever_the_stride(poses in poses(), options in options(Options::poses())) {
+        let options = Options { ema: None, stability: Stability::Speed, ..options };
+        let single = run(&poses, &Options { stride: 1, ..options.clone() });
+        let config = PoseConfig { options, ..PoseConfig::default() };
+        let mut stream = PoseStream::new(poses[0].len(), config).expect("valid");
+        prop_assert_eq!(stream.over_single_frames(), [0.0, 0.5, 1.0]);
+        for (pose, one) in poses.iter().zip(single) {
+            let strided = stream.push(pose).expect("right shape");
+            prop_assert_eq!(stream.over_single_frames(), [one[2], one[4], one[6]]);
+            prop_assert_eq!([0, 1, 3, 5].map(|i| strided[i]), [0, 1, 3, 5].map(|i| one[i]));
+        }
+        stream.reset();
+        prop_assert_eq!(stream.over_single_frames(), [0.0, 0.5, 1.0]);
     }
 
     #[test]
@@ -401,12 +425,12 @@ fn first_frame() {
 #[test]
 fn constants_settle() {
     let settled = [0.4, 0.0, 0.0, 1.0, 0.5, 0.0, 1.0];
-    for s in &run(&vec![vec![[0.1, 0.7, -0.3, 0.2]; 22]; 400], &Options::poses())[12 + 9..] {
+    for s in &run(&vec![vec![[0.1, 0.7, -0.3, 0.2]; 22]; 400], &Options::poses())[12 + 8 + 6..] {
         for (x, y) in s.iter().zip(settled) {
             assert!((x - y).abs() < 1e-12, "{s:?}");
         }
     }
-    for s in &run_vectors(&vec![vec![1e3, -2.0, 0.1]; 400], &Options::vectors())[1 + 9..] {
+    for s in &run_vectors(&vec![vec![1e3, -2.0, 0.1]; 400], &Options::vectors())[1 + 8 + 1..] {
         for (x, y) in s.iter().zip(settled) {
             assert!((x - y).abs() < 1e-12, "{s:?}");
         }
@@ -429,62 +453,4 @@ fn no_unique_mean_takes_the_most_recent_rotation() {
     more.push(vec![there]);
     more.push(vec![back]);
     assert!(run(&more, &Options::poses())[10][3] < 0.01);
-}
-
-#[test]
-fn errors_say_what_was_expected_and_given() {
-    let mut stream = PoseStream::new(27, PoseConfig::default()).expect("valid");
-    let error = stream.push(&[[1.0, 0.0, 0.0, 0.0]; 22]).expect_err("wrong shape");
-    assert_eq!(
-        error,
-        GeometryError::Joints {
-            expected: 27,
-            given: 22
-        }
-    );
-    assert_eq!(error.to_string(), "expected a pose of 27 joints, given 22");
-    let mut stream = VectorStream::new(3, VectorConfig::default()).expect("valid");
-    let error = stream.push(&[1.0]).expect_err("wrong shape");
-    assert_eq!(error.to_string(), "expected a vector of dimension 3, given 1");
-    let error = vector_scalars(&[0.0; 7], 2, 2, &VectorConfig::default()).expect_err("wrong length");
-    assert_eq!(
-        error.to_string(),
-        "expected 4 values (sequences x frames x dim), given 7"
-    );
-
-    let bad = |change: fn(&mut PoseConfig)| {
-        let mut config = PoseConfig::default();
-        change(&mut config);
-        PoseStream::new(3, config).expect_err("out of range").to_string()
-    };
-    assert_eq!(
-        bad(|c| c.options.window = Some(31)),
-        "option window: expected 32 to 16384 frames, given 31"
-    );
-    assert!(bad(|c| c.options.window = None).contains("for poses"));
-    assert!(bad(|c| c.options.k = 1).starts_with("option k: expected 2"));
-    assert!(bad(|c| c.options.horizon = 0).starts_with("option horizon"));
-    assert!(bad(|c| c.options.theiler = 256).starts_with("option theiler"));
-    assert!(bad(|c| c.options.persistence = 0).starts_with("option persistence"));
-    assert!(bad(|c| c.options.eps_v = 0.0).starts_with("option eps_v"));
-    assert!(bad(|c| c.options.r0 = Some(f64::NAN)).starts_with("option r0"));
-    assert!(bad(|c| c.options.commitment = [1.0, 1.0, -1.0]).starts_with("option commitment"));
-    assert!(bad(|c| c.options.ema = Some(0.0)).starts_with("option ema"));
-    assert!(bad(|c| c.weights = Some(vec![1.0])).contains("3 weights"));
-    assert!(bad(|c| c.weights = Some(vec![0.0; 3])).contains("not all 0"));
-    assert!(bad(|c| c.weights = Some(vec![1.0, f64::NAN, 1.0])).starts_with("option weights"));
-    assert!(bad(|c| c.limits = Some(vec![])).contains("3 limits"));
-    let no_axis = JointLimit {
-        axis: [0.0; 3],
-        swing: 1.0,
-        twist: 1.0,
-        speed: 1.0,
-    };
-    let limits = PoseConfig {
-        limits: Some(vec![no_axis]),
-        ..PoseConfig::default()
-    };
-    assert!(PoseStream::new(1, limits).is_err());
-    assert!(PoseStream::new(0, PoseConfig::default()).is_err());
-    assert!(VectorStream::new(0, VectorConfig::default()).is_err());
 }

@@ -1,6 +1,6 @@
 //! Features v2: layout, stream equals batch, and numbers with a known answer.
 
-use anticip_geometry::Quat;
+use anticip_geometry::{Options, PoseConfig, PoseStream, Quat};
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::features::{HEIGHT, MASK, ROOT_VELOCITY, ROTATION, SCALAR, TWIN, VELOCITY};
 use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S, PARAMETER_COUNT};
@@ -156,6 +156,35 @@ fn the_last_columns_are_the_twin_at_four_delays_and_its_means() {
             .flat_map(|row| &row[TWIN..])
             .all(|v| (0.0..=1.0).contains(v))
     );
+}
+
+#[test]
+fn told_scalars_are_over_a_stride_and_those_of_a_row_over_single_frames() {
+    let mut one = FeatureExtractor::new(&ALL, 64).expect("fits");
+    let stream = |stride: usize| {
+        let options = Options {
+            window: Some(64),
+            stride,
+            ..Options::poses()
+        };
+        PoseStream::new(
+            JOINT_COUNT,
+            PoseConfig {
+                options,
+                ..PoseConfig::default()
+            },
+        )
+        .expect("fits")
+    };
+    let (mut single, mut strided) = (stream(1), stream(6));
+    let mut row = [0.0; FEATURE_COUNT];
+    for pose in swinging(120) {
+        one.push(&pose, [0.0; 3], 0, &mut row);
+        assert_eq!(*one.scalars(), strided.push_f32(&pose).expect("fits"));
+        let wanted = single.push_f32(&pose).expect("fits").map(|v| v as f32);
+        assert_eq!(row[SCALAR..HEIGHT], wanted);
+    }
+    assert!((one.scalars()[6] - f64::from(row[SCALAR + 6])).abs() > 0.05);
 }
 
 #[test]
