@@ -100,6 +100,32 @@ def test_what_is_unlike_everything_shown_is_none_of_it(fitted: Path) -> None:
     assert likely > 0.6
 
 
+def test_what_differs_where_the_takes_do_not_is_new_as_well(fitted: Path) -> None:
+    clip = swing(2, seed=7, **RIGHT)  # type: ignore[arg-type]
+    quats = clip.quats.copy()
+    quats[:, LEFT_ARM + 1] = swing(2, joint=LEFT_ARM + 1, level=1.2, speed=0.01).quats[:, LEFT_ARM + 1]
+    told = load_mapping(fitted).apply_batch(observe(replace(clip, quats=quats).features(), None))
+    assert told[30:, -1].mean() > 0.5, "the right arm as it was shown, the left elbow bent as never"
+
+
+def test_what_is_unfinished_does_not_stop_the_rest(tmp_path: Path) -> None:
+    made = Project.create(tmp_path / "mine")
+    for i in range(2):
+        made.add_take(f"right {i}", swing(2, seed=i), labels={"arm": "right", "legs": "still"})
+        made.add_take(
+            f"left {i}", swing(2, seed=i, joint=LEFT_ARM), labels={"arm": "left", "gesture": "wave"}
+        )
+    report = fit_project(made.folder, FitOptions(), model=False)
+    assert [part["class"] for part in report["parts"]] == ["arm"]
+    assert [line.partition(":")[0] for line in report["warnings"][:3]] == [
+        "gesture wave",
+        "class legs",
+        "class arm",
+    ]
+    assert "no take shows arm=none" in report["warnings"][2]
+    assert tuple(load_mapping(made.folder / MAPPING).classes) == ("arm",)
+
+
 def test_live_says_what_the_take_says_offline_and_a_replay_the_same_bits(
     project: Project, fitted: Path
 ) -> None:
