@@ -305,6 +305,25 @@ def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
         lesson.start("two")
 
 
+def test_the_first_take_that_is_played_makes_the_outputs(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    made = Project.create(tmp_path / "mine")
+    lesson = Lesson(made)
+    with pytest.raises(OptionError, match="mix: expected 0 to 1, got 2"):
+        lesson.want({"mix": 2.0})
+    lesson.want({"mix": 0.3})
+    assert made.state.outputs == ()
+    lesson.start("one")
+    clip = swing(1)
+    for i in range(50):
+        lesson.frame(SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
+    lesson.stop().store(made)
+    assert [output.describe() for output in made.state.outputs] == ["mix"]
+    with pytest.raises(OptionError, match="no output 'miks'"):
+        lesson.want({"miks": 0.3})
+
+
 def test_takes_are_numbered_past_names_that_are_taken(tmp_path: Path) -> None:
     from types import SimpleNamespace
 
