@@ -26,6 +26,7 @@ from realtime.control.commands import Commands
 from realtime.control.memory import MemoryRemote
 from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.pipeline import Pipeline
+from realtime.programs.kept import kept
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
@@ -302,6 +303,29 @@ def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None
         rehearse([tmp_path / "short.npz"], tmp_path / "x.memory")
     with pytest.raises(OptionError, match="called 'performance' already"):
         rehearse([DANCE, DANCE], tmp_path / "x.memory")
+
+
+def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_path: Path) -> None:
+    old = Path(shutil.copy(piece, tmp_path / "old.memory"))
+    with pytest.raises(OptionError, match=r"exists already; name all takes anew .* or --force$"):
+        rehearse([DANCE], old)
+    rehearse([DANCE], old, force=True)
+    assert len(load_memory(old)) == len(load_memory(piece))
+
+
+def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
+    told = kept(piece)
+    assert told is not None
+    found, lines = told
+    assert [take["take"] for take in found["takes"]] == ["performance"]
+    assert found["seconds"] == pytest.approx(28, abs=0.5)
+    assert found["moments"] == found["takes"][0]["moments"] == len(load_memory(piece))
+    assert "a memory of 1 takes" in lines[0]
+    assert lines[1].startswith("  performance: 2")
+    assert kept(DANCE) is None
+    (tmp_path / "cut.memory").write_bytes(piece.read_bytes()[:-10])
+    with pytest.raises(FormatError, match="not a memory, or a damaged one"):
+        kept(tmp_path / "cut.memory")
 
 
 @pytest.fixture

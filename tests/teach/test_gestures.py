@@ -28,6 +28,7 @@ from pyanticip.teach.state import read_state
 from realtime.clock import OfflineClock
 from realtime.oscquery.offer import outputs
 from realtime.pipeline import Pipeline
+from realtime.programs.kept import kept
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS, OscConfig
@@ -218,6 +219,16 @@ def test_a_take_too_short_or_too_long_is_refused_in_one_line(tmp_path: Path) -> 
             project.add_take(f"t{i}", clip, labels={"gesture": "g"})
         with pytest.raises(OptionError, match=r"gesture g: take t0 moves for .*; expected 0.3 to 10 s"):
             fit_project(project.folder, FitOptions(), model=False)
+
+
+def test_info_tells_what_a_mapping_was_taught(fitted: Path) -> None:
+    told = kept(fitted)
+    assert told is not None
+    found, lines = told
+    assert found["gestures"] == {
+        gesture.name: len(gesture.takes) for gesture in load_mapping(fitted).gestures
+    }
+    assert "  plays with every model, and without one" in lines
 
 
 def test_the_active_part_is_what_moves() -> None:

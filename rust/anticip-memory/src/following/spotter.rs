@@ -37,6 +37,11 @@ const LATE: f32 = 0.9;
 const GIVEN_UP: f32 = 1.3;
 const OFF_TRACK: f32 = 2.5;
 const RECENT: f32 = 10.0;
+/// It was broken off where the body is slower than this share of the takes' mean speed for so many frames, and so
+/// much of it is not done yet.
+const STANDS: f32 = 0.3;
+const BROKEN_OFF: u32 = 8;
+const NEAR_ITS_END: f32 = 0.85;
 /// How steeply likelihood falls around the threshold, where it is one half.
 const STEEP: f32 = 8.0;
 /// A tempo is believed as if so many frames had been played as taught.
@@ -96,6 +101,9 @@ struct Gesture {
     barrier: i64,
     /// When it was recognised.
     entered: Option<i64>,
+    /// The mean speed of its takes, and for how many frames the body has stood against it.
+    speed: f32,
+    stood: u32,
 }
 
 /// Spots gestures frame by frame of the 50 Hz grid; looks at the past alone and allocates nothing after
@@ -144,10 +152,7 @@ impl Spotter {
         }
         let (mut weights, mut done) = (Vec::new(), Vec::new());
         for (_, frames) in &spans {
-            let speeds: Vec<f32> = velocities[frames.clone()]
-                .iter()
-                .map(|v| dot(v, v).sqrt())
-                .collect();
+            let speeds: Vec<f32> = velocities[frames.clone()].iter().map(size).collect();
             let whole = speeds.iter().sum::<f32>().max(f32::MIN_POSITIVE);
             let mean = whole / speeds.len() as f32;
             weights.extend(speeds.iter().map(|speed| STILL + (1.0 - STILL) * speed / mean));
@@ -156,11 +161,20 @@ impl Spotter {
                 Some(*sum)
             }));
         }
-        let gesture = |&threshold: &f64| Gesture {
+        let mean_speed = |index: usize| {
+            let mine = spans.iter().filter(|(gesture, _)| *gesture == index);
+            let speeds = mine.flat_map(|(_, frames)| &velocities[frames.clone()]).map(size);
+            let (sum, count) = speeds.fold((0.0, 0.0), |(sum, count), speed| (sum + speed, count + 1.0));
+            sum / f32::max(count, 1.0)
+        };
+        let gesture = |(index, &threshold): (usize, &f64)| Gesture {
             threshold: threshold as f32,
             barrier: 0,
             entered: None,
+            speed: mean_speed(index),
+            stood: 0,
         };
+        let gestures = thresholds.iter().enumerate().map(gesture).collect();
         Ok(Self {
             paths: vec![NONE; places.len()],
             places,
@@ -168,7 +182,7 @@ impl Spotter {
             weights,
             done,
             takes: spans,
-            gestures: thresholds.iter().map(gesture).collect(),
+            gestures,
             at: at as f32,
             viewer: Viewer::default(),
             past: [[0.0; 32]; 2 * HALF + 1],
@@ -182,7 +196,7 @@ impl Spotter {
     pub fn reset(&mut self) {
         self.paths.fill(NONE);
         for gesture in &mut self.gestures {
-            (gesture.barrier, gesture.entered) = (0, None);
+            (gesture.barrier, gesture.entered, gesture.stood) = (0, None, 0);
         }
         self.viewer = Viewer::default();
         self.frame = 0;
@@ -199,6 +213,11 @@ impl Spotter {
             let back = |k: usize| &self.past[(newest + 1 + k) % kept];
             let (place, speed) = (middle(back), velocity(back));
             self.advance(&place, &speed);
+            let speed = size(&speed);
+            for gesture in &mut self.gestures {
+                let stands = speed < STANDS * gesture.speed;
+                gesture.stood = if stands { gesture.stood + 1 } else { 0 };
+            }
             for gesture in 0..self.gestures.len() {
                 self.look(gesture);
             }
@@ -280,6 +299,8 @@ impl Spotter {
             threshold,
             barrier,
             entered,
+            stood,
+            ..
         } = self.gestures[index];
         // Of what has been recognised only the paths that had begun by then are followed.
         let begun = barrier..entered.map_or(i64::MAX, |entered| entered + 1 - HALF as i64);
@@ -333,6 +354,10 @@ impl Spotter {
             self.leave(index, entered.map(|_| self.frame - shared));
             return;
         }
+        if entered.is_some() && stood >= BROKEN_OFF && share < NEAR_ITS_END {
+            self.leave(index, entered);
+            return;
+        }
         self.gestures[index].entered = entered.or(Some(self.frame));
         self.found[index] = Some(Spotted {
             progress: share.clamp(0.0, 1.0),
@@ -348,6 +373,10 @@ impl Spotter {
         gesture.entered = None;
         self.found[index] = None;
     }
+}
+
+fn size(velocity: &Posture) -> f32 {
+    dot(velocity, velocity).sqrt()
 }
 
 fn check(takes: &[(usize, &[CanonicalPose])], thresholds: &[f64], at: f64) -> Result<(), MemoryError> {
