@@ -731,7 +731,7 @@ class Cues:
     """
 
     def __new__(
-        cls, cues: Sequence[tuple[int, float, float]], also: Sequence[tuple[int, int, float]] = ()
+        cls, cues: Sequence[tuple[int, float, float]], also: Sequence[tuple[int, int, float]] = ...
     ) -> Cues: ...
     def push(self, place: tuple[int, float, float, float] | None, /) -> list[tuple[int, float]]:
         """Takes what `Follower.push` gave for a frame: indices of cues, and seconds until each is due."""

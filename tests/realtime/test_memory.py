@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.ear import Ear
 from support.wire import arrived, command, messages, port_of, run, start, udp, wait_for
 
 from pyanticip._core import Memory, teacher_parameters
+from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, FormatError, MotionError, OptionError
 from pyanticip.memory import load_memory
 from pyanticip.motion.recording import Output, read_recording
@@ -162,7 +164,7 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     kind, items = open_show(away / "a.anticip")
     over = {"osc": [], "control": {"enabled": False}}
     assert assemble(load_rig(None, over, away / "a.anticip"), OfflineClock(), sinks=[]).memory is not None
-    rehearse([DANCE], away / "piece.memory", rest=0)
+    rehearse([DANCE], away / "piece.memory", force=True, rest=0)
     with pytest.raises(CheckpointError, match="another memory than expected"):
         assemble(load_rig(None, over, away / "a.anticip"), OfflineClock(), sinks=[])
     (away / "piece.memory").unlink()
@@ -242,17 +244,26 @@ def test_a_cue_that_is_tapped_is_said_in_the_next_pass_and_in_a_replay(piece: Pa
     assert outputs("b.anticip") == played
 
 
-def test_cues_that_cannot_be_are_refused(piece: Path) -> None:
+def test_cues_that_cannot_be_are_refused(piece: Path, tmp_path: Path) -> None:
     cue = {"name": "turn", "take": "performance", "at": 12.0}
     for wrong, says in (
         ({"take": "performanse"}, "no take 'performanse' was rehearsed; did you mean performance"),
         ({"name": "a/b"}, "cue.0.name"),
         ({"at": -1.0}, "cue.0.at"),
+        ({"at": 99.0}, r"cue turn: take performance is 2\d\.\d\d s long, got at = 99"),
     ):
         with pytest.raises(MotionError, match=says):
             show({"memory": {"file": str(piece)}, "cue": [{**cue, **wrong}]})
     with pytest.raises(OptionError, match="no take was rehearsed that can be followed"):
         show({"cue": [cue]})
+    rig = tmp_path / "rig.toml"
+    checked = {}
+    for take in ("performance", "other"):
+        table = f"[[cue]]\nname = 'turn'\ntake = '{take}'\nat = 12.0\n"
+        rig.write_text(f"{table}[memory]\nfile = '{piece}'\n")
+        checked[take] = CliRunner().invoke(cli, ["rig", "check", str(rig)])
+    assert "says cues turn" in checked["performance"].output
+    assert "cue turn: no take 'other' was rehearsed" in str(checked["other"].exception)
     _, pipeline = show({})
     with pytest.raises(OptionError, match="no take was rehearsed"):
         Commands(pipeline).obey("cue/set", "x")

@@ -37,8 +37,8 @@ const LATE: f32 = 0.9;
 const GIVEN_UP: f32 = 1.3;
 const OFF_TRACK: f32 = 2.5;
 const RECENT: f32 = 10.0;
-/// It was broken off where the body is slower than this share of the takes' mean speed for so many frames, and so
-/// much of it is not done yet.
+/// It was broken off where the body is slower than this share of the takes' mean speed for so many frames in which the
+/// take is not, and so much of it is not done yet.
 const STANDS: f32 = 0.3;
 const BROKEN_OFF: u32 = 8;
 const NEAR_ITS_END: f32 = 0.85;
@@ -101,7 +101,7 @@ struct Gesture {
     barrier: i64,
     /// When it was recognised.
     entered: Option<i64>,
-    /// The mean speed of its takes, and for how many frames the body has stood against it.
+    /// The mean speed of its takes, and for how many frames the body has stood where they do not.
     speed: f32,
     stood: u32,
 }
@@ -213,13 +213,8 @@ impl Spotter {
             let back = |k: usize| &self.past[(newest + 1 + k) % kept];
             let (place, speed) = (middle(back), velocity(back));
             self.advance(&place, &speed);
-            let speed = size(&speed);
-            for gesture in &mut self.gestures {
-                let stands = speed < STANDS * gesture.speed;
-                gesture.stood = if stands { gesture.stood + 1 } else { 0 };
-            }
             for gesture in 0..self.gestures.len() {
-                self.look(gesture);
+                self.look(gesture, size(&speed));
             }
         }
         self.frame += 1;
@@ -293,14 +288,14 @@ impl Spotter {
         best
     }
 
-    /// What a gesture's paths say after a frame.
-    fn look(&mut self, index: usize) {
+    /// What a gesture's paths say after a frame in which the body has this speed.
+    fn look(&mut self, index: usize, speed: f32) {
         let Gesture {
             threshold,
             barrier,
             entered,
+            speed: mean,
             stood,
-            ..
         } = self.gestures[index];
         // Of what has been recognised only the paths that had begun by then are followed.
         let begun = barrier..entered.map_or(i64::MAX, |entered| entered + 1 - HALF as i64);
@@ -313,13 +308,15 @@ impl Spotter {
                 done.partition_point(|d| *d < to),
             )
         };
-        let (mut least, mut recent, mut done) = (f32::INFINITY, f32::INFINITY, 0.0);
+        let (mut least, mut recent, mut done, mut taught) = (f32::INFINITY, f32::INFINITY, 0.0, 0.0);
         for (_, frames) in mine() {
             let (from, to) = window(frames);
             if let Some((at, path)) = self.best(frames, from, to, begun.clone())
                 && path.mean() < least
             {
-                (least, recent, done) = (path.mean(), path.recent, self.done[frames.start + at]);
+                let frame = frames.start + at;
+                (least, recent, done) = (path.mean(), path.recent, self.done[frame]);
+                taught = size(&self.velocities[frame]);
             }
         }
         // Where a path that has not come as far fits better, one that came here too fast is not believed.
@@ -354,10 +351,13 @@ impl Spotter {
             self.leave(index, entered.map(|_| self.frame - shared));
             return;
         }
-        if entered.is_some() && stood >= BROKEN_OFF && share < NEAR_ITS_END {
+        let stands = entered.is_some() && speed < STANDS * mean && taught >= STANDS * mean;
+        let stood = if stands { stood + 1 } else { 0 };
+        if stood >= BROKEN_OFF && share < NEAR_ITS_END {
             self.leave(index, entered);
             return;
         }
+        self.gestures[index].stood = stood;
         self.gestures[index].entered = entered.or(Some(self.frame));
         self.found[index] = Some(Spotted {
             progress: share.clamp(0.0, 1.0),
@@ -370,7 +370,7 @@ impl Spotter {
     fn leave(&mut self, index: usize, barrier: Option<i64>) {
         let gesture = &mut self.gestures[index];
         gesture.barrier = barrier.unwrap_or(gesture.barrier);
-        gesture.entered = None;
+        (gesture.entered, gesture.stood) = (None, 0);
         self.found[index] = None;
     }
 }
