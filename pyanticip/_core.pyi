@@ -727,10 +727,12 @@ class Cues:
 
     `cues` are take, seconds in it, and seconds ahead (0 to 2). Each is said once in every pass, at the first
     frame from which it is no further away; it can be said again after the performer went back before it.
-    Raises `OptionError`.
+    `also` are indices of cues, other takes that show the same, and seconds in these. Raises `OptionError`.
     """
 
-    def __new__(cls, cues: Sequence[tuple[int, float, float]]) -> Cues: ...
+    def __new__(
+        cls, cues: Sequence[tuple[int, float, float]], also: Sequence[tuple[int, int, float]] = ...
+    ) -> Cues: ...
     def push(self, place: tuple[int, float, float, float] | None, /) -> list[tuple[int, float]]:
         """Takes what `Follower.push` gave for a frame: indices of cues, and seconds until each is due."""
 

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command, options="realtime.programs.options:InfoOptions")
 def info(given: InfoOptions) -> Answer | None:
-    """What a motion file or a recording holds.
+    """What a motion file, a recording, a memory or a mapping holds.
 
     Example: pyanticip info dance.bvh --picture dance.png
              pyanticip info dance.bvh --joints > map.toml
     """
     from pyanticip.motion.recording import is_recording
     from pyanticip.untrusted import open_file
+    from realtime.programs.kept import kept
     from realtime.recording.info import recording_info
 
     begins = b""
@@ -32,6 +33,8 @@ def info(given: InfoOptions) -> Answer | None:
     if is_recording(begins) and given.picture is None and given.joints is None:
         found = recording_info(given.file)
         return found, _recording(found)
+    if given.picture is None and given.joints is None and (told := kept(given.file)) is not None:
+        return told
     from pyanticip.motion.describe import as_lines, describe
 
     if given.joints == "":

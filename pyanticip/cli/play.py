@@ -191,7 +191,7 @@ def rehearse(given: options.RehearseOptions) -> Answer:
     from realtime.programs.rehearse import rehearse as remember
 
     told = (lambda line: None) if given.as_json else say
-    found = remember(given.files, given.out, say=told, **given.reading())
+    found = remember(given.files, given.out, force=given.force, say=told, **given.reading())
     takes, seconds = len(found["takes"]), found["seconds"]
     return (
         found,
@@ -360,4 +360,10 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         mapping = load_mapping(found.mapping)
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
     lines += [f"  {line}" for line in found.in_vain()]
+    if found.memory.file is not None and found.cue:
+        from pyanticip.memory import load_rehearsal
+        from realtime.memory.live_memory import check_cues
+
+        check_cues(found.cue, load_rehearsal(found.memory.file).takes)
+        lines.append(f"  says cues {', '.join(cue.name for cue in found.cue)}")
     return found.model_dump(mode="json"), lines

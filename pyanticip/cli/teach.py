@@ -180,21 +180,18 @@ def rename(given: options.RenameOptions) -> None:
 
 @teach.command("set", options=f"{OPTIONS}:SetOptions")
 def set_(given: options.SetOptions) -> None:
-    """Change what a take wants, or shows of a class; NAME=none takes an output or a class out of it.
+    """Change what a take wants, or shows of a class.
+
+    OUTPUT=none takes an output out of it, CLASS= a class; CLASS=none says that it shows none of the labels.
 
     Example: pyanticip teach set mine spin brightness=.9,cutoff=none,pose=stand
     """
-    parts = [part for part in given.values.replace(",", " ").split() if part]
-    gone: dict[str, float | None] = {p[: -len("=none")]: None for p in parts if p.endswith("=none")}
-    kept = [p for p in parts if not p.endswith("=none")]
-    from pyanticip.teach.labels import GESTURE
+    from realtime.teaching.adding import parse_changes
 
     opened = _open(given.project)
-    classes = {*opened.state.classes, GESTURE}
-    said = [p for p in kept if p.partition("=")[0] in classes]
-    values, labels = _values(",".join(p for p in kept if p not in said)), _labels(",".join(said))
+    values, labels = parse_changes(opened, given.values)
     _tell_new(opened, labels)
-    opened.set_values(given.take, {**gone, **values}, labels)
+    opened.set_values(given.take, values, labels)
 
 
 @teach.command("outputs", options=f"{OPTIONS}:OutputsOptions")

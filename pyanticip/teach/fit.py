@@ -33,7 +33,7 @@ from pyanticip.teach.frames import (
 )
 from pyanticip.teach.heads import Projection
 from pyanticip.teach.labels import GESTURE
-from pyanticip.teach.options import FitOptions
+from pyanticip.teach.options import FitOptions, telling
 from pyanticip.teach.outputs import Output
 
 __all__ = ["fit_parts"]
@@ -64,10 +64,13 @@ def fit_parts(
     outputs: Sequence[Output],
     options: FitOptions,
     on_progress: Callable[[str], None] = lambda line: None,
+    refused: list[str] | None = None,
 ) -> list[Part]:
     """A head for every group of outputs that the same takes demonstrate, and one for every class.
 
-    :raises OptionError: nothing to learn from.
+    What cannot be fitted is left out and told in ``refused``, where that is given.
+
+    :raises OptionError: nothing to learn from; without ``refused``, anything that cannot be fitted.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
     for output in outputs:
@@ -80,10 +83,12 @@ def fit_parts(
     parts = []
     for members, names in groups.items():
         on_progress(f"fitting {', '.join(names)} on {len(members)} takes")
-        parts.append(_fit_group([takes[i] for i in members], tuple(names), options))
+        with telling(refused):
+            parts.append(_fit_group([takes[i] for i in members], tuple(names), options))
     for name in classes:
         on_progress(f"fitting class {name}")
-        parts.append(fit_class(takes, name, options))
+        with telling(refused):
+            parts.append(fit_class(takes, name, options))
     return parts
 
 

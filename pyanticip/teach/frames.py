@@ -59,7 +59,7 @@ def body(rows: F32) -> F32:
 LEARN, JUDGE = 3000, 400
 """Frames that a fold's head learns from, and that it is judged by, at most."""
 
-_NEAR_COMPONENTS, _NEAR_PLACES, _NEAR_LEVEL = 12, 256, 0.95
+_NEAR_PLACES, _NEAR_LEVEL = 256, 0.95
 
 SETTLE = 25
 """Frames at the start of a take without lead-in that are not learnt: the model has seen nothing before
@@ -189,10 +189,8 @@ def floor(inputs: Sequence[str], width: int) -> F64:
 
 def novelty_arrays(made: Sequence[Fold], projection: Projection, x: F32, weight: F64) -> heads.Arrays:
     """What novelty is measured by: places of the takes, and how far away a take that was left out is."""
-    u = projection(x)[:, :_NEAR_COMPONENTS]
-    # Every component counts alike, but for those in which the takes hardly differ.
-    spread = np.sqrt(u.var(0) + 0.05 * u.var(0).max() + 1e-12)
-    u = (u / spread).astype(np.float32)
+    # All components, by their standardised size: what is new lies where the takes hardly differ.
+    u = projection(x)
     away: list[F64] = []
     for fold in made:
         learn = fold.learn[heads.thinned(weight[fold.learn], _NEAR_PLACES)]
@@ -202,7 +200,7 @@ def novelty_arrays(made: Sequence[Fold], projection: Projection, x: F32, weight:
     places = u[heads.thinned(weight, _NEAR_PLACES)]
     return {
         "near_places": np.ascontiguousarray(places),
-        "near_scale": (1.0 / spread).astype(np.float32),
+        "near_scale": np.ones(u.shape[1], np.float32),
         "near_level": np.array([max(level, 1e-3)], np.float32),
     }
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pyanticip._core import GESTURE_FRAMES, Spotter
 from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
+from pyanticip.teach.options import telling
 from pyanticip.vocabulary import RATE
 
 __all__ = ["FEWEST", "Gesture", "Shown", "Verdict", "fit_gestures", "spot", "verdict"]
@@ -116,16 +117,23 @@ def verdict(told: F64, take: Shown, *, shows: bool) -> Verdict:
     return Verdict(take.name, (first - take.begin) / (take.end - take.begin), end_ms, len(entered) - 1)
 
 
-def fit_gestures(takes: Sequence[tuple[str | None, Shown]]) -> list[Gesture]:
+def fit_gestures(
+    takes: Sequence[tuple[str | None, Shown]], refused: list[str] | None = None
+) -> list[Gesture]:
     """The gestures that takes show; a take that shows None, or another one, shows what it is not.
 
-    :raises OptionError: a gesture of fewer than three takes, or one too short or too long.
+    What cannot be fitted is left out and told in ``refused``, where that is given.
+
+    :raises OptionError: without ``refused``, a gesture of fewer than three takes, or one too short or too
+        long.
     """
-    names = sorted({name for name, _ in takes if name is not None})
-    return [
-        _fitted(name, [take for of, take in takes if of == name], [take for of, take in takes if of != name])
-        for name in names
-    ]
+    fitted = []
+    for name in sorted({name for name, _ in takes if name is not None}):
+        mine = [take for of, take in takes if of == name]
+        others = [take for of, take in takes if of != name]
+        with telling(refused):
+            fitted.append(_fitted(name, mine, others))
+    return fitted
 
 
 def _fitted(name: str, mine: Sequence[Shown], others: Sequence[Shown]) -> Gesture:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -10,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, first_problem, option
 
-__all__ = ["BEYOND", "BLOCKS", "KINDS", "Beyond", "FitOptions", "Kind", "check_blocks"]
+__all__ = ["BEYOND", "BLOCKS", "KINDS", "Beyond", "FitOptions", "Kind", "check_blocks", "telling"]
 
 Kind = Literal["ridge", "knn", "mlp"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -33,6 +34,17 @@ def check_blocks(blocks: str | Sequence[str]) -> tuple[str, ...]:
     if not names or any(block not in BLOCKS for block in names) or len(set(names)) != len(names):
         raise OptionError(f"inputs: expected some of {', '.join(BLOCKS)}, each once, got {', '.join(names)}")
     return tuple(block for block in BLOCKS if block in names)
+
+
+@contextmanager
+def telling(refused: list[str] | None) -> Iterator[None]:
+    """What cannot be fitted in here is told in ``refused``; None: it is raised."""
+    try:
+        yield
+    except OptionError as error:
+        if refused is None:
+            raise
+        refused.append(str(error))
 
 
 def _joined(blocks: Any) -> str | None:

@@ -71,6 +71,7 @@ CONTROLS: dict[str, Control] = {
     "teach/stop": Control("N", "keep the take"),
     "teach/cancel": Control("N", "forget the take"),
     "teach/list": Control("N", "what was taught"),
+    "teach/set": Control("ss", "another value or label for a take of before"),
     "teach/remove": Control("s", "forget a take of before"),
     "teach/undo": Control("N", "take the last change back"),
     "teach/fit": Control("N", "learn it, and play it"),

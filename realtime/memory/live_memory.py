@@ -15,15 +15,27 @@ from pyanticip._core import Cues, Follower, Memory
 from pyanticip.controls import Event
 from pyanticip.errors import CheckpointError, OptionError, suggestion
 from pyanticip.memory import load_rehearsal
+from pyanticip.memory.alike import shared_moments
 from pyanticip.memory.cues import Cue
+from pyanticip.vocabulary import RATE
 from realtime.step.base import StepResult
 
-__all__ = ["Following", "LiveMemory", "Place", "open_memory"]
+__all__ = ["Following", "LiveMemory", "Place", "check_cues", "open_memory"]
 
 #: Take, seconds in it, tempo against the rehearsal, trust 0..1.
 Place = tuple[int, float, float, float]
 
 _AHEAD_MS = 200.0
+
+
+def check_cues(cues: Sequence[Cue], takes: Mapping[str, npt.NDArray[np.float32]]) -> None:
+    """Whether every cue is within one of the takes (T, 22, 4). Raises OptionError."""
+    for cue in cues:
+        if cue.take not in takes:
+            hint = suggestion(cue.take, takes) or f"; there are {', '.join(takes)}"
+            raise OptionError(f"cue {cue.name}: no take {cue.take!r} was rehearsed{hint}")
+        if cue.at > (length := len(takes[cue.take]) / RATE):
+            raise OptionError(f"cue {cue.name}: take {cue.take} is {length:.2f} s long, got at = {cue.at:g}")
 
 
 class Following:
@@ -37,15 +49,21 @@ class Following:
         #: What follows, and tells the cues.
         self.core = Follower(list(takes.values()))
         self._due: list[Event] = []
+        check_cues(self.cues, self.takes)
+        self._shared = shared_moments(self.takes, self.cues)
         self._arm()
 
     def _arm(self) -> None:
-        for cue in self.cues:
-            if cue.take not in self.takes:
-                hint = suggestion(cue.take, self.takes) or f"; there are {', '.join(self.takes)}"
-                raise OptionError(f"cue {cue.name}: no take {cue.take!r} was rehearsed{hint}")
+        """Say the cues of each take, and of those that show the same the moments that these are in them."""
+        check_cues(self.cues, self.takes)
         cues = [(self._names.index(c.take), c.at, c.ahead_ms / 1000.0) for c in self.cues]
-        self.core.arm(Cues(cues))
+        also = [
+            (index, self._names.index(take), float(np.interp(cue.at, *moments)))
+            for index, cue in enumerate(self.cues)
+            for (of, take), moments in self._shared.items()
+            if of == cue.take and moments[0][0] <= cue.at <= moments[0][-1]
+        ]
+        self.core.arm(Cues(cues, also))
 
     def heard(self, place: Place | None, due: Sequence[tuple[int, float, float]]) -> None:
         """Where the newest frame is, and the cues that are due in it: number, trust, seconds ahead."""

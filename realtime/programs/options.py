@@ -127,6 +127,7 @@ class RehearseOptions(ReadingOptions, JsonOption):
         "Recordings or motion files.", argument=True, exists=True, metavar="TAKE..."
     )
     out: Path = option("The new memory.", metavar="PATH", written=True)
+    force: bool = option("Overwrite an existing memory.", False)
 
 
 class DemoOptions(SecondsOption, JsonOption):
@@ -163,7 +164,7 @@ class ExportOptions(JsonOption):
 class InfoOptions(ReadingOptions, JsonOption):
     """Of ``info``."""
 
-    file: Path = option("A motion file or a recording.", argument=True, exists=True)
+    file: Path = option("A motion file, recording, memory or mapping.", argument=True, exists=True)
     picture: Path | None = option("Draw it, beside what is made of it.", None, metavar="OUT.png")
     joints: str | None = option(
         "Write which joint is taken for which, to edit; with a MAP: read the file by it.",

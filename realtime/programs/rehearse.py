@@ -25,14 +25,22 @@ _SHORTEST = round(3 * RATE)
 
 
 def rehearse(
-    files: Iterable[Path], out: Path, *, say: Callable[[str], None] = lambda line: None, **reading: Any
+    files: Iterable[Path],
+    out: Path,
+    *,
+    force: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+    **reading: Any,
 ) -> dict[str, Any]:
     """Write a memory of these takes, recordings or motion files; what was done, in numbers.
 
     They are heard as they would be live, noise gate included; where a stream begins anew, so does a take.
     Takes are named after their files, and numbered where a file has several. ``reading`` are options of
-    :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, or holds no take.
+    :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, or holds no take, and
+    where ``out`` is there already, unless by ``force``.
     """
+    if out.exists() and not force:
+        raise OptionError(f"{out}: exists already; name all takes anew with another --out, or --force")
     takes: dict[str, Poses] = {}
     for file in files:
         found = [poses for poses in _takes(*open_show(file, say=say, **reading)) if len(poses) >= _SHORTEST]

@@ -138,7 +138,7 @@ class Rig(Options):
     synth: SynthRig = SynthRig()
     record: str | None = option("Record to a new .anticip file.", None, metavar="PATH")
     record_spare: str | None = None
-    mapping: str | None = option("LiveMapping outputs: what `teach fit` wrote.", None, metavar="PATH")
+    mapping: str | None = option("Taught outputs: what `teach fit` wrote.", None, metavar="PATH")
     teach: str | None = option(
         "Let /anticip/control/teach work on a project (made if it is not there).", None, metavar="PROJECT"
     )

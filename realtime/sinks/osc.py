@@ -25,6 +25,8 @@ from realtime.sinks.udp import UdpWire
 __all__ = ["OscSink", "message", "open_wire", "time_tag"]
 
 _HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
+# A gesture of which so much was done has reached its end.
+_ENDED = 0.9
 # Seconds from 1900, where NTP counts from, to 1970.
 _NTP = 2_208_988_800
 # The lists of a frame's numbers that a bundle is made of; behind them those of _SOMETIMES.
@@ -181,6 +183,9 @@ class OscSink(Prewarmed):
     def _told(self, event: Event) -> bytes:
         """The element that tells an event."""
         name, strength, ahead = event
+        if name.startswith("gesture/") and name.endswith("/leave"):
+            # Nothing is ahead any more: whether it reached its end.
+            ahead = float(strength >= _ENDED)
         template, at = self._events.get(name) or self._event(name)
         numbers = (ahead,) if name.endswith(CANCEL) else (strength, ahead)
         return template[:at] + struct.pack(f">{len(numbers)}f", *numbers)

@@ -138,6 +138,15 @@ def sent(
         for name in gestures:
             yield f"{prefix}/gesture/{name}", _UNDER_WAY
             for change in ("enter", "leave"):
-                text = f"{change}: progress, seconds until it ends"
-                told = Message("gesture", "ff", text, (_UNIT, None), (None, _S))
+                is_over = change == "leave"
+                text = (
+                    f"{change}: progress, {'1: it reached its end' if is_over else 'seconds until it ends'}"
+                )
+                told = Message(
+                    "gesture",
+                    "ff",
+                    text,
+                    (_UNIT, _UNIT if is_over else None),
+                    (None, None if is_over else _S),
+                )
                 yield f"{prefix}/gesture/{name}/{change}", told

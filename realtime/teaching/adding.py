@@ -11,12 +11,13 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import load_motion
 from pyanticip.teach.curves import load_curves, sample
-from pyanticip.teach.outputs import Output
+from pyanticip.teach.labels import GESTURE, parse_labels
+from pyanticip.teach.outputs import Output, parse_values
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["LEAD_IN", "add_file", "ready_outputs"]
+__all__ = ["LEAD_IN", "add_file", "parse_changes", "ready_outputs"]
 
 LEAD_IN = 250
 """Frames before a take that the model sees and nobody learns from: 5 s, as far as there are any."""
@@ -117,3 +118,24 @@ def ready_outputs(project: Project, wanted: Mapping[str, Any]) -> list[str]:
     for name in wanted:
         project.add_output(Output(name))
     return list(wanted)
+
+
+def parse_changes(project: Project, text: str) -> tuple[dict[str, float | None], dict[str, str]]:
+    """What ``brightness=.9,cutoff=none,pose=stand`` changes in a take: values, and labels.
+
+    ``cutoff=none`` takes an output out of the take, ``pose=`` a class, as None; ``pose=none`` is a label.
+
+    :raises OptionError: anything else.
+    """
+    classes = {*project.state.classes, GESTURE}
+    changed: dict[str, float | None] = {}
+    values: list[str] = []
+    labels: list[str] = []
+    for part in text.replace(",", " ").split():
+        name, _, said = part.partition("=")
+        if said == ("" if name in classes else "none"):
+            changed[name] = None
+        else:
+            (labels if name in classes else values).append(part)
+    changed.update(parse_values(",".join(values)) if values else {})
+    return changed, parse_labels(",".join(labels)) if labels else {}

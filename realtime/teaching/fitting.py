@@ -20,7 +20,7 @@ from pyanticip.motion.atomic import write_atomic
 from pyanticip.teach.fit import fit_parts
 from pyanticip.teach.frames import Part, TakeData, body
 from pyanticip.teach.gestures import Gesture, Shown, fit_gestures
-from pyanticip.teach.labels import GESTURE
+from pyanticip.teach.labels import GESTURE, NONE
 from pyanticip.teach.mapping import LARGEST, load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.project import CACHE, MAPPING, MAPPINGS, Project
@@ -114,8 +114,10 @@ def fit_project(
     that moment the previous mapping is there, and earlier ones stay in ``mappings``. Without ``model`` heads
     see the body alone and play with any checkpoint, or none.
 
-    :raises MotionError: nothing to learn from, a damaged take, options that make no sense, a checkpoint that
-        cannot be stepped here.
+    A class, a gesture or outputs that cannot be fitted are left out, with a warning.
+
+    :raises MotionError: nothing that can be fitted, a damaged take, options that make no sense, a checkpoint
+        that cannot be stepped here.
     """
     begun, worked = time.perf_counter(), time.process_time()
     project = Project.open(folder)
@@ -129,15 +131,25 @@ def fit_project(
     warnings: list[str] = []
     takes = [take_data(project, take, observer, warnings) for take in state.takes]
     observed = time.perf_counter()
-    gestures = _gestures(project, say)
-    parts = fit_parts(takes, state.outputs, options, say) if heads else []
+    refused: list[str] = []
+    gestures = _gestures(project, say, refused)
+    parts = fit_parts(takes, state.outputs, options, say, refused) if heads else []
+    if not (parts or gestures):
+        raise OptionError("; ".join(refused))
+    warnings += refused
     fitted = time.perf_counter()
     path = _write(project, state, parts, gestures, options, backend)
-    taught = {name for part in parts if not part.label_of for name in part.outputs}
+    taught = {name for take in state.takes for name in take.taught}
     idle = [output.name for output in state.outputs if output.name not in taught]
     if idle:
         warnings.append(f"no take teaches {', '.join(idle)}")
     warnings += [warning for part in parts if (warning := _untaught(part))]
+    warnings += [
+        f"class {part.label_of}: no take shows {part.label_of}={NONE}: what was not taught is taken for a"
+        " label more often: add takes of what is done in between"
+        for part in parts
+        if part.label_of and NONE not in part.outputs
+    ]
     for told in (gesture.report for gesture in gestures):
         if told["missed"] or told["alarms"]:
             warnings.append(
@@ -179,12 +191,12 @@ def fit_project(
     }
 
 
-def _gestures(project: Project, say: Say) -> list[Gesture]:
+def _gestures(project: Project, say: Say, refused: list[str]) -> list[Gesture]:
     """The gestures that takes show; what other takes show is none of them."""
     if not project.state.gestures:
         return []
     say(f"fitting gestures {', '.join(project.state.gestures)}")
-    return fit_gestures([(take.gesture, shown(project, take)) for take in project.state.takes])
+    return fit_gestures([(take.gesture, shown(project, take)) for take in project.state.takes], refused)
 
 
 def shown(project: Project, take: TakeEntry) -> Shown:

@@ -20,11 +20,11 @@ from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.recorded import on_grid
 from pyanticip.teach.labels import check_labels
-from pyanticip.teach.outputs import known_output
+from pyanticip.teach.outputs import Output, known_output
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import LONGEST, TakeEntry, check_take_name
 from pyanticip.vocabulary import RATE
-from realtime.teaching.adding import LEAD_IN
+from realtime.teaching.adding import LEAD_IN, ready_outputs
 
 __all__ = ["Lesson", "PlayedTake"]
 
@@ -72,7 +72,8 @@ class PlayedTake:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def store(self, project: Project) -> TakeEntry:
-        """Add it to the project."""
+        """Add it to the project; the first take of one without outputs makes them."""
+        ready_outputs(project, {**self.values, **self.columns})
         return project.add_take(
             self.name,
             self.clip,
@@ -135,10 +136,11 @@ class Lesson:
         return len(self._take or ()) / RATE
 
     def want(self, values: Mapping[str, float]) -> None:
-        """From the next frame on these values are wanted; outputs not named keep theirs. Raises
-        OptionError."""
+        """From the next frame on these values are wanted; outputs not named keep theirs. In a project without
+        outputs any name will do, and is 0..1. Raises OptionError."""
+        outputs = self.project.state.outputs
         for name, value in values.items():
-            output = known_output(self.project.state.outputs, name)
+            output = known_output(outputs, name) if outputs else Output(name)
             if not output.contains(value):
                 raise OptionError(f"{name}: expected {output.low:g} to {output.high:g}, got {value:g}")
         self.wanted = {**self.wanted, **values}

@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import MotionError, OptionError
+from pyanticip.teach.mapping import load_mapping
 from pyanticip.teach.outputs import parse_output
 from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import RATE
@@ -22,6 +23,7 @@ from realtime.control.folder import inside
 from realtime.control.server import Action, number
 from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.pipeline import Pipeline
+from realtime.teaching.adding import parse_changes
 from realtime.teaching.lesson import Lesson
 from realtime.teaching.worker import fit_beside
 
@@ -118,6 +120,7 @@ class TeachRemote:
             "teach/stop": self._stop,
             "teach/cancel": self.lesson.cancel,
             "teach/list": self._list,
+            "teach/set": self._set,
             "teach/remove": self._remove,
             "teach/undo": self._undo,
             "teach/fit": self._fit,
@@ -191,11 +194,19 @@ class TeachRemote:
         return line
 
     def _list(self) -> str:
-        takes = (
-            ", ".join(f"{t.name} {t.frames / RATE:.1f}s" for t in self._project.state.takes) or "no take yet"
-        )
+        told = [
+            " ".join([f"{t.name} {t.frames / RATE:.1f}s", *(f"{n}={label}" for n, label in t.labels.items())])
+            for t in self._project.state.takes
+        ]
+        takes = ", ".join(told) or "no take yet"
         outputs = ", ".join(o.describe() for o in self._project.state.outputs) or "no output yet"
         return f"{takes}; {outputs}"
+
+    async def _set(self, name: object, text: object) -> str:
+        """What a take wants or shows, in the short form of the command line."""
+        values, labels = parse_changes(self._project, str(text))
+        await self._loader.beside(lambda: self._project.set_values(str(name), values, labels))
+        return f"{name}: {text}"
 
     async def _remove(self, name: object) -> str:
         await self._loader.beside(lambda: self._project.remove_take(str(name)))
@@ -204,15 +215,16 @@ class TeachRemote:
     async def _undo(self) -> str:
         return f"undone: {await self._loader.beside(self._project.undo)}"
 
-    def _fit(self, kind: object = "auto", lead_ms: object = 0) -> Awaitable[str]:
+    def _fit(self, kind: object = "auto", lead_ms: object = None) -> Awaitable[str]:
         if self._fitting:
             raise OptionError("teach/fit: a fit is running")
-        return self._fit_and_play(str(kind), round(number("lead_ms", lead_ms)))
+        given = {} if lead_ms is None else {"lead_ms": round(number("lead_ms", lead_ms))}
+        return self._fit_and_play({"kind": str(kind), **given})
 
-    async def _fit_and_play(self, kind: str, lead_ms: int) -> str:
+    async def _fit_and_play(self, given: dict[str, Any]) -> str:
         self._fitting, self.lesson.busy = True, "fitting"
         try:
-            options = {"kind": kind, "lead_ms": lead_ms}
+            options = await self._loader.beside(lambda: _as_before(self._project.folder / MAPPING)) | given
             model = self._pipeline.backend is not None
             report = await fit_beside(
                 self._project.folder, options, checkpoint=self._checkpoint(), model=model
@@ -223,8 +235,17 @@ class TeachRemote:
         return fit_line(report)
 
 
+def _as_before(file: Path) -> dict[str, Any]:
+    """The options of the project's last fit; none where there is none that can be read."""
+    try:
+        last = load_mapping(file)
+    except MotionError:
+        return {}
+    return {"beyond": last.beyond, "novelty": last.novelty_limit, "lead_ms": last.lead_ms}
+
+
 def fit_line(report: dict[str, Any]) -> str:
-    """A fit in one line: kinds, cross-validated errors as shares of the range, time."""
+    """A fit in one line: kinds, cross-validated errors as shares of the range, time, warnings."""
     said = []
     for part in report["parts"]:
         if "class" in part:
@@ -238,4 +259,5 @@ def fit_line(report: dict[str, Any]) -> str:
         f"{told['gesture']}: {len(told['found'])} of {len(told['takes'])} found"
         for told in report["gestures"]
     ]
-    return f"{'; '.join(said)}; fit took {report['seconds']:.1f} s"
+    said.append(f"fit took {report['seconds']:.1f} s")
+    return "; ".join([*said, *(f"warning: {line}" for line in report["warnings"])])

@@ -5,6 +5,8 @@ import pytest
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, ShapeError
+from pyanticip.memory.alike import shared_moments
+from pyanticip.memory.cues import Cue
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,27 @@ def test_cues_are_said_ahead_and_once(take):
         assert ahead - 0.03 < due <= ahead
     cues.reset()
     assert sum(len(cues.push(place)) for place in places) == 2
+
+
+def test_a_cue_that_is_in_two_takes_is_said_once(take):
+    cues = _core.Cues([(0, 3.0, 0.2)], [(0, 1, 4.0)])
+    one, other = ([(k, 2.5 + k + 0.02 * i, 1.0, 1.0) for i in range(50)] for k in (0, 1))
+    assert [cue for place in [*one, *other] for cue, _ in cues.push(place)] == [0], (
+        "the same pass, now in another take"
+    )
+    back = [(1, 1.0 + 0.02 * i, 1.0, 1.0) for i in range(200)]
+    assert [cue for place in back for cue, _ in cues.push(place)] == [0], "again, in that take"
+    with pytest.raises(OptionError, match="also"):
+        _core.Cues([], [(0, 1, 4.0)])
+
+
+def test_moments_of_takes_that_show_the_same_are_found(take):
+    longer = np.concatenate([np.repeat(take[:1], 60, 0), take[:400], take[::-1][:100]])
+    found = shared_moments(
+        {"a": longer, "b": take[50:350], "c": take[::-1]}, [Cue(name="x", take="a", at=3.0)]
+    )
+    assert list(found) == [("a", "b")]
+    assert np.interp(4.0, *found["a", "b"]) == pytest.approx(4.0 - 1.2 - 1.0, abs=0.06)
 
 
 @pytest.mark.parametrize("takes", [[], [np.zeros((0, 22, 4))], [np.zeros((5, 21, 4))], ["no take"]])

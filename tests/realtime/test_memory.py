@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.ear import Ear
 from support.wire import arrived, command, messages, port_of, run, start, udp, wait_for
 
 from pyanticip._core import Memory, teacher_parameters
+from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, FormatError, MotionError, OptionError
 from pyanticip.memory import load_memory
 from pyanticip.motion.recording import Output, read_recording
@@ -26,6 +28,7 @@ from realtime.control.commands import Commands
 from realtime.control.memory import MemoryRemote
 from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.pipeline import Pipeline
+from realtime.programs.kept import kept
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
@@ -161,7 +164,7 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     kind, items = open_show(away / "a.anticip")
     over = {"osc": [], "control": {"enabled": False}}
     assert assemble(load_rig(None, over, away / "a.anticip"), OfflineClock(), sinks=[]).memory is not None
-    rehearse([DANCE], away / "piece.memory", rest=0)
+    rehearse([DANCE], away / "piece.memory", force=True, rest=0)
     with pytest.raises(CheckpointError, match="another memory than expected"):
         assemble(load_rig(None, over, away / "a.anticip"), OfflineClock(), sinks=[])
     (away / "piece.memory").unlink()
@@ -241,17 +244,26 @@ def test_a_cue_that_is_tapped_is_said_in_the_next_pass_and_in_a_replay(piece: Pa
     assert outputs("b.anticip") == played
 
 
-def test_cues_that_cannot_be_are_refused(piece: Path) -> None:
+def test_cues_that_cannot_be_are_refused(piece: Path, tmp_path: Path) -> None:
     cue = {"name": "turn", "take": "performance", "at": 12.0}
     for wrong, says in (
         ({"take": "performanse"}, "no take 'performanse' was rehearsed; did you mean performance"),
         ({"name": "a/b"}, "cue.0.name"),
         ({"at": -1.0}, "cue.0.at"),
+        ({"at": 99.0}, r"cue turn: take performance is 2\d\.\d\d s long, got at = 99"),
     ):
         with pytest.raises(MotionError, match=says):
             show({"memory": {"file": str(piece)}, "cue": [{**cue, **wrong}]})
     with pytest.raises(OptionError, match="no take was rehearsed that can be followed"):
         show({"cue": [cue]})
+    rig = tmp_path / "rig.toml"
+    checked = {}
+    for take in ("performance", "other"):
+        table = f"[[cue]]\nname = 'turn'\ntake = '{take}'\nat = 12.0\n"
+        rig.write_text(f"{table}[memory]\nfile = '{piece}'\n")
+        checked[take] = CliRunner().invoke(cli, ["rig", "check", str(rig)])
+    assert "says cues turn" in checked["performance"].output
+    assert "cue turn: no take 'other' was rehearsed" in str(checked["other"].exception)
     _, pipeline = show({})
     with pytest.raises(OptionError, match="no take was rehearsed"):
         Commands(pipeline).obey("cue/set", "x")
@@ -302,6 +314,29 @@ def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None
         rehearse([tmp_path / "short.npz"], tmp_path / "x.memory")
     with pytest.raises(OptionError, match="called 'performance' already"):
         rehearse([DANCE, DANCE], tmp_path / "x.memory")
+
+
+def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_path: Path) -> None:
+    old = Path(shutil.copy(piece, tmp_path / "old.memory"))
+    with pytest.raises(OptionError, match=r"exists already; name all takes anew .* or --force$"):
+        rehearse([DANCE], old)
+    rehearse([DANCE], old, force=True)
+    assert len(load_memory(old)) == len(load_memory(piece))
+
+
+def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
+    told = kept(piece)
+    assert told is not None
+    found, lines = told
+    assert [take["take"] for take in found["takes"]] == ["performance"]
+    assert found["seconds"] == pytest.approx(28, abs=0.5)
+    assert found["moments"] == found["takes"][0]["moments"] == len(load_memory(piece))
+    assert "a memory of 1 takes" in lines[0]
+    assert lines[1].startswith("  performance: 2")
+    assert kept(DANCE) is None
+    (tmp_path / "cut.memory").write_bytes(piece.read_bytes()[:-10])
+    with pytest.raises(FormatError, match="not a memory, or a damaged one"):
+        kept(tmp_path / "cut.memory")
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from pythonosc.osc_message import OscMessage
 from support import wire
@@ -16,12 +18,15 @@ from support.clips import LEFT_ARM, swing
 from support.wire import arrived, messages, udp
 
 from pyanticip.motion.datagrams import datagrams
+from pyanticip.teach.options import FitOptions
 from pyanticip.teach.project import MAPPING, Project
 from realtime.clock import MonotonicClock
 from realtime.rig import Rig
 from realtime.sockets import free_port
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
+from realtime.teaching import remote
+from realtime.teaching.fitting import fit_project
 
 
 class Remote:
@@ -83,48 +88,48 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
         rig_ = rig.model_copy(update={"control": rig.control.model_copy(update={"port": free_port()})})
         show = stage(rig_, assemble(rig_, clock, kind="msgpack"), source, prewarm=False, say=said.append)
         assert show.control is not None
-        remote = Remote(show.control.address)
+        teacher = Remote(show.control.address)
         running = asyncio.ensure_future(show.run())
         suit = Suit(source.address)
         try:
-            assert (await remote.ask("teach/start"))[1].startswith("nothing is wanted yet")
-            made = await remote.ask("teach/output", "cutoff:200..8000@/synth/cutoff")
+            assert (await teacher.ask("teach/start"))[1].startswith("nothing is wanted yet")
+            made = await teacher.ask("teach/output", "cutoff:200..8000@/synth/cutoff")
             assert made == ["ok", "cutoff:200..8000@/synth/cutoff"]
-            assert (await remote.ask("teach/values", "mix", 2.0))[1] == "mix: expected 0 to 1, got 2"
-            assert (await remote.ask("teach/values", "miks", 0.5))[1].startswith(
+            assert (await teacher.ask("teach/values", "mix", 2.0))[1] == "mix: expected 0 to 1, got 2"
+            assert (await teacher.ask("teach/values", "miks", 0.5))[1].startswith(
                 "no output 'miks'; did you mean mix"
             )
             for name, joint, mix, cutoff in (("east", 11, 0.9, 6000.0), ("西", LEFT_ARM, 0.1, 400.0)):
                 suit.move(swing(3.0, joint=joint, level=0.5 if joint == 11 else 1.2))
                 await asyncio.sleep(0.4)
-                assert await remote.ask("teach/values", "mix", mix, "cutoff", cutoff) == [
+                assert await teacher.ask("teach/values", "mix", mix, "cutoff", cutoff) == [
                     "ok",
                     f"mix={mix:g} cutoff={cutoff:g}",
                 ]
                 arm = {"east": "right"}.get(name, "left")
-                assert await remote.ask("teach/class", "arm", arm) == ["ok", f"arm={arm}"]
-                assert await remote.ask("teach/start", name) == ["ok", name]
-                assert (await remote.ask("teach/start", name))[0] == "error"
+                assert await teacher.ask("teach/class", "arm", arm) == ["ok", f"arm={arm}"]
+                assert await teacher.ask("teach/start", name) == ["ok", name]
+                assert (await teacher.ask("teach/start", name))[0] == "error"
                 await asyncio.sleep(1.5)
-                verdict, line = await remote.ask("teach/stop")
+                verdict, line = await teacher.ask("teach/stop")
                 assert verdict == "ok", line
                 assert line.startswith(f"take {name}: ")
             # A fader that moves while the take is played becomes a curve; the length is given beforehand.
-            assert (await remote.ask("teach/class", "arm"))[1].startswith("teach/class: expected pairs")
-            assert (await remote.ask("teach/class", "arm", "a b"))[1].startswith("label: expected a letter")
-            assert (await remote.ask("teach/class", "arm", "right"))[0] == "ok"
-            assert (await remote.ask("teach/param/mix", 0.2))[0] == "ok"
-            assert (await remote.ask("teach/start", "bent", 2.0))[0] == "ok"
+            assert (await teacher.ask("teach/class", "arm"))[1].startswith("teach/class: expected pairs")
+            assert (await teacher.ask("teach/class", "arm", "a b"))[1].startswith("label: expected a letter")
+            assert (await teacher.ask("teach/class", "arm", "right"))[0] == "ok"
+            assert (await teacher.ask("teach/param/mix", 0.2))[0] == "ok"
+            assert (await teacher.ask("teach/start", "bent", 2.0))[0] == "ok"
             suit.move(swing(3.0))
             await asyncio.sleep(0.5)
-            assert (await remote.ask("teach/param/mix", 0.8))[0] == "ok"
+            assert (await teacher.ask("teach/param/mix", 0.8))[0] == "ok"
             await wait_for(lambda: any("take bent" in line for line in said))
-            assert "east" in (await remote.ask("teach/list"))[1]
-            assert (await remote.ask("teach/remove", "none"))[0] == "error"
-            assert (await remote.ask("load", "mapping"))[0] == "error"
-            assert (await remote.ask("load", "model"))[0] == "error"
+            assert "east" in (await teacher.ask("teach/list"))[1]
+            assert (await teacher.ask("teach/remove", "none"))[0] == "error"
+            assert (await teacher.ask("load", "mapping"))[0] == "error"
+            assert (await teacher.ask("load", "model"))[0] == "error"
             suit.move(swing(20.0))
-            verdict, line = await remote.ask("teach/fit", "knn")
+            verdict, line = await teacher.ask("teach/fit", "knn")
             assert verdict == "ok", line
             assert "fit took" in line
             assert "arm: " in line
@@ -135,13 +140,13 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
             label, likely = at_work["/anticip/class/arm"]
             assert label in ("left", "right", "none")
             assert 0.0 <= likely <= 1.0
-            assert (await remote.ask("load", "mapping", "../x"))[0] == "error"
-            assert (await remote.ask("load", "mapping"))[0] == "ok"
-            assert (await remote.ask("teach/undo"))[1] == "undone: add take bent"
-            assert (await remote.ask("unload"))[0] == "ok"
+            assert (await teacher.ask("load", "mapping", "../x"))[0] == "error"
+            assert (await teacher.ask("load", "mapping"))[0] == "ok"
+            assert (await teacher.ask("teach/undo"))[1] == "undone: add take bent"
+            assert (await teacher.ask("unload"))[0] == "ok"
         finally:
             suit.close()
-            remote.close()
+            teacher.close()
             show.end()
             await running
 
@@ -158,6 +163,45 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
     assert wanted[0] == pytest.approx(0.2)
     assert wanted[-1] == pytest.approx(0.8)
     assert (folder / MAPPING).exists()
+
+
+def test_a_fit_while_playing_keeps_what_the_last_one_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project.create(tmp_path / "mine")
+    for i in range(2):
+        project.add_take(f"east {i}", swing(2, seed=i), labels={"arm": "right"})
+        project.add_take(f"west {i}", swing(2, seed=i, joint=LEFT_ARM, level=1.2), labels={"arm": "left"})
+    last = FitOptions(beyond="hold", novelty=3.0, lead_ms=100)
+    fit_project(project.folder, last, model=False)
+    asked: list[dict[str, Any]] = []
+
+    async def fit(folder: Path, options: dict[str, Any], **others: Any) -> dict[str, Any]:
+        asked.append(options)
+        return {"parts": [], "gestures": [], "seconds": 1.0, "warnings": ["too few"]}
+
+    class Files:
+        async def beside(self, work: Any) -> Any:
+            return work()
+
+        async def play(self, file: Path) -> str:
+            return ""
+
+    monkeypatch.setattr(remote, "fit_beside", fit)
+    front = SimpleNamespace(mask=np.ones(22, bool))
+    pipeline: Any = SimpleNamespace(front=front, kind="msgpack", backend=None)
+    files: Any = Files()
+    actions = remote.TeachRemote(project, pipeline, files, lambda: None, print).actions
+    said = [asyncio.run(actions["teach/fit"](*words)) for words in ((), ("knn", 0))]  # type: ignore[arg-type]
+    kept = {"beyond": "hold", "novelty": 3.0}
+    assert asked == [
+        {**kept, "kind": "auto", "lead_ms": 100},
+        {**kept, "kind": "knn", "lead_ms": 0},
+    ]
+    assert said[0] == "fit took 1.0 s; warning: too few"
+    assert "east 1 2.0s arm=right" in str(actions["teach/list"]())
+    assert asyncio.run(actions["teach/set"]("east 1", "arm=none")) == "east 1: arm=none"  # type: ignore[arg-type]
+    assert project.state.take("east 1").labels == {"arm": "none"}
 
 
 async def wait_for(true: Any, patience: float = 20.0) -> None:

@@ -100,6 +100,32 @@ def test_what_is_unlike_everything_shown_is_none_of_it(fitted: Path) -> None:
     assert likely > 0.6
 
 
+def test_what_differs_where_the_takes_do_not_is_new_as_well(fitted: Path) -> None:
+    clip = swing(2, seed=7, **RIGHT)  # type: ignore[arg-type]
+    quats = clip.quats.copy()
+    quats[:, LEFT_ARM + 1] = swing(2, joint=LEFT_ARM + 1, level=1.2, speed=0.01).quats[:, LEFT_ARM + 1]
+    told = load_mapping(fitted).apply_batch(observe(replace(clip, quats=quats).features(), None))
+    assert told[30:, -1].mean() > 0.5, "the right arm as it was shown, the left elbow bent as never"
+
+
+def test_what_is_unfinished_does_not_stop_the_rest(tmp_path: Path) -> None:
+    made = Project.create(tmp_path / "mine")
+    for i in range(2):
+        made.add_take(f"right {i}", swing(2, seed=i), labels={"arm": "right", "legs": "still"})
+        made.add_take(
+            f"left {i}", swing(2, seed=i, joint=LEFT_ARM), labels={"arm": "left", "gesture": "wave"}
+        )
+    report = fit_project(made.folder, FitOptions(), model=False)
+    assert [part["class"] for part in report["parts"]] == ["arm"]
+    assert [line.partition(":")[0] for line in report["warnings"][:3]] == [
+        "gesture wave",
+        "class legs",
+        "class arm",
+    ]
+    assert "no take shows arm=none" in report["warnings"][2]
+    assert tuple(load_mapping(made.folder / MAPPING).classes) == ("arm",)
+
+
 def test_live_says_what_the_take_says_offline_and_a_replay_the_same_bits(
     project: Project, fitted: Path
 ) -> None:
@@ -277,6 +303,25 @@ def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
     lesson.want_nothing()
     with pytest.raises(OptionError, match="nothing is wanted yet"):
         lesson.start("two")
+
+
+def test_the_first_take_that_is_played_makes_the_outputs(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    made = Project.create(tmp_path / "mine")
+    lesson = Lesson(made)
+    with pytest.raises(OptionError, match="mix: expected 0 to 1, got 2"):
+        lesson.want({"mix": 2.0})
+    lesson.want({"mix": 0.3})
+    assert made.state.outputs == ()
+    lesson.start("one")
+    clip = swing(1)
+    for i in range(50):
+        lesson.frame(SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
+    lesson.stop().store(made)
+    assert [output.describe() for output in made.state.outputs] == ["mix"]
+    with pytest.raises(OptionError, match="no output 'miks'"):
+        lesson.want({"miks": 0.3})
 
 
 def test_takes_are_numbered_past_names_that_are_taken(tmp_path: Path) -> None:

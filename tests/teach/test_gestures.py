@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from click.testing import CliRunner
 from safetensors.numpy import load
@@ -19,7 +21,7 @@ from pyanticip.errors import FormatError, OptionError, ShapeError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.npz import save_npz
-from pyanticip.teach.gestures import Gesture, Shown, Verdict, fit_gestures, spotter, verdict
+from pyanticip.teach.gestures import Gesture, Shown, Verdict, fit_gestures, spot, spotter, verdict
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
@@ -28,6 +30,7 @@ from pyanticip.teach.state import read_state
 from realtime.clock import OfflineClock
 from realtime.oscquery.offer import outputs
 from realtime.pipeline import Pipeline
+from realtime.programs.kept import kept
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS, OscConfig
@@ -39,6 +42,7 @@ from realtime.teaching.checking import check_project
 from realtime.teaching.fitting import fit_project
 
 STILL, LASTS = 1.0, 1.4
+Poses = npt.NDArray[np.float32]
 
 
 def raised(
@@ -108,6 +112,27 @@ def test_live_a_gesture_is_told_while_it_lasts_and_its_end_ahead_of_it(fitted: P
     assert [f.gestures for f in again.frames] == [f.gestures for f in ear.frames], "a replay: the same bits"
 
 
+def test_what_is_broken_off_is_left_and_what_pauses_as_it_was_taught_is_not(fitted: Path) -> None:
+    def last(quats: Poses, gestures: Sequence[Gesture]) -> tuple[float, int]:
+        told = spot(gestures, quats)[:, 0, 0]
+        under_way = np.flatnonzero(~np.isnan(told))
+        return float(told[under_way[-1]]), int(under_way[-1])
+
+    def held(quats: Poses, at: int, frames: int) -> Poses:
+        return np.insert(quats, [at] * frames, quats[at], axis=0)
+
+    begin, whole = round(STILL * 50), raised(height=1.9, lasts=1.45).quats
+    half = begin + 36
+    taught = load_mapping(fitted).gestures
+    assert last(whole, taught)[0] > 0.9
+    progress, frame = last(held(whole[: half + 1], half, 100), taught)
+    assert progress < 0.85
+    assert frame < half + 20
+    pausing = [held(raised(height=height, lasts=1.4).quats, half, 25) for height in (1.8, 2.0, 2.2)]
+    shown = [("raise", Shown(str(i), quats, begin, begin + 95)) for i, quats in enumerate(pausing)]
+    assert last(held(whole, half, 27), fit_gestures(shown))[0] > 0.9
+
+
 def test_what_was_not_taught_is_not_told(fitted: Path) -> None:
     ear, _ = play(fitted, raised(joint=LEFT_ARM))
     assert changes(ear) == []
@@ -150,14 +175,19 @@ def test_osc_and_oscquery(fitted: Path) -> None:
     ear = udp(2)
     frame = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, t_ns=1, wall_ns=1)
     frame.gestures = [("raise", 0.5, 0.75, 0.25)]
-    frame.events = [("gesture/raise/enter", 0.5, 0.75)]
+    frame.events = [("gesture/raise/enter", 0.5, 0.75), ("gesture/raise/leave", 1.0, 0.0)]
     for send in (PARTS, ("param", "gesture")):
         sink = OscSink(OscConfig(port=ear.getsockname()[1], prefix="/me", send=send, schedule=True))
         sink.send(frame)
         heard = messages(ear.recv(65536))
         assert heard["/me/gesture/raise"] == [0.5, 0.75, 0.25]
         assert heard["/me/gesture/raise/enter"] == [0.5, 0.75], "with its frame, not when it ends"
+        assert heard["/me/gesture/raise/leave"] == [1.0, 1.0], "it reached its end"
         sink.close()
+    sink = OscSink(OscConfig(port=ear.getsockname()[1], prefix="/me", send=("param", "gesture")))
+    sink.send(replace(frame, events=[("gesture/raise/leave", 0.5, 0.0)]))
+    assert messages(ear.recv(65536))["/me/gesture/raise/leave"] == [0.5, 0.0], "it did not"
+    sink.close()
     sink = OscSink(OscConfig(port=ear.getsockname()[1], send=("param", "event")))
     sink.send(frame)
     assert not any("gesture" in address for address in messages(ear.recv(65536)))
@@ -218,6 +248,16 @@ def test_a_take_too_short_or_too_long_is_refused_in_one_line(tmp_path: Path) -> 
             project.add_take(f"t{i}", clip, labels={"gesture": "g"})
         with pytest.raises(OptionError, match=r"gesture g: take t0 moves for .*; expected 0.3 to 10 s"):
             fit_project(project.folder, FitOptions(), model=False)
+
+
+def test_info_tells_what_a_mapping_was_taught(fitted: Path) -> None:
+    told = kept(fitted)
+    assert told is not None
+    found, lines = told
+    assert found["gestures"] == {
+        gesture.name: len(gesture.takes) for gesture in load_mapping(fitted).gestures
+    }
+    assert "  plays with every model, and without one" in lines
 
 
 def test_the_active_part_is_what_moves() -> None:

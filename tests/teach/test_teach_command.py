@@ -124,6 +124,14 @@ def test_a_change_changes_what_it_names(run: Run) -> None:
     assert run("teach", "outputs", "mine", "--change", "tone:0..1:linear") == "tone@/x\n"
 
 
+def test_none_is_a_label_of_a_class_and_no_value_of_an_output(run: Run) -> None:
+    run("teach", "new", "mine", "--outputs", "mix,tone")
+    run("teach", "add", "mine", "a0.npz", "--values", "mix=1,tone=0", "--class", "arm=left,legs=still")
+    run("teach", "set", "mine", "a0", "arm=none,tone=none,legs=,mix=.5")
+    take = Project.open("mine").state.take("a0")
+    assert (take.values, take.labels) == ({"mix": 0.5}, {"arm": "none"})
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -44,12 +44,23 @@ pub struct Due {
 /// until the performer was followed for a tenth of a second.
 #[derive(Debug, Clone)]
 pub struct Cues {
-    cues: Vec<Cue>,
+    /// How long before each is said.
+    ahead: Vec<f64>,
+    /// Where they are: cue, take, seconds.
+    spots: Vec<(usize, usize, f64)>,
     /// For every cue that was said, frames for which the performer has been before it.
     said: Vec<Option<u32>>,
     last: Option<Place>,
     /// Frames for which the place has been trusted.
     steady: u32,
+}
+
+fn wrong(option: &'static str, expected: &'static str, given: &dyn ToString) -> MemoryError {
+    MemoryError::Option {
+        option,
+        expected,
+        given: given.to_string(),
+    }
 }
 
 impl Cues {
@@ -59,31 +70,38 @@ impl Cues {
     /// Times that are not finite or out of their range, more than 10,000 cues.
     pub fn new(cues: Vec<Cue>) -> Result<Self, MemoryError> {
         if cues.len() > MOST {
-            return Err(MemoryError::Option {
-                option: "cues",
-                expected: "at most 10000",
-                given: cues.len().to_string(),
-            });
+            return Err(wrong("cues", "at most 10000", &cues.len()));
         }
-        for cue in &cues {
-            let wrong = |option, expected, given: f64| MemoryError::Option {
-                option,
-                expected,
-                given: given.to_string(),
-            };
-            if !(0.0..f64::INFINITY).contains(&cue.seconds) {
-                return Err(wrong("seconds", "seconds from the take's begin on", cue.seconds));
-            }
-            if !(0.0..=FURTHEST).contains(&cue.ahead) {
-                return Err(wrong("ahead", "0 to 2 seconds", cue.ahead));
-            }
-        }
-        Ok(Self {
+        let mut made = Self {
+            ahead: cues.iter().map(|cue| cue.ahead).collect(),
+            spots: Vec::new(),
             said: vec![None; cues.len()],
-            cues,
             last: None,
             steady: 0,
-        })
+        };
+        if let Some(ahead) = made.ahead.iter().find(|ahead| !(0.0..=FURTHEST).contains(*ahead)) {
+            return Err(wrong("ahead", "0 to 2 seconds", ahead));
+        }
+        for (number, cue) in cues.iter().enumerate() {
+            made.also(number, cue.take, cue.seconds)?;
+        }
+        Ok(made)
+    }
+
+    /// The cue of this number is at `seconds` of another take as well, which shows the same: said there, it is not
+    /// said again in the same pass through any.
+    ///
+    /// # Errors
+    /// No such cue, a time that is not finite or before the take.
+    pub fn also(&mut self, cue: usize, take: usize, seconds: f64) -> Result<(), MemoryError> {
+        if cue >= self.ahead.len() {
+            return Err(wrong("also", "the index of a cue", &cue));
+        }
+        if !(0.0..f64::INFINITY).contains(&seconds) {
+            return Err(wrong("seconds", "seconds from the take's begin on", &seconds));
+        }
+        self.spots.push((cue, take, seconds));
+        Ok(())
     }
 
     /// A new run: all are armed.
@@ -105,11 +123,12 @@ impl Cues {
         let Some(place) = place.filter(|_| self.steady >= STEADY) else {
             return due;
         };
-        for (number, (cue, said)) in self.cues.iter().zip(&mut self.said).enumerate() {
-            if cue.take != place.take {
+        for &(cue, take, at) in &self.spots {
+            if take != place.take {
                 continue;
             }
-            let away = cue.seconds - place.seconds;
+            let (said, ahead) = (&mut self.said[cue], self.ahead[cue]);
+            let away = at - place.seconds;
             if let Some(frames) = said {
                 *frames = if away > BEFORE { *frames + 1 } else { 0 };
                 if *frames < FRAMES {
@@ -118,10 +137,10 @@ impl Cues {
                 *said = None;
             }
             let seconds = away / place.tempo;
-            if place.tempo >= SLOWEST && (-LATE..=cue.ahead).contains(&seconds) {
+            if place.tempo >= SLOWEST && (-LATE..=ahead).contains(&seconds) {
                 *said = Some(0);
                 due.push(Due {
-                    cue: number,
+                    cue,
                     seconds: seconds.max(0.0),
                 });
             }

@@ -37,6 +37,11 @@ const LATE: f32 = 0.9;
 const GIVEN_UP: f32 = 1.3;
 const OFF_TRACK: f32 = 2.5;
 const RECENT: f32 = 10.0;
+/// It was broken off where the body is slower than this share of the takes' mean speed for so many frames in which the
+/// take is not, and so much of it is not done yet.
+const STANDS: f32 = 0.3;
+const BROKEN_OFF: u32 = 8;
+const NEAR_ITS_END: f32 = 0.85;
 /// How steeply likelihood falls around the threshold, where it is one half.
 const STEEP: f32 = 8.0;
 /// A tempo is believed as if so many frames had been played as taught.
@@ -96,6 +101,9 @@ struct Gesture {
     barrier: i64,
     /// When it was recognised.
     entered: Option<i64>,
+    /// The mean speed of its takes, and for how many frames the body has stood where they do not.
+    speed: f32,
+    stood: u32,
 }
 
 /// Spots gestures frame by frame of the 50 Hz grid; looks at the past alone and allocates nothing after
@@ -144,10 +152,7 @@ impl Spotter {
         }
         let (mut weights, mut done) = (Vec::new(), Vec::new());
         for (_, frames) in &spans {
-            let speeds: Vec<f32> = velocities[frames.clone()]
-                .iter()
-                .map(|v| dot(v, v).sqrt())
-                .collect();
+            let speeds: Vec<f32> = velocities[frames.clone()].iter().map(size).collect();
             let whole = speeds.iter().sum::<f32>().max(f32::MIN_POSITIVE);
             let mean = whole / speeds.len() as f32;
             weights.extend(speeds.iter().map(|speed| STILL + (1.0 - STILL) * speed / mean));
@@ -156,11 +161,20 @@ impl Spotter {
                 Some(*sum)
             }));
         }
-        let gesture = |&threshold: &f64| Gesture {
+        let mean_speed = |index: usize| {
+            let mine = spans.iter().filter(|(gesture, _)| *gesture == index);
+            let speeds = mine.flat_map(|(_, frames)| &velocities[frames.clone()]).map(size);
+            let (sum, count) = speeds.fold((0.0, 0.0), |(sum, count), speed| (sum + speed, count + 1.0));
+            sum / f32::max(count, 1.0)
+        };
+        let gesture = |(index, &threshold): (usize, &f64)| Gesture {
             threshold: threshold as f32,
             barrier: 0,
             entered: None,
+            speed: mean_speed(index),
+            stood: 0,
         };
+        let gestures = thresholds.iter().enumerate().map(gesture).collect();
         Ok(Self {
             paths: vec![NONE; places.len()],
             places,
@@ -168,7 +182,7 @@ impl Spotter {
             weights,
             done,
             takes: spans,
-            gestures: thresholds.iter().map(gesture).collect(),
+            gestures,
             at: at as f32,
             viewer: Viewer::default(),
             past: [[0.0; 32]; 2 * HALF + 1],
@@ -182,7 +196,7 @@ impl Spotter {
     pub fn reset(&mut self) {
         self.paths.fill(NONE);
         for gesture in &mut self.gestures {
-            (gesture.barrier, gesture.entered) = (0, None);
+            (gesture.barrier, gesture.entered, gesture.stood) = (0, None, 0);
         }
         self.viewer = Viewer::default();
         self.frame = 0;
@@ -200,7 +214,7 @@ impl Spotter {
             let (place, speed) = (middle(back), velocity(back));
             self.advance(&place, &speed);
             for gesture in 0..self.gestures.len() {
-                self.look(gesture);
+                self.look(gesture, size(&speed));
             }
         }
         self.frame += 1;
@@ -274,12 +288,14 @@ impl Spotter {
         best
     }
 
-    /// What a gesture's paths say after a frame.
-    fn look(&mut self, index: usize) {
+    /// What a gesture's paths say after a frame in which the body has this speed.
+    fn look(&mut self, index: usize, speed: f32) {
         let Gesture {
             threshold,
             barrier,
             entered,
+            speed: mean,
+            stood,
         } = self.gestures[index];
         // Of what has been recognised only the paths that had begun by then are followed.
         let begun = barrier..entered.map_or(i64::MAX, |entered| entered + 1 - HALF as i64);
@@ -292,13 +308,15 @@ impl Spotter {
                 done.partition_point(|d| *d < to),
             )
         };
-        let (mut least, mut recent, mut done) = (f32::INFINITY, f32::INFINITY, 0.0);
+        let (mut least, mut recent, mut done, mut taught) = (f32::INFINITY, f32::INFINITY, 0.0, 0.0);
         for (_, frames) in mine() {
             let (from, to) = window(frames);
             if let Some((at, path)) = self.best(frames, from, to, begun.clone())
                 && path.mean() < least
             {
-                (least, recent, done) = (path.mean(), path.recent, self.done[frames.start + at]);
+                let frame = frames.start + at;
+                (least, recent, done) = (path.mean(), path.recent, self.done[frame]);
+                taught = size(&self.velocities[frame]);
             }
         }
         // Where a path that has not come as far fits better, one that came here too fast is not believed.
@@ -333,6 +351,13 @@ impl Spotter {
             self.leave(index, entered.map(|_| self.frame - shared));
             return;
         }
+        let stands = entered.is_some() && speed < STANDS * mean && taught >= STANDS * mean;
+        let stood = if stands { stood + 1 } else { 0 };
+        if stood >= BROKEN_OFF && share < NEAR_ITS_END {
+            self.leave(index, entered);
+            return;
+        }
+        self.gestures[index].stood = stood;
         self.gestures[index].entered = entered.or(Some(self.frame));
         self.found[index] = Some(Spotted {
             progress: share.clamp(0.0, 1.0),
@@ -345,9 +370,13 @@ impl Spotter {
     fn leave(&mut self, index: usize, barrier: Option<i64>) {
         let gesture = &mut self.gestures[index];
         gesture.barrier = barrier.unwrap_or(gesture.barrier);
-        gesture.entered = None;
+        (gesture.entered, gesture.stood) = (None, 0);
         self.found[index] = None;
     }
+}
+
+fn size(velocity: &Posture) -> f32 {
+    dot(velocity, velocity).sqrt()
 }
 
 fn check(takes: &[(usize, &[CanonicalPose])], thresholds: &[f64], at: f64) -> Result<(), MemoryError> {

@@ -134,11 +134,16 @@ struct PyCues(Shared<Cues>);
 #[pymethods]
 impl PyCues {
     #[new]
-    fn new(cues: Vec<(usize, f64, f64)>) -> PyResult<Self> {
+    #[pyo3(signature = (cues, also=Vec::new()))]
+    fn new(cues: Vec<(usize, f64, f64)>, also: Vec<(usize, usize, f64)>) -> PyResult<Self> {
         let cues = cues
             .into_iter()
             .map(|(take, seconds, ahead)| Cue { take, seconds, ahead });
-        let cues = Cues::new(cues.collect());
+        let cues = Cues::new(cues.collect()).and_then(|mut cues| {
+            also.into_iter()
+                .try_for_each(|(cue, take, seconds)| cues.also(cue, take, seconds))?;
+            Ok(cues)
+        });
         Ok(Self(Shared::new(cues.map_err(|error| memory_error(&error))?)))
     }
 

@@ -1,0 +1,94 @@
+"""What ``pyanticip info`` says of a memory and of a mapping: what was kept of takes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pyanticip.memory.files import FORMAT as MEMORY
+from pyanticip.memory.files import load_rehearsal
+from pyanticip.teach.mapping import FORMAT as MAPPING
+from pyanticip.teach.mapping import load_mapping
+from pyanticip.untrusted import open_file
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
+
+__all__ = ["kept"]
+
+_LARGEST_HEADER = 8 << 20
+
+Found = tuple[dict[str, Any], list[str]]
+
+
+def kept(file: Path) -> Found | None:
+    """What a memory or a mapping holds, and that in lines; None: it is neither.
+
+    :raises MotionError: it is one, and damaged or of another version.
+    """
+    about = _about(file)
+    if about.get("format") == MEMORY:
+        return _memory(file)
+    return _mapping(file) if MAPPING in about else None
+
+
+def _about(file: Path) -> dict[str, Any]:
+    """The metadata of a safetensors file; nothing of any other."""
+    if not file.is_file():
+        return {}
+    with open_file(file) as opened:
+        size = int.from_bytes(opened.read(8), "little")
+        header = opened.read(size) if 2 <= size <= _LARGEST_HEADER else b""
+    try:
+        found = json.loads(header)["__metadata__"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _memory(file: Path) -> Found:
+    memory, followed, _ = load_rehearsal(file)
+    names, _, _, origins = memory.moments()
+    moments = Counter(origins[:, 0].tolist())
+    takes = [
+        {
+            "take": name,
+            "seconds": round(len(followed[name]) / RATE, 2) if name in followed else None,
+            "moments": moments[i],
+        }
+        for i, name in enumerate(names)
+    ]
+    seconds = round(sum(map(len, followed.values())) / RATE, 2)
+    found = {"file": str(file), "kind": "memory", "takes": takes, "seconds": seconds, "moments": len(memory)}
+    lines = [f"{file}: a memory of {len(takes)} takes, {seconds:.1f} s, {len(memory)} moments"]
+    for take in takes:
+        length = "not followed" if take["seconds"] is None else f"{take['seconds']:.1f} s"
+        lines.append(f"  {take['take']}: {length}, {take['moments']} moments")
+    return found, lines
+
+
+def _mapping(file: Path) -> Found:
+    mapping = load_mapping(file)
+    lacking = [name for name, there in zip(CANONICAL_JOINTS, mapping.mask, strict=True) if not there]
+    found = {
+        "file": str(file),
+        "kind": "mapping",
+        "name": mapping.name,
+        "made": mapping.told.get("made"),
+        "outputs": [output.to_dict() for output in mapping.outputs],
+        "classes": {name: list(labels) for name, labels in mapping.classes.items()},
+        "gestures": {gesture.name: len(gesture.takes) for gesture in mapping.gestures},
+        "model": (mapping.model or {}).get("name") if mapping.needs_model else None,
+        "lacking": lacking,
+        "lead_ms": mapping.lead_ms,
+        "beyond": mapping.beyond,
+        "novelty": mapping.novelty_limit,
+    }
+    lines = [f"{file}: mapping {mapping.name}, made {found['made'] or 'at no known time'}"]
+    lines += [f"  output {output.describe()}" for output in mapping.outputs]
+    lines += [f"  class {name}: {', '.join(labels)}" for name, labels in mapping.classes.items()]
+    lines += [f"  gesture {gesture.name}: {len(gesture.takes)} takes" for gesture in mapping.gestures]
+    lines.append(f"  plays with {found['model'] or 'every model, and without one'}")
+    lines.append(f"  taught without {', '.join(lacking)}" if lacking else "  taught with all joints")
+    limit = "" if mapping.beyond == "play" else f" above a novelty of {mapping.novelty_limit:g}"
+    return found, [*lines, f"  {mapping.lead_ms} ms ahead; far from all shown: {mapping.beyond}{limit}"]
