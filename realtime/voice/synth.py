@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.system import begin_anew, readable, signals
 from realtime.sockets import bind_udp
@@ -268,7 +269,9 @@ def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: b
         if child and time.monotonic() >= told + _TELL_S:
             told = time.monotonic()
             with contextlib.suppress(OSError):
+                plays = voice.player.voice
                 how = {"sound_ms": round(voice.way_ms, 1), "device": voice.device}
+                how["sampled"] = isinstance(plays, _core.Voice) and plays.sampled
                 print(json.dumps(how), flush=True)
         if seconds is not None and time.monotonic() - begun >= seconds:
             return
