@@ -213,7 +213,9 @@ impl Voice {
     /// Whether it has recorded sounds, and so every preset.
     #[must_use]
     pub fn sampled(&self) -> bool {
-        self.players.iter().all(|player| player.instrument.ready().is_ok())
+        self.players
+            .iter()
+            .all(|player| player.instrument.ready().is_ok())
     }
 
     /// Sets one parameter, 0..1 (clamped; what is not a number is ignored and counted).
