@@ -107,6 +107,10 @@ class Voice:
         """Samples a second."""
 
     @property
+    def sampled(self) -> bool:
+        """Whether it has recorded sounds, and so every one of `PRESETS`."""
+
+    @property
     def position(self) -> int:
         """Stereo samples rendered since the last reset."""
 

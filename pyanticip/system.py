@@ -118,9 +118,12 @@ def cores_and_load() -> tuple[int, float] | None:
         return cores, os.getloadavg()[0]
 
 
-def begin_anew() -> NoReturn:
-    """Begin this program again in place of itself; on Windows, which cannot, as its child."""
-    command = [sys.executable, *sys.orig_argv[1:]]
+def begin_anew(*more: str) -> NoReturn:
+    """Begin this program again in place of itself; on Windows, which cannot, as its child.
+
+    ``more`` arguments come last.
+    """
+    command = [sys.executable, *sys.orig_argv[1:], *more]
     if sys.platform == "win32":
         sys.exit(subprocess.call(command))
     else:

@@ -13,8 +13,11 @@ import json
 import logging
 import socket
 import sys
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
+
+from pythonosc.osc_message import OscMessage
 
 from pyanticip.errors import DeviceError
 from pyanticip.system import ignore_terminal, lower_priority
@@ -72,17 +75,19 @@ class Server:
     def hear(self, bundle: bytes) -> None:
         """A bundle of the show: keep it, and send on what is listened to."""
         before = self._space.addresses
-        for message in self._space.hear(bundle):
-            self._send(
-                [c for c, wanted in self._listening.items() if message.address in wanted], message.dgram
-            )
+        self._stream(self._space.hear(bundle))
         self._tell(before)
 
     def describe(self, line: bytes) -> None:
-        """Other nodes: who is connected is told which have come and gone."""
+        """Other nodes: who is connected is told which have come and gone, and what has another value."""
         before = self._space.addresses
-        self._space.describe(json.loads(line))
+        self._stream(self._space.describe(json.loads(line)))
         self._tell(before)
+
+    def _stream(self, messages: Iterable[OscMessage]) -> None:
+        for message in messages:
+            listening = [c for c, wanted in self._listening.items() if message.address in wanted]
+            self._send(listening, message.dgram)
 
     def _tell(self, before: set[str]) -> None:
         now = self._space.addresses

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
+from pythonosc.osc_message_builder import OscMessageBuilder
 
 __all__ = ["EXTENSIONS", "Space"]
 
@@ -41,9 +42,14 @@ class Space:
         """Those that a client sees."""
         return {a for a, node in self._nodes.items() if "OPTIONAL" not in node or a in self._sent}
 
-    def describe(self, nodes: Mapping[str, dict[str, Any]]) -> None:
-        """From now on there are these nodes."""
-        self._nodes = dict(nodes)
+    def describe(self, nodes: Mapping[str, dict[str, Any]]) -> list[OscMessage]:
+        """From now on there are these nodes; messages with the values that have changed."""
+        before, self._nodes = self._nodes, dict(nodes)
+        return [
+            _message(address, node)
+            for address, node in nodes.items()
+            if "VALUE" in node and address in before and before[address].get("VALUE") != node["VALUE"]
+        ]
 
     def hear(self, bundle: bytes) -> list[OscMessage]:
         """Keep what was sent, and return its messages; nothing of what is no bundle."""
@@ -105,6 +111,14 @@ class Space:
                 times = max(len(message.params) // len(known["TYPE"]), 1)
                 node["TYPE"] = known["TYPE"] * times
         return node
+
+
+def _message(address: str, node: Mapping[str, Any]) -> OscMessage:
+    """What a node's value is as OSC."""
+    builder = OscMessageBuilder(address)
+    for kind, value in zip(node["TYPE"], node["VALUE"], strict=True):
+        builder.add_arg(value, "FT"[value] if isinstance(value, bool) else kind)
+    return builder.build()
 
 
 def _plain(value: Any) -> Any:

@@ -128,6 +128,14 @@ class OscConfig(Options):
         return f"{'tcp://' if self.transport == 'tcp' else ''}{host_and_port(self.host, self.port)}"
 
     @model_validator(mode="after")
+    def _does_something(self) -> OscConfig:
+        if self.clock_offset_ms and not self.schedule:
+            raise ValueError("clock_offset_ms: it moves time tags, which are sent with schedule = true")
+        if self.framing != "slip" and self.transport != "tcp":
+            raise ValueError(f'framing: {self.framing} is for a stream; expected transport = "tcp" with it')
+        return self
+
+    @model_validator(mode="after")
     def _are_addresses(self) -> OscConfig:
         if self.prefix and not _is_address(self.prefix):
             raise ValueError(f"prefix: expected an address that starts with '/', got {self.prefix!r}")

@@ -15,7 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Audio", "chosen", "own_stderr", "probe", "quiet_stderr"]
+__all__ = ["SAMPLE_RATE", "Audio", "chosen", "own_stderr", "playable", "probe", "quiet_stderr", "rate_of"]
+
+#: What is played at wherever a device takes it.
+SAMPLE_RATE = 48_000
 
 _SECONDS = 20.0
 _WASAPI = "Windows WASAPI"
@@ -23,7 +26,8 @@ _WASAPI = "Windows WASAPI"
 
 @dataclass(frozen=True)
 class Audio:
-    """PortAudio's version (None: it is missing), names of the outputs, the default one, what went wrong."""
+    """PortAudio's version (None: it is missing), names of the outputs, the one that was asked for (None: it
+    cannot be used), what went wrong."""
 
     portaudio: str | None
     outputs: tuple[str, ...]
@@ -36,11 +40,11 @@ class Audio:
         return self.default is not None
 
 
-def probe() -> Audio:
-    """Ask PortAudio; never raises."""
+def probe(device: str | int | None = None) -> Audio:
+    """Ask PortAudio, for a device (None: the default one); never raises."""
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "realtime.voice.audio"],
+            [sys.executable, "-P", "-m", "realtime.voice.audio", json.dumps(device)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -108,7 +112,35 @@ def chosen(sounddevice: Any, device: str | int | None) -> dict[str, Any]:
     return {"device": device}
 
 
-def _ask() -> Audio:
+def playable(sounddevice: Any, device: str | int | None) -> int:
+    """The rate to play at: 48 kHz, or the device's own where it takes no other (a JACK server has one).
+
+    Raises ValueError or PortAudioError where it cannot be used.
+    """
+    found = chosen(sounddevice, device)
+    told = {"channels": 2, "dtype": "float32", **found}
+    try:
+        sounddevice.check_output_settings(samplerate=SAMPLE_RATE, **told)
+    except sounddevice.PortAudioError:
+        rate = int(sounddevice.query_devices(found["device"], "output")["default_samplerate"])
+        sounddevice.check_output_settings(samplerate=rate, **told)
+        return rate
+    return SAMPLE_RATE
+
+
+def rate_of(device: str | int | None) -> int:
+    """As :func:`playable`; 48 kHz where there is no device."""
+    try:
+        with quiet_stderr():
+            import sounddevice
+
+            return playable(sounddevice, device)
+    except Exception:
+        # Of many kinds; what is wrong is told when it is opened.
+        return SAMPLE_RATE
+
+
+def _ask(device: str | int | None) -> Audio:
     try:
         import sounddevice as module
     except (ImportError, OSError) as error:
@@ -117,14 +149,13 @@ def _ask() -> Audio:
     outputs = [d["name"] for d in sounddevice.query_devices() if d["max_output_channels"] >= 2]
     default, error_ = None, None
     try:
-        device = chosen(sounddevice, None)
-        default = sounddevice.query_devices(device["device"], "output")["name"]
-        sounddevice.check_output_settings(channels=2, samplerate=48_000, dtype="float32", **device)
+        default = sounddevice.query_devices(chosen(sounddevice, device)["device"], "output")["name"]
+        playable(sounddevice, device)
     except (sounddevice.PortAudioError, ValueError) as problem:
         default, error_ = None, str(problem).splitlines()[0]
     return Audio(sounddevice.get_portaudio_version()[1], tuple(outputs), default, error_)
 
 
 if __name__ == "__main__":
-    answer = _ask()
+    answer = _ask(json.loads(sys.argv[1]))
     print(json.dumps(answer.__dict__))

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from realtime.voice.audio import chosen, probe, quiet_stderr
 from realtime.voice.wav import WavWriter
 
-__all__ = ["BLOCK", "SAMPLE_RATE", "Sound"]
+__all__ = ["BLOCK", "Sound"]
 
-SAMPLE_RATE = 48_000
 BLOCK = 480
 # So many gaps in the sound within so many seconds, and the device's buffer is doubled, up to the longest.
 _STALLS, _WATCH, _LONGEST_LATENCY = 5, 5.0, 0.1
@@ -68,7 +67,7 @@ class _Device:
         self.underruns = 0
         self._render, self._tap = render, tap
         self._stream = sounddevice.OutputStream(
-            samplerate=SAMPLE_RATE,
+            samplerate=tap.rate,
             channels=2,
             dtype="float32",
             **chosen(sounddevice, device),
@@ -117,7 +116,7 @@ class _Silent:
         begun = time.monotonic()
         done = 0
         while not self._stop.is_set():
-            wait = begun + done / SAMPLE_RATE - time.monotonic()
+            wait = begun + done / self._tap.rate - time.monotonic()
             if wait > 0:
                 self._stop.wait(wait)
             self._tap.put(self._render(BLOCK, time.monotonic()))
@@ -132,10 +131,11 @@ class _Silent:
 
 
 class _Tap:
-    """Takes what is played to a file, off the audio thread."""
+    """Takes what is played, ``rate`` samples a second, to a file, off the audio thread."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._file = WavWriter(path, SAMPLE_RATE) if path is not None else None
+    def __init__(self, path: Path | None, rate: int) -> None:
+        self.rate = rate
+        self._file = WavWriter(path, rate) if path is not None else None
         self._blocks: deque[npt.NDArray[np.float32]] = deque()
 
     def put(self, block: npt.NDArray[np.float32]) -> None:
@@ -154,16 +154,16 @@ class _Tap:
 
 
 class Sound:
-    """The device ``name`` (None: the default one), or silence while there is none, and the file.
+    """The device ``name`` (None: the default one), or silence while there is none, and the file, at ``rate``.
 
     Without PortAudio or without a device ``say`` is told so; unless there is a file, it is looked for from
     then on.
     """
 
-    def __init__(self, render: Render, name: str | int | None, wav: Path | None, say: Say) -> None:
+    def __init__(self, render: Render, rate: int, name: str | int | None, wav: Path | None, say: Say) -> None:
         self._render, self._name, self._say = render, name, say
         self._has_file = wav is not None
-        self._tap = _Tap(wav)
+        self._tap = _Tap(wav, rate)
         self._stalls, self._watched = 0, time.monotonic()
         self._pause, self._again = _SOON_S, 0.0
         self._underruns = 0
@@ -232,12 +232,7 @@ class Sound:
                 self._open(latency)
 
     def _look(self) -> None:
-        found = probe()
-        if isinstance(self._name, str):
-            name = self._name.lower()
-            self.begin_anew = any(name in output.lower() for output in found.outputs)
-        else:
-            self.begin_anew = found.usable
+        self.begin_anew = probe(self._name).usable
         self._again = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, _LATE_S)
 

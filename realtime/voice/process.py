@@ -45,6 +45,8 @@ class SynthProcess(Child):
         self.sound_ms: float | None = None
         #: The device that it plays on, as it says; None: none, or it has not told.
         self.device: str | None = None
+        # Whether it has recorded sounds, as it says; None: it has not told.
+        self._sampled: bool | None = None
         # When that was told last (0: not yet).
         self._told = 0.0
         arguments = ["--port", str(port)]
@@ -61,6 +63,8 @@ class SynthProcess(Child):
         """
         if name == SAMPLED and "samples" not in self._options:
             raise OptionError(f"preset {name}: {NEEDS_SAMPLES}")
+        if name == SAMPLED and self._sampled is False:
+            raise OptionError(f"preset {name}: no sound was found in {self._options['samples']}")
         if self._began_with not in _core.PRESETS:
             raise OptionError(f"preset: the voice {self._began_with!r} has no presets to switch to")
         self._preset, self._chosen = name, time.monotonic()
@@ -84,12 +88,13 @@ class SynthProcess(Child):
                 told = json.loads(line)
                 before, self.device = self.device, told["device"]
                 self.sound_ms, self._told = float(told["sound_ms"]), now
+                self._sampled = told["sampled"]
                 if self.device is not None and self.device != before:
                     self._say(f"{self.name} plays on {self.device}")
         return lines
 
     def _greet(self) -> None:
-        self._told, self.device = 0.0, None
+        self._told, self.device, self._sampled = 0.0, None, None
 
     def _is_stuck(self, now: float) -> bool:
         return bool(self._told) and now - self._told > _SILENT_S

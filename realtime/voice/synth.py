@@ -27,14 +27,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.system import begin_anew, readable, signals
 from realtime.sockets import bind_udp
-from realtime.voice.audio import own_stderr
+from realtime.voice.audio import SAMPLE_RATE, own_stderr, rate_of
 from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
-from realtime.voice.output import BLOCK, SAMPLE_RATE, Sound
+from realtime.voice.output import BLOCK, Sound
 from realtime.voice.strokes import Strokes
 
 __all__ = ["SAMPLE_RATE", "Synth", "VoicePlayer", "main", "synth"]
@@ -152,7 +153,8 @@ class Synth:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         try:
-            self._sound = Sound(self.player.render, device, wav, say)
+            rate = round(self.player.voice.sample_rate)
+            self._sound = Sound(self.player.render, rate, device, wav, say)
         except BaseException:
             self._socket.close()
             raise
@@ -207,7 +209,7 @@ class Synth:
         return {
             **self.input.counts,
             "late_events": self.player.late_events,
-            "seconds": round(self.player.samples / SAMPLE_RATE, 3),
+            "seconds": round(self.player.samples / self.player.voice.sample_rate, 3),
             "underruns": self._sound.underruns,
             "device": device,
         }
@@ -230,7 +232,7 @@ def synth(
 
     ``preset`` is a voice of :data:`realtime.seams.VOICES`, ``options`` are its own.
     """
-    sound = open_voice(preset, options or {}, SAMPLE_RATE, say)
+    sound = open_voice(preset, options or {}, rate_of(device), say)
     ended = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: ended.set())
@@ -264,11 +266,16 @@ def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: b
             if child:
                 # Whoever began it begins it again.
                 os._exit(_ANEW)
-            begin_anew()
+            if seconds is None:
+                begin_anew()
+            left = max(begun + seconds - time.monotonic(), 0.001)
+            begin_anew("--seconds", f"{left:.3f}")
         if child and time.monotonic() >= told + _TELL_S:
             told = time.monotonic()
             with contextlib.suppress(OSError):
+                plays = voice.player.voice
                 how = {"sound_ms": round(voice.way_ms, 1), "device": voice.device}
+                how["sampled"] = isinstance(plays, _core.Voice) and plays.sampled
                 print(json.dumps(how), flush=True)
         if seconds is not None and time.monotonic() - begun >= seconds:
             return

@@ -8,7 +8,9 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from realtime.sinks.config import OscConfig
 from realtime.sinks.guard import Guard
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
+from realtime.voice.audio import probe
 from realtime.voice.process import SynthProcess
 from tests.realtime.test_live_command import Theatre
 
@@ -241,6 +244,34 @@ def test_the_voice_is_heard_again_when_the_sound_server_is_back(monkeypatch: pyt
     finally:
         if voice is not None:
             voice.close()
+        jack.terminate()
+        jack.wait()
+
+
+@pytest.mark.skipif(shutil.which("jackd") is None, reason="needs jackd")
+def test_a_sound_server_of_another_rate_is_played_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name = f"rates{os.getpid()}"
+    monkeypatch.setenv("JACK_DEFAULT_SERVER", name)
+    monkeypatch.setenv("JACK_NO_START_SERVER", "1")
+    jack = subprocess.Popen(
+        ["jackd", "--no-realtime", "-n", name, "-d", "dummy", "-r", "44100", "-p", "512"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        time.sleep(2.0)
+        if not (audio := probe("system")).usable:
+            pytest.skip(f"no JACK here: {audio.error}")
+        path = tmp_path / "take.wav"
+        command = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port", "0", "--wav", str(path)]
+        command += ["--seconds", "1", "--device", "system"]
+        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert "playing on system" in said.stderr
+        told = dict(each.split(" ", 1) for each in said.stdout.strip().split(", "))
+        with wave.open(str(path)) as file:
+            assert file.getframerate() == 44_100
+            assert file.getnframes() / 44_100 == pytest.approx(float(told["seconds"]), abs=0.2)
+    finally:
         jack.terminate()
         jack.wait()
 

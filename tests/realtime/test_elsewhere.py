@@ -23,7 +23,7 @@ from realtime.bench.performer import mocopi_datagrams
 from realtime.loop import obey_signals
 from realtime.sinks.midi import port as port_module
 from realtime.sockets import free_port
-from realtime.voice.audio import chosen
+from realtime.voice.audio import SAMPLE_RATE, _ask, chosen, rate_of
 
 BARE = Path(__file__).resolve().parents[1] / "support/elsewhere"
 ROOT = str(Path(pyanticip.__file__).resolve().parents[1])
@@ -219,6 +219,36 @@ def test_the_voice_takes_the_quick_one_of_a_device_s_drivers(asked, device, sett
     found = chosen(Wasapi(), asked)
     assert found.pop("extra_settings", None) == settings
     assert found == {"device": device}
+
+
+class Server(Wasapi):
+    """PortAudio before a JACK server: one rate and no other."""
+
+    class PortAudioError(Exception):
+        pass
+
+    def query_hostapis(self) -> list[dict[str, Any]]:
+        return []
+
+    def query_devices(self, device: Any = None, kind: str = "") -> Any:
+        if device not in (None, "system"):
+            raise ValueError(f"No output device matching {device!r}")
+        found = {"name": "system", "default_samplerate": 44_100.0, "max_output_channels": 2}
+        return found if kind else [found]
+
+    def check_output_settings(self, *, samplerate: int, device: Any, **_: Any) -> None:
+        if samplerate != self.query_devices(device, "output")["default_samplerate"]:
+            raise self.PortAudioError("Invalid sample rate")
+
+    def get_portaudio_version(self) -> tuple[int, str]:
+        return 1, "PortAudio"
+
+
+def test_a_device_that_takes_another_rate_alone_is_played_at_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sounddevice", Server())
+    assert (rate_of(None), rate_of("system"), rate_of("none")) == (44_100, 44_100, SAMPLE_RATE)
+    assert (_ask(None).default, _ask("system").default) == ("system", "system")
+    assert not _ask("none").usable, "a device of that name is not there, whatever else is"
 
 
 def test_where_no_port_can_be_made_it_is_said_what_to_do(monkeypatch):

@@ -95,6 +95,11 @@ def test_the_sender_s_name_is_looked_up() -> None:
         ("lead_ms = true", "lead_ms: expected auto, or 0 to 400 ms, got True"),
         ("lead_ms = ", "not valid TOML"),
         (
+            "[[osc]]\nclock_offset_ms = 500",
+            "clock_offset_ms: it moves time tags, which are sent with schedule",
+        ),
+        ("[[osc]]\nframing = 'length'", 'framing: length is for a stream; expected transport = "tcp"'),
+        (
             "[source]\nkind = 'kinect'",
             "msgpack, vrchat, phone, wek, osc, got",
         ),

@@ -196,8 +196,16 @@ class MidiConfig(Options):
         for control in self.controls:
             if control.channel == "note" and not self.mpe:
                 raise ValueError('control.channel: "note" needs mpe, the number of its members')
+            if isinstance(control.channel, int) and 1 < control.channel <= 1 + self.mpe:
+                raise ValueError(
+                    f'control.channel: {control.channel} is a member of the MPE zone; expected "note" or 1'
+                )
             if control.to == "bend" and max(abs(control.low), abs(control.high)) > widest:
                 raise ValueError(f"control.low, high: the bend reaches {widest} semitones (bend_range)")
+        if self.mpe and any("channel" in note.model_fields_set for note in self.note):
+            raise ValueError(
+                "note.channel: with mpe each note has a channel of its own; leave one of them out"
+            )
         return self
 
     def on(self, channel: int, name: str, *, leads: bool) -> MidiConfig:

@@ -1,9 +1,9 @@
 """The process that has the MIDI port: ``python -P -m realtime.sinks.midi.port PORT``.
 
 What comes through standard input is sent when it is due. When that ends, by whatever death of the show, every
-note is ended, and the process is. No driver that hangs or crashes can take the show along, and a timer of its
-own keeps the notes' time. A port that vanishes is looked for once a second. What the show should know goes to
-standard output, a line each: ``ready NAME``, ``error TEXT``, ``gone``, ``back``.
+note is ended, controllers are reset, and the process ends. No driver that hangs or crashes can take the show
+along, and a timer of its own keeps the notes' time. A port that vanishes is looked for once a second. What
+the show should know goes to standard output, a line each: ``ready NAME``, ``error TEXT``, ``gone``, ``back``.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _tell(line: str) -> None:
 
 
 def serve(port: Port) -> None:
-    """Send what comes through standard input until it ends, then end every note."""
+    """Send what comes through standard input until it ends, then end every note and reset the controllers."""
     schedule = Schedule()
     rest = b""
     gone, look = False, time.monotonic_ns() + _LOOK_NS
@@ -169,14 +169,17 @@ def serve(port: Port) -> None:
             port.send(schedule.take(now))
             if now >= look:
                 look = now + _LOOK_NS
-                if not port.is_there:
+                if port.is_there:
+                    schedule.heard()
+                else:
                     if not gone:
                         _tell("gone")
                     gone = not port.again()
                     if not gone:
+                        port.send(schedule.missed())
                         _tell("back")
     finally:
-        port.send(schedule.quiet(sound_off=True))
+        port.send(schedule.quiet(sound_off=True) + schedule.leave())
         time.sleep(_LAST_S)
         port.close()
 

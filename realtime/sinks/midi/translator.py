@@ -150,7 +150,7 @@ class Translator:
         nearest = min(mine, key=lambda when: abs(when - due + self._latency_ns))
         gone = [each for each in self._waiting if each[:2] == (name, nearest)]
         self._waiting = [each for each in self._waiting if each not in gone]
-        return [Item(when, WITHDRAWN, message) for _, when, message in gone]
+        return [Item(0, WITHDRAWN, message, when) for _, when, message in gone]
 
     def _ticks(self, now: int, tempo: Tempo) -> list[Item]:
         step, begin = self._tick_ns, now
@@ -228,18 +228,20 @@ class Translator:
                 self._sent.pop((channel, follower.to), None)
                 out += self._follow(frame, follower, channel, due)
         message = bytes((0x90 | channel, number, velocity))
-        out.append(Item(due, hold, message))
+        # The sink's clock moves: what is called off is known by the frames' time.
+        out.append(Item(due, hold, message, due))
         if due > frame.t_ns:
             self._waiting.append((name, due, message))
         return out
 
 
 def _zone(members: int, semitones: int) -> list[bytes]:
-    """The lower zone: the MPE Configuration Message and the bend range of its members (MPE 1.0, 2.1, 2.4)."""
+    """The lower zone: the MPE Configuration Message, and the bend range of its members and of the zone as a
+    whole, which would be 2 (MPE 1.0, 2.1, 2.4)."""
     if not members:
         return []
     out = _registered(0, 6, members)
-    for channel in range(1, members + 1):
+    for channel in range(members + 1):
         out += _registered(channel, 0, semitones)
     return out
 

@@ -163,6 +163,11 @@ impl PyVoice {
     }
 
     #[getter]
+    fn sampled(&self, py: Python<'_>) -> bool {
+        self.0.with(py, |voice| voice.sampled())
+    }
+
+    #[getter]
     fn position(&self, py: Python<'_>) -> u64 {
         self.0.with(py, |voice| voice.position())
     }

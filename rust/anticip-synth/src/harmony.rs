@@ -25,6 +25,9 @@ const JUST: [f32; 12] = [
     15.0 / 8.0,
 ];
 
+/// The usual lowest note, MIDI number: D2.
+const TONIC: f32 = 38.0;
+
 /// Scales by name, semitones above the tonic.
 pub const SCALES: [(&str, &[f32]); 12] = [
     ("dorian", &[0.0, 2.0, 3.0, 5.0, 7.0, 9.0, 10.0]),
@@ -73,7 +76,7 @@ impl Default for Harmony {
         Self {
             scale,
             notes: 7,
-            tonic: 38.0,
+            tonic: TONIC,
             a4: 440.0,
             chords,
             count: USUAL.len(),
@@ -138,6 +141,11 @@ impl Harmony {
             harmony.count = chords.len();
         }
         Ok(harmony)
+    }
+
+    /// Octaves that the lowest note lies above the usual one.
+    pub(crate) fn raised(&self) -> f32 {
+        (self.tonic - TONIC) / 12.0
     }
 
     /// Steps in an octave.

@@ -95,6 +95,7 @@ pub(crate) type Body = [[f32; 3]; 3];
 pub(crate) struct Tone {
     body: [[FixedSvf<f32, BellMode<f32>>; 3]; 2],
     bands: Body,
+    octaves: f32,
     small: f32,
     low: LowPass,
     phase: f32,
@@ -104,6 +105,12 @@ pub(crate) struct Tone {
 
 impl Tone {
     pub(crate) fn new(sample_rate: f64, body: &Body) -> Self {
+        Self::raised(sample_rate, body, 0.0)
+    }
+
+    /// The same so many octaves higher, body and low-pass.
+    pub(crate) fn raised(sample_rate: f64, body: &Body, octaves: f32) -> Self {
+        let bands = body.map(|[centre, q, decibels]| [centre * octaves.exp2(), q, decibels]);
         let ring = |[centre, q, decibels]: [f32; 3]| {
             let mut node = FixedSvf::new(
                 BellMode::new(),
@@ -118,8 +125,9 @@ impl Tone {
             node
         };
         Self {
-            body: [body.map(ring), body.map(ring)],
-            bands: *body,
+            body: [bands.map(ring), bands.map(ring)],
+            bands,
+            octaves,
             small: 0.0,
             low: LowPass::new(sample_rate),
             phase: 0.0,
@@ -138,7 +146,7 @@ impl Tone {
         self.phase = 0.0;
     }
 
-    /// Shapes a frame in place; `octaves` above 110 Hz is where the low-pass begins to cut.
+    /// Shapes a frame in place; `octaves` above 110 Hz, in a body that is not raised, is where the low-pass begins to cut.
     pub(crate) fn render(&mut self, output: &mut [[f32; 2]; FRAME], controls: &Controls, octaves: Line) {
         let small = controls.small();
         if small != self.small {
@@ -150,7 +158,7 @@ impl Tone {
             }
         }
         for (i, x) in output.iter_mut().enumerate() {
-            self.low.cut(i, || 110.0 * octaves.at(i).exp2());
+            self.low.cut(i, || 110.0 * (octaves.at(i) + self.octaves).exp2());
             let rough = controls.roughness.at(i);
             // Drive raises the level of the quiet; divided out so that roughness is not loudness.
             let drive = 1.0 + 7.0 * rough * rough;

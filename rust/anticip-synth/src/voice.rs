@@ -210,6 +210,14 @@ impl Voice {
         Ok(())
     }
 
+    /// Whether it has recorded sounds, and so every preset.
+    #[must_use]
+    pub fn sampled(&self) -> bool {
+        self.players
+            .iter()
+            .all(|player| player.instrument.ready().is_ok())
+    }
+
     /// Sets one parameter, 0..1 (clamped; what is not a number is ignored and counted).
     ///
     /// # Errors

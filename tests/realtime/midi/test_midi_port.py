@@ -38,6 +38,8 @@ pytestmark = [
 
 NOTE = {"note": 60, "length_ms": 60_000, "velocity": {"low": 100, "high": 100}}
 ON, OFF, ALL_NOTES, ALL_SOUND = "90 3c 64", "80 3c 40", "b0 7b 00", "b0 78 00"
+# What follows at the end of a show: test_schedule.
+RESET = "b0 79 00", "e0 00 40", "b0 0b 7f"
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +89,10 @@ class Listener:
             if found:
                 self.heard.append(found[1].strip())
 
+    def ended(self) -> list[str]:
+        """The last four messages but the reset, of which a busy listener may see a part."""
+        return [line for line in self.heard if line not in RESET][-4:]
+
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -124,7 +130,7 @@ def test_notes_and_controllers_are_heard_and_panic_ends_them(listener: Listener)
     wait_for(lambda: ALL_SOUND in listener.heard)
     assert listener.heard[3:] == [OFF, ALL_NOTES, ALL_SOUND]
     sink.close()
-    wait_for(lambda: len(listener.heard) == 8)
+    wait_for(lambda: len(listener.heard) >= 8)
     assert sink.counters() == {"sent": 4, "dropped": 0, "refused": 0, "failed": 0}
 
 
@@ -178,7 +184,7 @@ def test_a_killed_show_leaves_no_note(listener: Listener, port: str) -> None:
         show.send_signal(signal.SIGKILL)
         show.wait()
     wait_for(lambda: ALL_SOUND in listener.heard)
-    assert listener.heard[-4:] == [ON, OFF, ALL_NOTES, ALL_SOUND]
+    assert listener.ended() == [ON, OFF, ALL_NOTES, ALL_SOUND]
     wait_for(lambda: not any(name.endswith(":killed") for name in ports() or []))
 
 
@@ -261,7 +267,7 @@ def test_a_performance_plays_a_synth_and_ends_in_silence(listener: Listener, tmp
         assert show.returncode == 0, err
     assert "playing midi listener:input" in err
     wait_for(lambda: ALL_SOUND in listener.heard)
-    assert listener.heard[-2:] == [ALL_NOTES, ALL_SOUND]
+    assert listener.ended()[-2:] == [ALL_NOTES, ALL_SOUND]
     # What a busy listener loses is not judged (none is ended twice: test_schedule); a note that hangs is.
     last = {line[3:5]: line[:2] for line in listener.heard if line[:2] in ("80", "90")}
     assert set(last.values()) == {"80"}

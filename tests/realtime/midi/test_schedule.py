@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from realtime.sinks.midi import port as midi_port
 from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item, Schedule, pack, unpack
 
 MS = 1_000_000
@@ -107,3 +112,67 @@ def test_what_is_due_at_one_time_keeps_its_order() -> None:
         schedule.put(Item(5, 0, message))
     schedule.put(Item(0, 0, b"\xb0\x07\x01"))
     assert schedule.take(5) == [b"\xb0\x07\x01", *messages]
+
+
+class Cable:
+    """A port whose other end is there but for some seconds; what arrives."""
+
+    def __init__(self, gone: range) -> None:
+        self.gone, self.seconds, self.heard = gone, 0.0, [""]
+        self.open = True
+
+    @property
+    def there(self) -> bool:
+        return int(self.seconds) not in self.gone
+
+    @property
+    def is_there(self) -> bool:
+        return self.open and self.there
+
+    def again(self) -> bool:
+        self.open = self.there
+        return self.open
+
+    def send(self, messages: Iterable[bytes]) -> None:
+        if self.open and self.there:
+            self.heard += [message.hex(" ") for message in messages]
+
+    def close(self) -> None:
+        self.open = False
+
+
+def served(cable: Cable, monkeypatch: pytest.MonkeyPatch, *asked: tuple[float, Item]) -> list[str]:
+    """What arrives of that, put in at its second, until the tenth, at which the show ends."""
+    waiting = [(at, pack([item])) for at, item in asked] + [(10.0, b"")]
+
+    def readable(timeout: float) -> bool:
+        until = cable.seconds + max(timeout, 0.0) + 1e-6
+        cable.seconds = min(until, waiting[0][0])
+        return waiting[0][0] <= until
+
+    clock = SimpleNamespace(monotonic_ns=lambda: round(cable.seconds * 1e9), sleep=lambda seconds: None)
+    monkeypatch.setattr(midi_port, "time", clock)
+    monkeypatch.setattr(midi_port, "readable", readable)
+    monkeypatch.setattr(midi_port, "os", SimpleNamespace(read=lambda *_: waiting.pop(0)[1]))
+    midi_port.serve(cable)  # type: ignore[arg-type]
+    return cable.heard[1:]
+
+
+def test_a_note_that_ended_while_the_port_was_gone_ends_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Half a second before the port goes, which is seen at the next look; the bend is a member's of MPE.
+    asked = (1.5, Item(0, 800 * MS, b"\x90\x3c\x64")), (1.6, Item(0, 0, b"\xe3\x00\x40"))
+    heard = served(Cable(range(2, 5)), monkeypatch, *asked)
+    assert heard[:5] == ["90 3c 64", "e3 00 40", "80 3c 40", "b0 7b 00", "b3 7b 00"]
+
+
+def test_the_end_of_the_show_leaves_the_synth_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    faded = (1.0, Item(0, 0, b"\xb0\x0b\x00")), (1.1, Item(0, 0, b"\xb2\x40\x7f"))
+    heard = served(Cable(range(0)), monkeypatch, *faded, (2.0, Item(0, 0, SILENCE)))
+    stopped = ["b0 7b 00", "b0 78 00", "b2 7b 00", "b2 78 00"]
+    # Panic leaves the controllers alone, the end does not.
+    assert heard[2:6] == stopped
+    assert heard[6:] == [
+        *stopped, "b0 79 00", "e0 00 40", "b0 0b 7f", "b2 79 00", "e2 00 40", "b2 40 00",
+    ]  # fmt: skip

@@ -13,8 +13,9 @@ from pyanticip.errors import RigError
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.rig import load_rig
 from realtime.sinks.base import ControlFrame
+from realtime.sinks.midi import sink as midi_sink
 from realtime.sinks.midi.config import SCALES, MidiConfig, Scale
-from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item, Schedule
+from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item, Schedule, unpack
 from realtime.sinks.midi.translator import Translator
 
 FRAME = 20_000_000
@@ -118,7 +119,8 @@ def test_a_note_is_due_when_its_event_is() -> None:
     drum = {"event": "onset", "note": 36, "length_ms": 80, "channel": 10, "velocity": {"low": 1, "high": 127}}
     made = translator(note=[drum])
     (item,) = made.frame(frame(3, [("onset", 0.5, 0.15)]))
-    assert item == Item(START + 3 * FRAME + 150_000_000, 80_000_000, bytes((0x99, 36, 64)))
+    due = START + 3 * FRAME + 150_000_000
+    assert item == Item(due, 80_000_000, bytes((0x99, 36, 64)), due)
     assert made.frame(frame(4, [("phrase", 1.0, 0.1), ("cue/chorus", 1.0, 0.1)])) == []
     late = translator(latency_ms=100, note=[{"event": "cue/chorus", "note": 0}])
     (item,) = late.frame(frame(0, [("cue/chorus", 0.0, 0.05)]))
@@ -160,11 +162,11 @@ def test_mpe_tells_its_zone_and_gives_every_note_a_channel_of_its_own() -> None:
         ],
     )
     zone = said(made.frame(frame(0)))
-    # RPN 6 on the manager channel, RPN 0 on the members (MPE 1.0), then what is the zone's own.
+    # RPN 6 on the manager channel, RPN 0 there and on the members (MPE 1.0), then what is the zone's own.
     assert zone[:5] == ["b0 65 00", "b0 64 06", "b0 06 03", "b0 65 7f", "b0 64 7f"]
-    assert zone[5:10] == ["b1 65 00", "b1 64 00", "b1 06 30", "b1 65 7f", "b1 64 7f"]
-    assert [line[:2] for line in zone[5:20:5]] == ["b1", "b2", "b3"]
-    assert zone[20:] == ["b0 5b 40"]
+    assert zone[5:10] == ["b0 65 00", "b0 64 00", "b0 06 30", "b0 65 7f", "b0 64 7f"]
+    assert [line[:2] for line in zone[5:25:5]] == ["b0", "b1", "b2", "b3"]
+    assert zone[25:] == ["b0 5b 40"]
     channels = []
     for n in range(1, 7):
         items = made.frame(frame(n, [("onset", 1.0, 0.1)], loudness=1.0, pitch=0.75))
@@ -251,6 +253,8 @@ def test_no_show_leaves_a_note_hanging_or_sends_what_is_no_midi(show: Any, mpe: 
         ({"control": [{"from": "pich", "to": 1}]}, r"from\.pich: unknown name; did you mean pitch\?"),
         ({"control": [{"from": "pitch", "to": 40, "bits": 14}]}, "controllers 0 to 31 have 14 bits"),
         ({"control": [{"from": "pitch", "to": 1, "channel": "note"}]}, '"note" needs mpe'),
+        ({"mpe": 4, "note": [{"channel": 3}]}, "with mpe each note has a channel of its own"),
+        ({"mpe": 4, "control": [{"from": "pitch", "to": 1, "channel": 5}]}, "5 is a member of the MPE zone"),
         ({"control": [{"from": "pitch", "to": "bend", "low": -12}]}, "the bend reaches 2 semitones"),
         ({"control": [{"from": "pitch", "to": 1, "high": 200}]}, "expected 0 to 127, got 0 to 200"),
         ({"note": [{"scale": "mayor"}]}, r"mayor: unknown name; did you mean major\?"),
@@ -278,6 +282,36 @@ def test_a_beat_that_is_called_off_does_not_sound() -> None:
     # Of the last, nothing was left to call off but the first beat, which was still to come.
     on = [m for m in waiting.take(START + 400_000_000) if m[0] == 0x90 and m[2]]
     assert [m[1] for m in on] == [62]
+
+
+class Pipe:
+    """In place of the port's process: what it would read."""
+
+    pid, waiting = 1, 0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.schedule = Schedule()
+
+    def opened(self) -> str:
+        return "fake"
+
+    def write(self, data: bytes) -> None:
+        for item in unpack(data)[0]:
+            self.schedule.put(item)
+
+
+def test_a_beat_is_called_off_however_late_each_frame_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(midi_sink, "Child", Pipe)
+    monkeypatch.setattr(midi_sink.importlib.util, "find_spec", lambda name: name)
+    made = midi_sink.MidiSink(MidiConfig(port="virtual", control=()))
+    events = [[("onset", 1.0, 0.1), ("onset", 0.5, 0.3)], [("onset/cancel", 0.0, 0.08)]]
+    for n, told in enumerate(events):
+        one = frame(n, told)
+        monkeypatch.setattr(midi_sink.time, "monotonic_ns", lambda at=one.t_ns, n=n: at + 300_000 + 7_777 * n)
+        made.send(one)
+    schedule = made._child.schedule  # type: ignore[attr-defined]
+    velocities = [m[2] for m in schedule.take(START + 400_000_000) if m[0] == 0x90]
+    assert velocities == [80], "the second alone"
 
 
 @pytest.mark.parametrize("bpm", [50.0, 112.0, 180.0])

@@ -16,6 +16,7 @@ import pytest
 from pyanticip._core import PRESETS, SCALES, VOICE_CEILING, Samples, Voice
 from pyanticip.errors import OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
+from realtime.bench.ear import integrated
 from realtime.programs.demo import PERFORMANCE
 from realtime.programs.live import replay
 from realtime.programs.render import render
@@ -203,6 +204,21 @@ def test_the_rig_sets_key_and_tuning() -> None:
         voice = open_voice("plucked", {"scale": scale, "tuning": "just", "chords": [(0, 2, 4)]}, RATE)
         voice.params(vector(pitch=1.0))
         assert np.isfinite(voice.render(RATE)).all()
+
+
+@pytest.mark.parametrize("preset", ["plucked", "glass", "duo"])
+def test_a_performance_is_about_as_loud_at_every_root(preset: str, tmp_path: Path) -> None:
+    def lufs(root: str) -> float:
+        told = {"preset": preset, "options": {"root": root}}
+        alone = {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": [], "synth": told}
+        render(PERFORMANCE, tmp_path / "out.wav", rig=load_rig(None, alone))
+        whole = np.zeros((len(raw := samples(tmp_path / "out.wav")) // 3, 4), np.uint8)
+        whole[:, 1:] = raw.reshape(-1, 3)
+        return integrated(whole.view("<i4").reshape(-1, 2) / 2**31)
+
+    usual = lufs("D2")
+    apart = {root: lufs(root) - usual for root in ("C1", "A1", "A2", "E3", "B3")}
+    assert max(map(abs, apart.values())) < 3.0, apart
 
 
 @pytest.mark.parametrize(

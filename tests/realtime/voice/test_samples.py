@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.wire import wait_for
 
 from pyanticip._core import Samples, Voice
 from pyanticip.errors import OptionError
@@ -190,6 +191,19 @@ def test_the_rig_and_the_performer_name_the_folder(tmp_path: Path) -> None:
     process = SynthProcess(free_port(), None, lambda line: None)
     try:
         with pytest.raises(OptionError, match="granular: it needs a folder"):
+            process.preset("granular")
+    finally:
+        process.close()
+
+
+@pytest.mark.slow
+def test_a_folder_without_a_sound_is_no_preset_to_choose(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").touch()
+    options = {"samples": str(tmp_path)}
+    process = SynthProcess(free_port(), "none", lambda line: None, preset="plucked", options=options)
+    try:
+        wait_for(lambda: process.poll() and process._told)
+        with pytest.raises(OptionError, match=f"^preset granular: no sound was found in {tmp_path}$"):
             process.preset("granular")
     finally:
         process.close()

@@ -7,10 +7,12 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import wave
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
@@ -175,6 +177,21 @@ def test_events_wait_for_their_time_less_the_latency() -> None:
 def test_gain_out_of_range_is_refused() -> None:
     with pytest.raises(OptionError, match="gain: expected 0 to 1, got 2"):
         VoicePlayer(gain=2.0)
+
+
+def test_begun_anew_it_plays_for_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    voice = SimpleNamespace(poll=lambda: None, begin_anew=True)
+
+    def anew(*more: str) -> None:
+        asked.append(more)
+        voice.begin_anew = False
+
+    clock = iter([0.0, 3.5, 99.0])
+    monkeypatch.setattr(synth_module, "begin_anew", anew)
+    monkeypatch.setattr(synth_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    synth_module._watch(voice, threading.Event(), 10.0, False)  # type: ignore[arg-type]
+    assert asked == [("--seconds", "6.500")]
 
 
 # -- the process ------------------------------------------------------------------------------------

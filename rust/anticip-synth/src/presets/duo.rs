@@ -11,7 +11,9 @@ use crate::settings::Settings;
 use crate::tone::{Body, Tone, White};
 
 const LEVEL: f32 = 0.86;
-/// A bore.
+/// What is made up for a root an octave higher, in octaves of level.
+const BY_ROOT: f32 = -0.2;
+/// A bore; it moves with the root, or a dip of it would fall on the notes.
 const RESONANCE: Body = [[2_060.0, 0.65, -18.0], [2_430.0, 0.85, -18.0], [690.0, 2.4, 18.0]];
 /// What is heard of a half that rests, and of each voice on the other side.
 const REST: f32 = 0.1;
@@ -32,6 +34,7 @@ pub(crate) struct Duo {
     voices: [Voice; 2],
     white: White,
     tone: Tone,
+    level: f32,
     strewer: Strewer,
     chance: Chance,
     begun: bool,
@@ -55,7 +58,8 @@ impl Duo {
                 drawn: 0.0,
             }),
             white: White::new(settings.seed ^ 0xd0),
-            tone: Tone::new(sample_rate, &RESONANCE),
+            level: LEVEL * (BY_ROOT * settings.harmony.raised()).exp2(),
+            tone: Tone::raised(sample_rate, &RESONANCE, settings.harmony.raised()),
             strewer: Strewer::new(sample_rate),
             chance: Chance::new(settings.seed ^ 0xd00),
             begun: false,
@@ -142,6 +146,6 @@ impl Instrument for Duo {
         }
         self.begun = true;
         self.tone.render(output, controls, controls.octaves(3.0, 4.0));
-        scale(output, LEVEL);
+        scale(output, self.level);
     }
 }

@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::tone::{Body, Tone};
 
 const LEVEL: f32 = 0.88;
-/// Thin walls.
+/// Thin walls; they follow the root half of the way, for grains lie far above it.
 const RESONANCE: Body = [[6_500.0, 0.6, 6.0], [1_000.0, 0.6, -12.0], [300.0, 0.6, -6.0]];
 const POOL: usize = 40;
 
@@ -36,7 +36,7 @@ impl Glass {
         let seed = settings.seed;
         Self {
             pool: [Grain::default(); POOL],
-            tone: Tone::new(sample_rate, &RESONANCE),
+            tone: Tone::raised(sample_rate, &RESONANCE, 0.5 * settings.harmony.raised()),
             strewer: Strewer::new(sample_rate),
             chance: Chance::new(seed ^ 0x61a5),
             sample_rate: sample_rate as f32,

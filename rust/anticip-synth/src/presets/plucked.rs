@@ -9,13 +9,16 @@ use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
 
 const LEVEL: f32 = 0.85;
-/// A small box, and the nail on the string.
+/// What is made up for a root an octave higher, in octaves of level.
+const BY_ROOT: f32 = 0.17;
+/// A small box, and the nail on the string; it moves with the root, or a dip of it would fall on the notes.
 const RESONANCE: Body = [[300.0, 0.55, 14.0], [1_900.0, 0.4, -16.0], [6_800.0, 0.55, 18.0]];
 
 pub(crate) struct Plucked {
     notes: Notes,
     strings: Strings,
     tone: Tone,
+    level: f32,
 }
 
 impl Plucked {
@@ -24,7 +27,8 @@ impl Plucked {
         Self {
             notes: Notes::new(sample_rate, seed ^ 0x9_1ec),
             strings: Strings::new(sample_rate, seed),
-            tone: Tone::new(sample_rate, &RESONANCE),
+            level: LEVEL * (BY_ROOT * settings.harmony.raised()).exp2(),
+            tone: Tone::raised(sample_rate, &RESONANCE, settings.harmony.raised()),
         }
     }
 }
@@ -68,6 +72,6 @@ impl Instrument for Plucked {
         *output = [[0.0; 2]; FRAME];
         self.strings.render(output);
         self.tone.render(output, controls, controls.octaves(2.5, 4.5));
-        scale(output, LEVEL);
+        scale(output, self.level);
     }
 }
