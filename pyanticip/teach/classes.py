@@ -41,6 +41,8 @@ F64 = npt.NDArray[np.float64]
 _PENALTIES = (0.01, 0.1, 1.0)
 _PLACES = 256
 _STEEP = 2.0
+# Where takes show what none of the labels is, what is new by itself is so only from so many times as far on.
+_SHOWN = 1.5
 # Where nothing could be left out, or too few labels were shown.
 _UNTOLD = (3.0, -2.0)
 
@@ -162,7 +164,8 @@ def _unlike(near: heads.Arrays, u: F32, frames: Frames, made: Sequence[Fold], la
         theta -= np.linalg.solve(curvature, slope)
     # Other people and other days are farther off than the takes among each other: nothing nearer than what a
     # twentieth of the frames left out exceed is rather none of them.
-    return np.array([max(theta[0], _STEEP), min(theta[1], 0.0)], np.float32)
+    steep, offset = max(theta[0], _STEEP), min(theta[1], 0.0)
+    return np.array([steep, offset - steep * np.log(_SHOWN if NONE in labels else 1.0)], np.float32)
 
 
 def _report(
