@@ -28,7 +28,7 @@ _EVERY, _CELLS = 2, 20e6
 
 
 def shared_moments(takes: Mapping[str, F32], cues: Sequence[Cue]) -> dict[tuple[str, str], Moments]:
-    """Of takes (T, 22, 4) at 50 Hz that have cues, and each other one that shows the same: which moments these are."""
+    """Of takes (T, 22, 4) at 50 Hz that have cues, and each other that shows the same: which moments are."""
     pairs = [(a, b) for a in dict.fromkeys(cue.take for cue in cues) for b in takes if a != b]
     cells = float(sum(len(takes[a]) * len(takes[b]) for a, b in pairs))
     every = max(_EVERY, int(np.ceil(np.sqrt(cells / _CELLS))))
@@ -44,8 +44,8 @@ def shared_moments(takes: Mapping[str, F32], cues: Sequence[Cue]) -> dict[tuple[
 def alike(one: F32, other: F32) -> Moments | None:
     """Frames of two described takes that go together, (n,) each, or None where they do not show the same.
 
-    Dynamic time warping of the shorter take through the longer one, which may begin and end anywhere in both, at
-    slopes of a half to two.
+    Dynamic time warping of the shorter take through the longer one, which may begin and end anywhere in
+    both, at slopes of a half to two.
     """
     if len(one) > len(other):
         turned = alike(other, one)
