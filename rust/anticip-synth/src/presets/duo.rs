@@ -12,7 +12,7 @@ use crate::tone::{Body, Tone, White};
 
 const LEVEL: f32 = 0.86;
 /// What is made up for a root an octave higher, in octaves of level.
-const BY_ROOT: f32 = -0.2;
+const BY_ROOT: f32 = -0.23;
 /// A bore; it moves with the root, or a dip of it would fall on the notes.
 const RESONANCE: Body = [[2_060.0, 0.65, -18.0], [2_430.0, 0.85, -18.0], [690.0, 2.4, 18.0]];
 /// What is heard of a half that rests, and of each voice on the other side.
