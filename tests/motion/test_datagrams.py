@@ -11,7 +11,7 @@ from support.odd_rigs import about, local_axes, turned_world, walker
 import pyanticip as pa
 from pyanticip import _core
 from pyanticip.errors import OptionError
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.datagrams import PROTOCOLS, at_speed, datagrams
 from pyanticip.motion.rotations import angle_between
 
