@@ -23,7 +23,7 @@ def received(protocol, stream):
         names, parents = _core.VMC_BONES, _core.VMC_PARENTS
     for _, datagram in stream:
         if protocol == "vmc":
-            (told,) = _core.decode_vmc(datagram)
+            (told,) = _core.Decoder("vmc").feed(datagram)
             order = np.argsort(told["ids"])
             told = {**told, "quats": told["quats"][order], "positions": told["positions"][order]}
             offsets = told["positions"]
