@@ -794,9 +794,6 @@ def decode_mocopi(datagram: bytes, /) -> dict[str, Any]:
     Both: `version`, `address`, `port`. Raises `WireError`.
     """
 
-def decode_vmc(datagram: bytes, /) -> list[dict[str, Any]]:
-    """Decodes one VMC datagram on its own: its whole frames, as `VmcAssembler.feed`."""
-
 def decode_native(datagram: bytes, /) -> dict[str, Any]:
     """Decodes one of our own msgpack datagrams; as `decode_mocopi`, without the sender's fields."""
 
@@ -839,26 +836,9 @@ class Decoder:
     def feed(self, datagram: bytes, /) -> list[dict[str, Any]]:
         """Takes one datagram in, returns what it completes, oldest first: frames and skeletons as
         `decode_native`'s; of parts that are no skeleton `kind` "trackers", `seq`, `time`, `names` (K,),
-        `quats` (K, 4) wxyz and `positions` (K, 3) m in the world, NaN where not known. Raises
+        `quats` (K, 4) wxyz and `positions` (K, 3) m in the world, NaN where not known. Bones that a frame
+        of VMC lacks keep their last pose, `fresh` False; those never seen are not listed. Raises
         `WireError`."""
-
-@final
-class VmcAssembler:
-    """Makes frames of VMC datagrams: a bundle is a frame; unbundled, one ends at a repeated bone or at /T."""
-
-    def __new__(cls) -> VmcAssembler: ...
-    def feed(self, datagram: bytes, /) -> list[dict[str, Any]]:
-        """Takes one datagram in, returns the frames it completes (as `decode_mocopi`'s). Raises `WireError`.
-
-        Bones that a frame lacks keep their last pose, `fresh` False; bones never seen are not listed.
-        """
-
-    def reset(self) -> None:
-        """Forgets the held pose and the frame being assembled."""
-
-    @property
-    def dropped(self) -> int:
-        """Messages dropped since the start: too few or wrongly typed arguments, or an unknown bone."""
 
 def encode_mocopi_skeleton(
     parents: Sequence[int],
@@ -931,9 +911,6 @@ def encode_native_frame(
     seq: int, time: float, quats: npt.ArrayLike, root: npt.ArrayLike | None = None
 ) -> bytes:
     """A msgpack frame datagram: time in seconds, quats (J, 4) wxyz local, root (3,) m."""
-
-def crc32c(data: bytes, /) -> int:
-    """CRC-32C (Castagnoli) of `data`."""
 
 def recording_header() -> bytes:
     """The 12 bytes a recording begins with."""

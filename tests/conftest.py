@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 LIVE = "tests/realtime/"
 """Where tests wait for processes, sockets and devices."""
-COMPUTES = ("test_engine", "test_ensemble", "test_loudness", "test_presets", "test_render", "test_voice")
+COMPUTES = ("test_engine", "test_ensemble", "test_presets", "test_render", "test_voice")
 """Files there that wait for nobody."""
 PATIENT = (
     "test_bad_input",

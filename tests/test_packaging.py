@@ -1,4 +1,5 @@
-"""The installed thing is the thing that was built: layers, wheel contents, names, torch-freedom."""
+"""The installed thing is the thing that was built: layers, wheel contents, the stub, names, torch-freedom;
+and its words stand in one place."""
 
 import os
 import re
@@ -14,8 +15,11 @@ import pytest
 import pyanticip
 import realtime
 import training
+from pyanticip import _core, vocabulary
+from pyanticip.bridge import AnticipationPacket
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE_ROOT = Path(pyanticip.__file__).parents[1]
 WHEEL_TARGET = ROOT / "target" / "wheel"
 PACKAGES = ("pyanticip", "realtime", "training")
 
@@ -147,3 +151,61 @@ def test_lock_file_names_no_host_but_cargos_own() -> None:
     sources = set(re.findall(r'^source = "(.+)"$', (ROOT / "Cargo.lock").read_text(), re.MULTILINE))
     assert len(sources) == 1, f"crates come from several places: {sorted(sources)}"
     assert all(source.endswith("-index") for source in sources)
+
+
+@pytest.mark.slow
+def test_stub_matches_the_binary(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    allowed = tmp_path / "allowed.txt"
+    allowed.write_text("pyanticip._core.__all__\n")  # PyO3 makes it; the stub's own names are what is checked
+    command = [sys.executable, "-P", "-m", "mypy.stubtest", "--mypy-config-file", "pyproject.toml"]
+    done = subprocess.run(
+        [*command, "--allowlist", str(allowed), "pyanticip._core"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_names_that_receivers_rely_on() -> None:
+    assert vocabulary.PARAMETERS == (
+        "pitch", "loudness", "brightness", "roughness", "density", "space", "pan", "pulse",
+    )  # fmt: skip
+    assert vocabulary.EVENTS == ("onset", "phrase")
+    assert vocabulary.RATE == 50.0
+    assert vocabulary.HORIZONS_MS == (0, 40, 100, 200, 400)
+    assert pyanticip.SCALARS is vocabulary.SCALARS
+
+
+def test_the_scalars_columns_are_theirs() -> None:
+    first, last = vocabulary.SCALAR_COLUMNS
+    assert [f"scalar.{name}" for name in vocabulary.SCALARS] == list(_core.FEATURE_NAMES[first:last])
+    assert len(_core.FEATURE_NAMES) == vocabulary.FEATURES
+
+
+def test_the_columns_of_version_2_are_the_twins_parameters() -> None:
+    blocks = ("0ms", "20ms", "60ms", "160ms", "mean_1s", "mean_4s")
+    twins = [f"twin.{name}.{block}" for block in blocks for name in vocabulary.PARAMETERS]
+    assert list(_core.FEATURE_NAMES[vocabulary.FEATURES_V1 :]) == twins
+    assert vocabulary.FEATURE_WIDTHS == (231, 279)
+
+
+def test_a_packet_has_the_scalars_in_their_order() -> None:
+    assert tuple(AnticipationPacket.__dataclass_fields__) == (*vocabulary.SCALARS, "index")
+
+
+def test_nobody_says_them_again() -> None:
+    lists = (vocabulary.SCALARS, vocabulary.PARAMETERS, vocabulary.EVENTS, vocabulary.CANONICAL_JOINTS)
+    again = [r"[\s,]*".join(f"[\"']{name}[\"']" for name in names) for names in lists]
+    again += [r"\b_?(RATE|FPS)\b[^=\n]*= *50\b", r"[(\[]0, 40, 100, 200, 400[)\]]"]
+    found = [
+        f"{path.relative_to(PACKAGE_ROOT)}: {match[0]!r}"
+        for package in ("pyanticip", "realtime", "training")
+        for path in sorted((PACKAGE_ROOT / package).rglob("*.py"))
+        for pattern in again
+        for match in re.finditer(pattern, path.read_text(encoding="utf-8"))
+        if path.name != "vocabulary.py"
+    ]
+    assert not found

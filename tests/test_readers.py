@@ -14,7 +14,7 @@ OURS = {
     "pyanticip/models/checkpoint/files.py": "a checkpoint that was written a moment ago",
     "pyanticip/teach/project.py": "a take that was written a moment ago",
     "realtime/monitor/server.py": "the page that comes with the package",
-    "realtime/soak/faults/files.py": "a rig that it wrote itself",
+    "realtime/soak/faults_around.py": "a rig that it wrote itself",
     "realtime/soak/processes.py": "what the system says of processes",
     "realtime/rig/load.py": "the template that comes with the package",
 }

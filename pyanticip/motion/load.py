@@ -9,8 +9,7 @@ from pyanticip.errors import OptionError
 from pyanticip.motion import text
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import Joints, read_joints, with_joints
-from pyanticip.motion.npz import never_upright, upright_part
-from pyanticip.motion.smpl import smpl_skeleton
+from pyanticip.motion.npz import never_upright, smpl_skeleton, upright_part
 from pyanticip.motion.understand import understand
 from pyanticip.motion.units import check_rate
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError, MotionError, one_line
-from pyanticip.motion import smpl, text, units
+from pyanticip.motion import text, units
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import multiply, normalized, rotate
@@ -26,6 +26,35 @@ _Z_UP_TO_Y_UP = np.array((np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0))
 _LARGEST_TURN = 4.0 * np.pi
 """No solver winds a joint up further than this, in radians."""
 _RATES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
+# Names and tree as in SMPL (Loper et al. 2015), the 22 joints that SMPL, SMPL+H and SMPL-X share.
+# The offsets are those of a plain adult of 1.7 m in T-pose facing +z, rounded to centimetres: the
+# files have no bones, and retargeting looks only at their directions.
+_BODY: tuple[tuple[str, int, tuple[float, float, float]], ...] = (
+    ("pelvis", -1, (0.0, 0.0, 0.0)),
+    ("left_hip", 0, (0.08, -0.08, 0.0)),
+    ("right_hip", 0, (-0.08, -0.08, 0.0)),
+    ("spine1", 0, (0.0, 0.11, 0.0)),
+    ("left_knee", 1, (0.0, -0.39, 0.0)),
+    ("right_knee", 2, (0.0, -0.39, 0.0)),
+    ("spine2", 3, (0.0, 0.13, 0.0)),
+    ("left_ankle", 4, (0.0, -0.40, 0.0)),
+    ("right_ankle", 5, (0.0, -0.40, 0.0)),
+    ("spine3", 6, (0.0, 0.06, 0.0)),
+    ("left_foot", 7, (0.0, -0.06, 0.13)),
+    ("right_foot", 8, (0.0, -0.06, 0.13)),
+    ("neck", 9, (0.0, 0.21, 0.0)),
+    ("left_collar", 9, (0.07, 0.12, 0.0)),
+    ("right_collar", 9, (-0.07, 0.12, 0.0)),
+    ("head", 12, (0.0, 0.09, 0.0)),
+    ("left_shoulder", 13, (0.11, 0.0, 0.0)),
+    ("right_shoulder", 14, (-0.11, 0.0, 0.0)),
+    ("left_elbow", 16, (0.26, 0.0, 0.0)),
+    ("right_elbow", 17, (-0.26, 0.0, 0.0)),
+    ("left_wrist", 18, (0.25, 0.0, 0.0)),
+    ("right_wrist", 19, (-0.25, 0.0, 0.0)),
+)
+
+_JOINTS = len(_BODY)
 
 
 def save_npz(clip: Clip, path: str | os.PathLike[str]) -> None:
@@ -217,17 +246,15 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
     """
     if "poses" in arrays.names:
         poses = arrays["poses"]
-        if poses.ndim != 2 or poses.shape[1] < 3 * smpl.JOINTS:
-            raise text.fail(
-                path, None, f"poses must have shape (T, >= {3 * smpl.JOINTS}), given {poses.shape}"
-            )
-        vectors = _numbers(arrays, "poses", (None, poses.shape[1]))[:, : 3 * smpl.JOINTS]
+        if poses.ndim != 2 or poses.shape[1] < 3 * _JOINTS:
+            raise text.fail(path, None, f"poses must have shape (T, >= {3 * _JOINTS}), given {poses.shape}")
+        vectors = _numbers(arrays, "poses", (None, poses.shape[1]))[:, : 3 * _JOINTS]
     else:
         vectors = np.concatenate(
             (_numbers(arrays, "root_orient", (None, 3)), _numbers(arrays, "pose_body", (None, 63))), axis=1
         )
     frames = len(vectors)
-    text.check_size(path, None, frames, vectors.shape[1], smpl.JOINTS)
+    text.check_size(path, None, frames, vectors.shape[1], _JOINTS)
     if frames == 0:
         raise text.fail(path, None, "has no frame")
     warnings: list[str] = []
@@ -239,7 +266,7 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
     root = _numbers(arrays, "trans", (frames, 3)) if "trans" in arrays.names else np.zeros((frames, 3))
     if "trans" not in arrays.names:
         warnings.append("has no 'trans': the root stays at the origin")
-    quats = _from_rotation_vectors(vectors.reshape(frames, smpl.JOINTS, 3))
+    quats = _from_rotation_vectors(vectors.reshape(frames, _JOINTS, 3))
     quats[:, 0] = multiply(_Z_UP_TO_Y_UP, quats[:, 0])
     warnings += _doubts(vectors, quats[:, 0])
     scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
@@ -247,10 +274,19 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
         normalized(quats).astype(np.float32),
         (rotate(_Z_UP_TO_Y_UP, root) * scale).astype(np.float32),
         rate,
-        smpl.smpl_skeleton(),
+        smpl_skeleton(),
         name=path.stem,
         warnings=tuple(warnings),
         source=str(path),
+    )
+
+
+def smpl_skeleton() -> Skeleton:
+    """The 22 body joints of SMPL, in its order, with the proportions of a plain adult."""
+    return Skeleton(
+        tuple(name for name, _, _ in _BODY),
+        np.array([parent for _, parent, _ in _BODY], np.int32),
+        np.array([offset for _, _, offset in _BODY], np.float32),
     )
 
 

@@ -20,8 +20,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from pyanticip.errors import DeviceError, MotionError
 from pyanticip.motion.recording import Control, Raw, Recording, read_recording
 from realtime.soak.ear import Guest
-from realtime.soak.faults.base import Scene
-from realtime.soak.faults.every import every, plan
+from realtime.soak.faults import Scene, plan
+from realtime.soak.faults_around import every
 from realtime.soak.figures import Happened, Log, figures
 from realtime.soak.processes import sample
 from realtime.soak.suit import Suit

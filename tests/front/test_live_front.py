@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.motions import dance, datagrams
 
 import pyanticip as pa
@@ -106,27 +104,3 @@ def test_a_reset_forgets_the_stream():
     again = [front.feed(d, 0) for d in sent]
     assert again[0].reset
     np.testing.assert_array_equal(first, [o.features for o in again])
-
-
-@settings(max_examples=60)
-@given(
-    source=st.sampled_from(["mocopi", "vmc", "msgpack"]),
-    faults=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5000), st.binary(max_size=200)), max_size=30),
-)
-def test_nothing_in_a_datagram_raises_or_gives_nan(source, faults):
-    sent = datagrams(source, 40)
-    front = _core.LiveFront(source, window=32)
-    for i, (fault, at, noise) in enumerate(faults):
-        datagram = sent[i]
-        at %= len(datagram)
-        if fault == 0:
-            datagram = datagram[:at]
-        elif fault == 1:
-            datagram = datagram[:at] + noise + datagram[at + len(noise) :]
-        elif fault == 2:
-            datagram = noise
-        out = front.feed(datagram, i * 1_000_000)
-        if out is not None:
-            assert np.isfinite(out.features).all()
-            assert np.isfinite(out.scalars).all()
-    assert front.counters()["packets"] == len(faults)

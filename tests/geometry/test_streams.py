@@ -215,32 +215,6 @@ def test_what_no_memory_can_hold_is_refused(call, message):
         call()
 
 
-@pytest.mark.parametrize("space", ["poses", "vectors"])
-def test_threads_take_a_stream_in_turns(space):
-    """Whoever comes while another has it waits; every frame counts, and none is torn."""
-    if space == "poses":
-        stream, frames = pa.ScalarStream(joints=4), motions.swings(400, 4)
-    else:
-        stream, frames = pa.VectorStream(dim=4), motions.walk(400, 4)
-    problems = []
-
-    def work(n):
-        try:
-            for _ in range(3):
-                stream.push_many(frames)
-                stream.push(frames[n])
-                assert stream.frames > 0
-        except Exception as problem:
-            problems.append(problem)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
-
-
 def test_import_loads_no_torch():
     code = "import sys, pyanticip; pyanticip.ScalarStream(22); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

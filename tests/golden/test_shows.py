@@ -10,7 +10,7 @@ from support.ear import Ear
 from support.golden import hold
 
 import pyanticip as pa
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from realtime.clock import OfflineClock
 from realtime.programs.rehearse import rehearse
 from realtime.rig import load_rig

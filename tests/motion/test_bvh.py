@@ -11,8 +11,7 @@ from support.motion_files import BVH_HEADER, COLUMNS, ROWS, bvh_text, write_amc,
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
-from pyanticip.motion.bvh import read_bvh
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import read_bvh, save_bvh
 from pyanticip.motion.rotations import angle_between, from_euler, normalized, to_euler_zyx
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.units import rate_from_frame_time

@@ -9,7 +9,7 @@ from support.motion_files import write_bvh
 
 import pyanticip as pa
 from pyanticip.errors import SkeletonError
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton, mirror_order
 from pyanticip.motion.rotations import angle_between, conjugate, multiply, rotate
 from pyanticip.motion.skeleton import Skeleton

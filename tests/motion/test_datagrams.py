@@ -11,7 +11,7 @@ from support.odd_rigs import about, local_axes, turned_world, walker
 import pyanticip as pa
 from pyanticip import _core
 from pyanticip.errors import OptionError
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.datagrams import PROTOCOLS, at_speed, datagrams
 from pyanticip.motion.rotations import angle_between
 
@@ -23,7 +23,7 @@ def received(protocol, stream):
         names, parents = _core.VMC_BONES, _core.VMC_PARENTS
     for _, datagram in stream:
         if protocol == "vmc":
-            (told,) = _core.decode_vmc(datagram)
+            (told,) = _core.Decoder("vmc").feed(datagram)
             order = np.argsort(told["ids"])
             told = {**told, "quats": told["quats"][order], "positions": told["positions"][order]}
             offsets = told["positions"]

@@ -11,7 +11,7 @@ from support.odd_rigs import about, local_axes, turned_world, walker
 
 import pyanticip as pa
 from pyanticip.cli import cli
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.npz import save_npz
 
 

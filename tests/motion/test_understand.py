@@ -24,7 +24,7 @@ from support.odd_rigs import (
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError, SkeletonError
 from pyanticip.motion.agreement import angles
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.joints import as_toml, guessed, read_joints
 from pyanticip.motion.npz import save_npz

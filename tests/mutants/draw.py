@@ -50,8 +50,8 @@ BESIDE: Final = {
     "tests/models/test_strokes_model.py tests/models/test_captured_step.py tests/models/test_smoothed.py",
     "anticip-motion": "tests/front tests/motion tests/training/test_completion.py "
     "tests/memory tests/realtime/test_trackers.py tests/realtime/test_replay_equals_live.py",
-    "anticip-synth": "tests/realtime/voice tests/realtime/test_loudness.py tests/realtime/test_render.py "
-    "tests/realtime/test_demo.py tests/realtime/test_bench_sound.py",
+    "anticip-synth": "tests/realtime/voice tests/realtime/test_render.py tests/realtime/test_demo.py "
+    "tests/realtime/test_benches.py",
     "anticip-wire": "tests/wire tests/motion/test_datagrams.py tests/motion/test_recording.py "
     "tests/realtime/test_udp_source.py tests/realtime/test_osc_source.py tests/realtime/test_trackers.py",
 }

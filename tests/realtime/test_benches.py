@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from scipy.signal import resample
 
 from pyanticip.bench import train as bench
 from pyanticip.bench.train import peak_bytes
@@ -15,9 +16,11 @@ from pyanticip.cli import cli
 from pyanticip.errors import OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.motion.datagrams import PROTOCOLS
-from realtime.bench import network, performers
+from realtime.bench import network, performers, sound
+from realtime.bench.ear import RATE, SILENCE, integrated
 from realtime.bench.latency import run
 from realtime.bench.network import NETWORKS, Played, arrive, away, compare, late, lossy, matched, stall
+from realtime.programs.demo import PERFORMANCE
 
 KEYS = {
     "latency_ms",
@@ -254,3 +257,71 @@ def test_two_suits_are_measured_together(tmp_path: Path) -> None:
 def test_senseless_counts_are_refused(count: str) -> None:
     with pytest.raises(OptionError, match="count"):
         performers.run(count)
+
+
+@pytest.mark.parametrize("lag", [-173.0, -20.0, 0.0, 7.0, 64.0, 250.0])
+def test_a_lag_that_was_made_is_found(lag):
+    rng = np.random.default_rng(2)
+    fine = resample(rng.normal(size=60), 30_000)
+    at = np.arange(1000, 29_000, 10)
+    found, fit = sound.lag_ms(fine[at - round(lag)], fine[at])
+    assert found == pytest.approx(lag, abs=1.0)
+    assert fit > 0.99
+
+
+def test_the_level_of_a_sound_is_told_at_its_own_moment():
+    t = np.arange(48_000 * 4) / 48_000
+    loud = 0.5 + 0.4 * np.sin(2 * np.pi * 1.0 * t)
+    heard = (loud**2 * np.sin(2 * np.pi * 440 * t)).astype(np.float32)
+    level = sound.envelope(np.column_stack([heard, heard]))
+    assert len(level) == 400
+    found, fit = sound.lag_ms(level, loud[np.arange(400) * 480])
+    assert found == pytest.approx(0.0, abs=1.0)
+    assert fit > 0.99
+
+
+def test_beats_are_paired_once():
+    assert sound.apart(np.array([1.0, 2.0, 3.0]), [1.02, 1.05, 2.2, 2.97]) == pytest.approx([0.02, -0.03])
+    assert sound.apart(np.zeros(0), [1.0]) == []
+
+
+@pytest.mark.slow
+def test_the_whole_way_to_the_sound_is_measured():
+    result = sound.run([PERFORMANCE], ["default"], 6.0, beats=lambda quats: np.array([150, 200], np.int64))
+    (row,) = result["rows"]
+    assert result["lead_ms"] == "auto"
+    assert row["beats"] == 2
+    assert row["lead_ms"] > 40
+    assert abs(row["sent_ms"]) < 200
+    assert row["level_r"] > 0.5
+    assert sound.markdown(result).count("\n") == 2
+    with pytest.raises(OptionError, match="nobody"):
+        sound.run([PERFORMANCE], ["nobody"], 6.0, beats=lambda quats: np.zeros(0, np.int64))
+
+
+def tone(*parts: tuple[float, float]) -> np.ndarray:
+    """Seconds of a stereo sine of 1 kHz at a peak level in dBFS."""
+    levels = np.concatenate([np.full(round(s * RATE), 10 ** (db / 20)) for s, db in parts])
+    sine = levels * np.sin(2 * np.pi * 1000 * np.arange(len(levels)) / RATE)
+    return np.stack([sine, sine], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "lufs"),
+    [
+        ([(20.0, -23.0)], -23.0),
+        ([(20.0, -33.0)], -33.0),
+        ([(10.0, -36.0), (60.0, -23.0), (10.0, -36.0)], -23.0),
+        ([(10.0, -72.0), (10.0, -36.0), (60.0, -23.0), (10.0, -36.0), (10.0, -72.0)], -23.0),
+        ([(20.0, -26.0), (20.1, -20.0), (20.0, -26.0)], -23.0),
+    ],
+)
+def test_the_meter_reads_the_cases_of_ebu_tech_3341(parts: list[tuple[float, float]], lufs: float) -> None:
+    assert integrated(tone(*parts)) == pytest.approx(lufs, abs=0.1)
+
+
+def test_the_meter_of_silence_and_its_shapes() -> None:
+    assert integrated(np.zeros((RATE, 2))) == SILENCE
+    assert integrated(np.zeros((100, 2))) == SILENCE
+    with pytest.raises(OptionError, match="loudness: expected"):
+        integrated(np.zeros((RATE, 2)), 44_100)

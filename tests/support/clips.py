@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 import pyanticip as pa
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import from_euler

@@ -184,7 +184,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "complete_body": whole(st.tuples(canonical.map(lambda given: given[0]), masks, st.none() | masks)),
     "noise_gate": canonical.flatmap(lambda given: call(*map(st.just, given), masks, noise=jitter)),
     "decode_mocopi": call(datagrams("mocopi")),
-    "decode_vmc": call(datagrams("vmc")),
     "decode_native": call(datagrams("native")),
     "recognise": call(datagrams()),
     "encode_mocopi_skeleton": whole(
@@ -222,7 +221,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         )
     ),
     "encode_native_frame": call(seqs, times, turns(22), st.none() | numbers(3)),
-    "crc32c": call(st.binary(max_size=40)),
     "recording_header": call(),
     "recording_check": call(st.sampled_from([_core.recording_header(), b"ANTICIP\0\1\0\0\0x", b"RIFF"])),
     "recording_frame": call(st.binary(max_size=40)),
@@ -314,7 +312,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "FrontOutput": call(*live.completed, **live.moments),
     "Engine": call(live.fronts, live.desks, live.desks, live.times, st.none() | st.floats(0, 100)),
     "Decoder": call(st.sampled_from(_core.PROTOCOLS)),
-    "VmcAssembler": call(),
     "Teacher": call(),
     "CausalTwins": call(st.lists(st.floats(0, 1), max_size=4), motion_delay_s=st.floats(0, 0.2)),
     "Memory": call(st.integers(1, 4000)),
@@ -412,7 +409,6 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "skip": call(st.booleans()),
         "imagine": call(live.times),
     },
-    "VmcAssembler": {"feed": call(datagrams("vmc")), "reset": call()},
     "Teacher": {"push": call(frames), "finish": call()},
     "CausalTwins": {"push": call(frames), "reset": call()},
     "Memory": {

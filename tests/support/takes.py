@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 import pyanticip as pa
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import RATE

@@ -73,24 +73,10 @@ def test_vmc_as_python_osc_builds_it() -> None:
         messages.append(osc("/VMC/Ext/Bone/Pos", name, px, py, -pz, x, y, -z, -w))
     theirs = bundle(*messages)
     assert _core.encode_vmc_frame(QUATS, PLACES, time=2.5) == theirs
-    (read,) = _core.decode_vmc(theirs)
+    (read,) = _core.Decoder("vmc").feed(theirs)
     np.testing.assert_array_equal(read["quats"], QUATS)
     np.testing.assert_array_equal(read["positions"], PLACES)
     assert read["time"] == 2.5
-
-
-def test_an_assembler_holds_what_is_missing() -> None:
-    assembler = _core.VmcAssembler()
-    for _ in range(2):
-        # From the second on it is known that a frame is a bundle.
-        assembler.feed(_core.encode_vmc_frame(QUATS, PLACES))
-    (part,) = assembler.feed(bundle(osc("/VMC/Ext/Bone/Pos", "Head", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)))
-    assert part["ids"].tolist() == list(range(55))
-    assert part["fresh"].sum() == 1
-    assembler.feed(bundle(osc("/VMC/Ext/T", "late")))
-    assert assembler.dropped == 1
-    assembler.reset()
-    assert assembler.feed(bundle(osc("/VMC/Ext/T", 1.0))) == []
 
 
 def test_our_own_datagrams_are_plain_msgpack() -> None:
@@ -131,7 +117,7 @@ def test_our_own_datagrams_are_plain_msgpack() -> None:
         (WireError, lambda: _core.decode_mocopi(b"")),
         (WireError, lambda: _core.decode_native(b"\x93\x01\x02\x03")),
         (WireError, lambda: _core.decode_native(msgpack.packb({"v": 2, "type": "frame"}))),
-        (WireError, lambda: _core.decode_vmc(b"#bundle\0short")),
+        (WireError, lambda: _core.Decoder("vmc").feed(b"#bundle\0short")),
     ],
 )
 def test_bad_values_get_one_clear_line(error: type[MotionError], call: Any) -> None:
@@ -148,7 +134,7 @@ def test_arbitrary_bytes_are_a_value_or_a_wire_error(data: bytes) -> None:
         _core.encode_vmc_frame(QUATS, PLACES)[:100],
         _core.encode_mocopi_frame(1, QUATS[:2], PLACES[:2])[:60],
     )
-    for decode in (_core.decode_mocopi, _core.decode_native, _core.decode_vmc):
+    for decode in (_core.decode_mocopi, _core.decode_native, _core.Decoder("vmc").feed):
         for seed in seeds:
             try:
                 decode(seed + data)
@@ -156,20 +142,15 @@ def test_arbitrary_bytes_are_a_value_or_a_wire_error(data: bytes) -> None:
                 assert str(error)  # noqa: PT017
 
 
-def test_crc32c_is_castagnolis() -> None:
-    assert _core.crc32c(b"123456789") == 0xE3069283
-
-
 @pytest.mark.benchmark(group="decode")
 @pytest.mark.parametrize("kind", ["mocopi", "vmc", "native"])
 def test_decoding_speed(benchmark: Any, kind: str) -> None:
-    assembler = _core.VmcAssembler()
     call, data = {
         "mocopi": (
             _core.decode_mocopi,
             _core.encode_mocopi_frame(1, QUATS[:27], PLACES[:27], unix_time=1.7e9),
         ),
-        "vmc": (assembler.feed, _core.encode_vmc_frame(QUATS, PLACES, time=1.0)),
+        "vmc": (_core.Decoder("vmc").feed, _core.encode_vmc_frame(QUATS, PLACES, time=1.0)),
         "native": (_core.decode_native, _core.encode_native_frame(1, 1.0, QUATS[:22], [0, 1, 2])),
     }[kind]
     benchmark(call, data)

@@ -1,7 +1,8 @@
-"""Where a step is: sinusoids and rotary angles."""
+"""Where a step is: sinusoids and rotary angles; and a path over a few steps: orthogonal polynomials."""
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,3 +39,14 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     a, b = x[..., :half], x[..., half:]
     return torch.cat((a * cos - b * sin, a * sin + b * cos), -1)
+
+
+def polynomials(frames: int, order: int, *, constant: bool = False) -> Tensor:
+    """Orthonormal polynomials over ``frames`` points, by degree from 1 (or 0).
+
+    Returns (frames, order), or with the constant (order + 1, frames): a basis to expand in.
+    """
+    x = np.linspace(-1.0, 1.0, frames)
+    q, r = np.linalg.qr(np.vander(x, order + 1, increasing=True))
+    q = (q * np.sign(np.diag(r))).astype(np.float32)
+    return torch.from_numpy(np.ascontiguousarray(q.T if constant else q[:, 1:]))

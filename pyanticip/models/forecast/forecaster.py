@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from pyanticip.errors import ShapeError
 from pyanticip.models.checkpoint.files import draft_folder, fill, finite_weights, write_description
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
-from pyanticip.models.core.polynomials import polynomials
+from pyanticip.models.core.encodings import polynomials
 from pyanticip.models.forecast.manifest import (
     FORECAST_FORMAT,
     FORECAST_VERSION,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.config import POSE_ORDER
-from pyanticip.models.core.polynomials import polynomials
+from pyanticip.models.core.encodings import polynomials
 from pyanticip.models.motion.kinematics import JOINTS
 from pyanticip.models.motion.twin_mix import TWINS, TwinMix
 from pyanticip.vocabulary import FEATURES_V1, HORIZONS_MS, PARAMETERS, SCALAR_COLUMNS

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod channel;
-mod commitment;
 mod crossfade;
 mod desk;
 mod events;
@@ -20,10 +19,9 @@ mod smoothing;
 mod vectors;
 
 pub use channel::{Channel, Mode};
-pub use commitment::Commitment;
 pub use crossfade::Crossfade;
 pub use desk::{Desk, Out, Said};
-pub use events::{Event, LastMoment, Trigger};
+pub use events::{Commitment, Event, LastMoment, Trigger};
 pub use lead::{Lead, Trust};
 pub use mixer::{Lesson, Mixer, Sayings};
 pub use presence::{Presence, Silence};

@@ -10,7 +10,6 @@ mod activations;
 mod bias;
 mod block;
 mod embedding;
-mod error;
 mod heads;
 mod linear;
 mod poses;
@@ -23,7 +22,6 @@ use std::collections::HashMap;
 
 use anticip_motion::twin::PARAMETER_COUNT;
 
-pub use error::ModelError;
 pub use heads::{Controls, HAZARD_COUNT, PARAM_COUNT, SCALAR_COUNT};
 pub use linear::vector_width;
 pub use stream::{MotionSizes, MotionStream};
@@ -33,6 +31,21 @@ const MAX_SIZE: usize = 1 << 20;
 
 /// At how many horizons a parameter is said.
 const HORIZONS: usize = PARAM_COUNT / PARAMETER_COUNT;
+
+/// Errors of this crate. Every message says what was expected and what was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// A tensor is missing or has another shape, or sizes do not fit together.
+    #[error("{what}: expected {expected}, got {given}")]
+    Shape {
+        /// Which tensor or sizes.
+        what: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        given: String,
+    },
+}
 
 /// A tensor of a checkpoint: its shape and its numbers, row by row.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,5 +1,18 @@
 //! Bindings of `anticip-kernels`: arrays in and out as they lie, nothing copied.
 
+/// Runs a body for the numbers that an array holds: `$number` in it is f32 where that is single precision, else f64.
+macro_rules! by_precision {
+    ($array:expr, $number:ident, $body:block) => {
+        if $crate::kernels::single($array) {
+            type $number = f32;
+            $body
+        } else {
+            type $number = f64;
+            $body
+        }
+    };
+}
+
 mod field;
 mod gru;
 mod places;

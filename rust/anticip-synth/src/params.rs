@@ -1,4 +1,9 @@
-//! Names of the parameters and the events.
+//! What a voice is told: names of the parameters and the events, and what it is made with.
+
+use std::sync::Arc;
+
+use crate::harmony::Harmony;
+use crate::samples::Samples;
 
 /// The eight parameters, in order; each is linear 0..1.
 pub const PARAMETERS: [&str; 8] = [
@@ -48,4 +53,17 @@ pub enum Event {
     Onset,
     /// A new chord and a swell.
     Phrase,
+}
+
+/// What a voice is made with.
+#[derive(Clone, Default)]
+pub struct Settings {
+    /// Seed of all chance.
+    pub seed: u64,
+    /// Name of the preset that plays first; none: the first of the presets.
+    pub preset: Option<String>,
+    /// What the notes are.
+    pub harmony: Harmony,
+    /// What the presets that play recorded sound play, at the voice's sample rate.
+    pub samples: Option<Arc<Samples>>,
 }

@@ -7,11 +7,10 @@ use crate::control::{FRAME, Line, Smoother};
 use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::limiter::Limiter;
-use crate::params::{EVENTS, Event, LIMBS, PARAMETERS, Parameter};
+use crate::params::{EVENTS, Event, LIMBS, PARAMETERS, Parameter, Settings};
 use crate::presets::{Controls, Instrument, PRESETS};
 use crate::queue::{QUEUE, Queue};
 use crate::room::Room;
-use crate::settings::Settings;
 
 /// Longest time an event may lie ahead or a fade may take, seconds.
 const LONGEST: f64 = 60.0;

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from realtime.soak.faults.every import plan
+from realtime.soak.faults import plan
 from realtime.soak.figures import QUIET, Happened, Log, by_kind, by_minute, figures, latencies
 from realtime.soak.processes import Sample
 from realtime.soak.suit import CLEAN, DISTURBED, NETWORKS

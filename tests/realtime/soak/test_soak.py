@@ -13,7 +13,8 @@ import pytest
 
 from pyanticip.errors import OptionError
 from realtime.soak import tables
-from realtime.soak.faults import children, control, disk, files, motion, surroundings
+from realtime.soak.faults import MOTION, PROCESSES
+from realtime.soak.faults_around import DISK, FILES, RECEIVERS, REMOTE, SOUND
 from realtime.soak.kills import kills
 from realtime.soak.processes import PROC
 from realtime.soak.run import PICTURE, run
@@ -24,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(not (PROC / "self" / "statm").is_file(), reason="processes are seen through /proc"),
 ]
 
-ALWAYS = control.FAULTS | disk.FAULTS | files.FAULTS | motion.FAULTS | surroundings.FAULTS
+ALWAYS = REMOTE | DISK | FILES | MOTION | RECEIVERS
 
 
 def test_a_show_outlives_every_fault(tmp_path: Path) -> None:
@@ -34,7 +35,7 @@ def test_a_show_outlives_every_fault(tmp_path: Path) -> None:
     happened = [one["kind"] for one in result["happened"]]
     assert len(set(happened)) == len(happened)
     assert set(ALWAYS) | {"killed: recorder", "killed: voice", "killed: guard"} <= set(happened)
-    assert set(happened) <= set(ALWAYS) | set(children.FAULTS) | set(surroundings.SOUND)
+    assert set(happened) <= set(ALWAYS) | set(PROCESSES) | set(SOUND)
     # How late a busy machine is, is not for a test to judge: that the show goes on is.
     assert result["missed"] < 0.05 * result["bundles"]
     assert result["gap_ms"] < 1000.0

@@ -8,7 +8,7 @@ import pytest
 from support.synthetic_motion import swinging
 
 import pyanticip as pa
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import RecordingWriter

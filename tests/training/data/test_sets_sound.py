@@ -109,7 +109,7 @@ def test_a_sound_with_next_to_nothing_in_common_is_an_error_of_that_take(folder,
 
 def test_every_clip_of_a_cut_take_is_on_the_clock_of_the_sound(folder, tmp_path):
     from pyanticip import load_motion
-    from pyanticip.motion.bvh_write import save_bvh
+    from pyanticip.motion.bvh import save_bvh
 
     whole = load_motion(folder / "a" / "one.bvh")
     root = np.array(whole.root)

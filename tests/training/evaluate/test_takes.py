@@ -8,7 +8,7 @@ from support.takes import pieces_of
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training.data.manifest import Manifests
 from training.evaluate.takes import (

@@ -73,7 +73,7 @@ proptest! {
         let source = [Source::Mocopi, Source::Vmc, Source::Msgpack][kind];
         let sender = Sender::new(source);
         let mut front = front(source);
-        let mut number = 0u32;
+        let (mut number, mut fed) = (0u32, 0);
         for (fault, at, byte, jump) in faults {
             number = number.wrapping_add(1);
             let mut datagram = sender.frame(number, f64::from(number) * 0.02);
@@ -89,6 +89,7 @@ proptest! {
                 _ => {}
             }
             for _ in 0..1 + fault % 2 {
+                fed += 1;
                 if let Some(out) = front.feed(&datagram, i64::from(at) * MS, "") {
                     prop_assert!(out.rows.len() <= 1000);
                     prop_assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
@@ -98,6 +99,7 @@ proptest! {
             }
         }
         let c = front.counters();
+        prop_assert_eq!(c.packets, fed);
         prop_assert!(c.emitted >= c.filled);
     }
 }

@@ -1,10 +1,10 @@
 //! Bindings of the control field.
 
-use anticip_kernels::{Field, FieldGradients, Gated, Heads, Lanes, Number, disjoin, joint};
+use anticip_kernels::{Field, FieldGradients, Gated, Heads, Number, disjoin, joint};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::{done, reading, single, writing};
+use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
 /// Adds this module's functions to `pyanticip._core`.
@@ -29,12 +29,7 @@ fn field_joint(
     width: usize,
     out: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    fn run<T: Element + Number>(
-        fibre: &Bound<'_, PyAny>,
-        inner: &Bound<'_, PyAny>,
-        width: usize,
-        out: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    by_precision!(fibre, T, {
         let (fibre, inner) = (reading::<T>("fibre", fibre)?, reading::<T>("inner", inner)?);
         let mut out = writing::<T>("joint", out)?;
         done(joint(
@@ -43,12 +38,7 @@ fn field_joint(
             width,
             out.as_slice_mut()?,
         ))
-    }
-    if single(fibre) {
-        run::<f32>(fibre, inner, width, out)
-    } else {
-        run::<f64>(fibre, inner, width, out)
-    }
+    })
 }
 
 /// Gradients by both of `field_joint`, of that by their joint matrix, written into the last two.
@@ -61,11 +51,7 @@ fn field_disjoin(
     d_fibre: &Bound<'_, PyAny>,
     d_inner: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    fn run<T: Element + Number>(
-        (fibre, inner, d_joint): (&Bound<'_, PyAny>, &Bound<'_, PyAny>, &Bound<'_, PyAny>),
-        width: usize,
-        (d_fibre, d_inner): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
-    ) -> PyResult<()> {
+    by_precision!(fibre, T, {
         let (fibre, inner) = (reading::<T>("fibre", fibre)?, reading::<T>("inner", inner)?);
         let d_joint = reading::<T>("d_joint", d_joint)?;
         let mut d_fibre = writing::<T>("d_fibre", d_fibre)?;
@@ -78,12 +64,7 @@ fn field_disjoin(
             d_fibre.as_slice_mut()?,
             d_inner.as_slice_mut()?,
         ))
-    }
-    if single(fibre) {
-        run::<f32>((fibre, inner, d_joint), width, (d_fibre, d_inner))
-    } else {
-        run::<f64>((fibre, inner, d_joint), width, (d_fibre, d_inner))
-    }
+    })
 }
 
 /// The parameters of a field, borrowed from Python.
@@ -94,10 +75,8 @@ struct Parameters<'py, T: Element> {
     raw: T,
 }
 
-type Four<'a, 'py> = [&'a Bound<'py, PyAny>; 4];
-
 impl<'py, T: Element + Number> Parameters<'py, T> {
-    fn take([bias, last, end, raw]: Four<'_, 'py>) -> PyResult<Self> {
+    fn take([bias, last, end, raw]: [&Bound<'py, PyAny>; 4]) -> PyResult<Self> {
         Ok(Self {
             bias: reading("bias", bias)?,
             last: reading("last", last)?,
@@ -130,6 +109,7 @@ impl<'py, T: Element + Number> Parameters<'py, T> {
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
 fn field_forward(
+    py: Python<'_>,
     seen: &Bound<'_, PyAny>,
     fibres: usize,
     bias: &Bound<'_, PyAny>,
@@ -140,33 +120,22 @@ fn field_forward(
     bend: f64,
     out: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    fn run<T: Element + Number>(
-        seen: &Bound<'_, PyAny>,
-        fibres: usize,
-        four: Four<'_, '_>,
-        (decay, bend): (f64, f64),
-        out: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let parameters = Parameters::<T>::take(four)?;
+    by_precision!(seen, T, {
+        let parameters = Parameters::<T>::take([bias, last, end, raw])?;
         let seen = reading::<T>("seen", seen)?;
         let mut out = writing::<T>("out", out)?;
         let shape = out.shape().to_vec();
         let field = parameters.field(&shape, fibres, decay, bend)?;
         let (seen, out) = (seen.as_slice()?, out.as_slice_mut()?);
-        done(Python::attach(|py| py.detach(|| field.forward(seen, out))))
-    }
-    let four = [bias, last, end, raw];
-    if single(seen) {
-        run::<f32>(seen, fibres, four, (decay, bend), out)
-    } else {
-        run::<f64>(seen, fibres, four, (decay, bend), out)
-    }
+        done(py.detach(|| field.forward(seen, out)))
+    })
 }
 
 /// Gradients of a field, from its outputs and the gradients of that, written into the last five.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
 fn field_backward(
+    py: Python<'_>,
     seen: &Bound<'_, PyAny>,
     fibres: usize,
     bias: &Bound<'_, PyAny>,
@@ -179,26 +148,19 @@ fn field_backward(
     grads: [Option<Bound<'_, PyAny>>; 5],
     into: [Bound<'_, PyAny>; 5],
 ) -> PyResult<()> {
-    fn run<T: Element + Number>(
-        (seen, out): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
-        fibres: usize,
-        four: Four<'_, '_>,
-        (decay, bend): (f64, f64),
-        grads: &[Option<Bound<'_, PyAny>>; 5],
-        into: &[Bound<'_, PyAny>; 5],
-    ) -> PyResult<()> {
-        let parameters = Parameters::<T>::take(four)?;
+    by_precision!(seen, T, {
+        let parameters = Parameters::<T>::take([bias, last, end, raw])?;
         let (seen, out) = (reading::<T>("seen", seen)?, reading::<T>("out", out)?);
         let field = parameters.field(out.shape(), fibres, decay, bend)?;
         let mut held = Vec::with_capacity(grads.len());
-        for grad in grads {
+        for grad in &grads {
             held.push(grad.as_ref().map(|g| reading::<T>("gradient", g)).transpose()?);
         }
         let mut given = [None; 5];
         for (given, held) in given.iter_mut().zip(&held) {
             *given = held.as_ref().map(|h| h.as_slice()).transpose()?;
         }
-        let [d_seen, d_bias, d_last, d_end, d_raw] = into;
+        let [d_seen, d_bias, d_last, d_end, d_raw] = &into;
         let mut d_seen = writing::<T>("d_seen", d_seen)?;
         let mut d_bias = writing::<T>("d_bias", d_bias)?;
         let mut d_last = writing::<T>("d_last", d_last)?;
@@ -212,16 +174,8 @@ fn field_backward(
             raw: d_raw.as_slice_mut()?,
         };
         let (seen, out) = (seen.as_slice()?, out.as_slice()?);
-        done(Python::attach(|py| {
-            py.detach(|| field.backward(seen, out, given, into))
-        }))
-    }
-    let four = [bias, last, end, raw];
-    if single(seen) {
-        run::<f32>((seen, out), fibres, four, (decay, bend), &grads, &into)
-    } else {
-        run::<f64>((seen, out), fibres, four, (decay, bend), &grads, &into)
-    }
+        done(py.detach(|| field.backward(seen, out, given, into)))
+    })
 }
 
 /// An array (B, L, H, d) of an attention: its numbers from the first one on, and how far apart they lie.
@@ -229,7 +183,12 @@ type Laid<'py> = (Bound<'py, PyAny>, [usize; 3]);
 
 /// The gradient of attention by what is added to the scores of its keys, written into `out`.
 #[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "arrays of one attention, given by place"
+)]
 fn field_gates(
+    py: Python<'_>,
     heads: usize,
     width: usize,
     scale: f64,
@@ -238,20 +197,14 @@ fn field_gates(
     parallel: bool,
     out: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    fn run<T: Element + Number + Lanes>(
-        (heads, width, scale): (usize, usize, f64),
-        tensors: &[Laid<'_>; 7],
-        gates: &Bound<'_, PyAny>,
-        parallel: bool,
-        out: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    by_precision!(gates, T, {
         let gates = reading::<T>("gates", gates)?;
         let &[rows, steps] = gates.shape() else {
             let words = format!("gates: expected (rows, steps), given {:?}", gates.shape());
             return Err(raise(Kind::Shape, &words));
         };
         let mut held = Vec::with_capacity(tensors.len());
-        for (data, _) in tensors {
+        for (data, _) in &tensors {
             held.push(reading::<T>("tensor", data)?);
         }
         let mut laid = tensors
@@ -278,12 +231,6 @@ fn field_gates(
         };
         let mut out = writing::<T>("out", out)?;
         let out = out.as_slice_mut()?;
-        done(Python::attach(|py| py.detach(|| gated.of_gates(parallel, out))))
-    }
-    let sizes = (heads, width, scale);
-    if single(gates) {
-        run::<f32>(sizes, &tensors, gates, parallel, out)
-    } else {
-        run::<f64>(sizes, &tensors, gates, parallel, out)
-    }
+        done(py.detach(|| gated.of_gates(parallel, out)))
+    })
 }

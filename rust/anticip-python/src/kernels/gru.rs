@@ -4,7 +4,7 @@ use anticip_kernels::{Gru, GruGradients, Lanes};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::{done, reading, single, writing};
+use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
 /// Adds this module's functions to `pyanticip._core`.
@@ -62,6 +62,7 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
 #[pyfunction]
 #[pyo3(signature = (given, start, weights, bias, out, gates))]
 fn prism_gru(
+    py: Python<'_>,
     given: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,
     weights: &Bound<'_, PyAny>,
@@ -69,25 +70,15 @@ fn prism_gru(
     out: &Bound<'_, PyAny>,
     gates: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    fn run<'py, T: Element + Lanes>(
-        given: &Bound<'py, PyAny>,
-        [start, weights, bias]: [&Bound<'py, PyAny>; 3],
-        out: &Bound<'py, PyAny>,
-        gates: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<()> {
+    by_precision!(given, T, {
         let given = reading::<T>("given", given)?;
         let mut out = writing::<T>("out", out)?;
         let inputs = Inputs::<T>::take(start, weights, bias, out.shape())?;
         let mut gates = gates.map(|g| writing::<T>("gates", g)).transpose()?;
         let (gru, given, out) = (inputs.gru()?, given.as_slice()?, out.as_slice_mut()?);
         let gates = gates.as_mut().map(|g| g.as_slice_mut()).transpose()?;
-        done(Python::attach(|py| py.detach(|| gru.forward(given, out, gates))))
-    }
-    if single(given) {
-        run::<f32>(given, [start, weights, bias], out, gates)
-    } else {
-        run::<f64>(given, [start, weights, bias], out, gates)
-    }
+        done(py.detach(|| gru.forward(given, out, gates)))
+    })
 }
 
 /// Gradients of a recurrence, from what came out and its gradient, written into the last three.
@@ -98,6 +89,7 @@ fn prism_gru(
     reason = "arrays of one recurrence, given by place"
 )]
 fn prism_gru_backward(
+    py: Python<'_>,
     start: &Bound<'_, PyAny>,
     weights: &Bound<'_, PyAny>,
     bias: &Bound<'_, PyAny>,
@@ -108,11 +100,7 @@ fn prism_gru_backward(
     d_kept: &Bound<'_, PyAny>,
     d_start: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    fn run<'py, T: Element + Lanes>(
-        [start, weights, bias]: [&Bound<'py, PyAny>; 3],
-        [out, gates, grad]: [&Bound<'py, PyAny>; 3],
-        [d_given, d_kept, d_start]: [&Bound<'py, PyAny>; 3],
-    ) -> PyResult<()> {
+    by_precision!(out, T, {
         let out = reading::<T>("out", out)?;
         let inputs = Inputs::<T>::take(start, weights, bias, out.shape())?;
         let (gates, grad) = (reading::<T>("gates", gates)?, reading::<T>("grad", grad)?);
@@ -130,15 +118,6 @@ fn prism_gru_backward(
             kept: d_kept.as_slice_mut()?,
             start: d_start.as_slice_mut()?,
         };
-        done(Python::attach(|py| {
-            py.detach(|| gru.backward(out, gates, grad, into))
-        }))
-    }
-    let (inputs, outputs) = ([start, weights, bias], [out, gates, grad]);
-    let into = [d_given, d_kept, d_start];
-    if single(out) {
-        run::<f32>(inputs, outputs, into)
-    } else {
-        run::<f64>(inputs, outputs, into)
-    }
+        done(py.detach(|| gru.backward(out, gates, grad, into)))
+    })
 }

@@ -5,7 +5,7 @@ use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::scan::Inputs;
-use super::{done, reading, single, writing};
+use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
 /// Adds this module's functions to `pyanticip._core`.
@@ -37,6 +37,7 @@ fn read_out<'a, T: Element + Lanes>(
 #[pyo3(signature = (moves, start, gamma, jumps, table, out, last, kept))]
 #[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
 fn prism_places(
+    py: Python<'_>,
     moves: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,
     gamma: Option<&Bound<'_, PyAny>>,
@@ -46,27 +47,16 @@ fn prism_places(
     last: &Bound<'_, PyAny>,
     kept: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    fn run<'py, T: Element + Lanes>(
-        inputs: &Inputs<'py, T>,
-        table: &Bound<'py, PyAny>,
-        [out, last]: [&Bound<'py, PyAny>; 2],
-        kept: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<()> {
+    by_precision!(moves, T, {
+        let inputs = Inputs::<T>::take(moves, start, gamma, jumps)?;
         let table = reading::<T>("table", table)?;
-        let places = read_out(inputs, &table)?;
+        let places = read_out(&inputs, &table)?;
         let (mut out, mut last) = (writing::<T>("out", out)?, writing::<T>("last", last)?);
         let mut kept = kept.map(|k| writing::<T>("kept", k)).transpose()?;
         let (out, last) = (out.as_slice_mut()?, last.as_slice_mut()?);
         let kept = kept.as_mut().map(|k| k.as_slice_mut()).transpose()?;
-        done(Python::attach(|py| py.detach(|| places.forward(out, last, kept))))
-    }
-    if single(moves) {
-        let inputs = Inputs::<f32>::take(moves, start, gamma, jumps)?;
-        run(&inputs, table, [out, last], kept)
-    } else {
-        let inputs = Inputs::<f64>::take(moves, start, gamma, jumps)?;
-        run(&inputs, table, [out, last], kept)
-    }
+        done(py.detach(|| places.forward(out, last, kept)))
+    })
 }
 
 /// Gradients of the scan's inputs, from what was kept and the gradients of what came out, written into the last four.
@@ -74,6 +64,7 @@ fn prism_places(
 #[pyo3(signature = (moves, start, gamma, jumps, table, kept, grad, grad_last, d_moves, d_start, d_gamma, d_jumps))]
 #[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
 fn prism_places_backward(
+    py: Python<'_>,
     moves: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,
     gamma: Option<&Bound<'_, PyAny>>,
@@ -87,16 +78,10 @@ fn prism_places_backward(
     d_gamma: Option<&Bound<'_, PyAny>>,
     d_jumps: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    fn run<'py, T: Element + Lanes>(
-        inputs: &Inputs<'py, T>,
-        [table, kept, grad]: [&Bound<'py, PyAny>; 3],
-        grad_last: Option<&Bound<'py, PyAny>>,
-        (d_moves, d_start): (&Bound<'py, PyAny>, &Bound<'py, PyAny>),
-        d_gamma: Option<&Bound<'py, PyAny>>,
-        d_jumps: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<()> {
+    by_precision!(moves, T, {
+        let inputs = Inputs::<T>::take(moves, start, gamma, jumps)?;
         let table = reading::<T>("table", table)?;
-        let places = read_out(inputs, &table)?;
+        let places = read_out(&inputs, &table)?;
         let (kept, grad) = (reading::<T>("kept", kept)?, reading::<T>("grad", grad)?);
         let (kept, grad) = (kept.as_slice()?, grad.as_slice()?);
         let last = grad_last
@@ -117,17 +102,6 @@ fn prism_places_backward(
                 jumps: d_jumps.as_mut().map(|d| d.as_slice_mut()).transpose()?,
             },
         };
-        done(Python::attach(|py| {
-            py.detach(|| places.backward(kept, gradients))
-        }))
-    }
-    if single(moves) {
-        let inputs = Inputs::<f32>::take(moves, start, gamma, jumps)?;
-        let read = [table, kept, grad];
-        run(&inputs, read, grad_last, (d_moves, d_start), d_gamma, d_jumps)
-    } else {
-        let inputs = Inputs::<f64>::take(moves, start, gamma, jumps)?;
-        let read = [table, kept, grad];
-        run(&inputs, read, grad_last, (d_moves, d_start), d_gamma, d_jumps)
-    }
+        done(py.detach(|| places.backward(kept, gradients)))
+    })
 }

@@ -4,7 +4,7 @@ use anticip_kernels::{Dims, Gradients, Lanes, MOVES, Scan};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::{done, reading, single, writing};
+use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
 /// Adds this module's functions to `pyanticip._core`.
@@ -75,23 +75,20 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
 #[pyfunction]
 #[pyo3(signature = (moves, start, gamma, jumps, out))]
 fn prism_scan(
+    py: Python<'_>,
     moves: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,
     gamma: Option<&Bound<'_, PyAny>>,
     jumps: Option<&Bound<'_, PyAny>>,
     out: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    fn run<'py, T: Element + Lanes>(inputs: &Inputs<'py, T>, out: &Bound<'py, PyAny>) -> PyResult<()> {
+    by_precision!(moves, T, {
+        let inputs = Inputs::<T>::take(moves, start, gamma, jumps)?;
         let scan = inputs.scan()?;
         let mut out = writing::<T>("out", out)?;
         let values = out.as_slice_mut()?;
-        done(Python::attach(|py| py.detach(|| scan.forward(values))))
-    }
-    if single(moves) {
-        run::<f32>(&Inputs::take(moves, start, gamma, jumps)?, out)
-    } else {
-        run::<f64>(&Inputs::take(moves, start, gamma, jumps)?, out)
-    }
+        done(py.detach(|| scan.forward(values)))
+    })
 }
 
 /// Gradients of a scan's inputs, from what came out and its gradient, written into the last four.
@@ -99,6 +96,7 @@ fn prism_scan(
 #[pyo3(signature = (moves, start, gamma, jumps, out, grad, d_moves, d_start, d_gamma, d_jumps))]
 #[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
 fn prism_scan_backward(
+    py: Python<'_>,
     moves: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,
     gamma: Option<&Bound<'_, PyAny>>,
@@ -110,13 +108,8 @@ fn prism_scan_backward(
     d_gamma: Option<&Bound<'_, PyAny>>,
     d_jumps: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    fn run<'py, T: Element + Lanes>(
-        inputs: &Inputs<'py, T>,
-        (out, grad): (&Bound<'py, PyAny>, &Bound<'py, PyAny>),
-        (d_moves, d_start): (&Bound<'py, PyAny>, &Bound<'py, PyAny>),
-        d_gamma: Option<&Bound<'py, PyAny>>,
-        d_jumps: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<()> {
+    by_precision!(moves, T, {
+        let inputs = Inputs::<T>::take(moves, start, gamma, jumps)?;
         let scan = inputs.scan()?;
         let (out, grad) = (reading::<T>("out", out)?, reading::<T>("grad", grad)?);
         let (out, grad) = (out.as_slice()?, grad.as_slice()?);
@@ -130,13 +123,6 @@ fn prism_scan_backward(
             gamma: d_gamma.as_mut().map(|d| d.as_slice_mut()).transpose()?,
             jumps: d_jumps.as_mut().map(|d| d.as_slice_mut()).transpose()?,
         };
-        done(Python::attach(|py| py.detach(|| scan.backward(out, grad, into))))
-    }
-    if single(moves) {
-        let inputs = Inputs::<f32>::take(moves, start, gamma, jumps)?;
-        run(&inputs, (out, grad), (d_moves, d_start), d_gamma, d_jumps)
-    } else {
-        let inputs = Inputs::<f64>::take(moves, start, gamma, jumps)?;
-        run(&inputs, (out, grad), (d_moves, d_start), d_gamma, d_jumps)
-    }
+        done(py.detach(|| scan.backward(out, grad, into)))
+    })
 }

@@ -86,46 +86,6 @@ fn decode_native<'py>(py: Python<'py>, datagram: &[u8]) -> PyResult<Bound<'py, P
     }
 }
 
-/// Makes frames of VMC datagrams.
-#[pyclass(name = "VmcAssembler", module = "pyanticip._core", frozen)]
-struct VmcAssembler(Shared<vmc::VmcAssembler>);
-
-#[pymethods]
-impl VmcAssembler {
-    #[new]
-    fn new() -> Self {
-        Self(Shared::new(vmc::VmcAssembler::new()))
-    }
-
-    /// Takes one datagram in and returns the frames it completes.
-    #[pyo3(signature = (datagram, /))]
-    fn feed<'py>(&self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let fed = self.0.with(py, |assembler| {
-            assembler.feed(datagram).map(<[PoseUpdate]>::to_vec)
-        });
-        let poses = fed.map_err(error)?;
-        poses.iter().map(|update| pose(py, update)).collect()
-    }
-
-    /// Forgets the held pose and the frame being assembled.
-    fn reset(&self, py: Python<'_>) {
-        self.0.with(py, vmc::VmcAssembler::reset);
-    }
-
-    /// Messages dropped since the start.
-    #[getter]
-    fn dropped(&self, py: Python<'_>) -> u64 {
-        self.0.with(py, |assembler| assembler.dropped())
-    }
-}
-
-/// Decodes one VMC datagram on its own.
-#[pyfunction]
-#[pyo3(signature = (datagram, /))]
-fn decode_vmc<'py>(py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    VmcAssembler::new().feed(py, datagram)
-}
-
 /// The kind of sender a datagram is from, by its looks.
 #[pyfunction]
 #[pyo3(signature = (datagram, /))]
@@ -191,8 +151,6 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("PROTOCOLS", PROTOCOLS.map(|protocol| protocol.name).to_vec())?;
     m.add_class::<Decoder>()?;
     m.add_function(wrap_pyfunction!(recognise, m)?)?;
-    m.add_class::<VmcAssembler>()?;
     m.add_function(wrap_pyfunction!(decode_mocopi, m)?)?;
-    m.add_function(wrap_pyfunction!(decode_vmc, m)?)?;
     m.add_function(wrap_pyfunction!(decode_native, m)?)
 }

@@ -8,13 +8,6 @@ fn error(error: anticip_wire::WireError) -> PyErr {
     raise(Kind::Format, &error.to_string())
 }
 
-/// CRC-32C of `data`.
-#[pyfunction]
-#[pyo3(signature = (data, /))]
-fn crc32c(data: &[u8]) -> u32 {
-    anticip_wire::crc32c(data)
-}
-
 /// The bytes a recording begins with.
 #[pyfunction]
 fn recording_header(py: Python<'_>) -> Bound<'_, PyBytes> {
@@ -50,7 +43,6 @@ fn recording_next(data: &[u8], at: usize) -> (&'static str, usize, usize) {
 }
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(crc32c, m)?)?;
     m.add_function(wrap_pyfunction!(recording_header, m)?)?;
     m.add_function(wrap_pyfunction!(recording_check, m)?)?;
     m.add_function(wrap_pyfunction!(recording_frame, m)?)?;

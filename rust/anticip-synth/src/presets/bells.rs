@@ -4,8 +4,7 @@ use super::{Controls, Instrument, scale};
 use crate::control::FRAME;
 use crate::modes::{Modes, Partial};
 use crate::notes::{Note, Notes};
-use crate::params::Event;
-use crate::settings::Settings;
+use crate::params::{Event, Settings};
 use crate::tone::{Body, Tone};
 
 const LEVEL: f32 = 0.62;

@@ -6,8 +6,7 @@ use fundsp::oscillator::PolySaw;
 use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer, bell_rate};
 use crate::control::{FRAME, Line, Smoother};
-use crate::params::{Event, Parameter};
-use crate::settings::Settings;
+use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Band, Body, Tone, White, band};
 
 const LEVEL: f32 = 0.9;

@@ -8,8 +8,7 @@ use crate::bells::{Bells, Stroke};
 use crate::clock::{Chance, Strewer, bell_rate};
 use crate::control::{FRAME, Line};
 use crate::pad::{Pad, PadControls};
-use crate::params::{Event, Parameter};
-use crate::settings::Settings;
+use crate::params::{Event, Parameter, Settings};
 use crate::strike::Strike;
 
 pub(crate) struct PadAndBells {

@@ -3,8 +3,7 @@
 use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer};
 use crate::control::FRAME;
-use crate::params::{Event, Parameter};
-use crate::settings::Settings;
+use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
 
 const LEVEL: f32 = 0.88;

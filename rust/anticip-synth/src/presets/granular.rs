@@ -6,9 +6,8 @@ use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer};
 use crate::control::FRAME;
 use crate::error::SynthError;
-use crate::params::{Event, Parameter};
+use crate::params::{Event, Parameter, Settings};
 use crate::samples::{Piece, Samples, transposed};
-use crate::settings::Settings;
 use crate::tone::{Body, Tone};
 
 const LEVEL: f32 = 0.57;

@@ -4,8 +4,7 @@ use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer, bell_rate};
 use crate::control::FRAME;
 use crate::kit::Kit;
-use crate::params::{Event, Parameter};
-use crate::settings::Settings;
+use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
 
 const LEVEL: f32 = 0.35;

@@ -18,8 +18,7 @@ mod plucked;
 use crate::control::{FRAME, Line};
 use crate::error::SynthError;
 use crate::harmony::Harmony;
-use crate::params::{Event, Parameter};
-use crate::settings::Settings;
+use crate::params::{Event, Parameter, Settings};
 
 /// A preset that can be chosen.
 #[derive(Clone, Copy)]

@@ -3,8 +3,7 @@
 use super::{Controls, Instrument, scale};
 use crate::control::FRAME;
 use crate::notes::{Note, Notes};
-use crate::params::{Event, Parameter};
-use crate::settings::Settings;
+use crate::params::{Event, Parameter, Settings};
 use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
-from pyanticip.models.core.polynomials import polynomials
+from pyanticip.models.core.encodings import polynomials
 from pyanticip.models.forecast.forecaster import PoseForecaster, load_forecaster, save_forecaster
 from pyanticip.models.forecast.manifest import ForecastConfig
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pyanticip as pa
-from pyanticip.motion.bvh_write import save_bvh
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training.data.examples import Example
 from training.run.settings import merge
