@@ -121,7 +121,7 @@ def overview(now: Any, ahead: Any) -> Figure:
     stage.set_ylim(-0.05, 2.3)
     bare(stage)
     spans = [(0, 1)] * 7
-    spans[2] = (-0.5, 0.5)
+    spans[2] = (-1.5, 1.5)
     middle = rows[1].subgridspec(7, 1, hspace=0.25)
     curves(figure, middle, SCALARS, now["t"], now["scalars"], spans)
     lower = rows[2].subgridspec(8, 1, hspace=0.25)
