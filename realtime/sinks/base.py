@@ -137,7 +137,6 @@ class Onlooker:
 
     def look(self) -> None:
         """Do the work of the frames since the last call."""
-        raise NotImplementedError
 
     def hear(self, sender: str, datagram: bytes) -> None:
         """A datagram has come, of whoever; the frame that it completed was sent before. Who only looks need
@@ -149,7 +148,6 @@ class Prewarmed:
 
     def prewarm(self, frame: ControlFrame) -> None:
         """Do that work for this frame, which was sent, once more: shortly before the next one, for caches."""
-        raise NotImplementedError
 
 
 def trouble_of(sink: Sink) -> str:

@@ -4,7 +4,10 @@
 //! as its numbers and the arrivals do. Where it has none, or they stand still or contradict the arrivals, arrivals
 //! stand in, with their jitter taken out as far as the frames come regularly.
 
+mod interval;
+
 use super::timemap::TimeMap;
+use interval::Interval;
 
 /// Numbers or times this far behind the newest (frames, seconds) may be a late packet; farther is another clock.
 const BEHIND: (i64, f64) = (250, 1.0);
@@ -28,8 +31,6 @@ const LONGER: f64 = 0.04;
 const PAUSED: f64 = 0.5;
 /// Arrivals closer than this (seconds) are parts of one frame or a burst; they say nothing of the rate.
 const TOGETHER: f64 = 0.002;
-/// Intervals that the rate is told from, and how many it takes.
-const INTERVALS: (usize, usize) = (64, 8);
 /// How far (of an interval) a frame's time may be from where the rate expects it to be smoothed, and how much of the
 /// difference is believed: of the sender's times; of arrivals, for the place and for the interval.
 const NEAR: f64 = 0.35;
@@ -80,47 +81,6 @@ struct Pause {
     seconds: f64,
     arrival: f64,
     frames: u32,
-}
-
-/// The time between two frames: the mean of the latest ones near their median. Jitter telescopes in it, loss is left out.
-#[derive(Debug, Clone, Default)]
-struct Interval {
-    recent: Vec<f64>,
-    next: usize,
-    sorted: Vec<f64>,
-    /// What the stream declares; counts until it is known better.
-    hint: Option<f64>,
-    mean: Option<f64>,
-}
-
-impl Interval {
-    fn push(&mut self, seconds: f64) {
-        if self.recent.len() < INTERVALS.0 {
-            self.recent.push(seconds);
-        } else {
-            self.recent[self.next] = seconds;
-        }
-        self.next = (self.next + 1) % INTERVALS.0;
-        // Full, it is looked at now and then: a rate does not change from frame to frame.
-        let full = self.recent.len() == INTERVALS.0;
-        if self.recent.len() < INTERVALS.1 || full && !self.next.is_multiple_of(INTERVALS.1) {
-            return;
-        }
-        self.sorted.clone_from(&self.recent);
-        self.sorted.sort_unstable_by(f64::total_cmp);
-        let median = self.sorted[self.sorted.len() / 2];
-        let near = |v: &&f64| (0.4 * median..=1.6 * median).contains(*v);
-        let (sum, count) = self
-            .sorted
-            .iter()
-            .filter(near)
-            .fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
-        self.mean = (count > 0.0 && sum > 0.0).then(|| sum / count);
-    }
-
-    fn get(&self) -> Option<f64> {
-        self.mean.or(self.hint)
-    }
 }
 
 /// The clock of one stream.

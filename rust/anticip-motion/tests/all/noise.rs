@@ -162,7 +162,13 @@ fn a_slow_sway_stands_out_of_the_tremble_before_it_is_as_strong() {
 
 #[test]
 fn one_arm_that_moves_slowly_stands_out_of_its_own_tremble() {
-    for (degrees, speed, soonest) in [(0.5, 8.0, 60), (1.0, 20.0, 60)] {
+    for (degrees, speed, soonest) in [
+        (0.2, 20.0, 12),
+        (0.5, 20.0, 22),
+        (1.0, 20.0, 38),
+        (0.2, 8.0, 24),
+        (0.5, 8.0, 60),
+    ] {
         for (slow, seed) in [(false, 1), (true, 2), (true, 3)] {
             let mut gate = NoiseGate::new(&ALL, None);
             let opens = trembling(degrees, slow, seed, 700)

@@ -237,8 +237,7 @@ impl VmcAssembler {
 
     /// Takes a bone, or says what is wrong with it.
     fn read(&mut self, message: &osc::Message<'_>, bundled: bool) -> Result<(), &'static str> {
-        const EXPECTED: &str = "a bone without a name and seven floats";
-        let (name, transform) = transform(message).ok_or(EXPECTED)?;
+        let (name, numbers) = named(message)?;
         let Some(id) = bones::find(name, self.guess) else {
             let is_last = name == b"LastBone";
             return is_last
@@ -246,21 +245,20 @@ impl VmcAssembler {
                 .ok_or("a bone by a name that Unity's humanoid does not have");
         };
         self.tell(id, bundled);
-        match transform.ok_or(EXPECTED)? {
-            Some(transform) => {
-                self.pose[id] = transform;
-                self.seen |= 1 << id;
-                self.fresh |= 1 << id;
-            }
-            None => self.unusable += 1,
+        if let Some(transform) = transform(message.tags, numbers)? {
+            self.pose[id] = transform;
+            self.seen |= 1 << id;
+            self.fresh |= 1 << id;
+        } else {
+            self.unusable += 1;
         }
         Ok(())
     }
 
     fn apply(&mut self, message: &osc::Message<'_>, bundled: bool) {
         match message.address {
-            ROOT => match transform(message) {
-                Some((_, Some(Some(transform)))) => self.root = transform,
+            ROOT => match named(message).and_then(|(_, numbers)| transform(message.tags, numbers)) {
+                Ok(Some(transform)) => self.root = transform,
                 _ => self.dropped += 1,
             },
             TIME => match message.arguments.first_chunk::<4>() {
@@ -369,20 +367,23 @@ impl VmcAssembler {
     }
 }
 
-/// A name and the transform of a `,sfffffff...` message, right-handed: none without seven floats, and none of these where
-/// they are no transform.
+const EXPECTED: &str = "a transform without a name and seven floats";
+
+/// The name that a message begins with, and what follows it.
 #[inline]
-#[allow(clippy::option_option)] // the outer one of the message, the inner one of its numbers
-fn transform<'a>(message: &osc::Message<'a>) -> Option<(&'a [u8], Option<Option<Transform>>)> {
-    let (name, rest) = osc::string(message.arguments).filter(|_| message.tags.starts_with(b"s"))?;
-    let raw = rest
+fn named<'a>(message: &osc::Message<'a>) -> Result<(&'a [u8], &'a [u8]), &'static str> {
+    let name = osc::string(message.arguments).filter(|_| message.tags.starts_with(b"s"));
+    name.ok_or(EXPECTED)
+}
+
+/// What the seven floats behind a name say, right-handed; nothing where they are no transform.
+#[inline]
+fn transform(tags: &[u8], numbers: &[u8]) -> Result<Option<Transform>, &'static str> {
+    let raw = numbers
         .first_chunk::<28>()
-        .filter(|_| message.tags.starts_with(b"sfffffff"));
-    let Some(raw) = raw else {
-        return Some((name, None));
-    };
+        .filter(|_| tags.starts_with(b"sfffffff"));
     let mut v = [0.0; 7];
-    for (value, bytes) in v.iter_mut().zip(raw.as_chunks::<4>().0) {
+    for (value, bytes) in v.iter_mut().zip(raw.ok_or(EXPECTED)?.as_chunks::<4>().0) {
         *value = f32::from_be_bytes(*bytes);
     }
     let [px, py, pz, qx, qy, qz, qw] = v;
@@ -391,5 +392,5 @@ fn transform<'a>(message: &osc::Message<'a>) -> Option<(&'a [u8], Option<Option<
         position: [px, py, -pz],
     };
     let usable = is_rotation(&transform.rotation) && is_position(&transform.position);
-    Some((name, Some(usable.then_some(transform))))
+    Ok(usable.then_some(transform))
 }

@@ -1,10 +1,15 @@
-"""Formats of the tasks: the paper's examples, and generators against checkers that know nothing of them."""
+"""Formats of the tasks: the paper's examples, generators beside checkers of their own, and the commands."""
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from training.tasks.algorithmic import TASKS, find, scan
 from training.tasks.algorithmic.problem import END, SIZE, TOKENS, decode, encode, split
@@ -188,3 +193,45 @@ def test_bad_names_and_lengths_are_refused() -> None:
         find("copy").draw(0, np.random.default_rng(0))
     with pytest.raises(FormatError, match="token 2: 'q'"):
         find("copy").check("1q=1q.")
+
+
+def test_commands(tmp_path: Path) -> None:
+    def call(*given: str) -> tuple[int, str]:
+        done = CliRunner().invoke(cli, ["tasks", *given])
+        return done.exit_code, done.output
+
+    code, text = call("list", "--json")
+    assert code == 0
+    assert [each["name"] for each in json.loads(text)["tasks"]] == list(TASKS)
+    assert "829+03=8008,2305,9009>859." in call("list")[1]
+    code, text = call("show", "reverse", "--length", "12", "--count", "3", "--json")
+    found = json.loads(text)["examples"]
+    assert [len(each) for each in found] == [26] * 3
+    assert call("check", "reverse", *found)[1] == "right\n" * 3
+    code, text = call("check", "reverse", "12=12.")
+    assert (code, text) == (1, "reverse: digit 1 must be '2', found '1'\n")
+    settings = ("validate_every=2", "valid_samples=4", "model.d_model=8", "model.heads=1")
+    train_it = (
+        *("train", "--out", str(tmp_path / "runs"), "--task", "copy", "--positions", "none"),
+        *("--longest", "2", "--steps", "2", "--batch", "2", "--threads", "1"),
+        *(word for each in settings for word in ("--set", each)),
+        "--json",
+    )
+    code, text = call(*train_it)
+    assert code == 0
+    assert json.loads(text[text.index("{") :])["finished"]
+    code, text = call("evaluate", str(tmp_path / "runs"), "--lengths", "2,4", "--samples", "8")
+    assert code == 0
+    assert "copy-none-0" in text
+    assert "last" in text
+    code, text = call("report", str(tmp_path / "runs"), "--json")
+    assert json.loads(text)["groups"][0]["task"] == "copy"
+    for wrong, message in (
+        (("show", "adition"), "did you mean addition"),
+        ((*train_it[:-1], "--set", "seed=3"), "has an option of its own, --seeds"),
+        ((*train_it[:-1], "--set", "steps=3"), "given twice"),
+        (("train", "--out", "x", "--task", "copy", "--positions", "ropes"), "did you mean rope"),
+    ):
+        outcome = CliRunner().invoke(cli, ["tasks", *wrong])
+        assert isinstance(outcome.exception, OptionError)
+        assert message in str(outcome.exception)

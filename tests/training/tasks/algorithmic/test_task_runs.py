@@ -1,6 +1,5 @@
 """Training, decoding and reporting on tasks, with models that take a second."""
 
-import json
 import re
 from pathlib import Path
 
@@ -8,11 +7,9 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from click.testing import CliRunner
 from support.takes import rows as rows_of
 from support.takes import same_weights
 
-from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from training.run.launch import Interrupt
 from training.tasks.algorithmic import TASKS
@@ -470,45 +467,3 @@ def test_bad_options_are_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "done" / "evaluation.json").write_text("{}")
     with pytest.raises(FormatError, match="not an evaluation of format 1"):
         evaluate([tmp_path / "done"])
-
-
-def test_commands(tmp_path: Path) -> None:
-    def call(*given: str) -> tuple[int, str]:
-        done = CliRunner().invoke(cli, ["tasks", *given])
-        return done.exit_code, done.output
-
-    code, text = call("list", "--json")
-    assert code == 0
-    assert [each["name"] for each in json.loads(text)["tasks"]] == list(TASKS)
-    assert "829+03=8008,2305,9009>859." in call("list")[1]
-    code, text = call("show", "reverse", "--length", "12", "--count", "3", "--json")
-    found = json.loads(text)["examples"]
-    assert [len(each) for each in found] == [26] * 3
-    assert call("check", "reverse", *found)[1] == "right\n" * 3
-    code, text = call("check", "reverse", "12=12.")
-    assert (code, text) == (1, "reverse: digit 1 must be '2', found '1'\n")
-    settings = ("validate_every=2", "valid_samples=4", "model.d_model=8", "model.heads=1")
-    train_it = (
-        *("train", "--out", str(tmp_path / "runs"), "--task", "copy", "--positions", "none"),
-        *("--longest", "2", "--steps", "2", "--batch", "2", "--threads", "1"),
-        *(word for each in settings for word in ("--set", each)),
-        "--json",
-    )
-    code, text = call(*train_it)
-    assert code == 0
-    assert json.loads(text[text.index("{") :])["finished"]
-    code, text = call("evaluate", str(tmp_path / "runs"), "--lengths", "2,4", "--samples", "8")
-    assert code == 0
-    assert "copy-none-0" in text
-    assert "last" in text
-    code, text = call("report", str(tmp_path / "runs"), "--json")
-    assert json.loads(text)["groups"][0]["task"] == "copy"
-    for wrong, message in (
-        (("show", "adition"), "did you mean addition"),
-        ((*train_it[:-1], "--set", "seed=3"), "has an option of its own, --seeds"),
-        ((*train_it[:-1], "--set", "steps=3"), "given twice"),
-        (("train", "--out", "x", "--task", "copy", "--positions", "ropes"), "did you mean rope"),
-    ):
-        outcome = CliRunner().invoke(cli, ["tasks", *wrong])
-        assert isinstance(outcome.exception, OptionError)
-        assert message in str(outcome.exception)

@@ -1,0 +1,45 @@
+//! The time between two frames of a stream.
+
+/// Intervals that the rate is told from, and how many it takes.
+const INTERVALS: (usize, usize) = (64, 8);
+
+/// The time between two frames: the mean of the latest ones near their median. Jitter telescopes in it, loss is left out.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Interval {
+    recent: Vec<f64>,
+    next: usize,
+    sorted: Vec<f64>,
+    /// What the stream declares; counts until it is known better.
+    pub(super) hint: Option<f64>,
+    pub(super) mean: Option<f64>,
+}
+
+impl Interval {
+    pub(super) fn push(&mut self, seconds: f64) {
+        if self.recent.len() < INTERVALS.0 {
+            self.recent.push(seconds);
+        } else {
+            self.recent[self.next] = seconds;
+        }
+        self.next = (self.next + 1) % INTERVALS.0;
+        // Full, it is looked at now and then: a rate does not change from frame to frame.
+        let full = self.recent.len() == INTERVALS.0;
+        if self.recent.len() < INTERVALS.1 || full && !self.next.is_multiple_of(INTERVALS.1) {
+            return;
+        }
+        self.sorted.clone_from(&self.recent);
+        self.sorted.sort_unstable_by(f64::total_cmp);
+        let median = self.sorted[self.sorted.len() / 2];
+        let near = |v: &&f64| (0.4 * median..=1.6 * median).contains(*v);
+        let (sum, count) = self
+            .sorted
+            .iter()
+            .filter(near)
+            .fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
+        self.mean = (count > 0.0 && sum > 0.0).then(|| sum / count);
+    }
+
+    pub(super) fn get(&self) -> Option<f64> {
+        self.mean.or(self.hint)
+    }
+}
