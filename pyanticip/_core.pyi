@@ -928,6 +928,12 @@ def recording_next(data: bytes, at: int, /) -> tuple[str, int, int]:
     record, ("corrupt", at, end) where the checksum does not hold, ("lost", at, length): no such length
     """
 
+def recording_find(data: bytes, at: int, ended: bool, /) -> tuple[int, bool]:
+    """The first offset from `at` on where a whole record begins whose checksum holds, and True.
+
+    Or where to look again with more bytes, and False; `ended`: there are none.
+    """
+
 # --- the histogram scan of PRISM positions ---
 
 def prism_scan(

@@ -14,8 +14,8 @@ The types:
 ==== ======== =====================================================================================
 
 Unknown types and further elements are skipped; a newer major version is refused. A file that ends inside a
-record (its writer was killed) is read up to there, with a warning; a record whose checksum does not hold is
-left out, with a warning.
+record (its writer was killed) is read up to there, with a warning; what is damaged is left out, with a warning,
+and reading goes on with the next record whose checksum holds.
 """
 
 from __future__ import annotations
@@ -359,7 +359,6 @@ class Recording:
             raise FormatError(f"{self.path}: cannot be read: {error.strerror}") from None
 
     def _walk(self, file: IO[bytes]) -> Iterator[_Payload]:
-        size = os.fstat(file.fileno()).st_size
         file.seek(_HEADER_BYTES)
         base, at, buffer = _HEADER_BYTES, 0, b""
         while True:
@@ -370,24 +369,39 @@ class Recording:
                 if chunk:
                     buffer, base, at = buffer[at:] + chunk, base + at, 0
                     continue
-                left = len(buffer) - at
-                if left:
-                    self._warn(base + at, f"the file ends inside a record; its last {left} bytes are cut")
-                return
-            if found == "lost":
-                left = max(size - base - at, len(buffer) - at)
-                self._warn(base + at, f"no record has a length of {end}; the last {left} bytes are cut")
-                return
-            offset = base + at
-            if found == "corrupt":
-                last = base + end >= size
-                what = "the torn last record is cut" if last else "a record is left out"
-                self._warn(offset, f"the checksum does not hold; {what} ({end - at} bytes)")
-            else:
-                payload = self._payload(offset, buffer[start:end])
+                if at == len(buffer):
+                    return
+            if found == "record":
+                payload = self._payload(base + at, buffer[start:end])
                 if payload is not None:
                     yield payload
-            at = end
+                at = end
+                continue
+            damage = base + at
+            base, at, buffer, is_found = self._find(file, base, at + 1, buffer)
+            cut = base + at - damage
+            reason = {
+                "more": "the file ends inside a record",
+                "lost": f"no record has a length of {end}",
+                "corrupt": "the checksum does not hold",
+            }[found]
+            if is_found:
+                reason = "a record's length is beyond the end" if found == "more" else reason
+                self._warn(damage, f"{reason}; {cut} bytes are left out")
+            else:
+                self._warn(damage, f"{reason}; its last {cut} bytes are cut")
+                return
+
+    def _find(self, file: IO[bytes], base: int, at: int, buffer: bytes) -> tuple[int, int, bytes, bool]:
+        """Behind damage: where the next whole record begins, and whether there is one, the window moved to it."""
+        ended = False
+        while True:
+            at, is_found = _core.recording_find(buffer, at, ended)
+            if is_found or ended:
+                return base, at, buffer, is_found
+            chunk = file.read(_CHUNK)
+            ended = not chunk
+            buffer, base, at = buffer[at:] + chunk, base + at, 0
 
     def _payload(self, offset: int, data: bytes) -> _Payload | None:
         try:

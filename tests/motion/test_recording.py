@@ -135,31 +135,43 @@ def test_a_corrupt_record_is_left_out_with_its_offset(show: Path) -> None:
     recording = read_recording(show)
     assert len(list(recording)) == 15
     assert len(recording.warnings) == 1
-    assert f"byte {offset}: the checksum does not hold; a record is left out" in recording.warnings[0]
+    assert f"byte {offset}: the checksum does not hold; " in recording.warnings[0]
     with pytest.raises(FormatError, match=f"byte {offset}"):
         list(read_recording(show, strict=True))
 
 
-@pytest.mark.parametrize("length", [0, (1 << 24) + 1, 0xFFFFFFFF])
-def test_a_length_that_no_record_has_ends_the_reading(show: Path, length: int) -> None:
+@pytest.mark.parametrize("length", [0, 1 << 24, (1 << 24) + 1, 0xFFFFFFFF])
+def test_behind_a_length_that_no_record_has_reading_goes_on(show: Path, length: int) -> None:
     data = bytearray(show.read_bytes())
-    offset = sorted(record_ends(bytes(data)))[3]
-    data[offset : offset + 4] = length.to_bytes(4, "little")
+    begins = sorted(record_ends(bytes(data)))[3:5]
+    data[begins[0] : begins[0] + 4] = length.to_bytes(4, "little")
     show.write_bytes(data)
     recording = read_recording(show)
-    assert len(list(recording)) == 3
-    assert f"byte {offset}: no record has a length of {length}" in recording.warnings[0]
-    assert f"last {len(data) - offset} bytes" in recording.warnings[0]
+    assert len(list(recording)) == 15
+    assert f"byte {begins[0]}: " in recording.warnings[0]
+    assert f"; {begins[1] - begins[0]} bytes are left out" in recording.warnings[0]
 
 
-def test_a_length_beyond_the_end_is_a_torn_tail(show: Path) -> None:
+def test_a_hole_costs_the_records_that_it_touches(show: Path) -> None:
     data = bytearray(show.read_bytes())
-    offset = sorted(record_ends(bytes(data)))[3]
+    ends = sorted(record_ends(bytes(data)))
+    # From inside the fourth record behind the header's to inside the sixth; and another show is behind it.
+    data[ends[3] + 9 : ends[5] + 5] = bytes(ends[5] - ends[3] - 4)
+    show.write_bytes(data + data[:12] + data[12 : ends[3]])
+    recording = read_recording(show)
+    assert len(list(recording)) == 13 + 3
+    assert f"byte {ends[3]}: the checksum does not hold; {ends[6] - ends[3]} bytes" in recording.warnings[0]
+    assert len(recording.warnings) == 2
+
+
+def test_damage_at_the_end_is_a_torn_tail(show: Path) -> None:
+    data = bytearray(show.read_bytes())
+    offset = sorted(record_ends(bytes(data)))[-2]
     data[offset : offset + 4] = (1 << 24).to_bytes(4, "little")
     show.write_bytes(data)
     recording = read_recording(show)
-    assert len(list(recording)) == 3
-    assert f"byte {offset}: the file ends inside a record" in recording.warnings[0]
+    assert len(list(recording)) == 15
+    assert f"byte {offset}: the file ends inside a record; its last {len(data) - offset} bytes" in recording.warnings[0]
 
 
 def test_what_the_future_adds_is_skipped(show: Path) -> None:
@@ -233,9 +245,10 @@ def test_a_flood_of_damage_is_summed_up(tmp_path: Path) -> None:
     path = tmp_path / "flood.anticip"
     bad = bytearray(pack_note(1, "x"))
     bad[-1] ^= 1
-    path.write_bytes(_core.recording_header() + pack_header(0, {}) + bytes(bad) * 5000 + pack_note(2, "end"))
+    flood = (bytes(bad) + pack_note(2, "ok")) * 500
+    path.write_bytes(_core.recording_header() + pack_header(0, {}) + flood)
     recording = read_recording(path)
-    assert list(recording) == [Note(2, "end")]
+    assert list(recording) == [Note(2, "ok")] * 500
     assert len(recording.warnings) == 100
 
 

@@ -228,6 +228,11 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         st.binary(min_size=1, max_size=40).map(lambda data: _core.recording_frame(data) + data),
         st.integers(0, 60),
     ),
+    "recording_find": call(
+        st.binary(min_size=3, max_size=40).map(lambda data: data + _core.recording_frame(b"\x93\4" + data)),
+        st.integers(0, 60),
+        st.booleans(),
+    ),
     "prism_scan": whole(kernels.scan()),
     "prism_scan_backward": whole(kernels.scan_backward()),
     "prism_places": whole(kernels.places()),

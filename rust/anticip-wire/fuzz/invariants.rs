@@ -269,6 +269,7 @@ pub fn recording(data: &[u8]) {
             }
             Next::Corrupt { end } => {
                 assert!(at < end && end <= data.len());
+                behind(data, at);
                 at = end;
             }
             Next::More { needed } => {
@@ -277,7 +278,15 @@ pub fn recording(data: &[u8]) {
                 );
                 return;
             }
-            Next::Lost { .. } => return,
+            Next::Lost { .. } => return behind(data, at),
         }
+    }
+}
+
+/// Where reading goes on behind damage, a record stands.
+fn behind(data: &[u8], at: usize) {
+    match recording::find(data, at + 1, true) {
+        Ok(found) => assert!(found > at && matches!(recording::next(data, found), Next::Record { .. })),
+        Err(end) => assert!(end == data.len().max(at + 1)),
     }
 }

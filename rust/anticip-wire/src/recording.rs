@@ -25,6 +25,12 @@ pub const RECORD_HEADER: usize = 8;
 /// The longest payload; a longer one is a corrupt length.
 pub const MAX_RECORD: usize = 1 << 24;
 
+/// The longest payload that [`find`] looks for: a datagram's has at most 64 KiB.
+const FOUND: usize = 1 << 17;
+
+/// Bytes that [`find`] checks at most, whatever claims to be a record.
+const CHECKED: usize = 1 << 26;
+
 /// What stands at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -45,7 +51,7 @@ pub enum Next {
         /// Where it ends if its length can be believed.
         end: usize,
     },
-    /// A length that no record has: nothing after this can be found.
+    /// A length that no record has: [`find`] says where the next one begins.
     Lost {
         /// The length.
         length: u32,
@@ -124,6 +130,36 @@ pub fn next(bytes: &[u8], at: usize) -> Next {
     } else {
         Next::Corrupt { end }
     }
+}
+
+/// The first offset from `at` on where a whole record begins whose checksum holds: where to read on behind damage.
+///
+/// # Errors
+/// There is none: from where to look again with more bytes. Where the file has `ended` that is the end of the bytes.
+pub fn find(bytes: &[u8], at: usize, ended: bool) -> Result<usize, usize> {
+    let mut checked = 0;
+    for at in at..bytes.len() {
+        let rest = &bytes[at..];
+        let Some(begins) = rest.first_chunk::<{ RECORD_HEADER + 2 }>() else {
+            return Err(if ended { bytes.len() } else { at });
+        };
+        let length = u32::from_le_bytes([begins[0], begins[1], begins[2], begins[3]]) as usize;
+        // An array of three to fifteen that begins with a small number.
+        let is_payload = matches!(begins[RECORD_HEADER], 0x93..=0x9f) && begins[RECORD_HEADER + 1] < 0x80;
+        if !is_payload || length > FOUND {
+            continue;
+        }
+        match next(bytes, at) {
+            Next::Record { .. } => return Ok(at),
+            Next::More { .. } if !ended => return Err(at),
+            Next::Corrupt { .. } => checked += length,
+            Next::More { .. } | Next::Lost { .. } => {}
+        }
+        if checked > CHECKED {
+            break;
+        }
+    }
+    Err(bytes.len().max(at))
 }
 
 /// Appends one record with this payload to `out`.

@@ -42,9 +42,20 @@ fn recording_next(data: &[u8], at: usize) -> (&'static str, usize, usize) {
     }
 }
 
+/// Where the next whole record begins, and whether there is one in `data`.
+#[pyfunction]
+#[pyo3(signature = (data, at, ended, /))]
+fn recording_find(data: &[u8], at: usize, ended: bool) -> (usize, bool) {
+    match recording::find(data, at, ended) {
+        Ok(at) => (at, true),
+        Err(at) => (at, false),
+    }
+}
+
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(recording_header, m)?)?;
     m.add_function(wrap_pyfunction!(recording_check, m)?)?;
     m.add_function(wrap_pyfunction!(recording_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(recording_next, m)?)
+    m.add_function(wrap_pyfunction!(recording_next, m)?)?;
+    m.add_function(wrap_pyfunction!(recording_find, m)?)
 }

@@ -2,7 +2,7 @@
 
 use crate::common::mutations;
 use anticip_wire::WireError;
-use anticip_wire::recording::{HEADER, MAX_RECORD, Next, check_header, header, next, push};
+use anticip_wire::recording::{HEADER, MAX_RECORD, Next, check_header, find, header, next, push};
 use proptest::prelude::*;
 
 fn file(payloads: &[Vec<u8>]) -> Vec<u8> {
@@ -83,6 +83,26 @@ fn damage_never_panics_and_is_never_taken_for_a_record() {
             );
         }
     }
+}
+
+#[test]
+fn behind_damage_the_next_whole_record_is_found() {
+    let notes: Vec<Vec<u8>> = (0..9u8).map(|i| vec![0x93, 4, i, 0xa1, b'x']).collect();
+    let mut bytes = file(&notes);
+    let size = 8 + notes[0].len();
+    let third = HEADER + 2 * size;
+    bytes[third..third + size + 3].fill(0);
+    assert_eq!(find(&bytes, third + 1, true), Ok(HEADER + 4 * size));
+    // Where the next one is not whole yet, more bytes are asked for.
+    let cut = HEADER + 4 * size + 10;
+    assert_eq!(find(&bytes[..cut], third + 1, false), Err(HEADER + 4 * size));
+    assert_eq!(find(&bytes[..cut], third + 1, true), Err(cut));
+    // Nobody can make the search check more than it is worth.
+    let mut claims = Vec::new();
+    for _ in 0..100_000 {
+        claims.extend_from_slice(&[0xff, 0xff, 0, 0, 1, 2, 3, 4, 0x93, 4]);
+    }
+    assert_eq!(find(&claims, 0, true), Err(claims.len()));
 }
 
 proptest! {
