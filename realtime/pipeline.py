@@ -194,7 +194,7 @@ class Pipeline:
         if not out.valid:
             self.counts["invalid"] += 1
         if self.tape is not None:
-            self.tape.frame(now, heard.number, out.t_source_ns, out.poses[-1], out.root)
+            self.tape.frame(now, heard.number, out.t_source_ns, out.poses[-1], out.root, self.front.mask)
         if (played := heard.played) is not None:
             params, events = played
             self.mixer.follow_extras()

@@ -85,8 +85,10 @@ class Tape(Protocol):
         """A command that was obeyed."""
         ...
 
-    def frame(self, t_ns: int, seq: int, t_source_ns: int, quats: F32, root: F32) -> None:
-        """The pose of a frame."""
+    def frame(
+        self, t_ns: int, seq: int, t_source_ns: int, quats: F32, root: F32, mask: npt.NDArray[np.bool_]
+    ) -> None:
+        """The pose of a frame, and which joints the source has."""
         ...
 
     def output(

@@ -79,7 +79,7 @@ def assemble(
             if rig.midi.port is not None:
                 made.append(SINKS.load("midi")(rig.midi))
             made += (SINKS.load(table.kind)(table.config()) for table in rig.sink)
-        if backend is None and rig.model.enabled:
+        if backend is None and rig.model.enabled and not rig.only_records:
             backend = open_backend(rig.model.backend, rig.model.checkpoint)
         memory = _memory(rig.memory, rig.cue)
     except BaseException:
@@ -100,7 +100,7 @@ def assemble(
     )
     if rig.source.sender is not None:
         pipeline.front.listen_to(rig.source.sender)
-    if rig.mapping is not None:
+    if rig.mapping is not None and not rig.only_records:
         try:
             pipeline.teach(open_mapping(rig.mapping, backend))
         except BaseException:
@@ -255,7 +255,8 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
     """What a recording that begins now says of what made it."""
     manifest = None if pipeline.backend is None else pipeline.backend.manifest
     # A mapping that plays no more must not play in a replay that begins here.
-    played = rig if pipeline.taught is not None else rig.model_copy(update={"mapping": None})
+    is_played = pipeline.taught is not None or rig.only_records
+    played = rig if is_played else rig.model_copy(update={"mapping": None})
     if pipeline.memory is not None:
         known = rig.memory.model_copy(update={"sha256": pipeline.memory.sha256 or None})
         played = played.model_copy(update={"memory": known})

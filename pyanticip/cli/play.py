@@ -173,11 +173,9 @@ def record(given: options.RecordOptions) -> Answer:
     from realtime.programs.live import live as play
     from realtime.rig import load_rig
 
-    off = {"enabled": False}
-    over = {"record": str(given.out), "model": off, "synth": off, "osc": (), "midi": {"port": None}}
-    over = {**given.over, **over}
+    over = {**given.over, "record": str(given.out)}
     rig = load_rig(given.rig_file, over, up=given.up, rest=given.rest, joints=given.joints)
-    return _show(play(rig, seconds=given.seconds, say=say))
+    return _show(play(rig.for_recording(), seconds=given.seconds, say=say))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RehearseOptions")

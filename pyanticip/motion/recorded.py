@@ -18,7 +18,8 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
     """The frames of a recording on the canonical body, at 50 Hz.
 
     Gaps of up to 25 frames in the numbering are filled by slerp, as the live resampler does; longer ones, and
-    numbers that begin again, are joined, with a warning. What a torn file has lost is a warning too.
+    numbers that begin again, are joined, with a warning. What a torn file has lost is a warning too. The mask
+    has the joints that the source had in most frames.
 
     Raises
     ------
@@ -30,6 +31,7 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
     quats: list[NDArray[np.float32]] = []
     roots: list[NDArray[np.float32]] = []
     steps: list[int] = []
+    had = np.zeros(joints)
     warnings: list[str] = []
     last: int | None = None
     frames = 0
@@ -42,6 +44,7 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
         last = frame.seq
         quats.append(frame.quats)
         roots.append(frame.root)
+        had += 1 if frame.mask is None else frame.mask
         steps.append(step)
         frames += step
         text.check_size(path, None, frames, joints * 4)
@@ -55,6 +58,7 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
             RATE if rate is None else rate,
             canonical_skeleton(),
             name=path.stem,
+            mask=had > len(quats) / 2,
             warnings=(*warnings, *recording.warnings),
             source=str(path),
         )

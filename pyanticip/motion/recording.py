@@ -7,15 +7,16 @@ The types:
 ==== ======== =====================================================================================
 0    header   map: skeleton, rig, model, versions, ``unix_ns`` (the wall clock at ``t_ns``, once)
 1    raw      source (its protocol, or protocol@host:port), the datagram as it came
-2    frame    seq, t_source_ns, quats (binary float32, J x 4 w x y z), root (binary float32, 3, metres)
+2    frame    seq, t_source_ns, quats (binary float32, J x 4 w x y z), root (binary float32, 3, metres); where
+              the source lacks joints: a whole number with a bit, the lowest first, for each that it has
 3    output   seq, parameters (binary float32), scalars (binary float32), events [[name, strength, seconds]]
 4    note     text
 5    control  name, arguments [...]: a command that was obeyed, see :mod:`realtime.control.commands`
 ==== ======== =====================================================================================
 
 Unknown types and further elements are skipped; a newer major version is refused. A file that ends inside a
-record (its writer was killed) is read up to there, with a warning; what is damaged is left out, with a warning,
-and reading goes on with the next record whose checksum holds.
+record (its writer was killed) is read up to there, with a warning; what is damaged is left out, with a
+warning, and reading goes on with the next record whose checksum holds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import msgpack
 import numpy as np
@@ -35,6 +36,7 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import FormatError
 from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create
+from pyanticip.motion.recording_walk import walk
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
@@ -63,7 +65,6 @@ MAGIC = _core.recording_header()[:8]
 _packb: Callable[..., bytes] = msgpack.packb
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 
-_CHUNK = 1 << 20
 _HEADER_BYTES = 12
 _MOST_WARNINGS = 100
 
@@ -77,13 +78,17 @@ class Raw(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A pose on the 50 Hz grid: quats (J, 4) float32 w x y z local, root (3,) float32 metres."""
+    """A pose on the 50 Hz grid: quats (J, 4) float32 w x y z local, root (3,) float32 metres.
+
+    ``mask`` (J,) bool: which joints the source has, None: all of them.
+    """
 
     t_ns: int
     seq: int
     t_source_ns: int
     quats: npt.NDArray[np.float32]
     root: npt.NDArray[np.float32]
+    mask: npt.NDArray[np.bool_] | None = None
 
 
 class Output(NamedTuple):
@@ -142,9 +147,19 @@ def pack_raw(t_ns: int, source: str, data: bytes) -> bytes:
     return _pack(RAW, t_ns, source, data)
 
 
-def pack_frame(t_ns: int, seq: int, t_source_ns: int, quats: npt.ArrayLike, root: npt.ArrayLike) -> bytes:
-    """The record of a pose: quats (J, 4), root (3,)."""
-    return _pack(FRAME, t_ns, seq, t_source_ns, _floats(quats), _floats(root))
+def pack_frame(
+    t_ns: int,
+    seq: int,
+    t_source_ns: int,
+    quats: npt.ArrayLike,
+    root: npt.ArrayLike,
+    mask: npt.NDArray[np.bool_] | None = None,
+) -> bytes:
+    """The record of a pose: quats (J, 4), root (3,); mask (J,) bool: the joints that the source has."""
+    some: tuple[int, ...] = ()
+    if mask is not None and not mask.all():
+        some = (int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little"),)
+    return _pack(FRAME, t_ns, seq, t_source_ns, _floats(quats), _floats(root), *some)
 
 
 def pack_output(
@@ -213,9 +228,17 @@ class RecordingWriter:
         """A datagram as it came from ``source`` (the name of its protocol)."""
         self.write(pack_raw(t_ns, source, data))
 
-    def frame(self, t_ns: int, seq: int, t_source_ns: int, quats: npt.ArrayLike, root: npt.ArrayLike) -> None:
-        """A pose: quats (J, 4), root (3,)."""
-        self.write(pack_frame(t_ns, seq, t_source_ns, quats, root))
+    def frame(
+        self,
+        t_ns: int,
+        seq: int,
+        t_source_ns: int,
+        quats: npt.ArrayLike,
+        root: npt.ArrayLike,
+        mask: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """A pose: quats (J, 4), root (3,); mask (J,) bool: the joints that the source has, None: all."""
+        self.write(pack_frame(t_ns, seq, t_source_ns, quats, root, mask))
 
     def output(
         self,
@@ -354,54 +377,12 @@ class Recording:
     def _payloads(self) -> Iterator[_Payload]:
         try:
             with open_file(self.path) as file:
-                yield from self._walk(file)
+                file.seek(_HEADER_BYTES)
+                for offset, data in walk(file, _HEADER_BYTES, self._warn):
+                    if (payload := self._payload(offset, data)) is not None:
+                        yield payload
         except OSError as error:
             raise FormatError(f"{self.path}: cannot be read: {error.strerror}") from None
-
-    def _walk(self, file: IO[bytes]) -> Iterator[_Payload]:
-        file.seek(_HEADER_BYTES)
-        base, at, buffer = _HEADER_BYTES, 0, b""
-        while True:
-            found, start, end = _core.recording_next(buffer, at)
-            if found == "more":
-                # The length may be a lie: what is read is bounded by the longest record.
-                chunk = file.read(max(_CHUNK, end - len(buffer)))
-                if chunk:
-                    buffer, base, at = buffer[at:] + chunk, base + at, 0
-                    continue
-                if at == len(buffer):
-                    return
-            if found == "record":
-                payload = self._payload(base + at, buffer[start:end])
-                if payload is not None:
-                    yield payload
-                at = end
-                continue
-            damage = base + at
-            base, at, buffer, is_found = self._find(file, base, at + 1, buffer)
-            cut = base + at - damage
-            reason = {
-                "more": "the file ends inside a record",
-                "lost": f"no record has a length of {end}",
-                "corrupt": "the checksum does not hold",
-            }[found]
-            if is_found:
-                reason = "a record's length is beyond the end" if found == "more" else reason
-                self._warn(damage, f"{reason}; {cut} bytes are left out")
-            else:
-                self._warn(damage, f"{reason}; its last {cut} bytes are cut")
-                return
-
-    def _find(self, file: IO[bytes], base: int, at: int, buffer: bytes) -> tuple[int, int, bytes, bool]:
-        """Behind damage: where the next whole record begins, and whether there is one, the window moved to it."""
-        ended = False
-        while True:
-            at, is_found = _core.recording_find(buffer, at, ended)
-            if is_found or ended:
-                return base, at, buffer, is_found
-            chunk = file.read(_CHUNK)
-            ended = not chunk
-            buffer, base, at = buffer[at:] + chunk, base + at, 0
 
     def _payload(self, offset: int, data: bytes) -> _Payload | None:
         try:
@@ -432,6 +413,10 @@ def _seq(value: object) -> int:
     return value
 
 
+def _mask(bits: int, joints: int) -> npt.NDArray[np.bool_]:
+    return np.array([bits >> j & 1 for j in range(joints)], np.bool_)
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("expected text")
@@ -459,7 +444,9 @@ def _record(payload: _Payload) -> Record | None:
         root = _as_floats(rest[3])
         if root.shape != (3,):
             raise ValueError("expected three floats for the root")
-        return Frame(t_ns, _seq(rest[0]), _seq(rest[1]), _as_floats(rest[2], 4), root)
+        quats = _as_floats(rest[2], 4)
+        mask = None if len(rest) < 5 else _mask(_seq(rest[4]), len(quats))
+        return Frame(t_ns, _seq(rest[0]), _seq(rest[1]), quats, root, mask)
     if payload.type == OUTPUT:
         events = [(_text(name), float(strength), float(ahead)) for name, strength, ahead in rest[3]]
         sent = Output(t_ns, _seq(rest[0]), _as_floats(rest[1]), _as_floats(rest[2]), events)

@@ -225,6 +225,8 @@ class _Motion:
             arrays["names"] = np.array(CANONICAL_JOINTS)
             arrays["parents"] = np.asarray(_core.CANONICAL_PARENTS, np.int32)
             arrays["offsets"] = np.asarray(_core.CANONICAL_OFFSETS, np.float32)
+            had = [np.ones(joints) if frame.mask is None else frame.mask for frame in frames]
+            arrays["mask"] = np.sum(had, axis=0) > len(frames) / 2 if frames else np.ones(joints, np.bool_)
         return arrays
 
 
@@ -297,9 +299,9 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
     """Write a recording's poses, outputs and header as plain files into the folder ``out``.
 
     ``frames.npz`` (quats (T, J, 4) float32 w x y z local, root (T, 3) m, rate, seq, t_ns, t_source_ns, and
-    for the canonical body names, parents, offsets: ``load_motion`` reads it), ``outputs.csv`` (one line per
-    output) and ``header.json`` (what :func:`recording_info` returns). Each file is whole or not there; the
-    header comes last.
+    for the canonical body names, parents, offsets, mask: ``load_motion`` reads it), ``outputs.csv`` (one
+    line per output) and ``header.json`` (what :func:`recording_info` returns). Each file is whole or not
+    there; the header comes last.
 
     Returns
     -------

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import DeviceError, OptionError
@@ -259,9 +260,17 @@ class Recorder(Child):
         """A datagram as it came from ``source`` (the name of its protocol)."""
         self._put(recording.pack_raw(t_ns, source, data))
 
-    def frame(self, t_ns: int, seq: int, t_source_ns: int, quats: npt.ArrayLike, root: npt.ArrayLike) -> None:
-        """A pose: quats (J, 4), root (3,)."""
-        self._put(recording.pack_frame(t_ns, seq, t_source_ns, quats, root))
+    def frame(
+        self,
+        t_ns: int,
+        seq: int,
+        t_source_ns: int,
+        quats: npt.ArrayLike,
+        root: npt.ArrayLike,
+        mask: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """A pose: quats (J, 4), root (3,); mask (J,) bool: the joints that the source has, None: all."""
+        self._put(recording.pack_frame(t_ns, seq, t_source_ns, quats, root, mask))
 
     def output(
         self,

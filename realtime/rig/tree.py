@@ -146,6 +146,7 @@ class Rig(Options):
     spin: bool = option("Stay awake before each datagram.", False)
     _file: Path | None = PrivateAttr(default=None)
     _one: str = PrivateAttr(default="")
+    _only_records: bool = PrivateAttr(default=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -189,6 +190,23 @@ class Rig(Options):
     def folder(self) -> Path:
         """The folder of the show: that of its file, or else where it runs."""
         return Path() if self._file is None else self._file.parent
+
+    @property
+    def only_records(self) -> bool:
+        """Whether nothing plays: model and mapping are for whoever plays what is recorded."""
+        return self._only_records
+
+    def for_recording(self) -> Rig:
+        """This rig where nothing plays, and all is recorded that it takes to play it."""
+        update = {
+            "synth": self.synth.model_copy(update={"enabled": False}),
+            "midi": self.midi.model_copy(update={"port": None}),
+            "osc": (),
+            "sink": (),
+        }
+        rig = self.model_copy(update=update)
+        rig._only_records = True
+        return rig
 
     @property
     def one(self) -> str:

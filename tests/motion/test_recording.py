@@ -171,7 +171,10 @@ def test_damage_at_the_end_is_a_torn_tail(show: Path) -> None:
     show.write_bytes(data)
     recording = read_recording(show)
     assert len(list(recording)) == 15
-    assert f"byte {offset}: the file ends inside a record; its last {len(data) - offset} bytes" in recording.warnings[0]
+    assert (
+        f"byte {offset}: the file ends inside a record; its last {len(data) - offset} bytes"
+        in recording.warnings[0]
+    )
 
 
 def test_what_the_future_adds_is_skipped(show: Path) -> None:

@@ -109,6 +109,17 @@ def test_who_played_is_not_waited_for_without_end() -> None:
     pipeline.close()
 
 
+def test_what_only_was_recorded_is_played_with_the_rig_s_model() -> None:
+    rig = Rig.model_validate({"lead_ms": 120.0, "mapping": "mine.safetensors", "synth": {"enabled": True}})
+    listens = rig.for_recording()
+    pipeline = assemble(listens, OfflineClock(0))
+    assert (pipeline.backend, list(pipeline.sinks), listens.synth.enabled) == (None, [], False)
+    told = recording_header(listens.resolved(), pipeline)["rig"]
+    assert told["model"]["enabled"]
+    assert (told["lead_ms"], told["mapping"]) == (120.0, "mine.safetensors")
+    pipeline.close()
+
+
 @pytest.mark.slow
 def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire: Wire) -> None:
     port, control = free_port(), free_port()

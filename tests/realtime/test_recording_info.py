@@ -143,3 +143,16 @@ def test_whoever_played_when_it_began_is_who_was_heard(tmp_path: Path) -> None:
                 for data in (skeleton, frame) if n == 0 else (frame,):
                     tape.raw(start + n * 20_000_000, f"mocopi@{sender}", data)
     assert recording_info(path)["heard"]["mocopi"]["from"] == ["10.0.0.2:5000"]
+
+
+def test_joints_that_the_source_lacks_are_lacking_in_the_recording(tmp_path: Path) -> None:
+    mask = np.ones(22, np.bool_)
+    mask[[4, 5]] = False
+    path = tmp_path / "headless.anticip"
+    with RecordingWriter(path) as tape:
+        tape.frame(0, 0, 0, QUATS, [0, 1, 0])
+        for i in range(1, 4):
+            tape.frame(i * 20_000_000, i, i * 20_000_000, QUATS, [0, 1, 0], mask)
+    export_recording(path, tmp_path / "plain")
+    for file in (path, tmp_path / "plain/frames.npz"):
+        assert pa.load_motion(file).mask.tolist() == mask.tolist()
