@@ -719,8 +719,11 @@ class Follower:
     def push_many(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """The same for T frames (T, 22, 4): rows (T, 4), where `None` is -1, NaN, NaN, 0."""
 
-    def arm(self, cues: Cues) -> None:
-        """Tells these cues, all armed, in the frames that an `Engine` hears from now on."""
+    def arm(self, cues: Cues, same: Sequence[int | None] = ...) -> None:
+        """Tells these cues in the frames that an `Engine` hears from now on.
+
+        `same` says of each which of those told before it is (`None`: none): one that was said stays said.
+        """
 
     def reset(self) -> None:
         """The next frame begins a new run."""
@@ -739,6 +742,9 @@ class Cues:
     ) -> Cues: ...
     def push(self, place: tuple[int, float, float, float] | None, /) -> list[tuple[int, float]]:
         """Takes what `Follower.push` gave for a frame: indices of cues, and seconds until each is due."""
+
+    def passed(self, cue: int) -> None:
+        """The performer is at this cue now: it is said in the next pass. Raises `OptionError`."""
 
     def reset(self) -> None:
         """A new run: all can be said again."""

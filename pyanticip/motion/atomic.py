@@ -132,7 +132,12 @@ def check_out(out: Path, suffixes: Sequence[str]) -> str:
     suffix = out.suffix.lower()
     if suffix not in suffixes:
         raise OptionError(f"{out}: expected a name that ends in {', '.join(suffixes)}, got {out.suffix!r}")
+    check_folder(out)
+    return suffix
+
+
+def check_folder(out: Path) -> None:
+    """Raises a DeviceError where the folder of a file that will be written is not there."""
     folder = out.absolute().parent
     if not folder.is_dir():
         raise DeviceError(f"{out}: the folder {folder} does not exist")
-    return suffix

@@ -6,7 +6,7 @@ gives it again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,13 +18,14 @@ from pyanticip.memory.cues import Cue
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
-from realtime.control.memory import MemoryControl
+from realtime.control.memory import MemoryControl, cues_of, words_of
 from realtime.control.server import Action, number, switch
 from realtime.mapping.live_mapping import LiveMapping, check_model, open_mapping
 from realtime.mapping.mixer import Mixer
-from realtime.memory.live_memory import LiveMemory, open_memory
+from realtime.memory.live_memory import Following, LiveMemory, Shared, open_memory
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
+from realtime.rig.memory import MemoryRig
 from realtime.sources.replay import Command
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
@@ -135,8 +136,13 @@ class Commands:
 
     @property
     def cues(self) -> tuple[Cue, ...]:
-        """Those that are said now."""
-        return self._memory.cues
+        """Those that are said now; where nothing is followed, the rig's."""
+        return self.live_rig.rig.cue if self.following is None else self.following.cues
+
+    @property
+    def following(self) -> Following | None:
+        """What follows the takes that were rehearsed; None: nothing does."""
+        return None if self._pipeline.memory is None else self._pipeline.memory.following
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -178,11 +184,29 @@ class Commands:
         self._step_by(backend, path)
         self._record(now, "model", (path or "", _weights(backend)))
 
-    def play_memory(self, live: LiveMemory, path: Path) -> None:
-        """Mix with a memory that was read from ``path`` from the next frame on."""
+    def play_memory(self, live: LiveMemory, path: Path, told: MemoryRig | None = None) -> None:
+        """Mix with a memory that was read from ``path``, and say its cues, from the next frame on.
+
+        ``told`` is the table of the rig that names it, where one does.
+        """
         now = self._now()
-        self._remember(live, path)
+        self._remember(live, path, told)
         self._record(now, "memory", (str(path), live.sha256))
+        if not live.memory.learning:
+            self._record(now, "memory/freeze", ())
+        if live.following is not None and live.following.cues:
+            self._record(now, "cues", words_of(live.following.cues))
+
+    def play_cues(self, following: Following, cues: Sequence[Cue], shared: Shared) -> None:
+        """Say these cues and no other from the next frame on; ``shared`` is what ``following`` finds of them.
+
+        Raises an OptionError where one is in no take, or another memory plays by now.
+        """
+        if following is not self.following:
+            raise OptionError("cues: another memory plays by now")
+        now = self._now()
+        self._tell_cues(following, cues, shared)
+        self._record(now, "cues", words_of(cues))
 
     def again(self, command: Command) -> None:
         """What a replay found in a recording."""
@@ -200,6 +224,8 @@ class Commands:
                 self._step_again(*map(str, arguments))
             elif name == "shape":
                 self._shape_again(*arguments)
+            elif name == "cues":
+                self._tell_again(cues_of(arguments))
             elif name == "source":
                 # Whoever it was need not have been heard yet.
                 self._listen_to(*map(str, arguments))
@@ -241,8 +267,11 @@ class Commands:
         live = self._pipeline.memory
         if live is not None:
             found.append(Command(t_ns, "memory/learn" if live.memory.learning else "memory/freeze"))
-        for cue in self._memory.cues:
-            found.append(Command(t_ns, "cue/set", (cue.name, cue.take, cue.at, cue.ahead_ms)))
+        if self.following is not None:
+            # Those of the rig stand in the header.
+            gone = {cue.name for cue in self.live_rig.rig.cue} - {cue.name for cue in self.cues}
+            found += [Command(t_ns, "cue/remove", (name,)) for name in sorted(gone)]
+            found += [Command(t_ns, "cue/set", words_of([cue])) for cue in self.cues]
         return found
 
     def _now(self) -> int:
@@ -275,9 +304,20 @@ class Commands:
             backend.close()
             raise
 
-    def _remember(self, live: LiveMemory, path: Path) -> None:
+    def _remember(self, live: LiveMemory, path: Path, told: MemoryRig | None = None) -> None:
         self._pipeline.memory = live
-        self.live_rig.remember(str(path))
+        known = {"enabled": True, "file": str(path), "sha256": None}
+        cues = () if live.following is None else live.following.cues
+        self.live_rig.remember(told or self.live_rig.rig.memory.model_copy(update=known), cues)
+
+    def _tell_again(self, cues: Sequence[Cue]) -> None:
+        if (following := self.following) is None:
+            raise OptionError("no take was rehearsed that can be followed")
+        self._tell_cues(following, cues, following.shared(cues))
+
+    def _tell_cues(self, following: Following, cues: Sequence[Cue], shared: Shared) -> None:
+        following.say(cues, shared)
+        self.live_rig.remember(self.live_rig.rig.memory, cues)
 
     def _shape_again(self, output: object, is_open: object, toggled: object) -> None:
         """Where a gate and a toggle stood when the recording began."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import OptionError, suggestion
+from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import PARAMETERS
 from realtime.control.rig_keys import RigKey, path_of, rig_keys, sending
 from realtime.control.server import switch
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, SmoothingRig, parse_rig
 from realtime.rig.mapping import PerformerRig, ShapeRig, smoothings
+from realtime.rig.memory import MemoryRig
 from realtime.sinks.config import ENSEMBLE
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Command
@@ -60,10 +62,9 @@ class LiveRig:
         self.file = file
         self._changes += 1
 
-    def remember(self, file: str) -> None:
-        """This memory plays from now on."""
-        known = self._rig.memory.model_copy(update={"enabled": True, "file": file, "sha256": None})
-        self._rig = self._rig.model_copy(update={"memory": known, "cue": ()})
+    def remember(self, memory: MemoryRig, cues: Sequence[Cue]) -> None:
+        """This memory plays from now on, and these are the rig's cues."""
+        self._rig = self._rig.model_copy(update={"memory": memory, "cue": tuple(cues)})
 
     def step(self, checkpoint: str | None) -> None:
         """This model steps from now on."""

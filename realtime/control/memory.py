@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,15 +17,26 @@ from pyanticip.memory import save_moments
 from pyanticip.memory.cues import Cue
 from pyanticip.options import first_problem
 from realtime.control.server import Action, number, plain_name
-from realtime.memory.live_memory import LiveMemory
+from realtime.memory.live_memory import Following, LiveMemory
 from realtime.pipeline import Pipeline
 
-__all__ = ["MemoryControl", "MemoryRemote"]
+__all__ = ["MemoryControl", "MemoryRemote", "cues_of", "words_of"]
 
 Moments = tuple[list[str], npt.NDArray[np.int16], npt.NDArray[np.uint16], npt.NDArray[np.uint32]]
 
 # So many moments are copied at once, within a fraction of a millisecond; then the show has its turn.
 _PIECE, _PAUSE = 500, 0.005
+
+
+def words_of(cues: Sequence[Cue]) -> tuple[object, ...]:
+    """Cues as a recording has them: name, take, seconds, ms ahead of each."""
+    return tuple(value for cue in cues for value in cue.model_dump().values())
+
+
+def cues_of(words: Sequence[object]) -> tuple[Cue, ...]:
+    """The cues that :func:`words_of` made these of. Raises a ValueError."""
+    rows = zip(*[iter(words)] * len(Cue.model_fields), strict=True)
+    return tuple(Cue.model_validate(dict(zip(Cue.model_fields, row, strict=True))) for row in rows)
 
 
 class MemoryControl:
@@ -37,6 +49,7 @@ class MemoryControl:
             "memory/freeze": lambda: self._learn(False),
             "memory/clear": self._clear,
             "cue/set": self._cue,
+            "cue/remove": self._remove_cue,
         }
 
     def _live(self) -> LiveMemory:
@@ -54,27 +67,32 @@ class MemoryControl:
         self._live().memory.clear()
         return "the show is forgotten"
 
-    def _cue(self, name: object, take: object = "", at: object = 0.0, ahead_ms: object = 200.0) -> str:
-        """A cue of this name: where the performer is now, or at these seconds of a take."""
-        following = self._live().following
-        if following is None:
-            raise OptionError("cue/set: no take was rehearsed that can be followed")
+    def _following(self, command: str) -> Following:
+        if (following := self._live().following) is None:
+            raise OptionError(f"{command}: no take was rehearsed that can be followed")
+        return following
+
+    def _cue(self, name: object, take: object = "", at: object = 0.0, ahead_ms: object = None) -> str:
+        """A cue of this name: where the performer is now, or at these seconds of a take, and as long ahead as
+        it was, or so many ms; the answer is its table of the rig."""
+        following = self._following("cue/set")
         try:
             if take:
-                at, ahead_ms = number("at", at), number("ahead_ms", ahead_ms)
-                cue = Cue(name=str(name), take=str(take), at=at, ahead_ms=ahead_ms)
+                ahead_ms = following.ahead_ms(str(name)) if ahead_ms is None else number("ahead_ms", ahead_ms)
+                cue = Cue(name=str(name), take=str(take), at=number("at", at), ahead_ms=ahead_ms)
             else:
                 cue = following.here(str(name))
         except ValidationError as error:
             raise OptionError(f"cue/set: {first_problem(error)}") from None
-        following.set(cue)
-        return f'[[cue]] name = "{cue.name}" take = "{cue.take}" at = {cue.at:g} ahead_ms = {cue.ahead_ms:g}'
+        following.set(cue, here=not take)
+        # TOML's basic strings are JSON's.
+        name, take = (json.dumps(text, ensure_ascii=False) for text in (cue.name, cue.take))
+        return f"[[cue]]\nname = {name}\ntake = {take}\nat = {cue.at:.7g}\nahead_ms = {cue.ahead_ms:g}"
 
-    @property
-    def cues(self) -> tuple[Cue, ...]:
-        """Those that are said now."""
-        live = self._pipeline.memory
-        return () if live is None or live.following is None else live.following.cues
+    def _remove_cue(self, name: object) -> str:
+        """The cue of this name is said no more."""
+        self._following("cue/remove").remove(str(name))
+        return f"{name} is said no more"
 
 
 class MemoryRemote:

@@ -60,6 +60,7 @@ CONTROLS: dict[str, Control] = {
     "memory/clear": Control("N", "forget this show"),
     "memory/save": Control("s", "write the memory"),
     "cue/set": Control("s", "a cue of this name, here"),
+    "cue/remove": Control("s", "the cue of this name is said no more"),
     "record/start": Control("s", "record into a file"),
     "record/stop": Control("N", "record no more"),
     "teach/values": Control("sf", "what the next take teaches"),

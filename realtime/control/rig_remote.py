@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
+from pyanticip.memory.cues import Cue
 from realtime.control.commands import Commands
 from realtime.control.folder import inside, new_file
 from realtime.control.live_rig import LIVE, fixed_of, patch_of, tree_of
 from realtime.control.server import Action
-from realtime.memory.live_memory import open_memory
+from realtime.memory.live_memory import Following, LiveMemory, check_cues, open_memory
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, load_rig
 from realtime.rig.edit import edit_rig
@@ -84,6 +86,7 @@ class RigRemote:
             playing["synth"] = {**playing.get("synth", {}), "preset": preset}
         if self._commands.mapping is not None:
             playing["mapping"] = self._commands.mapping
+        playing.pop("cue", None)
         if cues := self._commands.cues:
             playing["cue"] = [cue.model_dump(exclude_defaults=True) for cue in cues]
         kept = self._written or {name: told for name, told in playing.items() if name != "record"}
@@ -120,10 +123,13 @@ class RigRemote:
             done.append(await self._step_by(rig.model.checkpoint))
         if rig.synth.model_copy(update={"preset": now.synth.preset}) != now.synth:
             restart.append("synth")
-        if rig.memory.file is not None and rig.memory.file != now.memory.file:
-            done.append(await self._mix_with(Path(rig.memory.file), rig))
-        elif (rig.memory, rig.cue) != (now.memory, now.cue):
+        file, following = rig.memory.file, self._commands.following
+        if rig.memory.enabled and file is not None and file != now.memory.file:
+            done.append(await self._load_memory_of(rig, Path(file)))
+        elif rig.memory != now.memory:
             restart.append("memory")
+        elif rig.cue != self._commands.cues and following is not None:
+            done.append(await self._say(rig.cue, following))
         if rig.mapping is not None and (another or rig.mapping != (self._commands.mapping or now.mapping)):
             done.append(await self._play(Path(rig.mapping)))
         elif rig.mapping is None and self._pipeline.taught is not None:
@@ -151,17 +157,28 @@ class RigRemote:
         return f"model{known} on {backend.told}"
 
     async def _load_memory(self, name: object) -> str:
-        return await self._mix_with(inside(self._folder, name, "memory/load"), None)
-
-    async def _mix_with(self, path: Path, rig: Rig | None) -> str:
-        sha256 = None if rig is None else rig.memory.sha256
-        live = await self._beside(lambda: open_memory(path, sha256))
+        """Mix with another memory, go on learning or not, and say the cues that are within its takes."""
+        path = inside(self._folder, name, "memory/load")
+        cues: tuple[Cue, ...] | None = None
+        # One may be set while it is read.
+        while cues != self._commands.cues:
+            cues = self._commands.cues
+            live, left = await self._beside(partial(_open_with, path, cues))
+        before = self._pipeline.memory
+        learns = self._commands.live_rig.rig.memory.learn if before is None else before.memory.learning
+        live.memory.learning = learns
         self._commands.play_memory(live, path)
-        if rig is not None and not rig.memory.learn:
-            self._obey("memory/freeze")
-        for cue in () if rig is None else rig.cue:
-            self._obey("cue/set", cue.name, cue.take, cue.at, cue.ahead_ms)
+        return f"memory {live.name}" + (f"; not in it: cue {', '.join(left)}" if left else "")
+
+    async def _load_memory_of(self, rig: Rig, path: Path) -> str:
+        opened = partial(open_memory, path, rig.memory.sha256, learn=rig.memory.learn, cues=rig.cue)
+        live = await self._beside(opened)
+        self._commands.play_memory(live, path, rig.memory)
         return f"memory {live.name}"
+
+    async def _say(self, cues: Sequence[Cue], following: Following) -> str:
+        self._commands.play_cues(following, cues, await self._beside(partial(following.shared, cues)))
+        return f"cues {', '.join(cue.name for cue in cues) or 'none'}"
 
     def _obey(self, name: str, *arguments: object) -> str:
         return str(self._commands.obey(name, *arguments))
@@ -172,6 +189,25 @@ class RigRemote:
     def close(self) -> None:
         """Finish what was begun."""
         self._thread.shutdown()
+
+
+def _open_with(path: Path, cues: Sequence[Cue]) -> tuple[LiveMemory, list[str]]:
+    """A memory with those of the cues that are within its takes, and the names of the others."""
+    live = open_memory(path)
+    following = live.following
+    takes = {} if following is None else following.takes
+    kept = [cue for cue in cues if _is_in(cue, takes)]
+    if following is not None:
+        following.say(kept, following.shared(kept))
+    return live, [cue.name for cue in cues if cue not in kept]
+
+
+def _is_in(cue: Cue, takes: Mapping[str, Any]) -> bool:
+    try:
+        check_cues([cue], takes)
+    except OptionError:
+        return False
+    return True
 
 
 def _for_one(rig: Rig, now: Rig) -> Rig:

@@ -268,7 +268,7 @@ def switch(name: str, value: object = 1) -> bool:
 
 
 # What is about one suit, one model or one take.
-_OF_ONE = frozenset({"source", "plan", "cue/set", "rig/merge"})
+_OF_ONE = frozenset({"source", "plan", "cue/set", "cue/remove", "rig/merge"})
 
 
 def everyones(

@@ -15,7 +15,7 @@ from pyanticip._core import Cues, Follower, Memory
 from pyanticip.controls import Event
 from pyanticip.errors import CheckpointError, OptionError, suggestion
 from pyanticip.memory import load_rehearsal
-from pyanticip.memory.alike import shared_moments
+from pyanticip.memory.alike import Moments, shared_moments
 from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import RATE
 from realtime.step.base import StepResult
@@ -24,6 +24,9 @@ __all__ = ["Following", "LiveMemory", "Place", "check_cues", "open_memory"]
 
 #: Take, seconds in it, tempo against the rehearsal, trust 0..1.
 Place = tuple[int, float, float, float]
+
+Shared = Mapping[tuple[str, str], Moments]
+"""What :func:`pyanticip.memory.alike.shared_moments` finds."""
 
 _AHEAD_MS = 200.0
 
@@ -44,26 +47,43 @@ class Following:
     def __init__(self, takes: Mapping[str, npt.NDArray[np.float32]], cues: Sequence[Cue] = ()) -> None:
         self.takes = dict(takes)
         self._names = list(takes)
-        self.cues = tuple(cues)
+        self.cues: tuple[Cue, ...] = ()
         self.place: Place | None = None
         #: What follows, and tells the cues.
         self.core = Follower(list(takes.values()))
         self._due: list[Event] = []
-        check_cues(self.cues, self.takes)
-        self._shared = shared_moments(self.takes, self.cues)
-        self._arm()
+        self._shared: Shared = {}
+        check_cues(cues, self.takes)
+        self.say(cues, self.shared(cues))
 
-    def _arm(self) -> None:
-        """Say the cues of each take, and of those that show the same the moments that these are in them."""
-        check_cues(self.cues, self.takes)
-        cues = [(self._names.index(c.take), c.at, c.ahead_ms / 1000.0) for c in self.cues]
+    def shared(self, cues: Sequence[Cue]) -> Shared:
+        """Which moments of their takes other takes show as well; it takes too long for between two frames."""
+        return shared_moments(self.takes, cues)
+
+    def say(self, cues: Sequence[Cue], shared: Shared) -> None:
+        """Say these and no others, also in the takes where what they are at is ``shared``.
+
+        Raises an OptionError, and goes on as before, where one is in no take.
+        """
+        check_cues(cues, self.takes)
+        self._shared = shared
+        self._arm(cues)
+
+    def _arm(self, cues: Sequence[Cue], here: Cue | None = None) -> None:
+        """Say these from now on; those that were said, and the one that is ``here``, in the next pass."""
+        where = [(cue.name, cue.take, cue.at) for cue in self.cues]
+        same = [where.index(w) if (w := (c.name, c.take, c.at)) in where else None for c in cues]
         also = [
             (index, self._names.index(take), float(np.interp(cue.at, *moments)))
-            for index, cue in enumerate(self.cues)
+            for index, cue in enumerate(cues)
             for (of, take), moments in self._shared.items()
             if of == cue.take and moments[0][0] <= cue.at <= moments[0][-1]
         ]
-        self.core.arm(Cues(cues, also))
+        armed = Cues([(self._names.index(c.take), c.at, c.ahead_ms / 1000.0) for c in cues], also)
+        if here is not None:
+            armed.passed(cues.index(here))
+        self.core.arm(armed, same)
+        self.cues = tuple(cues)
 
     def heard(self, place: Place | None, due: Sequence[tuple[int, float, float]]) -> None:
         """Where the newest frame is, and the cues that are due in it: number, trust, seconds ahead."""
@@ -80,19 +100,27 @@ class Following:
         if self.place is None:
             raise OptionError("cue/set: expected a performer within what was rehearsed")
         take, seconds, *_ = self.place
-        known = next((cue for cue in self.cues if cue.name == name), None)
-        ahead_ms = _AHEAD_MS if known is None else known.ahead_ms
-        return Cue(name=name, take=self._names[take], at=round(seconds, 2), ahead_ms=ahead_ms)
+        return Cue(name=name, take=self._names[take], at=round(seconds, 2), ahead_ms=self.ahead_ms(name))
 
-    def set(self, cue: Cue) -> None:
-        """Say this one as well, in place of another of its name; all are armed again."""
-        before = self.cues
-        self.cues = (*(each for each in before if each.name != cue.name), cue)
-        try:
-            self._arm()
-        except OptionError:
-            self.cues = before
-            raise
+    def ahead_ms(self, name: str) -> float:
+        """How long before it a cue of this name is said: as it was until now."""
+        return next((cue.ahead_ms for cue in self.cues if cue.name == name), _AHEAD_MS)
+
+    def set(self, cue: Cue, *, here: bool = False) -> None:
+        """Say this one as well, in place of another of its name; one that is ``here``, in the next pass."""
+        check_cues([cue], self.takes)
+        self._arm((*self._others(cue.name), cue), cue if here else None)
+
+    def remove(self, name: str) -> None:
+        """Say the one of this name no more. Raises OptionError where there is none."""
+        if len(others := self._others(name)) == len(self.cues):
+            known = [cue.name for cue in self.cues]
+            hint = suggestion(name, known) or f"; there are {', '.join(known) or 'none'}"
+            raise OptionError(f"cue/remove: no cue {name!r}{hint}")
+        self._arm(others)
+
+    def _others(self, name: str) -> tuple[Cue, ...]:
+        return tuple(cue for cue in self.cues if cue.name != name)
 
 
 #: What the engine tells of a frame.

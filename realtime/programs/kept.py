@@ -60,9 +60,9 @@ def _memory(file: Path) -> Found:
     ]
     seconds = round(sum(map(len, followed.values())) / RATE, 2)
     found = {"file": str(file), "kind": "memory", "takes": takes, "seconds": seconds, "moments": len(memory)}
-    lines = [f"{file}: a memory of {len(takes)} takes, {seconds:.1f} s, {len(memory)} moments"]
+    lines = [f"{file}: a memory of {len(takes)} takes, {seconds:.2f} s, {len(memory)} moments"]
     for take in takes:
-        length = "not followed" if take["seconds"] is None else f"{take['seconds']:.1f} s"
+        length = "not followed" if take["seconds"] is None else f"{take['seconds']:.2f} s"
         lines.append(f"  {take['take']}: {length}, {take['moments']} moments")
     return found, lines
 

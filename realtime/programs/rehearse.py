@@ -13,6 +13,7 @@ from pyanticip._core import LiveFront
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.memory import rehearse as remember
 from pyanticip.memory import save_memory
+from pyanticip.motion.atomic import check_folder
 from pyanticip.vocabulary import RATE
 from realtime.sources.replay import Datagram, Item, open_show
 
@@ -37,15 +38,21 @@ def rehearse(
     They are heard as they would be live, noise gate included; where a stream begins anew, so does a take.
     Takes are named after their files, and numbered where a file has several. ``reading`` are options of
     :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, or holds no take, and
-    where ``out`` is there already, unless by ``force``.
+    where ``out`` is there already, unless by ``force``, or its folder is not.
     """
     if out.exists() and not force:
         raise OptionError(f"{out}: exists already; name all takes anew with another --out, or --force")
+    check_folder(out)
     takes: dict[str, Poses] = {}
+    left: list[float] = []
     for file in files:
-        found = [poses for poses in _takes(*open_show(file, say=say, **reading)) if len(poses) >= _SHORTEST]
+        pieces = list(_takes(*open_show(file, say=say, **reading)))
+        found = [poses for poses in pieces if len(poses) >= _SHORTEST]
         if not found:
             raise FormatError(f"{file}: expected at least {_SHORTEST / RATE:g} s of motion without a gap")
+        for short in (len(poses) / RATE for poses in pieces if len(poses) < _SHORTEST):
+            say(f"{file}: a piece of {short:.2f} s is left out; a take has at least {_SHORTEST / RATE:g} s")
+            left.append(round(short, 2))
         for number, poses in enumerate(found):
             name = file.stem if len(found) == 1 else f"{file.stem} {number + 1}"
             if name in takes:
@@ -58,6 +65,7 @@ def rehearse(
         "out": str(out),
         "takes": {name: round(len(poses) / RATE, 2) for name, poses in takes.items()},
         "seconds": round(sum(map(len, takes.values())) / RATE, 2),
+        "left_out": left,
         "moments": len(memory),
         "bytes": out.stat().st_size,
     }

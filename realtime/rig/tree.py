@@ -159,6 +159,9 @@ class Rig(Options):
     @model_validator(mode="after")
     def _are_told_apart(self) -> Rig:
         check(self.performers, self.source, self.osc)
+        names = [cue.name for cue in self.cue]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"cue: two are called {twice!r}; expected a name of its own for each")
         if self.midi.mpe and any(one.channel is not None for one in self.performers):
             raise ValueError("performer.channel: an MPE zone has channels of its own; leave midi.mpe out")
         return self

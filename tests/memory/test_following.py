@@ -58,6 +58,25 @@ def test_a_cue_that_is_in_two_takes_is_said_once(take):
         _core.Cues([], [(0, 1, 4.0)])
 
 
+@pytest.mark.parametrize("tempo", [1.0, 1.3])
+@pytest.mark.parametrize("ahead", [0.2, 0.9, 2.0])
+def test_however_far_ahead_a_cue_is_said_once_in_a_pass(tempo, ahead):
+    cues = _core.Cues([(0, 8.0, ahead)])
+    straight = [(0, 0.02 * i * tempo, tempo, 1.0) for i in range(450)]
+    assert [sum(len(cues.push(place)) for place in straight) for _ in range(2)] == [1, 1]
+
+
+def test_a_cue_that_is_passed_is_said_in_the_next_pass():
+    for start in np.linspace(5.0, 6.0, 20):
+        cues = _core.Cues([(0, round(start, 2), 0.2)])
+        cues.passed(0)
+        straight = [(0, start + 0.02 * i, 1.0, 1.0) for i in range(-60, 60)]
+        assert sum(len(cues.push(place)) for place in straight[60:]) == 0
+        assert sum(len(cues.push(place)) for place in straight) == 1
+    with pytest.raises(OptionError, match="passed: expected the index of a cue"):
+        cues.passed(1)
+
+
 def test_moments_of_takes_that_show_the_same_are_found(take):
     longer = np.concatenate([np.repeat(take[:1], 60, 0), take[:400], take[::-1][:100]])
     found = shared_moments(

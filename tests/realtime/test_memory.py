@@ -19,7 +19,7 @@ from support.wire import arrived, command, messages, port_of, run, start, udp, w
 
 from pyanticip._core import Memory, teacher_parameters
 from pyanticip.cli import cli
-from pyanticip.errors import CheckpointError, FormatError, MotionError, OptionError
+from pyanticip.errors import CheckpointError, DeviceError, FormatError, MotionError, OptionError
 from pyanticip.memory import load_memory
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
@@ -300,6 +300,10 @@ def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) ->
     for name, says in (("show", "never overwritten"), ("../x", "plain file name"), (".x", "plain file name")):
         with pytest.raises(OptionError, match=says):
             asyncio.run(save(name))  # type: ignore[arg-type]
+    away = MemoryRemote(lambda: pipeline.memory, tmp_path / "away")
+    with pytest.raises(DeviceError, match=r"show\.memory: cannot be written \(no such file or directory\)$"):
+        asyncio.run(away.actions["memory/save"]("show"))  # type: ignore[arg-type]
+    away.close()
     with pytest.raises(OptionError, match="nothing is remembered"):
         asyncio.run(MemoryRemote(lambda: LiveMemory(Memory()), tmp_path).actions["memory/save"]("empty"))  # type: ignore[arg-type]
     remote.close()
@@ -314,6 +318,23 @@ def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None
         rehearse([tmp_path / "short.npz"], tmp_path / "x.memory")
     with pytest.raises(OptionError, match="called 'performance' already"):
         rehearse([DANCE, DANCE], tmp_path / "x.memory")
+
+
+def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(tmp_path: Path) -> None:
+    from pyanticip.motion.recording import RecordingWriter
+
+    with RecordingWriter(tmp_path / "gaps.anticip", {}) as tape:
+        tape.raw(0, "mocopi", SKELETON)
+        for n, frame in enumerate(FRAMES[:500]):
+            if n < 200 or 300 <= n < 430:
+                tape.raw((n + 1) * 20_000_000, "mocopi", frame)
+    said: list[str] = []
+    found = rehearse([tmp_path / "gaps.anticip"], tmp_path / "x.memory", say=said.append)
+    assert found["takes"] == {"gaps": 4.0}
+    assert found["left_out"] == [2.6]
+    assert said[0].endswith("gaps.anticip: a piece of 2.60 s is left out; a take has at least 3 s")
+    with pytest.raises(DeviceError, match=r"x\.memory: the folder \S+/none does not exist$"):
+        rehearse([tmp_path / "nothing.anticip"], tmp_path / "none" / "x.memory")
 
 
 def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_path: Path) -> None:
@@ -332,7 +353,8 @@ def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
     assert found["seconds"] == pytest.approx(28, abs=0.5)
     assert found["moments"] == found["takes"][0]["moments"] == len(load_memory(piece))
     assert "a memory of 1 takes" in lines[0]
-    assert lines[1].startswith("  performance: 2")
+    # Where a cue can be at most.
+    assert lines[1].startswith(f"  performance: {found['seconds']:.2f} s, ")
     assert kept(DANCE) is None
     (tmp_path / "cut.memory").write_bytes(piece.read_bytes()[:-10])
     with pytest.raises(FormatError, match="not a memory, or a damaged one"):

@@ -369,12 +369,12 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "snapshot": call(),
     },
     "Follower": {
-        "arm": call(st.just(_core.Cues([]))),
+        "arm": call(st.just(_core.Cues([])), st.lists(st.none() | st.integers(0, 5), max_size=3)),
         "push": call(turns(22)),
         "push_many": call(frames),
         "reset": call(),
     },
-    "Cues": {"push": call(places), "reset": call()},
+    "Cues": {"push": call(places), "passed": call(st.integers(0, 5)), "reset": call()},
     "Spotter": {"push": call(turns(22)), "push_many": call(frames), "reset": call()},
     "Commitment": {"decide": call(controls.shares)},
     "EventRule": {

@@ -10,8 +10,10 @@ const JUMP: f64 = 0.2;
 const SLOWEST: f64 = 0.3;
 /// A cue found to be due is said as long as it is no later than this, seconds.
 const LATE: f64 = 0.1;
-/// A cue is armed again once the performer was so far before it, seconds of the rehearsal, for so many frames.
+/// A cue is armed again once the performer was so far before it, and so far before where it was said, seconds of the
+/// rehearsal, for so many frames.
 const BEFORE: f64 = 0.5;
+const BACK: f64 = 0.3;
 const FRAMES: u32 = 15;
 /// What may be asked for, seconds.
 const FURTHEST: f64 = 2.0;
@@ -37,6 +39,15 @@ pub struct Due {
     pub seconds: f64,
 }
 
+/// How a cue was said.
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    /// How far the performer was before it, seconds of the rehearsal.
+    away: f64,
+    /// Frames for which the performer has been farther before it.
+    frames: u32,
+}
+
 /// Says each cue once in every pass through it, at the first frame from which it is no more than `ahead` away.
 ///
 /// Until it is said, a stop, a jump or another tempo moves or cancels it; what was said cannot be called back. A cue
@@ -48,8 +59,8 @@ pub struct Cues {
     ahead: Vec<f64>,
     /// Where they are: cue, take, seconds.
     spots: Vec<(usize, usize, f64)>,
-    /// For every cue that was said, frames for which the performer has been before it.
-    said: Vec<Option<u32>>,
+    /// How each was said; `None`: it is armed.
+    said: Vec<Option<Said>>,
     last: Option<Place>,
     /// Frames for which the place has been trusted.
     steady: u32,
@@ -104,6 +115,27 @@ impl Cues {
         Ok(())
     }
 
+    /// The performer is at the cue of this number now: it is said in the next pass.
+    ///
+    /// # Errors
+    /// No such cue.
+    pub fn passed(&mut self, cue: usize) -> Result<(), MemoryError> {
+        let said = self
+            .said
+            .get_mut(cue)
+            .ok_or_else(|| wrong("passed", "the index of a cue", &cue))?;
+        *said = Some(Said { away: 0.0, frames: 0 });
+        Ok(())
+    }
+
+    /// Takes over from other cues in mid-pass; `same` are, cue by cue, the numbers of those that were there.
+    pub fn take_over(&mut self, before: &Self, same: &[Option<usize>]) {
+        (self.last, self.steady) = (before.last, before.steady);
+        for (said, number) in self.said.iter_mut().zip(same) {
+            *said = said.or_else(|| before.said.get((*number)?).copied().flatten());
+        }
+    }
+
     /// A new run: all are armed.
     pub fn reset(&mut self) {
         self.said.fill(None);
@@ -129,8 +161,12 @@ impl Cues {
             }
             let (said, ahead) = (&mut self.said[cue], self.ahead[cue]);
             let away = at - place.seconds;
-            if let Some(frames) = said {
-                *frames = if away > BEFORE { *frames + 1 } else { 0 };
+            if let Some(Said { away: was, frames }) = said {
+                *frames = if away > BEFORE.max(*was + BACK) {
+                    *frames + 1
+                } else {
+                    0
+                };
                 if *frames < FRAMES {
                     continue;
                 }
@@ -138,7 +174,7 @@ impl Cues {
             }
             let seconds = away / place.tempo;
             if place.tempo >= SLOWEST && (-LATE..=ahead).contains(&seconds) {
-                *said = Some(0);
+                *said = Some(Said { away, frames: 0 });
                 due.push(Due {
                     cue,
                     seconds: seconds.max(0.0),

@@ -163,8 +163,11 @@ proptest! {
 
     /// Played straight on, cues come in their order, each once, as long before as was asked for.
     #[test]
-    fn cues_come_in_order(at in prop::collection::vec(1.0_f64..9.0, 1..12), tempo in 0.5_f64..1.5) {
-        let ahead = 0.2;
+    fn cues_come_in_order(
+        at in prop::collection::vec(1.0_f64..9.0, 1..12),
+        tempo in 0.5_f64..1.5,
+        ahead in 0.2_f64..2.0,
+    ) {
         let list: Vec<Cue> = at.iter().map(|&seconds| Cue { take: 0, seconds, ahead }).collect();
         let mut cues = Cues::new(list).expect("cues");
         let mut said = Vec::new();
@@ -172,7 +175,7 @@ proptest! {
             let place = Place { take: 0, seconds, tempo, trust: 1.0 };
             for due in cues.push(Some(&place)) {
                 prop_assert!((seconds + due.seconds * tempo - at[due.cue]).abs() < 1e-9);
-                prop_assert!(due.seconds > ahead - 0.021);
+                prop_assert!(due.seconds > ahead - 0.021 || seconds < 0.1 * tempo);
                 said.push(at[due.cue]);
             }
         }

@@ -92,11 +92,16 @@ impl PyFollower {
         Ok(Self(Shared::new(Following { follower, cues: None })))
     }
 
-    /// Tells these cues, all armed, from the next frame on that a show hears.
-    fn arm(&self, py: Python<'_>, cues: PyRef<'_, PyCues>) {
+    /// Tells these cues from the next frame on that a show hears.
+    #[pyo3(signature = (cues, same=Vec::new()))]
+    fn arm(&self, py: Python<'_>, cues: PyRef<'_, PyCues>, same: Vec<Option<usize>>) {
         let mut armed = cues.0.with(py, |cues| cues.clone());
-        armed.reset();
-        self.0.with(py, |following| following.cues = Some(armed));
+        self.0.with(py, |following| {
+            if let Some(before) = &following.cues {
+                armed.take_over(before, &same);
+            }
+            following.cues = Some(armed);
+        });
     }
 
     fn push(&self, quats: &Bound<'_, PyAny>) -> PyResult<Option<Row>> {
@@ -157,6 +162,11 @@ impl PyCues {
         });
         let due = self.0.with(py, |cues| cues.push(place.as_ref()));
         due.into_iter().map(|due| (due.cue, due.seconds)).collect()
+    }
+
+    fn passed(&self, py: Python<'_>, cue: usize) -> PyResult<()> {
+        let done = self.0.with(py, |cues| cues.passed(cue));
+        done.map_err(|error| memory_error(&error))
     }
 
     fn reset(&self, py: Python<'_>) {

@@ -1,0 +1,157 @@
+"""Cues in a show: set, moved and taken away while it plays, kept when another memory or rig comes."""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pyanticip.errors import OptionError, RigError
+from pyanticip.memory.cues import Cue
+from pyanticip.motion.load import load_motion
+from pyanticip.motion.npz import save_npz
+from pyanticip.motion.recording import Output, read_recording
+from realtime.clock import OfflineClock
+from realtime.control.commands import Commands
+from realtime.control.rig_remote import RigRemote
+from realtime.programs.live import replay
+from realtime.programs.rehearse import rehearse
+from realtime.rig import Rig, load_rig
+from realtime.sources.replay import Command, open_show
+from realtime.stage import assemble, recording_header
+
+DANCE = Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"
+OFF = "control.enabled = false\nmodel.enabled = false\nosc = []\n"
+A = Cue(name="a", take="performance", at=8.0, ahead_ms=1500.0)
+B = Cue(name="b", take='"b"', at=4.0, ahead_ms=300.0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``two.memory`` has the dance, and the dance from its third second on; ``one.memory`` the dance."""
+    made = tmp_path_factory.mktemp("cues")
+    clip = load_motion(DANCE)
+    save_npz(clip[round(2 * clip.rate) :], made / '"b".npz')
+    rehearse([DANCE, made / '"b".npz'], made / "two.memory")
+    rehearse([DANCE], made / "one.memory")
+    return made
+
+
+def table(cue: Cue) -> str:
+    return f"[[cue]]\nname = '{cue.name}'\ntake = '{cue.take}'\nat = {cue.at}\nahead_ms = {cue.ahead_ms}\n"
+
+
+class Tape:
+    """What is recorded of the commands."""
+
+    def __init__(self) -> None:
+        self.told: list[Command] = []
+
+    def control(self, t_ns: int, name: str, arguments: tuple[object, ...]) -> None:
+        self.told.append(Command(t_ns, name, tuple(arguments)))
+
+
+class Playing:
+    """A show of a rig file that nobody dances in, its commands, and what it records of them."""
+
+    def __init__(self, folder: Path, text: str, name: str = "rig.toml") -> None:
+        (folder / name).write_text(OFF + text)
+        self.rig = load_rig(folder / name)
+        self.pipeline = assemble(self.rig, OfflineClock(0), sinks=[])
+        self.commands = Commands(self.pipeline, pytest.fail, self.rig)
+        self.remote = RigRemote(self.rig, self.pipeline, self.commands, self._no_mapping, folder)
+        self.pipeline.tape = self.tape = Tape()  # type: ignore[assignment]
+
+    async def _no_mapping(self, file: Path) -> str:
+        raise OptionError(f"{file}: no mapping")
+
+    def do(self, name: str, *words: object) -> str:
+        if name in self.remote.actions:
+            return asyncio.run(self.remote.actions[name](*words))  # type: ignore[arg-type]
+        return str(self.commands.obey(name, *words))
+
+    def stands(self) -> tuple[object, ...]:
+        live = self.pipeline.memory
+        assert live is not None
+        assert live.following is not None
+        return live.sha256, live.memory.learning, live.following.cues, sorted(live.following._shared)
+
+
+def test_another_memory_keeps_the_cues_that_are_in_it_and_learns_no_more_than_before(folder: Path) -> None:
+    text = f"[memory]\nfile = '{folder / 'two.memory'}'\nlearn = false\n{table(A)}{table(B)}"
+    show = Playing(folder, text)
+    again = Playing(folder, text, "again.toml")
+    assert show.do("memory/load", "two.memory") == "memory two.memory"
+    assert show.stands()[1:] == (False, (A, B), [('"b"', "performance"), ("performance", '"b"')])
+    show.do("memory/learn")
+    assert show.do("memory/load", "one.memory") == "memory one.memory; not in it: cue b"
+    assert show.stands()[1:3] == (True, (A,))
+    for command in show.tape.told:
+        again.commands.again(command)
+    assert again.stands() == show.stands()
+    show.do("rig/save")
+    assert load_rig(folder / "rig.toml").cue == (A,)
+
+
+def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folder: Path) -> None:
+    text = f"[memory]\nfile = '{folder / 'two.memory'}'\n"
+    show, again = (Playing(folder, text + table(A), name) for name in ("rig.toml", "again.toml"))
+    (folder / "next.toml").write_text(OFF + text + table(B))
+    said = show.do("rig/load", "next.toml")
+    assert said.endswith("cues b")
+    assert show.stands()[2:] == ((B,), [('"b"', "performance")])
+    for command in show.tape.told:
+        again.commands.again(command)
+    assert again.stands() == show.stands()
+    show.do("cue/remove", "b")
+    show.do("rig/save")
+    assert load_rig(folder / "next.toml").cue == ()
+    # A recording that begins now begins with what is said now.
+    later = Rig.model_validate(recording_header(show.commands.live_rig.rig, show.pipeline)["rig"])
+    begun = Commands(assemble(later, OfflineClock(0), sinks=[]), pytest.fail, later)
+    for command in show.commands.so_far(0):
+        begun.again(command)
+    assert begun.cues == ()
+
+
+def test_a_cue_is_set_and_moved_and_removed(folder: Path) -> None:
+    show = Playing(folder, f"[memory]\nfile = '{folder / 'two.memory'}'\n{table(B)}")
+    # As long ahead as it was, and the answer is TOML.
+    told = tomllib.loads(show.do("cue/set", "b", '"b"', 5.5))
+    assert told == {"cue": [{"name": "b", "take": '"b"', "at": 5.5, "ahead_ms": 300}]}
+    assert show.commands.cues == (B.model_copy(update={"at": 5.5}),)
+    with pytest.raises(OptionError, match="cue/remove: no cue 'c'; there are b"):
+        show.do("cue/remove", "c")
+    assert show.do("cue/remove", "b") == "b is said no more"
+    with pytest.raises(OptionError, match="cue/remove: no cue 'b'; there are none"):
+        show.do("cue/remove", "b")
+
+
+def test_two_cues_of_one_name_are_refused(folder: Path) -> None:
+    (folder / "twice.toml").write_text(table(A) + table(A))
+    with pytest.raises(RigError, match=r"twice\.toml: cue: two are called 'a'; expected a name of its own"):
+        load_rig(folder / "twice.toml")
+
+
+def test_what_is_set_while_it_plays_is_said_in_the_next_pass_and_nothing_twice(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Cues are tapped one after the other while the dance goes on; one is due in it, 1.5 s ahead."""
+    kind, items = open_show(DANCE)
+    shown = list(items)
+    taps = [Command(shown[n].t_ns, "cue/set", (f"tap{n}",)) for n in range(250, 500, 25)]
+    rig = load_rig(
+        None,
+        {
+            **tomllib.loads(OFF),
+            "memory": {"file": str(folder / "one.memory")},
+            "cue": [A.model_dump()],
+            "record": str(tmp_path / "a.anticip"),
+        },
+    )
+    items = sorted([*shown, *taps], key=lambda item: item.t_ns)
+    replay(items, kind, rig, speed=None, say=pytest.fail)
+    said = [e[0] for r in read_recording(tmp_path / "a.anticip") if isinstance(r, Output) for e in r.events]
+    assert [name for name in said if name.startswith("cue/")] == ["cue/a"]
