@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -113,7 +115,12 @@ def test_what_goes_out_is_what_the_mixer_plays() -> None:
 
 def test_a_model_that_fails_is_told_of_and_the_scalars_play() -> None:
     one = engine([paper_frame(n) for n in range(6)])
-    says = [RuntimeError("out of paper"), np.full((8, 5), np.nan, np.float32), "no step", KeyboardInterrupt()]
+    says = [
+        RuntimeError("out of paper"),
+        np.full((8, 5), np.nan, np.float32),
+        "no step",
+        KeyboardInterrupt(),
+    ]
     backend = Backend([*says, SAYS[0]])
     one.set_model(backend, None)
     for n, failure in enumerate(("RuntimeError: out of paper", "not finite", "TypeError: ")):
@@ -127,6 +134,33 @@ def test_a_model_that_fails_is_told_of_and_the_scalars_play() -> None:
     assert fed(one, 4, stale=True).failure is None
     assert backend.resets == 1
     assert fed(one, 5, stepping=False).step is None
+
+
+DROPPED = """
+import faulthandler
+from pyanticip._core import Engine
+from realtime.mapping.mixer import Mixer
+
+faulthandler.dump_traceback_later(20, exit=True)
+one = Engine(object(), Mixer().core, Mixer().core, 0)
+
+
+class Backend:
+    def __del__(self):
+        one.set_mapping(None)
+        one.set_memory(None)
+
+
+for _ in range(2):
+    one.set_model(Backend(), None)
+one.set_model(None, None)
+"""
+
+
+def test_what_is_replaced_may_use_the_engine_while_it_goes() -> None:
+    # In a process of its own: whoever waits there has the interpreter.
+    done = subprocess.run([sys.executable, "-P", "-c", DROPPED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_frame_whose_turn_has_passed_is_not_played() -> None:

@@ -6,6 +6,7 @@
 mod heard;
 mod model;
 
+use std::mem::replace;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -45,6 +46,7 @@ struct Remembering {
 }
 
 /// Parts that are changed while playing.
+#[derive(Default)]
 struct Parts {
     model: Option<Model>,
     memory: Option<Remembering>,
@@ -77,23 +79,19 @@ impl PyEngine {
             Err(other) => Front::Other(other.into_inner().unbind()),
         };
         let playout = buffer.map(Buffer::playout).transpose()?;
-        let parts = Parts {
-            model: None,
-            memory: None,
-            mapping: None,
-        };
         Ok(Self {
             front,
             desk,
             warm,
             slots: Shared::new(Slots::new(now_ns, playout)),
-            parts: Mutex::new(parts),
+            parts: Mutex::default(),
         })
     }
 
     /// Steps this backend; `core` is the stream and the rule of one that needs no Python.
     fn set_model(&self, backend: Option<Py<PyAny>>, core: Option<model::Core>) {
-        self.change(|parts| parts.model = backend.map(|backend| Model::new(backend, core)));
+        let model = backend.map(|backend| Model::new(backend, core));
+        self.change(|parts| replace(&mut parts.model, model));
     }
 
     /// Remembers with this; `None`: not at all.
@@ -104,18 +102,17 @@ impl PyEngine {
         follower: Option<Py<PyFollower>>,
         numbers: Vec<usize>,
     ) {
-        self.change(|parts| {
-            parts.memory = memory.map(|memory| Remembering {
-                memory,
-                follower,
-                numbers,
-            });
+        let memory = memory.map(|memory| Remembering {
+            memory,
+            follower,
+            numbers,
         });
+        self.change(|parts| replace(&mut parts.memory, memory));
     }
 
     /// Asks this for a mapping's values, or `None`: nobody.
     fn set_mapping(&self, mapping: Option<Py<PyAny>>) {
-        self.change(|parts| parts.mapping = mapping);
+        self.change(|parts| replace(&mut parts.mapping, mapping));
     }
 
     /// Takes one datagram of `sender`; `None` where it completes no frame.
@@ -303,8 +300,10 @@ impl Buffer {
 type Working = (Option<Model>, Option<Remembering>, Option<Py<PyAny>>);
 
 impl PyEngine {
-    fn change(&self, act: impl FnOnce(&mut Parts)) {
-        act(&mut self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+    /// What `act` takes out is dropped once nothing is locked: that may run whatever Python likes.
+    fn change<T>(&self, act: impl FnOnce(&mut Parts) -> T) {
+        let before = act(&mut self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(before);
     }
 
     /// The parts as they are now: nothing is locked while they work.
