@@ -483,5 +483,5 @@ class Pipeline:
             sink.close()
         if self.backend is not None:
             self.backend.close()
-        # A method of this, which would keep both alive.
+        # A method of this: without it both go at once.
         self._engine.set_mapping(None)

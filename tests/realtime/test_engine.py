@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -161,6 +163,23 @@ def test_what_is_replaced_may_use_the_engine_while_it_goes() -> None:
     # In a process of its own: whoever waits there has the interpreter.
     done = subprocess.run([sys.executable, "-P", "-c", DROPPED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("part", ["mapping", "model", "front"])
+def test_an_engine_that_refers_to_itself_goes_with_the_rest(part: str) -> None:
+    class Owner(Front):
+        def __call__(self, *told: Any) -> None: ...
+
+    owner: Any = Owner([])
+    owner.engine = engine([]) if part != "front" else Engine(owner, Mixer().core, Mixer().core, 0)
+    if part == "mapping":
+        owner.engine.set_mapping(owner)
+    if part == "model":
+        owner.engine.set_model(owner, None)
+    alive = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_frame_whose_turn_has_passed_is_not_played() -> None:

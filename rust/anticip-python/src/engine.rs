@@ -6,7 +6,7 @@
 mod heard;
 mod model;
 
-use std::mem::replace;
+use std::mem::{replace, take};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -14,6 +14,7 @@ use anticip_controls::{Out, Trust};
 use anticip_memory::{Memory, Place, Rotations, Said};
 use anticip_motion::{CanonicalPose, FRAME, FRAME_NS, FrontOutput, Playout, Slot, Slots};
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::controls::desk::{PyDesk, checked, unfit};
 use crate::errors::{Kind, raise};
@@ -113,6 +114,24 @@ impl PyEngine {
     /// Asks this for a mapping's values, or `None`: nobody.
     fn set_mapping(&self, mapping: Option<Py<PyAny>>) {
         self.change(|parts| replace(&mut parts.mapping, mapping));
+    }
+
+    /// What the collector has to know of; nobody is waited for.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Front::Other(front) = &self.front {
+            visit.call(front)?;
+        }
+        let Ok(parts) = self.parts.try_lock() else {
+            return Ok(());
+        };
+        if let Some(model) = &parts.model {
+            model.traverse(&visit)?;
+        }
+        visit.call(&parts.mapping)
+    }
+
+    fn __clear__(&self) {
+        self.change(take);
     }
 
     /// Takes one datagram of `sender`; `None` where it completes no frame.

@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::controls::PyCommitment;
 use crate::model::PyMotionStream;
@@ -29,6 +30,14 @@ impl Model {
         match self {
             Self::Core((stream, rule)) => Self::Core((stream.clone_ref(py), rule.clone_ref(py))),
             Self::Other(backend) => Self::Other(backend.clone_ref(py)),
+        }
+    }
+
+    /// Python's own that it refers to.
+    pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Self::Core(_) => Ok(()),
+            Self::Other(backend) => visit.call(backend),
         }
     }
 
