@@ -118,7 +118,7 @@ def test_what_goes_out_is_what_the_mixer_plays() -> None:
 def test_a_model_that_fails_is_told_of_and_the_scalars_play() -> None:
     one = engine([paper_frame(n) for n in range(6)])
     says = [
-        RuntimeError("out of paper"),
+        RuntimeError("out\nof paper" + 300 * "!"),
         np.full((8, 5), np.nan, np.float32),
         "no step",
         KeyboardInterrupt(),
@@ -128,6 +128,7 @@ def test_a_model_that_fails_is_told_of_and_the_scalars_play() -> None:
     for n, failure in enumerate(("RuntimeError: out of paper", "not finite", "TypeError: ")):
         heard = fed(one, n)
         assert failure in heard.failure
+        assert len(heard.failure) <= 214
         assert heard.step is None
         assert heard.played is not None
     with pytest.raises(KeyboardInterrupt):

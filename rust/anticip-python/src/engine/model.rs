@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::controls::PyCommitment;
+use crate::errors::one_line;
 use crate::model::PyMotionStream;
 use crate::motion::front_output::PyFrontOutput;
 use crate::step_result::PyStepResult;
@@ -55,7 +56,7 @@ impl Model {
             Err(error) if error.is_instance_of::<PyException>(py) => Ok(Err(format!(
                 "{}: {}",
                 error.get_type(py).name()?,
-                error.value(py)
+                one_line(error.value(py))
             ))),
             Err(error) => Err(error),
         }
