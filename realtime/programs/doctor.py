@@ -82,6 +82,16 @@ def _packages() -> Check:
                 f"{name} is found in {where}, expected in {home}",
                 f"another project is called {name!r}: pip uninstall {name}, then install pyanticip again",
             )
+    # Two packages that were installed into one folder: some of its files are another's.
+    owners = importlib.metadata.packages_distributions()
+    for name in ("realtime", "training"):
+        if others := sorted(set(owners.get(name, ())) - {"pyanticip"}):
+            return _check(
+                "packages",
+                "broken",
+                f"{name} in {home} is of another project as well: {', '.join(others)}",
+                f"pip uninstall {' '.join(others)}, then install pyanticip again",
+            )
     return _check("packages", "ok", f"pyanticip, realtime and training are ours ({home})")
 
 
