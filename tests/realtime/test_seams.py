@@ -79,6 +79,18 @@ class Lines:
         self.file.close()
 
 
+class Cross(Lines):
+    """Raises whatever it is asked for."""
+
+    def __init__(self, config):
+        self.name, self.sent = "cross", 0
+
+    def send(self, frame):
+        raise RuntimeError("not\\nnow")
+
+    close = announce = send
+
+
 class Bare:
     """Lacks everything."""
 
@@ -148,6 +160,7 @@ mocopi = stranger:Backwards
 
 [pyanticip.sinks]
 lines = stranger:Lines
+cross = stranger:Cross
 bare = stranger:Bare
 late = stranger:Late
 
@@ -219,6 +232,19 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
     ):
         with pytest.raises(RigError, match=says):
             load_rig(None, {"sink": [wrong]})
+
+
+def test_a_sink_that_raises_is_told_of_once_and_the_others_go_on(tmp_path: Path) -> None:
+    tables = [{"kind": kind, "path": str(tmp_path / kind)} for kind in ("cross", "lines")]
+    tree = {"osc": [], "sink": tables, "model": {"enabled": False}, "memory": {"enabled": False}}
+    kind, items = open_show(PERFORMANCE)
+    said: list[str] = []
+    report = replay(items, kind, load_rig(None, tree), speed=None, seconds=2.0, say=said.append)
+    written = (tmp_path / "lines").read_text().splitlines()
+    assert report["sinks"][f"lines {tmp_path / 'lines'}"]["sent"] == len(written) > 90
+    assert report["counters"]["errors"] > 90
+    told = "cross failed, going on: RuntimeError: not now"
+    assert [line for line in said if "failed" in line] == [told]
 
 
 def test_a_backend_steps_by_its_name() -> None:
