@@ -36,6 +36,7 @@ def run_python(code: str) -> str:
 def test_the_suite_imports_what_was_built() -> None:
     where = {Path(str(p.__file__)).resolve().parents[1] for p in (pyanticip, realtime, training)}
     assert len(where) == 1, "the three packages come from different places"
+    assert all((PACKAGE_ROOT / package / "py.typed").is_file() for package in PACKAGES)
     if str(WHEEL_TARGET.name) in {Path(p).name for p in os.environ.get("PYTHONPATH", "").split(os.pathsep)}:
         assert where == {WHEEL_TARGET}, "the wheel's copy must be the one under test"
 
