@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SUITE := PYTHONPATH=$(CURDIR)/target/wheel $(BIN)/python -P -m pytest --import-mode=importlib
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -not -path '*/target/*') $(wildcard rust/*/Cargo.toml)
-SOURCES := pyproject.toml README.md $(RUST) \
+SOURCES := pyproject.toml README.md THIRD_PARTY $(RUST) \
            $(shell find pyanticip realtime training -type f -not -name '*.pyc' -not -name '*.so' -not -name '.core.tmp')
 
 .PHONY: help

@@ -132,6 +132,10 @@ class Pipeline:
         """Who is sent every frame."""
         return self._outlet.sinks
 
+    def tell(self, say: Callable[[str], None]) -> None:
+        """From now on this is told of a sink that fails, and the others go on."""
+        self._outlet.say = say
+
     @property
     def backend(self) -> StepBackend | None:
         """What steps the model; None: nothing does."""
@@ -288,8 +292,7 @@ class Pipeline:
         self.mixer.teach(taught)
         self._warm_mixer.teach(taught)
         self._engine.set_mapping(None if taught is None else self._by_mapping)
-        for sink in self.sinks:
-            sink.announce(taught.extras if taught is not None else ())
+        self._outlet.announce(taught.extras if taught is not None else ())
 
     def _by_mapping(
         self, out: FrontOutput, step: StepResult | None, since: float, number: int
@@ -479,9 +482,8 @@ class Pipeline:
 
     def close(self) -> None:
         """Close the sinks and the model."""
-        for sink in self.sinks:
-            sink.close()
+        self._outlet.close()
         if self.backend is not None:
             self.backend.close()
-        # A method of this, which would keep both alive.
+        # A method of this: without it both go at once.
         self._engine.set_mapping(None)

@@ -6,15 +6,18 @@ and the rig and the command line know it (docs/extending.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pyanticip import _core
-from pyanticip.errors import OptionError
+from pyanticip.errors import MotionError, OptionError, one_line
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from realtime.sinks.base import SinkType
     from realtime.sources.base import Source
     from realtime.step.base import StepBackend
@@ -25,16 +28,57 @@ __all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES", "Registry"]
 T = TypeVar("T")
 
 
+class _Foreign:
+    """A thing of somebody else's package: what it raises and what it lacks is told in one line."""
+
+    def __init__(self, what: str, point: metadata.EntryPoint, has: Sequence[str]) -> None:
+        self._at = f"{what} {point.name!r}: {point.value}"
+        self._has = has
+        with self._told("cannot be imported"):
+            self._thing = point.load()
+
+    @property
+    def Config(self) -> type[BaseModel]:
+        """Its table."""
+        with self._told("cannot be used"):
+            config: type[BaseModel] = self._thing.Config
+            if not hasattr(config, "model_validate"):
+                raise TypeError("its Config is no pydantic model")
+        return config
+
+    def __call__(self, *given: Any) -> Any:
+        """Open one."""
+        with self._told("cannot be opened"):
+            opened = self._thing(*given)
+        for name in self._has:
+            if not hasattr(opened, name):
+                raise OptionError(f"{self._at} cannot be used (it has no {name})")
+        return opened
+
+    @contextlib.contextmanager
+    def _told(self, why: str) -> Iterator[None]:
+        try:
+            yield
+        except MotionError:
+            raise
+        except Exception as error:
+            # Not our module: whatever it raises is the reader's only clue.
+            reason = f"{type(error).__name__}: {one_line(error)}"
+            raise OptionError(f"{self._at} {why} ({reason})") from None
+
+
 class Registry(Generic[T]):
     """Things of one kind by name.
 
     Built-in ones are named as entry points are, ``module:attribute``, and imported when they are asked for.
     Another package adds its own in the entry-point ``group`` of its metadata; built-in names cannot be taken.
+    What its thing opens ``has`` these attributes.
     """
 
-    def __init__(self, what: str, group: str, built_in: Mapping[str, str]) -> None:
+    def __init__(self, what: str, group: str, built_in: Mapping[str, str], has: str) -> None:
         self.what = what
         self.group = group
+        self._has = has.split()
         self._built_in = {name: metadata.EntryPoint(name, at, group) for name, at in built_in.items()}
 
     @property
@@ -68,19 +112,12 @@ class Registry(Generic[T]):
     def load(self, name: str) -> T:
         """The thing of that name.
 
-        :raises OptionError: as :meth:`find`, and where somebody else's package cannot be imported.
+        :raises OptionError: as :meth:`find`, and where somebody else's package cannot be imported; so do what
+            is loaded of theirs, where it cannot be opened or lacks something.
         """
         point = self.find(name)
-        if name in self._built_in:
-            found: T = point.load()
-            return found
-        try:
-            found = point.load()
-        except Exception as error:
-            # Not our module: whatever it raises is the reader's only clue.
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise OptionError(f"{self.what} {name!r}: {point.value} cannot be imported ({reason})") from None
-        return found
+        thing = point.load() if name in self._built_in else _Foreign(self.what, point, self._has)
+        return cast(T, thing)
 
 
 #: Kinds of motion capture. A name gives what makes a :class:`realtime.sources.base.Source` for one sender.
@@ -91,6 +128,7 @@ SOURCES: Registry[Callable[[], Source]] = Registry(
         **{kind: f"realtime.sources.native:{kind}" for kind in _core.PROTOCOLS},
         **{kind: f"realtime.sources.osc:{kind}" for kind in ("phone", "wek", "osc")},
     },
+    "port wire native decode",
 )
 
 #: Kinds of receivers. A name gives what opens a :class:`realtime.sinks.base.Sink` from a table of the rig.
@@ -102,6 +140,7 @@ SINKS: Registry[SinkType] = Registry(
         "midi": "realtime.sinks.midi.sink:MidiSink",
         "link": "realtime.sinks.link:LinkSink",
     },
+    "name announce send counters close",
 )
 
 #: What steps the model. A name gives what opens a checkpoint (its folder; None: the one that comes with the
@@ -114,9 +153,13 @@ BACKENDS: Registry[Callable[[str | Path | None], StepBackend]] = Registry(
         "torch": "realtime.step.torch:TorchBackend",
         "cuda-graph": "realtime.step.torch:CudaGraphBackend",
     },
+    "name told manifest hidden codes why core step imagine reset prewarm steer close",
 )
 
 #: Voices. A name gives what opens a :class:`realtime.voice.base.Voice` from ``[synth] options``.
 VOICES: Registry[Preset] = Registry(
-    "voice", "pyanticip.voices", {name: f"realtime.voice.open:PRESETS.{name}" for name in _core.PRESETS}
+    "voice",
+    "pyanticip.voices",
+    {name: f"realtime.voice.open:PRESETS.{name}" for name in _core.PRESETS},
+    "sample_rate latency position set params event fade render",
 )

@@ -101,6 +101,7 @@ class Show:
         self.commands = commands
         self._remotes = remotes
         pipeline.beside = self._beside
+        pipeline.tell(say)
         self.control = None if control is None else self._remote(control, must_listen)
 
     def _remote(self, control: ControlRig, must_listen: bool) -> ControlServer | None:

@@ -84,7 +84,9 @@ def assemble(
         memory = _memory(rig.memory, rig.cue)
     except BaseException:
         for sink in made:
-            sink.close()
+            # What went wrong before is what is told.
+            with contextlib.suppress(Exception):
+                sink.close()
         raise
     pipeline = Pipeline(
         front=LiveFront(kind, steady=rig.performer.steady, noise=rig.performer.jitter),

@@ -1,6 +1,7 @@
 """The installed thing is the thing that was built: layers, wheel contents, the stub, names, torch-freedom;
 and its words stand in one place."""
 
+import importlib.util
 import os
 import re
 import socket
@@ -36,6 +37,7 @@ def run_python(code: str) -> str:
 def test_the_suite_imports_what_was_built() -> None:
     where = {Path(str(p.__file__)).resolve().parents[1] for p in (pyanticip, realtime, training)}
     assert len(where) == 1, "the three packages come from different places"
+    assert all((PACKAGE_ROOT / package / "py.typed").is_file() for package in PACKAGES)
     if str(WHEEL_TARGET.name) in {Path(p).name for p in os.environ.get("PYTHONPATH", "").split(os.pathsep)}:
         assert where == {WHEEL_TARGET}, "the wheel's copy must be the one under test"
 
@@ -143,6 +145,7 @@ def test_wheel_is_abi3_and_complete() -> None:
     files = {f for f in tracked.stdout.split() if (ROOT / f).is_file()}
     missing = {f for f in files if not f.startswith("training/studies/")} - names
     assert not missing, f"tracked package files that the wheel lacks: {sorted(missing)}"
+    assert any(n.endswith(".dist-info/licenses/THIRD_PARTY") for n in names)
     strangers = {n for n in names if n.split("/")[0] not in PACKAGES and ".dist-info" not in n}
     assert not strangers, f"the wheel would install {sorted(strangers)}"
 
@@ -151,6 +154,21 @@ def test_lock_file_names_no_host_but_cargos_own() -> None:
     sources = set(re.findall(r'^source = "(.+)"$', (ROOT / "Cargo.lock").read_text(), re.MULTILINE))
     assert len(sources) == 1, f"crates come from several places: {sorted(sources)}"
     assert all(source.endswith("-index") for source in sources)
+
+
+def test_the_third_party_file_has_the_crates_of_the_lock_file() -> None:
+    spec = importlib.util.spec_from_file_location("third_party", ROOT / ".ci" / "third_party.py")
+    assert spec is not None
+    assert spec.loader is not None
+    third_party = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(third_party)
+    text = (ROOT / "THIRD_PARTY").read_text(encoding="utf-8")
+    linked, tools = third_party.listed(text)
+    assert linked | tools == third_party.locked(), "python .ci/third_party.py writes it anew"
+    assert {"symphonia", "safetensors", "numpy"} <= {name for name, _ in linked}
+    assert not re.search(r"crates\.io|registry|/root|/home", text)
+    for licence in ("Permission is hereby granted", "Mozilla Public License", "Apache License"):
+        assert licence in text
 
 
 @pytest.mark.slow

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from pyanticip.errors import MotionError
+from pyanticip.errors import MotionError, OptionError
 from pyanticip.system import cores_and_load
-from realtime.seams import SOURCES
+from realtime.seams import BACKENDS, SINKS, SOURCES, VOICES, Registry
 from realtime.sources.arrivals import usual_ports
 
 __all__ = ["doctor", "lines"]
@@ -81,6 +81,16 @@ def _packages() -> Check:
                 "broken",
                 f"{name} is found in {where}, expected in {home}",
                 f"another project is called {name!r}: pip uninstall {name}, then install pyanticip again",
+            )
+    # Two packages that were installed into one folder: some of its files are another's.
+    owners = importlib.metadata.packages_distributions()
+    for name in ("realtime", "training"):
+        if others := sorted(set(owners.get(name, ())) - {"pyanticip"}):
+            return _check(
+                "packages",
+                "broken",
+                f"{name} in {home} is of another project as well: {', '.join(others)}",
+                f"pip uninstall {' '.join(others)}, then install pyanticip again",
             )
     return _check("packages", "ok", f"pyanticip, realtime and training are ours ({home})")
 
@@ -171,6 +181,27 @@ def _free(port: int) -> str:
 def _sources() -> Check:
     text = ", ".join(SOURCES.names())
     return _check("sources", "ok", text)
+
+
+def _plug_ins() -> Check:
+    looks: tuple[tuple[Registry[Any], Callable[[Any], object]], ...] = (
+        (SOURCES, lambda source: source()),
+        (SINKS, lambda sink: sink.Config),
+        (BACKENDS, lambda backend: backend),
+        (VOICES, lambda voice: voice.Config),
+    )
+    found, wrong = [], []
+    for registry, look in looks:
+        for name in registry.names()[len(registry.built_in) :]:
+            found.append(f"{registry.what} {name}")
+            try:
+                look(registry.load(name))
+            except OptionError as error:
+                wrong.append(str(error))
+    if wrong:
+        remedy = "mend or uninstall the package that it comes from; all else works"
+        return _check("plug-ins", "warn", "; ".join(wrong), remedy)
+    return _check("plug-ins", "ok", ", ".join(found) or "none of other packages")
 
 
 def _ports() -> Check:
@@ -266,6 +297,7 @@ _CHECKS: tuple[tuple[str, Callable[[], Check]], ...] = (
     ("midi", _midi),
     ("gpu", _gpu),
     ("sources", _sources),
+    ("plug-ins", _plug_ins),
     ("ports", _ports),
     ("processor", _machine),
     ("timer", _timer),

@@ -81,6 +81,7 @@ def replay(
     if speed is None:
         offline = OfflineClock(begin)
         pipeline = assemble(rig, offline, kind=kind)
+        pipeline.tell(say)
         try:
             if rig.record is not None:
                 pipeline.tape = tape = RecordingWriter(rig.record, recording_header(rig, pipeline))

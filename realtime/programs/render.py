@@ -33,7 +33,7 @@ from realtime.sources.replay import Item, open_show, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend, open_processor
-from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, way_ms
+from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, block_of, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
@@ -133,7 +133,7 @@ class OfflinePlayer:
         missing = round(seconds * SAMPLE_RATE) - self._voice.position
         if missing > 0:
             self._strokes.give(missing)
-            self._made.append(self._voice.render(missing))
+            self._made.append(block_of(self._voice, missing))
             self._write(SAMPLE_RATE)
 
     def _write(self, least: int) -> None:

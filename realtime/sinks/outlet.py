@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from pyanticip.errors import one_line
 from realtime.clock import Clock, wall_ns
-from realtime.sinks.base import ControlFrame, Onlooker, Prewarmed, Sink
+from realtime.sinks.base import ControlFrame, Extra, Onlooker, Prewarmed, Sink
 
 __all__ = ["Outlet"]
 
@@ -19,12 +20,15 @@ _SHORTEST_NS = 1_000_000
 class Outlet:
     """Hands frames to the sinks in their order; into ``counts`` goes what was left out.
 
-    ``is_leaving``: however late the loop is, everything is sent, for silence must be heard.
+    ``is_leaving``: however late the loop is, everything is sent, for silence must be heard. ``say`` is told
+    of a sink that raises, once; the others go on. Without it, what a sink raises is raised.
     """
 
     def __init__(self, sinks: Sequence[Sink], clock: Clock, counts: dict[str, int]) -> None:
         self.sinks = list(sinks)
         self.is_leaving = False
+        self.say: Callable[[str], None] | None = None
+        self._failed: set[int] = set()
         self._clock = clock
         self._counts = counts
         self._queue: deque[ControlFrame] = deque()
@@ -68,8 +72,28 @@ class Outlet:
             frame.events = [*(event for event in due if event[2] >= 0.0), *frame.events]
         if frame.events:
             frame.wall_ns = wall_ns(self._clock, frame.t_ns)
+        self._each(lambda sink: sink.send(frame))
+
+    def announce(self, extras: Sequence[Extra]) -> None:
+        """Tell the sinks which outputs come beside the eight."""
+        self._each(lambda sink: sink.announce(extras))
+
+    def close(self) -> None:
+        """Close the sinks."""
+        self._each(lambda sink: sink.close())
+
+    def _each(self, act: Callable[[Sink], object]) -> None:
         for sink in self.sinks:
-            sink.send(frame)
+            try:
+                act(sink)
+            except Exception as error:
+                # It may be somebody else's.
+                if self.say is None:
+                    raise
+                self._counts["errors"] += 1
+                if id(sink) not in self._failed:
+                    self._failed.add(id(sink))
+                    self.say(f"{sink.name} failed, going on: {type(error).__name__}: {one_line(error)}")
 
     def prewarm(self, frame: ControlFrame) -> None:
         """Go through the work of sending a frame, without sending it."""

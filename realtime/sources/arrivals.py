@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from pyanticip import _core
 from pyanticip._core import LiveFront
-from pyanticip.errors import DeviceError, printable
+from pyanticip.errors import DeviceError, OptionError, printable
 from realtime.seams import SOURCES
 from realtime.sockets import bind_udp, join_group
 from realtime.sources.base import Source
@@ -36,10 +36,11 @@ def suits() -> tuple[str, ...]:
 
 def usual_ports() -> dict[int, str]:
     """The kinds of motion capture by the ports that they use unless told otherwise; not VRChat's 9000, where
-    sound control goes."""
+    sound control goes. A kind of somebody else's that cannot be opened is left out."""
     found: dict[int, str] = {}
     for kind in suits():
-        found.setdefault(SOURCES.load(kind)().port, kind)
+        with contextlib.suppress(OptionError):
+            found.setdefault(SOURCES.load(kind)().port, kind)
     found.pop(_OURS, None)
     return found
 

@@ -8,7 +8,20 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-__all__ = ["NEEDS_SAMPLES", "SAMPLED", "Limbed", "Preset", "Rhythmic", "Switchable", "Voice", "way_ms"]
+from pyanticip import _core
+from pyanticip.errors import OptionError, one_line
+
+__all__ = [
+    "NEEDS_SAMPLES",
+    "SAMPLED",
+    "Limbed",
+    "Preset",
+    "Rhythmic",
+    "Switchable",
+    "Voice",
+    "block_of",
+    "way_ms",
+]
 
 
 #: The built-in preset that needs a folder of sounds.
@@ -99,6 +112,23 @@ class Preset(Protocol):
     def __call__(self, sample_rate: float, config: Any, /) -> Voice:
         """A new voice, from an instance of :attr:`Config`."""
         ...
+
+
+def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
+    """The next samples of a voice, shape (samples, 2).
+
+    :raises OptionError: one of somebody else's fails, or gives something else.
+    """
+    if isinstance(voice, _core.Voice):
+        return voice.render(samples)
+    at = f"voice {type(voice).__module__}:{type(voice).__qualname__}"
+    try:
+        block = np.asarray(voice.render(samples), np.float32)
+    except Exception as error:
+        raise OptionError(f"{at}: cannot be rendered ({type(error).__name__}: {one_line(error)})") from None
+    if block.shape != (samples, 2):
+        raise OptionError(f"{at}: expected samples of shape ({samples}, 2), got {block.shape}")
+    return block
 
 
 # How long a voice takes to follow what it is set to: the loudness of the built-in one, two time constants.

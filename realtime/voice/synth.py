@@ -32,7 +32,7 @@ from pyanticip.errors import MotionError, OptionError
 from pyanticip.system import begin_anew, readable, signals
 from realtime.sockets import bind_udp
 from realtime.voice.audio import SAMPLE_RATE, own_stderr, rate_of
-from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, way_ms
+from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, block_of, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.output import BLOCK, Sound
@@ -68,7 +68,7 @@ class VoicePlayer:
         self._sounding = False
         self._ending = False
         self.voice.fade(0.0, 0.0)
-        self.voice.render(2 * BLOCK)
+        block_of(self.voice, 2 * BLOCK)
         self.late_events = 0
 
     def push(self, commands: list[Command], arrival: float) -> None:
@@ -89,7 +89,7 @@ class VoicePlayer:
         self.samples += samples
         self._presence(now)
         self._strokes.give(samples)
-        return self.voice.render(samples)
+        return block_of(self.voice, samples)
 
     def _obey(self, command: Command, arrival: float, now: float, latency: float) -> None:
         if len(command) == 2 and not isinstance(command[1], str):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,3 +129,20 @@ def stage() -> type[Stage]:
 @pytest.fixture
 def paper_model() -> type[PaperModel]:
     return PaperModel
+
+
+@pytest.fixture
+def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lays down a package as pip leaves it: a module, and its metadata."""
+
+    def lay(name: str, code: str, entry_points: str) -> None:
+        folder = tmp_path_factory.mktemp("site")
+        (folder / f"{name}.py").write_text(code)
+        about = folder / f"{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(entry_points)
+        monkeypatch.syspath_prepend(str(folder))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return lay

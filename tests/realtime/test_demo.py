@@ -203,6 +203,18 @@ def test_another_projects_package_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "pip uninstall realtime" in check["remedy"]
 
 
+def test_another_project_in_the_same_folder_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    about = tmp_path / "realtime-2.34.1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: realtime\nVersion: 2.34.1\n")
+    (about / "RECORD").write_text("realtime/__init__.py,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    check = doctor_module._packages()
+    assert check["status"] == "broken"
+    assert check["found"].endswith("is of another project as well: realtime")
+    assert "pip uninstall realtime, then install pyanticip again" in check["remedy"]
+
+
 def test_asking_for_devices_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     import realtime.voice.audio
 

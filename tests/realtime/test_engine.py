@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import subprocess
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -113,12 +117,18 @@ def test_what_goes_out_is_what_the_mixer_plays() -> None:
 
 def test_a_model_that_fails_is_told_of_and_the_scalars_play() -> None:
     one = engine([paper_frame(n) for n in range(6)])
-    says = [RuntimeError("out of paper"), np.full((8, 5), np.nan, np.float32), "no step", KeyboardInterrupt()]
+    says = [
+        RuntimeError("out\nof paper" + 300 * "!"),
+        np.full((8, 5), np.nan, np.float32),
+        "no step",
+        KeyboardInterrupt(),
+    ]
     backend = Backend([*says, SAYS[0]])
     one.set_model(backend, None)
     for n, failure in enumerate(("RuntimeError: out of paper", "not finite", "TypeError: ")):
         heard = fed(one, n)
         assert failure in heard.failure
+        assert len(heard.failure) <= 214
         assert heard.step is None
         assert heard.played is not None
     with pytest.raises(KeyboardInterrupt):
@@ -127,6 +137,50 @@ def test_a_model_that_fails_is_told_of_and_the_scalars_play() -> None:
     assert fed(one, 4, stale=True).failure is None
     assert backend.resets == 1
     assert fed(one, 5, stepping=False).step is None
+
+
+DROPPED = """
+import faulthandler
+from pyanticip._core import Engine
+from realtime.mapping.mixer import Mixer
+
+faulthandler.dump_traceback_later(20, exit=True)
+one = Engine(object(), Mixer().core, Mixer().core, 0)
+
+
+class Backend:
+    def __del__(self):
+        one.set_mapping(None)
+        one.set_memory(None)
+
+
+for _ in range(2):
+    one.set_model(Backend(), None)
+one.set_model(None, None)
+"""
+
+
+def test_what_is_replaced_may_use_the_engine_while_it_goes() -> None:
+    # In a process of its own: whoever waits there has the interpreter.
+    done = subprocess.run([sys.executable, "-P", "-c", DROPPED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("part", ["mapping", "model", "front"])
+def test_an_engine_that_refers_to_itself_goes_with_the_rest(part: str) -> None:
+    class Owner(Front):
+        def __call__(self, *told: Any) -> None: ...
+
+    owner: Any = Owner([])
+    owner.engine = engine([]) if part != "front" else Engine(owner, Mixer().core, Mixer().core, 0)
+    if part == "mapping":
+        owner.engine.set_mapping(owner)
+    if part == "model":
+        owner.engine.set_model(owner, None)
+    alive = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_frame_whose_turn_has_passed_is_not_played() -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pyanticip.errors import OptionError, RigError
+from pyanticip.errors import MotionError, OptionError, RigError
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.recording import Raw, read_recording
+from realtime.clock import OfflineClock
+from realtime.programs import doctor as doctor_module
 from realtime.programs.demo import PERFORMANCE
 from realtime.programs.live import replay
 from realtime.programs.render import render
@@ -21,9 +23,13 @@ from realtime.programs.send import send
 from realtime.rig import Rig, load_rig
 from realtime.seams import SOURCES
 from realtime.sockets import free_port
+from realtime.sources.arrivals import usual_ports
 from realtime.sources.replay import open_show
 from realtime.sources.udp import UdpSource
+from realtime.stage import assemble
 from realtime.step.open import open_backend
+from realtime.voice.open import open_voice
+from realtime.voice.synth import VoicePlayer
 
 STRANGER = '''
 import numpy as np
@@ -73,6 +79,27 @@ class Lines:
         self.file.close()
 
 
+class Cross(Lines):
+    """Raises whatever it is asked for."""
+
+    def __init__(self, config):
+        self.name, self.sent = "cross", 0
+
+    def send(self, frame):
+        raise RuntimeError("not\\nnow")
+
+    close = announce = send
+
+
+class Bare:
+    """Lacks everything."""
+
+
+class Late(Lines):
+    def __init__(self, config):
+        raise RuntimeError("no\\npaper")
+
+
 class Flat(StepBackend):
     """A model that says the same for ever."""
 
@@ -113,36 +140,45 @@ class Tone:
     def render(self, samples):
         self.position += samples
         return np.full((samples, 2), self.level * self.pitch, np.float32)
+
+
+class Mono(Tone):
+    def render(self, samples):
+        return super().render(samples)[:, 0]
+
+
+class Hoarse(Tone):
+    def render(self, samples):
+        raise RuntimeError("no\\nbreath")
 '''
 METADATA = """
 [pyanticip.sources]
 backwards = stranger:Backwards
+bare = stranger:Bare
 broken = stranger:NotThere
 mocopi = stranger:Backwards
 
 [pyanticip.sinks]
 lines = stranger:Lines
+cross = stranger:Cross
+bare = stranger:Bare
+late = stranger:Late
 
 [pyanticip.backends]
 flat = stranger:Flat
+bare = stranger:Bare
 
 [pyanticip.voices]
 tone = stranger:Tone
+bare = stranger:Bare
+mono = stranger:Mono
+hoarse = stranger:Hoarse
 """
 
 
 @pytest.fixture(autouse=True)
-def stranger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package as pip leaves it: a module, and its metadata."""
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "stranger.py").write_text(STRANGER)
-    about = folder / "stranger-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(METADATA)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "stranger", raising=False)
-    return folder
+def _stranger(install: Callable[..., None]) -> None:
+    install("stranger", STRANGER, METADATA)
 
 
 def frames_of(items: object) -> int:
@@ -192,10 +228,23 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
     for wrong, says in (
         ({"kind": "lines"}, "command line: sink.0.path: field required"),
         ({"kind": "lines", "path": "x", "every": "often"}, "sink.0.every: input should be a valid integer"),
-        ({"kind": "fax"}, "sink.0.kind: expected one of osc, midi, link, lines, got 'fax'"),
+        ({"kind": "fax"}, "sink.0.kind: expected one of osc, midi, link, bare, .*, got 'fax'"),
     ):
         with pytest.raises(RigError, match=says):
             load_rig(None, {"sink": [wrong]})
+
+
+def test_a_sink_that_raises_is_told_of_once_and_the_others_go_on(tmp_path: Path) -> None:
+    tables = [{"kind": kind, "path": str(tmp_path / kind)} for kind in ("cross", "lines")]
+    tree = {"osc": [], "sink": tables, "model": {"enabled": False}, "memory": {"enabled": False}}
+    kind, items = open_show(PERFORMANCE)
+    said: list[str] = []
+    report = replay(items, kind, load_rig(None, tree), speed=None, seconds=2.0, say=said.append)
+    written = (tmp_path / "lines").read_text().splitlines()
+    assert report["sinks"][f"lines {tmp_path / 'lines'}"]["sent"] == len(written) > 90
+    assert report["counters"]["errors"] > 90
+    told = "cross failed, going on: RuntimeError: not now"
+    assert [line for line in said if "failed" in line] == [told]
 
 
 def test_a_backend_steps_by_its_name() -> None:
@@ -205,7 +254,7 @@ def test_a_backend_steps_by_its_name() -> None:
     backend.close()
     with pytest.raises(OptionError, match="no plans"):
         backend.steer(np.zeros(3, np.float32))
-    with pytest.raises(OptionError, match="one of auto, rust, torch, cuda-graph, flat, got 'sharp'"):
+    with pytest.raises(OptionError, match="one of auto, rust, torch, cuda-graph, bare, flat, got 'sharp'"):
         open_backend("sharp")
     with pytest.raises(RigError, match=r"command line: model\.backend: .*got 'sharp'"):
         load_rig(None, {"model": {"backend": "sharp"}})
@@ -242,10 +291,49 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line(
         "wek",
         "osc",
         "backwards",
+        "bare",
         "broken",
     )
     assert SOURCES.load("mocopi")().native
     with pytest.raises(OptionError, match=r"source 'broken': stranger:NotThere cannot be imported \(Attr"):
         SOURCES.load("broken")
+    assert "backwards" in usual_ports().values(), "the others are left out"
+    check = doctor_module._plug_ins()
+    assert check["status"] == "warn"
+    assert "source 'broken': stranger:NotThere cannot be imported" in check["found"]
+    assert "source 'bare': stranger:Bare cannot be used (it has no port)" in check["found"]
+    assert doctor_module._ports()["name"] == "ports"
     clip = load_motion(PERFORMANCE)
     assert frames_of(SOURCES.load("vmc")().encode(clip, rate=None, loop=False, unix_time=None)) > 100
+
+
+def test_what_breaks_its_contract_is_refused_in_one_line(tmp_path: Path) -> None:
+    alone = {"osc": [], "model": {"enabled": False}, "memory": {"enabled": False}}
+
+    def opened(**tree: object) -> None:
+        assemble(load_rig(None, {**alone, **tree}), OfflineClock(0)).close()
+
+    def rendered(preset: str) -> None:
+        rig = load_rig(None, {**alone, "synth": {"preset": preset}})
+        render(PERFORMANCE, tmp_path / "out.wav", rig=rig, seconds=0.5)
+
+    for act, says in (
+        (lambda: opened(sink=[{"kind": "bare"}]), "sink 'bare': stranger:Bare cannot be used (Attr"),
+        (
+            lambda: opened(sink=[{"kind": "late", "path": "x"}]),
+            "sink 'late': stranger:Late cannot be opened (RuntimeError: no paper)",
+        ),
+        (lambda: open_backend("bare"), "backend 'bare': stranger:Bare cannot be opened (TypeError"),
+        (
+            lambda: Rig.model_validate({"source": {"kind": "bare"}}).source.listen,
+            "stranger:Bare cannot be used",
+        ),
+        (lambda: rendered("bare"), "voice 'bare': stranger:Bare cannot be used (Attr"),
+        (lambda: rendered("mono"), "voice stranger:Mono: expected samples of shape (960, 2), got (960,)"),
+        (lambda: rendered("hoarse"), "voice stranger:Hoarse: cannot be rendered (RuntimeError: no breath)"),
+        (lambda: VoicePlayer(open_voice("mono", {}, 48_000)), "of shape (960, 2), got (960,)"),
+    ):
+        with pytest.raises(MotionError) as error:
+            act()
+        assert says in str(error.value)
+        assert "\n" not in str(error.value)

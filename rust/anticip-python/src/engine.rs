@@ -6,6 +6,7 @@
 mod heard;
 mod model;
 
+use std::mem::{replace, take};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use anticip_controls::{Out, Trust};
 use anticip_memory::{Memory, Place, Rotations, Said};
 use anticip_motion::{CanonicalPose, FRAME, FRAME_NS, FrontOutput, Playout, Slot, Slots};
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::controls::desk::{PyDesk, checked, unfit};
 use crate::errors::{Kind, raise};
@@ -45,6 +47,7 @@ struct Remembering {
 }
 
 /// Parts that are changed while playing.
+#[derive(Default)]
 struct Parts {
     model: Option<Model>,
     memory: Option<Remembering>,
@@ -77,23 +80,19 @@ impl PyEngine {
             Err(other) => Front::Other(other.into_inner().unbind()),
         };
         let playout = buffer.map(Buffer::playout).transpose()?;
-        let parts = Parts {
-            model: None,
-            memory: None,
-            mapping: None,
-        };
         Ok(Self {
             front,
             desk,
             warm,
             slots: Shared::new(Slots::new(now_ns, playout)),
-            parts: Mutex::new(parts),
+            parts: Mutex::default(),
         })
     }
 
     /// Steps this backend; `core` is the stream and the rule of one that needs no Python.
     fn set_model(&self, backend: Option<Py<PyAny>>, core: Option<model::Core>) {
-        self.change(|parts| parts.model = backend.map(|backend| Model::new(backend, core)));
+        let model = backend.map(|backend| Model::new(backend, core));
+        self.change(|parts| replace(&mut parts.model, model));
     }
 
     /// Remembers with this; `None`: not at all.
@@ -104,18 +103,35 @@ impl PyEngine {
         follower: Option<Py<PyFollower>>,
         numbers: Vec<usize>,
     ) {
-        self.change(|parts| {
-            parts.memory = memory.map(|memory| Remembering {
-                memory,
-                follower,
-                numbers,
-            });
+        let memory = memory.map(|memory| Remembering {
+            memory,
+            follower,
+            numbers,
         });
+        self.change(|parts| replace(&mut parts.memory, memory));
     }
 
     /// Asks this for a mapping's values, or `None`: nobody.
     fn set_mapping(&self, mapping: Option<Py<PyAny>>) {
-        self.change(|parts| parts.mapping = mapping);
+        self.change(|parts| replace(&mut parts.mapping, mapping));
+    }
+
+    /// What the collector has to know of; nobody is waited for.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Front::Other(front) = &self.front {
+            visit.call(front)?;
+        }
+        let Ok(parts) = self.parts.try_lock() else {
+            return Ok(());
+        };
+        if let Some(model) = &parts.model {
+            model.traverse(&visit)?;
+        }
+        visit.call(&parts.mapping)
+    }
+
+    fn __clear__(&self) {
+        self.change(take);
     }
 
     /// Takes one datagram of `sender`; `None` where it completes no frame.
@@ -303,8 +319,10 @@ impl Buffer {
 type Working = (Option<Model>, Option<Remembering>, Option<Py<PyAny>>);
 
 impl PyEngine {
-    fn change(&self, act: impl FnOnce(&mut Parts)) {
-        act(&mut self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+    /// What `act` takes out is dropped once nothing is locked: that may run whatever Python likes.
+    fn change<T>(&self, act: impl FnOnce(&mut Parts) -> T) {
+        let before = act(&mut self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(before);
     }
 
     /// The parts as they are now: nothing is locked while they work.

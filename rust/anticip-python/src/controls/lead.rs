@@ -4,7 +4,7 @@ use anticip_controls::{HORIZONS_MS, Lead, Parameters, Shared};
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 
-use crate::errors::{Kind, raise};
+use crate::errors::{Kind, one_line, raise};
 
 /// The lead of each parameter; a desk that reads by it shares it.
 #[pyclass(name = "Lead", module = "pyanticip._core", frozen)]
@@ -73,7 +73,8 @@ fn told(ms: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         .filter(|given| (nearest..=furthest).contains(given))
         .map(Some)
         .ok_or_else(|| {
-            let message = format!("lead_ms: expected {nearest} to {furthest} or auto, got {ms}");
+            let got = one_line(ms);
+            let message = format!("lead_ms: expected {nearest} to {furthest} or auto, got {got}");
             raise(Kind::Value, &message)
         })
 }

@@ -3,8 +3,10 @@
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::controls::PyCommitment;
+use crate::errors::one_line;
 use crate::model::PyMotionStream;
 use crate::motion::front_output::PyFrontOutput;
 use crate::step_result::PyStepResult;
@@ -32,6 +34,14 @@ impl Model {
         }
     }
 
+    /// Python's own that it refers to.
+    pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Self::Core(_) => Ok(()),
+            Self::Other(backend) => visit.call(backend),
+        }
+    }
+
     /// Steps all rows; `anew`: the first one begins a stream. What is no mistake of the backend's is raised.
     pub(super) fn step(&self, py: Python<'_>, out: &PyFrontOutput, anew: bool) -> PyResult<Stepped> {
         let stepped = match self {
@@ -46,7 +56,7 @@ impl Model {
             Err(error) if error.is_instance_of::<PyException>(py) => Ok(Err(format!(
                 "{}: {}",
                 error.get_type(py).name()?,
-                error.value(py)
+                one_line(error.value(py))
             ))),
             Err(error) => Err(error),
         }
