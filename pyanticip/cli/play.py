@@ -184,7 +184,7 @@ def record(given: options.RecordOptions) -> Answer:
 def rehearse(given: options.RehearseOptions) -> Answer:
     """Remember takes, so that the next time is known ahead.
 
-    They are recordings, or any motion file. Play with: pyanticip live --memory OUT
+    They are recordings (whoever was heard then), or any motion file. Play with: pyanticip live --memory OUT
 
     Example: pyanticip rehearse take1.anticip take2.anticip --out piece.memory
     """
@@ -283,9 +283,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     file = given.rig_file
     rig = load_rig(file if file and file.exists() else None, given.over)
     if given.file is not None:
-        from realtime.sources.replay import open_show
-
-        table = calibrate_from(*open_show(given.file), rig)
+        table = calibrate_from(given.file, rig)
     else:
         table = calibrate_live(rig, given.still, given.move, say)
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]
