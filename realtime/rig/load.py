@@ -175,8 +175,8 @@ def solo(rig: Rig, name: str) -> Rig:
     """The rig of one performer: what it would be if nobody else played, but for the names in addresses.
 
     What is of nobody in particular (MIDI without a channel, receivers of other kinds, the project of the
-    whole rig) is the first performer's; the remote control and OSCQuery are the whole show's. Each has a
-    monitor, at a port of its own (:func:`monitors`).
+    whole rig) is the first performer's; the remote control (told as the rig's) and OSCQuery are the whole
+    show's. Each has a monitor, at a port of its own (:func:`monitors`).
     """
     performer = next(one for one in rig.performers if one.name == name)
     first = performer is rig.performers[0]
@@ -200,7 +200,6 @@ def solo(rig: Rig, name: str) -> Rig:
             }
         ),
         "monitor": rig.monitor.model_copy(update={"port": monitors(rig).get(name, rig.monitor.port)}),
-        "control": rig.control.model_copy(update={"enabled": False}),
         "oscquery": rig.oscquery.model_copy(update={"enabled": False}),
     }
     if not first:
@@ -210,6 +209,12 @@ def solo(rig: Rig, name: str) -> Rig:
         update["midi"] = rig.midi.on(performer.channel, name, leads=first)
     if performer.teach is not None:
         update["teach"] = performer.teach
+    if performer.memory is not None:
+        # The rig's cues are moments of the rig's memory.
+        told = {"enabled": True, "file": performer.memory, "sha256": None}
+        update |= {"memory": rig.memory.model_copy(update=told), "cue": ()}
+    if performer.cue is not None:
+        update["cue"] = performer.cue
     found = rig.model_copy(update=update)
     found._one = name
     return found
