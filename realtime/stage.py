@@ -35,6 +35,7 @@ from realtime.recording.recorder import Recorder
 from realtime.rig import Rig, SmoothingRig
 from realtime.rig.mapping import PerformerRig, smoothings
 from realtime.rig.memory import MemoryRig
+from realtime.rig.tree import ControlRig
 from realtime.rig.voice import begin_voice
 from realtime.seams import SINKS
 from realtime.show import Show
@@ -145,11 +146,13 @@ def stage(
     everybody: Mapping[str, int] | None = None,
     voice: SynthProcess | None = None,
     guard: Guard | None = None,
+    control: ControlRig | None = None,
 ) -> Show:
     """The show around a pipeline: voice, recorder, remote control, and somebody who watches the suit.
 
     In a ``terminal`` it is drawn, and obeys keys. ``everybody`` has the ports of all performers' monitors;
-    ``voice`` is the rig's where it has begun already, ``guard`` that of all performers where they share one.
+    ``voice`` is the rig's where it has begun already, ``guard`` that of all performers where they share one;
+    ``control`` says where the remote control listens, where that is not as the rig says.
 
     It records already where the rig says so. Raises a MotionError; everything is closed then.
     """
@@ -170,7 +173,7 @@ def stage(
         memories = Path(rig.memory.file or rig.record or "x").parent
         remotes: list[Remote] = [
             loader,
-            MemoryRemote(lambda: pipeline.memory, memories),
+            MemoryRemote(lambda: pipeline.memory, memories, rig.one),
             RigRemote(rig, pipeline, commands, loader.play, rig.folder),
         ]
         project = None
@@ -186,7 +189,7 @@ def stage(
             pipeline,
             stream,
             commands,
-            control=rig.control,
+            control=control or rig.control,
             remotes=remotes,
             prewarm=prewarm,
             spin=rig.spin,

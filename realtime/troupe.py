@@ -122,10 +122,8 @@ def open_troupe(
             pipeline.sinks.append(sink)
         for name, own in rigs.items():
             first = not shows
-            if own.monitor.enabled:
-                # The monitor steers who it shows.
-                near = rig.control.model_copy(update={"host": "127.0.0.1", "port": free_port()})
-                own = own.model_copy(update={"control": near})
+            # One for all obeys for each; the monitor steers who it shows.
+            near = {"host": "127.0.0.1", "port": free_port()} if own.monitor.enabled else {"enabled": False}
             # From here on the show closes it.
             waiting.pop(0)
             shows[name] = show = stage(
@@ -138,6 +136,7 @@ def open_troupe(
                 terminal=terminal if first else None,
                 everybody=monitors(rig),
                 guard=guard,
+                control=rig.control.model_copy(update=near),
             )
             show.collector = next(iter(shows.values())).collector
             undo.callback(_close, show)

@@ -182,7 +182,7 @@ def record(given: options.RecordOptions) -> Answer:
 def rehearse(given: options.RehearseOptions) -> Answer:
     """Remember takes, so that the next time is known ahead.
 
-    They are recordings, or any motion file. Play with: pyanticip live --memory OUT
+    They are recordings (whoever was heard then), or any motion file. Play with: pyanticip live --memory OUT
 
     Example: pyanticip rehearse take1.anticip take2.anticip --out piece.memory
     """
@@ -281,9 +281,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     file = given.rig_file
     rig = load_rig(file if file and file.exists() else None, given.over)
     if given.file is not None:
-        from realtime.sources.replay import open_show
-
-        table = calibrate_from(*open_show(given.file), rig)
+        table = calibrate_from(given.file, rig)
     else:
         table = calibrate_live(rig, given.still, given.move, say)
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]
@@ -337,6 +335,7 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     Example: pyanticip rig check stage.toml
     """
     from realtime.rig import load_rig
+    from realtime.rig.load import solo
     from realtime.sockets import host_and_port
 
     found = load_rig(given.file)
@@ -358,10 +357,11 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         mapping = load_mapping(found.mapping)
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
     lines += [f"  {line}" for line in found.in_vain()]
-    if found.memory.file is not None and found.cue:
-        from pyanticip.memory import load_rehearsal
-        from realtime.memory.live_memory import check_cues
+    for one in [solo(found, name) for name in heard if name] or [found]:
+        if one.memory.file is not None and one.cue:
+            from pyanticip.memory import load_rehearsal
+            from realtime.memory.live_memory import check_cues
 
-        check_cues(found.cue, load_rehearsal(found.memory.file).takes)
-        lines.append(f"  says cues {', '.join(cue.name for cue in found.cue)}")
+            check_cues(one.cue, load_rehearsal(one.memory.file).takes)
+            lines.append(f"  {one.one and f'{one.one}: '}says cues {', '.join(cue.name for cue in one.cue)}")
     return found.model_dump(mode="json"), lines

@@ -116,7 +116,7 @@ def run(data: Path, *, seeds: int = 1, say: Say = lambda line: None) -> dict[str
     """Every table; ``data`` holds ``cmu`` and ``more``, ``seeds`` are draws of noise for each pose."""
     if not (data / "cmu").is_dir():
         raise OptionError(f"{data}: expected a folder that holds cmu and more")
-    calibrated = {clip: _calibrated(data / "cmu" / take) for clip, take, _ in PAIRS}
+    calibrated = {clip: calibrate_from(data / "cmu" / take, with_performer()) for clip, take, _ in PAIRS}
     return {
         "still": list(_reported(_still(data, seeds, calibrated["49_09.amc"]), say)),
         "range": list(_reported(_range(data, calibrated), say)),
@@ -129,11 +129,6 @@ def _reported(rows: Iterator[dict[str, Any]], say: Say) -> Iterator[dict[str, An
     for row in rows:
         say("  ".join(f"{name} {value}" for name, value in row.items()))
         yield row
-
-
-def _calibrated(take: Path) -> Table:
-    shown = (Datagram(*pair) for pair in datagrams(load_motion(take), "msgpack"))
-    return calibrate_from("msgpack", shown, with_performer())
 
 
 def _still(data: Path, seeds: int, table: Table) -> Iterator[dict[str, Any]]:

@@ -32,7 +32,7 @@ _STILL = 0.02
 class Calibration:
     """Listens to a pipeline that plays: :meth:`still`, :meth:`move`, then :meth:`save`.
 
-    What it finds depends on the frames alone. ``file`` is the rig that :meth:`save` writes into; None: it
+    What it finds depends on the frames alone. ``file`` gives the rig that :meth:`save` writes into; None: it
     only plays. ``known`` is told what of ``[performer]`` plays from now on. Raises :class:`OptionError` where
     the rig plays without a performer, or too little was shown.
     """
@@ -40,7 +40,7 @@ class Calibration:
     def __init__(
         self,
         pipeline: Pipeline,
-        file: Path | None,
+        file: Callable[[], Path | None] = lambda: None,
         known: Callable[[Mapping[str, Any]], None] = lambda table: None,
     ) -> None:
         self._pipeline = pipeline
@@ -62,7 +62,12 @@ class Calibration:
         return self._begin("still")
 
     def move(self) -> str:
-        """The performer moves as they will from now on. Raises where they did not stand still before."""
+        """The performer moves as they will from now on.
+
+        Raises where they should have stood still before, and did not, or not for long enough.
+        """
+        if self._stage == "still":
+            self._check("still", _LEAST_STILL)
         self._still()
         self._noise = self.noise()
         return self._begin("move")
@@ -70,9 +75,9 @@ class Calibration:
     def save(self) -> str | Awaitable[str]:
         """Play in what was found from now on, and write it into the rig, beside the loop."""
         table = self.play()
-        if self._file is None:
+        if (file := self._file()) is None:
             return "playing; there is no rig file to write it into"
-        return self._write(self._file, table)
+        return self._write(file, table)
 
     async def _write(self, file: Path, table: Table) -> str:
         await asyncio.to_thread(edit_rig, file, {}, {"performer": table})
@@ -110,16 +115,17 @@ class Calibration:
 
     def table(self) -> Table:
         """``[performer]`` as the rig has it: noise in degrees, still, low and high of each parameter."""
-        for stage, least in (("still", _LEAST_STILL), ("move", _LEAST_MOVE)):
-            if (stage == "move" or self._samples["still"]) and self._seconds[stage] < least:
-                found = f"expected at least {least:g} s of it, got {self._seconds[stage]:.1f}"
-                raise OptionError(f"calibrate/{stage}: {found}")
+        self._check("move", _LEAST_MOVE)
         found_table: Table = {"noise": self._noise} if self._noise else {}
         moved = np.quantile(self._samples["move"], (0.05, 0.95), axis=0)
         for i, (name, still) in enumerate(self._still().items()):
             low = max(float(moved[0, i]), still)
             found_table[name] = [round(v, 4) for v in (still, low, max(float(moved[1, i]), low))]
         return found_table
+
+    def _check(self, stage: str, least: float) -> None:
+        if (heard := self._seconds[stage]) < least:
+            raise OptionError(f"calibrate/{stage}: expected at least {least:g} s of it, got {heard:.1f}")
 
     def _still(self) -> dict[str, float]:
         """How far each parameter goes in who stands still."""

@@ -82,7 +82,7 @@ class Commands:
     """The commands that change what is heard, by name.
 
     ``say`` takes a line for the person at the terminal: what a replay could not do again. ``rig`` is the
-    one that plays; its file is where a calibration is written. ``voice`` plays the preset that is chosen.
+    one that plays. ``voice`` plays the preset that is chosen.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Commands:
         self.listens_to = rig.source.sender or ""
         #: The rig as it plays.
         self.live_rig = LiveRig(pipeline, rig)
-        self._calibration = Calibration(pipeline, rig.file, self.live_rig.calibrated)
+        self._calibration = Calibration(pipeline, lambda: self.live_rig.file, self.live_rig.calibrated)
         self._memory = MemoryControl(pipeline)
         plan = PlanControl(pipeline)
         mixer = pipeline.mixer

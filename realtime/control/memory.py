@@ -96,18 +96,22 @@ class MemoryControl:
 
 
 class MemoryRemote:
-    """See :class:`realtime.control.server.Remote`. Files go into ``folder``, written beside the loop."""
+    """See :class:`realtime.control.server.Remote`. Files go into ``folder``, written beside the loop.
 
-    def __init__(self, live: Callable[[], LiveMemory | None], folder: Path) -> None:
+    ``performer`` is the one of several whose memory it is, and part of a name that is made up.
+    """
+
+    def __init__(self, live: Callable[[], LiveMemory | None], folder: Path, performer: str = "") -> None:
         self.actions: dict[str, Action] = {"memory/save": self._save}
         self.families: dict[str, Action] = {}
         self._live = live
         self._folder = folder
+        self._stem = f"show-{performer}" if performer else "show"
         self._thread = ThreadPoolExecutor(1, "memory")
 
     async def _save(self, name: object = "") -> str:
         """A name without a folder: a datagram must not choose where files go."""
-        path = self._folder / plain_name("memory/save", name, "show", ".memory")
+        path = self._folder / plain_name("memory/save", name, self._stem, ".memory")
         if path.exists():
             raise OptionError(f"{path}: exists already; a memory is never overwritten")
         if (live := self._live()) is None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.calibration import Calibration, Table
+from realtime.control.commands import Commands
 from realtime.loop import run_loop
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.sockets import host_and_port
-from realtime.sources.replay import Item, play_offline
+from realtime.sources.replay import Command, open_show, play_offline, recorded_sender
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
 
@@ -24,15 +26,27 @@ __all__ = ["calibrate_from", "calibrate_live"]
 _PATIENCE = 10.0
 
 
-def calibrate_from(kind: str, items: Iterable[Item], rig: Rig) -> Table:
-    """The performer of a recorded performance: all of it counts as moving, less what stands still."""
+def calibrate_from(file: Path, rig: Rig) -> Table:
+    """The performer of a recording or a motion file: all of it counts as moving, less what stands still.
+
+    Of a recording it is who was heard then. Raises a MotionError, OSError.
+    """
+    kind, items = open_show(file)
     shown = list(items)
     clock = OfflineClock(shown[0].t_ns if shown else 0)
+    source = rig.source.model_copy(update={"sender": recorded_sender(file)})
+    rig = rig.model_copy(update={"source": source})
     pipeline = _pipeline(rig, clock, kind)
+    commands = Commands(pipeline, rig=rig)
+
+    def obey(command: Command) -> None:
+        if command.name in ("source", "player"):
+            commands.again(command)
+
     try:
-        calibration = Calibration(pipeline, None)
+        calibration = Calibration(pipeline)
         calibration.move()
-        play_offline(shown, clock, pipeline.feed)
+        play_offline(shown, clock, pipeline.feed, obey)
         # What the gate has learned of the noise by the end.
         noise = calibration.noise()
         return {**calibration.table(), **({"noise": noise} if noise else {})}
@@ -70,7 +84,7 @@ def _pipeline(rig: Rig, clock: MonotonicClock | OfflineClock, kind: str) -> Pipe
 async def _stages(
     pipeline: Pipeline, source: UdpSource, still: float, move: float, say: Callable[[str], None]
 ) -> Table:
-    calibration = Calibration(pipeline, None)
+    calibration = Calibration(pipeline)
 
     def receive(datagram: bytes, arrival: int, sender: str) -> None:
         # A mistake in one frame must not end it.

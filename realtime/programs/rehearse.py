@@ -15,7 +15,8 @@ from pyanticip.memory import rehearse as remember
 from pyanticip.memory import save_memory
 from pyanticip.motion.atomic import check_folder
 from pyanticip.vocabulary import RATE
-from realtime.sources.replay import Datagram, Item, open_show
+from realtime.protocols import ALONE_NS
+from realtime.sources.replay import Command, Item, open_show, recorded_sender
 
 __all__ = ["rehearse"]
 
@@ -46,7 +47,7 @@ def rehearse(
     takes: dict[str, Poses] = {}
     left: list[float] = []
     for file in files:
-        pieces = list(_takes(*open_show(file, say=say, **reading)))
+        pieces = list(_takes(*open_show(file, say=say, **reading), recorded_sender(file)))
         found = [poses for poses in pieces if len(poses) >= _SHORTEST]
         if not found:
             raise FormatError(f"{file}: expected at least {_SHORTEST / RATE:g} s of motion without a gap")
@@ -71,14 +72,30 @@ def rehearse(
     }
 
 
-def _takes(kind: str, items: Iterable[Item]) -> Iterator[Poses]:
-    """The poses (T, 22, 4) on the grid, each time from where the stream begins."""
+def _takes(kind: str, items: Iterable[Item], sender: str | None) -> Iterator[Poses]:
+    """The poses (T, 22, 4) on the grid, each time from where the stream begins.
+
+    ``sender`` is the one that is heard, until another is commanded; None: whoever comes.
+    """
     front = LiveFront(kind, steady=True)
+    front.listen_to(sender)
+    # Until when only who played first is heard; see `Pipeline.begin_with`.
+    alone_ns: int | None = None
     heard: list[Poses] = []
     for item in items:
-        if not isinstance(item, Datagram):
+        if isinstance(item, Command):
+            who = str(next(iter(item.arguments), "")) or None
+            if item.name == "source":
+                sender = who
+            if item.name == "player":
+                alone_ns = item.t_ns + ALONE_NS
+            if item.name in ("source", "player"):
+                front.listen_to(who)
             continue
         frame = front.feed(item.data, item.t_ns, item.sender)
+        if alone_ns is not None and (frame is not None or item.t_ns > alone_ns):
+            front.listen_to(sender)
+            alone_ns = None
         if frame is None:
             continue
         if frame.reset and heard:

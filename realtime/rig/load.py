@@ -16,6 +16,7 @@ from realtime.rig.monitor import monitor_table
 from realtime.rig.source import source_table
 from realtime.rig.tree import Rig
 from realtime.sinks.config import OscConfig
+from realtime.sources.named_files import file_of
 
 __all__ = ["load_rig", "monitors", "parse_rig", "recorded_as", "solo", "template"]
 
@@ -34,7 +35,8 @@ def _recorded(path: Path) -> dict[str, Any]:
     except FormatError:
         # Told by whoever is going to read it.
         return {}
-    rig = read_recording(path).header.get("rig")
+    header = read_recording(path).header
+    rig, mapping = header.get("rig"), header.get("mapping")
     if not isinstance(rig, dict):
         return {}
     shaping = (
@@ -52,6 +54,8 @@ def _recorded(path: Path) -> dict[str, Any]:
     tree = {key: rig[key] for key in shaping if rig.get(key) is not None}
     # Who does not say it comes from before leads were automatic.
     tree.setdefault("lead_ms", 0.0)
+    if isinstance(mapping, dict) and isinstance(tree.get("mapping"), str):
+        tree["mapping"] = file_of(tree["mapping"], str(mapping.get("sha256")), path)
     tree["memory"] = _recorded_memory(path, rig.get("memory"))
     synth, source = rig.get("synth"), rig.get("source")
     if isinstance(synth, dict):
@@ -63,13 +67,11 @@ def _recorded(path: Path) -> dict[str, Any]:
 
 
 def _recorded_memory(path: Path, table: object) -> dict[str, Any]:
-    """Recordings from before there was a memory played without. Its file may have come along with them."""
+    """Recordings from before there was a memory played without."""
     if not isinstance(table, dict):
         return {"enabled": False}
-    file = table.get("file")
-    beside = path.parent / Path(file).name if isinstance(file, str) else None
-    if beside is not None and not Path(str(file)).exists() and beside.exists():
-        return {**table, "file": str(beside)}
+    if isinstance(file := table.get("file"), str):
+        return {**table, "file": file_of(file, str(table.get("sha256")), path)}
     return dict(table)
 
 
@@ -173,8 +175,8 @@ def solo(rig: Rig, name: str) -> Rig:
     """The rig of one performer: what it would be if nobody else played, but for the names in addresses.
 
     What is of nobody in particular (MIDI without a channel, receivers of other kinds, the project of the
-    whole rig) is the first performer's; the remote control and OSCQuery are the whole show's. Each has a
-    monitor, at a port of its own (:func:`monitors`).
+    whole rig) is the first performer's; the remote control (told as the rig's) and OSCQuery are the whole
+    show's. Each has a monitor, at a port of its own (:func:`monitors`).
     """
     performer = next(one for one in rig.performers if one.name == name)
     first = performer is rig.performers[0]
@@ -198,7 +200,6 @@ def solo(rig: Rig, name: str) -> Rig:
             }
         ),
         "monitor": rig.monitor.model_copy(update={"port": monitors(rig).get(name, rig.monitor.port)}),
-        "control": rig.control.model_copy(update={"enabled": False}),
         "oscquery": rig.oscquery.model_copy(update={"enabled": False}),
     }
     if not first:
@@ -208,6 +209,12 @@ def solo(rig: Rig, name: str) -> Rig:
         update["midi"] = rig.midi.on(performer.channel, name, leads=first)
     if performer.teach is not None:
         update["teach"] = performer.teach
+    if performer.memory is not None:
+        # The rig's cues are moments of the rig's memory.
+        told = {"enabled": True, "file": performer.memory, "sha256": None}
+        update |= {"memory": rig.memory.model_copy(update=told), "cue": ()}
+    if performer.cue is not None:
+        update["cue"] = performer.cue
     found = rig.model_copy(update=update)
     found._one = name
     return found

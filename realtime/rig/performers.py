@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from pyanticip.memory.cues import Cue
 from realtime.config import Port, registered
 from realtime.rig.mapping import PerformerRig
 from realtime.rig.source import SourceRig
@@ -23,8 +24,8 @@ class OneOfManyRig(PerformerRig):
 
     The suit is who is heard ``from`` a host or host:port, a ``port`` beside that of ``[source]``, or a whole
     ``source`` like it. Whoever names a ``preset`` is heard in a built-in voice of their own, who names a
-    ``channel``, on that one by ``[midi]``; a ``teach`` project is theirs alone. The keys of ``[performer]``
-    are theirs where they are given.
+    ``channel``, on that one by ``[midi]``; a ``teach`` project is theirs alone, and so are a ``memory`` and
+    its cues. The keys of ``[performer]`` are theirs where they are given.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -37,6 +38,8 @@ class OneOfManyRig(PerformerRig):
     channel: Annotated[int, Field(ge=1, le=16)] | None = None
     mapping: str | None = None
     teach: str | None = None
+    memory: str | None = None
+    cue: tuple[Cue, ...] | None = None
 
     def hears(self, shared: SourceRig) -> SourceRig:
         """Where their motion comes from; ``shared`` is the rig's ``[source]``."""
@@ -57,6 +60,10 @@ def check(performers: Sequence[OneOfManyRig], shared: SourceRig, osc: Sequence[O
             raise ValueError(f"performer: {name} is no name for one: it is an address of the whole show")
         if names.count(name) > 1:
             raise ValueError(f"performer: two are called {name!r}")
+    for one in performers:
+        cues = [cue.name for cue in one.cue or ()]
+        if twice := next((name for name in cues if cues.count(name) > 1), None):
+            raise ValueError(f"performer.{one.name}.cue: two are called {twice!r}")
     taught = [Path(one.teach).absolute() for one in performers if one.teach is not None]
     if len(set(taught)) < len(taught):
         raise ValueError("performer.teach: two are taught by one project; each needs their own")

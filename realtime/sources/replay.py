@@ -18,8 +18,18 @@ from pyanticip.motion.recording import Control, Raw, is_recording, read_recordin
 from pyanticip.untrusted import open_file
 from realtime.clock import OfflineClock, ScaledClock
 from realtime.sources.base import NATIVE, Receive
+from realtime.sources.named_files import files_of
 
-__all__ = ["Command", "Datagram", "Item", "Obey", "ReplaySource", "open_show", "play_offline"]
+__all__ = [
+    "Command",
+    "Datagram",
+    "Item",
+    "Obey",
+    "ReplaySource",
+    "open_show",
+    "play_offline",
+    "recorded_sender",
+]
 
 _BURST = 64
 
@@ -137,7 +147,8 @@ Say = Callable[[str], None]
 def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[str, Iterable[Item]]:
     """The wire format, and the datagrams and commands, of a motion file or a recording.
 
-    A recording gives the datagrams of its first source as they came, and what was commanded between them;
+    A recording gives the datagrams of its first source as they came, and what was commanded between them, of
+    files where they lie now;
     any other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
     skeleton at its own rate. ``say`` is told what had to be decided. Raises FormatError, SkeletonError,
     OSError.
@@ -166,6 +177,21 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
                 if source == kind:
                     yield Datagram(record.t_ns, record.data, sender)
             elif isinstance(record, Control):
-                yield Command(record.t_ns, record.name, record.arguments)
+                told = files_of(record.name, record.arguments, path)
+                yield Command(record.t_ns, record.name, told)
 
     return kind, items()
+
+
+def recorded_sender(path: Path) -> str | None:
+    """The one sender that the rig of a recording heard; None: whoever came, or it is no recording.
+
+    Raises FormatError, OSError.
+    """
+    with open_file(path) as file:
+        if not is_recording(file.read(16)):
+            return None
+    rig = read_recording(path).header.get("rig")
+    source = rig.get("source") if isinstance(rig, dict) else None
+    sender = source.get("from") if isinstance(source, dict) else None
+    return sender if isinstance(sender, str) and sender else None

@@ -93,7 +93,7 @@ class Lesson:
 
     ``project`` is read for its outputs alone; ``mask`` tells which joints the source has; ``full`` is called
     when a take has reached its length. What is wanted (:meth:`want`) may change while a take runs: then it
-    becomes a curve.
+    becomes a curve. One that could not be stored is given back (:meth:`keep`).
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class Lesson:
         self._full = full
         self._past: deque[_Kept] = deque(maxlen=LEAD_IN)
         self._take: list[_Kept] | None = None
+        self._unstored: list[PlayedTake] = []
         self._led: list[_Kept] = []
         self._name = ""
         self._frames = LONGEST
@@ -120,9 +121,12 @@ class Lesson:
 
     @property
     def state(self) -> str:
-        """idle, what it is busy with, or the take that is being played and its seconds so far."""
+        """idle, what it is busy with, the take that is being played and its seconds so far, or one that could
+        not be stored."""
         if self._take is not None:
             return f"recording {self._name} {self.seconds:.1f}s"
+        if self._unstored:
+            return f"not stored: {self._unstored[0].name}"
         return self.busy or "idle"
 
     @property
@@ -157,6 +161,9 @@ class Lesson:
         """Begin a take with the next frame; its name. ``seconds``: it ends by itself."""
         if self._take is not None:
             raise OptionError(f"take {self._name} is being played; stop it first")
+        if self._unstored:
+            kept = self._unstored[0].name
+            raise OptionError(f"take {kept} is not stored yet: stop tries again, cancel throws it away")
         if not (self.wanted or self.labels):
             raise OptionError("nothing is wanted yet: give values first, as brightness=.8, or a class")
         taken = {take.name for take in self.project.state.takes}
@@ -191,17 +198,25 @@ class Lesson:
                 self._full()
 
     def cancel(self) -> str:
-        """Throw the running take away; its name."""
+        """Throw the running take away, or else one that could not be stored; its name."""
+        if self._take is None and self._unstored:
+            return self._unstored.pop(0).name
         if self._take is None:
             raise OptionError("no take is being played")
         self._take = None
         return self._name
 
+    def keep(self, played: PlayedTake) -> None:
+        """It could not be stored: the next :meth:`stop` gives it once more."""
+        self._unstored.append(played)
+
     def stop(self) -> PlayedTake:
-        """End the running take; what was played.
+        """End the running take; what was played. Where none runs, one that could not be stored.
 
         :raises OptionError: no take, or one of less than half a second.
         """
+        if self._take is None and self._unstored:
+            return self._unstored.pop(0)
         frames = self._take
         name = self.cancel()
         if frames is None or len(frames) < _SHORT:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pyanticip.errors import MotionError, OptionError
+from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.teach.mapping import load_mapping
 from pyanticip.teach.outputs import parse_output
 from pyanticip.teach.project import MAPPING, Project
@@ -180,7 +180,12 @@ class TeachRemote:
 
     async def _stop(self) -> str:
         played = self.lesson.stop()
-        take = await self._loader.beside(lambda: played.store(self._project))
+        try:
+            take = await self._loader.beside(lambda: played.store(self._project))
+        except (MotionError, OSError) as error:
+            self.lesson.keep(played)
+            again = "teach/stop tries again, teach/cancel throws it away"
+            raise DeviceError(f"take {played.name} is not stored ({error}): {again}") from None
         taught = ", ".join(
             [
                 *(f"{n}={v:g}" for n, v in take.values.items()),

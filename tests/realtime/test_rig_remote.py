@@ -81,6 +81,31 @@ def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_i
     assert big.read_text() == before
 
 
+def test_a_calibration_is_written_into_the_rig_that_the_show_has_by_then(
+    tmp_path: Path, play: type[Playing]
+) -> None:
+    (tmp_path / "a.toml").write_text(QUIET)
+    show = play(load_rig(tmp_path / "a.toml"))
+    show.do("save", "night2")
+    show.commands.obey("calibrate/move")
+    performer = show.pipeline.mixer.performer
+    assert performer is not None
+    assert performer.listener is not None
+    for level in (0.2, 0.4, 0.6) * 50:
+        performer.listener([level] * 8, 1.0, 0.02)
+
+    async def save() -> str:
+        return str(await show.commands.obey("calibrate/save"))  # type: ignore[misc]
+
+    assert asyncio.run(save()) == f"playing, and written into {tmp_path / 'night2.toml'}"
+    show.commands.obey("gain", 1.2)
+    show.do("save")
+    was = load_rig(tmp_path / "night2.toml")
+    assert (was.gain, was.performer.loudness) == (1.2, show.commands.live_rig.rig.performer.loudness)
+    assert was.performer.loudness is not None
+    assert (tmp_path / "a.toml").read_text() == QUIET
+
+
 def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(
     tmp_path: Path, play: type[Playing]
 ) -> None:

@@ -17,6 +17,7 @@ from support import wire
 from support.clips import LEFT_ARM, swing
 from support.wire import arrived, messages, udp
 
+from pyanticip.errors import DeviceError, OptionError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.project import MAPPING, Project
@@ -202,6 +203,52 @@ def test_a_fit_while_playing_keeps_what_the_last_one_was_told(
     assert "east 1 2.0s arm=right" in str(actions["teach/list"]())
     assert asyncio.run(actions["teach/set"]("east 1", "arm=none")) == "east 1: arm=none"  # type: ignore[arg-type]
     assert project.state.take("east 1").labels == {"arm": "none"}
+
+
+def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> None:
+    project = Project.create(tmp_path / "mine")
+    front = SimpleNamespace(mask=np.ones(22, bool))
+    pipeline: Any = SimpleNamespace(front=front, kind="msgpack", backend=None)
+    said: list[str] = []
+
+    class Files:
+        async def beside(self, work: Any) -> Any:
+            return work()
+
+    files: Any = Files()
+    teacher = remote.TeachRemote(project, pipeline, files, lambda: None, said.append)
+    act = teacher.actions
+    clip = swing(1.0)
+
+    def play(name: str) -> None:
+        act["teach/start"](name)
+        for n in range(len(clip)):
+            frame = SimpleNamespace(seq=n, reset=False, poses=clip.quats[n : n + 1], root=clip.root[n])
+            teacher.lesson.frame(frame)
+
+    act["teach/values"]("brightness", 0.5)
+    takes = project.folder / "takes"
+    takes.rename(tmp_path / "away")
+    takes.write_text("no folder")
+    play("solo")
+    kept = r"^take solo is not stored \(.*\): teach/stop tries again, teach/cancel throws it away$"
+    for _ in range(2):
+        with pytest.raises(DeviceError, match=kept):
+            asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
+        assert teacher.lesson.state == "not stored: solo"
+    with pytest.raises(OptionError, match="solo is not stored yet"):
+        act["teach/start"]("next")
+    assert act["teach/cancel"]() == "solo"
+    play("next")
+    with pytest.raises(DeviceError, match="take next is not stored"):
+        asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
+    takes.unlink()
+    (tmp_path / "away").rename(takes)
+    assert asyncio.run(act["teach/stop"]()).startswith("take next: 1.0 s, brightness=0.5")  # type: ignore[arg-type]
+    assert teacher.lesson.state == "idle"
+    assert [take.name for take in Project.open(project.folder).state.takes] == ["next"]
+    with pytest.raises(OptionError, match="no take is being played"):
+        asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
 
 
 async def wait_for(true: Any, patience: float = 20.0) -> None:

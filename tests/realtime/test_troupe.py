@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import select
 import socket
 import time
@@ -20,6 +21,8 @@ from support.wire import command, run, start, wait_for
 from pyanticip import _core
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, OptionError, RigError
+from pyanticip.memory import load_memory, save_memory
+from pyanticip.memory import rehearse as remember
 from realtime.bench.performer import mocopi_datagrams, sway
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.server import everyones
@@ -110,6 +113,11 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
     [
         ([{"name": "a", "port": 1}, {"name": "a", "port": 2}], {}, "performer: two are called 'a'"),
         ([{"name": "a/b", "port": 1}], {}, "performer.0.name: .*'a/b'"),
+        (
+            [{"name": "a", "port": 1, "cue": [{"name": "c", "take": "t", "at": n} for n in (1, 2)]}],
+            {},
+            "performer.a.cue: two are called 'c'",
+        ),
         (
             [{"name": "a", "from": "h"}, {"name": "b", "from": "h"}],
             {},
@@ -225,6 +233,49 @@ def test_who_has_a_project_can_be_taught(tmp_path: Path) -> None:
     found = asyncio.run(commands())
     assert "teach/start" in found["bob"] - found["alice"]
     assert (tmp_path / "bobs").is_dir()
+
+
+def test_each_has_a_memory_and_what_one_saves_is_a_rig_and_a_file_of_their_own(tmp_path: Path) -> None:
+    for name in ("ours", "hers"):
+        poses = sway(250, 22, 50.0, 1)
+        save_memory(remember([(name, poses)]), tmp_path / f"{name}.memory", {name: poses})
+    port, control = free_port(), free_port()
+    (tmp_path / "rig.toml").write_text(
+        f"[control]\nport = {control}\n[model]\nenabled = false\n[monitor]\nenabled = true\nport = {port}\n"
+        f"[memory]\nfile = '{tmp_path}/ours.memory'\n[[cue]]\nname = 'we'\ntake = 'ours'\nat = 2.0\n"
+        f"[[performer]]\nname = 'alice'\nport = {free_port()}\nmemory = '{tmp_path}/hers.memory'\n"
+        "[[performer.cue]]\nname = 'she'\ntake = 'hers'\nat = 1.0\n"
+        f"[[performer]]\nname = 'bob'\nport = {free_port()}\n"
+    )
+    checked = CliRunner().invoke(cli, ["rig", "check", str(tmp_path / "rig.toml")])
+    assert "alice: says cues she\n  bob: says cues we\n" in checked.output
+    many = load_rig(tmp_path / "rig.toml")
+
+    async def saved() -> list[str]:
+        troupe = open_troupe(many, MonotonicClock(), lambda line: None)
+        words = []
+        for name, show in troupe.shows.items():
+            for what, given in (("memory/save", ()), ("rig/save", (f"for-{name}",))):
+                answer = show.actions()[what](*given)
+                assert isinstance(answer, Awaitable)
+                words.append(await answer)
+        await troupe.run(0.1)
+        return words
+
+    memories = asyncio.run(saved())[::2]
+    for name, file, take in (("alice", memories[0], "hers"), ("bob", memories[1], "ours")):
+        assert re.fullmatch(rf"show-{name}-\d{{8}}-\d{{6}}\.memory", Path(file).name)
+        assert load_memory(file).takes == [take]
+        own = load_rig(tmp_path / f"for-{name}.toml")
+        assert own.control == many.control, "not the port that only its monitor knows"
+        assert own.memory.file == str(tmp_path / f"{take}.memory")
+        assert [cue.take for cue in own.cue] == [take]
+    # Cues that are theirs alone may be moments of the rig's memory.
+    tree = {"cue": [{"name": "a", "take": "t", "at": 1}], "memory": {"file": "x", "sha256": "00"}}
+    theirs = [{"name": "alice", "port": 1, "cue": []}, {"name": "bob", "port": 2, "memory": "y"}]
+    alice, bob = (solo(parse_rig({**tree, "performer": theirs}, ""), name) for name in ("alice", "bob"))
+    assert (alice.memory.file, alice.cue) == ("x", ())
+    assert (bob.memory.file, bob.memory.sha256, bob.cue) == ("y", None, ())
 
 
 def test_only_live_plays_several() -> None:

@@ -1,0 +1,69 @@
+"""Files that a recording names: found by their sums, wherever they came along to."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from pyanticip.motion.recording import RecordingWriter
+from realtime.rig import load_rig
+from realtime.sources.named_files import file_of, files_of
+from realtime.sources.replay import Command, open_show
+
+TRUE = hashlib.sha256(b"true").hexdigest()
+
+
+def put(path: Path, data: bytes = b"true") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def test_the_very_file_is_found_where_it_was_among_the_fits_and_beside_the_recording(tmp_path: Path) -> None:
+    recording = tmp_path / "away" / "show.anticip"
+    name = "mine/mapping.safetensors"
+    assert file_of(name, TRUE, recording) == name, "nowhere: as it was recorded"
+    beside = put(tmp_path / "away" / "mapping.safetensors", b"another")
+    assert file_of(name, TRUE, recording) == str(beside), "what is another now is told by whoever reads it"
+    put(beside)
+    assert file_of(name, TRUE, recording) == str(beside)
+    fit = put(tmp_path / "away" / "mine" / "mappings" / "r000003-001.safetensors")
+    put(tmp_path / "away" / "mine" / "mapping.safetensors", b"a later fit")
+    assert file_of(name, TRUE, recording) == str(fit)
+    there = tmp_path / name
+    put(there, b"a later fit")
+    old = put(tmp_path / "mine" / "mappings" / "r000001-001.safetensors")
+    assert file_of(str(there), TRUE, recording) == str(old)
+    put(there)
+    assert file_of(str(there), TRUE, recording) == str(there)
+    # Of a checkpoint the weights count.
+    model = put(tmp_path / "away" / "other" / "model.safetensors").parent
+    assert files_of("model", ("other", TRUE), recording) == (str(model), TRUE)
+    assert files_of("model", ("", TRUE), recording) == ("", TRUE), "the packaged one"
+    assert files_of("gain", ("other", 1.0), recording) == ("other", 1.0)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "/dev/zero", "mappings/..", "/"])
+def test_odd_names_are_left_as_they_are(tmp_path: Path, name: str) -> None:
+    assert file_of(name, TRUE, tmp_path / "show.anticip") in (name, str(tmp_path / name))
+
+
+def test_a_show_that_began_with_a_mapping_is_played_with_that_fit(tmp_path: Path) -> None:
+    began = put(tmp_path / "mine" / "mapping.safetensors", b"a later fit")
+    fit = put(tmp_path / "mine" / "mappings" / "r000001-001.safetensors")
+    header = {"rig": {"mapping": str(began)}, "mapping": {"name": "mine", "sha256": TRUE}}
+    RecordingWriter(tmp_path / "show.anticip", header).close()
+    assert load_rig(None, None, tmp_path / "show.anticip").mapping == str(fit)
+    chosen = load_rig(None, {"mapping": str(began)}, tmp_path / "show.anticip")
+    assert chosen.mapping == str(began), "the command line goes before"
+
+
+def test_a_file_that_was_loaded_while_playing_is_found_beside_the_recording(tmp_path: Path) -> None:
+    put(tmp_path / "eve.memory")
+    with RecordingWriter(tmp_path / "show.anticip", {}) as tape:
+        tape.control(5, "memory", ("eve.memory", TRUE))
+        tape.raw(9, "msgpack", b"")
+    _, items = open_show(tmp_path / "show.anticip")
+    assert next(iter(items)) == Command(5, "memory", (str(tmp_path / "eve.memory"), TRUE))
