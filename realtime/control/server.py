@@ -20,6 +20,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.errors import MotionError, OptionError, printable
 from realtime.control.budget import Bucket, Budgets, Lines, messages
+from realtime.control.rig_keys import CONTROLS
 from realtime.sockets import bind_udp
 
 __all__ = ["CONTROL", "Action", "ControlServer", "Remote", "everyones", "number", "plain_name", "switch"]
@@ -181,6 +182,13 @@ class ControlServer:
                 self._reply(asked, "error", f"unknown command; known: {', '.join(sorted(self._actions))}")
                 return
             action, arguments = self._families[family], (name.removeprefix(family), *arguments)
+        elif _is_button(name):
+            if _is_released(arguments):
+                self._reply(asked, "ok", "released")
+                return
+            # Silence is what panic is for, whatever stands behind it.
+            if (len(arguments) == 1 and _is_value(arguments[0])) or _command_of(name) == "panic":
+                arguments = ()
         self.counts["commands"] += 1
         try:
             if name in self._pending:
@@ -265,6 +273,25 @@ def number(name: str, value: object) -> float:
 def switch(name: str, value: object = 1) -> bool:
     """On or off from an OSC argument: T, F or a number; on where none is given."""
     return value if isinstance(value, bool) else number(name, value) != 0.0
+
+
+def _command_of(name: str) -> str:
+    """What is commanded: of several performers one's name may stand before it."""
+    return name if name in CONTROLS else name.partition("/")[2] or name
+
+
+def _is_button(name: str) -> bool:
+    """Whether a command takes nothing: buttons say all the same that they are pressed (1) or released (0)."""
+    told = CONTROLS.get(_command_of(name))
+    return told is not None and told.types == "N"
+
+
+def _is_value(argument: object) -> bool:
+    return isinstance(argument, int | float)
+
+
+def _is_released(arguments: tuple[object, ...]) -> bool:
+    return len(arguments) == 1 and _is_value(arguments[0]) and not arguments[0]
 
 
 # What is about one suit, one model or one take.

@@ -73,6 +73,35 @@ def test_a_command_is_obeyed_and_answered(remote: socket.socket) -> None:
     assert other.address == "/anticip/reply/record/start"
 
 
+def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) -> None:
+    done: list[str] = []
+    names = ("stop", "panic", "alice/panic", "record/stop", "freeze")
+    actions = {
+        name: partial(lambda name, *a: done.append(name + " set" * len(a)) or name, name) for name in names
+    }
+
+    def press(name: str, *arguments: object) -> tuple[list[str], list[str]]:
+        async def show() -> None:
+            server = ControlServer("127.0.0.1", 0, {**actions, "start": lambda: "playing"})
+            server.start(asyncio.get_running_loop())
+            remote.sendto(say(f"/anticip/control/{name}", *arguments), server.address)
+            await asyncio.sleep(0.02)
+            server.close()
+
+        done.clear()
+        asyncio.run(show())
+        return list(done), OscMessage(remote.recv(4096)).params
+
+    for name in ("stop", "panic", "alice/panic", "record/stop"):
+        for pressed in (1.0, True, 1, 0.3):
+            assert press(name, pressed) == ([name], ["ok", name])
+        for released in (0.0, False, 0):
+            assert press(name, released) == ([], ["ok", "released"])
+    assert press("panic", "now", 0.0)[0] == ["panic"], "whatever stands behind it"
+    assert press("freeze", 0.0)[0] == ["freeze set"], "a switch takes its value"
+    assert press("start", "x")[1] == ["error", "start: wrong number of arguments: 1"]
+
+
 def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.socket) -> None:
     lines: list[str] = []
     talk(
