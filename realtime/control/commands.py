@@ -109,7 +109,7 @@ class Commands:
             "start": lambda: _mode(mixer, "playing"),
             "stop": lambda: _mode(mixer, "stopped"),
             "panic": lambda: _mode(mixer, "panic"),
-            "freeze": lambda value=1: _mode(mixer, "frozen" if switch("freeze", value) else "playing"),
+            "freeze": partial(_freeze, mixer),
             "bypass": self._bypass,
             "source": self._source,
             "preset": self._play_preset,
@@ -338,3 +338,12 @@ def _weights(backend: StepBackend) -> str:
 def _mode(mixer: Mixer, name: str) -> str:
     mixer.set_mode(name)
     return mixer.mode
+
+
+def _freeze(mixer: Mixer, value: object = 1) -> str:
+    """Stand still or go on; a show that is silent by hand stays so until it is started."""
+    if not switch("freeze", value):
+        return _mode(mixer, "playing") if mixer.mode == "frozen" else mixer.mode
+    if mixer.mode in ("stopped", "panic"):
+        raise OptionError(f"freeze: expected a show that plays, got {mixer.mode}; start it first")
+    return _mode(mixer, "frozen")
