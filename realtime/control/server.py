@@ -46,7 +46,7 @@ CONTROL = "/anticip/control/"
 """What stands before the name of a command."""
 
 _REPLY = "/anticip/reply/"
-_PANIC = b"/anticip/control/panic\0"
+_OURS = CONTROL.encode()
 # Longer datagrams, and what stands behind so many messages in one, are not obeyed.
 _LONGEST, _MOST, _MOST_ARGUMENTS = 8192, 32, 300
 # Commands of one host, a second and at once (all that a program says when it begins); and each of those that
@@ -101,6 +101,8 @@ class ControlServer:
         self._families = dict(families or {})
         self._refused = Lines(refused)
         self._budgets = Budgets(_RATE, _BURST)
+        # Whatever else was asked for, there is silence.
+        self._silences = Budgets(_RATE, _BURST)
         # Those that files or processes are needed for, once they were asked for.
         self._slow: dict[str, Bucket] = {}
         self._pending: dict[str, asyncio.Task[None]] = {}
@@ -147,12 +149,18 @@ class ControlServer:
             if len(data) > _LONGEST:
                 raise ValueError("too long")
             for one in messages(data, _MOST):
-                if not self._budgets.take(str(peer[0])):
+                if not one.startswith(_OURS):
+                    # Other programs' messages cost nothing of what is for commands.
+                    self.counts["alien"] += 1
+                    continue
+                name = _command_of(one[len(_OURS) :].partition(b"\0")[0].decode(errors="replace"))
+                budgets = self._silences if name in ("panic", "stop") else self._budgets
+                if not budgets.take(str(peer[0])):
                     self.counts["ignored"] += 1
                     self._refused(f"too many commands from {peer[0]}: not all are obeyed")
-                    return
+                    continue
                 # However much is to be done, silence comes first.
-                put = self._waiting.appendleft if one.startswith(_PANIC) else self._waiting.append
+                put = self._waiting.appendleft if name == "panic" else self._waiting.append
                 put((one, peer))
         except ValueError:
             self.counts["alien"] += 1
@@ -162,8 +170,6 @@ class ControlServer:
             if len(data.partition(b",")[2].partition(b"\0")[0]) > _MOST_ARGUMENTS:
                 raise ValueError("too many arguments")
             message = OscMessage(data)
-            if not message.address.startswith(CONTROL):
-                raise ValueError("somebody else's")
             room = _REPLY_MOST if ip_address(peer[0]).is_loopback else max(len(data), _REPLY_LEAST)
             # Nil is how some programs press a button.
             arguments = tuple(argument for argument in message.params if argument is not None)

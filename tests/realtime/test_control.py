@@ -253,6 +253,30 @@ def test_commands_that_take_long_are_done_between_other_things(remote: socket.so
     assert max(b - a for a, b in zip([0, *seen], seen, strict=False)) == 1
 
 
+@pytest.mark.parametrize("address", ["/accxyz", "/anticip/control/gain"])
+def test_a_panic_is_obeyed_whatever_else_comes(address: str) -> None:
+    done: list[str] = []
+    names = ("gain", "panic", "stop")
+    server = ControlServer("127.0.0.1", 0, {n: partial(lambda n, *a: done.append(n) or n, n) for n in names})
+
+    def come(data: bytes) -> None:
+        server._hear(data, ("127.0.0.1", 1))
+        while server._waiting:
+            server._readable()
+
+    for _ in range(5000):
+        come(say(address, 0.5))
+    assert done.count("gain") < 2000
+    if address == "/accxyz":
+        assert server.counts["alien"] == 5000
+        come(say("/anticip/control/gain", 0.5))
+        assert done == ["gain"], "other programs cost nothing of what is for commands"
+    come(say("/anticip/control/stop"))
+    come(say("/anticip/control/panic"))
+    server.close()
+    assert done[-2:] == ["stop", "panic"]
+
+
 def test_a_panic_does_not_wait_for_what_came_before() -> None:
     done: list[str] = []
     server = ControlServer(
