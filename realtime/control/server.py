@@ -49,6 +49,8 @@ _REPLY = "/anticip/reply/"
 _OURS = CONTROL.encode()
 # Longer datagrams, and what stands behind so many messages in one, are not obeyed.
 _LONGEST, _MOST, _MOST_ARGUMENTS = 8192, 32, 300
+# The types of arguments that are read, and as what OSC's symbols and impulses are.
+_TYPES, _MEANT = b"ifdhsbrmtTFNSI[]", bytes.maketrans(b"SI", b"sN")
 # Commands of one host, a second and at once (all that a program says when it begins); and each of those that
 # files or processes are needed for.
 _RATE, _BURST = 200.0, 1000.0
@@ -66,6 +68,18 @@ class _Asked(NamedTuple):
     peer: tuple[Any, ...]
     name: str
     room: int
+
+
+def _plain(data: bytes) -> bytes:
+    """A message with the types that python-osc knows alone: a symbol is a string, an impulse nil.
+
+    Raises a ValueError for others, which it would complain of at the terminal, and for too many arguments.
+    """
+    begin = (data.find(b"\0") // 4 + 1) * 4
+    tags = data[begin:].partition(b"\0")[0]
+    if len(tags) - 1 > _MOST_ARGUMENTS or tags.lstrip(b",").translate(None, _TYPES):
+        raise ValueError("no arguments that a command takes")
+    return data[:begin] + tags.translate(_MEANT) + data[begin + len(tags) :]
 
 
 def _packed(address: str, *words: str) -> bytes:
@@ -167,9 +181,7 @@ class ControlServer:
 
     def _take(self, data: bytes, peer: tuple[Any, ...]) -> None:
         try:
-            if len(data.partition(b",")[2].partition(b"\0")[0]) > _MOST_ARGUMENTS:
-                raise ValueError("too many arguments")
-            message = OscMessage(data)
+            message = OscMessage(_plain(data))
             room = _REPLY_MOST if ip_address(peer[0]).is_loopback else max(len(data), _REPLY_LEAST)
             # Nil is how some programs press a button.
             arguments = tuple(argument for argument in message.params if argument is not None)

@@ -102,6 +102,23 @@ def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) 
     assert press("start", "x")[1] == ["error", "start: wrong number of arguments: 1"]
 
 
+def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(
+    remote: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    start, gain = b"/anticip/control/record/start\0\0\0", b"/anticip/control/gain\0\0\0"
+    server, heard, replies = talk(
+        remote,
+        start + b",S\0\0take\0\0\0\0",
+        start + b",I\0\0",
+        gain + b",c\0\0\0\0\0a",
+        gain + b"," + b"I" * 250 + b"\0",
+        gain + b",f\0\0" + b"\x3f\x00\x00\x00",
+    )
+    assert [reply.params for reply in replies[:2]] == [["ok", "recording ('take',)"], ["ok", "recording ()"]]
+    assert (heard, server.counts["alien"]) == ([0.5], 1)
+    assert not caplog.records
+
+
 def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.socket) -> None:
     lines: list[str] = []
     talk(
