@@ -48,6 +48,16 @@ def heard(sock: socket.socket) -> list[tuple[str, list]]:
     return [(m.address, list(m.params)) for m in OscBundle(data) if isinstance(m, OscMessage)]
 
 
+def test_a_whole_network_can_be_sent_to() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anyone:
+        anyone.bind(("", 0))
+        anyone.settimeout(2)
+        sink = open_sink(anyone.getsockname()[1], host="127.255.255.255")
+        sink.send(frame())
+        assert heard(anyone)[0][0] == "/anticip/frame"
+        sink.close()
+
+
 def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     sink = open_sink(receiver.getsockname()[1])
     sink.send(frame(events=[("onset", 0.9, 0.05)]))
