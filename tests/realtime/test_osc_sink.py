@@ -167,6 +167,22 @@ def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket
     sink.close()
 
 
+@pytest.mark.parametrize(("state", "sent"), [("panic", [0.0, 0.5, 0.75, 1.0]), ("stopped", [0.0, 1.0])])
+def test_a_slow_receiver_does_not_wait_for_silence(
+    receiver: socket.socket, state: str, sent: list[float]
+) -> None:
+    sink = open_sink(receiver.getsockname()[1], max_rate=0.01, send=["pitch"])
+    for n, value in enumerate([0.0, 0.25, 0.5, 0.75, *[1.0] * 6]):
+        now = frame(n)
+        now.params, now.state = [value] * 8, state if n > 1 else "playing"
+        sink.send(now)
+    assert [heard(receiver)[0][1][0] for _ in sent] == sent
+    receiver.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        receiver.recv(1)
+    sink.close()
+
+
 def test_a_slow_receiver_is_sent_the_last_values_at_the_end_and_no_late_events(
     receiver: socket.socket,
 ) -> None:
