@@ -13,6 +13,7 @@ from pyanticip.untrusted import open_file, parse_toml, read_file
 from realtime.config import unknown
 from realtime.rig.mapping import PerformerRig
 from realtime.rig.monitor import monitor_table
+from realtime.rig.paths import found_from
 from realtime.rig.source import source_table
 from realtime.rig.tree import Rig
 from realtime.sinks.config import OscConfig
@@ -94,6 +95,7 @@ def load_rig(
     if path is not None:
         where = str(path)
         tree = parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
+        tree = found_from(tree, Path(path).parent)
     over = dict(overrides or {})
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])

@@ -176,3 +176,25 @@ def test_a_source_without_a_port_has_its_kinds_usual_one(typed: str, listen: tup
 def test_a_source_that_is_no_address_is_refused(typed: str) -> None:
     with pytest.raises((RigError, ValueError), match="expected HOST:PORT"):
         load_rig(None, {"source": typed})
+
+
+def test_files_are_found_from_where_the_rig_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("shows/models/m", "shows/sounds", "old", "shows/takes"):
+        Path(folder).mkdir(parents=True)
+    rig = Path("shows/stage.toml")
+    rig.write_text(
+        "record = 'takes/one.anticip'\nmapping = 'new.safetensors'\nteach = 'old'\n"
+        "[model]\ncheckpoint = 'models/m'\n[synth]\nsamples = 'sounds'\n"
+        "[[performer]]\nname = 'a'\nmapping = '/there/m'\nport = 1\n"
+        "[[performer]]\nname = 'b'\nteach = 'b'\nport = 2\n"
+    )
+    for where, given, found in ((".", "shows/stage.toml", "shows"), ("shows", "stage.toml", "")):
+        monkeypatch.chdir(tmp_path / where)
+        told = load_rig(given, {"memory": {"file": "x.memory"}})
+        files = "takes/one.anticip", "new.safetensors", "models/m", "sounds"
+        at = [str(Path(found, name)) for name in files]
+        assert [told.record, told.mapping, told.model.checkpoint, told.synth.samples] == at
+        assert [told.performers[0].mapping, told.performers[1].teach] == ["/there/m", str(Path(found, "b"))]
+        assert told.memory.file == "x.memory", "on the command line it is from where that runs"
+        assert told.teach == "old", "it is there alone, or nowhere"
