@@ -338,18 +338,18 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
 
     Example: pyanticip rig check stage.toml
     """
+    from realtime.programs.check import check_show
     from realtime.rig import load_rig
     from realtime.sockets import host_and_port
 
     found = load_rig(given.file)
+    check_show(found)
     lines = [f"{given.file}: fine"]
     heard = {one.name: one.hears(found.source) for one in found.performers} or {"": found.source}
     for name, source in heard.items():
-        host, port = source.listen
+        where = source.host if source.kind == "auto" else host_and_port(*source.listen)
         whom = f" from {source.sender}" if source.sender else ""
-        lines.append(
-            f"  {name and f'{name}: '}listens for {source.kind}{whom} at {host_and_port(host, port)}"
-        )
+        lines.append(f"  {name and f'{name}: '}listens for {source.kind}{whom} at {where}")
     for target in found.osc:
         lines.append(f"  sends OSC to {target.url} under {target.prefix or '/'}")
     if found.midi.port is not None:
@@ -360,10 +360,6 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         mapping = load_mapping(found.mapping)
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
     lines += [f"  {line}" for line in found.in_vain()]
-    if found.memory.file is not None and found.cue:
-        from pyanticip.memory import load_rehearsal
-        from realtime.memory.live_memory import check_cues
-
-        check_cues(found.cue, load_rehearsal(found.memory.file).takes)
+    if found.cue:
         lines.append(f"  says cues {', '.join(cue.name for cue in found.cue)}")
     return found.model_dump(mode="json"), lines

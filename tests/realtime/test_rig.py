@@ -59,6 +59,47 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         assert all(f"  {line}" in answer.output.splitlines() for line in says)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[model]\ncheckpoint = 'nowhere'", "nowhere/model.json: no such file"),
+        ("[memory]\nfile = 'no.memory'", "no.memory"),
+        ("[[cue]]\nname = 'a'\ntake = 'b'\nat = 1.0", "cue a: no take was rehearsed"),
+        ("[source]\nport = 9010", "control.port: source listens at 9010 already"),
+        ("[synth]\nenabled = true\nport = 9010", "synth.port: control listens at 9010 already"),
+        ("[monitor]\nenabled = true\n[oscquery]\nenabled = true\nport = 8765", "oscquery.port: monitor"),
+        ("[[osc]]\nhost = 'nowhere.invalid'", "cannot resolve host 'nowhere.invalid'"),
+        ("record = 'none/a.anticip'", "none does not exist"),
+    ],
+)
+def test_what_live_would_refuse_is_found(tmp_path: Path, text: str, says: str) -> None:
+    answer = CliRunner().invoke(cli, ["rig", "check", str(write(tmp_path, text))])
+    assert answer.exit_code != 0
+    assert says in str(answer.exception)
+
+
+def test_a_rig_for_whoever_sends_is_fine(tmp_path: Path) -> None:
+    text = "[source]\nkind = 'auto'\n[monitor]\nenabled = true\nport = 9010\n"
+    answer = CliRunner().invoke(cli, ["rig", "check", str(write(tmp_path, text))])
+    assert "listens for auto at 127.0.0.1" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("target", "ear"),
+    [
+        ("localhost:12351", "source"),
+        ("127.0.0.1:9010", "control"),
+        ("tcp://127.0.0.1:9010", ""),
+        ("192.0.2.1:9010", ""),
+    ],
+)
+def test_a_receiver_that_is_the_show_itself_is_said(target: str, ear: str) -> None:
+    says = [f"osc: {target} is where {ear} listens: no other program hears it"] if ear else []
+    for host in ("127.0.0.1", "0.0.0.0"):
+        rig = Rig.model_validate({"osc": [target], "control": {"host": host}, "source": {"host": host}})
+        assert rig.in_vain() == says
+
+
 def test_the_sender_s_name_is_looked_up() -> None:
     def sender(told: str | None) -> str | None:
         return Rig.model_validate({"source": {"from": told}}).resolved().source.sender
