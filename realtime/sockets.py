@@ -18,6 +18,7 @@ __all__ = [
     "known_as",
     "reason",
     "resolve",
+    "served_at",
 ]
 
 
@@ -108,6 +109,11 @@ def address_of_this_machine() -> str:
         except OSError:
             return "127.0.0.1"
     return address
+
+
+def served_at(host: str) -> list[str]:
+    """The hosts at which a TCP server is opened that ``::`` opens to both families, as a UDP socket is."""
+    return ["0.0.0.0", "::"] if host == "::" else [host]
 
 
 def known_as(host: str) -> str:

@@ -182,7 +182,7 @@ class ControlServer:
     def _take(self, data: bytes, peer: tuple[Any, ...]) -> None:
         try:
             message = OscMessage(_plain(data))
-            room = _REPLY_MOST if ip_address(peer[0]).is_loopback else max(len(data), _REPLY_LEAST)
+            room = _REPLY_MOST if _is_near(peer[0]) else max(len(data), _REPLY_LEAST)
             # Nil is how some programs press a button.
             arguments = tuple(argument for argument in message.params if argument is not None)
             self._obey(_Asked(peer, message.address.removeprefix(CONTROL), room), arguments)
@@ -291,6 +291,12 @@ def number(name: str, value: object) -> float:
 def switch(name: str, value: object = 1) -> bool:
     """On or off from an OSC argument: T, F or a number; on where none is given."""
     return value if isinstance(value, bool) else number(name, value) != 0.0
+
+
+def _is_near(host: str) -> bool:
+    """Whether a sender is a program of this machine; at ``::`` IPv4 comes as ``::ffff:127.0.0.1``."""
+    address = ip_address(host)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _command_of(name: str) -> str:
