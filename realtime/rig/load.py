@@ -151,13 +151,13 @@ def _one_line(error: ValidationError) -> str:
 
 
 def _keys_at(loc: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The field names of the table at a location of the tree."""
+    """The keys of the table at a location of the tree, as a rig has them."""
     table: type[BaseModel] = Rig
     for part in loc:
         field = table.model_fields.get(part) if isinstance(part, str) else None
         if field is not None:
             table = next((t for t in _tables(field.annotation)), table)
-    return tuple(table.model_fields)
+    return tuple(field.alias or name for name, field in table.model_fields.items())
 
 
 def _tables(annotation: Any) -> list[type[BaseModel]]:

@@ -117,6 +117,8 @@ def test_the_sender_s_name_is_looked_up() -> None:
     ("text", "says"),
     [
         ("[source]\nprot = 1", "source.prot: unknown key; did you mean port?"),
+        ("[source]\nfrm = 'a'", "source.frm: unknown key; did you mean from?"),
+        ("[shape.pan]\nrange = [0, 1]", "shape.pan.range: unknown key; expected one of in, invert, "),
         ("[sorce]", "sorce: unknown key; did you mean source?"),
         ("[[osc]]\nprefx = '/a'", "osc.0.prefx: unknown key; did you mean prefix?"),
         ("[[osc]]\nranges.pich = {low = 1}", "osc.0.ranges.pich: unknown name; did you mean pitch?"),
