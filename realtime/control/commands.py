@@ -19,7 +19,7 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS
 from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
 from realtime.control.memory import MemoryControl
-from realtime.control.server import Action, number, switch
+from realtime.control.server import Action, meant, number, switch
 from realtime.mapping.live_mapping import LiveMapping, check_model, open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.memory.live_memory import LiveMemory, open_memory
@@ -295,7 +295,7 @@ class Commands:
 
     def _play_preset(self, name: object) -> str:
         """Without a voice here it is still recorded: a render of the recording has one."""
-        if name not in _core.PRESETS:
+        if str(name) not in _core.PRESETS:
             raise OptionError(f"preset: expected one of {', '.join(_core.PRESETS)}, got {name!r}")
         if self._voice is not None:
             self._voice.preset(str(name))
@@ -308,7 +308,7 @@ class Commands:
 
     def _setting(self, name: str) -> Callable[[object], str]:
         def act(value: object) -> str:
-            mixer = self._pipeline.mixer
+            mixer, value = self._pipeline.mixer, meant(value)
             setattr(mixer, name, value if (name, value) == ("lead_ms", "auto") else number(name, value))
             return f"{mixer.settings[name]:g}" if value != "auto" else "auto"
 

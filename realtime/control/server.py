@@ -23,7 +23,17 @@ from realtime.control.budget import Bucket, Budgets, Lines, messages
 from realtime.control.rig_keys import CONTROLS
 from realtime.sockets import bind_udp
 
-__all__ = ["CONTROL", "Action", "ControlServer", "Remote", "everyones", "number", "plain_name", "switch"]
+__all__ = [
+    "CONTROL",
+    "Action",
+    "ControlServer",
+    "Remote",
+    "everyones",
+    "meant",
+    "number",
+    "plain_name",
+    "switch",
+]
 
 #: Takes the arguments of a command, returns what the reply says, now or (awaitable) when it is done. A
 #: MotionError becomes an error reply.
@@ -286,6 +296,11 @@ def number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise OptionError(f"{name}: expected a number, got {value!r}")
     return float(value)
+
+
+def meant(value: object) -> object:
+    """A float of OSC, which has seven digits, as it was meant and not as 64 bits have it."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def switch(name: str, value: object = 1) -> bool:

@@ -128,6 +128,7 @@ def test_the_sender_s_name_is_looked_up() -> None:
         ("[osc]\nport = 9001", "osc: there may be several: expected [[osc]], got [osc]"),
         ("[[osc]]\nprefix = 'a'", "starts with '/'"),
         ("[[osc]]\naddresses.pitch = 'a'", "starts with '/'"),
+        ("[[osc]]\naddresses.pitch = '/a b*{x}'", "has none of ' #*,?[]{}' in it, got ('/a b*{x}',)"),
         ("[[osc]]\nranges.pitch = {low = 0, curve = 'exponential'}", "both ends > 0"),
         ("smoothing.pich.half_life = 1", "smoothing.pich: unknown name; did you mean pitch?"),
         ("smoothing.pitch.half_life = nan", "smoothing.pitch.half_life"),

@@ -138,3 +138,11 @@ def test_a_saved_rig_plays_from_its_own_folder(
     assert told == {"as": {"checkpoint": "models/m"}, "th": {"checkpoint": "acts/models/m"}}
     monkeypatch.chdir("shows")
     assert load_rig("third.toml").model.checkpoint == "acts/models/m"
+
+
+def test_what_is_answered_is_what_was_told(play: type[Playing]) -> None:
+    show = play(Rig.model_validate({"model": {"enabled": False}, "memory": {"enabled": False}}))
+    assert show.commands.obey("rig/osc/0/prefix", "") == '""'
+    assert show.commands.obey("rig/osc/0/prefix") == "as built in"
+    with pytest.raises(OptionError, match=r"preset: expected one of .*, got \['bells'\]"):
+        show.commands.obey("preset", ["bells"])
