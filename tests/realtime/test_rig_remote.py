@@ -107,7 +107,7 @@ def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(
         with pytest.raises(OptionError, match=r"osc\.0\.send\.ensemble: needs a restart"):
             show.commands.obey("rig/osc/0/send" + "/ensemble" * len(send), *(send or ("param", "event")))
     # What is saved is hers alone, and needs a name.
-    with pytest.raises(OptionError, match="expected a name"):
+    with pytest.raises(OptionError, match="what alice alone saves is another rig: expected a name"):
         show.do("save")
     assert show.do("save", "hers") == str(tmp_path / "hers.toml")
     assert load_rig(tmp_path / "hers.toml").osc == live.rig.osc
