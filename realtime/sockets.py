@@ -111,9 +111,9 @@ def address_of_this_machine() -> str:
     return address
 
 
-def served_at(host: str) -> list[str]:
-    """The hosts at which a TCP server is opened that ``::`` opens to both families, as a UDP socket is."""
-    return ["0.0.0.0", "::"] if host == "::" else [host]
+def served_at(host: str) -> str | None:
+    """The host for a TCP server of asyncio that hears both families at ``::``, as a UDP socket does."""
+    return None if host == "::" else host
 
 
 def known_as(host: str) -> str:
