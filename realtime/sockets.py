@@ -18,6 +18,7 @@ __all__ = [
     "known_as",
     "reason",
     "resolve",
+    "served_at",
 ]
 
 
@@ -108,6 +109,11 @@ def address_of_this_machine() -> str:
         except OSError:
             return "127.0.0.1"
     return address
+
+
+def served_at(host: str) -> str | None:
+    """The host for a TCP server of asyncio that hears both families at ``::``, as a UDP socket does."""
+    return None if host == "::" else host
 
 
 def known_as(host: str) -> str:

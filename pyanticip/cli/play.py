@@ -334,19 +334,19 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
 
     Example: pyanticip rig check stage.toml
     """
+    from realtime.programs.check import check_show
     from realtime.rig import load_rig
     from realtime.rig.load import solo
     from realtime.sockets import host_and_port
 
     found = load_rig(given.file)
+    check_show(found)
     lines = [f"{given.file}: fine"]
     heard = {one.name: one.hears(found.source) for one in found.performers} or {"": found.source}
     for name, source in heard.items():
-        host, port = source.listen
+        where = source.host if source.kind == "auto" else host_and_port(*source.listen)
         whom = f" from {source.sender}" if source.sender else ""
-        lines.append(
-            f"  {name and f'{name}: '}listens for {source.kind}{whom} at {host_and_port(host, port)}"
-        )
+        lines.append(f"  {name and f'{name}: '}listens for {source.kind}{whom} at {where}")
     for target in found.osc:
         lines.append(f"  sends OSC to {target.url} under {target.prefix or '/'}")
     if found.midi.port is not None:
@@ -358,10 +358,6 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
     lines += [f"  {line}" for line in found.in_vain()]
     for one in [solo(found, name) for name in heard if name] or [found]:
-        if one.memory.file is not None and one.cue:
-            from pyanticip.memory import load_rehearsal
-            from realtime.memory.live_memory import check_cues
-
-            check_cues(one.cue, load_rehearsal(one.memory.file).takes)
+        if one.cue:
             lines.append(f"  {one.one and f'{one.one}: '}says cues {', '.join(cue.name for cue in one.cue)}")
     return found.model_dump(mode="json"), lines

@@ -19,7 +19,7 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS
 from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
 from realtime.control.memory import MemoryControl, cues_of, words_of
-from realtime.control.server import Action, number, switch
+from realtime.control.server import Action, meant, number, switch
 from realtime.mapping.live_mapping import LiveMapping, check_model, open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.memory.live_memory import Following, LiveMemory, Shared, open_memory
@@ -110,7 +110,7 @@ class Commands:
             "start": lambda: _mode(mixer, "playing"),
             "stop": lambda: _mode(mixer, "stopped"),
             "panic": lambda: _mode(mixer, "panic"),
-            "freeze": lambda value=1: _mode(mixer, "frozen" if switch("freeze", value) else "playing"),
+            "freeze": partial(_freeze, mixer),
             "bypass": self._bypass,
             "source": self._source,
             "preset": self._play_preset,
@@ -335,7 +335,7 @@ class Commands:
 
     def _play_preset(self, name: object) -> str:
         """Without a voice here it is still recorded: a render of the recording has one."""
-        if name not in _core.PRESETS:
+        if str(name) not in _core.PRESETS:
             raise OptionError(f"preset: expected one of {', '.join(_core.PRESETS)}, got {name!r}")
         if self._voice is not None:
             self._voice.preset(str(name))
@@ -348,7 +348,7 @@ class Commands:
 
     def _setting(self, name: str) -> Callable[[object], str]:
         def act(value: object) -> str:
-            mixer = self._pipeline.mixer
+            mixer, value = self._pipeline.mixer, meant(value)
             setattr(mixer, name, value if (name, value) == ("lead_ms", "auto") else number(name, value))
             return f"{mixer.settings[name]:g}" if value != "auto" else "auto"
 
@@ -378,3 +378,12 @@ def _weights(backend: StepBackend) -> str:
 def _mode(mixer: Mixer, name: str) -> str:
     mixer.set_mode(name)
     return mixer.mode
+
+
+def _freeze(mixer: Mixer, value: object = 1) -> str:
+    """Stand still or go on; a show that is silent by hand stays so until it is started."""
+    if not switch("freeze", value):
+        return _mode(mixer, "playing") if mixer.mode == "frozen" else mixer.mode
+    if mixer.mode in ("stopped", "panic"):
+        raise OptionError(f"freeze: expected a show that plays, got {mixer.mode}; start it first")
+    return _mode(mixer, "frozen")

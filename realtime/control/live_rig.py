@@ -13,7 +13,7 @@ from pyanticip.errors import OptionError, suggestion
 from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import PARAMETERS
 from realtime.control.rig_keys import RigKey, path_of, rig_keys, sending
-from realtime.control.server import switch
+from realtime.control.server import meant, switch
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, SmoothingRig, parse_rig
 from realtime.rig.mapping import PerformerRig, ShapeRig, smoothings
@@ -90,8 +90,7 @@ class LiveRig:
 
     def set(self, key: str, *values: object) -> str:
         """Set one key, ``shape/pan/in`` to .2 and .8 as an example; without a value: as it is built in."""
-        # OSC's floats have seven digits: as they were meant, not as 64 bits have them.
-        values = tuple(float(f"{value:.7g}") if isinstance(value, float) else value for value in values)
+        values = tuple(map(meant, values))
         tree = self._tree()
         table: Any = tree
         *way, last = path_of(key)
@@ -116,7 +115,9 @@ class LiveRig:
             one = len(values) == 1 and last not in ("in", "send")
             table[last] = values[0] if one else list(values)
         self._become(tree)
-        return " ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values) or "as built in"
+        if not values:
+            return "as built in"
+        return " ".join(f"{v:g}" if isinstance(v, float) else str(v) or '""' for v in values)
 
     def merge(self, patch: object = "") -> str:
         """Set many keys at once, by a JSON merge patch (RFC 7396): null is as it is built in."""

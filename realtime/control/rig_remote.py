@@ -69,7 +69,9 @@ class RigRemote:
         """Into the rig that plays, or into a new file of this name: that is the rig from then on."""
         file = self._commands.live_rig.file
         if not str(name) and file is None:
-            raise OptionError("rig/save: the show was begun without a rig: expected a name for its file")
+            one = self._commands.live_rig.rig.one
+            why = f"what {one} alone saves is another rig" if one else "the show was begun without a rig"
+            raise OptionError(f"rig/save: {why}: expected a name for its file")
         path = new_file(self._folder, name, ".toml", "rig/save") if str(name) else file
         assert path is not None
         now = self._now()

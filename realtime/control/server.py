@@ -20,9 +20,20 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.errors import MotionError, OptionError, printable
 from realtime.control.budget import Bucket, Budgets, Lines, messages
+from realtime.control.rig_keys import CONTROLS
 from realtime.sockets import bind_udp
 
-__all__ = ["CONTROL", "Action", "ControlServer", "Remote", "everyones", "number", "plain_name", "switch"]
+__all__ = [
+    "CONTROL",
+    "Action",
+    "ControlServer",
+    "Remote",
+    "everyones",
+    "meant",
+    "number",
+    "plain_name",
+    "switch",
+]
 
 #: Takes the arguments of a command, returns what the reply says, now or (awaitable) when it is done. A
 #: MotionError becomes an error reply.
@@ -45,9 +56,11 @@ CONTROL = "/anticip/control/"
 """What stands before the name of a command."""
 
 _REPLY = "/anticip/reply/"
-_PANIC = b"/anticip/control/panic\0"
+_OURS = CONTROL.encode()
 # Longer datagrams, and what stands behind so many messages in one, are not obeyed.
 _LONGEST, _MOST, _MOST_ARGUMENTS = 8192, 32, 300
+# The types of arguments that are read, and as what OSC's symbols and impulses are.
+_TYPES, _MEANT = b"ifdhsbrmtTFNSI[]", bytes.maketrans(b"SI", b"sN")
 # Commands of one host, a second and at once (all that a program says when it begins); and each of those that
 # files or processes are needed for.
 _RATE, _BURST = 200.0, 1000.0
@@ -65,6 +78,18 @@ class _Asked(NamedTuple):
     peer: tuple[Any, ...]
     name: str
     room: int
+
+
+def _plain(data: bytes) -> bytes:
+    """A message with the types that python-osc knows alone: a symbol is a string, an impulse nil.
+
+    Raises a ValueError for others, which it would complain of at the terminal, and for too many arguments.
+    """
+    begin = (data.find(b"\0") // 4 + 1) * 4
+    tags = data[begin:].partition(b"\0")[0]
+    if len(tags) - 1 > _MOST_ARGUMENTS or tags.lstrip(b",").translate(None, _TYPES):
+        raise ValueError("no arguments that a command takes")
+    return data[:begin] + tags.translate(_MEANT) + data[begin + len(tags) :]
 
 
 def _packed(address: str, *words: str) -> bytes:
@@ -100,6 +125,8 @@ class ControlServer:
         self._families = dict(families or {})
         self._refused = Lines(refused)
         self._budgets = Budgets(_RATE, _BURST)
+        # Whatever else was asked for, there is silence.
+        self._silences = Budgets(_RATE, _BURST)
         # Those that files or processes are needed for, once they were asked for.
         self._slow: dict[str, Bucket] = {}
         self._pending: dict[str, asyncio.Task[None]] = {}
@@ -146,24 +173,26 @@ class ControlServer:
             if len(data) > _LONGEST:
                 raise ValueError("too long")
             for one in messages(data, _MOST):
-                if not self._budgets.take(str(peer[0])):
+                if not one.startswith(_OURS):
+                    # Other programs' messages cost nothing of what is for commands.
+                    self.counts["alien"] += 1
+                    continue
+                name = _command_of(one[len(_OURS) :].partition(b"\0")[0].decode(errors="replace"))
+                budgets = self._silences if name in ("panic", "stop") else self._budgets
+                if not budgets.take(str(peer[0])):
                     self.counts["ignored"] += 1
                     self._refused(f"too many commands from {peer[0]}: not all are obeyed")
-                    return
+                    continue
                 # However much is to be done, silence comes first.
-                put = self._waiting.appendleft if one.startswith(_PANIC) else self._waiting.append
+                put = self._waiting.appendleft if name == "panic" else self._waiting.append
                 put((one, peer))
         except ValueError:
             self.counts["alien"] += 1
 
     def _take(self, data: bytes, peer: tuple[Any, ...]) -> None:
         try:
-            if len(data.partition(b",")[2].partition(b"\0")[0]) > _MOST_ARGUMENTS:
-                raise ValueError("too many arguments")
-            message = OscMessage(data)
-            if not message.address.startswith(CONTROL):
-                raise ValueError("somebody else's")
-            room = _REPLY_MOST if ip_address(peer[0]).is_loopback else max(len(data), _REPLY_LEAST)
+            message = OscMessage(_plain(data))
+            room = _REPLY_MOST if _is_near(peer[0]) else max(len(data), _REPLY_LEAST)
             # Nil is how some programs press a button.
             arguments = tuple(argument for argument in message.params if argument is not None)
             self._obey(_Asked(peer, message.address.removeprefix(CONTROL), room), arguments)
@@ -181,6 +210,13 @@ class ControlServer:
                 self._reply(asked, "error", f"unknown command; known: {', '.join(sorted(self._actions))}")
                 return
             action, arguments = self._families[family], (name.removeprefix(family), *arguments)
+        elif _is_button(name):
+            if _is_released(arguments):
+                self._reply(asked, "ok", "released")
+                return
+            # Silence is what panic is for, whatever stands behind it.
+            if (len(arguments) == 1 and _is_value(arguments[0])) or _command_of(name) == "panic":
+                arguments = ()
         self.counts["commands"] += 1
         try:
             if name in self._pending:
@@ -262,9 +298,39 @@ def number(name: str, value: object) -> float:
     return float(value)
 
 
+def meant(value: object) -> object:
+    """A float of OSC, which has seven digits, as it was meant and not as 64 bits have it."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
 def switch(name: str, value: object = 1) -> bool:
     """On or off from an OSC argument: T, F or a number; on where none is given."""
     return value if isinstance(value, bool) else number(name, value) != 0.0
+
+
+def _is_near(host: str) -> bool:
+    """Whether a sender is a program of this machine; at ``::`` IPv4 comes as ``::ffff:127.0.0.1``."""
+    address = ip_address(host)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _command_of(name: str) -> str:
+    """What is commanded: of several performers one's name may stand before it."""
+    return name if name in CONTROLS else name.partition("/")[2] or name
+
+
+def _is_button(name: str) -> bool:
+    """Whether a command takes nothing: buttons say all the same that they are pressed (1) or released (0)."""
+    told = CONTROLS.get(_command_of(name))
+    return told is not None and told.types == "N"
+
+
+def _is_value(argument: object) -> bool:
+    return isinstance(argument, int | float)
+
+
+def _is_released(arguments: tuple[object, ...]) -> bool:
+    return len(arguments) == 1 and _is_value(arguments[0]) and not arguments[0]
 
 
 # What is about one suit, one model or one take.

@@ -33,7 +33,7 @@ from realtime.control.folder import listing
 from realtime.loop import input_lines, run_loop
 from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.monitor.suit import Suit
-from realtime.sockets import bind_udp, reason
+from realtime.sockets import bind_udp, reason, served_at
 
 __all__ = ["main"]
 
@@ -289,7 +289,7 @@ async def serve(options: dict[str, Any]) -> None:
     try:
         await serve_websockets(
             server.look,
-            options["host"],
+            served_at(options["host"]),
             options["port"],
             process_request=server.page.answer,
             max_size=_SAID,

@@ -23,7 +23,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.system import ignore_terminal, lower_priority
 from realtime.loop import input_lines, run_loop
 from realtime.oscquery.space import Space
-from realtime.sockets import bind_udp, reason
+from realtime.sockets import bind_udp, reason, resolve, served_at
 
 __all__ = ["main"]
 
@@ -116,11 +116,11 @@ async def announced(options: dict[str, Any]) -> Any:
     from zeroconf import IPVersion
     from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
-    host = socket.gethostbyname(options["host"])
-    everywhere = host == "0.0.0.0"
+    host = resolve(options["host"], options["port"], "OSCQuery", socket.SOCK_STREAM)[4][0]
     mine = [str(ip.ip) for adapter in ifaddr.get_adapters() for ip in adapter.ips if ip.is_IPv4]
-    addresses = [ip for ip in mine if not ip.startswith("127.")] if everywhere else [host]
-    zeroconf = AsyncZeroconf(interfaces=addresses, ip_version=IPVersion.V4Only)
+    addresses = [ip for ip in mine if not ip.startswith("127.")] if host in ("0.0.0.0", "::") else [host]
+    version = IPVersion.V6Only if any(":" in ip for ip in addresses) else IPVersion.V4Only
+    zeroconf = AsyncZeroconf(interfaces=addresses, ip_version=version)
     services = [("_oscjson._tcp", options["port"])]
     if options["osc_port"]:
         services.append(("_osc._udp", options["osc_port"]))
@@ -143,7 +143,7 @@ async def serve(options: dict[str, Any]) -> None:
     host: dict[str, Any] = {"NAME": options["name"]}
     if options["osc_port"]:
         host |= {"OSC_PORT": options["osc_port"], "OSC_TRANSPORT": "UDP"}
-        if options["osc_ip"] != "0.0.0.0":
+        if options["osc_ip"] not in ("0.0.0.0", "::"):
             host["OSC_IP"] = options["osc_ip"]
     server = Server(Space(host))
     loop = asyncio.get_running_loop()
@@ -154,7 +154,7 @@ async def serve(options: dict[str, Any]) -> None:
         # A page in a browser says where it comes from, and has no business here.
         answering = await serve_websockets(
             server.listen,
-            options["host"],
+            served_at(options["host"]),
             options["port"],
             process_request=server.process,
             origins=[None],

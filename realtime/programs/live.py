@@ -26,7 +26,7 @@ from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, recording_header, stage
 from realtime.troupe import Troupe, open_troupe
 
-__all__ = ["live", "replay"]
+__all__ = ["check_new", "live", "replay"]
 
 Say = Callable[[str], None]
 
@@ -45,7 +45,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
         return _live_troupe(rig, seconds, say, meters)
     rig = rig.resolved()
     if rig.record is not None:
-        _new_file(Path(rig.record))
+        check_new(Path(rig.record))
     if rig.source.kind == "auto":
         kind, port = first_sender(rig.source.host, say, seconds)
         found = rig.source.model_copy(update={"kind": kind, "port": port})
@@ -73,7 +73,7 @@ def replay(
     ``speed`` times the recorded pace; None is as fast as it goes, without children, control and ``meters``.
     """
     if rig.record is not None:
-        _new_file(Path(rig.record))
+        check_new(Path(rig.record))
     items = iter(items)
     first = next(items, None)
     begin = 0 if first is None else first.t_ns
@@ -149,7 +149,7 @@ def _run(
 def _live_troupe(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dict[str, Any]:
     if rig.record is not None:
         for performer in rig.performers:
-            _new_file(recorded_as(Path(rig.record), performer.name))
+            check_new(recorded_as(Path(rig.record), performer.name))
     with contextlib.ExitStack() as stack:
         terminal, say = _terminal(stack, say, meters)
         return _play(rig, open_troupe(rig, MonotonicClock(), say, terminal), seconds)
@@ -166,8 +166,8 @@ def _play(rig: Rig, show: Show | Troupe, seconds: float | None) -> dict[str, Any
         tuning.unsettle()
 
 
-def _new_file(path: Path) -> None:
-    """Refuse now what would fail when everything is running."""
+def check_new(path: Path) -> None:
+    """Refuse a recording now, with an OptionError, for what would fail when everything is running."""
     if path.exists():
         raise OptionError(f"{path}: exists already; a recording is never overwritten")
     if not path.absolute().parent.is_dir():

@@ -12,6 +12,7 @@ from pyanticip.errors import DeviceError, RigError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.untrusted import parse_toml, read_file
 from realtime.rig.load import LARGEST, parse_rig
+from realtime.rig.paths import told_in
 
 __all__ = ["edit_rig"]
 
@@ -22,8 +23,9 @@ Make = Callable[[], MutableMapping[str, Any]]
 def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) -> None:
     """Write into a rig file what differs between two trees of settings; it is made if it is not there.
 
-    What is in ``before`` and not in ``after`` is taken out. ``source`` is the file that the text is taken
-    from where it is another. Nothing is written where the result would be no rig.
+    What is in ``before`` and not in ``after`` is taken out. Paths in both are from where the program runs,
+    and are written relative to the file's folder. ``source`` is the file that the text is taken from where it
+    is another. Nothing is written where the result would be no rig.
 
     Raises
     ------
@@ -36,6 +38,7 @@ def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) 
     from tomlkit.exceptions import TOMLKitError
 
     source = source or path
+    before, after = told_in(before, source.parent), told_in(after, path.parent)
     try:
         data = read_file(source, LARGEST, RigError, "a rig") if source.exists() else b""
         text, wanted = data.decode("utf-8"), parse_toml(data, source, RigError)

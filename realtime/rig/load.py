@@ -13,6 +13,7 @@ from pyanticip.untrusted import open_file, parse_toml, read_file
 from realtime.config import unknown
 from realtime.rig.mapping import PerformerRig
 from realtime.rig.monitor import monitor_table
+from realtime.rig.paths import found_from
 from realtime.rig.source import source_table
 from realtime.rig.tree import Rig
 from realtime.sinks.config import OscConfig
@@ -96,6 +97,7 @@ def load_rig(
     if path is not None:
         where = str(path)
         tree = parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
+        tree = found_from(tree, Path(path).parent)
     over = dict(overrides or {})
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])
@@ -151,13 +153,13 @@ def _one_line(error: ValidationError) -> str:
 
 
 def _keys_at(loc: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The field names of the table at a location of the tree."""
+    """The keys of the table at a location of the tree, as a rig has them."""
     table: type[BaseModel] = Rig
     for part in loc:
         field = table.model_fields.get(part) if isinstance(part, str) else None
         if field is not None:
             table = next((t for t in _tables(field.annotation)), table)
-    return tuple(table.model_fields)
+    return tuple(field.alias or name for name, field in table.model_fields.items())
 
 
 def _tables(annotation: Any) -> list[type[BaseModel]]:

@@ -15,6 +15,7 @@ from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Sm
 from realtime.rig.memory import MemoryRig
 from realtime.rig.monitor import MonitorRig
 from realtime.rig.performers import OneOfManyRig, check
+from realtime.rig.ports import sent_to_itself
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
@@ -171,7 +172,7 @@ class Rig(Options):
         return self.model_copy(update={"source": self.source.resolved()})
 
     def in_vain(self) -> list[str]:
-        """Lines about keys that a live show has no use for."""
+        """Lines about keys that a live show has no use for, and receivers that are its own."""
         found = []
         for source in (self.source, *(one.source for one in self.performers if one.source is not None)):
             if source.addresses and source.kind not in (*PRESETS, "auto"):
@@ -182,7 +183,7 @@ class Rig(Options):
                 found.append("source.skeleton: a suit has no use for it; it is for files")
         if self.midi.port is None and any(one.channel is not None for one in self.performers):
             found.append("performer.channel: without midi.port nothing is sent there")
-        return found
+        return [*found, *sent_to_itself(self)]
 
     @property
     def file(self) -> Path | None:

@@ -69,8 +69,13 @@ def _known(name: str) -> str:
 Sendable = Annotated[str, AfterValidator(_known)]
 
 
+_KEPT = set(" #*,?[]{}")
+_EXPECTED = "expected an address that starts with '/' and has none of ' #*,?[]{}' in it"
+
+
 def _is_address(value: Argument) -> bool:
-    return isinstance(value, str) and value.startswith("/") and value.isprintable()
+    """Whether OSC can have it: no pattern, and none of what OSC keeps for itself."""
+    return isinstance(value, str) and value.startswith("/") and value.isprintable() and not set(value) & _KEPT
 
 
 def _as_address(value: object) -> object:
@@ -138,8 +143,8 @@ class OscConfig(Options):
     @model_validator(mode="after")
     def _are_addresses(self) -> OscConfig:
         if self.prefix and not _is_address(self.prefix):
-            raise ValueError(f"prefix: expected an address that starts with '/', got {self.prefix!r}")
+            raise ValueError(f"prefix: {_EXPECTED}, got {self.prefix!r}")
         for name, address in self.addresses.items():
             if not (address and _is_address(address[0]) and all(str(part).isprintable() for part in address)):
-                raise ValueError(f"addresses.{name}: expected an address that starts with '/', got {address}")
+                raise ValueError(f"addresses.{name}: {_EXPECTED}, got {address}")
         return self

@@ -159,7 +159,7 @@ class _Last:
         part = min(n / _FADE, 1.0)
         now = [a + (b - a) * part for a, b in zip(self.params, self.neutral, strict=True)]
         number, at = self.seq + _SINCE + n, self.seconds + (_SINCE + n) * _FRAME
-        return ControlFrame(number, at, (0.0,) * len(SCALARS), now, state="panic")
+        return ControlFrame(number, at, (0.0,) * len(SCALARS), now, state="stopped")
 
 
 def _fade(performers: Sequence[_Last]) -> None:

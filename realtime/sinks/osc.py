@@ -77,6 +77,7 @@ class OscSink(Prewarmed):
         self._kept: list[tuple[int, Event]] = []
         # The newest frame, where it was not this receiver's turn.
         self._withheld: ControlFrame | None = None
+        self._sent: ControlFrame | None = None
         self._extras: tuple[Extra, ...] = ()
         self._lay_out(config)
 
@@ -233,7 +234,7 @@ class OscSink(Prewarmed):
         return known and bool({"event", plain} & self._send)
 
     def _send_frame(self, frame: ControlFrame, events: Sequence[Event]) -> None:
-        if not self._pace.is_due():
+        if not (self._pace.is_due() or self._silences(frame)):
             self._kept.extend((frame.t_ns, event) for event in events)
             self._withheld = frame
             return
@@ -246,7 +247,16 @@ class OscSink(Prewarmed):
             events, self._kept = [*passed, *events], []
         self._deliver(frame, events)
 
+    def _silences(self, frame: ControlFrame) -> bool:
+        """Whether a slow receiver must not wait for it: all on the way of a panic, of a stop the end."""
+        sent, before = self._sent, self._withheld or self._sent
+        if frame.state not in ("panic", "stopped") or sent is None or before is None:
+            return False
+        now, was = (frame.params, frame.extras), (before.params, before.extras)
+        return now != (sent.params, sent.extras) and (frame.state == "panic" or now == was)
+
     def _deliver(self, frame: ControlFrame, events: Sequence[Event]) -> None:
+        self._sent = frame
         data = self._packed(frame, events)
         if len(data) > len(_HEADER):
             self._transmit(data)

@@ -20,7 +20,8 @@ class UdpWire:
     trouble = ""
 
     def __init__(self, host: str, port: int) -> None:
-        self._sock, self._address = connect_udp(host, port, f"OSC target {host_and_port(host, port)}")
+        what = f"OSC target {host_and_port(host, port)}"
+        self._sock, self._address = connect_udp(host, port, what, broadcast=True)
         self._sock.setblocking(False)
         # What cannot be sent now is superseded by the next frame: no queue on our side.
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 15)

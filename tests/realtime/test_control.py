@@ -73,6 +73,52 @@ def test_a_command_is_obeyed_and_answered(remote: socket.socket) -> None:
     assert other.address == "/anticip/reply/record/start"
 
 
+def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) -> None:
+    done: list[str] = []
+    names = ("stop", "panic", "alice/panic", "record/stop", "freeze")
+    actions = {
+        name: partial(lambda name, *a: done.append(name + " set" * len(a)) or name, name) for name in names
+    }
+
+    def press(name: str, *arguments: object) -> tuple[list[str], list[str]]:
+        async def show() -> None:
+            server = ControlServer("127.0.0.1", 0, {**actions, "start": lambda: "playing"})
+            server.start(asyncio.get_running_loop())
+            remote.sendto(say(f"/anticip/control/{name}", *arguments), server.address)
+            await asyncio.sleep(0.02)
+            server.close()
+
+        done.clear()
+        asyncio.run(show())
+        return list(done), OscMessage(remote.recv(4096)).params
+
+    for name in ("stop", "panic", "alice/panic", "record/stop"):
+        for pressed in (1.0, True, 1, 0.3):
+            assert press(name, pressed) == ([name], ["ok", name])
+        for released in (0.0, False, 0):
+            assert press(name, released) == ([], ["ok", "released"])
+    assert press("panic", "now", 0.0)[0] == ["panic"], "whatever stands behind it"
+    assert press("freeze", 0.0)[0] == ["freeze set"], "a switch takes its value"
+    assert press("start", "x")[1] == ["error", "start: wrong number of arguments: 1"]
+
+
+def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(
+    remote: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    start, gain = b"/anticip/control/record/start\0\0\0", b"/anticip/control/gain\0\0\0"
+    server, heard, replies = talk(
+        remote,
+        start + b",S\0\0take\0\0\0\0",
+        start + b",I\0\0",
+        gain + b",c\0\0\0\0\0a",
+        gain + b"," + b"I" * 250 + b"\0",
+        gain + b",f\0\0" + b"\x3f\x00\x00\x00",
+    )
+    assert [reply.params for reply in replies[:2]] == [["ok", "recording ('take',)"], ["ok", "recording ()"]]
+    assert (heard, server.counts["alien"]) == ([0.5], 1)
+    assert not caplog.records
+
+
 def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.socket) -> None:
     lines: list[str] = []
     talk(
@@ -222,6 +268,30 @@ def test_commands_that_take_long_are_done_between_other_things(remote: socket.so
 
     seen = asyncio.run(asyncio.wait_for(show(), 20))
     assert max(b - a for a, b in zip([0, *seen], seen, strict=False)) == 1
+
+
+@pytest.mark.parametrize("address", ["/accxyz", "/anticip/control/gain"])
+def test_a_panic_is_obeyed_whatever_else_comes(address: str) -> None:
+    done: list[str] = []
+    names = ("gain", "panic", "stop")
+    server = ControlServer("127.0.0.1", 0, {n: partial(lambda n, *a: done.append(n) or n, n) for n in names})
+
+    def come(data: bytes) -> None:
+        server._hear(data, ("127.0.0.1", 1))
+        while server._waiting:
+            server._readable()
+
+    for _ in range(5000):
+        come(say(address, 0.5))
+    assert done.count("gain") < 2000
+    if address == "/accxyz":
+        assert server.counts["alien"] == 5000
+        come(say("/anticip/control/gain", 0.5))
+        assert done == ["gain"], "other programs cost nothing of what is for commands"
+    come(say("/anticip/control/stop"))
+    come(say("/anticip/control/panic"))
+    server.close()
+    assert done[-2:] == ["stop", "panic"]
 
 
 def test_a_panic_does_not_wait_for_what_came_before() -> None:

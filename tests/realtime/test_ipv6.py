@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import json
 import socket
+import time
+import urllib.request
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pythonosc.osc_message import OscMessage
+from support.wire import message, tcp_port, udp
 
 from pyanticip.errors import DeviceError
 from pyanticip.options import host_port
 from realtime.control.server import ControlServer
 from realtime.monitor.server import Remote
+from realtime.oscquery.process import OscQueryProcess
+from realtime.rig.tree import OscQueryRig
 from realtime.sinks.config import OscConfig
 from realtime.sockets import bind_udp, host_and_port, resolve
 from realtime.sources.udp import UdpSource
@@ -76,3 +85,40 @@ def test_the_monitor_speaks_to_a_remote_control_of_either_family(host: str) -> N
         return heard
 
     assert asyncio.run(said()) == [{"reply": "panic", "ok": True, "text": "silence"}]
+
+
+@pytest.mark.usefixtures("_ipv6")
+def test_a_program_of_this_machine_is_answered_whole_at_both_families() -> None:
+    async def answer() -> str:
+        control = ControlServer("::", 0, {"preset": lambda: "x" * 200})
+        control.start(asyncio.get_running_loop())
+        with udp(2) as sock:
+            sock.sendto(message("/anticip/control/preset"), ("127.0.0.1", control.address[1]))
+            await asyncio.sleep(0.1)
+            control.close()
+            return str(OscMessage(sock.recv(4096)).params[1])
+
+    assert asyncio.run(answer()) == "x" * 200
+
+
+@pytest.mark.usefixtures("_ipv6")
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("websockets", "zeroconf")),
+    reason="the extra oscquery is not installed",
+)
+@pytest.mark.parametrize(("host", "hosts"), [("::", ["127.0.0.1", "[::1]"]), ("::1", ["[::1]"])])
+def test_oscquery_answers_at_both_families(host: str, hosts: list[str]) -> None:
+    offer: Any = SimpleNamespace(version=lambda: 1, nodes=dict)
+    said: list[str] = []
+    rig = OscQueryRig(enabled=True, host=host, port=tcp_port(), name="both")
+    process = OscQueryProcess(rig, ("::", 9010), offer, said.append)
+    try:
+        for where in hosts:
+            with urllib.request.urlopen(f"http://{where}:{rig.port}/?HOST_INFO", timeout=5) as answer:
+                info = json.loads(answer.read())
+            assert (info["OSC_PORT"], info.get("OSC_IP")) == (9010, None)
+        time.sleep(0.5)
+        process.poll()
+        assert len(said) == 1, "it is announced by mDNS"
+    finally:
+        process.close()

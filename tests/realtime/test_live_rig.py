@@ -289,7 +289,7 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_
     def save(*name: object) -> str:
         return asyncio.run(remote.actions["rig/save"](*name))  # type: ignore[arg-type]
 
-    commands.obey("gain", 0.5)
+    commands.obey("gain", float(np.float32(0.7)))
     commands.obey("rig/shape/pan/in", 0.1, 0.9)
     commands.obey("rig/osc/0/ranges/pan/low", -0.5)
     commands.obey("preset", "choir")
@@ -297,7 +297,7 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_
     text = file.read_text()
     for line in (
         "# The tour.",
-        "gain = 0.5  # not louder",
+        "gain = 0.7  # not louder",
         "in = [0.1, 0.9]  # of the left arm",
         "port = 9001  # the lights",
         "ranges.pan = { low = -0.5, high = 1.0 }  # both sides",
@@ -309,7 +309,7 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_
     commands.obey("rig/shape/pan/steps", 3)
     assert save("second") == str(tmp_path / "second.toml")
     again = load_rig(tmp_path / "second.toml")
-    assert (again.silence.hold, again.shape["pan"].steps, again.gain) == (3.0, 3, 0.5)
+    assert (again.silence.hold, again.shape["pan"].steps, again.gain) == (3.0, 3, 0.7)
     with pytest.raises(OptionError, match="exists already"):
         save("stage")
     for name in ("../out", "/elsewhere/out", ".out", "a/b", "a\nb"):

@@ -48,6 +48,16 @@ def heard(sock: socket.socket) -> list[tuple[str, list]]:
     return [(m.address, list(m.params)) for m in OscBundle(data) if isinstance(m, OscMessage)]
 
 
+def test_a_whole_network_can_be_sent_to() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anyone:
+        anyone.bind(("", 0))
+        anyone.settimeout(2)
+        sink = open_sink(anyone.getsockname()[1], host="127.255.255.255")
+        sink.send(frame())
+        assert heard(anyone)[0][0] == "/anticip/frame"
+        sink.close()
+
+
 def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     sink = open_sink(receiver.getsockname()[1])
     sink.send(frame(events=[("onset", 0.9, 0.05)]))
@@ -154,6 +164,22 @@ def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket
     with pytest.raises(BlockingIOError):
         receiver.recv(1)
     assert sink.counters()["sent"] == 2
+    sink.close()
+
+
+@pytest.mark.parametrize(("state", "sent"), [("panic", [0.0, 0.5, 0.75, 1.0]), ("stopped", [0.0, 1.0])])
+def test_a_slow_receiver_does_not_wait_for_silence(
+    receiver: socket.socket, state: str, sent: list[float]
+) -> None:
+    sink = open_sink(receiver.getsockname()[1], max_rate=0.01, send=["pitch"])
+    for n, value in enumerate([0.0, 0.25, 0.5, 0.75, *[1.0] * 6]):
+        now = frame(n)
+        now.params, now.state = [value] * 8, state if n > 1 else "playing"
+        sink.send(now)
+    assert [heard(receiver)[0][1][0] for _ in sent] == sent
+    receiver.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        receiver.recv(1)
     sink.close()
 
 

@@ -59,6 +59,47 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         assert all(f"  {line}" in answer.output.splitlines() for line in says)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[model]\ncheckpoint = 'nowhere'", "nowhere/model.json: no such file"),
+        ("[memory]\nfile = 'no.memory'", "no.memory"),
+        ("[[cue]]\nname = 'a'\ntake = 'b'\nat = 1.0", "cue a: no take was rehearsed"),
+        ("[source]\nport = 9010", "control.port: source listens at 9010 already"),
+        ("[synth]\nenabled = true\nport = 9010", "synth.port: control listens at 9010 already"),
+        ("[monitor]\nenabled = true\n[oscquery]\nenabled = true\nport = 8765", "oscquery.port: monitor"),
+        ("[[osc]]\nhost = 'nowhere.invalid'", "cannot resolve host 'nowhere.invalid'"),
+        ("record = 'none/a.anticip'", "none does not exist"),
+    ],
+)
+def test_what_live_would_refuse_is_found(tmp_path: Path, text: str, says: str) -> None:
+    answer = CliRunner().invoke(cli, ["rig", "check", str(write(tmp_path, text))])
+    assert answer.exit_code != 0
+    assert says in str(answer.exception)
+
+
+def test_a_rig_for_whoever_sends_is_fine(tmp_path: Path) -> None:
+    text = "[source]\nkind = 'auto'\n[monitor]\nenabled = true\nport = 9010\n"
+    answer = CliRunner().invoke(cli, ["rig", "check", str(write(tmp_path, text))])
+    assert "listens for auto at 127.0.0.1" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("target", "ear"),
+    [
+        ("localhost:12351", "source"),
+        ("127.0.0.1:9010", "control"),
+        ("tcp://127.0.0.1:9010", ""),
+        ("192.0.2.1:9010", ""),
+    ],
+)
+def test_a_receiver_that_is_the_show_itself_is_said(target: str, ear: str) -> None:
+    says = [f"osc: {target} is where {ear} listens: no other program hears it"] if ear else []
+    for host in ("127.0.0.1", "0.0.0.0"):
+        rig = Rig.model_validate({"osc": [target], "control": {"host": host}, "source": {"host": host}})
+        assert rig.in_vain() == says
+
+
 def test_the_sender_s_name_is_looked_up() -> None:
     def sender(told: str | None) -> str | None:
         return Rig.model_validate({"source": {"from": told}}).resolved().source.sender
@@ -76,6 +117,8 @@ def test_the_sender_s_name_is_looked_up() -> None:
     ("text", "says"),
     [
         ("[source]\nprot = 1", "source.prot: unknown key; did you mean port?"),
+        ("[source]\nfrm = 'a'", "source.frm: unknown key; did you mean from?"),
+        ("[shape.pan]\nrange = [0, 1]", "shape.pan.range: unknown key; expected one of in, invert, "),
         ("[sorce]", "sorce: unknown key; did you mean source?"),
         ("[[osc]]\nprefx = '/a'", "osc.0.prefx: unknown key; did you mean prefix?"),
         ("[[osc]]\nranges.pich = {low = 1}", "osc.0.ranges.pich: unknown name; did you mean pitch?"),
@@ -85,6 +128,7 @@ def test_the_sender_s_name_is_looked_up() -> None:
         ("[osc]\nport = 9001", "osc: there may be several: expected [[osc]], got [osc]"),
         ("[[osc]]\nprefix = 'a'", "starts with '/'"),
         ("[[osc]]\naddresses.pitch = 'a'", "starts with '/'"),
+        ("[[osc]]\naddresses.pitch = '/a b*{x}'", "has none of ' #*,?[]{}' in it, got ('/a b*{x}',)"),
         ("[[osc]]\nranges.pitch = {low = 0, curve = 'exponential'}", "both ends > 0"),
         ("smoothing.pich.half_life = 1", "smoothing.pich: unknown name; did you mean pitch?"),
         ("smoothing.pitch.half_life = nan", "smoothing.pitch.half_life"),
@@ -176,3 +220,25 @@ def test_a_source_without_a_port_has_its_kinds_usual_one(typed: str, listen: tup
 def test_a_source_that_is_no_address_is_refused(typed: str) -> None:
     with pytest.raises((RigError, ValueError), match="expected HOST:PORT"):
         load_rig(None, {"source": typed})
+
+
+def test_files_are_found_from_where_the_rig_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("shows/models/m", "shows/sounds", "old", "shows/takes"):
+        Path(folder).mkdir(parents=True)
+    rig = Path("shows/stage.toml")
+    rig.write_text(
+        "record = 'takes/one.anticip'\nmapping = 'new.safetensors'\nteach = 'old'\n"
+        "[model]\ncheckpoint = 'models/m'\n[synth]\nsamples = 'sounds'\n"
+        "[[performer]]\nname = 'a'\nmapping = '/there/m'\nport = 1\n"
+        "[[performer]]\nname = 'b'\nteach = 'b'\nport = 2\n"
+    )
+    for where, given, found in ((".", "shows/stage.toml", "shows"), ("shows", "stage.toml", "")):
+        monkeypatch.chdir(tmp_path / where)
+        told = load_rig(given, {"memory": {"file": "x.memory"}})
+        files = "takes/one.anticip", "new.safetensors", "models/m", "sounds"
+        at = [str(Path(found, name)) for name in files]
+        assert [told.record, told.mapping, told.model.checkpoint, told.synth.samples] == at
+        assert [told.performers[0].mapping, told.performers[1].teach] == ["/there/m", str(Path(found, "b"))]
+        assert told.memory.file == "x.memory", "on the command line it is from where that runs"
+        assert told.teach == "old", "it is there alone, or nowhere"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.models import another_checkpoint
 
 from pyanticip.errors import OptionError, RigError
 from realtime.clock import OfflineClock
@@ -25,16 +28,16 @@ class Playing:
     def __init__(self, rig: Rig) -> None:
         self.pipeline = assemble(rig, OfflineClock(0))
         self.commands = Commands(self.pipeline, rig=rig)
-        self._remote = RigRemote(rig, self.pipeline, self.commands, self._no_mapping, rig.folder)
+        self.remote = RigRemote(rig, self.pipeline, self.commands, self._no_mapping, rig.folder)
 
     async def _no_mapping(self, file: Path) -> str:
         raise OptionError(f"{file}: no mapping")
 
     def do(self, name: str, *words: object) -> str:
-        return asyncio.run(self._remote.actions[f"rig/{name}"](*words))  # type: ignore[arg-type]
+        return asyncio.run(self.remote.actions[f"rig/{name}"](*words))  # type: ignore[arg-type]
 
     def close(self) -> None:
-        self._remote.close()
+        self.remote.close()
         self.pipeline.close()
 
 
@@ -129,8 +132,42 @@ def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(
         with pytest.raises(OptionError, match=r"osc\.0\.send\.ensemble: needs a restart"):
             show.commands.obey("rig/osc/0/send" + "/ensemble" * len(send), *(send or ("param", "event")))
     # What is saved is hers alone, and needs a name.
-    with pytest.raises(OptionError, match="expected a name"):
+    with pytest.raises(OptionError, match="what alice alone saves is another rig: expected a name"):
         show.do("save")
     assert show.do("save", "hers") == str(tmp_path / "hers.toml")
     assert load_rig(tmp_path / "hers.toml").osc == live.rig.osc
     assert (tmp_path / "many.toml").read_text() == many + softer
+
+
+def test_a_saved_rig_plays_from_its_own_folder(
+    tmp_path: Path, play: type[Playing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    another_checkpoint(tmp_path / "shows" / "models" / "m")
+    shutil.copytree("shows/models/m", "shows/acts/models/m")
+    quiet = "[memory]\nenabled = false\n[[osc]]\nport = 29096\n"
+    Path("shows/stage.toml").write_text(quiet)
+    for folder in ("shows", "shows/acts"):
+        Path(folder, "other.toml").write_text(quiet + "[model]\ncheckpoint = 'models/m'\n")
+    for given in ("shows/stage.toml", tmp_path / "shows" / "stage.toml"):
+        Path("shows/stage.toml").write_text(quiet)
+        show = play(load_rig(given))
+        assert show.do("load", "other.toml").startswith("gain, lead_ms; model")
+        asyncio.run(show.remote.actions["model/load"]("models/m"))  # type: ignore[arg-type]
+        assert Path(show.do("save", f"as{len(str(given))}")).parent == Path(given).parent
+        assert load_rig("shows/stage.toml").model.checkpoint is None
+    # As it is told in a folder within.
+    assert "model" in show.do("load", "acts/other.toml")
+    show.do("save", "third")
+    told = {rig.name[:2]: tomllib.loads(rig.read_text())["model"] for rig in Path("shows").glob("[at]*.toml")}
+    assert told == {"as": {"checkpoint": "models/m"}, "th": {"checkpoint": "acts/models/m"}}
+    monkeypatch.chdir("shows")
+    assert load_rig("third.toml").model.checkpoint == "acts/models/m"
+
+
+def test_what_is_answered_is_what_was_told(play: type[Playing]) -> None:
+    show = play(Rig.model_validate({"model": {"enabled": False}, "memory": {"enabled": False}}))
+    assert show.commands.obey("rig/osc/0/prefix", "") == '""'
+    assert show.commands.obey("rig/osc/0/prefix") == "as built in"
+    with pytest.raises(OptionError, match=r"preset: expected one of .*, got \['bells'\]"):
+        show.commands.obey("preset", ["bells"])

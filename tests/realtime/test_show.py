@@ -170,8 +170,13 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         assert await hall.command("panic") == ["ok", "panic"]
         await hall.move(30, 6)
         assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL)
+        assert await hall.command("freeze", 0) == ["ok", "panic"]
         assert await hall.command("start") == ["ok", "playing"]
+        assert await hall.command("freeze", 0) == ["ok", "playing"]
         assert await hall.command("stop") == ["ok", "stopped"]
+        assert await hall.command("freeze", 0) == ["ok", "stopped"]
+        refused = "freeze: expected a show that plays, got stopped; start it first"
+        assert await hall.command("freeze", 1) == ["error", refused]
         assert (await hall.command("record/stop"))[0] == "error"
         for bad in ("../x", "/x", ".x", "a/b"):
             assert (await hall.command("record/start", bad))[0] == "error"

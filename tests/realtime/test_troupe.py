@@ -176,7 +176,7 @@ def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
     assert (alice.performer.steady, bob.performer.steady) == (True, False)
     assert (alice.synth.enabled, bob.synth.enabled) == (False, True), "who asks for a voice has one"
     assert bob.synth.preset == list(_core.PRESETS)[-1]
-    assert (alice.record, bob.record) == ("take-alice.anticip", "take-bob.anticip")
+    assert (alice.record, bob.record) == tuple(str(tmp_path / f"take-{n}.anticip") for n in ("alice", "bob"))
     assert alice.file is None, "what one saves must not replace the rig of all"
     assert many.file == file
     voice = parse_rig({"performer": TWO, "synth": {"enabled": True}}, "")

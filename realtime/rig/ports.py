@@ -1,0 +1,67 @@
+"""The ports at which a show listens: none twice, and none that it sends to itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyanticip.errors import OptionError
+from realtime.sockets import host_and_port, known_as
+
+if TYPE_CHECKING:
+    from realtime.rig.tree import Rig
+
+__all__ = ["check_ports", "sent_to_itself"]
+
+_ANY = ("0.0.0.0", "::")
+_LOOPBACK = ("127.0.0.1", "::1", *_ANY)
+
+
+class _Place(NamedTuple):
+    """Where the tables of a rig called ``key`` listen."""
+
+    key: str
+    udp: bool
+    host: str
+    port: int
+
+
+def check_ports(rig: Rig) -> None:
+    """Raises an OptionError where two would listen at one port."""
+    for one, other in itertools.combinations(_places(rig), 2):
+        same = one.host == other.host or one.host in _ANY or other.host in _ANY
+        if same and (one.udp, one.port) == (other.udp, other.port):
+            raise OptionError(f"{other.key}.port: {one.key} listens at {one.port} already; choose another")
+
+
+def sent_to_itself(rig: Rig) -> Iterator[str]:
+    """Lines about OSC receivers that are the show's own suit or remote control."""
+    ears = [place for place in _places(rig) if place.key in ("source", "control")]
+    for target in rig.osc:
+        host = _named(target.host)
+        for key, _, ear, port in ears:
+            there = host in (ear, known_as(ear)) or (host in _LOOPBACK and ear in _ANY)
+            if target.transport == "udp" and target.port == port and there:
+                where = host_and_port(target.host, port)
+                yield f"osc: {where} is where {key} listens: no other program hears it"
+
+
+def _named(host: str) -> str:
+    return "127.0.0.1" if host == "localhost" else host
+
+
+def _places(rig: Rig) -> Iterator[_Place]:
+    sources = [one.hears(rig.source) for one in rig.performers] or [rig.source]
+    # Several suits may come to one port; which one `auto` finds is not known yet.
+    for host, port in dict.fromkeys(source.listen for source in sources if source.kind != "auto"):
+        yield _Place("source", True, _named(host), port)
+    if rig.control.enabled:
+        yield _Place("control", True, _named(rig.control.host), rig.control.port)
+    if rig.synth.enabled and rig.synth.port is not None:
+        yield _Place("synth", True, "127.0.0.1", rig.synth.port)
+    if rig.monitor.enabled:
+        for n in range(len(sources)):
+            yield _Place("monitor", False, _named(rig.monitor.host), rig.monitor.port + n)
+    if rig.oscquery.enabled:
+        yield _Place("oscquery", False, _named(rig.oscquery.host), rig.oscquery.port)
