@@ -2,15 +2,17 @@
 
     python examples/measure_presets.py SAMPLES DANCE.bvh ANOTHER.bvh ...
 
-For each preset: integrated loudness of each clip (ITU-R BS.1770-4), the highest true peak (four times
-oversampled), processor time per second of sound, the closest other preset on any clip, and any two clips on
-average and those most alike, all as the correlation of long-term spectra (third octaves from 50 Hz to 12 kHz,
-in dB, floor -60 dB). SAMPLES is the folder of sounds that the preset granular plays.
+Of each preset, as `pyanticip render` makes it: integrated loudness of each clip (ITU-R BS.1770-4), the
+highest true peak (four times oversampled), processor time per second of sound, the closest other preset on
+any clip, and any two clips on average and those most alike, all as the correlation of long-term spectra
+(third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB). SAMPLES is the folder of sounds that the preset
+granular plays.
 """
 
 import sys
 import tempfile
 import time
+import wave
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +22,7 @@ import numpy.typing as npt
 from pyanticip._core import PRESETS, Samples, Voice
 from pyanticip.vocabulary import EVENTS
 from realtime.programs.render import render
+from realtime.rig import Rig
 
 RATE = 48_000
 SECONDS = 40.0
@@ -31,21 +34,31 @@ SHELF = (1.53512485958697, -2.69169618940638, 1.19839281085285), (1.0, -1.690659
 HIGH = (1.0, -2.0, 1.0), (1.0, -1.99004745483398, 0.99007225036621)
 
 
-def played(preset: str, moves: dict[str, npt.NDArray[np.generic]], sounds: Samples) -> tuple[Sound, float]:
-    """What a preset makes of a rendered clip, and processor seconds per second of sound."""
-    voice, blocks, cost = Voice(RATE, preset=preset, samples=sounds), [], 0.0
+def rendered(preset: str, clip: Path, samples: Path) -> Sound:
+    """What `pyanticip render` makes of a clip with a preset."""
+    rig = Rig.model_validate({"synth": {"preset": preset, "samples": str(samples)}})
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "sound.wav")
+        render(clip, out, rig=rig, seconds=SECONDS, bits=16)
+        with wave.open(str(out)) as file:
+            raw = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    return np.asarray(raw.reshape(-1, 2) / 2**15, np.float32)
+
+
+def cost(preset: str, moves: dict[str, npt.NDArray[np.generic]], sounds: Samples) -> float:
+    """Processor seconds that a preset takes for a second of a clip, by its rendered numbers."""
+    voice, took = Voice(RATE, preset=preset, samples=sounds), 0.0
     events = list(zip(*(moves[f"event_{part}"] for part in ("t", "name", "strength", "ahead")), strict=True))
     for t, params, limbs in zip(moves["t"], moves["params"], moves["limbs"], strict=True):
         begun = time.thread_time()
-        blocks.append(voice.render(max(round(float(t) * RATE) - voice.position, 0)))
-        cost += time.thread_time() - begun
+        voice.render(max(round(float(t) * RATE) - voice.position, 0))
+        took += time.thread_time() - begun
         voice.params(params)
         for limb, moved in enumerate(limbs.reshape(4, 3)):
             voice.limb(limb, *map(float, moved))
         for _, name, strength, ahead in (e for e in events if e[0] == t and e[1] in EVENTS):
             voice.event(EVENTS.index(name), strength, ahead)
-    sound = np.concatenate(blocks)
-    return sound, cost * RATE / len(sound)
+    return took * RATE / voice.position
 
 
 def loudness(x: Sound) -> float:
@@ -97,18 +110,17 @@ def main(samples: Path, clips: list[Path]) -> None:
             with np.load(Path(folder, "moves.npz")) as found:
                 moves.append(dict(found))
     sounds = Samples(str(samples), RATE)
-    made = {preset: [played(preset, clip, sounds) for clip in moves] for preset in PRESETS}
-    spectra = {preset: [spectrum(sound) for sound, _ in sounds] for preset, sounds in made.items()}
+    made = {preset: [rendered(preset, clip, samples) for clip in clips] for preset in PRESETS}
+    spectra = {preset: [spectrum(sound) for sound in heard] for preset, heard in made.items()}
     presets = list(PRESETS)
     across = np.max([alike([spectra[p][c] for p in presets]) for c in range(len(clips))], axis=0)
     print("| preset | " + " | ".join(f"LUFS {clip.stem}" for clip in clips), end="")
     print(" | true peak, dB | cost, % of a core | closest preset | two clips |")
     print("|---" * (len(clips) + 5) + "|")
     for row, preset in enumerate(presets):
-        sounds = [sound for sound, _ in made[preset]]
-        cost = 100 * np.median([seconds for _, seconds in made[preset]])
-        cells = [f"{loudness(x):.1f}" for x in sounds]
-        cells += [f"{max(map(true_peak, sounds)):.1f}", f"{cost:.1f}"]
+        cells = [f"{loudness(x):.1f}" for x in made[preset]]
+        share = 100 * np.median([cost(preset, clip, sounds) for clip in moves])
+        cells += [f"{max(map(true_peak, made[preset])):.1f}", f"{share:.1f}"]
         nearest = int(across[row].argmax())
         cells.append(f"{presets[nearest]} {across[row, nearest]:.2f}")
         pairs = np.corrcoef(spectra[preset])[np.triu_indices(len(clips), 1)] if len(clips) > 1 else None

@@ -120,7 +120,8 @@ class Pipeline:
         #: When the datagram that completes the next frame is expected; None while there is no telling.
         self.expected_ns: int | None = None
         self._scalars: list[float] = [0.0] * 7
-        self._limbs: list[float] = []
+        # As they were last; a stroke stands here until it has left.
+        self._limbs: list[float] = [0.0] * 12
         # The time of the newest frame that a datagram completed.
         self._local_ns = 0
         self._tempo: Tempo = (0.0, 0.0, 0.0)
@@ -188,7 +189,10 @@ class Pipeline:
             self.tape.control(now, "rest", ())
         if self._memory is not None and (remembered := heard.remembered) is not None:
             self._memory.heard(remembered)
-        self._scalars, self._tempo, self._limbs = out.scalars.tolist(), out.tempo, out.limbs
+        self._scalars, self._tempo, limbs = out.scalars.tolist(), out.tempo, out.limbs
+        # The strokes of frames whose turn had passed leave with the next one.
+        limbs[2::3] = map(max, limbs[2::3], self._limbs[2::3])
+        self._limbs = limbs
         if self._gestures is not None:
             self._gestures.hear(out.poses, reset=out.reset)
         self._step, self._heard, self._guessed = step, out, 0
@@ -253,6 +257,8 @@ class Pipeline:
             events += changed
         said = self._said(now, params, step)
         said.events, said.classes, said.gestures = events, classes, gestures
+        self._limbs = [*self._limbs]
+        self._limbs[2::3] = [0.0] * 4
         return said
 
     def _said(self, now: int, params: Sequence[float], step: StepResult | None) -> ControlFrame:
@@ -264,7 +270,7 @@ class Pipeline:
         told = self.mixer.extras, field, plan, trust, place
         said = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *told, (), now)
         said.state, said.tempo, said.step = self.state, self.tempo, step
-        if away == 0:
+        if away <= _BRIDGED:
             said.limbs = self._limbs
         return said
 

@@ -92,6 +92,8 @@ class Show:
         self._again = False
         self._told_ms = pipeline.mixer.sound_ms
         self.interrupted = False
+        # Whether it has ended, or been told to at once: being asked again changes nothing then.
+        self._is_over = False
         #: Processes beside the voice that are looked after once a second.
         self.children: list[Child] = []
         #: What is offered to those who ask by OSCQuery.
@@ -142,6 +144,7 @@ class Show:
             self._await()
             await self._fade_out()
         finally:
+            self._is_over = True
             if self.keys is not None:
                 self.keys.close()
             watch.cancel()
@@ -183,7 +186,10 @@ class Show:
 
     def interrupt(self) -> None:
         """What Ctrl-C does: finish, and asked twice, at once."""
+        if self._is_over:
+            return
         if self.interrupted:
+            self._is_over = True
             raise KeyboardInterrupt
         self.interrupted = True
         self.end()

@@ -18,13 +18,24 @@ from realtime.status import is_writing, sink_counts
 __all__ = ["health", "settable"]
 
 _LOUDNESS = PARAMETERS.index("loudness")
+# Who has sent nothing for so long has gone.
+_GONE_NS = 2_000_000_000
 
 
 def health(
     pipeline: Pipeline, commands: Commands, control: ControlServer | None, preset: str
 ) -> Mapping[str, Any]:
-    """JSON of the state, the settings, who is heard and who hears; ``preset`` is that of the rig."""
+    """JSON of the state, the settings, who is heard and who hears; ``preset`` is that of the rig.
+
+    Of each sender: name, whether it plays, good frames, seconds for which it has been gone (0: it has not).
+    """
     mixer, counters = pipeline.mixer, pipeline.front.counters()
+    now = pipeline.clock.now_ns()
+    senders = [
+        (name, plays, frames, (now - last) // 1_000_000_000 if now - last >= _GONE_NS else 0)
+        for name, plays, frames, last in pipeline.front.senders()
+    ]
+    is_heard = any(plays and not gone for _, plays, _, gone in senders)
     return {
         "state": pipeline.state,
         "mode": mixer.mode,
@@ -32,14 +43,14 @@ def health(
         "settings": mixer.settings,
         "lead_ms": mixer.lead.leads[_LOUDNESS],
         "source": pipeline.kind,
-        "rate": pipeline.front.timing[0],
+        "rate": pipeline.front.timing[0] if is_heard else None,
         "lost": counters.get("lost", 0),
         "bad": sum(counters.get(name, 0) for name in ("truncated", "malformed", "alien")),
         "backend": "none" if pipeline.backend is None else pipeline.backend.name,
         "recording": is_writing(pipeline.tape),
         "presets": list(_core.PRESETS),
         "preset": commands.preset or preset,
-        "senders": [(name, plays, frames) for name, plays, frames, _ in pipeline.front.senders()],
+        "senders": senders,
         "listens_to": commands.listens_to,
         "away": [sink.name for sink in pipeline.sinks if trouble_of(sink)],
         "sinks": sink_counts(pipeline.sinks),

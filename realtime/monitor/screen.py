@@ -94,10 +94,12 @@ class Meters:
         yield _line(words)
         if not health:
             return
-        playing = [name for name, plays, _ in health["senders"] if plays]
+        playing = [(name, gone) for name, plays, _, gone in health["senders"] if plays]
         others = len(health["senders"]) - len(playing)
-        suit = f"{health['source']} of {playing[0] or 'a file'}" if playing else f"no {health['source']} yet"
+        name, gone = playing[0] if playing else ("", 0)
+        suit = f"{health['source']} of {name or 'a file'}" if playing else f"no {health['source']} yet"
         words = [(suit, "" if playing else "dim")]
+        words += [(f"gone for {gone} s", "yellow")] if gone else []
         words += [(f"{health['rate']:.1f} frames a second", "")] if health["rate"] else []
         words += [(f"{health['lost']} lost", "")] if health["lost"] else []
         words += [(f"{others} wait", "yellow")] if others else []

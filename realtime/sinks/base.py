@@ -39,14 +39,15 @@ class ControlFrame:
     arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
     where there are events; ``tempo`` is the beat at the frame's own time, see :data:`Tempo`. ``pose``
     (22, 4) and ``root`` (3,) are the body where a datagram brought it, for who draws it, and ``step`` is what
-    the model says, if it does. ``limbs`` are speed, height and stroke of left
-    hand, right hand, left foot and right foot, 12 numbers in 0..1, in frames that a datagram completed. A cue
-    is an event called ``cue/<name>``, its strength the trust of the place. An event called ``<name>/cancel``
-    says that what was announced for so many seconds ahead will not come; one called
-    ``class/<name>/enter:<label>`` or ``class/<name>/leave:<label>`` that a label is shown from now on, or no
-    more. ``gestures`` are under way: name, progress 0..1, seconds until it ends, how likely 0..1, each; an
-    event called ``gesture/<name>/enter`` or ``.../leave`` says that one was recognised or is no more, with
-    its progress and the seconds until it ends. ``state`` is playing, silent, frozen, stopped or panic.
+    the model says, if it does. ``limbs`` are speed, height and stroke of left hand, right hand, left foot and
+    right foot, 12 numbers in 0..1, in a bridged frame as they were last: a stroke once, in the first frame
+    that leaves from its own on; none in silence. A cue is an event called ``cue/<name>``, its strength the
+    trust of the place. An event called ``<name>/cancel`` says that what was announced for so many seconds
+    ahead will not come; one called ``class/<name>/enter:<label>`` or ``class/<name>/leave:<label>`` that a
+    label is shown from now on, or no more. ``gestures`` are under way: name, progress 0..1, seconds until it
+    ends, how likely 0..1, each; an event called ``gesture/<name>/enter`` or ``.../leave`` says that one was
+    recognised or is no more, with its progress and the seconds until it ends. ``state`` is playing, silent,
+    frozen, stopped or panic.
     """
 
     seq: int

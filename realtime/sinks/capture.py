@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -32,7 +33,7 @@ class CaptureSink:
     def __init__(self, clock: OfflineClock, player: Player | None = None) -> None:
         self._origin = clock.start_ns
         self._player = player
-        self._gate = float("nan")
+        self._gate = math.nan
         self.times: list[float] = []
         self.params: list[list[float]] = []
         self.taught: list[list[float]] = []
@@ -60,7 +61,7 @@ class CaptureSink:
         self.params.append(list(frame.params))
         self.taught.append([e.range(v) for e, v in zip(self._extras, frame.extras, strict=True)])
         self.scalars.append(list(frame.scalars))
-        self.limbs.append(list(frame.limbs) or [0.0] * 12)
+        self.limbs.append(list(frame.limbs) or [math.nan] * 12)
         if frame.step is not None:
             self._gate = frame.step.gate
         self.gates.append(self._gate)
@@ -87,7 +88,7 @@ class CaptureSink:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """``t`` (T,) s, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7), ``gate`` (T,),
-        ``limbs`` (T, 12); the events as four columns."""
+        ``limbs`` (T, 12), NaN where a frame has none; the events as four columns."""
         count = len(self.times)
         return {
             "t": np.array(self.times, np.float64),

@@ -23,6 +23,13 @@ Say = Callable[[str], None]
 
 _NOTES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 _ROOT = re.compile(r"([A-G])([#b]?)([1-3])")
+# C1, the core's as well.
+_LOWEST = 24.0
+
+
+def _midi(letter: str, accidental: str, octave: str) -> float:
+    """The MIDI number of a note."""
+    return 12.0 * (int(octave) + 1) + _NOTES[letter] + {"": 0, "#": 1, "b": -1}[accidental]
 
 
 class Instrument(Options):
@@ -44,7 +51,9 @@ class Instrument(Options):
     @field_validator("root")
     @classmethod
     def _is_a_note(cls, root: str) -> str:
-        if _ROOT.fullmatch(root) is None:
+        found = _ROOT.fullmatch(root)
+        # Cb1 lies below C1.
+        if found is None or _midi(*found.groups()) < _LOWEST:
             raise ValueError(f"expected a note from C1 to B3, as D2 or F#1, got {root!r}")
         return root
 
@@ -74,11 +83,9 @@ class Instrument(Options):
 
     def core(self) -> dict[str, Any]:
         """The core's keywords."""
-        letter, accidental, octave = _ROOT.fullmatch(self.root).groups()  # type: ignore[union-attr]
-        semitone = _NOTES[letter] + {"": 0, "#": 1, "b": -1}[accidental]
         scale = _core.SCALES[self.scale] if isinstance(self.scale, str) else self.scale
         return {
-            "tonic": 12.0 * (int(octave) + 1) + semitone,
+            "tonic": _midi(*_ROOT.fullmatch(self.root).groups()),  # type: ignore[union-attr]
             "scale": list(scale),
             "just": self.tuning == "just",
             "a4": self.a4,

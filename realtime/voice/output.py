@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from collections import deque
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip.errors import DeviceError
 from realtime.voice.audio import chosen, probe, quiet_stderr
 from realtime.voice.wav import WavWriter
 
@@ -131,10 +133,15 @@ class _Silent:
 
 
 class _Tap:
-    """Takes what is played, ``rate`` samples a second, to a file, off the audio thread."""
+    """Takes what is played, ``rate`` samples a second, to a file, off the audio thread.
 
-    def __init__(self, path: Path | None, rate: int) -> None:
+    A file that is full goes on in another one, NAME.2.wav; where nothing can be written, it ends and the
+    sound does not: ``say`` is told.
+    """
+
+    def __init__(self, path: Path | None, rate: int, say: Say) -> None:
         self.rate = rate
+        self._path, self._say = path, say
         self._file = WavWriter(path, rate) if path is not None else None
         self._blocks: deque[npt.NDArray[np.float32]] = deque()
 
@@ -143,14 +150,37 @@ class _Tap:
             self._blocks.append(block)
 
     def flush(self) -> None:
-        while self._file is not None and self._blocks:
-            self._file.write(self._blocks.popleft())
+        try:
+            while self._file is not None and self._blocks:
+                block = self._blocks.popleft()
+                if self._file.room < len(block):
+                    self._file = self._next(self._file)
+                self._file.write(block)
+        except DeviceError as error:
+            self._say(f"{error}; it ends here, the voice plays on")
+            self._finish()
+
+    def _next(self, full: WavWriter) -> WavWriter:
+        """The file behind one that is full."""
+        full.close()
+        path = self._path or full.path
+        parts = (path.with_name(f"{path.stem}.{n}{path.suffix}") for n in itertools.count(2))
+        part = next(part for part in parts if not part.exists())
+        self._say(f"{full.path} has 4 GiB; going on in {part}")
+        return WavWriter(part, self.rate)
+
+    def _finish(self) -> None:
+        file, self._file = self._file, None
+        self._blocks.clear()
+        if file is not None:
+            try:
+                file.close()
+            except DeviceError as error:
+                self._say(str(error))
 
     def close(self) -> None:
-        if self._file is not None:
-            self.flush()
-            self._file.close()
-            self._file = None
+        self.flush()
+        self._finish()
 
 
 class Sound:
@@ -163,7 +193,7 @@ class Sound:
     def __init__(self, render: Render, rate: int, name: str | int | None, wav: Path | None, say: Say) -> None:
         self._render, self._name, self._say = render, name, say
         self._has_file = wav is not None
-        self._tap = _Tap(wav, rate)
+        self._tap = _Tap(wav, rate, say)
         self._stalls, self._watched = 0, time.monotonic()
         self._pause, self._again = _SOON_S, 0.0
         self._underruns = 0

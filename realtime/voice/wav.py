@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import wave
+import struct
 from pathlib import Path
 from types import TracebackType
 
@@ -17,13 +17,21 @@ from pyanticip.motion.atomic import draft_file, finish_draft
 __all__ = ["WavWriter"]
 
 _FULL = {2: 2**15 - 1, 3: 2**23 - 1}
+# Of RIFF, fmt and data: their names and lengths, and between them what the samples are.
+_HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")
+# Lengths have 32 bits; that of RIFF counts from behind itself.
+_MOST = 2**32 - 1 - (_HEADER.size - 8)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 class WavWriter:
     """Writes stereo PCM, 24 bits by default.
 
     What is written goes into a hidden file beside ``path``; :meth:`close` renames it, :meth:`abandon` removes
-    it. Raises :class:`DeviceError` where the file cannot be written.
+    it. Raises :class:`DeviceError` where the file cannot be written, or has no :attr:`room`.
     """
 
     def __init__(self, path: str | Path, sample_rate: int, *, bits: int = 24) -> None:
@@ -31,36 +39,61 @@ class WavWriter:
             raise ShapeError(f"WAV: expected 16 or 24 bits, got {bits}")
         self.path = Path(path)
         self.samples = 0
+        self._rate = sample_rate
         self._bytes = bits // 8
         folder = self.path.absolute().parent
         try:
             handle, self._temporary = draft_file(folder / self.path.name)
+            # Nothing may wait in a buffer: of a full disk it is known what has been written.
+            self._file = os.fdopen(handle, "wb", buffering=0)
+            self._put(self._header())
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise DeviceError(f"{self.path}: cannot write into {folder} ({reason})") from None
-        self._file = os.fdopen(handle, "wb")
-        self._wave: wave.Wave_write = wave.open(self._file, "wb")  # noqa: SIM115
-        self._wave.setnchannels(2)
-        self._wave.setsampwidth(self._bytes)
-        self._wave.setframerate(sample_rate)
+            raise DeviceError(f"{self.path}: cannot write into {folder} ({_reason(error)})") from None
+
+    @property
+    def room(self) -> int:
+        """Samples that can still be written: a WAV file has at most 4 GiB."""
+        return _MOST // (2 * self._bytes) - self.samples
 
     def write(self, block: npt.NDArray[np.float32]) -> None:
-        """Append samples, shape (n, 2), -1..1."""
+        """Append samples, shape (n, 2), -1..1: all of them, or where that fails none."""
+        if len(block) > self.room:
+            raise DeviceError(f"{self.path}: a WAV file has at most 4 GiB")
         scaled = np.rint(block.astype(np.float64) * _FULL[self._bytes])
         whole = np.clip(scaled, -_FULL[self._bytes], _FULL[self._bytes]).astype("<i4")
         raw = whole.reshape(-1, 1).view(np.uint8)[:, : self._bytes]
-        self._wave.writeframesraw(raw.tobytes())
+        try:
+            self._put(raw.tobytes())
+        except OSError as error:
+            raise DeviceError(f"{self.path}: cannot be written ({_reason(error)})") from None
         self.samples += len(block)
 
+    def _put(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) :]
+
+    def _header(self) -> bytes:
+        frame, length = 2 * self._bytes, self.samples * 2 * self._bytes
+        form = (1, 2, self._rate, self._rate * frame, frame, 8 * self._bytes)
+        return _HEADER.pack(
+            b"RIFF", _HEADER.size - 8 + length, b"WAVE", b"fmt ", 16, *form, b"data", length
+        )  # fmt: skip
+
     def close(self) -> None:
-        """Finish the file under its name."""
-        self._wave.close()
-        finish_draft(self._file, self._temporary, self.path)
+        """Finish the file under its name; done once, it does nothing."""
+        if self._file.closed:
+            return
+        try:
+            self._file.truncate(_HEADER.size + self.samples * 2 * self._bytes)
+            self._file.seek(0)
+            self._put(self._header())
+            finish_draft(self._file, self._temporary, self.path)
+        except OSError as error:
+            raise DeviceError(f"{self.path}: cannot be finished ({_reason(error)})") from None
 
     def abandon(self) -> None:
         """Give up: nothing is left."""
-        with contextlib.suppress(OSError):
-            self._wave.close()
         with contextlib.suppress(OSError):
             self._file.close()
         self._temporary.unlink(missing_ok=True)

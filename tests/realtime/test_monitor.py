@@ -34,8 +34,10 @@ from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import MonotonicClock, OfflineClock
+from realtime.control.commands import Commands
 from realtime.control.live_rig import LiveRig
 from realtime.monitor.feed import MonitorFeed
+from realtime.monitor.health import health
 from realtime.monitor.process import MonitorProcess
 from realtime.monitor.server import Page, Remote
 from realtime.monitor.suit import Suit
@@ -56,6 +58,16 @@ def free_tcp_port() -> int:
 
 
 HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
+
+
+def test_a_suit_that_has_gone_is_told_as_gone(stage: Any) -> None:
+    show = stage()
+    show.frame(0)
+    told = [health(show.pipeline, Commands(show.pipeline), None, "default")]
+    show.silence(250)
+    told.append(health(show.pipeline, Commands(show.pipeline), None, "default"))
+    assert [each["rate"] for each in told] == [50.0, None]
+    assert [each["senders"][0] for each in told] == [("10.0.0.1:4000", True, 9, gone) for gone in (0, 5)]
 
 
 @pytest.fixture

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,9 +28,17 @@ INKED = """(canvas) => {
 }"""
 
 
+@dataclass
+class Show:
+    """A show with a suit and a monitor; where that is, and how suit and show end."""
+
+    url: str
+    suit_goes: Callable[[], None]
+    end: Callable[[], None]
+
+
 @pytest.fixture
-def show(tmp_path: Path) -> Iterator[str]:
-    """A show with a suit and a monitor; where that is."""
+def show(tmp_path: Path) -> Iterator[Show]:
     port, control = free_port(), free_port()
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -58,7 +68,7 @@ def show(tmp_path: Path) -> Iterator[str]:
     line = next(line for line in live.stderr if "monitor at" in line)
     thread = threading.Thread(target=suit)
     thread.start()
-    yield line.split()[-1]
+    yield Show(line.split()[-1], ended.set, lambda: live.send_signal(signal.SIGHUP))
     ended.set()
     thread.join()
     live.send_signal(2)
@@ -68,10 +78,10 @@ def show(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("width", "height", "dark"), [(1280, 800, False), (400, 800, True)])
-def test_a_show_is_seen_and_steered(show: str, tmp_path: Path, width: int, height: int, dark: bool):
+def test_a_show_is_seen_and_steered(show: Show, tmp_path: Path, width: int, height: int, dark: bool):
     browser = Browser(tmp_path / "profile", width, height, dark)
     try:
-        browser.open(show)
+        browser.open(show.url)
         browser.wait('document.querySelector("#state")?.textContent === "playing"')
         browser.wait('document.querySelector("#light").classList.contains("on")')
         for canvas in ("#body", "#params canvas", "#scalars canvas"):
@@ -115,7 +125,28 @@ def test_a_show_is_seen_and_steered(show: str, tmp_path: Path, width: int, heigh
         browser.close()
 
 
-def test_the_mapping_is_edited_by_hand_and_saved(show: str, tmp_path: Path):
+def test_a_suit_and_a_show_that_have_gone_are_seen_as_gone(show: Show, tmp_path: Path) -> None:
+    browser = Browser(tmp_path / "profile")
+    fact = "[...document.querySelectorAll('#facts div')].find((e) => e.firstChild.textContent === '{}')"
+    facts = [f"{fact.format(name)}?.lastChild.textContent" for name in ("rate", "way")]
+    try:
+        browser.open(show.url)
+        for asked in facts:
+            browser.wait(f"/[0-9]/.test({asked})")
+        browser.wait('document.querySelector("#senders").textContent.includes("plays")')
+        show.suit_goes()
+        browser.wait('document.querySelector("#senders").textContent.includes("gone")')
+        assert [browser.ask(asked) for asked in facts] == ["-", "-"]
+        assert browser.ask('document.querySelector("#bridged").hidden')
+        show.end()
+        browser.wait('document.querySelector("#state").textContent === "gone"')
+        assert [browser.ask(asked) for asked in facts] == ["-", "-"]
+        assert browser.problems == []
+    finally:
+        browser.close()
+
+
+def test_the_mapping_is_edited_by_hand_and_saved(show: Show, tmp_path: Path):
     rig = tmp_path / "rig.toml"
     rig.write_text("# Mine.\n" + rig.read_text())
     browser = Browser(tmp_path / "profile", 390, 844)
@@ -131,7 +162,7 @@ def test_the_mapping_is_edited_by_hand_and_saved(show: str, tmp_path: Path):
         browser.wait(f'document.querySelector("#mapped").textContent.includes({json.dumps(text)})')
 
     try:
-        browser.open(show)
+        browser.open(show.url)
         browser.wait('document.querySelector("#state")?.textContent === "playing"')
         browser.wait('document.querySelectorAll("#mapping details").length > 20')
         browser.ask('document.querySelector("[data-name=pan]").open = true')

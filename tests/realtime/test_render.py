@@ -71,6 +71,22 @@ def test_numbers_and_table_agree(tmp_path: Path) -> None:
         assert np.allclose([float(r[name]) for r in rows], found["scalars"][:, i], atol=1e-6)
 
 
+def test_limbs_are_written_in_every_row_but_those_of_silence(tmp_path: Path) -> None:
+    clip = load_motion(PERFORMANCE)[:180].resample(120.0)
+    path = tmp_path / "take.anticip"
+    with RecordingWriter(path) as tape:
+        for t_ns, datagram in datagrams(clip, "msgpack"):
+            # Nothing is heard for a second.
+            if not 1_000_000_000 < t_ns < 2_000_000_000:
+                tape.raw(t_ns, "msgpack", datagram)
+    render(path, tmp_path / "a.npz", rig=SCALARS_ONLY)
+    with np.load(tmp_path / "a.npz") as file:
+        limbs, t = file["limbs"], file["t"]
+    silent = (t > 1.45) & (t < 1.95)
+    assert np.isnan(limbs[silent]).all()
+    assert np.isfinite(limbs[(t < 1.35) | (t > 2.05)]).all()
+
+
 def test_the_sound_is_a_whole_wav_with_a_tail(tmp_path: Path) -> None:
     out = tmp_path / "a.wav"
     report = render(PERFORMANCE, out, rig=SCALARS_ONLY, seconds=5.0)

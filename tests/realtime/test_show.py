@@ -298,6 +298,23 @@ def test_ctrl_c_fades_out_and_closes(stage: Any, number: signal.Signals, tmp_pat
     assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
 
 
+def test_ctrl_c_while_it_closes_changes_nothing(stage: Any, recwarn: pytest.WarningsRecorder) -> None:
+    hall = Hall(stage)
+    close = hall.show.pipeline.close
+
+    def slow() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        close()
+
+    hall.show.pipeline.close = slow
+
+    async def performance() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert hall.play(performance())["seconds"] < 5.0
+    assert not recwarn.list
+
+
 def test_a_broken_datagram_handler_does_not_end_the_show(stage: Any) -> None:
     hall = Hall(stage)
     feed = hall.front.feed

@@ -49,7 +49,7 @@ HEALTH: dict[str, Any] = {
     "rate": 59.9,
     "lost": 3,
     "backend": "rust",
-    "senders": [("10.0.0.1:4000", True, 9), ("10.0.0.2:5000", False, 1)],
+    "senders": [("10.0.0.1:4000", True, 9, 0), ("10.0.0.2:5000", False, 1, 0)],
     "away": [],
     "sinks": {"osc 127.0.0.1:9000": {"sent": 9, "refused": 0}, "somebody's": {"sent": 9}},
 }
@@ -75,9 +75,13 @@ def test_meters_show_the_newest_frame_and_who_plays_and_hears() -> None:
     ):  # fmt: skip
         assert words in text
     assert "cancel" not in text
+    assert "gone" not in text
     assert "meters" not in text
     assert text.count("█" * 27) == 8
     assert max(map(len, text.splitlines())) < 200
+    meters.stand({**HEALTH, "rate": None, "senders": [("10.0.0.1:4000", True, 9, 5)]})
+    assert "gone for 5 s" in shown(meters)
+    assert "frames a second" not in shown(meters)
 
 
 def test_a_receiver_that_refuses_is_told_and_one_that_hears_again_is_not() -> None:
@@ -101,7 +105,7 @@ def test_names_of_strangers_are_never_obeyed_by_the_terminal(width: int) -> None
     meters = Meters("pyanticip")
     meters.hear({**FRAME, "state": evil, "events": [[evil, 0.5, 0.1]]})
     sinks = {evil: {"sent": 1, "refused": 0}}
-    meters.stand({**HEALTH, "source": evil, "senders": [(evil, True, 3)], "backend": evil, "sinks": sinks})
+    meters.stand({**HEALTH, "source": evil, "senders": [(evil, True, 3, 0)], "backend": evil, "sinks": sinks})
     text = shown(meters, width)
     assert "\x1b[2J" not in text
     assert not {"\x07", "\x9b", "\r"} & set(text)

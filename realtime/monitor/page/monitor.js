@@ -6,6 +6,8 @@ import { Plots } from "./plots.js";
 
 const $ = (id) => document.getElementById(id);
 const FRAME = 0.02, KEPT = 400;
+// So many frames are bridged; behind them nothing is foreseen any more.
+const BRIDGED = 20;
 // Bounds of the seven scalars; all others are 0 to 1.
 const RANGES = { transition_pressure: [-2, 2] };
 // Events that are left out of the lane: a class has curves of its own, and that a gesture was recognised is enough.
@@ -26,7 +28,7 @@ const MEANS = {
 };
 
 let hello = null, socket = null, body = null, params = null, scalars = null, pause = 500;
-let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0;
+let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0, posed = -Infinity;
 
 function colours() {
   const css = getComputedStyle(document.documentElement);
@@ -64,7 +66,7 @@ function begin(told) {
 const kept = (told) => ({ t: told.seq * FRAME, values: told.params, scalars: told.scalars, extras: Object.values(told.extras) });
 
 function frame(told) {
-  if (newest && told.seq < newest.seq) { history = []; shown = null; events = []; }
+  if (newest && told.seq < newest.seq) { history = []; shown = null; events = []; posed = -Infinity; }
   const first = !newest;
   newest = told;
   // What of the head is told by frames need not wait for the next second.
@@ -77,6 +79,7 @@ function frame(told) {
   if (params.lanes.length !== hello.params.length + names.length) {
     params.lanes = [...hello.params, ...names].map((name) => ({ name, low: 0, high: 1 }));
   }
+  if (told.pose) posed = told.seq;
   if (told.pose) shown = { pose: told.pose, ghosts: told.ghosts ?? shown?.ghosts ?? [] };
   if (history.length > KEPT) history.shift();
   for (const [name, strength, ahead] of told.events) {
@@ -127,7 +130,7 @@ function stand(told) {
   $("record").textContent = told.recording ? "Stop recording" : "Record";
   options($("preset"), told.presets.map((p) => [p, p]), told.preset);
   options($("source"), [["", "whoever comes"], ...told.senders.map(([name]) => [name, name])], told.listens_to ?? "");
-  $("senders").tBodies[0].replaceChildren(...told.senders.map(([name, plays, frames]) => row([name, plays ? "plays" : "waits", `${frames} frames`])));
+  $("senders").tBodies[0].replaceChildren(...told.senders.map(([name, plays, frames, gone]) => row([name, gone ? `gone ${gone} s` : plays ? "plays" : "waits", `${frames} frames`])));
   $("sinks").tBodies[0].replaceChildren(...Object.entries(told.sinks).map(([name, c]) => {
     const was = before.sinks?.[name] ?? c, worse = (k) => c[k] > was[k];
     return row([name, c.sent, c.dropped, c.refused, c.failed], [false, false, worse("dropped"), worse("refused"), worse("failed")]);
@@ -137,7 +140,7 @@ function stand(told) {
   const facts = [
     ["suit", told.source], ["rate", told.rate ? `${told.rate.toFixed(0)} Hz` : "-"],
     ["lost", told.lost, told.lost > (before.lost ?? told.lost)],
-    ["way", newest ? `${newest.way_ms.toFixed(2)} ms` : "-"],
+    ["way", newest && told.rate ? `${newest.way_ms.toFixed(2)} ms` : "-"],
     ["tempo", newest && newest.tempo[2] >= 0.5 ? `${newest.tempo[0].toFixed(0)} bpm` : "-"],
     ["trust", newest && newest.trust.length ? `${Math.round(100 * newest.trust.reduce((a, b) => a + b) / newest.trust.length)} %` : "-"],
     ["gate", newest && newest.gate !== null ? newest.gate.toFixed(2) : "-"],
@@ -187,7 +190,9 @@ function connect() {
     }
   };
   socket.onclose = () => {
-    state("gone");
+    // Of a show that has ended no suit is heard.
+    if (health.state) stand({ ...health, state: "gone", rate: null, senders: [] });
+    else state("gone");
     setTimeout(connect, pause);
     pause = Math.min(2 * pause, 8000);
   };
@@ -200,7 +205,7 @@ function draw() {
   if (!hello || document.hidden) return;
   const fresh = performance.now() - arrived < 300 && newest;
   $("light").classList.toggle("on", Boolean(fresh && newest.pose));
-  $("bridged").hidden = !fresh || Boolean(newest.pose);
+  $("bridged").hidden = !fresh || Boolean(newest.pose) || newest.seq - posed > BRIDGED;
   const now = newest ? newest.seq * FRAME : 0, root = newest && (newest.root ?? draw.root);
   draw.root = root;
   const suited = $("suited").checked, own = suited && suit && newest?.suit?.length === suit.length ? newest.suit : null;

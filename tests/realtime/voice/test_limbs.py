@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.ear import Ear
 
 from pyanticip._core import LIMBS, LiveFront, Voice
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
+from realtime.clock import OfflineClock
 from realtime.programs.demo import PERFORMANCE
+from realtime.rig import load_rig
 from realtime.sinks.osc import message
+from realtime.sources.replay import Datagram, play_offline
+from realtime.stage import assemble
 from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import VoicePlayer
 
@@ -48,6 +54,26 @@ def test_each_limb_is_told_by_itself(moving: str, limb: int) -> None:
     assert not others[:, :, 2].any()
     assert told.min() >= 0.0
     assert told.max() <= 1.0
+
+
+@pytest.mark.parametrize("rate", [24.0, 60.0, 120.0])
+def test_each_stroke_is_sent_once_at_any_rate(rate: float) -> None:
+    made: list[list[float]] = []
+    clock, ear = OfflineClock(), Ear()
+    quiet = {"osc": [], "control": {"enabled": False}, "model": {"enabled": False}}
+    pipeline = assemble(load_rig(None, quiet), clock, kind="msgpack", sinks=[ear])
+    pipeline.lesson = SimpleNamespace(frame=lambda out: made.append(out.limbs), state="")
+    clip = load_motion(PERFORMANCE)[:900].resample(rate)
+    play_offline([Datagram(t + 1, data) for t, data in datagrams(clip, "msgpack")], clock, pipeline.feed)
+    pipeline.run_until(clock.now_ns() + 1_000_000_000)
+    pipeline.close()
+    told = [frame.limbs for frame in ear.frames if frame.limbs]
+    assert pipeline.counts["overtaken"] > 100
+    strokes = [np.sort(np.reshape(limbs, (-1, 4, 3))[:, :, 2], axis=0)[-20:] for limbs in (made, told)]
+    assert np.count_nonzero(strokes[0]) > 10
+    np.testing.assert_array_equal(*strokes)
+    # While frames are bridged they are told, too; of a source that has gone they are not.
+    assert len(ear.frames) - len(told) == pipeline.counts["ticks"] > 10
 
 
 def test_the_voice_hears_the_limbs() -> None:

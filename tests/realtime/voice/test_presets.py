@@ -225,6 +225,7 @@ def test_a_performance_is_about_as_loud_at_every_root(preset: str, tmp_path: Pat
     ("options", "says"),
     [
         ({"root": "H2"}, "root: expected a note from C1 to B3"),
+        ({"root": "Cb1"}, "root: expected a note from C1 to B3"),
         ({"scale": "blue"}, "scale: expected one of dorian, .* got 'blue'"),
         ({"scale": [0, 12]}, "scale: expected 1 to 12 semitones"),
         ({"tuning": "pythagorean"}, "tuning: input should be 'equal' or 'just'"),

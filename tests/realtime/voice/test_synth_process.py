@@ -1,6 +1,7 @@
 """The voice's process: what it hears, that it stays alive, that it ends when it should."""
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -28,6 +29,7 @@ from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, message
 from realtime.sockets import free_port
 from realtime.voice import synth as synth_module
+from realtime.voice import wav
 from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import SAMPLE_RATE, Synth, VoicePlayer
 from realtime.voice.wav import WavWriter
@@ -237,6 +239,41 @@ def test_without_portaudio_it_says_so_and_writes_the_file_all_the_same(tmp_path:
     assert 0.05 < np.abs(sound).max() <= 0.892
     assert np.abs(sound[-100:]).max() < 1e-3, "it fades out at the end"
     assert [p.name for p in tmp_path.iterdir()] == ["take.wav"]
+
+
+@pytest.mark.usefixtures("without_sounddevice")
+def test_a_file_that_is_full_goes_on_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wav, "_MOST", 6 * SAMPLE_RATE)
+    (tmp_path / "take.2.wav").touch()
+    said: list[str] = []
+    voice = Synth(0, wav=tmp_path / "take.wav", say=said.append)
+    time.sleep(0.8)
+    voice.close()
+    assert said[1] == f"{tmp_path / 'take.wav'} has 4 GiB; going on in {tmp_path / 'take.3.wav'}"
+    assert len(read_wav(tmp_path / "take.wav")) == SAMPLE_RATE
+    assert len(read_wav(tmp_path / "take.3.wav")) > 0
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.usefixtures("without_sounddevice")
+def test_on_a_full_disk_the_file_ends_and_the_voice_plays_on(tmp_path: Path) -> None:
+    path, said = tmp_path / "take.wav", list[str]()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    voice = Synth(0, wav=path, say=said.append)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+        time.sleep(0.5)
+        voice.poll()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert said[1:] == [f"{path}: cannot be written (file too large); it ends here, the voice plays on"]
+    played = voice.player.samples
+    time.sleep(0.1)
+    assert voice.player.samples > played
+    voice.close()
+    assert 100_000 - 6 * 480 < path.stat().st_size <= 100_000
+    assert 44 + 6 * len(read_wav(path)) == path.stat().st_size
+    assert len(said) == 2
 
 
 def test_no_device_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
