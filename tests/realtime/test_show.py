@@ -144,6 +144,41 @@ def test_silence_ticks_at_fifty_a_second(stage: Any) -> None:
     assert 35 <= marks[1] - marks[0] <= 51
 
 
+class Backlog:
+    """Datagrams that wait to be read, a burst at a time."""
+
+    def __init__(self, pipeline: Pipeline, frames: range) -> None:
+        self.pipeline = pipeline
+        self.waiting = list(frames)
+        self.polls = 0
+
+    def poll(self) -> None:
+        self.polls += 1
+        for n in self.waiting[:64]:
+            self.pipeline.feed(str(n).encode(), n * 20_000_000 + 1, "a:1")
+        del self.waiting[:64]
+
+    def wait(self, seconds: float) -> bool:
+        return bool(self.waiting)
+
+
+def test_what_waits_after_a_standstill_is_heard_in_its_time_and_a_flood_is_none(stage: Any) -> None:
+    paper = stage()
+    paper.clock.speed = 1.0
+    paper.frame(0)
+    source: Any = Backlog(paper.pipeline, range(1, 300))
+    show = Show(paper.pipeline, source, Commands(paper.pipeline, str))
+    paper.clock.advance_to(300 * 20_000_000)
+    show._poll()
+    paper.pipeline.run_until(paper.clock.now_ns())
+    assert paper.pipeline.counts["frames"] == 300
+    assert paper.pipeline.counts["overtaken"] == 0
+    # It has been read up to now: what goes on coming waits for its turn.
+    source.waiting, source.polls = list(range(300, 900)), 0
+    show._poll()
+    assert source.polls == 1
+
+
 def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     hall = Hall(stage, paper_model())
