@@ -79,8 +79,8 @@ class Outlet:
             sink.send(frame)
 
     def heard_before(self, t_ns: int) -> list[float]:
-        """The values that were sent last, where later frames were left out for long and one of ``t_ns`` will not
-        be; told once."""
+        """The values that were sent last, where later frames were left out for long and one of ``t_ns`` will
+        not be; told once."""
         if not self._missed or self._sent is None or self._queue or self._is_stale(t_ns):
             return []
         self._missed = False

@@ -398,6 +398,30 @@ def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
     assert {b - a for (_, a), (_, b) in itertools.pairwise(got)} == {20_000_000}
 
 
+def test_a_replay_that_is_too_fast_for_the_machine_leaves_nothing_behind(stage: Any) -> None:
+    # More datagrams than frames: 20 us apart, of which a machine does a few hundred thousand a second.
+    items: list[Item] = []
+    for n in range(100):
+        many = (Datagram(5_000_000_000 + n * 20_000_000 + i * 20_000, b"?", "a:1") for i in range(1, 400))
+        items += [Datagram(5_000_000_000 + n * 20_000_000, str(n).encode(), "a:1"), *many]
+
+    def played(again: bool) -> tuple[list[tuple[int, int]], dict[str, int]]:
+        paper = stage()
+        if again:
+            paper.pipeline.clock = clock = ScaledClock(1000.0)
+            source = ReplaySource(items, clock)
+            show = Show(paper.pipeline, source, Commands(paper.pipeline, str))
+            source.ended = show.end
+            asyncio.run(show.run(20))
+        else:
+            play_offline(items, OfflineClock(5_000_000_000), paper.pipeline.feed)
+        return [(f.seq, f.t_ns) for f in paper.ear.frames if f.seq < 100], paper.pipeline.counts
+
+    (frames, counts), (once, before) = played(again=True), played(again=False)
+    assert frames == once
+    assert counts["overtaken"] == before["overtaken"] == 0
+
+
 def test_offline_everything_comes_at_its_time_until_the_end() -> None:
     clock = OfflineClock(5_000_000_000)
     got: list[tuple[int, object]] = []
