@@ -1551,6 +1551,10 @@ class Desk:
     def forget(self) -> None:
         """The stream begins anew: pending events are void, the values ease into what comes."""
 
+    def resume(self, heard: Sequence[float], extras: Sequence[float]) -> None:
+        """What was given lately was not heard: eases from what was, the eight and what is taught beside them.
+        Raises a MotionError for values outside 0..1."""
+
     @property
     def mode(self) -> str:
         """playing, frozen, stopped or panic."""

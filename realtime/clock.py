@@ -56,14 +56,22 @@ class ScaledClock:
             raise OptionError(f"speed: expected 0.01 to 1000 or max, got {speed:g}")
         self.speed = speed
         self._from = self._start = time.monotonic_ns()
+        self._until_ns: int | None = None
 
     def begin(self, t_ns: int) -> None:
         """It is ``t_ns`` now."""
         self._start, self._from = t_ns, time.monotonic_ns()
 
+    def wait_for(self, t_ns: int | None) -> None:
+        """Go no farther than ``t_ns``, where something comes to be heard first; None: on from here."""
+        if t_ns is None:
+            self.begin(self.now_ns())
+        self._until_ns = t_ns
+
     def now_ns(self) -> int:
         """Show time so far."""
-        return self._start + int((time.monotonic_ns() - self._from) * self.speed)
+        now = self._start + int((time.monotonic_ns() - self._from) * self.speed)
+        return now if self._until_ns is None else min(now, self._until_ns)
 
 
 class OfflineClock:

@@ -47,6 +47,11 @@ _LOOK_AT_MASK = 50
 
 _LOUDNESS = PARAMETERS.index("loudness")
 
+_COUNTED = (
+    *("frames", "bridged", "ticks", "overtaken", "superseded", "stale_events"),
+    *("late_steps", "failed_steps", "invalid", "errors"),
+)
+
 STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 
 
@@ -88,18 +93,7 @@ class Pipeline:
         #: What the status says of what is none of the pipeline's.
         self.beside: Callable[[], Sequence[str]] = tuple
         self.kind = kind
-        self.counts = {
-            "frames": 0,
-            "bridged": 0,
-            "ticks": 0,
-            "overtaken": 0,
-            "superseded": 0,
-            "stale_events": 0,
-            "late_steps": 0,
-            "failed_steps": 0,
-            "invalid": 0,
-            "errors": 0,
-        }
+        self.counts = dict.fromkeys(_COUNTED, 0)
         self.front = front
         self.clock = clock
         self._now_ns = clock.now_ns()
@@ -347,6 +341,7 @@ class Pipeline:
     def run_until(self, t_ns: int) -> None:
         """Do what is due before ``t_ns``: frames that are late, bundles that were held back, the status."""
         while (due := self.due_ns) < t_ns:
+            self._resume(due)
             self._now_ns = max(due, self._now_ns)
             if self._outlet.due_ns == due:
                 self._outlet.send_due()
@@ -354,6 +349,14 @@ class Pipeline:
                 self._engine.due_ns = due + FRAME_NS
                 self._tick(due)
             self._outlet.look()
+        self._resume(t_ns)
+
+    def _resume(self, now: int) -> None:
+        """After frames that were left out: ease from what was heard last."""
+        if heard := self._outlet.heard_before(now):
+            self.mixer.resume(heard)
+            if self.tape is not None:
+                self.tape.control(now, "resume", heard)
 
     def _tick(self, now: int) -> None:
         """A frame that no datagram has completed in time: its forecast, then hold and fade."""

@@ -39,6 +39,9 @@ _EARLY = 0.0015
 _SPIN = 0.0035
 _REWARM = 0.0005
 _GRACE = 0.003
+# Who finds itself so late (seconds) has stood still; what waits then is read in so many bursts at most.
+_STOOD_STILL = 0.04
+_BURSTS = 64
 # How often a recorder is looked at that makes or finishes a file.
 _LOOK = 0.01
 # Smaller changes of the way to the ear are left alone.
@@ -137,7 +140,7 @@ class Show:
             self._await()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), seconds)
-            self._source.poll()
+            self._poll()
             self._source.close()
             # Whatever the timer was waiting for, no datagram follows.
             self.pipeline.expected_ns = None
@@ -209,6 +212,14 @@ class Show:
         else:
             self._await()
 
+    def _poll(self) -> None:
+        """Hand on what has come; after a standstill all of it, each at its time, before anything is late. A
+        flood, which is no standstill, gets one burst."""
+        for _ in range(_BURSTS):
+            self._source.poll()
+            if self._in(self.pipeline.due_ns) > -_STOOD_STILL or not self._source.wait(0.0):
+                return
+
     def _in(self, t_ns: int) -> float:
         """Seconds of the loop until a moment of the show."""
         clock = self.pipeline.clock
@@ -260,7 +271,7 @@ class Show:
 
     def _due(self) -> None:
         """A frame is late: the sinks go on at 50 Hz. What has come before that is done before."""
-        self._source.poll()
+        self._poll()
         self.pipeline.run_until(self.pipeline.clock.now_ns())
         if self.collector.due():
             self.collector.collect()
@@ -326,7 +337,7 @@ class Show:
         known = self.pipeline.mixer.sound_ms
         if sound_ms is None or self._again or abs(sound_ms - known) < _NOTICED_MS or sound_ms < self._told_ms:
             return
-        self._source.poll()
+        self._poll()
         with contextlib.suppress(OptionError):
             self.commands.obey("sound_ms", sound_ms)
 
@@ -387,7 +398,7 @@ class Show:
 
     def _obey(self, name: str, *arguments: object) -> str | Awaitable[str]:
         # What came before the command is done before it.
-        self._source.poll()
+        self._poll()
         return self.commands.obey(name, *arguments)
 
     def _obey_one_of(self, family: str, rest: str, *arguments: object) -> str | Awaitable[str]:

@@ -215,6 +215,8 @@ class Commands:
         try:
             if name == "rest":
                 self._pipeline.rest(command.t_ns)
+            elif name == "resume":
+                self._pipeline.mixer.resume([float(str(value)) for value in arguments])
             elif name == "mapping":
                 self._map_again(*arguments)
             elif name == "memory":

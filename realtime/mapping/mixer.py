@@ -229,6 +229,13 @@ class Mixer:
         """The stream begins anew: pending events are void and the values ease into what comes."""
         self.core.forget()
 
+    def resume(self, heard: Sequence[float]) -> None:
+        """What was given lately was not heard: ease from what was, the eight and the extras behind them.
+
+        Raises a MotionError for values outside 0..1.
+        """
+        self.core.resume(heard[: len(PARAMETERS)], heard[len(PARAMETERS) :])
+
     def play(
         self,
         step: StepResult | None,

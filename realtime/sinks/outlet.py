@@ -13,6 +13,8 @@ __all__ = ["Outlet"]
 
 # What the loop gets round to this late is worked through without a bundle: newer frames wait.
 _STALE_NS = 40_000_000
+# Where the last one is older than this, what follows eases from it.
+_LONG_NS = 100_000_000
 # Between two bundles that are held back.
 _SHORTEST_NS = 1_000_000
 
@@ -33,6 +35,9 @@ class Outlet:
         self._counts = counts
         self._queue: deque[ControlFrame] = deque()
         self._carried: list[tuple[int, str, float]] = []
+        # The newest frame that was sent, and whether newer ones were left out.
+        self._sent: ControlFrame | None = None
+        self._missed = False
 
     @property
     def due_ns(self) -> int | None:
@@ -55,9 +60,9 @@ class Outlet:
 
     def send(self, frame: ControlFrame) -> None:
         """Hand a frame to the sinks, unless the loop is so late that newer ones wait."""
-        stale = self._clock.live and self._clock.now_ns() - frame.t_ns > _STALE_NS
-        if stale and frame.seq >= 0 and not self.is_leaving:
+        if self._is_stale(frame.t_ns) and frame.seq >= 0 and not self.is_leaving:
             self._counts["superseded"] += 1
+            self._missed = True
             self._carried.extend((frame.t_ns + round(a * 1e9), name, s) for name, s, a in frame.events)
             return
         if self._carried:
@@ -72,6 +77,8 @@ class Outlet:
             frame.events = [*(event for event in due if event[2] >= 0.0), *frame.events]
         if frame.events:
             frame.wall_ns = wall_ns(self._clock, frame.t_ns)
+        if frame.seq >= 0:
+            self._sent, self._missed = frame, False
         self._each(lambda sink: sink.send(frame))
 
     def announce(self, extras: Sequence[Extra]) -> None:
@@ -94,6 +101,18 @@ class Outlet:
                 if id(sink) not in self._failed:
                     self._failed.add(id(sink))
                     self.say(f"{sink.name} failed, going on: {type(error).__name__}: {one_line(error)}")
+
+    def heard_before(self, t_ns: int) -> list[float]:
+        """The values that were sent last, where later frames were left out for long and one of ``t_ns`` will
+        not be; told once."""
+        if not self._missed or self._sent is None or self._queue or self._is_stale(t_ns):
+            return []
+        self._missed = False
+        sent = self._sent
+        return [*sent.params, *sent.extras] if t_ns - sent.t_ns > _LONG_NS else []
+
+    def _is_stale(self, t_ns: int) -> bool:
+        return self._clock.live and self._clock.now_ns() - t_ns > _STALE_NS
 
     def prewarm(self, frame: ControlFrame) -> None:
         """Go through the work of sending a frame, without sending it."""

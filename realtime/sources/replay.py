@@ -72,7 +72,8 @@ class ReplaySource:
         self._clock = clock
         self.ended = ended
         self.obey = obey
-        self._next = next(self._items, None)
+        self._next: Item | None = None
+        self._go_on()
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._receive: Receive | None = None
@@ -99,11 +100,16 @@ class ReplaySource:
             item = self._next
             if item is None or self._receive is None or item.t_ns > self._clock.now_ns():
                 return
-            self._next = next(self._items, None)
+            self._go_on()
             if isinstance(item, Datagram):
                 self._receive(item.data, item.t_ns, item.sender)
             else:
                 self.obey(item)
+
+    def _go_on(self) -> None:
+        """To the next item; before it has been handed on nothing is due that comes after it."""
+        self._next = next(self._items, None)
+        self._clock.wait_for(None if self._next is None else self._next.t_ns)
 
     def wait(self, seconds: float) -> bool:
         """Nothing comes but by the loop's own timers: no waiting."""
@@ -112,6 +118,7 @@ class ReplaySource:
     def close(self) -> None:
         """Stop."""
         self._receive = None
+        self._clock.wait_for(None)
         if self._timer is not None:
             self._timer.cancel()
 

@@ -191,6 +191,8 @@ class UdpSource:
 
     def wait(self, seconds: float) -> bool:
         """Wait so long at most, to the microsecond; True at once when a datagram is there to be read."""
+        if self._sock.fileno() < 0:
+            return False
         ready, _, _ = select.select([self._sock], [], [], max(seconds, 0.0))
         return bool(ready)
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from pyanticip.controls import NEUTRAL, scalar_mapping
+from realtime.control.commands import Commands
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import STAGES, Pipeline
+from realtime.sources.replay import Command
 from realtime.status import BeatWatch
 from realtime.step.base import StepBackend, StepResult
 
@@ -158,6 +160,24 @@ class Falling(StepBackend):
     def close(self) -> None: ...
 
 
+class Notes:
+    """A tape that is kept in memory."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, int, Any]] = []
+
+    def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
+        self.taken.append(("raw", t_ns, datagram))
+
+    def control(self, t_ns: int, name: str, arguments: Any) -> None:
+        self.taken.append((name, t_ns, tuple(arguments)))
+
+    def frame(self, *told: Any) -> None: ...
+
+    def output(self, t_ns: int, seq: int, params: Any, scalars: Any, events: Any, *more: Any) -> None:
+        self.taken.append(("output", t_ns, (seq, list(params), list(events))))
+
+
 def test_a_gap_is_bridged_by_the_forecast_and_its_events(stage: Any) -> None:
     s = stage(Falling())
     for n in range(25):
@@ -277,6 +297,56 @@ def test_what_the_loop_is_late_with_is_worked_through_in_silence(stage: Any) -> 
     assert s.ear.frames[-1].seq == 424
     assert s.pipeline.counts["superseded"] >= 397
     assert all(ahead >= 0 for f in s.ear.frames for _, _, ahead in f.events)
+
+
+class Rising(Falling):
+    """A model that says more with each frame, up to 0.9 after eight seconds."""
+
+    def step(self, rows: np.ndarray) -> Any:
+        said = super().step(rows)
+        level = 0.9 * min(self.steps / 400, 1.0)
+        return StepResult(np.full((8, 5), level, np.float32), said.hazards, said.scalars, 1.0, True)
+
+
+def test_after_a_standstill_the_values_ease_from_what_was_heard_and_so_they_do_again(stage: Any) -> None:
+    s = stage(Rising())
+    tape = s.pipeline.tape = Notes()
+    for n in range(25):
+        s.frame(n)
+    s.clock.live = True
+    s.clock.advance_to(425 * 20_000_000)
+    for n in range(25, 425):
+        s.pipeline.feed(str(n).encode(), n * 20_000_000 + 1)
+    for n in range(425, 460):
+        s.frame(n)
+    heard = np.array([f.params for f in s.ear.frames])
+    assert np.abs(np.diff(heard, axis=0)).max() < 0.08
+    assert heard[-1] == pytest.approx([0.9] * 8)
+    assert [name for name, *_ in tape.taken].count("resume") == 1
+    again = stage(Rising())
+    notes = again.pipeline.tape = Notes()
+    commands = Commands(again.pipeline, str)
+    for name, t, what in tape.taken:
+        again.clock.advance_to(t)
+        if name == "raw":
+            again.pipeline.feed(what, t)
+        elif name != "output":
+            commands.again(Command(t, name, what))
+    assert notes.taken == tape.taken
+    # A short one is not worth it.
+    s.clock.advance_to(463 * 20_000_000)
+    for n in range(460, 464):
+        s.pipeline.feed(str(n).encode(), n * 20_000_000 + 1)
+    assert [name for name, *_ in tape.taken].count("resume") == 1
+
+
+def test_values_of_a_recording_that_were_never_heard_are_refused(stage: Any) -> None:
+    s = stage()
+    said: list[str] = []
+    for values in ((2.0,) * 8, (float("nan"),) * 8, (0.5,), ("x",) * 8, (None,) * 8, ()):
+        Commands(s.pipeline, said.append).again(Command(0, "resume", values))
+    assert len(said) == 6
+    assert all(line.startswith("resume: cannot be done again as it was recorded: ") for line in said)
 
 
 def test_a_jitter_buffer_lets_bundles_go_at_an_even_pace(stage: Any) -> None:

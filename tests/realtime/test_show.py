@@ -144,6 +144,41 @@ def test_silence_ticks_at_fifty_a_second(stage: Any) -> None:
     assert 35 <= marks[1] - marks[0] <= 51
 
 
+class Backlog:
+    """Datagrams that wait to be read, a burst at a time."""
+
+    def __init__(self, pipeline: Pipeline, frames: range) -> None:
+        self.pipeline = pipeline
+        self.waiting = list(frames)
+        self.polls = 0
+
+    def poll(self) -> None:
+        self.polls += 1
+        for n in self.waiting[:64]:
+            self.pipeline.feed(str(n).encode(), n * 20_000_000 + 1, "a:1")
+        del self.waiting[:64]
+
+    def wait(self, seconds: float) -> bool:
+        return bool(self.waiting)
+
+
+def test_what_waits_after_a_standstill_is_heard_in_its_time_and_a_flood_is_none(stage: Any) -> None:
+    paper = stage()
+    paper.clock.speed = 1.0
+    paper.frame(0)
+    source: Any = Backlog(paper.pipeline, range(1, 300))
+    show = Show(paper.pipeline, source, Commands(paper.pipeline, str))
+    paper.clock.advance_to(300 * 20_000_000)
+    show._poll()
+    paper.pipeline.run_until(paper.clock.now_ns())
+    assert paper.pipeline.counts["frames"] == 300
+    assert paper.pipeline.counts["overtaken"] == 0
+    # It has been read up to now: what goes on coming waits for its turn.
+    source.waiting, source.polls = list(range(300, 900)), 0
+    show._poll()
+    assert source.polls == 1
+
+
 def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     hall = Hall(stage, paper_model())
@@ -383,6 +418,30 @@ def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
     assert 0.19 < took < 0.5, "0.8 s at four times the pace"
     assert [n for n, _ in got] == list(range(41))
     assert {b - a for (_, a), (_, b) in itertools.pairwise(got)} == {20_000_000}
+
+
+def test_a_replay_that_is_too_fast_for_the_machine_leaves_nothing_behind(stage: Any) -> None:
+    # More datagrams than frames: 20 us apart, of which a machine does a few hundred thousand a second.
+    items: list[Item] = []
+    for n in range(100):
+        many = (Datagram(5_000_000_000 + n * 20_000_000 + i * 20_000, b"?", "a:1") for i in range(1, 400))
+        items += [Datagram(5_000_000_000 + n * 20_000_000, str(n).encode(), "a:1"), *many]
+
+    def played(again: bool) -> tuple[list[tuple[int, int]], dict[str, int]]:
+        paper = stage()
+        if again:
+            paper.pipeline.clock = clock = ScaledClock(1000.0)
+            source = ReplaySource(items, clock)
+            show = Show(paper.pipeline, source, Commands(paper.pipeline, str))
+            source.ended = show.end
+            asyncio.run(show.run(20))
+        else:
+            play_offline(items, OfflineClock(5_000_000_000), paper.pipeline.feed)
+        return [(f.seq, f.t_ns) for f in paper.ear.frames if f.seq < 100], paper.pipeline.counts
+
+    (frames, counts), (once, before) = played(again=True), played(again=False)
+    assert frames == once
+    assert counts["overtaken"] == before["overtaken"] == 0
 
 
 def test_offline_everything_comes_at_its_time_until_the_end() -> None:

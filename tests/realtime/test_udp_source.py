@@ -133,6 +133,7 @@ def test_waiting_ends_when_something_comes() -> None:
     assert time.monotonic() - begun < 4.0
     sender.close()
     source.close()
+    assert not source.wait(0.0), "whoever fades out has closed it"
 
 
 def test_a_server_is_asked_to_send_and_told_that_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,12 @@ impl Channel {
         self.presence.restart();
     }
 
+    /// Eases from these values, which were heard last, into what comes, be it a frame or silence.
+    pub fn resume(&mut self, heard: &[f64]) {
+        self.out.copy_from_slice(heard);
+        self.hand.start(heard);
+    }
+
     /// Goes to another mode without a jump.
     pub fn set_mode(&mut self, mode: Mode) {
         self.hand.seconds = match mode {

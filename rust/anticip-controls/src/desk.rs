@@ -182,6 +182,14 @@ impl Desk {
         self.channels().for_each(Channel::restart);
     }
 
+    /// What was given lately has not been heard: eases from what was, the eight and the taught outputs beside them.
+    pub fn resume(&mut self, heard: &Parameters, extras: &[f64]) {
+        self.main.resume(heard);
+        if let Some(channel) = self.extra.as_mut().filter(|c| c.out().len() == extras.len()) {
+            channel.resume(extras);
+        }
+    }
+
     /// Whether the model plays, not the scalars.
     #[must_use]
     pub fn by_model(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What a desk makes of a body that stands still, of frames that do not come, and of gaps.
 
 use anticip_controls::{
-    Desk, HORIZONS_MS, LOUDNESS, NEUTRAL, PARAMETER_COUNT, Presence, Said, Silence, Smoothing, Trigger,
+    Desk, HORIZONS_MS, LOUDNESS, Mode, NEUTRAL, PARAMETER_COUNT, Presence, Said, Silence, Smoothing, Trigger,
 };
 
 const DT: f64 = 0.02;
@@ -83,5 +83,37 @@ fn what_is_longer_than_a_tenth_of_a_second_is_eased_over() {
         let mut values = [0.9; 8];
         presence.live(&mut values, dt);
         assert_eq!(values[0] < 0.9, eases, "{dt}: {}", values[0]);
+    }
+}
+
+#[test]
+fn what_was_not_heard_is_eased_over_from_what_was() {
+    for silent in [false, true] {
+        let mut desk = desk();
+        desk.teach(vec![None], vec![Smoothing::None], &[0.0], &[0.0]);
+        let next = |desk: &mut Desk| {
+            if silent {
+                return desk.silence(DT)[1];
+            }
+            desk.play(Some(&falling(0.0)), &[0.5; 7], Some(&[0.9]), 1.0, DT).0[1]
+        };
+        let goal = (0..30).map(|_| next(&mut desk)).last().expect("thirty");
+        let beside = desk.extras()[0];
+        desk.resume(&[0.3; PARAMETER_COUNT], &[0.1]);
+        let mut before = 0.3;
+        for n in 0..21 {
+            let value = next(&mut desk);
+            assert!((value - before).abs() < 0.06, "{silent} {n}: {before} to {value}");
+            if n == 0 {
+                assert!((desk.extras()[0] - 0.1).abs() < 0.06);
+            }
+            before = value;
+        }
+        assert_near(before, goal);
+        assert_near(desk.extras()[0], beside);
+        // The hand holds what was heard.
+        desk.resume(&[0.2; PARAMETER_COUNT], &[]);
+        desk.set_mode(Mode::Frozen);
+        assert_near(next(&mut desk), 0.2);
     }
 }

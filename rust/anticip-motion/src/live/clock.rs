@@ -13,6 +13,8 @@ use interval::Interval;
 const BEHIND: (i64, f64) = (250, 1.0);
 /// A time may be ahead of what the arrivals allow by this (seconds) before it is another clock.
 const JUMP: f64 = 1.0;
+/// A time farther ahead of what the numbers tell than this (seconds), and of what could have come by then, was set on.
+const SET_ON: f64 = 0.02;
 /// So many frames in order of another clock, none of the known one between them, and the sender has started over; so
 /// many times that contradict the numbers, and they are taken as they are from then on.
 const CONFIRMED: u32 = 10;
@@ -238,7 +240,8 @@ impl StreamClock {
         } else {
             let observed = stamp.time.map_or(newest.seconds, |time| time + self.shift);
             let step = observed - newest.seconds;
-            if step > 0.0 && step <= elapsed.max(0.0) + JUMP {
+            let early = self.map.local(observed) - stamp.arrival;
+            if step > 0.0 && step <= elapsed.max(0.0) + JUMP && !self.is_set_on(step, steps, early) {
                 self.odd = 0;
                 self.interval.push(step / steps);
                 self.smooth(newest.seconds, steps, observed)
@@ -251,6 +254,13 @@ impl StreamClock {
             lost: ahead as u64 - 1,
             anew: false,
         }
+    }
+
+    /// Whether a time `step` after the newest, of a frame `steps` after it that comes `early`, contradicts both its
+    /// number and its arrival.
+    fn is_set_on(&self, step: f64, steps: f64, early: f64) -> bool {
+        let farther = self.interval.get().is_some_and(|i| step > steps * i + SET_ON);
+        farther && early > SET_ON + WRONG[0].0 * step
     }
 
     /// The place of a frame whose number goes on while its time does not: where the rate expects it.

@@ -11,8 +11,9 @@ pub const FRAME: f64 = FRAME_NS as f64 / 1e9;
 /// A frame is never waited for longer than this, nor shorter.
 const SHORTEST_NS: i64 = 1_000_000;
 const LONGEST_NS: i64 = 60_000_000;
-/// Frames that have come behind their turn for so long will not come in time again.
+/// Frames that have been behind their turn for so long, by about as many frames all the while, have a longer way.
 const DETOUR_NS: i64 = 300_000_000;
+const ABOUT: i64 = 10;
 
 /// Where a frame belongs that a datagram completed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,8 +40,8 @@ pub struct Slots {
     // The newest that was more than silence.
     spoken: i64,
     base: i64,
-    // Since when frames come behind their turn.
-    behind_ns: Option<i64>,
+    // Since when frames come behind their turn, and by how many at least.
+    behind: Option<(i64, i64)>,
 }
 
 impl Slots {
@@ -54,7 +55,7 @@ impl Slots {
             completed: -1,
             spoken: -1,
             base: 0,
-            behind_ns: None,
+            behind: None,
         }
     }
 
@@ -121,17 +122,32 @@ impl Slots {
         }
         let number = self.base + index(out);
         if number > self.newest {
-            self.behind_ns = None;
+            self.behind = None;
             return number;
         }
-        let since = *self.behind_ns.get_or_insert(now_ns);
-        // Frames that keep coming behind their turn have a longer way now: the count goes on with them.
-        if !out.reset && now_ns - since <= DETOUR_NS {
+        if !out.reset && !self.has_detour(number, now_ns) {
             return number;
         }
         self.base += self.newest + 1 - number;
-        self.behind_ns = None;
+        self.behind = None;
         self.newest + 1
+    }
+
+    /// Whether frames keep coming behind their turn: the count has to go on with them.
+    fn has_detour(&mut self, number: i64, now_ns: i64) -> bool {
+        let late = self.newest - number;
+        // Between two frames of a slow source its grid frames leave without it.
+        if late < (number - self.completed - 1).max(1) {
+            self.behind = None;
+            return false;
+        }
+        // Of a burst each is less late than the one before; all that follow a standstill are far later.
+        let (since, least) = self
+            .behind
+            .filter(|&(_, least)| (least..=least + ABOUT).contains(&late))
+            .unwrap_or((now_ns, late));
+        self.behind = Some((since, least));
+        now_ns - since > DETOUR_NS
     }
 }
 

@@ -8,6 +8,8 @@ const BUCKET: f64 = 0.5;
 const BUCKETS: usize = 40;
 /// A drift is believed after so many seconds.
 const BELIEVED: f64 = 5.0;
+/// A least delay lower than all before it by this (seconds), and so in the next bucket too, is that of a shorter way.
+const SHORTER: f64 = 0.01;
 /// Delays beyond the envelope count for the usual delay up to this (seconds): a burst says nothing of the others.
 const USUAL: f64 = 0.05;
 /// Weight of a new frame in the usual delay and its spread.
@@ -95,8 +97,30 @@ impl TimeMap {
         self.variance += weight * ((delay.min(1.0) - self.usual).powi(2) - self.variance);
     }
 
+    /// Where the way has become shorter all at once, what is older counts as if it had been so before: a step is no
+    /// drift.
+    fn level(&mut self) {
+        let Some(older) = self.buckets.len().checked_sub(2) else {
+            return;
+        };
+        let (first, next) = (self.buckets[older], self.buckets[older + 1]);
+        let above = |b: &Bucket| b.offset + self.slope * (first.seconds - b.seconds) - first.offset;
+        let step = self
+            .buckets
+            .iter()
+            .take(older)
+            .map(above)
+            .fold(f64::INFINITY, f64::min);
+        if step.is_finite() && step > SHORTER && above(&next).abs() < 0.5 * step {
+            for bucket in self.buckets.iter_mut().take(older) {
+                bucket.offset -= step;
+            }
+        }
+    }
+
     /// The median slope between the buckets that are complete.
     fn fit(&mut self) {
+        self.level();
         let (Some(first), Some(last)) = (self.buckets.front(), self.buckets.back()) else {
             return;
         };
@@ -220,6 +244,29 @@ mod tests {
         assert!(map.drift().1 > 7.0);
         // Where it goes on, not only where it is.
         assert!((map.local(9.0) - 9.09).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_way_that_becomes_shorter_is_no_drift() {
+        for (drift, shorter) in [(0.0, 0.03), (0.0, 0.15), (0.004, 0.1), (-0.004, 0.1)] {
+            let mut map = TimeMap::new();
+            for i in 0..2000 {
+                let t = f64::from(i) / 60.0;
+                let late = if t < 11.2 { shorter } else { 0.0 };
+                map.push(t, 5.0 + t * (1.0 + drift) + late);
+                if t > 6.0 {
+                    assert!((map.drift().0 - drift).abs() < 5e-4, "{drift} {shorter} {t}");
+                }
+                if t > 12.5 {
+                    // The least delay is that of the older end of what the line is under.
+                    assert!(
+                        (map.local(t) - 5.0 - t * (1.0 + drift)).abs() < 0.004,
+                        "{drift} {shorter} {t}"
+                    );
+                }
+            }
+            assert!(map.drift().1 > 15.0);
+        }
     }
 
     #[test]

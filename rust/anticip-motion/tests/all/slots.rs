@@ -79,29 +79,71 @@ fn what_has_passed_without_a_datagram_counts_and_silence_is_not_heard() {
     );
 }
 
+/// Takes the frame after `n` others, in whose time one left without it.
+fn overtaken(slots: &mut Slots, n: i64, at_ms: i64) -> Slot {
+    slots.skip(false);
+    slots.take(&frame(7 + n as u64), at_ms * MS)
+}
+
 #[test]
 fn a_frame_that_comes_after_its_turn_is_none_until_they_keep_coming_so() {
     let mut slots = begun(1);
-    for _ in 0..10 {
+    for _ in 0..9 {
         slots.skip(false);
     }
-    assert!(slots.is_newest(&frame(17)));
-    assert!(!slots.is_newest(&frame(16)));
+    assert!(slots.is_newest(&frame(16)));
+    assert!(!slots.is_newest(&frame(15)));
     for n in 1..4 {
-        let taken = slots.take(&frame(7 + n as u64), n * 100 * MS);
+        let taken = overtaken(&mut slots, n, n * 100);
         assert_eq!((taken.number, taken.dt), (n, None));
     }
     // For 300 ms: from here on they have a longer way.
-    assert_eq!(slots.take(&frame(11), 400 * MS).dt, None);
-    let longer = slot(11, 7.0 * FRAME, Some(FRAME), 401 * MS);
-    assert_eq!(slots.take(&frame(11), 401 * MS), longer);
-    assert_eq!(slots.take(&frame(12), 420 * MS).number, 12);
+    assert_eq!(overtaken(&mut slots, 4, 400).dt, None);
+    let longer = slot(15, 11.0 * FRAME, Some(FRAME), 401 * MS);
+    assert_eq!(overtaken(&mut slots, 5, 401), longer);
+    assert_eq!(slots.take(&frame(13), 420 * MS).number, 16);
     // One in time begins the count anew.
+    let mut slots = begun(1);
     slots.skip(false);
-    assert_eq!(slots.take(&frame(13), 440 * MS).dt, None);
-    assert_eq!(slots.take(&frame(14), 460 * MS).dt, Some(FRAME));
+    assert_eq!(overtaken(&mut slots, 1, 40).dt, None);
+    assert_eq!(slots.take(&frame(10), 60 * MS).dt, Some(FRAME));
     slots.skip(false);
-    assert_eq!(slots.take(&frame(15), 800 * MS).dt, None);
+    assert_eq!(overtaken(&mut slots, 4, 400).dt, None);
+}
+
+#[test]
+fn a_slow_source_is_not_behind_where_its_frames_are_guessed_before_they_come() {
+    // Five frames of the grid from one of the source to the next, and up to three later than the guess.
+    for late in 0..4 {
+        let mut slots = begun(1);
+        for n in 1..30_i64 {
+            while slots.newest() < 5 * n + late {
+                slots.skip(false);
+            }
+            assert_eq!(
+                slots.take(&frame(7 + 5 * n as u64), n * 5 * FRAME_NS).number,
+                5 * n
+            );
+        }
+    }
+}
+
+#[test]
+fn what_comes_at_once_after_a_standstill_has_no_longer_way() {
+    let mut slots = begun(1);
+    slots.skip(false);
+    assert_eq!(overtaken(&mut slots, 1, 40).dt, None, "late before it");
+    for _ in 0..200 {
+        slots.skip(false);
+    }
+    for n in 2..200 {
+        // However long it takes to work through.
+        assert_eq!(
+            slots.take(&frame(7 + n as u64), (4000 + 10 * n) * MS).dt,
+            None,
+            "{n}"
+        );
+    }
 }
 
 #[test]

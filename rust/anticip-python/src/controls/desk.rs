@@ -177,6 +177,19 @@ impl PyDesk {
         self.0.with(py, |mixer| mixer.desk.forget());
     }
 
+    /// Eases from what was heard last, in 0..1: the eight, and what is taught beside them.
+    fn resume(&self, py: Python<'_>, heard: [f64; PARAMETER_COUNT], extras: Vec<f64>) -> PyResult<()> {
+        if !heard
+            .iter()
+            .chain(&extras)
+            .all(|value| (0.0..=1.0).contains(value))
+        {
+            return Err(raise(Kind::Value, "heard: expected values in 0..1"));
+        }
+        self.0.with(py, |mixer| mixer.desk.resume(&heard, &extras));
+        Ok(())
+    }
+
     #[getter]
     fn mode(&self, py: Python<'_>) -> &'static str {
         let mode = self.0.with(py, |mixer| mixer.desk.mode());

@@ -104,12 +104,27 @@ fn strange_frames_change_nothing_and_a_sender_that_starts_over_is_recognised() {
 
 #[test]
 fn a_clock_that_is_set_bends_nothing() {
-    for step in [-3000.0, -0.5, 7.0, 1e6] {
+    for step in [-3000.0, -0.5, 0.05, 0.16, 0.95, 7.0, 1e6] {
         let mut c = heard(100, 50.0);
         for i in 100..200u32 {
             let t = f64::from(i) / 50.0;
             let when = c.take(stamp(i, 100.0 + t + step, t));
             assert!((seconds(when) - 100.0 - t).abs() < 1e-4, "{step} {i}");
+        }
+    }
+}
+
+#[test]
+fn a_sender_that_stands_still_for_a_moment_or_becomes_slower_is_believed() {
+    // The first pause ends in a network that held everything back; the arrivals tell nothing of it.
+    for (pause, held) in [(0.3, 0.25), (0.3, 0.0), (0.9, 0.0)] {
+        let mut c = heard(100, 60.0);
+        for i in 100..200u32 {
+            let rate = if i < 150 { 60.0 } else { 20.0 };
+            let t = 150f64.min(f64::from(i)) / 60.0 + f64::from(i.max(150) - 150) / rate + pause;
+            let arrival = t.max(99.0 / 60.0 + pause + held);
+            let when = c.take(stamp(i, 100.0 + t, arrival));
+            assert!((seconds(when) - 100.0 - t).abs() < 1e-3, "{pause} {held} {i}");
         }
     }
 }
