@@ -119,10 +119,11 @@ def draw(result: dict[str, Any], out: Path) -> None:
     line(counts, "processes", colour=_QUIET, label="processes")
     counts.set(ylabel="count", ylim=(0, None))
     kinds = sorted({one["kind"] for one in result["happened"]}, reverse=True)
+    thinnest = result["seconds"] / 60.0 / 400.0  # about two pixels: a thinner bar may not be seen
     for one in result["happened"]:
         where = kinds.index(one["kind"])
         colour = _BAD if one["back_s"] is None else _INK
-        begin, length = one["at_s"] / 60.0, max(one["lasted_s"] / 60.0, 0.02)
+        begin, length = one["at_s"] / 60.0, max(one["lasted_s"] / 60.0, thinnest)
         faults.barh(where, length, left=begin, height=0.6, color=colour)
     faults.set(xlim=(0.0, result["seconds"] / 60.0))
     faults.set(yticks=range(len(kinds)), yticklabels=kinds, xlabel="minutes")
