@@ -347,7 +347,7 @@ class Pipeline:
                 self._outlet.send_due()
             else:
                 self._engine.due_ns = due + FRAME_NS
-                self._tick(due)
+                self._tick(self._now_ns)
             self._outlet.look()
         self._resume(t_ns)
 

@@ -368,6 +368,20 @@ def test_a_jitter_buffer_lets_bundles_go_at_an_even_pace(stage: Any) -> None:
     assert max(spread["auto"], spread[60.0]) < 0.5
 
 
+@pytest.mark.parametrize("buffer", ["auto", 60.0])
+def test_with_a_buffer_time_never_goes_back(stage: Any, buffer: Any) -> None:
+    s = stage()
+    s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)
+    for n in range(400):
+        # From here on the way takes longer than any buffer.
+        at = n * 20_000_000 + 5_000_000 + (100_000_000 if n > 200 else 0)
+        s.clock.advance_to(at)
+        s.pipeline.feed(str(n).encode(), at)
+    times = np.array([f.t_ns for f in s.ear.frames if f.seq >= 0])
+    assert len(times) >= 390
+    assert np.diff(times).min() > 0
+
+
 def test_a_sender_that_restarts_goes_on(stage: Any) -> None:
     s = stage()
     for n in (100, 101, 102, 0, 1, 2):

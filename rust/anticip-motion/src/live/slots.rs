@@ -79,7 +79,9 @@ impl Slots {
         let mut release_ns = now_ns;
         if let Some(playout) = &mut self.playout {
             release_ns = playout.release_ns(out.t_local_ns, now_ns);
-            self.due_ns = release_ns + (self.newest.max(number) + 1 - number) * FRAME_NS;
+            // Where the way has become longer than the buffer, the next one's turn may be over.
+            let due_ns = release_ns + (self.newest.max(number) + 1 - number) * FRAME_NS;
+            self.due_ns = due_ns.max(now_ns + SHORTEST_NS);
         } else if number >= self.newest {
             self.wait(out, now_ns);
         }

@@ -179,6 +179,8 @@ fn a_buffer_holds_frames_back_and_the_next_is_due_a_frame_later() {
         slot(1, FRAME, None, 150 * MS)
     );
     assert_eq!(slots.due_ns, 190 * MS, "two have left already");
+    slots.take(&of(11, 180 * MS), 300 * MS);
+    assert_eq!(slots.due_ns, 301 * MS, "no turn is before now");
 }
 
 #[test]
