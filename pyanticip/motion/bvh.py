@@ -4,14 +4,16 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import FormatError
+from pyanticip.errors import FormatError, SkeletonError
 from pyanticip.motion import text, units
 from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.canonical import retargeter
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import from_euler, multiply, rotate, to_euler_zyx
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
@@ -21,6 +23,8 @@ _BRACES = re.compile(r"([{}])")
 _AXES = {"x": 0, "y": 1, "z": 2}
 _UNSAFE = re.compile(r"[\s{}]+")
 _CENTIMETRES = 100.0
+_STRETCH = 0.05
+"""Position channels that move by less than this part of the body are the give of its joints."""
 MAX_CHANNELS = 6
 MAX_HEADER_BYTES = 4 * 1024 * 1024
 """1024 joints, indented 1000 deep, fit in less."""
@@ -241,7 +245,6 @@ def _convert(
     """Local quaternions, the root's path in metres, the skeleton, and metres per unit."""
     offsets = np.array([joint.offset for joint in joints], np.float64)
     quats = _quaternions(joints, rows)
-    root = _positions(joints[0], rows, offsets[0])
     for index in range(1, len(joints)):
         if joints[index].positions:
             _set_bone_length(joints[index], rows, offsets, index)
@@ -249,24 +252,37 @@ def _convert(
     tips = {index: joint.tip for index, joint in enumerate(joints) if joint.tip is not None}
     names = _unique_names(joints, warnings)
 
-    # A reference joint above the hips: fold it into the joint below, which carries the motion.
-    while _is_reference(joints, parents, rows):
-        below = _positions(joints[1], rows, np.asarray(joints[1].offset))
-        root = root + rotate(quats[:, 0], below)
-        quats[:, 1] = multiply(quats[:, 0], quats[:, 1])
-        warnings.append(f"the reference joint {names[0]!r} was folded into {names[1]!r}")
-        joints, names, quats, offsets = joints[1:], names[1:], quats[:, 1:], offsets[1:]
-        parents = [-1] + [parent - 1 for parent in parents[2:]]
-        joints = [
-            _Joint(j.name, p, j.line, j.offset, j.positions, j.rotations)
-            for j, p in zip(joints, parents, strict=True)
-        ]
-        tips = {index - 1: tip for index, tip in tips.items() if index > 0}
+    # What stands above the body is folded into its first joint; what hangs beside that is no body's.
+    way = _way_to_body(joints, rows, names, parents, offsets)
+    root = _positions(joints[0], rows, offsets[0])
+    for above, below in pairwise(way):
+        root = root + rotate(quats[:, above], _place(joints[below], rows, offsets[below]))
+        quats[:, below] = multiply(quats[:, above], quats[:, below])
+        warnings.append(f"the reference joint {names[above]!r} was folded into {names[below]!r}")
+    kept = _below(parents, way[-1])
+    beside = [name for index, name in enumerate(names) if index not in kept and index not in way]
+    if beside:
+        warnings.append(f"not of the body and left out: {_listed(beside)}")
+    if len(kept) < len(joints):
+        new = {index: number for number, index in enumerate(kept)}
+        joints, names = [joints[index] for index in kept], [names[index] for index in kept]
+        quats, offsets = quats[:, kept], offsets[kept]
+        parents = [-1] + [new[parents[index]] for index in kept[1:]]
+        tips = {new[index]: tip for index, tip in tips.items() if index in new}
 
     reach = longest_chain(parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)
     if not 0.3 <= reach * scale <= 2.5:
         warnings.append(f"a body {reach * scale:.3g} m from hips to fingertips: give units= if that is wrong")
+    stretched = [
+        name
+        for name, joint in zip(names[1:], joints[1:], strict=True)
+        if _range(joint, rows, outliers=2.0) > _STRETCH * reach
+    ]
+    if stretched:
+        warnings.append(
+            f"bones do not stretch here: the positions of {_listed(stretched)} move, their median is taken"
+        )
     skeleton = Skeleton(
         tuple(names),
         np.array(parents, np.int32),
@@ -307,12 +323,68 @@ def _set_bone_length(
         offsets[index] = middle
 
 
-def _is_reference(joints: list[_Joint], parents: list[int], rows: NDArray[np.float64]) -> bool:
-    """Whether joint 0 only carries joint 1: its single child, which moves by channels of its own."""
-    if len(joints) < 3 or parents.count(0) != 1 or len(joints[1].positions) != 3:
-        return False
-    columns = [column for column, _ in joints[1].positions]
-    return bool((np.ptp(rows[:, columns], axis=0) > 0.0).any())
+def _place(joint: _Joint, rows: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where an inner joint is in its parent's frame: (T, 3), or (3,) where it does not move."""
+    return _positions(joint, rows, np.asarray(joint.offset)) if _range(joint, rows) else offset
+
+
+def _range(joint: _Joint, rows: NDArray[np.float64], outliers: float = 0.0) -> float:
+    """By how much the position channels of a joint move, in file units; 0 where it has none.
+
+    ``outliers`` is the part of the frames, in per cent, that does not count at either end.
+    """
+    limits = (outliers, 100.0 - outliers)
+    ends = [np.percentile(rows[:, column], limits) for column, _ in joint.positions]
+    return max((float(high - low) for low, high in ends), default=0.0)
+
+
+def _way_to_body(
+    joints: list[_Joint],
+    rows: NDArray[np.float64],
+    names: list[str],
+    parents: list[int],
+    offsets: NDArray[np.float64],
+) -> list[int]:
+    """The joints from joint 0 down to the one that carries the body and moves it, often 0 alone.
+
+    That is the last with position channels that move, on the way to the hips.
+    """
+    way = [_hips(names, parents, offsets)]
+    while way[0] > 0:
+        way.insert(0, parents[way[0]])
+    while len(way) > 1 and not _range(joints[way[-1]], rows):
+        way.pop()
+    return way
+
+
+def _hips(names: list[str], parents: list[int], offsets: NDArray[np.float64]) -> int:
+    """The hips of a body that is known by its names, else the first joint that carries two chains."""
+    try:
+        ends = retargeter(Skeleton(tuple(names), np.array(parents), offsets.astype(np.float32))).ends
+    except SkeletonError:
+        ends = [None]
+    if ends[0] is not None:
+        return ends[0][0]
+    inner = sorted(set(parents[1:]))
+    hips = 0
+    while len(chains := [index for index in inner if parents[index] == hips]) == 1:
+        hips = chains[0]
+    return hips
+
+
+def _below(parents: list[int], top: int) -> list[int]:
+    """``top`` and all that descends from it, parents first."""
+    kept = [top]
+    for index in range(top + 1, len(parents)):
+        if parents[index] in kept:
+            kept.append(index)
+    return kept
+
+
+def _listed(names: list[str]) -> str:
+    """Names for a warning of one line."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(text.show, names[:3])) + more
 
 
 def _unique_names(joints: list[_Joint], warnings: list[str]) -> list[str]:

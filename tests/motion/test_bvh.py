@@ -181,6 +181,52 @@ def test_a_reference_joint_is_folded_into_the_hips(tmp_path):
     )
 
 
+SIX = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation\n"
+NAMED = {"UpLegEnd": "Leg", "ArmEnd": "ForeArm"}
+"""With these names the joints of ``t_pose_bvh`` are known as a body's."""
+
+
+@pytest.mark.parametrize("names", [NAMED, {"Hips": "b1", "UpLeg": "b2", "Arm": "b3", "Spine": "b4"}])
+def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
+    text = t_pose_bvh(30)
+    for old, new in names.items():
+        text = text.replace(old, new)
+    header, motion = text.split("MOTION")
+    rows = np.loadtxt(motion.strip().split("\n")[2:])
+    rows[:, 0] += np.arange(30)
+    helper = f"JOINT LeftFootIK\n{{\nOFFSET 0 0 0\n{SIX}}}\n"
+    if names is NAMED:  # in a body that is known they may be chains
+        helper = helper.replace("}", "JOINT Pole\n{\nOFFSET 0 9 0\n}\n}")
+    above = np.zeros((30, 18))
+    above[:, 2], above[:, 6], above[:, 12] = 30.0, 20.0, np.arange(30)
+    bare = pa.load_motion(write_bvh(tmp_path, header + bvh_text(rows)[len(BVH_HEADER) :]))
+    header = (
+        f"HIERARCHY\nROOT World\n{{\nOFFSET 0 0 0\n{SIX}JOINT Reference\n{{\nOFFSET 0 0 0\n{SIX}{helper}"
+        + header[header.index("ROOT") :].replace("ROOT", "JOINT")
+        + "}\n}\n"
+    )
+    rows = np.concatenate((above, rows), axis=1)
+    clip = pa.load_motion(write_bvh(tmp_path, header + bvh_text(rows)[len(BVH_HEADER) :]))
+    assert clip.skeleton.names == bare.skeleton.names
+    np.testing.assert_array_equal(clip.quats, bare.quats)
+    np.testing.assert_allclose(clip.root, bare.root + np.array([0.2, 0.0, 0.3]), atol=1e-6)
+    assert np.ptp(clip.root[:, 0]) > 0.25
+    assert "the reference joint 'World' was folded into 'Reference'" in clip.warnings
+    assert f"the reference joint 'Reference' was folded into {clip.skeleton.names[0]!r}" in clip.warnings
+    assert any(line.startswith("not of the body and left out: 'LeftFootIK'") for line in clip.warnings)
+
+
+def test_positions_that_are_lost_are_told_of(tmp_path):
+    text = bvh_text().replace("CHANNELS 3 Yrotation Xrotation Zrotation", SIX.strip())
+    start = text.index("Frame Time: 0.02\n") + len("Frame Time: 0.02\n")
+    for reach, told in ((2.0, False), (20.0, True)):
+        moves = np.stack((np.zeros(6), -42.0 + np.linspace(0, reach, 6), np.zeros(6)), axis=1)
+        rows = np.insert(ROWS, [9, 9, 9], moves, axis=1)
+        lines = "\n".join(" ".join(f"{value:g}" for value in row) for row in rows)
+        clip = pa.load_motion(write_bvh(tmp_path, text[:start] + lines))
+        assert any("positions of 'LeftLeg' move" in line for line in clip.warnings) == told
+
+
 def t_pose_bvh(frames):
     """Arms and legs whose first frame is a T-pose; both arms are down in the others and rise slowly."""
     channels = "CHANNELS 3 Zrotation Yrotation Xrotation\n"
@@ -437,7 +483,7 @@ def test_a_joint_above_the_hips_that_carries_more_than_them_or_does_not_move_the
     inner = BVH_HEADER.split("ROOT Hips", 1)[1]
     rows = np.concatenate((np.zeros((6, 3)), ROWS), axis=1)
     head = "HIERARCHY\nROOT Reference\n{\nOFFSET 0 0 0\nCHANNELS 3 Zrotation Yrotation Xrotation\n"
-    other = "JOINT Prop\n{\nOFFSET 1 0 0\nEnd Site\n{\nOFFSET 1 0 0\n}\n}\n"
+    other = "JOINT Prop\n{\nOFFSET 1 0 0\nJOINT Tip\n{\nOFFSET 1 0 0\n}\n}\n"
     assert read(head + "JOINT Hips" + inner + "}\n", rows).skeleton.names[0] == "Hips"
     assert read(head + other + "JOINT Hips" + inner + "}\n", rows).skeleton.names[0] == "Reference"
     rows[:, 3:6] = 7.0
