@@ -63,6 +63,11 @@ const HELPERS: [&str; 10] = [
     "ik", "twist", "roll", "end", "nub", "site", "pole", "target", "ctrl", "unmapped",
 ];
 
+/// What the names of fingers have in them, of the bones between them and the wrist, and of a hand's end.
+const FINGERS: [&str; 12] = [
+    "finger", "index", "mid", "ring", "pinky", "pinkie", "little", "carpal", "palm", "end", "nub", "site",
+];
+
 fn central(key: &str) -> Option<Part> {
     Some(match key {
         "hips" | "hip" | "pelvis" | "root" | "pelvisroot" => Part::Hips,
@@ -134,6 +139,24 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     // ... or by its case: "simHips", "CharacterLeftUpLeg". A scene's root is no body's.
     let humps = humps(local);
     behind(words).or_else(|| behind(&humps).filter(|_| humps.last().is_some_and(|w| w != "root")))
+}
+
+/// The name of a joint of a hand without its word for it, and the place of that word from the wrist outwards.
+pub(crate) fn hand_word(name: &str) -> (String, usize) {
+    let mut name = name.to_ascii_lowercase();
+    for (place, word) in ["wrist", "hand", "fingerbase"].iter().enumerate().rev() {
+        if let Some(at) = name.rfind(word) {
+            name.replace_range(at..at + word.len(), "");
+            return (name, place);
+        }
+    }
+    (name, 0)
+}
+
+/// Whether a child of a hand shows where the hand points: a finger (no thumb), or the hand's own end.
+pub(crate) fn is_finger(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    !name.contains("thumb") && FINGERS.iter().any(|word| name.contains(word))
 }
 
 /// The words of a name in camel case, in lower case.
