@@ -215,6 +215,21 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
     let Some(top) = skeleton.common_ancestor(&arms) else {
         return;
     };
+    // Without names of their own they are the spine numbered on above the shoulders, as Rigify has it.
+    if mapping[HEAD].is_none() && mapping[NECK].is_none() {
+        let carries = |j: usize| j == top || arms.iter().any(|&arm| skeleton.descends(arm, j));
+        let mut above = names.find(None, &[Part::Torso]);
+        above.retain(|&j| skeleton.descends(j, top) && !carries(j));
+        let head = names.chain(&above, None).map(|c| c.rotation);
+        let neck = names.chain(&above, head);
+        if neck.is_some() {
+            mapping[NECK] = neck;
+            mapping[HEAD] = head.map(|j| Source {
+                anchor: j,
+                rotation: j,
+            });
+        }
+    }
     let path: Vec<usize> = skeleton
         .path(top)
         .into_iter()

@@ -75,7 +75,7 @@ fn central(key: &str) -> Option<Part> {
         | "back" | "ab" | "abdomen" | "abdomenlower" | "abdomenupper" | "lowerabdomen" | "upperabdomen"
         | "chestlower" | "chestupper" | "waist" | "spinelower" | "spineupper" | "spinemid" | "lowerspine"
         | "upperspine" => Part::Torso,
-        "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" => Part::Neck,
+        "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" | "necktwist" => Part::Neck,
         "head" => Part::Head,
         _ => return None,
     })
@@ -118,9 +118,13 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     if words.iter().any(|w| HELPERS.contains(&w.as_str())) {
         return None;
     }
-    // A joint that says that it is one: "hips_JNT".
+    // A joint that says that it is one, or that it is in the middle: "hips_JNT", "Neck_M", "head.x".
     let words = match words.split_last() {
-        Some((last, rest)) if !rest.is_empty() && matches!(last.as_str(), "jnt" | "joint") => rest,
+        Some((last, rest))
+            if !rest.is_empty() && matches!(last.as_str(), "jnt" | "joint" | "m" | "x" | "c") =>
+        {
+            rest
+        }
         _ => &words[..],
     };
     let key: String = words.concat();
@@ -244,6 +248,9 @@ mod tests {
             ("Dancer_RFArm", right, Part::LowerArm),
             ("RShin", right, Part::LowerLeg),
             ("simHips", None, Part::Hips),
+            ("Head_M", None, Part::Head),
+            ("neck.x", None, Part::Neck),
+            ("CC_Base_NeckTwist02", None, Part::Neck),
             ("simLeftForeArm", left, Part::LowerArm),
             ("CharacterRightUpLeg", right, Part::UpperLeg),
         ] {

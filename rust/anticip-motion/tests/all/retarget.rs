@@ -376,6 +376,19 @@ fn what_hangs_on_a_hand_is_not_the_hand() {
 }
 
 #[test]
+fn a_spine_numbered_on_beyond_the_shoulders_is_neck_and_head() {
+    let rigify = |head: &str| {
+        family(&format!(
+            "spine, spine.001, spine.004, {head}, shoulder.L, upper_arm.L, forearm.L, hand.L, shoulder.R, upper_arm.R, forearm.R, hand.R, thigh.L, shin.L, foot.L, thigh.R, shin.R, foot.R, toe.L"
+        ))
+    };
+    let ends = |head: &str| *Retargeter::compile(&rigify(head)).expect("maps").ends();
+    assert_eq!(ends("spine.006")[4..6], [Some([2, 2]), Some([3, 3])]);
+    assert_eq!(ends("head")[4..6], [None, Some([3, 3])]);
+    assert_eq!(ends("jaw")[4..6], [None, None]);
+}
+
+#[test]
 fn joints_between_are_composed_and_absent_ones_are_masked() {
     let body = family(
         "Hips, Chest, Neck, Head, LeftCollar, LeftShoulder, LeftElbow, LeftWrist, RightCollar, RightShoulder, RightElbow, RightWrist, LeftHip, LeftKnee, LeftAnkle, RightHip, RightKnee, RightAnkle, LeftToe",
