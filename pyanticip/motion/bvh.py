@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import FormatError, SkeletonError
-from pyanticip.motion import text, units
+from pyanticip.errors import FormatError
+from pyanticip.motion import body, text, units
 from pyanticip.motion.atomic import write_atomic
-from pyanticip.motion.canonical import retargeter
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import from_euler, multiply, rotate, to_euler_zyx
-from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
+from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
 
 _MOTION = re.compile(rb"^[ \t]*MOTION[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _BRACES = re.compile(r"([{}])")
@@ -259,7 +258,7 @@ def _convert(
         root = root + rotate(quats[:, above], _place(joints[below], rows, offsets[below]))
         quats[:, below] = multiply(quats[:, above], quats[:, below])
         warnings.append(f"the reference joint {names[above]!r} was folded into {names[below]!r}")
-    kept = _below(parents, way[-1])
+    kept = body.below(parents, way[-1])
     beside = [name for index, name in enumerate(names) if index not in kept and index not in way]
     if beside:
         warnings.append(f"not of the body and left out: {_listed(beside)}")
@@ -270,7 +269,7 @@ def _convert(
         parents = [-1] + [new[parents[index]] for index in kept[1:]]
         tips = {new[index]: tip for index, tip in tips.items() if index in new}
 
-    reach = longest_chain(parents, offsets, tips)
+    reach = body.reach(names, parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)
     if not 0.3 <= reach * scale <= 2.5:
         warnings.append(f"a body {reach * scale:.3g} m from hips to fingertips: give units= if that is wrong")
@@ -349,36 +348,10 @@ def _way_to_body(
 
     That is the last with position channels that move, on the way to the hips.
     """
-    way = [_hips(names, parents, offsets)]
-    while way[0] > 0:
-        way.insert(0, parents[way[0]])
+    way = body.way(parents, body.hips(names, parents, offsets))
     while len(way) > 1 and not _range(joints[way[-1]], rows):
         way.pop()
     return way
-
-
-def _hips(names: list[str], parents: list[int], offsets: NDArray[np.float64]) -> int:
-    """The hips of a body that is known by its names, else the first joint that carries two chains."""
-    try:
-        ends = retargeter(Skeleton(tuple(names), np.array(parents), offsets.astype(np.float32))).ends
-    except SkeletonError:
-        ends = [None]
-    if ends[0] is not None:
-        return ends[0][0]
-    inner = sorted(set(parents[1:]))
-    hips = 0
-    while len(chains := [index for index in inner if parents[index] == hips]) == 1:
-        hips = chains[0]
-    return hips
-
-
-def _below(parents: list[int], top: int) -> list[int]:
-    """``top`` and all that descends from it, parents first."""
-    kept = [top]
-    for index in range(top + 1, len(parents)):
-        if parents[index] in kept:
-            kept.append(index)
-    return kept
 
 
 def _listed(names: list[str]) -> str:

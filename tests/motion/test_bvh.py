@@ -12,9 +12,10 @@ from support.motion_files import BVH_HEADER, COLUMNS, ROWS, bvh_text, write_amc,
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.bvh import read_bvh, save_bvh
+from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.rotations import angle_between, from_euler, normalized, to_euler_zyx
 from pyanticip.motion.skeleton import Skeleton
-from pyanticip.motion.units import rate_from_frame_time
+from pyanticip.motion.units import UNITS, rate_from_frame_time
 
 ORDERS = ("ZYX", "ZXY", "YXZ", "XYZ", "ZYX")
 
@@ -216,6 +217,22 @@ def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
     told = "no joint found for neck, head: give joints= if there is one"
     assert (told in clip.warnings) == (names is NAMED)
     assert any(line.startswith("not of the body and left out: 'LeftFootIK'") for line in clip.warnings)
+
+
+@pytest.mark.parametrize("unit", ["m", "cm", "mm", "in", "cmu"])
+@pytest.mark.parametrize("staff", [0.1, 0.6, 1.0, 3.2])
+def test_neither_a_staff_nor_a_root_on_the_floor_makes_a_body_longer(tmp_path, unit, staff):
+    body = canonical_skeleton()
+    metres = np.concatenate((np.zeros((1, 3)), body.offsets, [[0, 0, staff]]))
+    metres[1, 1] = 0.95
+    parents = [-1, *(body.parents + 1).tolist(), 1 + body.names.index("right_hand")]
+    in_file = metres * 0.01 / UNITS[unit]  # what is written is centimetres
+    skeleton = Skeleton(("Root", *body.names, "Staff"), np.array(parents), in_file)
+    still = np.tile([1.0, 0.0, 0.0, 0.0], (5, len(parents), 1))
+    save_bvh(pa.Clip(still, np.zeros((5, 3)), 50, skeleton), tmp_path / "clip.bvh")
+    clip = pa.load_motion(tmp_path / "clip.bvh")
+    assert clip.unit == UNITS[unit]
+    assert not any("hips to fingertips" in line for line in clip.warnings)
 
 
 def test_positions_that_are_lost_are_told_of(tmp_path):
