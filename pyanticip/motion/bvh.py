@@ -70,9 +70,10 @@ def read_bvh(
         raise text.fail(path, data.count(b"\n") + 1, "ends without a MOTION part (truncated?)")
     declared, frame_time, start = _read_timing(path, data, motion.end())
     count_line, time_line = declared[0], frame_time[0]
+    sure = True
     if rate is None:
         try:
-            rate = units.rate_from_frame_time(frame_time[1])
+            rate, sure = units.rate_from_frame_time(frame_time[1])
         except FormatError as error:
             raise text.fail(path, time_line, str(error)) from None
     else:
@@ -80,6 +81,11 @@ def read_bvh(
     warnings: list[str] = []
     if rate < units.SLOW:
         warnings.append(f"a frame every {1.0 / rate:.3g} s: give rate= if that is wrong (in milliseconds?)")
+    if not sure:
+        warnings.append(
+            f"a frame time of {frame_time[1]} s may mean other rates than {rate:g} Hz: "
+            "give rate= if that is wrong"
+        )
     rows = text.number_rows(path, data, start, time_line + 1, columns)
     _check_count(path, count_line, declared[1], len(rows), warnings)
     text.check_size(path, None, len(rows), columns, len(joints))

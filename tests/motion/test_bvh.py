@@ -115,10 +115,25 @@ def test_exponents_are_numbers(tmp_path):
         ("0.01", 100.0),
         ("0.0175", 57.0),
         ("0.01751", 1 / 0.01751),
+        ("0.016", 60.0),
+        ("0.03", 30.0),
+        ("0.017", 60.0),
+        ("0.0167", 60.0),
+        ("0.00834", 120.0),
+        ("0.0417", 24.0),
+        ("0.0417083", 24000 / 1001),
+        ("0.008341", 120000 / 1001),
     ],
 )
 def test_frame_times_mean_the_rate_they_stand_for(written, rate):
-    assert rate_from_frame_time(written) == pytest.approx(rate, rel=1e-9)
+    assert rate_from_frame_time(written)[0] == pytest.approx(rate, rel=1e-9)
+
+
+@pytest.mark.parametrize(("written", "sure"), [("0.016", False), ("0.02", True), ("0.0167", True)])
+def test_a_frame_time_of_few_decimals_is_told(tmp_path, written, sure):
+    clip = pa.load_motion(write_bvh(tmp_path, bvh_text(frame_time=written)))
+    assert any(f"a frame time of {written} s may mean" in line for line in clip.warnings) != sure
+    assert pa.load_motion(tmp_path / "clip.bvh", rate=60).warnings == ()
 
 
 def test_a_frame_time_in_milliseconds_is_told(tmp_path):
