@@ -208,7 +208,10 @@ def _offset(path: Path, line: int, words: list[str]) -> tuple[float, float, floa
     try:
         x, y, z = (float(word) for word in words[1:])
     except ValueError:
-        raise text.fail(path, line, f"expected OFFSET x y z, given {text.show(' '.join(words))}") from None
+        given = " ".join(words)
+        raise text.fail(
+            path, line, f"expected OFFSET x y z, given {text.show(given)}{text.comma(given)}"
+        ) from None
     if not np.isfinite((x, y, z)).all() or max(abs(x), abs(y), abs(z)) > 1e6:
         raise text.fail(path, line, f"an OFFSET out of range: {text.show(' '.join(words))}")
     return x, y, z
@@ -226,10 +229,11 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
         raise text.fail(
             path, line, f"expected CHANNELS n names, given {text.show(' '.join(words))}"
         ) from None
-    if count != len(names) or not 0 <= count <= MAX_CHANNELS:
-        raise text.fail(
-            path, line, f"expected {count} (0 to {MAX_CHANNELS}) channel names, given {len(names)}"
-        )
+    if not 0 <= count <= MAX_CHANNELS:
+        expected = f"at most {MAX_CHANNELS} channels, positions and rotations (no scale)"
+        raise text.fail(path, line, f"expected {expected}, given {count}")
+    if count != len(names):
+        raise text.fail(path, line, f"expected {count} channel names, given {len(names)}")
     seen = set()
     for name in names:
         lower = name.lower()

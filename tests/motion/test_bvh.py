@@ -78,6 +78,8 @@ def test_unwrapped_angles_are_the_same_rotations(tmp_path):
         lambda text: text.rstrip("\n"),
         lambda text: text + "\n\n \t\n",
         lambda text: "\ufeff" + text,
+        lambda text: text + "\x1a",
+        lambda text: text.rstrip("\n") + "\r\n\x1a\x1a\r\n",
         lambda text: text.replace("Frames: 6", "Frames:\t6").replace("Frame Time: ", "frame time:\t"),
         lambda text: text.replace(" {", "{").replace("\n{", " {"),
         lambda text: text.replace("Zrotation", "ZROTATION").replace("CHANNELS", "Channels"),
@@ -355,6 +357,14 @@ BROKEN = {
         lambda text: text.replace("Xrotation Yrotation\n", "Xrotation Wrotation\n"),
         ":9: expected a channel",
     ),
+    "scale": (
+        lambda text: text.replace("CHANNELS 6", "CHANNELS 9 Xscale Yscale Zscale"),
+        ":5: expected at most 6 channels, positions and rotations .no scale., given 9",
+    ),
+    "comma": (with_line(FIRST, "1 2 3,5" + " 0" * 15), f":{FIRST + 1}: expected a number, given '3,5' .deci"),
+    "commas": (lambda text: text.replace("OFFSET 9 -8 0", "OFFSET 9,5 -8,0 0"), "x y z, .* not a comma"),
+    "utf-16": (lambda text: "\ufeff".join(("", text)).encode("utf-16-le"), ":1: is text in UTF-16"),
+    "utf-16 without a mark": (lambda text: text.encode("utf-16-be"), ":1: is text in UTF-16"),
     "channels": (lambda text: text.replace("CHANNELS 3 Z", "CHANNELS 4 Z"), ":9: expected 4"),
     "brace": (lambda text: text.replace("}\nMOTION", "}\n}\nMOTION"), "'}' too many"),
     "offset": (lambda text: text.replace("OFFSET 9 -8 0", "OFFSET 9 -8"), ":8: expected OFFSET x y z"),
@@ -381,8 +391,9 @@ def test_broken_files_get_one_line_with_file_line_and_reason(tmp_path, kind):
 def test_missing_files_and_folders(tmp_path):
     with pytest.raises(FormatError, match="no such file"):
         pa.load_motion(tmp_path / "none.bvh")
-    with pytest.raises(FormatError, match="is a folder"):
+    with pytest.raises(FormatError) as caught:
         pa.load_motion(tmp_path)
+    assert str(caught.value) == f"{tmp_path}: is a folder, expected a file"
 
 
 def test_too_many_joints_or_bytes_are_refused(tmp_path, monkeypatch):
@@ -555,7 +566,7 @@ def test_what_is_out_of_bounds_in_the_hierarchy_is_refused(good: str, bad: str, 
 def test_a_joint_has_six_channels_at_most_each_once_in_one_line() -> None:
     line = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation"
     for wrong, reason in (
-        (line.replace("6", "7") + " Xrotation", r"expected 7 \(0 to 6\) channel names"),
+        (line.replace("6", "7") + " Xrotation", "expected at most 6 channels, positions and rotations"),
         (line.replace("Yrotation", "Zrotation"), "expected a channel like"),
         (line + "\n" + line, "6: second CHANNELS of joint 'Hips'"),
         ("CHANNELS", "5: expected CHANNELS n names"),
