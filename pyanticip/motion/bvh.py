@@ -24,6 +24,8 @@ _UNSAFE = re.compile(r"[\s{}]+")
 _CENTIMETRES = 100.0
 _STRETCH = 0.05
 """Position channels that move by less than this part of the body are the give of its joints."""
+_BLOCK_FRAMES = 4096
+"""So many frames are turned into quaternions at once: what that takes does not grow with the file."""
 MAX_CHANNELS = 6
 MAX_HEADER_BYTES = 4 * 1024 * 1024
 """1024 joints, indented 1000 deep, fit in less."""
@@ -91,6 +93,8 @@ def read_bvh(
     text.check_size(path, None, len(rows), columns, len(joints))
 
     quats, root, skeleton, unit = _convert(joints, rows, length_unit, warnings)
+    del rows
+    quats.flags.writeable = False  # so that the clip takes them as they are
     told = tuple(warnings)
     return Clip(quats, root, rate, skeleton, name=path.stem, warnings=told, source=str(path), unit=unit)
 
@@ -309,9 +313,11 @@ def _quaternions(joints: list[_Joint], rows: NDArray[np.float64]) -> NDArray[np.
         orders.setdefault(tuple(axis for _, axis in joint.rotations), []).append(index)
     for axes, members in orders.items():
         columns = [[column for column, _ in joints[index].rotations] for index in members]
-        degrees = rows[:, np.array(columns, np.intp).reshape(len(members), len(axes))]
-        # In double precision unwrapped angles of many turns lose nothing.
-        quats[:, members] = from_euler(np.radians(degrees), axes)
+        wanted = np.array(columns, np.intp).reshape(len(members), len(axes))
+        for start in range(0, len(rows), _BLOCK_FRAMES):
+            block = slice(start, start + _BLOCK_FRAMES)
+            # In double precision unwrapped angles of many turns lose nothing.
+            quats[block, members] = from_euler(np.radians(rows[block, wanted]), axes)
     return quats
 
 

@@ -420,6 +420,17 @@ def test_blocks_join_without_a_seam(tmp_path, monkeypatch):
         pa.load_motion(write_bvh(tmp_path, "\n".join(lines)))
 
 
+def test_quaternions_are_made_of_some_frames_at_a_time(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr("pyanticip.motion.bvh.from_euler", lambda *a: made.append(a) or from_euler(*a))
+    rows = np.tile(ROWS, (1000, 1)) + 0.01 * np.arange(6000)[:, None]
+    clip = pa.load_motion(write_bvh(tmp_path, bvh_text(rows)))
+    assert max(len(angles) for angles, _ in made) == 4096
+    np.testing.assert_array_equal(
+        clip.quats[:, 1], from_euler(np.radians(rows[:, 6:9]), (2, 0, 1)).astype(np.float32)
+    )
+
+
 def test_names_that_come_twice_are_told_apart(tmp_path):
     clip = pa.load_motion(write_bvh(tmp_path, bvh_text().replace("JOINT LeftLeg", "JOINT LeftUpLeg")))
     assert clip.skeleton.names[1:3] == ("LeftUpLeg", "LeftUpLeg_2")
