@@ -51,6 +51,8 @@ def open_file(path: str | os.PathLike[str], error: type[MotionError] = FormatErr
         except BaseException:
             os.close(handle)
             raise
+    except error:
+        raise
     except FileNotFoundError:
         raise error(f"{path}: no such file") from None
     except (OSError, ValueError) as problem:

@@ -4,23 +4,28 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
-from pyanticip.motion import text, units
+from pyanticip.motion import body, text, units
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import from_euler, multiply, rotate, to_euler_zyx
-from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
+from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
 
 _MOTION = re.compile(rb"^[ \t]*MOTION[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _BRACES = re.compile(r"([{}])")
 _AXES = {"x": 0, "y": 1, "z": 2}
 _UNSAFE = re.compile(r"[\s{}]+")
 _CENTIMETRES = 100.0
+_STRETCH = 0.05
+"""Position channels that move by less than this part of the body are the give of its joints."""
+_BLOCK_FRAMES = 4096
+"""So many frames are turned into quaternions at once: what that takes does not grow with the file."""
 MAX_CHANNELS = 6
 MAX_HEADER_BYTES = 4 * 1024 * 1024
 """1024 joints, indented 1000 deep, fit in less."""
@@ -67,9 +72,10 @@ def read_bvh(
         raise text.fail(path, data.count(b"\n") + 1, "ends without a MOTION part (truncated?)")
     declared, frame_time, start = _read_timing(path, data, motion.end())
     count_line, time_line = declared[0], frame_time[0]
+    sure = True
     if rate is None:
         try:
-            rate = units.rate_from_frame_time(frame_time[1])
+            rate, sure = units.rate_from_frame_time(frame_time[1])
         except FormatError as error:
             raise text.fail(path, time_line, str(error)) from None
     else:
@@ -77,11 +83,18 @@ def read_bvh(
     warnings: list[str] = []
     if rate < units.SLOW:
         warnings.append(f"a frame every {1.0 / rate:.3g} s: give rate= if that is wrong (in milliseconds?)")
+    if not sure:
+        warnings.append(
+            f"a frame time of {frame_time[1]} s may mean other rates than {rate:g} Hz: "
+            "give rate= if that is wrong"
+        )
     rows = text.number_rows(path, data, start, time_line + 1, columns)
     _check_count(path, count_line, declared[1], len(rows), warnings)
     text.check_size(path, None, len(rows), columns, len(joints))
 
     quats, root, skeleton, unit = _convert(joints, rows, length_unit, warnings)
+    del rows
+    quats.flags.writeable = False  # so that the clip takes them as they are
     told = tuple(warnings)
     return Clip(quats, root, rate, skeleton, name=path.stem, warnings=told, source=str(path), unit=unit)
 
@@ -199,7 +212,10 @@ def _offset(path: Path, line: int, words: list[str]) -> tuple[float, float, floa
     try:
         x, y, z = (float(word) for word in words[1:])
     except ValueError:
-        raise text.fail(path, line, f"expected OFFSET x y z, given {text.show(' '.join(words))}") from None
+        given = " ".join(words)
+        raise text.fail(
+            path, line, f"expected OFFSET x y z, given {text.show(given)}{text.comma(given)}"
+        ) from None
     if not np.isfinite((x, y, z)).all() or max(abs(x), abs(y), abs(z)) > 1e6:
         raise text.fail(path, line, f"an OFFSET out of range: {text.show(' '.join(words))}")
     return x, y, z
@@ -217,10 +233,11 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
         raise text.fail(
             path, line, f"expected CHANNELS n names, given {text.show(' '.join(words))}"
         ) from None
-    if count != len(names) or not 0 <= count <= MAX_CHANNELS:
-        raise text.fail(
-            path, line, f"expected {count} (0 to {MAX_CHANNELS}) channel names, given {len(names)}"
-        )
+    if not 0 <= count <= MAX_CHANNELS:
+        expected = f"at most {MAX_CHANNELS} channels, positions and rotations (no scale)"
+        raise text.fail(path, line, f"expected {expected}, given {count}")
+    if count != len(names):
+        raise text.fail(path, line, f"expected {count} channel names, given {len(names)}")
     seen = set()
     for name in names:
         lower = name.lower()
@@ -241,7 +258,6 @@ def _convert(
     """Local quaternions, the root's path in metres, the skeleton, and metres per unit."""
     offsets = np.array([joint.offset for joint in joints], np.float64)
     quats = _quaternions(joints, rows)
-    root = _positions(joints[0], rows, offsets[0])
     for index in range(1, len(joints)):
         if joints[index].positions:
             _set_bone_length(joints[index], rows, offsets, index)
@@ -249,24 +265,37 @@ def _convert(
     tips = {index: joint.tip for index, joint in enumerate(joints) if joint.tip is not None}
     names = _unique_names(joints, warnings)
 
-    # A reference joint above the hips: fold it into the joint below, which carries the motion.
-    while _is_reference(joints, parents, rows):
-        below = _positions(joints[1], rows, np.asarray(joints[1].offset))
-        root = root + rotate(quats[:, 0], below)
-        quats[:, 1] = multiply(quats[:, 0], quats[:, 1])
-        warnings.append(f"the reference joint {names[0]!r} was folded into {names[1]!r}")
-        joints, names, quats, offsets = joints[1:], names[1:], quats[:, 1:], offsets[1:]
-        parents = [-1] + [parent - 1 for parent in parents[2:]]
-        joints = [
-            _Joint(j.name, p, j.line, j.offset, j.positions, j.rotations)
-            for j, p in zip(joints, parents, strict=True)
-        ]
-        tips = {index - 1: tip for index, tip in tips.items() if index > 0}
+    # What stands above the body is folded into its first joint; what hangs beside that is no body's.
+    way = _way_to_body(joints, rows, names, parents, offsets)
+    root = _positions(joints[0], rows, offsets[0])
+    for above, below in pairwise(way):
+        root = root + rotate(quats[:, above], _place(joints[below], rows, offsets[below]))
+        quats[:, below] = multiply(quats[:, above], quats[:, below])
+        warnings.append(f"the reference joint {names[above]!r} was folded into {names[below]!r}")
+    kept = body.below(parents, way[-1])
+    beside = [name for index, name in enumerate(names) if index not in kept and index not in way]
+    if beside:
+        warnings.append(f"not of the body and left out: {_listed(beside)}")
+    if len(kept) < len(joints):
+        new = {index: number for number, index in enumerate(kept)}
+        joints, names = [joints[index] for index in kept], [names[index] for index in kept]
+        quats, offsets = quats[:, kept], offsets[kept]
+        parents = [-1] + [new[parents[index]] for index in kept[1:]]
+        tips = {new[index]: tip for index, tip in tips.items() if index in new}
 
-    reach = longest_chain(parents, offsets, tips)
+    reach = body.reach(names, parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)
     if not 0.3 <= reach * scale <= 2.5:
         warnings.append(f"a body {reach * scale:.3g} m from hips to fingertips: give units= if that is wrong")
+    stretched = [
+        name
+        for name, joint in zip(names[1:], joints[1:], strict=True)
+        if _range(joint, rows, outliers=2.0) > _STRETCH * reach
+    ]
+    if stretched:
+        warnings.append(
+            f"bones do not stretch here: the positions of {_listed(stretched)} move, their median is taken"
+        )
     skeleton = Skeleton(
         tuple(names),
         np.array(parents, np.int32),
@@ -284,9 +313,11 @@ def _quaternions(joints: list[_Joint], rows: NDArray[np.float64]) -> NDArray[np.
         orders.setdefault(tuple(axis for _, axis in joint.rotations), []).append(index)
     for axes, members in orders.items():
         columns = [[column for column, _ in joints[index].rotations] for index in members]
-        degrees = rows[:, np.array(columns, np.intp).reshape(len(members), len(axes))]
-        # In double precision unwrapped angles of many turns lose nothing.
-        quats[:, members] = from_euler(np.radians(degrees), axes)
+        wanted = np.array(columns, np.intp).reshape(len(members), len(axes))
+        for start in range(0, len(rows), _BLOCK_FRAMES):
+            block = slice(start, start + _BLOCK_FRAMES)
+            # In double precision unwrapped angles of many turns lose nothing.
+            quats[block, members] = from_euler(np.radians(rows[block, wanted]), axes)
     return quats
 
 
@@ -307,12 +338,42 @@ def _set_bone_length(
         offsets[index] = middle
 
 
-def _is_reference(joints: list[_Joint], parents: list[int], rows: NDArray[np.float64]) -> bool:
-    """Whether joint 0 only carries joint 1: its single child, which moves by channels of its own."""
-    if len(joints) < 3 or parents.count(0) != 1 or len(joints[1].positions) != 3:
-        return False
-    columns = [column for column, _ in joints[1].positions]
-    return bool((np.ptp(rows[:, columns], axis=0) > 0.0).any())
+def _place(joint: _Joint, rows: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where an inner joint is in its parent's frame: (T, 3), or (3,) where it does not move."""
+    return _positions(joint, rows, np.asarray(joint.offset)) if _range(joint, rows) else offset
+
+
+def _range(joint: _Joint, rows: NDArray[np.float64], outliers: float = 0.0) -> float:
+    """By how much the position channels of a joint move, in file units; 0 where it has none.
+
+    ``outliers`` is the part of the frames, in per cent, that does not count at either end.
+    """
+    limits = (outliers, 100.0 - outliers)
+    ends = [np.percentile(rows[:, column], limits) for column, _ in joint.positions]
+    return max((float(high - low) for low, high in ends), default=0.0)
+
+
+def _way_to_body(
+    joints: list[_Joint],
+    rows: NDArray[np.float64],
+    names: list[str],
+    parents: list[int],
+    offsets: NDArray[np.float64],
+) -> list[int]:
+    """The joints from joint 0 down to the one that carries the body and moves it, often 0 alone.
+
+    That is the last with position channels that move, on the way to the hips.
+    """
+    way = body.way(parents, body.hips(names, parents, offsets))
+    while len(way) > 1 and not _range(joints[way[-1]], rows):
+        way.pop()
+    return way
+
+
+def _listed(names: list[str]) -> str:
+    """Names for a warning of one line."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(text.show, names[:3])) + more
 
 
 def _unique_names(joints: list[_Joint], warnings: list[str]) -> list[str]:

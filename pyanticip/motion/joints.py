@@ -18,6 +18,9 @@ Joints = Mapping[str, tuple[str, ...]]
 
 _TRUNK = ("spine", "chest", "upper_chest")
 
+_PARTS = {"left_hand": "left_fingerbase", "right_hand": "right_fingerbase"}
+"""What the last joint of a chain is called where its number would make it a thing that hangs on the first."""
+
 _LARGEST = 1 << 20
 
 
@@ -99,6 +102,6 @@ def with_joints(clip: Clip, joints: Joints) -> Clip:
                 raise OptionError(f"joints.{joint}: no joint {name!r} in the file{hint}")
             if name in new:
                 raise OptionError(f"joints.{joint}: {name!r} is named twice")
-            new[name] = joint if number == 0 else f"{joint}_{number + 1}"
+            new[name] = joint if number == 0 else _PARTS.get(joint, f"{joint}_{number + 1}")
     renamed = tuple(new.get(name, f"{name} (unmapped)") for name in body.names)
     return replace(clip, skeleton=Skeleton(renamed, body.parents, body.offsets, body.rest, body.tips))

@@ -177,6 +177,8 @@ def _parse(
 
         asf = None if skeleton is None else Path(skeleton)
         return read_amc(file, data, skeleton=asf, rate=rate, length_unit=units)
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or _is_bvh(data[:400].replace(b"\0", b"")):
+        raise text.fail(file, 1, "is text in UTF-16: save it as UTF-8")
     raise text.fail(file, 1, f"is not a motion file that can be read: {_KINDS}")
 
 

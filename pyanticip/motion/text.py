@@ -1,5 +1,6 @@
 """Motion files as bytes: bounded reading, lines, and blocks of numbers at NumPy's speed."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,10 @@ MAX_LINE_BYTES = 1024 * 1024
 MAX_NUMBER = 1e9
 """No position or angle of a performer has more digits: larger numbers are refused as damage."""
 
+_COMMA = re.compile(r"\d,\d")
+_BLANKS = b" \t\r\n\x1a"
+"""DOS ends a text with 0x1A."""
+
 BLOCK_BYTES = 4 * 1024 * 1024
 
 
@@ -41,6 +46,11 @@ def show(text: str | bytes, limit: int = 40) -> str:
     if isinstance(text, bytes):
         text = text[: limit * 4].decode("utf-8", "replace")
     return repr(text if len(text) <= limit else text[:limit] + "...")
+
+
+def comma(text: str) -> str:
+    """What to add to an error about numbers where their decimals come after a comma."""
+    return " (decimals need a point, not a comma)" if _COMMA.search(text) else ""
 
 
 def read_start(path: Path, size: int) -> bytes:
@@ -58,12 +68,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def text_lines(path: Path, data: bytes) -> bytes:
-    """``data`` with one kind of line end and no byte order mark; refuses binary files."""
+    """``data`` with one kind of line end and no mark at either end; refuses binary files."""
     if data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
     zero = data.find(b"\0")
     if zero >= 0:
         raise fail(path, data.count(b"\n", 0, zero) + 1, "is not text: it has a zero byte")
+    if b"\x1a" in data[-128:]:
+        data = data.rstrip(_BLANKS)
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return data
@@ -89,7 +101,8 @@ def number(path: Path, line: int, word: bytes) -> float:
     try:
         value = float(word)
     except ValueError:
-        raise fail(path, line, f"expected a number, given {show(word)}") from None
+        said = f"expected a number, given {show(word)}{comma(word.decode('utf-8', 'replace'))}"
+        raise fail(path, line, said) from None
     if not abs(value) <= MAX_NUMBER:
         raise fail(path, line, f"expected a finite number of at most {MAX_NUMBER:g}, given {show(word)}")
     return value
@@ -98,14 +111,16 @@ def number(path: Path, line: int, word: bytes) -> float:
 def number_rows(path: Path, data: bytes, start: int, line: int, columns: int) -> NDArray[np.float64]:
     """Rows of ``columns`` numbers, a line each, from ``data[start:]``; blank lines are skipped.
 
-    ``line`` is the line number of ``start``. Works in blocks, so the working memory stays small
-    beside the result. Every line is checked; errors name the line.
+    ``line`` is the line number of ``start``. Works in blocks, so the working memory does not grow
+    with the file. Every line is checked; errors name the line.
 
     Returns
     -------
     Array (rows, columns), all finite; rows may be 0.
     """
-    blocks: list[NDArray[np.float64]] = []
+    # Room for as many numbers as there can be, two bytes each: what is not written to takes no memory.
+    most = min((len(data) - start + 1) // 2, MAX_VALUES) // columns
+    found = np.empty((most, columns))
     total = 0
     while start < len(data):
         end = len(data)
@@ -117,12 +132,12 @@ def number_rows(path: Path, data: bytes, start: int, line: int, columns: int) ->
             end = cut + 1 if cut >= 0 else end
         block = data[start:end]
         rows = _rows(path, block, line, columns)
+        check_size(path, line, total + len(rows), columns)
+        found[total : total + len(rows)] = rows
         total += len(rows)
-        check_size(path, line, total, columns)
-        blocks.append(rows)
         line += block.count(b"\n")
         start = end
-    return np.concatenate(blocks) if blocks else np.empty((0, columns))
+    return found[:total]
 
 
 def _rows(path: Path, block: bytes, line: int, columns: int) -> NDArray[np.float64]:

@@ -65,6 +65,10 @@ def understand(
     if clip.skeleton.names == canonical_skeleton().names and clip.skeleton.rests_as(canonical_skeleton()):
         return clip if up is None else turned(clip, world.check_up(up))
     warnings: list[str] = []
+    order = canonical_skeleton().names
+    missing = [joint for joint in ("neck", "head") if not mapped.mask[order.index(joint)]]
+    if "head" in missing:
+        warnings.append(f"no joint found for {', '.join(missing)}: give joints= if there is one")
     watched = _watched(clip, mapped)
     wrong = rest.verdict(clip.skeleton, mapped, watched)
 

@@ -13,7 +13,8 @@ UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "cmu": CMU_METRES}
 
 _WHOLE_RATES = (24.0, 25.0, 30.0, 50.0, 60.0, 90.0, 100.0, 120.0, 144.0, 150.0, 180.0, 200.0, 240.0)
 _NTSC_RATES = (24000 / 1001, 30000 / 1001, 60000 / 1001, 120000 / 1001)
-STANDARD_RATES = _WHOLE_RATES + _NTSC_RATES
+_CUT_RATES = (60.0, 30.0)
+"""Common rates whose frame times come with decimals cut off: .016, .03."""
 
 RATE_LIMITS = (0.1, 10_000.0)
 
@@ -46,12 +47,14 @@ def metres_per_unit(units: str | float | None, reach: float) -> float:
     return float(units)
 
 
-def rate_from_frame_time(text: str) -> float:
-    """Frames a second from a frame time as a file writes it, e.g. ``.0083333`` -> 120.0.
+def rate_from_frame_time(text: str) -> tuple[float, bool]:
+    """Frames a second from a frame time as a file writes it, and whether that is sure.
 
-    A written number stands for an interval one unit of its last decimal wide. A frame time that is
-    1 over a whole number is that rate; else the nearest standard rate in the interval; else
-    the nearest whole rate in it; else 1 over what is written.
+    ``.0083333`` gives 120.0 and True. A written number stands for an interval one unit of its last
+    decimal wide. A frame time that is 1 over a whole number is that rate; else 60 or 30 Hz where
+    further decimals were cut off; else the nearest standard rate in the interval, whole ones first;
+    else the nearest whole rate in it; else 1 over what is written. Where the interval is wider than a
+    hundredth of it, that is not sure.
 
     Raises
     ------
@@ -69,19 +72,24 @@ def rate_from_frame_time(text: str) -> float:
         raise FormatError(f"frame time must be {1 / high:g} to {1 / low:g} s, given {text[:40]!r}")
     raw = 1.0 / seconds
     if abs(raw - round(raw)) < 1e-6 * raw:
-        return float(round(raw))
+        return float(round(raw)), True
     exponent = number.as_tuple().exponent
     step = 10.0**exponent if isinstance(exponent, int) else 0.0
+    sure = step <= 0.01 * seconds
+    for rate in _CUT_RATES:
+        if 0.0 <= 1.0 / rate - seconds < step:
+            return rate, sure
 
     def distance(rate: float) -> float:
         return abs(1.0 / rate - seconds)
 
-    for candidates in (STANDARD_RATES, [float(max(1, math.floor(raw))), float(math.ceil(raw))]):
+    whole = [float(max(1, math.floor(raw))), float(math.ceil(raw))]
+    for candidates in (_WHOLE_RATES, _NTSC_RATES, whole):
         nearest = min(candidates, key=distance)
         # Two per cent guards against a frame time of one or two decimals, which fits everything.
         if distance(nearest) < step and distance(nearest) < 0.02 * seconds:
-            return nearest
-    return raw
+            return nearest, sure
+    return raw, sure
 
 
 def check_rate(rate: float) -> float:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
-from support.motion_files import BVH_HEADER, COLUMNS, ROWS, bvh_text, write_amc, write_bvh
+from support.motion_files import BVH_HEADER, COLUMNS, ROWS, bvh_text, t_pose_bvh, write_amc, write_bvh
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
@@ -77,6 +77,8 @@ def test_unwrapped_angles_are_the_same_rotations(tmp_path):
         lambda text: text.rstrip("\n"),
         lambda text: text + "\n\n \t\n",
         lambda text: "\ufeff" + text,
+        lambda text: text + "\x1a",
+        lambda text: text.rstrip("\n") + "\r\n\x1a\x1a\r\n",
         lambda text: text.replace("Frames: 6", "Frames:\t6").replace("Frame Time: ", "frame time:\t"),
         lambda text: text.replace(" {", "{").replace("\n{", " {"),
         lambda text: text.replace("Zrotation", "ZROTATION").replace("CHANNELS", "Channels"),
@@ -114,10 +116,25 @@ def test_exponents_are_numbers(tmp_path):
         ("0.01", 100.0),
         ("0.0175", 57.0),
         ("0.01751", 1 / 0.01751),
+        ("0.016", 60.0),
+        ("0.03", 30.0),
+        ("0.017", 60.0),
+        ("0.0167", 60.0),
+        ("0.00834", 120.0),
+        ("0.0417", 24.0),
+        ("0.0417083", 24000 / 1001),
+        ("0.008341", 120000 / 1001),
     ],
 )
 def test_frame_times_mean_the_rate_they_stand_for(written, rate):
-    assert rate_from_frame_time(written) == pytest.approx(rate, rel=1e-9)
+    assert rate_from_frame_time(written)[0] == pytest.approx(rate, rel=1e-9)
+
+
+@pytest.mark.parametrize(("written", "sure"), [("0.016", False), ("0.02", True), ("0.0167", True)])
+def test_a_frame_time_of_few_decimals_is_told(tmp_path, written, sure):
+    clip = pa.load_motion(write_bvh(tmp_path, bvh_text(frame_time=written)))
+    assert any(f"a frame time of {written} s may mean" in line for line in clip.warnings) != sure
+    assert pa.load_motion(tmp_path / "clip.bvh", rate=60).warnings == ()
 
 
 def test_a_frame_time_in_milliseconds_is_told(tmp_path):
@@ -160,44 +177,6 @@ def test_a_joint_may_have_six_channels_and_bones_no_length(tmp_path):
     plain = pa.load_motion(write_bvh(tmp_path, name="plain.bvh"))
     np.testing.assert_allclose(clip.skeleton.offsets, plain.skeleton.offsets, atol=1e-7)
     np.testing.assert_array_equal(clip.quats, plain.quats)
-
-
-def test_a_reference_joint_is_folded_into_the_hips(tmp_path):
-    inner = BVH_HEADER.split("ROOT Hips", 1)[1]
-    header = (
-        "HIERARCHY\nROOT Reference\n{\nOFFSET 0 0 0\n"
-        "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation\nJOINT Hips" + inner + "}\n"
-    )
-    rows = np.concatenate((np.tile([10.0, 0.0, 0.0, 0.0, 90.0, 0.0], (6, 1)), ROWS), axis=1)
-    clip = pa.load_motion(write_bvh(tmp_path, header + bvh_text(rows)[len(BVH_HEADER) :]))
-    plain = pa.load_motion(write_bvh(tmp_path, name="plain.bvh"))
-    assert clip.skeleton.names == plain.skeleton.names
-    assert "'Reference' was folded into 'Hips'" in clip.warnings[0]
-    quarter = Rotation.from_euler("Y", 90, degrees=True)
-    np.testing.assert_allclose(
-        clip.positions(),
-        quarter.apply(plain.positions().reshape(-1, 3)).reshape(6, 5, 3) + np.array([0.1, 0, 0]),
-        atol=1e-5,
-    )
-
-
-def t_pose_bvh(frames):
-    """Arms and legs whose first frame is a T-pose; both arms are down in the others and rise slowly."""
-    channels = "CHANNELS 3 Zrotation Yrotation Xrotation\n"
-
-    def limb(name, offset, tip):
-        end = f"JOINT {name}End\n{{\nOFFSET {tip}\n{channels}End Site\n{{\nOFFSET 0 0 0\n}}\n}}\n"
-        return f"JOINT {name}\n{{\nOFFSET {offset}\n{channels}{end}}}\n"
-
-    text = BVH_HEADER[: BVH_HEADER.index("  JOINT")]
-    text += limb("LeftUpLeg", "9 -8 0", "0 -80 0") + limb("RightUpLeg", "-9 -8 0", "0 -80 0")
-    text += f"JOINT Spine\n{{\nOFFSET 0 50 0\n{channels}"
-    text += limb("LeftArm", "15 0 0", "50 0 0") + limb("RightArm", "-15 0 0", "-50 0 0") + "}\n"
-    rows = np.zeros((frames, 6 + 9 * 3))
-    rows[:, 1] = 88.0
-    rows[1:, 21] = -70.0 + np.arange(frames - 1)
-    rows[1:, 27] = 70.0 - np.arange(frames - 1)
-    return text + "}\n" + bvh_text(rows)[len(BVH_HEADER) :]
 
 
 def test_a_t_pose_that_the_motion_jumps_away_from_is_dropped(tmp_path):
@@ -275,6 +254,14 @@ BROKEN = {
         lambda text: text.replace("Xrotation Yrotation\n", "Xrotation Wrotation\n"),
         ":9: expected a channel",
     ),
+    "scale": (
+        lambda text: text.replace("CHANNELS 6", "CHANNELS 9 Xscale Yscale Zscale"),
+        ":5: expected at most 6 channels, positions and rotations .no scale., given 9",
+    ),
+    "comma": (with_line(FIRST, "1 2 3,5" + " 0" * 15), f":{FIRST + 1}: expected a number, given '3,5' .deci"),
+    "commas": (lambda text: text.replace("OFFSET 9 -8 0", "OFFSET 9,5 -8,0 0"), "x y z, .* not a comma"),
+    "utf-16": (lambda text: "\ufeff".join(("", text)).encode("utf-16-le"), ":1: is text in UTF-16"),
+    "utf-16 without a mark": (lambda text: text.encode("utf-16-be"), ":1: is text in UTF-16"),
     "channels": (lambda text: text.replace("CHANNELS 3 Z", "CHANNELS 4 Z"), ":9: expected 4"),
     "brace": (lambda text: text.replace("}\nMOTION", "}\n}\nMOTION"), "'}' too many"),
     "offset": (lambda text: text.replace("OFFSET 9 -8 0", "OFFSET 9 -8"), ":8: expected OFFSET x y z"),
@@ -301,8 +288,9 @@ def test_broken_files_get_one_line_with_file_line_and_reason(tmp_path, kind):
 def test_missing_files_and_folders(tmp_path):
     with pytest.raises(FormatError, match="no such file"):
         pa.load_motion(tmp_path / "none.bvh")
-    with pytest.raises(FormatError, match="is a folder"):
+    with pytest.raises(FormatError) as caught:
         pa.load_motion(tmp_path)
+    assert str(caught.value) == f"{tmp_path}: is a folder, expected a file"
 
 
 def test_too_many_joints_or_bytes_are_refused(tmp_path, monkeypatch):
@@ -327,6 +315,17 @@ def test_blocks_join_without_a_seam(tmp_path, monkeypatch):
     lines[FIRST + 4] = "1 2 3"
     with pytest.raises(FormatError, match=rf":{FIRST + 5}: expected 18"):
         pa.load_motion(write_bvh(tmp_path, "\n".join(lines)))
+
+
+def test_quaternions_are_made_of_some_frames_at_a_time(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr("pyanticip.motion.bvh.from_euler", lambda *a: made.append(a) or from_euler(*a))
+    rows = np.tile(ROWS, (1000, 1)) + 0.01 * np.arange(6000)[:, None]
+    clip = pa.load_motion(write_bvh(tmp_path, bvh_text(rows)))
+    assert max(len(angles) for angles, _ in made) == 4096
+    np.testing.assert_array_equal(
+        clip.quats[:, 1], from_euler(np.radians(rows[:, 6:9]), (2, 0, 1)).astype(np.float32)
+    )
 
 
 def test_names_that_come_twice_are_told_apart(tmp_path):
@@ -433,11 +432,45 @@ def test_the_root_is_at_its_offset_along_the_axes_that_have_no_channel() -> None
     np.testing.assert_array_equal(clip.quats, read().quats)
 
 
+@pytest.mark.parametrize(
+    ("good", "bad", "reason"),
+    [
+        ("OFFSET 9 -8 1e6", "OFFSET 9 -8 1000001", "8: an OFFSET out of range"),
+        ("OFFSET 9 -8 0", "OFFSET 9 nan 0", "8: an OFFSET out of range"),
+        ("OFFSET 9 -8 0" + " " * 9000, "OFFSET 9 -8 0" + " " * 10_000, "8: a line of more than 10000"),
+    ],
+)
+def test_what_is_out_of_bounds_in_the_hierarchy_is_refused(good: str, bad: str, reason: str) -> None:
+    assert len(read(BVH_HEADER.replace("OFFSET 9 -8 0", good))) == 6
+    with pytest.raises(FormatError, match=reason):
+        read(BVH_HEADER.replace("OFFSET 9 -8 0", bad))
+
+
+def test_a_joint_has_six_channels_at_most_each_once_in_one_line() -> None:
+    line = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation"
+    for wrong, reason in (
+        (line.replace("6", "7") + " Xrotation", "expected at most 6 channels, positions and rotations"),
+        (line.replace("Yrotation", "Zrotation"), "expected a channel like"),
+        (line + "\n" + line, "6: second CHANNELS of joint 'Hips'"),
+        ("CHANNELS", "5: expected CHANNELS n names"),
+    ):
+        with pytest.raises(FormatError, match=reason):
+            read(BVH_HEADER.replace(line, wrong))
+
+
+def test_blank_lines_and_blanks_in_the_timing_are_none() -> None:
+    text = bvh_text().replace("Frames:", " \n\n Frames :").replace("Frame Time", "\n\t\nFrameTime")
+    assert len(read_bvh(Path("clip.bvh"), text.encode())) == 6
+    line = text[: text.index("FrameTime")].count("\n") + 1
+    with pytest.raises(FormatError, match=rf"clip\.bvh:{line}: frame time"):
+        read_bvh(Path("clip.bvh"), text.replace("0.02", "fast").encode())
+
+
 def test_a_joint_above_the_hips_that_carries_more_than_them_or_does_not_move_them_stays() -> None:
     inner = BVH_HEADER.split("ROOT Hips", 1)[1]
     rows = np.concatenate((np.zeros((6, 3)), ROWS), axis=1)
     head = "HIERARCHY\nROOT Reference\n{\nOFFSET 0 0 0\nCHANNELS 3 Zrotation Yrotation Xrotation\n"
-    other = "JOINT Prop\n{\nOFFSET 1 0 0\nEnd Site\n{\nOFFSET 1 0 0\n}\n}\n"
+    other = "JOINT Prop\n{\nOFFSET 1 0 0\nJOINT Tip\n{\nOFFSET 1 0 0\n}\n}\n"
     assert read(head + "JOINT Hips" + inner + "}\n", rows).skeleton.names[0] == "Hips"
     assert read(head + other + "JOINT Hips" + inner + "}\n", rows).skeleton.names[0] == "Reference"
     rows[:, 3:6] = 7.0
@@ -456,37 +489,3 @@ def test_a_joint_above_the_hips_that_carries_more_than_them_or_does_not_move_the
     ).magnitude().max() < 1e-6
     place = Rotation.from_euler("Y", 40, degrees=True).apply([1, 2, 3]) + turn.apply(ROWS[1, :3])
     np.testing.assert_allclose(clip.root[1], place, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("good", "bad", "reason"),
-    [
-        ("OFFSET 9 -8 1e6", "OFFSET 9 -8 1000001", "8: an OFFSET out of range"),
-        ("OFFSET 9 -8 0", "OFFSET 9 nan 0", "8: an OFFSET out of range"),
-        ("OFFSET 9 -8 0" + " " * 9000, "OFFSET 9 -8 0" + " " * 10_000, "8: a line of more than 10000"),
-    ],
-)
-def test_what_is_out_of_bounds_in_the_hierarchy_is_refused(good: str, bad: str, reason: str) -> None:
-    assert len(read(BVH_HEADER.replace("OFFSET 9 -8 0", good))) == 6
-    with pytest.raises(FormatError, match=reason):
-        read(BVH_HEADER.replace("OFFSET 9 -8 0", bad))
-
-
-def test_a_joint_has_six_channels_at_most_each_once_in_one_line() -> None:
-    line = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation"
-    for wrong, reason in (
-        (line.replace("6", "7") + " Xrotation", r"expected 7 \(0 to 6\) channel names"),
-        (line.replace("Yrotation", "Zrotation"), "expected a channel like"),
-        (line + "\n" + line, "6: second CHANNELS of joint 'Hips'"),
-        ("CHANNELS", "5: expected CHANNELS n names"),
-    ):
-        with pytest.raises(FormatError, match=reason):
-            read(BVH_HEADER.replace(line, wrong))
-
-
-def test_blank_lines_and_blanks_in_the_timing_are_none() -> None:
-    text = bvh_text().replace("Frames:", " \n\n Frames :").replace("Frame Time", "\n\t\nFrameTime")
-    assert len(read_bvh(Path("clip.bvh"), text.encode())) == 6
-    line = text[: text.index("FrameTime")].count("\n") + 1
-    with pytest.raises(FormatError, match=rf"clip\.bvh:{line}: frame time"):
-        read_bvh(Path("clip.bvh"), text.replace("0.02", "fast").encode())

@@ -50,6 +50,25 @@ def bvh_text(rows: np.ndarray = ROWS, frame_time: str = "0.02", frames: int | No
     return f"{BVH_HEADER}MOTION\nFrames: {count}\nFrame Time: {frame_time}\n" + "\n".join(lines) + "\n"
 
 
+def t_pose_bvh(frames: int) -> str:
+    """Arms and legs whose first frame is a T-pose; both arms are down in the others and rise slowly."""
+    channels = "CHANNELS 3 Zrotation Yrotation Xrotation\n"
+
+    def limb(name: str, offset: str, tip: str) -> str:
+        end = f"JOINT {name}End\n{{\nOFFSET {tip}\n{channels}End Site\n{{\nOFFSET 0 0 0\n}}\n}}\n"
+        return f"JOINT {name}\n{{\nOFFSET {offset}\n{channels}{end}}}\n"
+
+    text = BVH_HEADER[: BVH_HEADER.index("  JOINT")]
+    text += limb("LeftUpLeg", "9 -8 0", "0 -80 0") + limb("RightUpLeg", "-9 -8 0", "0 -80 0")
+    text += f"JOINT Spine\n{{\nOFFSET 0 50 0\n{channels}"
+    text += limb("LeftArm", "15 0 0", "50 0 0") + limb("RightArm", "-15 0 0", "-50 0 0") + "}\n"
+    rows = np.zeros((frames, 6 + 9 * 3))
+    rows[:, 1] = 88.0
+    rows[1:, 21] = -70.0 + np.arange(frames - 1)
+    rows[1:, 27] = 70.0 - np.arange(frames - 1)
+    return text + "}\n" + bvh_text(rows)[len(BVH_HEADER) :]
+
+
 ASF = """# a small body
 :version 1.10
 :name small

@@ -2,7 +2,7 @@
 
 use crate::MotionError;
 use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, JOINTS, LEGS, NECK, PARENTS, SPINE, UPPER_CHEST};
-use crate::names::{Meaning, Part, Side, meaning};
+use crate::names::{Meaning, Part, Side, hand_word, meaning};
 use crate::skeleton::Skeleton;
 
 /// Where a canonical joint comes from.
@@ -62,6 +62,19 @@ impl Names<'_> {
         });
         Some(Source { anchor, rotation })
     }
+
+    /// The shallowest candidate and, where the rig has them, the joints that a hand is divided into: a wrist, a hand
+    /// below it, a base of the fingers below that, all spelled alike. What else is named after the hand hangs on it.
+    fn hand(&self, candidates: &[usize]) -> Option<Source> {
+        let spelled = |j: usize| hand_word(&self.skeleton.names[j]);
+        let (start, first) = spelled(*candidates.first()?);
+        let own = |j: &usize| {
+            let (rest, place) = spelled(*j);
+            rest == start && place >= first
+        };
+        let hand: Vec<usize> = candidates.iter().copied().filter(own).collect();
+        self.chain(&hand, None)
+    }
 }
 
 /// What the names of a skeleton's joints say, whether it is enough for a body or not.
@@ -119,7 +132,7 @@ fn map_arm(names: &Names<'_>, side: Side, arm: &mut [Option<Source>]) {
     } else {
         (Vec::new(), at(&[Part::Shoulder]))
     };
-    let hand = names.chain(&at(&[Part::Hand]), None);
+    let hand = names.hand(&at(&[Part::Hand]));
     let lower = names.chain(&at(&[Part::LowerArm]), hand.map(|h| h.anchor));
     let lower = lower.or_else(|| names.chain(&at(&[Part::LowerArm]), None));
     let upper = names
@@ -202,6 +215,21 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
     let Some(top) = skeleton.common_ancestor(&arms) else {
         return;
     };
+    // Without names of their own they are the spine numbered on above the shoulders, as Rigify has it.
+    if mapping[HEAD].is_none() && mapping[NECK].is_none() {
+        let carries = |j: usize| j == top || arms.iter().any(|&arm| skeleton.descends(arm, j));
+        let mut above = names.find(None, &[Part::Torso]);
+        above.retain(|&j| skeleton.descends(j, top) && !carries(j));
+        let head = names.chain(&above, None).map(|c| c.rotation);
+        let neck = names.chain(&above, head);
+        if neck.is_some() {
+            mapping[NECK] = neck;
+            mapping[HEAD] = head.map(|j| Source {
+                anchor: j,
+                rotation: j,
+            });
+        }
+    }
     let path: Vec<usize> = skeleton
         .path(top)
         .into_iter()

@@ -63,6 +63,11 @@ const HELPERS: [&str; 10] = [
     "ik", "twist", "roll", "end", "nub", "site", "pole", "target", "ctrl", "unmapped",
 ];
 
+/// What the names of fingers have in them, of the bones between them and the wrist, and of a hand's end.
+const FINGERS: [&str; 12] = [
+    "finger", "index", "mid", "ring", "pinky", "pinkie", "little", "carpal", "palm", "end", "nub", "site",
+];
+
 fn central(key: &str) -> Option<Part> {
     Some(match key {
         "hips" | "hip" | "pelvis" | "root" | "pelvisroot" => Part::Hips,
@@ -70,7 +75,7 @@ fn central(key: &str) -> Option<Part> {
         | "back" | "ab" | "abdomen" | "abdomenlower" | "abdomenupper" | "lowerabdomen" | "upperabdomen"
         | "chestlower" | "chestupper" | "waist" | "spinelower" | "spineupper" | "spinemid" | "lowerspine"
         | "upperspine" => Part::Torso,
-        "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" => Part::Neck,
+        "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" | "necktwist" => Part::Neck,
         "head" => Part::Head,
         _ => return None,
     })
@@ -113,9 +118,13 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     if words.iter().any(|w| HELPERS.contains(&w.as_str())) {
         return None;
     }
-    // A joint that says that it is one: "hips_JNT".
+    // A joint that says that it is one, or that it is in the middle: "hips_JNT", "Neck_M", "head.x".
     let words = match words.split_last() {
-        Some((last, rest)) if !rest.is_empty() && matches!(last.as_str(), "jnt" | "joint") => rest,
+        Some((last, rest))
+            if !rest.is_empty() && matches!(last.as_str(), "jnt" | "joint" | "m" | "x" | "c") =>
+        {
+            rest
+        }
         _ => &words[..],
     };
     let key: String = words.concat();
@@ -134,6 +143,24 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     // ... or by its case: "simHips", "CharacterLeftUpLeg". A scene's root is no body's.
     let humps = humps(local);
     behind(words).or_else(|| behind(&humps).filter(|_| humps.last().is_some_and(|w| w != "root")))
+}
+
+/// The name of a joint of a hand without its word for it, and the place of that word from the wrist outwards.
+pub(crate) fn hand_word(name: &str) -> (String, usize) {
+    let mut name = name.to_ascii_lowercase();
+    for (place, word) in ["wrist", "hand", "fingerbase"].iter().enumerate().rev() {
+        if let Some(at) = name.rfind(word) {
+            name.replace_range(at..at + word.len(), "");
+            return (name, place);
+        }
+    }
+    (name, 0)
+}
+
+/// Whether a child of a hand shows where the hand points: a finger (no thumb), or the hand's own end.
+pub(crate) fn is_finger(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    !name.contains("thumb") && FINGERS.iter().any(|word| name.contains(word))
 }
 
 /// The words of a name in camel case, in lower case.
@@ -221,6 +248,9 @@ mod tests {
             ("Dancer_RFArm", right, Part::LowerArm),
             ("RShin", right, Part::LowerLeg),
             ("simHips", None, Part::Hips),
+            ("Head_M", None, Part::Head),
+            ("neck.x", None, Part::Neck),
+            ("CC_Base_NeckTwist02", None, Part::Neck),
             ("simLeftForeArm", left, Part::LowerArm),
             ("CharacterRightUpLeg", right, Part::UpperLeg),
         ] {

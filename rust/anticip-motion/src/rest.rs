@@ -4,6 +4,7 @@ use anticip_geometry::Quat;
 
 use crate::canonical::{ARMS, JOINT_COUNT, LEGS};
 use crate::mapping::Mapping;
+use crate::names::is_finger;
 use crate::skeleton::{Skeleton, add, cross, direction, dot, scale, sub};
 
 /// A limb bone closer than this to where a T-pose has it is left as it is: builds differ by that much
@@ -44,11 +45,15 @@ impl Rest<'_> {
 
     /// Mean direction from a joint's last source to its children, thumbs aside.
     fn towards_children(&self, joint: usize) -> Option<[f64; 3]> {
+        self.towards(joint, |name| !name.to_ascii_lowercase().contains("thumb"))
+    }
+
+    /// Mean direction from a joint's last source to those of its children that are named as `wanted`.
+    fn towards(&self, joint: usize, wanted: impl Fn(&str) -> bool) -> Option<[f64; 3]> {
         let source = self.mapping[joint]?.rotation;
         let mut sum = [0.0; 3];
         for (child, name) in self.skeleton.names.iter().enumerate() {
-            let mine = self.skeleton.parents[child] == source as i32;
-            if mine && !name.to_ascii_lowercase().contains("thumb") {
+            if self.skeleton.parents[child] == source as i32 && wanted(name) {
                 sum = add(sum, sub(self.positions[child], self.positions[source]));
             }
         }
@@ -162,7 +167,7 @@ pub(crate) fn correction(skeleton: &Skeleton, mapping: &Mapping, positions: &[[f
         let near = rest.between(upper, lower);
         let far = rest.between(lower, hand).or_else(|| rest.towards_children(lower));
         (joints[upper], joints[lower]) = hinged(joints[shoulder], near, far, out, [0.0, 0.0, 1.0]);
-        joints[hand] = turned(joints[lower], rest.towards_children(hand), out, LOOSE);
+        joints[hand] = turned(joints[lower], rest.towards(hand, is_finger), out, LOOSE);
 
         let down = [0.0, -1.0, 0.0];
         let [thigh, shin, foot, toes] = std::array::from_fn(|i| LEGS[side] + i);

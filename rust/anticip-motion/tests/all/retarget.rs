@@ -333,6 +333,62 @@ fn the_families_map_as_they_should() {
 }
 
 #[test]
+fn what_hangs_on_a_hand_is_not_the_hand() {
+    let mapped = |bones: &[(&str, [f64; 3])]| {
+        let mut body = mixamo(0.0, 0.0);
+        for &(name, offset) in bones {
+            let hand = body
+                .names
+                .iter()
+                .rposition(|n| n.contains("Hand"))
+                .expect("has one");
+            body.names.push(name.to_owned());
+            body.parents.push(hand as i32);
+            body.offsets.push(offset);
+        }
+        Retargeter::compile(&body).expect("maps")
+    };
+    let bare = mapped(&[]);
+    for name in [
+        "Prop_RightHand",
+        "weapon_hand_r",
+        "MCH-hand.R",
+        "Glove:RightHand",
+        "mixamorig:RightHand_2",
+        "mixamorig:RightWrist",
+        "Sword",
+    ] {
+        let armed = mapped(&[(name, [0.0, 0.05, 0.3])]);
+        assert_eq!(armed.ends(), bare.ends(), "{name}");
+        let hand = |r: &Retargeter| r.t_pose()[13].expect("mapped");
+        assert!(hand(&armed).angle_to(hand(&bare)) < 1e-12, "{name}");
+    }
+    // A hand that is divided counts as a whole, and its fingers show where it points.
+    let divided = mapped(&[("mixamorig:RightFingerBase", [-0.05, 0.0, 0.0])]);
+    assert_eq!(divided.ends()[13], Some([16, 25]));
+    let across = mapped(&[("mixamorig:RightHandMiddle1", [0.0, 0.0, 0.1])]);
+    assert!(
+        across.t_pose()[13]
+            .expect("mapped")
+            .angle_to(bare.t_pose()[13].expect("mapped"))
+            > 1.0
+    );
+}
+
+#[test]
+fn a_spine_numbered_on_beyond_the_shoulders_is_neck_and_head() {
+    let rigify = |head: &str| {
+        family(&format!(
+            "spine, spine.001, spine.004, {head}, shoulder.L, upper_arm.L, forearm.L, hand.L, shoulder.R, upper_arm.R, forearm.R, hand.R, thigh.L, shin.L, foot.L, thigh.R, shin.R, foot.R, toe.L"
+        ))
+    };
+    let ends = |head: &str| *Retargeter::compile(&rigify(head)).expect("maps").ends();
+    assert_eq!(ends("spine.006")[4..6], [Some([2, 2]), Some([3, 3])]);
+    assert_eq!(ends("head")[4..6], [None, Some([3, 3])]);
+    assert_eq!(ends("jaw")[4..6], [None, None]);
+}
+
+#[test]
 fn joints_between_are_composed_and_absent_ones_are_masked() {
     let body = family(
         "Hips, Chest, Neck, Head, LeftCollar, LeftShoulder, LeftElbow, LeftWrist, RightCollar, RightShoulder, RightElbow, RightWrist, LeftHip, LeftKnee, LeftAnkle, RightHip, RightKnee, RightAnkle, LeftToe",

@@ -1,0 +1,94 @@
+"""Where in a BVH the body is: what stands above its hips, what hangs beside and on it."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+from support.motion_files import BVH_HEADER, ROWS, bvh_text, t_pose_bvh, write_bvh
+
+import pyanticip as pa
+from pyanticip.motion.bvh import save_bvh
+from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.motion.skeleton import Skeleton
+from pyanticip.motion.units import UNITS
+
+SIX = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation\n"
+NAMED = {"UpLegEnd": "Leg", "ArmEnd": "ForeArm"}
+"""With these names the joints of ``t_pose_bvh`` are known as a body's."""
+
+
+def test_a_reference_joint_is_folded_into_the_hips(tmp_path):
+    inner = BVH_HEADER.split("ROOT Hips", 1)[1]
+    header = (
+        "HIERARCHY\nROOT Reference\n{\nOFFSET 0 0 0\n"
+        "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation\nJOINT Hips" + inner + "}\n"
+    )
+    rows = np.concatenate((np.tile([10.0, 0.0, 0.0, 0.0, 90.0, 0.0], (6, 1)), ROWS), axis=1)
+    clip = pa.load_motion(write_bvh(tmp_path, header + bvh_text(rows)[len(BVH_HEADER) :]))
+    plain = pa.load_motion(write_bvh(tmp_path, name="plain.bvh"))
+    assert clip.skeleton.names == plain.skeleton.names
+    assert "'Reference' was folded into 'Hips'" in clip.warnings[0]
+    quarter = Rotation.from_euler("Y", 90, degrees=True)
+    np.testing.assert_allclose(
+        clip.positions(),
+        quarter.apply(plain.positions().reshape(-1, 3)).reshape(6, 5, 3) + np.array([0.1, 0, 0]),
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("names", [NAMED, {"Hips": "b1", "UpLeg": "b2", "Arm": "b3", "Spine": "b4"}])
+def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
+    text = t_pose_bvh(30)
+    for old, new in names.items():
+        text = text.replace(old, new)
+    header, motion = text.split("MOTION")
+    rows = np.loadtxt(motion.strip().split("\n")[2:])
+    rows[:, 0] += np.arange(30)
+    helper = f"JOINT LeftFootIK\n{{\nOFFSET 0 0 0\n{SIX}}}\n"
+    if names is NAMED:  # in a body that is known they may be chains
+        helper = helper.replace("}", "JOINT Pole\n{\nOFFSET 0 9 0\n}\n}")
+    above = np.zeros((30, 18))
+    above[:, 2], above[:, 6], above[:, 12] = 30.0, 20.0, np.arange(30)
+    bare = pa.load_motion(write_bvh(tmp_path, header + bvh_text(rows)[len(BVH_HEADER) :]))
+    header = (
+        f"HIERARCHY\nROOT World\n{{\nOFFSET 0 0 0\n{SIX}JOINT Reference\n{{\nOFFSET 0 0 0\n{SIX}{helper}"
+        + header[header.index("ROOT") :].replace("ROOT", "JOINT")
+        + "}\n}\n"
+    )
+    rows = np.concatenate((above, rows), axis=1)
+    clip = pa.load_motion(write_bvh(tmp_path, header + bvh_text(rows)[len(BVH_HEADER) :]))
+    assert clip.skeleton.names == bare.skeleton.names
+    np.testing.assert_array_equal(clip.quats, bare.quats)
+    np.testing.assert_allclose(clip.root, bare.root + np.array([0.2, 0.0, 0.3]), atol=1e-6)
+    assert np.ptp(clip.root[:, 0]) > 0.25
+    assert "the reference joint 'World' was folded into 'Reference'" in clip.warnings
+    assert f"the reference joint 'Reference' was folded into {clip.skeleton.names[0]!r}" in clip.warnings
+    told = "no joint found for neck, head: give joints= if there is one"
+    assert (told in clip.warnings) == (names is NAMED)
+    assert any(line.startswith("not of the body and left out: 'LeftFootIK'") for line in clip.warnings)
+
+
+@pytest.mark.parametrize("unit", ["m", "cm", "mm", "in", "cmu"])
+@pytest.mark.parametrize("staff", [0.1, 0.6, 1.0, 3.2])
+def test_neither_a_staff_nor_a_root_on_the_floor_makes_a_body_longer(tmp_path, unit, staff):
+    body = canonical_skeleton()
+    metres = np.concatenate((np.zeros((1, 3)), body.offsets, [[0, 0, staff]]))
+    metres[1, 1] = 0.95
+    parents = [-1, *(body.parents + 1).tolist(), 1 + body.names.index("right_hand")]
+    in_file = metres * 0.01 / UNITS[unit]  # what is written is centimetres
+    skeleton = Skeleton(("Root", *body.names, "Staff"), np.array(parents), in_file)
+    still = np.tile([1.0, 0.0, 0.0, 0.0], (5, len(parents), 1))
+    save_bvh(pa.Clip(still, np.zeros((5, 3)), 50, skeleton), tmp_path / "clip.bvh")
+    clip = pa.load_motion(tmp_path / "clip.bvh")
+    assert clip.unit == UNITS[unit]
+    assert not any("hips to fingertips" in line for line in clip.warnings)
+
+
+def test_positions_that_are_lost_are_told_of(tmp_path):
+    text = bvh_text().replace("CHANNELS 3 Yrotation Xrotation Zrotation", SIX.strip())
+    start = text.index("Frame Time: 0.02\n") + len("Frame Time: 0.02\n")
+    for reach, told in ((2.0, False), (20.0, True)):
+        moves = np.stack((np.zeros(6), -42.0 + np.linspace(0, reach, 6), np.zeros(6)), axis=1)
+        rows = np.insert(ROWS, [9, 9, 9], moves, axis=1)
+        lines = "\n".join(" ".join(f"{value:g}" for value in row) for row in rows)
+        clip = pa.load_motion(write_bvh(tmp_path, text[:start] + lines))
+        assert any("positions of 'LeftLeg' move" in line for line in clip.warnings) == told
