@@ -10,7 +10,7 @@ from pyanticip.vocabulary import CANONICAL_JOINTS
 
 _ENDS = ("left_hand", "right_hand", "left_foot", "right_foot")
 _BEYOND = 1.3
-"""The longest chain of bones is 1.0 to 1.21 times that from the hips to a wrist or an ankle in the test data."""
+"""In the test data the longest chain of bones is 1.0 to 1.21 times that from the hips to a wrist or ankle."""
 
 
 def hips(names: list[str], parents: list[int], offsets: NDArray[np.float64]) -> int:
@@ -31,7 +31,7 @@ def reach(
     offsets: NDArray[np.float64],
     tips: dict[int, tuple[float, float, float]],
 ) -> float:
-    """The longest chain of bones from the hips to a tip (from joint 0 where names do not say), in the unit given.
+    """The longest chain of bones from the hips (joint 0 where names do not say) to a tip, in the unit given.
 
     Beyond wrists and ankles no more counts than hands and feet can be long: what is longer is a prop.
     """
