@@ -10,6 +10,8 @@ use crate::presets::Controls;
 pub(crate) const BEATING: f32 = 47.0;
 /// Samples between two computations of the filter's coefficients.
 const FILTER_STEP: usize = 8;
+/// Resonance of the low-pass.
+const LOW_Q: f32 = 0.8;
 /// A constant far below audibility (-360 dB) keeps filters out of denormal numbers.
 const BIAS: f32 = 1e-18;
 
@@ -52,7 +54,7 @@ impl LowPass {
                 &SvfParams {
                     sample_rate: sample_rate as f32,
                     cutoff: 1_000.0,
-                    q: 0.8,
+                    q: LOW_Q,
                     gain: 1.0,
                 },
             );
@@ -144,6 +146,32 @@ impl Tone {
         }
         self.low.reset();
         self.phase = 0.0;
+    }
+
+    /// Power that is left of partials, each its Hz and power, in this frame; `octaves` as in [`Tone::render`].
+    pub(crate) fn passed(
+        &self,
+        controls: &Controls,
+        octaves: Line,
+        partials: impl Iterator<Item = [f32; 2]>,
+    ) -> f32 {
+        let small = controls.small().exp2();
+        let bands = self.bands.map(|[centre, q, decibels]| {
+            let rise = 10.0_f32.powf(decibels / 40.0);
+            [(centre * small).min(self.highest), rise / q, 1.0 / (rise * q)]
+        });
+        let cutoff = (110.0 * (octaves.to + self.octaves).exp2()).min(self.highest);
+        // The filters' prototypes: a bell, and the low-pass.
+        let resonance = |ratio: f32, width: f32| {
+            let (apart, along) = (1.0 - ratio * ratio, ratio * width);
+            apart * apart + along * along
+        };
+        let left = |[hz, power]: [f32; 2]| {
+            let rung =
+                bands.map(|[centre, up, down]| resonance(hz / centre, up) / resonance(hz / centre, down));
+            power * rung.iter().product::<f32>() / resonance(hz / cutoff, 1.0 / LOW_Q)
+        };
+        partials.map(left).sum()
     }
 
     /// Shapes a frame in place; `octaves` above 110 Hz, in a body that is not raised, is where the low-pass begins to cut.

@@ -5,15 +5,18 @@ use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer, bell_rate};
-use crate::control::{FRAME, Smoother};
+use crate::control::{FRAME, Line, Smoother};
 use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone, White};
 
-const LEVEL: f32 = 0.86;
+const LEVEL: f32 = 0.71;
 /// What is made up for a root an octave higher, in octaves of level.
-const BY_ROOT: f32 = -0.23;
+const BY_ROOT: f32 = -0.2;
 /// A bore; it moves with the root, or a dip of it would fall on the notes.
-const RESONANCE: Body = [[2_060.0, 0.65, -18.0], [2_430.0, 0.85, -18.0], [690.0, 2.4, 18.0]];
+const RESONANCE: Body = [[2_060.0, 0.65, -15.0], [2_430.0, 0.85, -15.0], [690.0, 2.4, 18.0]];
+/// Partials by which the level of a note behind the body is known, and the most that is made up for it.
+const PARTIALS: usize = 12;
+const MOST: f32 = 8.0;
 /// What is heard of a half that rests, and of each voice on the other side.
 const REST: f32 = 0.1;
 const ACROSS: f32 = 0.15;
@@ -27,6 +30,8 @@ struct Voice {
     breath: Smoother,
     level: Smoother,
     drawn: f32,
+    /// What makes its note as loud as any other behind the body.
+    even: f32,
 }
 
 pub(crate) struct Duo {
@@ -55,6 +60,7 @@ impl Duo {
                 breath: Smoother::new(0.006, sample_rate),
                 level: Smoother::new(0.03, sample_rate),
                 drawn: 0.0,
+                even: 1.0,
             }),
             white: White::new(settings.seed ^ 0xd0),
             level: LEVEL * (BY_ROOT * settings.harmony.raised()).exp2(),
@@ -80,6 +86,14 @@ impl Duo {
         let lifted = ((hand[1].to - 0.3) * octave).round();
         (apart + lifted, REST + 1.3 * speed)
     }
+}
+
+/// Hz and power of the partials of a note: a saw's of the reed, the odd ones of them of the flute.
+fn partials(side: usize, hz: f32) -> impl Iterator<Item = [f32; 2]> {
+    (1..=PARTIALS).step_by([1, 2][side]).map(move |k| {
+        let k = k as f32;
+        [k * hz, 1.0 / (k * k)]
+    })
 }
 
 impl Instrument for Duo {
@@ -110,6 +124,8 @@ impl Instrument for Duo {
             self.voices[side].drawn = BREATH;
         }
         *output = [[0.0; 2]; FRAME];
+        let octaves = controls.octaves(3.6, 3.4);
+        let mut evened = [Line::flat(0.0); 2];
         let air = 0.01 + 0.1 * controls.roughness.to;
         for (side, voice) in self.voices.iter_mut().enumerate() {
             if controls.struck[side] > 0.0 || controls.struck[side + 2] > 0.0 {
@@ -139,12 +155,22 @@ impl Instrument for Duo {
                     * level.at(i)
                     * breath.at(i)
                     * controls.level(i);
-                y[side] += x;
-                y[1 - side] += ACROSS * x;
+                y[side] = x;
             }
+            let passed = self.tone.passed(controls, octaves, partials(side, pitch.to));
+            let even = (1.0 / passed.sqrt()).min(MOST);
+            evened[side] = Line {
+                from: if self.begun { voice.even } else { even },
+                to: even,
+            };
+            voice.even = even;
         }
         self.begun = true;
-        self.tone.render(output, controls, controls.octaves(3.0, 4.0));
+        self.tone.render(output, controls, octaves);
+        for (i, y) in output.iter_mut().enumerate() {
+            let [reed, flute] = [y[0] * evened[0].at(i), y[1] * evened[1].at(i)];
+            *y = [reed + ACROSS * flute, flute + ACROSS * reed];
+        }
         scale(output, self.level);
     }
 }

@@ -242,10 +242,12 @@ fn what_plays_samples_is_refused_where_there_are_none() {
     assert!(matches!(Voice::with(48_000.0, &with), Err(SynthError::NoSamples)));
 }
 
+const CALM: [f32; 8] = [0.4, 0.7, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0];
+
 /// Level of left and right over a second, dB, while one limb does something and the rest rest.
-fn sides(preset: &str, limb: usize, stroke: f32) -> [f32; 2] {
+fn sides(preset: &str, params: [f32; 8], limb: usize, stroke: f32) -> [f32; 2] {
     let mut voice = Voice::with(48_000.0, &settings(0, Some(preset))).unwrap();
-    voice.params(&[0.4, 0.7, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0]);
+    voice.params(&params);
     let mut block = vec![0.0; 2 * 960];
     let mut power = [1e-12_f32; 2];
     for n in 0..50 {
@@ -265,10 +267,29 @@ fn sides(preset: &str, limb: usize, stroke: f32) -> [f32; 2] {
 #[test]
 fn each_half_of_the_body_plays_its_voice_and_each_limb_its_drum() {
     for (limb, side) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
-        let heard = sides("duo", limb, 0.0);
+        let heard = sides("duo", CALM, limb, 0.0);
         assert!(heard[side] > heard[1 - side] + 6.0, "duo {limb}: {heard:?}");
-        let (struck, resting) = (sides("limbs", limb, 0.8), sides("limbs", limb, 0.0));
+        let (struck, resting) = (sides("limbs", CALM, limb, 0.8), sides("limbs", CALM, limb, 0.0));
         assert!(struck[side] > struck[1 - side], "limbs {limb}: {struck:?}");
         assert!(struck[side] > resting[side] + 40.0, "limbs {limb}: {resting:?}");
     }
+}
+
+#[test]
+fn the_two_of_the_duo_are_about_as_loud_as_each_other_on_every_note() {
+    let mut least = [0.0_f32; 2];
+    let mut most = [-99.0_f32; 2];
+    for pitch in [0.0, 0.2, 0.4, 0.6, 0.8] {
+        for brightness in [0.2, 0.5, 0.8] {
+            let mut params = CALM;
+            (params[0], params[2]) = (pitch, brightness);
+            for side in 0..2 {
+                let heard = sides("duo", params, side, 0.0)[side];
+                least[side] = least[side].min(heard);
+                most[side] = most[side].max(heard);
+            }
+        }
+    }
+    let (low, high) = (least[0].min(least[1]), most[0].max(most[1]));
+    assert!(high - low < 4.0, "{least:?} to {most:?}");
 }
