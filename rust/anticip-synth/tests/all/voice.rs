@@ -61,6 +61,8 @@ fn play(voice: &mut Voice, acts: &[Act], piece: Option<usize>) -> Vec<f32> {
     sound
 }
 
+const CALM: [f32; 8] = [0.4, 0.7, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0];
+
 fn loud(voice: &mut Voice) {
     voice.params(&[0.5, 1.0, 0.9, 0.7, 1.0, 0.8, 0.5, 0.6]);
 }
@@ -164,6 +166,29 @@ fn an_event_sounds_when_it_is_due() {
 }
 
 #[test]
+fn an_onset_of_what_sounds_on_is_louder_at_once_and_no_hole() {
+    for preset in ["bowed", "choir", "duo"] {
+        // Levels of 5 ms each, dB, from the moment at which the onset is due.
+        let levels = |ahead: f64| -> Vec<f32> {
+            let mut voice = Voice::with(48_000.0, &settings(0, Some(preset))).unwrap();
+            voice.params(&CALM);
+            let mut block = vec![0.0; 2 * (48_000 + 95)];
+            voice.render(&mut block).unwrap();
+            voice.event(0, 1.0, ahead).unwrap();
+            voice.render(&mut block[..2 * 4_800]).unwrap();
+            let windows = block[..2 * 4_800].as_chunks::<480>().0.iter();
+            windows
+                .map(|x| 10.0 * x.iter().map(|x| x * x).sum::<f32>().log10())
+                .collect()
+        };
+        let (struck, plain) = (levels(0.0), levels(30.0));
+        let rise: Vec<f32> = struck.iter().zip(&plain).map(|(a, b)| a - b).collect();
+        assert!(rise[..16].iter().all(|x| *x > -4.0), "{preset}: {rise:.1?}");
+        assert!(rise[3] > 3.0, "{preset}: {rise:.1?}");
+    }
+}
+
+#[test]
 fn what_is_no_number_is_ignored_and_counted() {
     let mut told = Voice::new(48_000.0).unwrap();
     let mut left = Voice::new(48_000.0).unwrap();
@@ -241,8 +266,6 @@ fn what_plays_samples_is_refused_where_there_are_none() {
     (with.samples, with.preset) = (None, Some("granular".to_owned()));
     assert!(matches!(Voice::with(48_000.0, &with), Err(SynthError::NoSamples)));
 }
-
-const CALM: [f32; 8] = [0.4, 0.7, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0];
 
 /// Level of left and right over a second, dB, while one limb does something and the rest rest.
 fn sides(preset: &str, params: [f32; 8], limb: usize, stroke: f32) -> [f32; 2] {
