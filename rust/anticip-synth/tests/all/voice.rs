@@ -316,3 +316,20 @@ fn the_two_of_the_duo_are_about_as_loud_as_each_other_on_every_note() {
     let (low, high) = (least[0].min(least[1]), most[0].max(most[1]));
     assert!(high - low < 4.0, "{least:?} to {most:?}");
 }
+
+#[test]
+fn the_drums_are_about_as_loud_at_every_pitch() {
+    let level = |pitch: f32| {
+        let mut voice = Voice::with(48_000.0, &settings(0, Some("drums"))).unwrap();
+        voice.params(&[pitch, 0.7, 0.5, 0.0, 0.5, 0.0, 0.5, 0.2]);
+        let mut block = vec![0.0; 2 * 5 * 48_000];
+        voice.render(&mut block).unwrap();
+        // The ear has little for what is low.
+        let heard = block.windows(3).map(|x| (x[2] - x[0]).powi(2)).sum::<f32>();
+        10.0 * heard.log10()
+    };
+    let levels = [0.05, 0.35, 0.65, 0.95].map(level);
+    let most = levels.iter().fold(-99.0_f32, |a, b| a.max(*b));
+    let least = levels.iter().fold(99.0_f32, |a, b| a.min(*b));
+    assert!(most - least < 7.0, "{levels:.1?}");
+}
