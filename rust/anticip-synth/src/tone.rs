@@ -10,6 +10,8 @@ use crate::presets::Controls;
 pub(crate) const BEATING: f32 = 47.0;
 /// Samples between two computations of the filter's coefficients.
 const FILTER_STEP: usize = 8;
+/// Where what saturation leaves of something constant ends and sound begins, Hz.
+const LOWEST: f32 = 10.0;
 /// Resonance of the low-pass.
 const LOW_Q: f32 = 0.8;
 /// A constant far below audibility (-360 dB) keeps filters out of denormal numbers.
@@ -100,6 +102,9 @@ pub(crate) struct Tone {
     octaves: f32,
     small: f32,
     low: LowPass,
+    /// What is constant on each side, and how fast it is followed.
+    constant: [f32; 2],
+    follow: f32,
     phase: f32,
     step: f32,
     highest: f32,
@@ -132,6 +137,8 @@ impl Tone {
             octaves,
             small: 0.0,
             low: LowPass::new(sample_rate),
+            constant: [0.0; 2],
+            follow: 1.0 - (-core::f32::consts::TAU * LOWEST / sample_rate as f32).exp(),
             phase: 0.0,
             step: core::f32::consts::TAU * BEATING / sample_rate as f32,
             highest: 0.42 * sample_rate as f32,
@@ -145,6 +152,7 @@ impl Tone {
             node.reset();
         }
         self.low.reset();
+        self.constant = [0.0; 2];
         self.phase = 0.0;
     }
 
@@ -195,7 +203,11 @@ impl Tone {
             let beat = 1.0 - 0.45 * rough * rough.sqrt() * (1.0 + self.phase.sin());
             for (side, (v, body)) in x.iter_mut().zip(&mut self.body).enumerate() {
                 let driven = saturate(*v * drive) * level * beat + BIAS;
-                let rung = body.iter_mut().fold(driven, |v, node| node.filter_mono(v));
+                let constant = &mut self.constant[side];
+                *constant += self.follow * (driven - *constant);
+                let rung = body
+                    .iter_mut()
+                    .fold(driven - *constant, |v, node| node.filter_mono(v));
                 *v = self.low.tick(side, rung);
             }
         }

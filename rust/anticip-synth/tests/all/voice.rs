@@ -333,3 +333,18 @@ fn the_drums_are_about_as_loud_at_every_pitch() {
     let least = levels.iter().fold(99.0_f32, |a, b| a.min(*b));
     assert!(most - least < 7.0, "{levels:.1?}");
 }
+
+#[test]
+fn nothing_constant_is_played() {
+    for preset in ["bowed", "choir"] {
+        for pitch in [0.3, 0.5] {
+            let mut voice = Voice::with(48_000.0, &settings(0, Some(preset))).unwrap();
+            voice.params(&[pitch, 1.0, 0.2, 0.5, 0.3, 0.0, 0.5, 0.0]);
+            let mut block = vec![0.0; 2 * 96_000];
+            voice.render(&mut block).unwrap();
+            voice.render(&mut block).unwrap();
+            let mean = block.iter().map(|x| f64::from(*x)).sum::<f64>() / block.len() as f64;
+            assert!(mean.abs() < 2e-3, "{preset}: {mean}");
+        }
+    }
+}
