@@ -81,7 +81,7 @@ def centroid(x: Sound) -> float:
 
 
 def height(x: Sound) -> float:
-    """Octaves above 1 Hz of the lowest of the strong partials: of two voices the upper may be the stronger."""
+    """Octaves above 1 Hz of the lowest of the strong partials: of two voices the upper may be stronger."""
     f, p = power(x)
     return float(np.log2(f[1:][p[1:] > p[1:].max() / 6].min()))
 
