@@ -35,6 +35,7 @@ mod room;
 mod samples;
 mod strike;
 mod strings;
+mod stroke;
 mod tone;
 mod voice;
 

@@ -10,6 +10,10 @@ use crate::presets::Controls;
 pub(crate) const BEATING: f32 = 47.0;
 /// Samples between two computations of the filter's coefficients.
 const FILTER_STEP: usize = 8;
+/// Where what saturation leaves of something constant ends and sound begins, Hz.
+const LOWEST: f32 = 10.0;
+/// Resonance of the low-pass.
+const LOW_Q: f32 = 0.8;
 /// A constant far below audibility (-360 dB) keeps filters out of denormal numbers.
 const BIAS: f32 = 1e-18;
 
@@ -52,7 +56,7 @@ impl LowPass {
                 &SvfParams {
                     sample_rate: sample_rate as f32,
                     cutoff: 1_000.0,
-                    q: 0.8,
+                    q: LOW_Q,
                     gain: 1.0,
                 },
             );
@@ -98,6 +102,9 @@ pub(crate) struct Tone {
     octaves: f32,
     small: f32,
     low: LowPass,
+    /// What is constant on each side, and how fast it is followed.
+    constant: [f32; 2],
+    follow: f32,
     phase: f32,
     step: f32,
     highest: f32,
@@ -130,6 +137,8 @@ impl Tone {
             octaves,
             small: 0.0,
             low: LowPass::new(sample_rate),
+            constant: [0.0; 2],
+            follow: 1.0 - (-core::f32::consts::TAU * LOWEST / sample_rate as f32).exp(),
             phase: 0.0,
             step: core::f32::consts::TAU * BEATING / sample_rate as f32,
             highest: 0.42 * sample_rate as f32,
@@ -143,7 +152,34 @@ impl Tone {
             node.reset();
         }
         self.low.reset();
+        self.constant = [0.0; 2];
         self.phase = 0.0;
+    }
+
+    /// Power that is left of partials, each its Hz and power, in this frame; `octaves` as in [`Tone::render`].
+    pub(crate) fn passed(
+        &self,
+        controls: &Controls,
+        octaves: Line,
+        partials: impl Iterator<Item = [f32; 2]>,
+    ) -> f32 {
+        let small = controls.small().exp2();
+        let bands = self.bands.map(|[centre, q, decibels]| {
+            let rise = 10.0_f32.powf(decibels / 40.0);
+            [(centre * small).min(self.highest), rise / q, 1.0 / (rise * q)]
+        });
+        let cutoff = (110.0 * (octaves.to + self.octaves).exp2()).min(self.highest);
+        // The filters' prototypes: a bell, and the low-pass.
+        let resonance = |ratio: f32, width: f32| {
+            let (apart, along) = (1.0 - ratio * ratio, ratio * width);
+            apart * apart + along * along
+        };
+        let left = |[hz, power]: [f32; 2]| {
+            let rung =
+                bands.map(|[centre, up, down]| resonance(hz / centre, up) / resonance(hz / centre, down));
+            power * rung.iter().product::<f32>() / resonance(hz / cutoff, 1.0 / LOW_Q)
+        };
+        partials.map(left).sum()
     }
 
     /// Shapes a frame in place; `octaves` above 110 Hz, in a body that is not raised, is where the low-pass begins to cut.
@@ -167,7 +203,11 @@ impl Tone {
             let beat = 1.0 - 0.45 * rough * rough.sqrt() * (1.0 + self.phase.sin());
             for (side, (v, body)) in x.iter_mut().zip(&mut self.body).enumerate() {
                 let driven = saturate(*v * drive) * level * beat + BIAS;
-                let rung = body.iter_mut().fold(driven, |v, node| node.filter_mono(v));
+                let constant = &mut self.constant[side];
+                *constant += self.follow * (driven - *constant);
+                let rung = body
+                    .iter_mut()
+                    .fold(driven - *constant, |v, node| node.filter_mono(v));
                 *v = self.low.tick(side, rung);
             }
         }

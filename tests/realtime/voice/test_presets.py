@@ -81,9 +81,9 @@ def centroid(x: Sound) -> float:
 
 
 def height(x: Sound) -> float:
-    """Octaves of the strongest partial above 1 Hz."""
+    """Octaves above 1 Hz of the lowest of the strong partials: of two voices the upper may be stronger."""
     f, p = power(x)
-    return float(np.log2(f[1:][p[1:].argmax()]))
+    return float(np.log2(f[1:][p[1:] > p[1:].max() / 6].min()))
 
 
 def modulation(low: float, high: float) -> Callable[[Sound], float]:

@@ -127,7 +127,22 @@ def test_what_is_no_sound_is_left_alone(tmp_path: Path) -> None:
         Samples(folder, RATE)
     tone(folder / "deep" / "er" / "a.flac", 300.0)
     said = Samples(folder, RATE).said
-    assert "1 sounds, 1.0 s; 1 could not be read (broken.flac" in said
+    assert "1 sounds, 1.0 s; 1 left out (broken.flac" in said
+
+
+@needs_sox
+def test_channels_that_cancel_are_heard_and_what_is_silent_is_not_counted(tmp_path: Path) -> None:
+    tone(tmp_path / "a.wav", 300.0)
+    sox(tmp_path / "a.wav", tmp_path / "b.wav", "remix", "1", "1i")
+    sox("-n", tmp_path / "c.wav", "trim", "0", "1")
+    (tmp_path / "d.wav").write_bytes(bytes(5_000))
+    said = Samples(tmp_path, RATE).said
+    assert "2 sounds, 2.0 s; 2 left out (c.wav: nothing in it can be heard)" in said
+    for name in ("a.wav", "c.wav"):
+        (tmp_path / name).unlink()
+    said = Samples(tmp_path, RATE).said
+    assert "1 sounds, 1.0 s; 1 left out (d.wav: its format or coding is not read)" in said
+    assert level(played(tmp_path)) > -26.0
 
 
 @needs_sox

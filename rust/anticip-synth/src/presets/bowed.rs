@@ -5,11 +5,12 @@ use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer, bell_rate};
-use crate::control::{FRAME, Line, Smoother};
+use crate::control::{FRAME, Line};
 use crate::params::{Event, Parameter, Settings};
+use crate::stroke::Stroke;
 use crate::tone::{Band, Body, Tone, White, band};
 
-const LEVEL: f32 = 0.5;
+const LEVEL: f32 = 0.47;
 /// The hill of the bridge, the air below, and less between.
 const RESONANCE: Body = [[560.0, 0.8, -14.0], [3_200.0, 0.6, 14.0], [160.0, 0.7, 6.0]];
 /// Air, two plate modes, and the hill of the bridge of a violin: Hz, Q, gain.
@@ -32,9 +33,7 @@ pub(crate) struct Bowed {
     white: White,
     strewer: Strewer,
     chance: Chance,
-    /// The bow that turns: 1 it draws, less it changes its direction, and the push after.
-    bow: Smoother,
-    turning: f32,
+    bow: Stroke,
     sway: f32,
     small: f32,
     dt: f32,
@@ -57,8 +56,7 @@ impl Bowed {
             white: White::new(seed ^ 0xb0),
             strewer: Strewer::new(sample_rate),
             chance: Chance::new(seed ^ 0xb0ed),
-            bow: Smoother::new(0.008, sample_rate),
-            turning: 0.0,
+            bow: Stroke::new(0.8, sample_rate),
             sway: 0.0,
             small: 0.0,
             dt: (FRAME as f64 / sample_rate) as f32,
@@ -81,36 +79,25 @@ impl Instrument for Bowed {
         self.white.reset();
         self.strewer.reset();
         self.chance.reset();
-        self.bow.jump(1.0);
+        self.bow.reset();
         // Computed anew with the next frame.
         self.small = f32::NAN;
-        self.turning = 0.0;
         self.sway = 0.0;
     }
 
     fn event(&mut self, event: Event, _: f32, _: &Controls) {
         // An onset is a new stroke of the bow; what it lifts does the rest.
         if matches!(event, Event::Onset) {
-            self.turning = 0.03;
+            self.bow.begin();
         }
     }
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
         let density = controls.target(Parameter::Density);
         if self.strewer.frame(bell_rate(density), &mut self.chance) {
-            self.turning = 0.03;
+            self.bow.begin();
         }
-        self.turning -= self.dt;
-        let pushed = 1.0 + 0.8 * (1.0 + self.turning / 0.12).clamp(0.0, 1.0);
-        let quiet = self.turning > 0.0;
-        let rested = self.turning < -0.12;
-        let bow = self.bow.step(if quiet {
-            0.15
-        } else if rested {
-            1.0
-        } else {
-            pushed
-        });
+        let bow = self.bow.frame();
         self.sway = (self.sway + core::f32::consts::TAU * VIBRATO[0] * self.dt) % core::f32::consts::TAU;
         let sway = 1.0 + VIBRATO[1] * self.sway.sin();
         let octave = controls.harmony.octave();

@@ -5,11 +5,12 @@ use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer, bell_rate};
-use crate::control::{FRAME, Line, Smoother};
+use crate::control::{FRAME, Line};
 use crate::params::{Event, Parameter, Settings};
+use crate::stroke::Stroke;
 use crate::tone::{Band, Body, Tone, White, band};
 
-const LEVEL: f32 = 0.9;
+const LEVEL: f32 = 0.73;
 /// Where a choir is weak, and the singers' formant.
 const RESONANCE: Body = [[1_200.0, 0.6, -14.0], [350.0, 0.6, 4.0], [2_800.0, 1.4, 11.0]];
 const SINGERS: usize = 8;
@@ -57,8 +58,7 @@ pub(crate) struct Choir {
     white: White,
     strewer: Strewer,
     chance: Chance,
-    breath: Smoother,
-    closed: f32,
+    syllable: Stroke,
     dt: f32,
     soften: f32,
 }
@@ -85,8 +85,7 @@ impl Choir {
             white: White::new(seed ^ 0xc0),
             strewer: Strewer::new(sample_rate),
             chance: Chance::new(seed ^ 0xc401),
-            breath: Smoother::new(0.012, sample_rate),
-            closed: 0.0,
+            syllable: Stroke::new(0.8, sample_rate),
             dt: (FRAME as f64 / sample_rate) as f32,
             soften: 1.0 - (-core::f32::consts::TAU * 500.0 / sample_rate as f32).exp(),
         };
@@ -109,13 +108,12 @@ impl Instrument for Choir {
         self.white.reset();
         self.strewer.reset();
         self.chance.reset();
-        self.breath.jump(1.0);
-        self.closed = 0.0;
+        self.syllable.reset();
     }
 
     fn event(&mut self, event: Event, _: f32, _: &Controls) {
         if matches!(event, Event::Onset) {
-            self.closed = 0.05;
+            self.syllable.begin();
         }
     }
 
@@ -123,10 +121,9 @@ impl Instrument for Choir {
         // A syllable: the mouth closes for a moment and opens with a breath.
         let density = controls.target(Parameter::Density);
         if self.strewer.frame(bell_rate(density), &mut self.chance) {
-            self.closed = 0.05;
+            self.syllable.begin();
         }
-        self.closed = (self.closed - self.dt).max(-1.0);
-        let open = self.breath.step(if self.closed > 0.0 { 0.08 } else { 1.0 });
+        let open = self.syllable.frame();
         let vowel = (controls.brightness.to * 0.999 + 0.12 * controls.boost.to).clamp(0.0, 0.999) * 4.0;
         let (first, part) = (vowel as usize, vowel.fract());
         let mut gains = [0.0; FORMANTS];
@@ -165,8 +162,8 @@ impl Instrument for Choir {
         let hush = 0.05 + 0.3 * controls.roughness.to;
         for (i, y) in output.iter_mut().enumerate() {
             let level = open.at(i) * controls.level(i);
-            // Breath is what remains while the mouth opens.
-            let air = hush * self.white.next() * (0.3 + open.at(i) * (1.0 - open.at(i)) * 6.0);
+            // A syllable begins with breath.
+            let air = hush * self.white.next() * (0.3 + 2.0 * (open.at(i) - 1.0).abs());
             for (k, v) in y.iter_mut().enumerate() {
                 let x = 0.2 * sung[i][k] * level + 0.2 * air * level.min(1.0);
                 *v = self.formants[k]

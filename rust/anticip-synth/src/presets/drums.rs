@@ -7,9 +7,15 @@ use crate::kit::Kit;
 use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 0.97;
+const LEVEL: f32 = 0.85;
 /// A shell, and skins that hiss.
 const RESONANCE: Body = [[1_800.0, 0.5, -16.0], [9_000.0, 0.7, 14.0], [110.0, 0.8, 3.0]];
+/// What is made up in octaves of level: of a drum for an octave of its head above the usual one, Hz, and of what is brushed
+/// for all of the pitch, with which the shell's dip moves up into it.
+const BY_HEAD: f32 = 0.3;
+const USUAL: f32 = 165.0;
+const BRUSHED: f32 = 2.5;
+
 pub(crate) struct Drums {
     kit: Kit,
     tone: Tone,
@@ -32,9 +38,16 @@ impl Drums {
         }
     }
 
-    /// The head of the drum that the pitch tunes, Hz.
-    fn head(controls: &Controls) -> f32 {
-        controls.harmony.frequency(controls.note())
+    /// Strikes a drum tuned to `ratio` of what the pitch tunes.
+    fn drum(&mut self, controls: &Controls, ratio: f32, strength: f32, decay: f32, weights: [f32; 2]) {
+        let head = controls.harmony.frequency(controls.note());
+        let even = (head / USUAL).powf(BY_HEAD);
+        self.kit.drum(ratio * head, even * strength, decay, weights);
+    }
+
+    fn brush(&mut self, controls: &Controls, band: [f32; 2], strength: f32, decay: f32, weights: [f32; 2]) {
+        let even = (BRUSHED * (controls.target(Parameter::Pitch) - 0.4)).exp2();
+        self.kit.noise(band[0], band[1], even * strength, decay, weights);
     }
 
     fn side(&mut self) -> [f32; 2] {
@@ -54,27 +67,25 @@ impl Instrument for Drums {
     }
 
     fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
-        let head = Self::head(controls);
         match event {
             Event::Onset => {
-                self.kit.drum(0.5 * head, 1.2 * strength, 0.28, [1.0; 2]);
-                self.kit.noise(1_400.0, 0.7, 0.9 * strength, 0.07, [1.0; 2]);
+                self.drum(controls, 0.5, 1.2 * strength, 0.28, [1.0; 2]);
+                self.brush(controls, [1_400.0, 0.7], 0.9 * strength, 0.07, [1.0; 2]);
             }
             Event::Phrase => {
-                self.kit.drum(0.35 * head, 1.3 * strength, 0.6, [1.0; 2]);
-                self.kit.noise(5_200.0, 0.6, 0.8 * strength, 0.5, [1.0; 2]);
+                self.drum(controls, 0.35, 1.3 * strength, 0.6, [1.0; 2]);
+                self.brush(controls, [5_200.0, 0.6], 0.8 * strength, 0.5, [1.0; 2]);
             }
         }
     }
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
-        let head = Self::head(controls);
         let bright = controls.brightness.to;
         let note = controls.note();
         if note != self.last {
             if !self.last.is_nan() {
                 let side = self.side();
-                self.kit.drum(1.5 * head, 0.45, 0.14, side);
+                self.drum(controls, 1.5, 0.45, 0.14, side);
             }
             self.last = note;
         }
@@ -83,10 +94,15 @@ impl Instrument for Drums {
             let side = self.side();
             let strength = 0.4 + 0.5 * self.chance.next();
             if self.chance.next() < 0.35 {
-                self.kit.drum(2.0 * head, 0.5 * strength, 0.1, side);
+                self.drum(controls, 2.0, 0.5 * strength, 0.1, side);
             }
-            self.kit
-                .noise(3_000.0 * (1.7 * bright).exp2(), 1.2, strength, 0.035, side);
+            self.brush(
+                controls,
+                [3_000.0 * (1.7 * bright).exp2(), 1.2],
+                strength,
+                0.035,
+                side,
+            );
         }
         let pulse = controls.target(Parameter::Pulse);
         if let Some(weight) = controls.stroke {
@@ -94,10 +110,10 @@ impl Instrument for Drums {
             if pulse > 0.02 {
                 // Low on the first and third, a brush between.
                 if self.stroke % 2 == 1 {
-                    self.kit.drum(0.75 * head, 1.1 * pulse * weight, 0.2, [1.0; 2]);
+                    self.drum(controls, 0.75, 1.1 * pulse * weight, 0.2, [1.0; 2]);
                 } else {
-                    self.kit.noise(1_100.0, 0.8, pulse * weight, 0.06, [1.0; 2]);
-                    self.kit.drum(1.5 * head, 0.6 * pulse * weight, 0.1, [1.0; 2]);
+                    self.brush(controls, [1_100.0, 0.8], pulse * weight, 0.06, [1.0; 2]);
+                    self.drum(controls, 1.5, 0.6 * pulse * weight, 0.1, [1.0; 2]);
                 }
             }
         }

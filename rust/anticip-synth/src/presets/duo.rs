@@ -5,28 +5,31 @@ use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
 use crate::clock::{Chance, Strewer, bell_rate};
-use crate::control::{FRAME, Smoother};
+use crate::control::{FRAME, Line, Smoother};
 use crate::params::{Event, Parameter, Settings};
+use crate::stroke::Stroke;
 use crate::tone::{Body, Tone, White};
 
-const LEVEL: f32 = 0.86;
+const LEVEL: f32 = 0.63;
 /// What is made up for a root an octave higher, in octaves of level.
-const BY_ROOT: f32 = -0.23;
+const BY_ROOT: f32 = -0.2;
 /// A bore; it moves with the root, or a dip of it would fall on the notes.
-const RESONANCE: Body = [[2_060.0, 0.65, -18.0], [2_430.0, 0.85, -18.0], [690.0, 2.4, 18.0]];
+const RESONANCE: Body = [[2_060.0, 0.65, -15.0], [2_430.0, 0.85, -15.0], [690.0, 2.4, 18.0]];
+/// Partials by which the level of a note behind the body is known, and the most that is made up for it.
+const PARTIALS: usize = 12;
+const MOST: f32 = 8.0;
 /// What is heard of a half that rests, and of each voice on the other side.
 const REST: f32 = 0.1;
 const ACROSS: f32 = 0.15;
-/// How long a new breath is drawn, seconds.
-const BREATH: f32 = 0.035;
 
 /// One of the two: its saws, the glide to its note, its breath and its level.
 struct Voice {
     saws: [PolySaw<f32>; 2],
     degree: Smoother,
-    breath: Smoother,
+    breath: Stroke,
     level: Smoother,
-    drawn: f32,
+    /// What makes its note as loud as any other behind the body.
+    even: f32,
 }
 
 pub(crate) struct Duo {
@@ -37,7 +40,6 @@ pub(crate) struct Duo {
     strewer: Strewer,
     chance: Chance,
     begun: bool,
-    dt: f32,
 }
 
 impl Duo {
@@ -52,9 +54,9 @@ impl Duo {
                 // Two saws half a turn apart are a square: what the right one plays.
                 saws: [saw(0.1), saw(0.1 + 0.5 * side as f32)],
                 degree: Smoother::new(0.015, sample_rate),
-                breath: Smoother::new(0.006, sample_rate),
+                breath: Stroke::new(0.7, sample_rate),
                 level: Smoother::new(0.03, sample_rate),
-                drawn: 0.0,
+                even: 1.0,
             }),
             white: White::new(settings.seed ^ 0xd0),
             level: LEVEL * (BY_ROOT * settings.harmony.raised()).exp2(),
@@ -62,7 +64,6 @@ impl Duo {
             strewer: Strewer::new(sample_rate),
             chance: Chance::new(settings.seed ^ 0xd00),
             begun: false,
-            dt: (FRAME as f64 / sample_rate) as f32,
         };
         duo.reset();
         duo
@@ -82,13 +83,20 @@ impl Duo {
     }
 }
 
+/// Hz and power of the partials of a note: a saw's of the reed, the odd ones of them of the flute.
+fn partials(side: usize, hz: f32) -> impl Iterator<Item = [f32; 2]> {
+    (1..=PARTIALS).step_by([1, 2][side]).map(move |k| {
+        let k = k as f32;
+        [k * hz, 1.0 / (k * k)]
+    })
+}
+
 impl Instrument for Duo {
     fn reset(&mut self) {
         for voice in &mut self.voices {
             voice.saws.iter_mut().for_each(AudioNode::reset);
-            voice.breath.jump(1.0);
+            voice.breath.reset();
             voice.level.jump(0.0);
-            voice.drawn = 0.0;
         }
         self.white.reset();
         self.tone.reset();
@@ -99,7 +107,7 @@ impl Instrument for Duo {
 
     fn event(&mut self, _: Event, _: f32, _: &Controls) {
         for voice in &mut self.voices {
-            voice.drawn = BREATH;
+            voice.breath.begin();
         }
     }
 
@@ -107,13 +115,15 @@ impl Instrument for Duo {
         let density = controls.target(Parameter::Density);
         if self.strewer.frame(bell_rate(density), &mut self.chance) {
             let side = usize::from(self.chance.next() > 0.5);
-            self.voices[side].drawn = BREATH;
+            self.voices[side].breath.begin();
         }
         *output = [[0.0; 2]; FRAME];
+        let octaves = controls.octaves(3.6, 3.4);
+        let mut evened = [Line::flat(0.0); 2];
         let air = 0.01 + 0.1 * controls.roughness.to;
         for (side, voice) in self.voices.iter_mut().enumerate() {
             if controls.struck[side] > 0.0 || controls.struck[side + 2] > 0.0 {
-                voice.drawn = BREATH;
+                voice.breath.begin();
             }
             let (steps, loud) = Self::played(side, controls);
             let goal = controls.note() + steps + controls.harmony.octave();
@@ -122,14 +132,7 @@ impl Instrument for Duo {
             }
             let pitch = voice.degree.step(goal).map(|d| controls.harmony.frequency(d));
             let level = voice.level.step(loud);
-            voice.drawn -= self.dt;
-            let breath = voice.breath.step(if voice.drawn > 0.0 {
-                0.1
-            } else {
-                // A new breath is pushed for a moment.
-                1.0 + 0.7 * (1.0 + voice.drawn / 0.12).clamp(0.0, 1.0)
-            });
-            voice.drawn = voice.drawn.max(-1.0);
+            let breath = voice.breath.frame();
             let square = [0.6, -0.95][side];
             let detuned = [1.004, 1.0][side];
             for (i, y) in output.iter_mut().enumerate() {
@@ -139,12 +142,22 @@ impl Instrument for Duo {
                     * level.at(i)
                     * breath.at(i)
                     * controls.level(i);
-                y[side] += x;
-                y[1 - side] += ACROSS * x;
+                y[side] = x;
             }
+            let passed = self.tone.passed(controls, octaves, partials(side, pitch.to));
+            let even = (1.0 / passed.sqrt()).min(MOST);
+            evened[side] = Line {
+                from: if self.begun { voice.even } else { even },
+                to: even,
+            };
+            voice.even = even;
         }
         self.begun = true;
-        self.tone.render(output, controls, controls.octaves(3.0, 4.0));
+        self.tone.render(output, controls, octaves);
+        for (i, y) in output.iter_mut().enumerate() {
+            let [reed, flute] = [y[0] * evened[0].at(i), y[1] * evened[1].at(i)];
+            *y = [reed + ACROSS * flute, flute + ACROSS * reed];
+        }
         scale(output, self.level);
     }
 }

@@ -54,21 +54,17 @@ impl Samples {
         if !(8_000.0..=192_000.0).contains(&sample_rate) {
             return Err(SynthError::SampleRate(sample_rate));
         }
-        let found = read::folder(folder, sample_rate)?;
-        let mut pieces = Vec::new();
-        for (start, end) in found.sounds {
-            describe::pieces(&found.sound, start..end, sample_rate as f32, &mut pieces);
-        }
-        if pieces.is_empty() {
-            let said = format!("{}: nothing in it can be heard", folder.display());
-            return Err(SynthError::Samples(said));
-        }
+        let read::Found {
+            sound,
+            mut pieces,
+            said,
+        } = read::folder(folder, sample_rate)?;
         pieces.sort_by(|a, b| a.centroid.total_cmp(&b.centroid));
         Ok(Self {
-            sound: found.sound,
+            sound,
             pieces,
             sample_rate,
-            said: found.said,
+            said,
         })
     }
 

@@ -13,6 +13,7 @@ use symphonia::core::formats::{FormatOptions, TrackType};
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::meta::MetadataOptions;
 
+use super::{Piece, describe};
 use crate::error::SynthError;
 
 /// Samples that are kept: 128 MiB, 11 minutes at 48 kHz.
@@ -26,12 +27,14 @@ const DEPTH: usize = 8;
 const SHORTEST: f64 = 0.02;
 /// Where what is constant ends and sound begins, Hz.
 const LOWEST: f64 = 20.0;
+/// Power of the mean of all channels over that of the loudest below which they cancel each other.
+const CANCELLED: f64 = 0.01;
 const KINDS: [&str; 9] = ["wav", "wave", "bwf", "flac", "ogg", "oga", "mp3", "aif", "aiff"];
 
-/// All sounds one after another, and where each lies.
+/// All sounds one after another, and their pieces.
 pub(super) struct Found {
     pub(super) sound: Vec<f32>,
-    pub(super) sounds: Vec<(usize, usize)>,
+    pub(super) pieces: Vec<Piece>,
     pub(super) said: String,
 }
 
@@ -63,9 +66,10 @@ pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthErro
         .map_err(|error| named(&format!("not a folder that can be read ({error})")))?;
     let mut found = Found {
         sound: Vec::new(),
-        sounds: Vec::new(),
+        pieces: Vec::new(),
         said: String::new(),
     };
+    let mut count = 0;
     let (mut passed, mut why, mut full) = (0, String::new(), false);
     for path in &paths {
         let left = MOST - found.sound.len();
@@ -74,13 +78,12 @@ pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthErro
             break;
         }
         // A decoder that gives up on a damaged file in the hard way takes nobody along.
-        let decoded = catch_unwind(AssertUnwindSafe(|| decoded(path, sample_rate, left)));
-        match decoded.unwrap_or_else(|_| Err("damaged".to_owned())) {
-            Ok(sound) => {
-                let start = found.sound.len();
-                full = sound.len() == left;
-                found.sound.extend(sound);
-                found.sounds.push((start, found.sound.len()));
+        let decoded = catch_unwind(AssertUnwindSafe(|| decoded(path, sample_rate, left, None)));
+        let decoded = decoded.unwrap_or_else(|_| Err("damaged".to_owned()));
+        match decoded.and_then(|sound| found.add(&sound, sample_rate)) {
+            Ok(()) => {
+                count += 1;
+                full = found.sound.len() == MOST;
             }
             Err(problem) => {
                 passed += 1;
@@ -91,7 +94,7 @@ pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthErro
             }
         }
     }
-    if found.sounds.is_empty() {
+    if count == 0 {
         return Err(named(&if why.is_empty() {
             "no sound in it (expected WAV, FLAC, Ogg Vorbis, MP3 or AIFF)".to_owned()
         } else {
@@ -99,25 +102,40 @@ pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthErro
         }));
     }
     let seconds = found.sound.len() as f64 / sample_rate;
-    found.said = format!(
-        "{}: {} sounds, {seconds:.1} s",
-        folder.display(),
-        found.sounds.len()
-    );
+    found.said = format!("{}: {count} sounds, {seconds:.1} s", folder.display());
     if full {
-        let out = paths.len() - passed - found.sounds.len();
+        let out = paths.len() - passed - count;
         found.said +=
             &format!("; the memory for them (128 MiB) is full, {out} more and the end of the last left out");
     }
     if passed > 0 {
-        found.said += &format!("; {passed} could not be read ({why})");
+        found.said += &format!("; {passed} left out ({why})");
     }
     Ok(found)
 }
 
-/// A file in mono, at most `most` samples at `sample_rate`.
-fn decoded(path: &Path, sample_rate: f64, most: usize) -> Result<Vec<f32>, String> {
-    let told = |error: Error| error.to_string();
+impl Found {
+    /// Adds a sound of which something can be heard.
+    fn add(&mut self, sound: &[f32], sample_rate: f64) -> Result<(), String> {
+        let (start, before) = (self.sound.len(), self.pieces.len());
+        self.sound.extend(sound);
+        let range = start..self.sound.len();
+        describe::pieces(&self.sound, range, sample_rate as f32, &mut self.pieces);
+        if self.pieces.len() == before {
+            self.sound.truncate(start);
+            return Err("nothing in it can be heard".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A file in mono, at most `most` samples at `sample_rate`: one channel of it, or the mean of all and, where they cancel
+/// each other, the loudest.
+fn decoded(path: &Path, sample_rate: f64, most: usize, channel: Option<usize>) -> Result<Vec<f32>, String> {
+    let told = |error: Error| match error {
+        Error::Unsupported(_) => "its format or coding is not read".to_owned(),
+        other => other.to_string(),
+    };
     let file = fs::File::open(path).map_err(|error| error.to_string())?;
     let length = file.metadata().map_err(|error| error.to_string())?.len();
     if length > LARGEST {
@@ -143,6 +161,7 @@ fn decoded(path: &Path, sample_rate: f64, most: usize) -> Result<Vec<f32>, Strin
         .make_audio_decoder(codec.ok_or("no sound in it")?, &AudioDecoderOptions::default())
         .map_err(told)?;
     let (mut mono, mut block, mut rate) = (Vec::new(), Vec::<f32>::new(), 0);
+    let (mut power, mut powers) = (0.0, Vec::<f64>::new());
     loop {
         let packet = match format.next_packet() {
             Ok(Some(packet)) => packet,
@@ -165,22 +184,31 @@ fn decoded(path: &Path, sample_rate: f64, most: usize) -> Result<Vec<f32>, Strin
                 return Err(format!("{rate} Hz, expected 2000 to 768000"));
             }
         }
-        if channels == 0 || buffer.spec().rate() != rate {
+        powers.resize(channels, 0.0);
+        if channels == 0 || channel.is_some_and(|c| c >= channels) || buffer.spec().rate() != rate {
             return Err("it changes on the way".to_owned());
         }
         block.resize(buffer.samples_interleaved(), 0.0);
         buffer.copy_to_slice_interleaved(&mut block);
         mono.extend(block.chunks_exact(channels).map(|x| {
-            let sum: f32 = x.iter().sum::<f32>() / channels as f32;
-            if sum.is_finite() {
-                sum.clamp(-64.0, 64.0)
-            } else {
-                0.0
+            let mean = x.iter().sum::<f32>() / channels as f32;
+            let y = finite(channel.map_or(mean, |c| x[c]));
+            power += f64::from(y * y);
+            for (sum, x) in powers.iter_mut().zip(x) {
+                *sum += f64::from(finite(*x)).powi(2);
             }
+            y
         }));
         if mono.len() as f64 * sample_rate >= most as f64 * f64::from(rate) {
             break;
         }
+    }
+    let loudest = powers.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+    if let Some((loudest, most_power)) = loudest
+        && channel.is_none()
+        && power < CANCELLED * most_power
+    {
+        return decoded(path, sample_rate, most, Some(loudest));
     }
     let mut sound = resampled(mono, rate, sample_rate)?;
     if (sound.len() as f64) < SHORTEST * sample_rate {
@@ -196,6 +224,11 @@ fn decoded(path: &Path, sample_rate: f64, most: usize) -> Result<Vec<f32>, Strin
         *x = last;
     }
     Ok(sound)
+}
+
+/// What is no number is silence.
+fn finite(x: f32) -> f32 {
+    if x.is_finite() { x.clamp(-64.0, 64.0) } else { 0.0 }
 }
 
 fn resampled(mono: Vec<f32>, rate: u32, sample_rate: f64) -> Result<Vec<f32>, String> {

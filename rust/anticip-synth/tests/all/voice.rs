@@ -61,6 +61,8 @@ fn play(voice: &mut Voice, acts: &[Act], piece: Option<usize>) -> Vec<f32> {
     sound
 }
 
+const CALM: [f32; 8] = [0.4, 0.7, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0];
+
 fn loud(voice: &mut Voice) {
     voice.params(&[0.5, 1.0, 0.9, 0.7, 1.0, 0.8, 0.5, 0.6]);
 }
@@ -164,6 +166,29 @@ fn an_event_sounds_when_it_is_due() {
 }
 
 #[test]
+fn an_onset_of_what_sounds_on_is_louder_at_once_and_no_hole() {
+    for preset in ["bowed", "choir", "duo"] {
+        // Levels of 5 ms each, dB, from the moment at which the onset is due.
+        let levels = |ahead: f64| -> Vec<f32> {
+            let mut voice = Voice::with(48_000.0, &settings(0, Some(preset))).unwrap();
+            voice.params(&CALM);
+            let mut block = vec![0.0; 2 * (48_000 + 95)];
+            voice.render(&mut block).unwrap();
+            voice.event(0, 1.0, ahead).unwrap();
+            voice.render(&mut block[..2 * 4_800]).unwrap();
+            let windows = block[..2 * 4_800].as_chunks::<480>().0.iter();
+            windows
+                .map(|x| 10.0 * x.iter().map(|x| x * x).sum::<f32>().log10())
+                .collect()
+        };
+        let (struck, plain) = (levels(0.0), levels(30.0));
+        let rise: Vec<f32> = struck.iter().zip(&plain).map(|(a, b)| a - b).collect();
+        assert!(rise[..16].iter().all(|x| *x > -4.0), "{preset}: {rise:.1?}");
+        assert!(rise[3] > 3.0, "{preset}: {rise:.1?}");
+    }
+}
+
+#[test]
 fn what_is_no_number_is_ignored_and_counted() {
     let mut told = Voice::new(48_000.0).unwrap();
     let mut left = Voice::new(48_000.0).unwrap();
@@ -243,9 +268,9 @@ fn what_plays_samples_is_refused_where_there_are_none() {
 }
 
 /// Level of left and right over a second, dB, while one limb does something and the rest rest.
-fn sides(preset: &str, limb: usize, stroke: f32) -> [f32; 2] {
+fn sides(preset: &str, params: [f32; 8], limb: usize, stroke: f32) -> [f32; 2] {
     let mut voice = Voice::with(48_000.0, &settings(0, Some(preset))).unwrap();
-    voice.params(&[0.4, 0.7, 0.5, 0.0, 0.0, 0.0, 0.5, 0.0]);
+    voice.params(&params);
     let mut block = vec![0.0; 2 * 960];
     let mut power = [1e-12_f32; 2];
     for n in 0..50 {
@@ -265,10 +290,61 @@ fn sides(preset: &str, limb: usize, stroke: f32) -> [f32; 2] {
 #[test]
 fn each_half_of_the_body_plays_its_voice_and_each_limb_its_drum() {
     for (limb, side) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
-        let heard = sides("duo", limb, 0.0);
+        let heard = sides("duo", CALM, limb, 0.0);
         assert!(heard[side] > heard[1 - side] + 6.0, "duo {limb}: {heard:?}");
-        let (struck, resting) = (sides("limbs", limb, 0.8), sides("limbs", limb, 0.0));
+        let (struck, resting) = (sides("limbs", CALM, limb, 0.8), sides("limbs", CALM, limb, 0.0));
         assert!(struck[side] > struck[1 - side], "limbs {limb}: {struck:?}");
         assert!(struck[side] > resting[side] + 40.0, "limbs {limb}: {resting:?}");
+    }
+}
+
+#[test]
+fn the_two_of_the_duo_are_about_as_loud_as_each_other_on_every_note() {
+    let mut least = [0.0_f32; 2];
+    let mut most = [-99.0_f32; 2];
+    for pitch in [0.0, 0.2, 0.4, 0.6, 0.8] {
+        for brightness in [0.2, 0.5, 0.8] {
+            let mut params = CALM;
+            (params[0], params[2]) = (pitch, brightness);
+            for side in 0..2 {
+                let heard = sides("duo", params, side, 0.0)[side];
+                least[side] = least[side].min(heard);
+                most[side] = most[side].max(heard);
+            }
+        }
+    }
+    let (low, high) = (least[0].min(least[1]), most[0].max(most[1]));
+    assert!(high - low < 4.0, "{least:?} to {most:?}");
+}
+
+#[test]
+fn the_drums_are_about_as_loud_at_every_pitch() {
+    let level = |pitch: f32| {
+        let mut voice = Voice::with(48_000.0, &settings(0, Some("drums"))).unwrap();
+        voice.params(&[pitch, 0.7, 0.5, 0.0, 0.5, 0.0, 0.5, 0.2]);
+        let mut block = vec![0.0; 2 * 5 * 48_000];
+        voice.render(&mut block).unwrap();
+        // The ear has little for what is low.
+        let heard = block.windows(3).map(|x| (x[2] - x[0]).powi(2)).sum::<f32>();
+        10.0 * heard.log10()
+    };
+    let levels = [0.05, 0.35, 0.65, 0.95].map(level);
+    let most = levels.iter().fold(-99.0_f32, |a, b| a.max(*b));
+    let least = levels.iter().fold(99.0_f32, |a, b| a.min(*b));
+    assert!(most - least < 7.0, "{levels:.1?}");
+}
+
+#[test]
+fn nothing_constant_is_played() {
+    for preset in ["bowed", "choir"] {
+        for pitch in [0.3, 0.5] {
+            let mut voice = Voice::with(48_000.0, &settings(0, Some(preset))).unwrap();
+            voice.params(&[pitch, 1.0, 0.2, 0.5, 0.3, 0.0, 0.5, 0.0]);
+            let mut block = vec![0.0; 2 * 96_000];
+            voice.render(&mut block).unwrap();
+            voice.render(&mut block).unwrap();
+            let mean = block.iter().map(|x| f64::from(*x)).sum::<f64>() / block.len() as f64;
+            assert!(mean.abs() < 2e-3, "{preset}: {mean}");
+        }
     }
 }
