@@ -109,7 +109,7 @@ pub struct Counters {
     pub late: u64,
     /// Frames that had come before.
     pub doubled: u64,
-    /// Frames that came after a newer one.
+    /// Frames that came after a newer one; they are dropped.
     pub reordered: u64,
     /// Datagrams cut short.
     pub truncated: u64,
@@ -128,6 +128,13 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// A frame came after a newer one, with which it was counted as lost where its number told so.
+    pub(super) fn overtaken(&mut self, lost: bool) {
+        self.lost = self.lost.saturating_sub(u64::from(lost));
+        self.late += 1;
+        self.reordered += 1;
+    }
+
     /// Every counter with its name.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); 15] {
