@@ -26,6 +26,7 @@ from realtime.memory.live_memory import Following, LiveMemory, Shared, open_memo
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.memory import MemoryRig
+from realtime.sockets import is_from
 from realtime.sources.replay import Command
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
@@ -358,7 +359,7 @@ class Commands:
         """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes."""
         who = str(sender)
         senders = [name for name, *_ in self._pipeline.front.senders()]
-        if who and not any(who in (name, name.rpartition(":")[0]) for name in senders):
+        if who and not any(is_from(name, who) for name in senders):
             raise OptionError(
                 f"source: nobody was heard from {who!r}; heard: {', '.join(senders) or 'nobody'}"
             )

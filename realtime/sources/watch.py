@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from realtime.protocols import Front
-from realtime.sockets import host_and_port, known_as
+from realtime.sockets import host_and_port, is_from, known_as
 from realtime.sources.arrivals import wrong_kind
 
 __all__ = ["SourceWatch", "why_silent"]
@@ -106,7 +106,7 @@ class SourceWatch:
 
     def _why_silent(self, seconds: float, counters: Mapping[str, int], senders: Sequence[str]) -> str:
         wanted, packets = self._wanted(), counters.get("packets", 0)
-        if wanted and senders and not any(wanted in (name, name.rpartition(":")[0]) for name in senders):
+        if wanted and senders and not any(is_from(name, wanted) for name in senders):
             return (
                 f"{packets} datagrams of {self._kind} come from {senders[0]}, and only {wanted} is heard"
                 f" (source.from); /anticip/control/source {senders[0]} hands over"

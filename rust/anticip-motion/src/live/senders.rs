@@ -72,8 +72,14 @@ impl Session {
 
     /// Whether `who` is this sender's name or the host in it.
     fn is(&self, who: &str) -> bool {
-        self.name == who || self.name.rsplit_once(':').is_some_and(|(host, _)| host == who)
+        self.name == who || is_host(&self.name, who)
     }
+}
+
+/// Whether `who` is the host of a sender, `host:port`; in brackets or not where that is an IPv6 address.
+fn is_host(sender: &str, who: &str) -> bool {
+    let bare = |host: &str| host.trim_matches(['[', ']']) == who.trim_matches(['[', ']']);
+    sender != who && sender.rsplit_once(':').is_some_and(|(host, _)| bare(host))
 }
 
 pub(super) struct Senders {
