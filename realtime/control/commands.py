@@ -259,7 +259,11 @@ class Commands:
         if self.listens_to != (self.live_rig.rig.source.sender or ""):
             found.append(Command(t_ns, "source", (self.listens_to,)))
         senders = self._pipeline.front.senders()
-        found += [Command(t_ns, "player", (name,)) for name, plays, *_ in senders if plays and name]
+        player = next((name for name, plays, *_ in senders if plays and name), "")
+        if player:
+            # Of a host that is wanted any port may come next.
+            wanted = is_from(player, self.listens_to)
+            found.append(Command(t_ns, "player", (self.listens_to if wanted else player,)))
         found += self.live_rig.so_far(t_ns)
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))

@@ -146,15 +146,9 @@ impl Senders {
     pub(super) fn listen_to(&mut self, sender: Option<&str>) -> bool {
         self.wanted = sender.map(str::to_owned);
         let Some(who) = sender else { return true };
-        let newest = self
-            .sessions
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.is(who))
-            .max_by_key(|(_, s)| s.last_ns);
-        let found = newest.map(|(i, _)| i);
+        let found = self.newest(who);
         match found {
-            Some(i) if !(self.playing && self.sessions[self.player].is(who)) => self.hand_over(i),
+            Some(i) if !(self.playing && i == self.player) => self.hand_over(i),
             Some(_) => {}
             None if self.playing => {
                 // Somebody who has not come yet: until then nobody plays.
@@ -164,6 +158,13 @@ impl Senders {
             None => {}
         }
         found.is_some()
+    }
+
+    /// The session of `who`: of several the one that plays, or else the newest.
+    fn newest(&self, who: &str) -> Option<usize> {
+        let known = self.sessions.iter().enumerate().filter(|(_, s)| s.is(who));
+        let newest = known.max_by_key(|(i, s)| (self.playing && *i == self.player, s.last_ns));
+        newest.map(|(i, _)| i)
     }
 
     fn hand_over(&mut self, to: usize) {
@@ -209,10 +210,15 @@ impl Senders {
         None
     }
 
-    /// The session of a sender, a new one where it was not heard before.
+    /// The session of a sender, a new one where it was not heard before. All that comes from a host that is wanted is
+    /// one sender's: a network may give each datagram another port.
     fn session(&mut self, sender: &str) -> Option<usize> {
-        if let Some(index) = self.sessions.iter().position(|s| s.name == sender) {
-            return Some(index);
+        let found = match self.wanted.as_deref().filter(|who| is_host(sender, who)) {
+            Some(who) => self.newest(who),
+            None => self.sessions.iter().position(|s| s.name == sender),
+        };
+        if found.is_some() {
+            return found;
         }
         let new = Session::new(self.source, self.config, sender).ok()?;
         if self.sessions.len() < MOST {
