@@ -625,7 +625,7 @@ class LiveFront:
     def counters(self) -> dict[str, int]:
         """Counts since the start.
 
-        Keys: packets, frames, emitted, filled, lost, late, doubled, reordered, truncated, malformed, alien,
+        Keys: packets, frames, emitted, filled, lost, doubled, reordered, truncated, malformed, alien,
         strange (of another clock), refused (of a refused body), ignored (of other senders), resets.
         """
 

@@ -15,6 +15,8 @@ __all__ = [
     "connect_udp",
     "free_port",
     "host_and_port",
+    "host_of",
+    "is_from",
     "known_as",
     "reason",
     "resolve",
@@ -87,6 +89,18 @@ def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> 
 def host_and_port(host: str, port: int) -> str:
     """As it is typed: an IPv6 address stands in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def host_of(sender: str) -> str:
+    """The host in ``host:port``, an IPv6 address without its brackets; a host alone is itself."""
+    if sender.startswith("["):
+        return sender[1:].partition("]")[0]
+    return sender if sender.count(":") > 1 else sender.partition(":")[0]
+
+
+def is_from(sender: str, who: str) -> bool:
+    """Whether ``who`` (host or host:port) is a ``sender`` (host:port)."""
+    return who == sender or who.strip("[]") == host_of(sender)
 
 
 def free_port() -> int:

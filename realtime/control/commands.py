@@ -26,6 +26,7 @@ from realtime.memory.live_memory import Following, LiveMemory, Shared, open_memo
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.memory import MemoryRig
+from realtime.sockets import is_from
 from realtime.sources.replay import Command
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
@@ -260,7 +261,11 @@ class Commands:
         if self.listens_to != (self.live_rig.rig.source.sender or ""):
             found.append(Command(t_ns, "source", (self.listens_to,)))
         senders = self._pipeline.front.senders()
-        found += [Command(t_ns, "player", (name,)) for name, plays, *_ in senders if plays and name]
+        player = next((name for name, plays, *_ in senders if plays and name), "")
+        if player:
+            # Of a host that is wanted any port may come next.
+            wanted = is_from(player, self.listens_to)
+            found.append(Command(t_ns, "player", (self.listens_to if wanted else player,)))
         found += self.live_rig.so_far(t_ns)
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))
@@ -360,7 +365,7 @@ class Commands:
         """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes."""
         who = str(sender)
         senders = [name for name, *_ in self._pipeline.front.senders()]
-        if who and not any(who in (name, name.rpartition(":")[0]) for name in senders):
+        if who and not any(is_from(name, who) for name in senders):
             raise OptionError(
                 f"source: nobody was heard from {who!r}; heard: {', '.join(senders) or 'nobody'}"
             )

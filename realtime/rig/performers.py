@@ -13,6 +13,7 @@ from realtime.rig.mapping import PerformerRig
 from realtime.rig.source import SourceRig
 from realtime.seams import VOICES
 from realtime.sinks.config import OscConfig
+from realtime.sockets import is_from
 
 __all__ = ["OneOfManyRig", "check"]
 
@@ -89,8 +90,4 @@ def check(performers: Sequence[OneOfManyRig], shared: SourceRig, osc: Sequence[O
 
 def _overlap(one: str, other: str) -> bool:
     """Whether a sender could be both: host, or host:port."""
-    return one == other or one == _host(other) or other == _host(one)
-
-
-def _host(sender: str) -> str:
-    return sender.rpartition(":")[0] or sender
+    return is_from(one, other) or is_from(other, one)

@@ -13,7 +13,7 @@ from pyanticip import _core
 from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError, OptionError, printable
 from realtime.seams import SOURCES
-from realtime.sockets import bind_udp, join_group
+from realtime.sockets import bind_udp, host_and_port, join_group
 from realtime.sources.base import Source
 
 __all__ = ["Arrivals", "Heard", "first_sender", "recognise", "suits", "usual_ports", "wrong_kind"]
@@ -182,7 +182,7 @@ class Arrivals:
             except OSError:
                 # An ICMP error of somebody else's making.
                 continue
-            key = self._sockets[sock], f"{peer[0]}:{peer[1]}"
+            key = self._sockets[sock], host_and_port(peer[0], peer[1])
             if key not in self.heard and len(self.heard) < _MOST:
                 self.heard[key] = Heard(*key)
             if key in self.heard:

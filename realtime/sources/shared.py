@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from realtime.sockets import is_from
 from realtime.sources.base import Receive
 from realtime.sources.udp import UdpSource
 
@@ -42,7 +43,7 @@ class Seat:
 
     def is_theirs(self, sender: str) -> bool:
         """Whether a sender (host:port) is this performer's suit."""
-        return self.sender in (None, sender, sender.rpartition(":")[0])
+        return self.sender is None or is_from(sender, self.sender)
 
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         """Call ``receive`` for what is theirs from now on."""

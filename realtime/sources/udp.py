@@ -14,7 +14,7 @@ from typing import Any
 
 from pyanticip.errors import MotionError, WireError
 from realtime.seams import SOURCES
-from realtime.sockets import bind_udp, join_group
+from realtime.sockets import bind_udp, host_and_port, join_group
 from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
 from realtime.sources.osc import OscSource
@@ -163,15 +163,14 @@ class UdpSource:
     def _name(self, peer: tuple[str, int]) -> str:
         """``host:port``, made once for each sender. A server that is asked answers from another port than it
         sends from: it is one sender, called after the port that is asked. An IPv4 address is called so at a
-        socket of IPv6, too.
+        socket of IPv6, too; an IPv6 address stands in brackets.
         """
         name = self._names.get(peer)
         if name is None:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()
-            name = self._names[peer] = (
-                f"{peer[0].removeprefix('::ffff:')}:{peer[1] if self._ask is None else self._ask[1]}"
-            )
+            port = peer[1] if self._ask is None else self._ask[1]
+            name = self._names[peer] = host_and_port(peer[0].removeprefix("::ffff:"), port)
         return name
 
     def _age_ns(self, ancillary: list[tuple[int, int, bytes]]) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from realtime.protocols import Front
-from realtime.sockets import host_and_port, known_as
+from realtime.sockets import host_and_port, host_of, is_from, known_as
 from realtime.sources.arrivals import wrong_kind
 
 __all__ = ["SourceWatch", "why_silent"]
@@ -17,6 +18,8 @@ _BAD = ("truncated", "malformed", "alien")
 # The rate is told once it has been measured for so long; so many other senders are told of.
 _MEASURED_S = 1.0
 _MOST_OTHERS = 16
+# So many ports of one host that do not play are told of one by one.
+_MOST_PORTS = 3
 
 
 class SourceWatch:
@@ -66,19 +69,34 @@ class SourceWatch:
             news.append(f"{player} plays" + (f", not {self._player} any more" if self._player else ""))
             self._player = player
             self._others.discard(player)
-        for name, plays, frames, _ in senders:
-            if player and not plays and frames and name not in self._others:
-                if len(self._others) < _MOST_OTHERS:
-                    news.append(
-                        f"ignoring {self._kind} from {name} while {player} plays;"
-                        f" /anticip/control/source {name} hands over"
-                    )
-                self._others.add(name)
+        if player:
+            others = [name for name, plays, frames, _ in senders if not plays and frames]
+            news += self._ignored(player, others)
         refusal = front.refusal or self._trouble()
         if refusal and refusal != self._refusal:
             news.append(f"the body of this {self._kind} cannot be played: {refusal}")
         self._refusal = refusal
         return news
+
+    def _ignored(self, player: str, others: Sequence[str]) -> list[str]:
+        """A line for each that is new of those who do not play; of many ports of one host, one for all."""
+        new = [name for name in others if not self._others & {name, host_of(name)}]
+        ports = Counter(map(host_of, (*self._others, *new)))
+        lines = {}
+        for name in new:
+            host = host_of(name)
+            if many := ports[host] > _MOST_PORTS:
+                who, whole = host, f"{ports[host]} ports of {host}"
+            else:
+                who, whole = name, name
+            hint = "hears them as one suit (so does source.from)" if many else "hands over"
+            lines[who] = (
+                f"ignoring {self._kind} from {whole} while {player} plays;"
+                f" /anticip/control/source {who} {hint}"
+            )
+        room = max(_MOST_OTHERS - len(self._others), 0)
+        self._others.update(lines)
+        return list(lines.values())[:room]
 
     def look(self, now: float, counters: Mapping[str, int], senders: Sequence[str] = ()) -> str | None:
         """A line about what has changed: ``now`` in seconds, ``counters`` of a ``LiveFront`` and the names of
@@ -106,7 +124,7 @@ class SourceWatch:
 
     def _why_silent(self, seconds: float, counters: Mapping[str, int], senders: Sequence[str]) -> str:
         wanted, packets = self._wanted(), counters.get("packets", 0)
-        if wanted and senders and not any(wanted in (name, name.rpartition(":")[0]) for name in senders):
+        if wanted and senders and not any(is_from(name, wanted) for name in senders):
             return (
                 f"{packets} datagrams of {self._kind} come from {senders[0]}, and only {wanted} is heard"
                 f" (source.from); /anticip/control/source {senders[0]} hands over"

@@ -15,6 +15,7 @@ import pytest
 from pythonosc.osc_message import OscMessage
 from support.wire import message, tcp_port, udp
 
+from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError
 from pyanticip.options import host_port
 from realtime.control.server import ControlServer
@@ -22,7 +23,7 @@ from realtime.monitor.server import Remote
 from realtime.oscquery.process import OscQueryProcess
 from realtime.rig.tree import OscQueryRig
 from realtime.sinks.config import OscConfig
-from realtime.sockets import bind_udp, host_and_port, resolve
+from realtime.sockets import bind_udp, host_and_port, host_of, is_from, resolve
 from realtime.sources.udp import UdpSource
 
 
@@ -62,9 +63,17 @@ def test_a_suit_of_ipv4_is_called_by_its_address() -> None:
                 suit.sendto(b"x", (host, source.address[1]))
                 await asyncio.sleep(0.05)
         source.close()
-        return [name.rpartition(":")[0] for name in found]
+        return found
 
-    assert asyncio.run(senders()) == ["127.0.0.1", "::1"]
+    names = asyncio.run(senders())
+    assert [name.rpartition(":")[0] for name in names] == ["127.0.0.1", "[::1]"]
+    assert [host_of(name) for name in names] == ["127.0.0.1", "::1"]
+    for who in ("::1", "[::1]", names[1]):
+        assert is_from(names[1], who)
+        assert not is_from(names[0], who)
+        front = LiveFront("mocopi")
+        front.feed(b"", 0, names[1])
+        assert front.listen_to(who)
 
 
 @pytest.mark.usefixtures("_ipv6")

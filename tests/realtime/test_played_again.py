@@ -100,6 +100,26 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
     pipeline.close()
 
 
+def test_a_host_that_is_heard_at_every_port_is_so_in_a_recording_begun_in_mid_show() -> None:
+    rig = Rig.model_validate({"model": {"enabled": False}, "osc": [], "source": {"from": "10.0.0.1"}})
+    pipeline = assemble(rig, OfflineClock(0))
+    commands = Commands(pipeline, rig=rig)
+    again = assemble(rig, OfflineClock(0))
+    replay = Commands(again, rig=rig)
+    heard: dict[Pipeline, int] = {pipeline: 0, again: 0}
+    for n in range(100):
+        if n == 50:
+            for obeyed in commands.so_far(n * 20_000_000):
+                replay.again(obeyed)
+        for each in (pipeline, again) if n >= 50 else (pipeline,):
+            if n % 50 == 0:
+                each.feed(SKELETON, n * 20_000_000, f"10.0.0.1:{6000 + n}")
+            heard[each] += each.feed(FRAMES[n], n * 20_000_000, f"10.0.0.1:{5000 + n}")
+    assert heard == {pipeline: 100, again: 50}
+    for each in heard:
+        each.close()
+
+
 def test_who_played_is_not_waited_for_without_end() -> None:
     pipeline = assemble(Rig.model_validate({"model": {"enabled": False}, "osc": []}), OfflineClock(0))
     Commands(pipeline).again(Command(0, "player", (A,)))

@@ -186,6 +186,23 @@ def test_who_sends_where_somebody_else_alone_is_heard() -> None:
 def test_no_more_than_sixteen_others_are_told_of() -> None:
     attendance, front = SourceWatch("mocopi", ("0.0.0.0", 12351), 0.0), Front()
     front.frames = 30
-    front.heard = [("a:1", True, 30, 0), *((f"b:{n}", False, 1, 0) for n in range(20))]
+    front.heard = [("a:1", True, 30, 0), *((f"b{n}:1", False, 1, 0) for n in range(20))]
     assert sum("ignoring" in line for line in attendance.watch(1.0, front)) == 16
     assert attendance.watch(1.5, front) == []
+
+
+def test_a_host_that_sends_from_ever_new_ports_is_told_of_once() -> None:
+    attendance, front = SourceWatch("vmc", HERE, 0.0), Front()
+    front.frames = 30
+    for second in range(5):
+        ports = range(5000 + 15 * second, 5015 + 15 * second)
+        front.heard = [("[::1]:4999", True, 30, 0), *((f"[::1]:{port}", False, 1, 0) for port in ports)]
+        lines = [line for line in attendance.watch(float(second), front) if "ignoring" in line]
+        assert lines == (
+            []
+            if second
+            else [
+                "ignoring vmc from 15 ports of ::1 while [::1]:4999 plays;"
+                " /anticip/control/source ::1 hears them as one suit (so does source.from)"
+            ]
+        )

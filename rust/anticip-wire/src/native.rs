@@ -202,7 +202,7 @@ fn frame(keys: &Keys<'_>, pose: &mut PoseUpdate) -> Result<(), WireError> {
         if is_position(&root) {
             pose.root = Some(root);
         } else {
-            pose.unusable += 1;
+            // The root is told in its own place: no joint of the frame is unusable for it.
             root = [0.0; 3];
         }
     }

@@ -12,6 +12,8 @@ pub enum Update<'a> {
     Frame(&'a PoseUpdate),
     /// A frame of parts that are no skeleton.
     Trackers(&'a TrackerUpdate),
+    /// The number of a frame that comes after a newer one, or once more; nothing else of it is told.
+    Past(u32),
 }
 
 /// The decoder of one sender's datagrams; it may remember.

@@ -178,9 +178,9 @@ impl Body {
     }
 
     /// Whether a frame has a rotation for at least one joint of this skeleton, and none beyond it. Before a skeleton is
-    /// told, only a whole canonical body does.
+    /// told, only a whole canonical body does, its unusable joints included.
     pub(super) fn fits(&self, pose: &PoseUpdate) -> bool {
-        (self.told || pose.joints.len() == self.joints())
+        (self.told || pose.joints.len() + pose.unusable as usize == self.joints())
             && !pose.joints.is_empty()
             && pose.joints.iter().all(|j| usize::from(j.id) < self.joints())
     }

@@ -216,19 +216,30 @@ impl StreamClock {
         }
     }
 
+    /// What a number is that is not after the newest; none where it is, or where frames have none.
+    pub(super) fn past(&mut self, number: u32) -> Option<When> {
+        let newest = self.newest?.stamp.number?;
+        let behind = i64::from(newest.wrapping_sub(number) as i32);
+        (behind >= 0).then(|| self.behind(behind))
+    }
+
+    /// What a frame is that is so many behind the newest.
+    fn behind(&mut self, behind: i64) -> When {
+        if behind < 128 && self.recent >> behind & 1 == 1 {
+            return When::Doubled;
+        }
+        if behind > BEHIND.0 {
+            return When::Strange;
+        }
+        if behind < 128 {
+            self.recent |= 1 << behind;
+        }
+        When::Late { lost: true }
+    }
+
     fn by_number(&mut self, newest: Newest, stamp: Stamp, ahead: i64) -> When {
         if ahead <= 0 {
-            let seen = -ahead < 128 && self.recent >> -ahead & 1 == 1;
-            if seen {
-                return When::Doubled;
-            }
-            if -ahead > BEHIND.0 {
-                return When::Strange;
-            }
-            if -ahead < 128 {
-                self.recent |= 1 << -ahead;
-            }
-            return When::Late { lost: true };
+            return self.behind(-ahead);
         }
         let elapsed = stamp.arrival - newest.stamp.arrival;
         let steps = ahead as f64;

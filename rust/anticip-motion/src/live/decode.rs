@@ -33,6 +33,7 @@ impl Decoder {
         let result = self.source.decode(datagram, &mut |update| match update {
             Update::Skeleton(skeleton) => stage.skeleton(skeleton, counters),
             Update::Frame(pose) => good |= stage.frame(pose, arrival_ns, counters),
+            Update::Past(number) => stage.past(number, counters),
             Update::Trackers(told) => {
                 let trackers = self.trackers.get_or_insert_with(|| {
                     stage.skeleton(&Trackers::skeleton(), counters);

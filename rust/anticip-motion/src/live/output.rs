@@ -105,11 +105,9 @@ pub struct Counters {
     pub filled: u64,
     /// Frames whose number never came.
     pub lost: u64,
-    /// Frames dropped because the grid had passed them.
-    pub late: u64,
     /// Frames that had come before.
     pub doubled: u64,
-    /// Frames that came after a newer one.
+    /// Frames that came after a newer one; they are dropped.
     pub reordered: u64,
     /// Datagrams cut short.
     pub truncated: u64,
@@ -128,16 +126,21 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// A frame came after a newer one, with which it was counted as lost where its number told so.
+    pub(super) fn overtaken(&mut self, lost: bool) {
+        self.lost = self.lost.saturating_sub(u64::from(lost));
+        self.reordered += 1;
+    }
+
     /// Every counter with its name.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 15] {
+    pub fn named(&self) -> [(&'static str, u64); 14] {
         [
             ("packets", self.packets),
             ("frames", self.frames),
             ("emitted", self.emitted),
             ("filled", self.filled),
             ("lost", self.lost),
-            ("late", self.late),
             ("doubled", self.doubled),
             ("reordered", self.reordered),
             ("truncated", self.truncated),

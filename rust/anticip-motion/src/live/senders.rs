@@ -72,8 +72,14 @@ impl Session {
 
     /// Whether `who` is this sender's name or the host in it.
     fn is(&self, who: &str) -> bool {
-        self.name == who || self.name.rsplit_once(':').is_some_and(|(host, _)| host == who)
+        self.name == who || is_host(&self.name, who)
     }
+}
+
+/// Whether `who` is the host of a sender, `host:port`; in brackets or not where that is an IPv6 address.
+fn is_host(sender: &str, who: &str) -> bool {
+    let bare = |host: &str| host.trim_matches(['[', ']']) == who.trim_matches(['[', ']']);
+    sender != who && sender.rsplit_once(':').is_some_and(|(host, _)| bare(host))
 }
 
 pub(super) struct Senders {
@@ -140,15 +146,9 @@ impl Senders {
     pub(super) fn listen_to(&mut self, sender: Option<&str>) -> bool {
         self.wanted = sender.map(str::to_owned);
         let Some(who) = sender else { return true };
-        let newest = self
-            .sessions
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.is(who))
-            .max_by_key(|(_, s)| s.last_ns);
-        let found = newest.map(|(i, _)| i);
+        let found = self.newest(who);
         match found {
-            Some(i) if !(self.playing && self.sessions[self.player].is(who)) => self.hand_over(i),
+            Some(i) if !(self.playing && i == self.player) => self.hand_over(i),
             Some(_) => {}
             None if self.playing => {
                 // Somebody who has not come yet: until then nobody plays.
@@ -158,6 +158,13 @@ impl Senders {
             None => {}
         }
         found.is_some()
+    }
+
+    /// The session of `who`: of several the one that plays, or else the newest.
+    fn newest(&self, who: &str) -> Option<usize> {
+        let known = self.sessions.iter().enumerate().filter(|(_, s)| s.is(who));
+        let newest = known.max_by_key(|(i, s)| (self.playing && *i == self.player, s.last_ns));
+        newest.map(|(i, _)| i)
     }
 
     fn hand_over(&mut self, to: usize) {
@@ -203,10 +210,15 @@ impl Senders {
         None
     }
 
-    /// The session of a sender, a new one where it was not heard before.
+    /// The session of a sender, a new one where it was not heard before. All that comes from a host that is wanted is
+    /// one sender's: a network may give each datagram another port.
     fn session(&mut self, sender: &str) -> Option<usize> {
-        if let Some(index) = self.sessions.iter().position(|s| s.name == sender) {
-            return Some(index);
+        let found = match self.wanted.as_deref().filter(|who| is_host(sender, who)) {
+            Some(who) => self.newest(who),
+            None => self.sessions.iter().position(|s| s.name == sender),
+        };
+        if found.is_some() {
+            return found;
         }
         let new = Session::new(self.source, self.config, sender).ok()?;
         if self.sessions.len() < MOST {

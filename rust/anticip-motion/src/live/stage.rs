@@ -209,10 +209,7 @@ impl Stage {
                 return false;
             }
             When::Late { lost } => {
-                // It was counted as lost when the newer one came.
-                counters.lost = counters.lost.saturating_sub(u64::from(lost));
-                counters.late += 1;
-                counters.reordered += 1;
+                counters.overtaken(lost);
                 return false;
             }
             When::Strange => {
@@ -238,6 +235,15 @@ impl Stage {
             self.push(seconds, lost, counters);
         }
         true
+    }
+
+    /// Counts a frame of which only the number is told, for it is past.
+    pub(super) fn past(&mut self, number: u32, counters: &mut Counters) {
+        match self.clock.past(number) {
+            Some(When::Doubled) => counters.doubled += 1,
+            Some(When::Late { lost }) => counters.overtaken(lost),
+            _ => {}
+        }
     }
 
     /// Takes what belongs to the newest frame: the rest of a pose in several bundles, as VMC alone has it.

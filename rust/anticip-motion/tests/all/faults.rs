@@ -1,24 +1,24 @@
 //! What a network and strangers do to a stream: counted, survived.
 
 use crate::common::{MS, Sender, feed_all, front, update};
-use anticip_motion::Source;
-use anticip_wire::mocopi;
+use anticip_motion::{Source, standard};
+use anticip_wire::{SkeletonUpdate, mocopi, native};
 use proptest::prelude::*;
 
 #[test]
-fn doubled_late_and_reordered_packets_are_counted_and_dropped() {
-    let mut front = front(Source::Mocopi);
-    let all = Sender::new(Source::Mocopi).stream(20, 50.0);
-    let order = [0, 1, 1, 2, 4, 3, 3, 5, 0, 6];
-    let kept: Vec<_> = order.iter().map(|&i: &usize| all[i].clone()).collect();
-    let outputs = feed_all(&mut front, &kept);
-    let seqs: Vec<_> = outputs.iter().map(|o| o.seq).collect();
-    assert_eq!(seqs, [0, 1, 2, 4, 5, 6]);
-    let c = front.counters();
-    assert_eq!(
-        (c.doubled, c.late, c.reordered, c.lost, c.filled),
-        (3, 1, 1, 0, 1)
-    );
+fn doubled_and_reordered_packets_are_counted_and_dropped() {
+    let xsens = Source::from_name("xsens").expect("a protocol");
+    for source in [Source::Mocopi, Source::Msgpack, xsens] {
+        let mut front = front(source);
+        let all = Sender::new(source).stream(20, 50.0);
+        let order = [0, 1, 1, 2, 4, 3, 3, 5, 0, 6];
+        let kept: Vec<_> = order.iter().map(|&i: &usize| all[i].clone()).collect();
+        let outputs = feed_all(&mut front, &kept);
+        let seqs: Vec<_> = outputs.iter().map(|o| o.seq).collect();
+        assert_eq!(seqs, [0, 1, 2, 4, 5, 6]);
+        let c = front.counters();
+        assert_eq!((c.doubled, c.reordered, c.lost, c.filled), (3, 1, 0, 1));
+    }
 }
 
 #[test]
@@ -45,6 +45,52 @@ fn truncated_malformed_and_alien_packets_are_counted_and_survived() {
     assert!(c.truncated >= 1 && c.alien >= 1 && c.malformed >= 1);
     assert_eq!(c.truncated + c.alien + c.malformed, 5);
     assert_eq!(front.feed(&sender.frame(1, 0.02), 6, "").map(|o| o.seq), Some(1));
+}
+
+#[test]
+fn one_joint_without_a_rotation_is_held_whether_or_not_a_skeleton_was_told() {
+    let sender = Sender::new(Source::Msgpack);
+    for told in [false, true] {
+        let mut front = front(Source::Msgpack);
+        if told {
+            let mut skeleton = Vec::new();
+            let body = standard::canonical();
+            let update = SkeletonUpdate {
+                names: body.names.clone(),
+                parents: body.parents.clone(),
+                offsets: body.offsets.iter().map(|o| o.map(|v| v as f32)).collect(),
+                rest: vec![[1.0, 0.0, 0.0, 0.0]; body.len()],
+                rate: None,
+            };
+            native::encode_skeleton(&update, &mut skeleton).expect("encodes");
+            front.feed(&skeleton, 0, "");
+        }
+        for i in 0..60u32 {
+            let t = f64::from(i) * 0.02;
+            let pose = update(&sender.body, t);
+            let mut quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
+            let mut root = pose.root;
+            match i {
+                20..30 => quats[12] = [0.0; 4],
+                30..40 => quats[12] = [f32::NAN; 4],
+                40..50 => root = Some([f32::NAN; 3]),
+                _ => {}
+            }
+            let mut frame = Vec::new();
+            native::encode_frame(i, t, &quats, root, &mut frame).expect("encodes");
+            assert!(
+                front.feed(&frame, i64::from(i) * 20 * MS, "").is_some(),
+                "{told} {i}"
+            );
+        }
+        assert_eq!((front.counters().malformed, front.counters().lost), (0, 0));
+    }
+    // Too few joints are no body, nor are 22 of which none is usable.
+    for (joints, value) in [(21, 1.0), (22, 0.0), (23, 1.0)] {
+        let mut frame = Vec::new();
+        native::encode_frame(0, 0.0, &vec![[value; 4]; joints], None, &mut frame).expect("encodes");
+        assert!(front(Source::Msgpack).feed(&frame, 0, "").is_none());
+    }
 }
 
 #[test]

@@ -109,3 +109,29 @@ fn the_player_can_be_chosen() {
     assert!(front.listen_to(None));
     assert!(play(&mut front, PLAYER, 0.0, 600..660) > 40);
 }
+
+#[test]
+fn all_ports_of_a_host_that_is_wanted_are_one_sender() {
+    let (mut one, mut many) = (front(Source::Mocopi), front(Source::Mocopi));
+    let (mut expected, mut heard) = (0, 0);
+    for (wanted, frames) in [("10.0.0.1", 0..240), ("[10.0.0.1]", 240..480)] {
+        one.listen_to(Some("10.0.0.1"));
+        many.listen_to(Some(wanted));
+        for i in frames {
+            expected += play(&mut one, PLAYER, 0.0, i..i + 1);
+            heard += play(&mut many, &format!("10.0.0.1:{}", 4000 + i), 0.0, i..i + 1);
+            // Somebody else is somebody else.
+            assert_eq!(play(&mut many, "10.0.0.10:4000", 500.0, i..i + 1), 0);
+        }
+    }
+    assert!(expected > 390 && heard == expected, "{expected} {heard}");
+    assert_eq!((many.counters().ignored, many.counters().lost), (480, 0));
+    assert_eq!(many.senders()[0].name, PLAYER);
+    // Chosen while one of its ports plays, it goes on.
+    let mut front = front(Source::Mocopi);
+    play(&mut front, PLAYER, 0.0, 0..60);
+    play(&mut front, "10.0.0.1:4001", 0.0, 60..62);
+    assert!(front.listen_to(Some("10.0.0.1")));
+    assert!(play(&mut front, "10.0.0.1:4002", 0.0, 62..120) > 40);
+    assert_eq!(front.counters().resets, 1);
+}

@@ -126,6 +126,7 @@ impl Decoder {
                     Update::Skeleton(told) => Told::Skeleton(told.clone()),
                     Update::Frame(told) => Told::Frame(told.clone()),
                     Update::Trackers(told) => Told::Trackers(told.clone()),
+                    Update::Past(_) => return,
                 });
             });
             decoded.map(|()| found)

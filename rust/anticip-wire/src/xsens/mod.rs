@@ -95,6 +95,12 @@ impl Stride {
         steps: 0,
     };
 
+    /// How many frames so many steps back are.
+    fn back(&self, steps: u32) -> u32 {
+        let least = self.least.min(steps).max(1);
+        (steps - least / 2).div_ceil(least)
+    }
+
     /// How many frames a step of the counter is.
     fn frames(&mut self, step: u32) -> u32 {
         self.least = self.least.min(step);
@@ -205,6 +211,12 @@ impl XsensAssembler {
         self.sample.as_mut()
     }
 
+    /// The number of the frame that a past sample is or would have been.
+    fn past(&self, counter: u32) -> u32 {
+        let back = self.sample.map_or(0, |now| now.counter.wrapping_sub(counter));
+        self.number.wrapping_sub(self.stride.back(back))
+    }
+
     /// Hands the sample on, as far as it is there.
     fn finish(&mut self, take: &mut dyn FnMut(Update<'_>)) {
         if let Some(sample) = self.sample.as_mut().filter(|sample| !sample.done) {
@@ -253,11 +265,16 @@ impl Source for XsensAssembler {
             return Ok(());
         }
         let number = u32::from(part & 0x7f);
+        let last = part & 0x80 != 0;
         let Some(sample) = self.sample(counter, time_ms, take) else {
+            // Each sample has one last datagram.
+            if last {
+                take(Update::Past(self.past(counter)));
+            }
             return Ok(());
         };
         sample.got |= 1 << number;
-        if part & 0x80 != 0 {
+        if last {
             sample.parts = Some(number + 1);
         }
         let whole = sample

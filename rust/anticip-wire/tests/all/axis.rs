@@ -56,7 +56,7 @@ fn decoded(decoder: &mut AxisDecoder, data: &[u8]) -> (usize, Vec<PoseUpdate>) {
                 told += 1;
             }
             Update::Frame(pose) => frames.push(pose.clone()),
-            Update::Trackers(told) => panic!("{told:?}"),
+            other => panic!("{other:?}"),
         })
         .expect("decodes");
     (told, frames)

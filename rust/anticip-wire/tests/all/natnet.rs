@@ -155,7 +155,7 @@ fn decoded(decoder: &mut NatnetDecoder, data: &[u8]) -> (Vec<SkeletonUpdate>, Ve
         .decode(data, &mut |update| match update {
             Update::Skeleton(skeleton) => told.push(skeleton.clone()),
             Update::Frame(pose) => frames.push(pose.clone()),
-            Update::Trackers(told) => panic!("{told:?} beside a skeleton"),
+            other => panic!("{other:?} beside a skeleton"),
         })
         .expect("decodes");
     (told, frames)

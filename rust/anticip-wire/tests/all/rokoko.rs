@@ -15,7 +15,7 @@ fn feed(
     source.decode(bytes, &mut |update| match update {
         Update::Skeleton(told) => skeleton = Some(told.clone()),
         Update::Frame(told) => frame = Some(told.clone()),
-        Update::Trackers(told) => panic!("{told:?}"),
+        other => panic!("{other:?}"),
     })?;
     Ok((skeleton, frame))
 }

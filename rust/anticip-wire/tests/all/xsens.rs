@@ -67,6 +67,7 @@ fn header(counter: u32, part: u8, time_ms: u32, character: u8) -> [u8; 24] {
 struct Heard {
     skeletons: Vec<SkeletonUpdate>,
     frames: Vec<PoseUpdate>,
+    past: Vec<u32>,
 }
 
 fn feed(source: &mut XsensAssembler, heard: &mut Heard, bytes: &[u8]) {
@@ -74,6 +75,7 @@ fn feed(source: &mut XsensAssembler, heard: &mut Heard, bytes: &[u8]) {
         .decode(bytes, &mut |update| match update {
             Update::Skeleton(skeleton) => heard.skeletons.push(skeleton.clone()),
             Update::Frame(frame) => heard.frames.push(frame.clone()),
+            Update::Past(number) => heard.past.push(number),
             Update::Trackers(told) => panic!("{told:?}"),
         })
         .unwrap();
@@ -169,6 +171,7 @@ fn counters_wrap_and_begin_anew_and_overtaken_ones_are_left_out() {
     }
     let counters: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
     assert_eq!(counters, [u32::MAX - 1, u32::MAX, 0, 1, 900, 2]);
+    assert_eq!(heard.past, [u32::MAX]);
     // A stream that began anew may be of somebody else.
     assert_eq!(heard.skeletons.len(), 2);
 }
@@ -185,6 +188,33 @@ fn a_counter_that_skips_numbers_frames_one_by_one_and_tells_what_is_lost() {
     }
     let numbers: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
     assert_eq!(numbers, [8, 9, 10, 12, 13, 14, 15]);
+}
+
+#[test]
+fn past_samples_are_told_by_number_once_each() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    // Every fourth sample is sent, in two datagrams.
+    let parts = [
+        (8, 0),
+        (8, 0x81),
+        (12, 0),
+        (12, 0x81),
+        (20, 0),
+        (20, 0x81),
+        (16, 0),
+        (16, 0x81),
+        (12, 0x81),
+        (20, 0),
+        (20, 0x81),
+        (24, 0),
+        (24, 0x81),
+    ];
+    for (counter, part) in parts {
+        let bytes = datagram(header(counter, part, 0, 0), &body(0.0));
+        feed(&mut source, &mut heard, &bytes);
+    }
+    let numbers: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
+    assert_eq!((numbers, heard.past), (vec![8, 9, 11, 12], vec![10, 9, 11]));
 }
 
 #[test]
