@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -126,6 +127,7 @@ def test_pickle_is_never_unpickled(copied):
         (lambda d: d["features"].reverse(), "features do not match"),
         (lambda d: d.update(horizons_ms=[0]), "horizons_ms do not match"),
         (lambda d: d.update(format="other"), "is of format 'other', expected that of a motion model"),
+        (lambda d: d.update(format=[]), "is of format '\\[\\]'"),
         (lambda d: d["config"].update(heads=3), "heads"),
         (lambda d: d["config"].update(headz=4), "did you mean heads"),
         (lambda d: d["config"].update(d_model="16"), "d_model"),
@@ -157,6 +159,37 @@ def test_refuses_to_save_weights_that_are_not_finite(build, tmp_path):
     with pytest.raises(CheckpointError, match=r"front.weight is not finite"):
         save_checkpoint(tmp_path / "bad", model)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda place: place.write_text("mine"), "it is a file"),
+        (lambda place: (place / "sub").mkdir(parents=True), "it holds sub, which is no checkpoint's"),
+        (lambda place: (place.mkdir(), (place / "model.json").write_text("{}")), "it holds model.json"),
+        (lambda place: (place.mkdir(), os.chdir(place)), "it is the current folder"),
+    ],
+)
+def test_nothing_but_a_checkpoint_is_replaced(build, tmp_path, monkeypatch, make, words):
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "here")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CheckpointError, match=rf"cannot save .*: {words}"):
+        save_checkpoint(tmp_path / "here", build(torch.float32))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_checkpoint_is_replaced_and_its_neighbours_stay(build, copied):
+    beside = [copied.with_name("copy.new"), copied.with_name("copy.old")]
+    for folder in beside:
+        folder.mkdir()
+    (copied / "notes.txt").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"it holds notes\.txt, which is no checkpoint's"):
+        save_checkpoint(copied, build(torch.float32))
+    (copied / "notes.txt").unlink()
+    save_checkpoint(copied, build(torch.float32), training={"again": 1})
+    assert read_manifest(copied).training == {"again": 1}
+    assert sorted(copied.parent.iterdir()) == [copied, *beside]
 
 
 def test_reading_a_manifest_needs_no_torch(saved):

@@ -3,9 +3,7 @@
 import hashlib
 import json
 import re
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import CheckpointError, OptionError, one_line
+from pyanticip.models.checkpoint.folder import draft_checkpoint
 from pyanticip.models.checkpoint.manifest import (
     LANGUAGE_FORMAT,
     LANGUAGE_VERSION,
@@ -49,7 +48,7 @@ def save_checkpoint(
     :param training: what to note about how it was trained; JSON values.
     :param tokenizer: the text of a token model's ``tokenizer.json``.
     :returns: the folder.
-    :raises CheckpointError: weights that are not finite.
+    :raises CheckpointError: weights that are not finite, or a folder that holds anything but a checkpoint.
     :raises OptionError: a tokenizer for a motion model.
     """
     folder = Path(path)
@@ -78,7 +77,7 @@ def finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
 def _save_motion(
     folder: Path, model: MotionTransformer, tensors: dict[str, Tensor], training: Mapping[str, Any]
 ) -> None:
-    with draft_folder(folder) as draft:
+    with draft_checkpoint(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
         write_description(draft, describe(model.cfg, _count(model), training), "pyanticip", "torch")
         read_manifest(draft)
@@ -91,7 +90,7 @@ def _save_language(
     training: Mapping[str, Any],
     tokenizer: str | None,
 ) -> None:
-    with draft_folder(folder) as draft:
+    with draft_checkpoint(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
         if tokenizer is not None:
             (draft / TOKENIZER).write_text(tokenizer, encoding="utf-8")
@@ -118,25 +117,6 @@ def write_description(draft: Path, content: dict[str, Any], *packages: str) -> N
         file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(draft.iterdir())
     }
     (draft / MANIFEST).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
-
-
-@contextmanager
-def draft_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into; it takes the place of ``folder`` when all is well, else it vanishes."""
-    draft = folder.with_name(folder.name + ".new")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    try:
-        yield draft
-        old = folder.with_name(folder.name + ".old")
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            folder.rename(old)
-        draft.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
 
 
 def load_checkpoint(
