@@ -23,6 +23,7 @@ from pyanticip.models import (
 )
 from pyanticip.models.checkpoint.files import load_tokenizer_text
 from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.vocabulary import SCALARS
 from realtime.step.open import open_backend
 
@@ -236,6 +237,18 @@ def test_a_token_model_comes_back_as_it_was(tmp_path, kind):
     ids = torch.randint(30, (2, 20))
     assert torch.equal(again(ids).logits, model(ids).logits)
     assert not again.training
+
+
+@pytest.mark.parametrize("kind", ["anticipatory", "baseline"])
+@torch.no_grad()
+def test_places_that_cursors_were_given_later_are_saved(tmp_path, kind):
+    model = build_language_model(CFG.replace(positions="prism", prism_places=8, prism_cursors=2), kind).eval()
+    cursors = next(part for part in model.parts() if isinstance(part, PrismPositions))
+    cursors.set_places(24)
+    again = load_checkpoint(save_checkpoint(tmp_path / "m", model))
+    assert again.cfg.positions.places == 24
+    ids = torch.randint(30, (2, 20))
+    assert torch.equal(again(ids).logits, model(ids).logits)
 
 
 def test_the_tokenizer_travels_along_and_is_verified(folder):

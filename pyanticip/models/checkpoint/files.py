@@ -27,7 +27,9 @@ from pyanticip.models.checkpoint.manifest import (
     read_language_manifest,
     read_manifest,
 )
+from pyanticip.models.config import ModelConfig
 from pyanticip.models.motion.transformer import MotionTransformer
+from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.token.baseline import BaselineTransformer
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
 
@@ -79,7 +81,7 @@ def _save_motion(
 ) -> None:
     with draft_checkpoint(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
-        write_description(draft, describe(model.cfg, _count(model), training), "pyanticip", "torch")
+        write_description(draft, describe(_config(model), _count(model), training), "pyanticip", "torch")
         read_manifest(draft)
 
 
@@ -98,12 +100,20 @@ def _save_language(
             "format": LANGUAGE_FORMAT,
             "version": LANGUAGE_VERSION,
             "kind": "baseline" if isinstance(model, BaselineTransformer) else "anticipatory",
-            "config": model.cfg.to_dict(),
+            "config": _config(model).to_dict(),
             "parameter_count": _count(model),
             "training": dict(training),
         }
         write_description(draft, content, "pyanticip", "torch")
         read_language_manifest(draft)
+
+
+def _config(model: MotionTransformer | LanguageModel) -> ModelConfig:
+    """A model's configuration as it is now: cursors may have been given other places."""
+    for part in model.parts():
+        if isinstance(part, PrismPositions) and part.cfg != model.cfg.positions:
+            return model.cfg.replace(positions=part.cfg)
+    return model.cfg
 
 
 def _count(model: nn.Module) -> int:
