@@ -146,7 +146,7 @@ class MotionTransformer(nn.Module):
         self.cfg = cfg
         self.register_buffer("mean", torch.zeros(cfg.columns))
         self.register_buffer("std", torch.ones(cfg.columns))
-        self.register_buffer("visible", torch.tensor(visible_columns(cfg)).float(), persistent=False)
+        self.register_buffer("visible", torch.tensor(visible_columns(cfg)).to(self.mean), persistent=False)
         self.kinematics = BodyKinematics() if cfg.kinematics else None
         self.smoothed = SmoothedMeasures(cfg.taps) if cfg.kinematics else None
         self.direct = CARRIED if cfg.kinematics else 0

@@ -123,9 +123,11 @@ class OrthogonalGRU(nn.Module):
             return self.recurrent
         skew = self.recurrent.triu(1)
         skew = skew - skew.transpose(1, 2)
+        # No solver takes half precision.
+        skew = skew.to(torch.promote_types(skew.dtype, torch.float32))
         one = torch.eye(self.hidden, dtype=skew.dtype, device=skew.device).expand_as(skew)
         turned: Tensor = torch.linalg.solve(one + skew, one - skew)
-        return turned @ self.base
+        return turned.to(self.base.dtype) @ self.base
 
     @torch.inference_mode()
     def _fold(self) -> None:
