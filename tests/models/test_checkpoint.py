@@ -137,6 +137,8 @@ def test_pickle_is_never_unpickled(copied):
         (lambda d: d.update(sha256={}), "sha256"),
         (lambda d: d["config"].update(ff=32), "does not fit its configuration"),
         (lambda d: d["config"].update(fast_layers=3), "does not fit its configuration"),
+        (lambda d: d["config"].update(d_model=65_536, ff=1_048_576), r"expected \(12, 65536\)"),
+        (lambda d: d.update(parameter_count=1), "parameter_count is 1, its configuration has"),
     ],
 )
 def test_mismatched_description(copied, change, words):
@@ -249,6 +251,16 @@ def test_places_that_cursors_were_given_later_are_saved(tmp_path, kind):
     assert again.cfg.positions.places == 24
     ids = torch.randint(30, (2, 20))
     assert torch.equal(again(ids).logits, model(ids).logits)
+
+
+def test_a_model_that_its_configuration_cannot_describe_replaces_nothing(tmp_path):
+    cfg = CFG.replace(positions="prism", prism_places=8, prism_again=2, fast_layers=2)
+    model = build_language_model(cfg, "baseline")
+    save_checkpoint(tmp_path / "m", model)
+    model.positions.set_places(24)  # and not those that are made again
+    with pytest.raises(CheckpointError, match=r"cannot save .* again\.table is \(8, 32\), expected \(24"):
+        save_checkpoint(tmp_path / "m", model)
+    assert load_checkpoint(tmp_path / "m").positions.cfg.places == 8
 
 
 def test_the_tokenizer_travels_along_and_is_verified(folder):

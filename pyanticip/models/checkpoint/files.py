@@ -3,10 +3,10 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import safetensors
 import safetensors.torch
@@ -32,6 +32,8 @@ from pyanticip.models.motion.transformer import MotionTransformer
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.token.baseline import BaselineTransformer
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def save_checkpoint(
@@ -82,7 +84,8 @@ def _save_motion(
     with draft_checkpoint(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
         write_description(draft, describe(_config(model), _count(model), training), "pyanticip", "torch")
-        read_manifest(draft)
+        manifest = read_manifest(draft)
+        check_fit(lambda: MotionTransformer(manifest.config), tensors, f"cannot save {folder}")
 
 
 def _save_language(
@@ -105,7 +108,8 @@ def _save_language(
             "training": dict(training),
         }
         write_description(draft, content, "pyanticip", "torch")
-        read_language_manifest(draft)
+        manifest = read_language_manifest(draft)
+        check_fit(lambda: _language_model(manifest), tensors, f"cannot save {folder}")
 
 
 def _config(model: MotionTransformer | LanguageModel) -> ModelConfig:
@@ -147,22 +151,20 @@ def load_motion_model(
 ) -> MotionTransformer:
     """Load a motion model in evaluation mode; see :func:`load_checkpoint`."""
     manifest = read_manifest(path)
-    model = MotionTransformer(manifest.config)
-    _fill(model, manifest)
-    return model.to(device).eval()
+    return _filled(lambda: MotionTransformer(manifest.config), manifest).to(device).eval()
 
 
 def load_language_model(path: str | Path, *, device: str | torch.device = "cpu") -> LanguageModel:
     """Load a token model in evaluation mode; see :func:`load_checkpoint`."""
     manifest = read_language_manifest(path)
-    model: LanguageModel
+    return _filled(lambda: _language_model(manifest), manifest).to(device).eval()
+
+
+def _language_model(manifest: Manifest) -> LanguageModel:
     if manifest.kind == "baseline":
         # Its configuration already has the widened layers.
-        model = BaselineTransformer(manifest.config, matched=False)
-    else:
-        model = AnticipatoryTransformer(manifest.config)
-    _fill(model, manifest)
-    return model.to(device).eval()
+        return BaselineTransformer(manifest.config, matched=False)
+    return AnticipatoryTransformer(manifest.config)
 
 
 def load_tokenizer_text(path: str | Path) -> str:
@@ -177,25 +179,55 @@ def load_tokenizer_text(path: str | Path) -> str:
         raise CheckpointError(f"checkpoint {manifest.folder}: {TOKENIZER} is not UTF-8") from None
 
 
-def _fill(model: nn.Module, manifest: Manifest) -> None:
-    fill(model, manifest.read(WEIGHTS), f"checkpoint {manifest.folder}")
+def _filled(build: Callable[[], Model], manifest: Manifest) -> Model:
+    where = f"checkpoint {manifest.folder}"
+    return filled(build, manifest.read(WEIGHTS), where, manifest.parameters)
 
 
-def fill(model: nn.Module, data: bytes, where: str) -> None:
-    """Load a model's weights from the bytes of a safetensors file.
+def filled(build: Callable[[], Model], data: bytes, where: str, parameters: int | None = None) -> Model:
+    """A new model with the weights in the bytes of a safetensors file.
 
+    :param build: makes the model of the file's description.
+    :param where: the checkpoint, for messages.
+    :param parameters: see :func:`check_fit`.
     :raises CheckpointError: not such a file, or weights of another model.
     """
     try:
         tensors = safetensors.torch.load(data)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise CheckpointError(f"{where}: {WEIGHTS} cannot be read: {one_line(error)}") from None
-    try:
-        model.load_state_dict({renamed(name): tensor for name, tensor in tensors.items()})
-    except RuntimeError as error:
+    tensors = {renamed(name): tensor for name, tensor in tensors.items()}
+    check_fit(build, tensors, where, parameters)
+    model = build()
+    model.load_state_dict(tensors)
+    return model
+
+
+def check_fit(
+    build: Callable[[], nn.Module],
+    tensors: Mapping[str, Tensor],
+    where: str,
+    parameters: int | None = None,
+) -> None:
+    """Weights must be those of a described model, which takes no memory for that.
+
+    :param parameters: how many the description says there are, where it does.
+    :raises CheckpointError: otherwise, with the first weight that does not fit.
+    """
+    with torch.device("meta"):
+        empty = build()
+    wanted = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
+    given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in (*wanted, *given):
+        if wanted.get(name) != given.get(name):
+            has, needs = given.get(name, "missing"), wanted.get(name, "none")
+            raise CheckpointError(
+                f"{where}: {WEIGHTS} does not fit its configuration: {name} is {has}, expected {needs}"
+            )
+    if parameters not in (None, _count(empty)):
         raise CheckpointError(
-            f"{where}: {WEIGHTS} does not fit its configuration: {one_line(error)}"
-        ) from None
+            f"{where}: parameter_count is {parameters}, its configuration has {_count(empty)}"
+        )
 
 
 def renamed(name: str) -> str:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
-from pyanticip.models.checkpoint.files import fill, finite_weights, write_description
+from pyanticip.models.checkpoint.files import filled, finite_weights, write_description
 from pyanticip.models.checkpoint.folder import draft_checkpoint
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
 from pyanticip.models.core.encodings import polynomials
@@ -233,7 +233,6 @@ def load_forecaster(path: str | Path, *, device: str | torch.device = "cpu") -> 
     :raises CheckpointError: missing, damaged, from a newer version, or not a forecaster's.
     """
     manifest = read_forecast_manifest(path)
-    model = PoseForecaster(manifest.config)
     data = read_verified(manifest.folder, WEIGHTS, manifest.sha256)
-    fill(model, data, f"checkpoint {manifest.folder}")
+    model = filled(lambda: PoseForecaster(manifest.config), data, f"checkpoint {manifest.folder}")
     return model.to(device).eval()
