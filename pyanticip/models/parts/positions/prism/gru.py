@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from pyanticip import _core
+from pyanticip.models.core.inputs import readable
 from pyanticip.models.parts.positions.prism.scan import array_view, large
 
 _GATES = 4
@@ -144,7 +145,7 @@ class OrthogonalGRU(nn.Module):
         """
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self._matrices()
-        if not (self.folded.is_cuda and torch.cuda.is_current_stream_capturing()):
+        if readable(self.folded):
             self._fold()
         return self.folded
 
