@@ -267,7 +267,7 @@ def test_bad_input(way):
         "uncertainty": "cosine",
         "stability": "none",
     }.items():
-        with pytest.raises(OptionError, match=f"option {'persistence' if name == 'm' else name}"):
+        with pytest.raises(OptionError, match=f"option {name}"):
             way(torch.zeros(4, 2), **{name: value})
 
 
