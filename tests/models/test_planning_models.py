@@ -139,6 +139,9 @@ def test_plans_that_do_not_fit_are_refused():
         model(ids, plan=PlanChoice(codes + 30, weights))
     with pytest.raises(ShapeError, match="boost must end in 12"):
         model(ids, boost=torch.zeros(7))
+    for wish in (torch.nan, torch.inf):
+        with pytest.raises(ShapeError, match="boost must be finite, or -inf"):
+            model(ids, boost=torch.full((VOCAB,), wish))
     with pytest.raises(ShapeError, match="counts must be 12 numbers"):
         model.planning.set_frequencies(torch.zeros(VOCAB))
     plain = models.build("baseline")
