@@ -7,7 +7,7 @@ times are frames, angles radians. The definition of every scalar stands in ``doc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -168,6 +168,11 @@ class _Stream:
             ShapeError: another shape, or no real numbers; nothing has been pushed then.
         """
         return self._core.push_many(sequence)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        # copy, deepcopy and pickle all come here; a shallow copy would go on in the same core.
+        name = type(self).__name__
+        raise TypeError(f"a {name} cannot be copied or pickled: make another and push the same frames")
 
     def reset(self) -> None:
         """Make the next frame a first frame."""

@@ -1,5 +1,7 @@
 """The Python face: streams, batches, options and refusals."""
 
+import copy
+import pickle
 import subprocess
 import sys
 import threading
@@ -183,6 +185,13 @@ def test_options_are_refused(call, message):
     with pytest.raises(pa.OptionError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize("stream", [pa.ScalarStream(2), pa.VectorStream(2)])
+def test_streams_are_not_copied(way, stream):
+    with pytest.raises(TypeError, match=r"a (Scalar|Vector)Stream cannot be copied or pickled: make another"):
+        way(stream)
 
 
 def test_a_refused_frame_changes_nothing():
