@@ -281,7 +281,7 @@ def _local(x: Tensor, o: dict[str, Any], window: int) -> tuple[Tensor, Tensor, T
         steady = bound <= 4 * eps
     else:
         # A jerk reaches three strides back: those of the window's first three reach out of it.
-        reach = min(window, length + 3 * stride) - 3 * stride
+        reach = max(1, min(window, length + 3 * stride) - 3 * stride)
         bound = F.pad(jerk, (reach - 1, 0)).unfold(-1, reach, 1).amax(-1)
         steady = bound <= 0
     ratio = (1 - jerk / torch.where(steady, 1.0, bound)).clamp(0, 1)

@@ -7,7 +7,7 @@ times are frames, angles radians. The definition of every scalar stands in ``doc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ Array = npt.NDArray[np.float64]
 Uncertainty = Literal["directional", "vendi"]
 Stability = Literal["speed", "max_jerk"]
 Profile = Literal["causal", "paper"]
+
+_ENDLESS = 1 << 20
+"""What a window without an end counts as, in frames."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,20 @@ class JointLimits:
             ("twist", (joints,)),
             ("speed", (joints,)),
         ):
-            column = np.asarray(getattr(self, name), dtype=np.float64)
-            if column.shape != shape:
-                raise ShapeError(f"limits.{name}: expected shape {shape}, given {column.shape}")
-            table.append(column.reshape(joints, -1))
+            table.append(_column(f"limits.{name}", getattr(self, name), shape).reshape(joints, -1))
         rows: list[list[float]] = np.concatenate(table, axis=1).tolist()
         return rows
+
+
+def _column(name: str, given: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Numbers of this shape, or one clear line."""
+    try:
+        column = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ShapeError(f"{name}: expected numbers of shape {shape}, given {given!r}") from None
+    if column.shape != shape:
+        raise ShapeError(f"{name}: expected shape {shape}, given {column.shape}")
+    return column
 
 
 def _joint_weights(
@@ -68,10 +79,7 @@ def _joint_weights(
     w = np.ones(joints)
     for name, given in (("weights", weights), ("mask", mask)):
         if given is not None:
-            column = np.asarray(given, dtype=np.float64)
-            if column.shape != (joints,):
-                raise ShapeError(f"{name}: expected shape ({joints},), given {column.shape}")
-            w = w * column
+            w = w * _column(name, given, (joints,))
     result: list[float] = w.tolist()
     return result
 
@@ -81,6 +89,25 @@ def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise OptionError(f"option {name}: expected an integer of at least 1, given {value!r}")
     return int(value)
+
+
+def _number(name: str, value: Any) -> float:
+    """A number, or one clear line."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise OptionError(f"option {name}: expected a number, given {value!r}") from None
+
+
+def _weights(commitment: Any) -> tuple[float, ...]:
+    """The three weights of the commitment, or one clear line."""
+    try:
+        given = tuple(commitment)
+    except TypeError:
+        raise OptionError(f"option commitment: expected three weights, given {commitment!r}") from None
+    if len(given) != 3:
+        raise OptionError(f"option commitment: expected three weights, given {len(given)}")
+    return tuple(_number("commitment", weight) for weight in given)
 
 
 class _Options(dict[str, Any]):
@@ -101,23 +128,24 @@ class _Options(dict[str, Any]):
         uncertainty: str,
         stability: str,
     ) -> None:
-        c = tuple(float(x) for x in commitment)
-        if len(c) != 3:
-            raise OptionError(f"option commitment: expected three weights, given {len(c)}")
         super().__init__(
             window=None if window is None else _count("window", window),
             k=_count("k", k),
             stride=_count("stride", stride),
             horizon=_count("horizon", horizon),
             theiler=_count("theiler", theiler),
-            eps_v=float(eps_v),
-            r0=None if r0 is None else float(r0),
+            eps_v=_number("eps_v", eps_v),
+            r0=None if r0 is None else _number("r0", r0),
             m=_count("m", m),
-            commitment=c,
-            ema=None if ema is None else float(ema),
+            commitment=_weights(commitment),
+            ema=None if ema is None else _number("ema", ema),
             uncertainty=str(uncertainty),
             stability=str(stability),
         )
+        # The core calls it by another name.
+        inside = min(self["window"] or _ENDLESS, _ENDLESS) - 1
+        if self["m"] > inside:
+            raise OptionError(f"option m: expected 1 to {inside} frames, inside the window, given {m}")
 
 
 class _Stream:
@@ -140,6 +168,11 @@ class _Stream:
             ShapeError: another shape, or no real numbers; nothing has been pushed then.
         """
         return self._core.push_many(sequence)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        # copy, deepcopy and pickle all come here; a shallow copy would go on in the same core.
+        name = type(self).__name__
+        raise TypeError(f"a {name} cannot be copied or pickled: make another and push the same frames")
 
     def reset(self) -> None:
         """Make the next frame a first frame."""

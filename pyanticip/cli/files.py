@@ -38,11 +38,14 @@ def info(given: InfoOptions) -> Answer | None:
     from pyanticip.motion.describe import as_lines, describe
 
     if given.joints == "":
-        from pyanticip.motion.joints import as_toml
+        from pyanticip.motion.joints import as_toml, guessed
         from pyanticip.motion.load import load_motion
 
         helped = given.model_copy(update={"joints": None}).reading()
-        click.echo(as_toml(load_motion(given.file, **helped).skeleton), nl=False)
+        skeleton = load_motion(given.file, **helped).skeleton
+        if given.as_json:
+            return {"joints": {joint: list(names) for joint, names in guessed(skeleton).items()}}, ()
+        click.echo(as_toml(skeleton), nl=False)
         return None
     clip, found = describe(given.file, **given.reading())
     lines = as_lines(found)

@@ -121,11 +121,13 @@ def train_ghost(given: options.GhostOptions) -> Answer:
     import torch
     from rich.console import Console
 
+    from pyanticip.models.checkpoint.folder import check_replaceable
     from pyanticip.models.forecast.forecaster import save_forecaster
     from training.evaluate.takes import Takes
     from training.report.tables import bars
     from training.tasks.ghost.fit import fit
 
+    check_replaceable(given.out)
     torch.set_num_threads(given.threads)
     takes = Takes(given.data, given.cache)
     taught = takes.taught()

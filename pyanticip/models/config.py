@@ -46,6 +46,13 @@ def _pose_horizons(given: Any) -> tuple[int, ...]:
     return found
 
 
+def _covering(fields: dict[str, Any]) -> int:
+    """Context of the slow pathway, in pools, that covers the longest sequence."""
+    length, stride = fields["max_seq_len"], fields["slow_stride"]
+    known = isinstance(length, int) and isinstance(stride, int) and stride > 0
+    return max(2, -(-length // stride)) if known else 2  # what is no number is refused as itself
+
+
 class ModelConfig(Config):
     """Everything that decides a model's shape and behaviour.
 
@@ -141,8 +148,11 @@ class ModelConfig(Config):
         super().__init__(**nested(options))
 
     def replace(self, **changes: Any) -> "ModelConfig":
-        """The same with some options changed; a part that is there already keeps its own."""
+        """The same with some options changed; a part that is there already keeps its own, and a context of
+        the slow pathway that covers just the longest sequence goes on to."""
         own = self.to_dict()
+        if self.vocab and own["pools"] == _covering(own):
+            changes = {"pools": _covering({**own, **changes}), **changes}
         for name in PARTS:
             kept = own[name]
             if kept is not None and changes.get(name) in (True, kept.get("kind")):
@@ -203,10 +213,8 @@ class ModelConfig(Config):
         fields = nested({**_TOKENS, **fields})
         if fields.get("planning") is not None:
             fields["planning"] = {"inference": "passes", **fields["planning"]}
-        length, stride = fields["max_seq_len"], fields["slow_stride"]
-        if isinstance(length, int) and isinstance(stride, int) and stride > 0:
-            # Global attention: the context covers the longest sequence.
-            fields.setdefault("pools", max(2, -(-length // stride)))
+        # Global attention.
+        fields.setdefault("pools", _covering(fields))
         return cls(**fields)
 
     @property

@@ -119,7 +119,15 @@ def test_equals_the_definition(name, options):
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 8, 9, 10, 17, 33, 63, 64, 65, 129])
 @pytest.mark.parametrize(
-    "options", [{}, {"window": 32, "horizon": 2, "theiler": 3}, {"window": None}], ids=str
+    "options",
+    [
+        {},
+        {"window": 32, "horizon": 2, "theiler": 3},
+        {"window": None},
+        {"window": None, "stability": "max_jerk"},
+        {"window": None, "stability": "max_jerk", "stride": 2},
+    ],
+    ids=str,
 )
 def test_every_length(length, options):
     x = np.stack([motions.tokens(length, 6, 4), motions.walk(length, 4, seed=3)])
@@ -259,7 +267,7 @@ def test_bad_input(way):
         "uncertainty": "cosine",
         "stability": "none",
     }.items():
-        with pytest.raises(OptionError, match=f"option {'persistence' if name == 'm' else name}"):
+        with pytest.raises(OptionError, match=f"option {name}"):
             way(torch.zeros(4, 2), **{name: value})
 
 

@@ -114,6 +114,20 @@ def test_another_project_in_our_place_is_refused(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_ctrl_c_while_the_program_starts_ends_it_quietly() -> None:
+    code = """if True:
+        import os, signal, sys
+        class Interrupting:
+            def find_spec(self, name, path, target=None):
+                if name == "pyanticip.cli.generate":
+                    os.kill(os.getpid(), signal.SIGINT)
+        sys.meta_path.insert(0, Interrupting())
+        from pyanticip.cli import main
+        main()"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_a_missing_extra_is_named_before_anything_is_imported() -> None:
     """A command that needs an extra looks for it; what is imported without looking is named as well."""
     code = """if True:

@@ -1,5 +1,7 @@
 """The Python face: streams, batches, options and refusals."""
 
+import copy
+import pickle
 import subprocess
 import sys
 import threading
@@ -117,6 +119,7 @@ def test_missing_and_valid():
         (lambda: pa.pose_scalars(np.zeros((4, 3))), r"\(\.\.\., T, J, 4\), given \(4, 3\)"),
         (lambda: pa.vector_scalars(np.zeros(3)), r"\(\.\.\., T, d\), given \(3,\)"),
         (lambda: pa.ScalarStream(2, weights=[1.0]), r"weights: expected shape \(2,\), given \(1,\)"),
+        (lambda: pa.ScalarStream(2, weights="ab"), r"weights: expected numbers of shape \(2,\), given 'ab'"),
         (
             lambda: pa.ScalarStream(2, limits=pa.JointLimits([1], [1, 1], [1, 1], [[1, 0, 0]] * 2)),
             r"limits.swing: expected shape \(2,\), given \(1,\)",
@@ -155,6 +158,18 @@ def test_shapes_are_refused(call, message):
             "option ema: expected a weight above 0 and at most 1, given 2.0",
         ),
         (lambda: pa.ScalarStream(2, uncertainty="entropy"), 'option uncertainty: .*"vendi", given "entropy"'),
+        (
+            lambda: pa.ScalarStream(2, m=256),
+            "option m: expected 1 to 255 frames, inside the window, given 256",
+        ),
+        (lambda: pa.VectorStream(2, window=None, m=1 << 20), "option m: expected 1 to 1048575 frames"),
+        (lambda: pa.ScalarStream(2, eps_v="x"), "option eps_v: expected a number, given 'x'"),
+        (lambda: pa.ScalarStream(2, eps_v=None), "option eps_v: expected a number, given None"),
+        (
+            lambda: pa.ScalarStream(2, commitment=None),
+            "option commitment: expected three weights, given None",
+        ),
+        (lambda: pa.ScalarStream(2, commitment="abc"), "option commitment: expected a number, given 'a'"),
         (lambda: pa.ScalarStream(2, stability="jerk"), 'option stability: .*"max_jerk", given "jerk"'),
         (lambda: pa.ScalarStream(2, mask=[False, False]), "option weights: .*not all 0"),
         (lambda: pa.ScalarStream(2, profile="paper"), "always 'causal', given 'paper' .*future"),
@@ -170,6 +185,13 @@ def test_options_are_refused(call, message):
     with pytest.raises(pa.OptionError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize("stream", [pa.ScalarStream(2), pa.VectorStream(2)])
+def test_streams_are_not_copied(way, stream):
+    with pytest.raises(TypeError, match=r"a (Scalar|Vector)Stream cannot be copied or pickled: make another"):
+        way(stream)
 
 
 def test_a_refused_frame_changes_nothing():

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from pyanticip.models import (
 )
 from pyanticip.models.checkpoint.files import load_tokenizer_text
 from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.vocabulary import SCALARS
 from realtime.step.open import open_backend
 
@@ -126,6 +128,7 @@ def test_pickle_is_never_unpickled(copied):
         (lambda d: d["features"].reverse(), "features do not match"),
         (lambda d: d.update(horizons_ms=[0]), "horizons_ms do not match"),
         (lambda d: d.update(format="other"), "is of format 'other', expected that of a motion model"),
+        (lambda d: d.update(format=[]), "is of format '\\[\\]'"),
         (lambda d: d["config"].update(heads=3), "heads"),
         (lambda d: d["config"].update(headz=4), "did you mean heads"),
         (lambda d: d["config"].update(d_model="16"), "d_model"),
@@ -134,6 +137,8 @@ def test_pickle_is_never_unpickled(copied):
         (lambda d: d.update(sha256={}), "sha256"),
         (lambda d: d["config"].update(ff=32), "does not fit its configuration"),
         (lambda d: d["config"].update(fast_layers=3), "does not fit its configuration"),
+        (lambda d: d["config"].update(d_model=65_536, ff=1_048_576), r"expected \(12, 65536\)"),
+        (lambda d: d.update(parameter_count=1), "parameter_count is 1, its configuration has"),
     ],
 )
 def test_mismatched_description(copied, change, words):
@@ -157,6 +162,37 @@ def test_refuses_to_save_weights_that_are_not_finite(build, tmp_path):
     with pytest.raises(CheckpointError, match=r"front.weight is not finite"):
         save_checkpoint(tmp_path / "bad", model)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda place: place.write_text("mine"), "it is a file"),
+        (lambda place: (place / "sub").mkdir(parents=True), "it holds sub, which is no checkpoint's"),
+        (lambda place: (place.mkdir(), (place / "model.json").write_text("{}")), "it holds model.json"),
+        (lambda place: (place.mkdir(), os.chdir(place)), "it is the current folder"),
+    ],
+)
+def test_nothing_but_a_checkpoint_is_replaced(build, tmp_path, monkeypatch, make, words):
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "here")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CheckpointError, match=rf"cannot save .*: {words}"):
+        save_checkpoint(tmp_path / "here", build(torch.float32))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_checkpoint_is_replaced_and_its_neighbours_stay(build, copied):
+    beside = [copied.with_name("copy.new"), copied.with_name("copy.old")]
+    for folder in beside:
+        folder.mkdir()
+    (copied / "notes.txt").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"it holds notes\.txt, which is no checkpoint's"):
+        save_checkpoint(copied, build(torch.float32))
+    (copied / "notes.txt").unlink()
+    save_checkpoint(copied, build(torch.float32), training={"again": 1})
+    assert read_manifest(copied).training == {"again": 1}
+    assert sorted(copied.parent.iterdir()) == [copied, *beside]
 
 
 def test_reading_a_manifest_needs_no_torch(saved):
@@ -203,6 +239,28 @@ def test_a_token_model_comes_back_as_it_was(tmp_path, kind):
     ids = torch.randint(30, (2, 20))
     assert torch.equal(again(ids).logits, model(ids).logits)
     assert not again.training
+
+
+@pytest.mark.parametrize("kind", ["anticipatory", "baseline"])
+@torch.no_grad()
+def test_places_that_cursors_were_given_later_are_saved(tmp_path, kind):
+    model = build_language_model(CFG.replace(positions="prism", prism_places=8, prism_cursors=2), kind).eval()
+    cursors = next(part for part in model.parts() if isinstance(part, PrismPositions))
+    cursors.set_places(24)
+    again = load_checkpoint(save_checkpoint(tmp_path / "m", model))
+    assert again.cfg.positions.places == 24
+    ids = torch.randint(30, (2, 20))
+    assert torch.equal(again(ids).logits, model(ids).logits)
+
+
+def test_a_model_that_its_configuration_cannot_describe_replaces_nothing(tmp_path):
+    cfg = CFG.replace(positions="prism", prism_places=8, prism_again=2, fast_layers=2)
+    model = build_language_model(cfg, "baseline")
+    save_checkpoint(tmp_path / "m", model)
+    model.positions.set_places(24)  # and not those that are made again
+    with pytest.raises(CheckpointError, match=r"cannot save .* again\.table is \(8, 32\), expected \(24"):
+        save_checkpoint(tmp_path / "m", model)
+    assert load_checkpoint(tmp_path / "m").positions.cfg.places == 8
 
 
 def test_the_tokenizer_travels_along_and_is_verified(folder):

@@ -40,6 +40,18 @@ def test_refuses_what_does_not_exist(field, value, words):
         ModelConfig(**{field: value})
 
 
+def test_the_context_of_token_models_follows_their_length():
+    cfg = ModelConfig.small(slow_stride=8)
+    assert cfg.pools == 32
+    for changes in ({"slow_stride": 1}, {"max_seq_len": 1024}, {"max_seq_len": 64, "slow_stride": 7}):
+        assert cfg.replace(**changes).pools == ModelConfig.small(**{"slow_stride": 8, **changes}).pools
+    assert cfg.replace(slow_stride=1, pools=5).pools == 5
+    assert cfg.replace(pools=5).replace(slow_stride=1).pools == 5
+    assert ModelConfig().replace(slow_stride=1).pools == 64
+    with pytest.raises(OptionError, match="max_seq_len must be"):
+        cfg.replace(max_seq_len="long")
+
+
 def test_unknown_field_gets_a_suggestion():
     with pytest.raises(OptionError, match="did you mean slow_stride"):
         ModelConfig.from_dict({"slow_strid": 3})

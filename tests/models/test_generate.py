@@ -147,16 +147,26 @@ def test_the_baseline_generates_without_a_gate():
         ({"max_buffer": 0}, "max_buffer must be at least 1, got 0"),
         ({"temperature": float("nan")}, "temperature must be 0 or more"),
         ({"top_k": 14}, "top_k must be from 1 to the vocabulary's 13, got 14"),
-        ({"tokens": 0}, "tokens must be at least 1, got 0"),
+        ({"tokens": 0}, "tokens must be a whole number of at least 1, got 0"),
+        ({"tokens": 3.0}, "tokens must be a whole number of at least 1, got 3.0"),
         ({"scalars": "own"}, "scalars must be initial"),
         ({"tokens": 70}, "max_seq_len is 64"),
         ({"follow": torch.zeros(2, 4, dtype=torch.int64)}, r"follow must be \(2, 3\)"),
+        ({"follow": torch.full((2, 3), 13)}, r"follow must be 0 to 12, got 13 at \[0, 0\]"),
         ({"waits": torch.zeros(1, 3, dtype=torch.int64)}, r"waits must be \(2, 3\)"),
+        ({"waits": torch.full((2, 3), -1)}, r"waits must be int64 from 0, got torch.int64 from -1"),
+        ({"waits": [[0] * 3] * 2}, r"waits must be a tensor \(2, 3\), got list"),
     ],
 )
 def test_bad_options(changes, message):
     with pytest.raises((OptionError, ShapeError), match=message):
         generate(model(), PROMPT, **{"tokens": 3, **changes})
+
+
+@pytest.mark.parametrize("prompt", [[[1, 2]], torch.zeros(0, 3, dtype=torch.int64), torch.full((1, 2), 13)])
+def test_bad_prompts(prompt):
+    with pytest.raises(ShapeError, match="prompt must be"):
+        generate(model(), prompt, tokens=3)
 
 
 def test_the_record_is_complete():

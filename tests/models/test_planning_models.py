@@ -139,9 +139,28 @@ def test_plans_that_do_not_fit_are_refused():
         model(ids, plan=PlanChoice(codes + 30, weights))
     with pytest.raises(ShapeError, match="boost must end in 12"):
         model(ids, boost=torch.zeros(7))
+    for wish in (torch.nan, torch.inf):
+        with pytest.raises(ShapeError, match="boost must be finite, or -inf"):
+            model(ids, boost=torch.full((VOCAB,), wish))
     with pytest.raises(ShapeError, match="counts must be 12 numbers"):
         model.planning.set_frequencies(torch.zeros(VOCAB))
     plain = models.build("baseline")
     with pytest.raises(OptionError, match="need a model with planning=True"):
         plain(ids, boost=torch.zeros(VOCAB))
     assert isinstance(model.initial_state(2), State)
+
+
+@pytest.mark.parametrize("kind", ["anticipatory", "motion"])
+def test_mixed_precision_trains_with_simulated_plans(kind):
+    model = build(kind).float().train()
+    x = inputs(kind, 2, 20)
+    codes = x if kind == "anticipatory" else torch.randint(model.planning.vocab, (2, 20))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        plan = model.planning.simulate(codes, 18)
+        out = model(x[:, :18] if kind == "anticipatory" else x[:, :18].float(), plan=plan)
+        found = model.planning.judged(out.anticipation, codes)
+    assert plan.weights.dtype == torch.float32
+    loss = found.ce + found.unlikelihood + found.simulator
+    loss.backward()
+    assert bool(loss.isfinite())
+    assert all(bool(p.grad.isfinite().all()) for p in model.planning.simulator.parameters())

@@ -1,5 +1,7 @@
 """PRISM positions: the module's stream, its parts, options and presets, and the picture of its cursors."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -215,6 +217,37 @@ def test_the_penalty_is_minimised_where_it_is_asked_for(orthogonal):
     made = build(prism_orthogonal=orthogonal)
     wanted = {"recurrence": 1e-3 * made.recurrent.penalty()} if orthogonal == "penalty" else {}
     torch.testing.assert_close(made.losses(Lesson(None)), wanted)
+
+
+@pytest.mark.parametrize("how", ["fused", "data", "buffers"])
+def test_recurrences_without_gradients_follow_the_weights(how):
+    """Also where neither address nor version of a weight says that it has changed."""
+    made, other = build(torch.float32), build(torch.float32, seed=1)
+    with torch.no_grad():
+        made.recurrent.weights()
+    if how == "fused":
+        optimizer = torch.optim.AdamW(made.parameters(), lr=0.05, fused=True)
+        made.recurrent.weights().square().sum().backward()
+        optimizer.step()
+    else:
+        for mine, its in zip(made.parameters(), other.parameters(), strict=True):
+            mine.data.copy_(its.data)
+        if how == "buffers":
+            made.recurrent.base.data.copy_(other.recurrent.base)
+            made.recurrent.weights()
+            made.recurrent.folded.data.zero_()
+    with torch.no_grad():
+        found = made.recurrent.weights()
+    torch.testing.assert_close(found, made.recurrent.weights().detach(), atol=0, rtol=0)
+
+
+def test_a_module_made_for_inference_runs():
+    with torch.inference_mode():
+        made = build(torch.float32)
+    again = copy.deepcopy(made)
+    with torch.no_grad():
+        x = torch.randn(1, 3, 24)
+        torch.testing.assert_close(made(x)[0].queries, again(x)[0].queries, atol=0, rtol=0)
 
 
 def test_the_number_of_places_can_change_after_training():

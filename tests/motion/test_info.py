@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,9 @@ def test_what_is_refused_is_said(folder):
 
 def test_the_map_is_written_and_read(folder, tmp_path):
     written = run("info", folder / "odd.bvh", "--joints").stdout
+    as_json = json.loads(run("info", folder / "odd.bvh", "--joints", "--json").stdout)
+    toml = tomllib.loads(written)["joints"]
+    assert as_json == {"joints": {j: [n] if isinstance(n, str) else n for j, n in toml.items()}}
     assert 'left_toes = "LeftToes"' in written
     (tmp_path / "map.toml").write_text(written.replace('left_toes = "LeftToes"', ""))
     found = json.loads(run("info", folder / "odd.bvh", "--json", "--joints", tmp_path / "map.toml").stdout)

@@ -3,12 +3,10 @@
 import hashlib
 import json
 import re
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import safetensors
 import safetensors.torch
@@ -16,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import CheckpointError, OptionError, one_line
+from pyanticip.models.checkpoint.folder import draft_checkpoint
 from pyanticip.models.checkpoint.manifest import (
     LANGUAGE_FORMAT,
     LANGUAGE_VERSION,
@@ -28,9 +27,13 @@ from pyanticip.models.checkpoint.manifest import (
     read_language_manifest,
     read_manifest,
 )
+from pyanticip.models.config import ModelConfig
 from pyanticip.models.motion.transformer import MotionTransformer
+from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.token.baseline import BaselineTransformer
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def save_checkpoint(
@@ -49,7 +52,7 @@ def save_checkpoint(
     :param training: what to note about how it was trained; JSON values.
     :param tokenizer: the text of a token model's ``tokenizer.json``.
     :returns: the folder.
-    :raises CheckpointError: weights that are not finite.
+    :raises CheckpointError: weights that are not finite, or a folder that holds anything but a checkpoint.
     :raises OptionError: a tokenizer for a motion model.
     """
     folder = Path(path)
@@ -78,10 +81,11 @@ def finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
 def _save_motion(
     folder: Path, model: MotionTransformer, tensors: dict[str, Tensor], training: Mapping[str, Any]
 ) -> None:
-    with draft_folder(folder) as draft:
+    with draft_checkpoint(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
-        write_description(draft, describe(model.cfg, _count(model), training), "pyanticip", "torch")
-        read_manifest(draft)
+        write_description(draft, describe(_config(model), _count(model), training), "pyanticip", "torch")
+        manifest = read_manifest(draft)
+        check_fit(lambda: MotionTransformer(manifest.config), tensors, f"cannot save {folder}")
 
 
 def _save_language(
@@ -91,7 +95,7 @@ def _save_language(
     training: Mapping[str, Any],
     tokenizer: str | None,
 ) -> None:
-    with draft_folder(folder) as draft:
+    with draft_checkpoint(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
         if tokenizer is not None:
             (draft / TOKENIZER).write_text(tokenizer, encoding="utf-8")
@@ -99,12 +103,21 @@ def _save_language(
             "format": LANGUAGE_FORMAT,
             "version": LANGUAGE_VERSION,
             "kind": "baseline" if isinstance(model, BaselineTransformer) else "anticipatory",
-            "config": model.cfg.to_dict(),
+            "config": _config(model).to_dict(),
             "parameter_count": _count(model),
             "training": dict(training),
         }
         write_description(draft, content, "pyanticip", "torch")
-        read_language_manifest(draft)
+        manifest = read_language_manifest(draft)
+        check_fit(lambda: _language_model(manifest), tensors, f"cannot save {folder}")
+
+
+def _config(model: MotionTransformer | LanguageModel) -> ModelConfig:
+    """A model's configuration as it is now: cursors may have been given other places."""
+    for part in model.parts():
+        if isinstance(part, PrismPositions) and part.cfg != model.cfg.positions:
+            return model.cfg.replace(positions=part.cfg)
+    return model.cfg
 
 
 def _count(model: nn.Module) -> int:
@@ -118,25 +131,6 @@ def write_description(draft: Path, content: dict[str, Any], *packages: str) -> N
         file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(draft.iterdir())
     }
     (draft / MANIFEST).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
-
-
-@contextmanager
-def draft_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into; it takes the place of ``folder`` when all is well, else it vanishes."""
-    draft = folder.with_name(folder.name + ".new")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    try:
-        yield draft
-        old = folder.with_name(folder.name + ".old")
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            folder.rename(old)
-        draft.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
 
 
 def load_checkpoint(
@@ -157,22 +151,20 @@ def load_motion_model(
 ) -> MotionTransformer:
     """Load a motion model in evaluation mode; see :func:`load_checkpoint`."""
     manifest = read_manifest(path)
-    model = MotionTransformer(manifest.config)
-    _fill(model, manifest)
-    return model.to(device).eval()
+    return _filled(lambda: MotionTransformer(manifest.config), manifest).to(device).eval()
 
 
 def load_language_model(path: str | Path, *, device: str | torch.device = "cpu") -> LanguageModel:
     """Load a token model in evaluation mode; see :func:`load_checkpoint`."""
     manifest = read_language_manifest(path)
-    model: LanguageModel
+    return _filled(lambda: _language_model(manifest), manifest).to(device).eval()
+
+
+def _language_model(manifest: Manifest) -> LanguageModel:
     if manifest.kind == "baseline":
         # Its configuration already has the widened layers.
-        model = BaselineTransformer(manifest.config, matched=False)
-    else:
-        model = AnticipatoryTransformer(manifest.config)
-    _fill(model, manifest)
-    return model.to(device).eval()
+        return BaselineTransformer(manifest.config, matched=False)
+    return AnticipatoryTransformer(manifest.config)
 
 
 def load_tokenizer_text(path: str | Path) -> str:
@@ -187,25 +179,55 @@ def load_tokenizer_text(path: str | Path) -> str:
         raise CheckpointError(f"checkpoint {manifest.folder}: {TOKENIZER} is not UTF-8") from None
 
 
-def _fill(model: nn.Module, manifest: Manifest) -> None:
-    fill(model, manifest.read(WEIGHTS), f"checkpoint {manifest.folder}")
+def _filled(build: Callable[[], Model], manifest: Manifest) -> Model:
+    where = f"checkpoint {manifest.folder}"
+    return filled(build, manifest.read(WEIGHTS), where, manifest.parameters)
 
 
-def fill(model: nn.Module, data: bytes, where: str) -> None:
-    """Load a model's weights from the bytes of a safetensors file.
+def filled(build: Callable[[], Model], data: bytes, where: str, parameters: int | None = None) -> Model:
+    """A new model with the weights in the bytes of a safetensors file.
 
+    :param build: makes the model of the file's description.
+    :param where: the checkpoint, for messages.
+    :param parameters: see :func:`check_fit`.
     :raises CheckpointError: not such a file, or weights of another model.
     """
     try:
         tensors = safetensors.torch.load(data)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise CheckpointError(f"{where}: {WEIGHTS} cannot be read: {one_line(error)}") from None
-    try:
-        model.load_state_dict({renamed(name): tensor for name, tensor in tensors.items()})
-    except RuntimeError as error:
+    tensors = {renamed(name): tensor for name, tensor in tensors.items()}
+    check_fit(build, tensors, where, parameters)
+    model = build()
+    model.load_state_dict(tensors)
+    return model
+
+
+def check_fit(
+    build: Callable[[], nn.Module],
+    tensors: Mapping[str, Tensor],
+    where: str,
+    parameters: int | None = None,
+) -> None:
+    """Weights must be those of a described model, which takes no memory for that.
+
+    :param parameters: how many the description says there are, where it does.
+    :raises CheckpointError: otherwise, with the first weight that does not fit.
+    """
+    with torch.device("meta"):
+        empty = build()
+    wanted = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
+    given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in (*wanted, *given):
+        if wanted.get(name) != given.get(name):
+            has, needs = given.get(name, "missing"), wanted.get(name, "none")
+            raise CheckpointError(
+                f"{where}: {WEIGHTS} does not fit its configuration: {name} is {has}, expected {needs}"
+            )
+    if parameters not in (None, _count(empty)):
         raise CheckpointError(
-            f"{where}: {WEIGHTS} does not fit its configuration: {one_line(error)}"
-        ) from None
+            f"{where}: parameter_count is {parameters}, its configuration has {_count(empty)}"
+        )
 
 
 def renamed(name: str) -> str:

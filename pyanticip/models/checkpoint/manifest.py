@@ -22,8 +22,8 @@ VERSION = 6
 """Before 6 there were graphs beside the weights, which nothing reads any more; from 5 on the options of parts
 lie within those of the model, older ones list them flat."""
 LANGUAGE_FORMAT = "anticip-language"
-# What people call them.
-_KINDS = {FORMAT: "motion model", LANGUAGE_FORMAT: "token model", "anticip-forecast": "forecaster"}
+KINDS = {FORMAT: "motion model", LANGUAGE_FORMAT: "token model", "anticip-forecast": "forecaster"}
+"""What people call the formats."""
 LANGUAGE_VERSION = 2
 TOKENIZER = "tokenizer.json"
 WEIGHTS = "model.safetensors"
@@ -130,9 +130,9 @@ def check_format(data: Mapping[str, Any], where: str, form: str, newest: int) ->
     :raises CheckpointError: otherwise.
     """
     if data.get("format") != form:
-        given = data.get("format")
-        kind = f"is of a {_KINDS[given]}" if given in _KINDS else f"is of format {given!r}"
-        raise CheckpointError(f"{where}: {MANIFEST} {kind}, expected that of a {_KINDS[form]} ({form})")
+        given = str(data.get("format"))
+        kind = f"is of a {KINDS[given]}" if given in KINDS else f"is of format {given!r}"
+        raise CheckpointError(f"{where}: {MANIFEST} {kind}, expected that of a {KINDS[form]} ({form})")
     version = data.get("version")
     if not isinstance(version, int) or version < 1:
         raise CheckpointError(f"{where}: version must be a whole number from 1, got {version!r}")

@@ -30,7 +30,7 @@ class TrajectoryBias(nn.Module):
         self.first = nn.Linear(7, HIDDEN)
         self.second = nn.Linear(HIDDEN, HIDDEN)
         self.last = nn.Linear(HIDDEN, heads)
-        start = float(torch.tensor(1.0).expm1().log()) if positive else 1.0
+        start = float(torch.tensor(1.0, device="cpu").expm1().log()) if positive else 1.0
         self.raw_alpha = nn.Parameter(torch.full((heads,), start))
         self.beta = nn.Parameter(torch.zeros(heads))
 

@@ -48,5 +48,6 @@ def polynomials(frames: int, order: int, *, constant: bool = False) -> Tensor:
     """
     x = np.linspace(-1.0, 1.0, frames)
     q, r = np.linalg.qr(np.vander(x, order + 1, increasing=True))
-    q = (q * np.sign(np.diag(r))).astype(np.float32)
-    return torch.from_numpy(np.ascontiguousarray(q.T if constant else q[:, 1:]))
+    q = q * np.sign(np.diag(r))
+    found = torch.from_numpy(np.ascontiguousarray(q.T if constant else q[:, 1:]))
+    return found.to(torch.get_default_dtype())

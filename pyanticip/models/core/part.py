@@ -44,7 +44,11 @@ class Lesson:
 
 
 class Part(nn.Module):
-    """What all parts have in common."""
+    """What all parts have in common.
+
+    Loading a checkpoint first builds a model on torch's meta device, to compare its weights with the file's:
+    a part's constructor reads no values of tensors.
+    """
 
     def reset_parameters(self) -> None:
         """Put the weights to the part's own start, after the model has put all weights to its."""

@@ -88,9 +88,11 @@ def _shares(plan: Plan, scores: Tensor) -> Tensor:
     """How much each code of a plan counts, (n, H, K), by its scores and its weight."""
     log_weights = plan.log_weights.flatten(0, 1)
     present = log_weights > float("-inf")
-    log_weights = torch.where(present, log_weights, torch.full_like(log_weights, -1e30))
+    # Far below all others, with room for scores: -inf of an empty plan would be nan.
+    least = torch.finfo(scores.dtype).min / 2
+    log_weights = torch.where(present, log_weights, torch.full_like(log_weights, least))
     if plan.paper:
-        return F.softmax(scores.masked_fill(~present[:, None], -1e30), -1) * log_weights.exp()[:, None]
+        return F.softmax(scores.masked_fill(~present[:, None], least), -1) * log_weights.exp()[:, None]
     return F.softmax(scores + log_weights[:, None], -1) * present.any(-1)[:, None, None]
 
 

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
-from pyanticip.models.checkpoint.files import draft_folder, fill, finite_weights, write_description
+from pyanticip.models.checkpoint.files import filled, finite_weights, write_description
+from pyanticip.models.checkpoint.folder import draft_checkpoint
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
 from pyanticip.models.core.encodings import polynomials
 from pyanticip.models.forecast.manifest import (
@@ -208,11 +209,11 @@ def save_forecaster(
     """Write a checkpoint folder (``model.safetensors``, ``model.json``); an older one is replaced whole.
 
     :param training: what to note about how it was trained; JSON values.
-    :raises CheckpointError: weights that are not finite.
+    :raises CheckpointError: weights that are not finite, or a folder that holds anything but a checkpoint.
     """
     folder = Path(path)
     tensors = finite_weights(model, folder)
-    with draft_folder(folder) as draft:
+    with draft_checkpoint(folder) as draft:
         (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
         content = {
             "format": FORECAST_FORMAT,
@@ -232,7 +233,6 @@ def load_forecaster(path: str | Path, *, device: str | torch.device = "cpu") -> 
     :raises CheckpointError: missing, damaged, from a newer version, or not a forecaster's.
     """
     manifest = read_forecast_manifest(path)
-    model = PoseForecaster(manifest.config)
     data = read_verified(manifest.folder, WEIGHTS, manifest.sha256)
-    fill(model, data, f"checkpoint {manifest.folder}")
+    model = filled(lambda: PoseForecaster(manifest.config), data, f"checkpoint {manifest.folder}")
     return model.to(device).eval()

@@ -16,6 +16,9 @@ FORECAST_VERSION: Final = 1
 GHOST: Final = Path(__file__).parents[1] / "data" / "ghost"
 """The forecaster of bodies that comes with the package: what the monitor draws."""
 
+Frames = Annotated[int, Field(ge=1, le=10_000)]
+Terms = Annotated[int, Field(ge=1, le=100)]
+
 
 class ForecastConfig(Config):
     """Sizes of a ``PoseForecaster``.
@@ -30,13 +33,13 @@ class ForecastConfig(Config):
 
     whose: ClassVar[str] = "forecaster"
     joints: Count = 25
-    observed: Count = 10
-    target: Count = 25
+    observed: Frames = 10
+    target: Frames = 25
     width: Count = 256
     blocks: Count = 4
     expand: Count = 2
-    components: Count = 8
-    order: Count = 4
+    components: Terms = 8
+    order: Terms = 4
     dropout: Share = 0.1
     mirror: Annotated[tuple[int, ...], Field(strict=False)] = ()
 

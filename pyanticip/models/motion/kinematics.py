@@ -60,7 +60,7 @@ class BodyKinematics(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         parents = [int(p) for p in _core.CANONICAL_PARENTS]
-        offsets = torch.tensor(_core.CANONICAL_OFFSETS, dtype=torch.float32)
+        offsets = torch.tensor(_core.CANONICAL_OFFSETS, dtype=torch.get_default_dtype())
         offsets[0] = 0.0
         self.register_buffer("offsets", offsets)
         # Row j of ``sums`` marks j and its ancestors; the hips' parent is the extra joint 22, an identity.

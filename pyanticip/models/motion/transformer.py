@@ -11,6 +11,7 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig, row_widths, visible_columns
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
+from pyanticip.models.core.inputs import check_finite, check_steering, check_tensor
 from pyanticip.models.core.layouts import exact
 from pyanticip.models.core.part import GateTrace, Part, present
 from pyanticip.models.core.plan import Plan
@@ -146,7 +147,7 @@ class MotionTransformer(nn.Module):
         self.cfg = cfg
         self.register_buffer("mean", torch.zeros(cfg.columns))
         self.register_buffer("std", torch.ones(cfg.columns))
-        self.register_buffer("visible", torch.tensor(visible_columns(cfg)).float(), persistent=False)
+        self.register_buffer("visible", torch.tensor(visible_columns(cfg)).to(self.mean), persistent=False)
         self.kinematics = BodyKinematics() if cfg.kinematics else None
         self.smoothed = SmoothedMeasures(cfg.taps) if cfg.kinematics else None
         self.direct = CARRIED if cfg.kinematics else 0
@@ -338,13 +339,11 @@ class MotionTransformer(nn.Module):
             own plans: those drawn for training, or some that were made elsewhere.
         :param boost: (C,) or (B, 1, C), added to the contrasts by which the model's own plans are selected:
             wishes; -inf forbids a code.
-        :raises ShapeError: x is not (B, L, n) with L >= 1 and as many columns as are read, or the state
-            has another batch size.
+        :raises ShapeError: x is not (B, L, n) with B, L >= 1 and as many columns as are read, not of the
+            weights' type or not finite; scalars, ``predicted`` or the state do not fit.
         """
-        widths = row_widths(self.cfg.columns)
-        if x.ndim != 3 or x.shape[2] not in widths or x.shape[1] < 1:
-            wide = " or ".join(map(str, widths))
-            raise ShapeError(f"features must be (B, L, {wide}) with L >= 1, got {tuple(x.shape)}")
+        self._check(x)
+        check_steering(scalars, predicted, *x.shape[:2])
         if state is not None and state.taps.shape[0] != x.shape[0]:
             raise ShapeError(f"the state has {state.taps.shape[0]} rows, the features have {x.shape[0]}")
         if mode not in ("external", "initial", "refined_prev"):
@@ -397,6 +396,17 @@ class MotionTransformer(nn.Module):
         parts = (positions, foreseen.planning, front.trusted, front.strokes, poses)
         return out, MotionState(foreseen.state, front.taps, *parts)
 
+    def _check(self, x: Tensor) -> None:
+        widths = row_widths(self.cfg.columns)
+        wide = " or ".join(map(str, widths))
+        check_tensor(x, "features", f"(B, L, {wide})")
+        if x.ndim != 3 or x.shape[2] not in widths or not x.numel():
+            shape = tuple(x.shape)
+            raise ShapeError(f"features must be (B, L, {wide}) with B >= 1 and L >= 1, got {shape}")
+        if x.dtype != self.filters.dtype:
+            raise ShapeError(f"features must be {self.filters.dtype} as the weights are, got {x.dtype}")
+        check_finite(x, "features")
+
     def _passes(
         self, mode: ScalarMode, own: TrunkState | None, due: bool | None, length: int = 1
     ) -> Passes[TrunkOutput, TrunkState]:
@@ -430,6 +440,7 @@ class MotionTransformer(nn.Module):
         boost: Tensor | None = None,
     ) -> tuple[MotionOutput, MotionState]:
         """One frame (B, n) or (B, 1, n): ``forward`` with a state. Outputs keep their L axis (1)."""
+        check_tensor(x, "features", "(B, n) or (B, 1, n)")
         rows = x[:, None] if x.ndim == 2 else x
         return self.forward(rows, state, mode=mode, due=due, plan=plan, boost=boost)
 

@@ -20,6 +20,7 @@ from pyanticip.models.core.block import (
     run_blocks,
     traced,
 )
+from pyanticip.models.core.inputs import check_tensor, readable
 from pyanticip.models.core.layouts import make_layout
 from pyanticip.models.core.part import GateTrace, Part, Positions, present, run_vectors, vectors_state
 from pyanticip.models.core.plan import Plan
@@ -43,21 +44,22 @@ def check_token_config(cfg: ModelConfig) -> None:
         raise OptionError("scalar_input and gated_events=False are options of the motion model")
 
 
-def check_ids(ids: Tensor, vocab: int) -> None:
+def check_ids(ids: Tensor, vocab: int, name: str = "ids") -> None:
     """Ids must be whole numbers (B, L) from 0 to ``vocab - 1``.
 
     :raises ShapeError: otherwise, with the first offending id and where it stands.
     """
-    if ids.ndim != 2 or ids.shape[1] < 1:
-        raise ShapeError(f"ids must be (B, L) with L >= 1, got {tuple(ids.shape)}")
+    check_tensor(ids, name, "(B, L)")
+    if ids.ndim != 2 or not ids.numel():
+        raise ShapeError(f"{name} must be (B, L) with B >= 1 and L >= 1, got {tuple(ids.shape)}")
     if ids.dtype not in (torch.int64, torch.int32):
-        raise ShapeError(f"ids must be int64 or int32, got {ids.dtype}")
-    if torch.compiler.is_compiling():
+        raise ShapeError(f"{name} must be int64 or int32, got {ids.dtype}")
+    if not readable(ids):
         return
     wrong = (ids < 0) | (ids >= vocab)
     if bool(wrong.any()):
         row, step = (int(i) for i in torch.nonzero(wrong)[0])
-        raise ShapeError(f"ids must be 0 to {vocab - 1}, got {int(ids[row, step])} at [{row}, {step}]")
+        raise ShapeError(f"{name} must be 0 to {vocab - 1}, got {int(ids[row, step])} at [{row}, {step}]")
 
 
 def check_length(length: int, frames: Tensor | None, cfg: ModelConfig, absolute: bool) -> None:
@@ -277,6 +279,7 @@ class BaselineTransformer(nn.Module):
         boost: Tensor | None = None,
     ) -> tuple[BaselineOutput, BaselineState]:
         """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""
+        check_tensor(ids, "ids", "(B,) or (B, 1)")
         return self.forward(ids[:, None] if ids.ndim == 1 else ids, state=state, plan=plan, boost=boost)
 
 

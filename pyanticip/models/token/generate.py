@@ -17,8 +17,9 @@ from torch.nn import functional as F
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.geometry import VectorStream
 from pyanticip.models.core.gates import Waiting, decide
+from pyanticip.models.core.inputs import check_tensor
 from pyanticip.models.core.part import Positions
-from pyanticip.models.token.baseline import BaselineTransformer
+from pyanticip.models.token.baseline import BaselineTransformer, check_ids
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
 
 Steering = Literal["initial", "refined_prev", "external"]
@@ -105,9 +106,7 @@ def generate(
     if own is None and (gated or waits is not None):
         raise OptionError("gated must be False for a baseline: it has no gate and no latent steps")
     _check(model, prompt, tokens, temperature, top_k, scalars)
-    for name, given in (("waits", waits), ("follow", follow)):
-        if given is not None and given.shape != (prompt.shape[0], tokens):
-            raise ShapeError(f"{name} must be ({prompt.shape[0]}, {tokens}), got {tuple(given.shape)}")
+    _check_given(waits, follow, (prompt.shape[0], tokens), model.cfg.vocab)
     cfg = model.cfg
     theta = cfg.theta if theta is None else theta
     max_buffer = cfg.max_buffer if max_buffer is None else max_buffer
@@ -219,10 +218,9 @@ class _Feed:
 def _check(
     model: LanguageModel, prompt: Tensor, tokens: int, temperature: float, top_k: int | None, scalars: str
 ) -> None:
-    if prompt.ndim != 2 or prompt.shape[1] < 1:
-        raise ShapeError(f"prompt must be (B, P) with P >= 1, got {tuple(prompt.shape)}")
-    if tokens < 1:
-        raise OptionError(f"tokens must be at least 1, got {tokens!r}")
+    check_ids(prompt, model.cfg.vocab, "prompt")
+    if not isinstance(tokens, int | np.integer) or tokens < 1:
+        raise OptionError(f"tokens must be a whole number of at least 1, got {tokens!r}")
     if not temperature >= 0.0:
         raise OptionError(f"temperature must be 0 or more, got {temperature!r}")
     if top_k is not None and not 1 <= top_k <= model.cfg.vocab:
@@ -235,6 +233,19 @@ def _check(
             f"a prompt of {prompt.shape[1]} and {tokens} tokens need {fed} steps, "
             f"max_seq_len is {model.cfg.max_seq_len}"
         )
+
+
+def _check_given(waits: Tensor | None, follow: Tensor | None, shape: tuple[int, int], vocab: int) -> None:
+    for name, given in (("waits", waits), ("follow", follow)):
+        if given is None:
+            continue
+        check_tensor(given, name, str(shape))
+        if given.shape != shape:
+            raise ShapeError(f"{name} must be {shape}, got {tuple(given.shape)}")
+    if waits is not None and (waits.dtype != torch.int64 or bool((waits < 0).any())):
+        raise ShapeError(f"waits must be int64 from 0, got {waits.dtype} from {waits.min().item()}")
+    if follow is not None:
+        check_ids(follow, vocab, "follow")
 
 
 def _positions(model: LanguageModel) -> Positions:

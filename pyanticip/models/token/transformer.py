@@ -12,6 +12,7 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
+from pyanticip.models.core.inputs import check_steering, check_tensor
 from pyanticip.models.core.part import GateTrace, Part, present
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
@@ -149,8 +150,8 @@ class AnticipatoryTransformer(nn.Module):
             own plans: those drawn for training, or some that were made elsewhere.
         :param boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected:
             wishes; -inf forbids a token.
-        :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``, scalars of another shape
-            or not finite.
+        :raises ShapeError: no ids, ids out of range, a sequence longer than ``max_seq_len``, scalars of
+            another shape or not finite, or ``predicted`` of another shape or type.
         """
         return self._run(self.embed(ids), ids, scalars, state, mode, predicted, plan, boost)
 
@@ -165,6 +166,7 @@ class AnticipatoryTransformer(nn.Module):
         boost: Tensor | None = None,
     ) -> tuple[LanguageOutput, LanguageState]:
         """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""
+        check_tensor(ids, "ids", "(B,) or (B, 1)")
         ids = ids[:, None] if ids.ndim == 1 else ids
         if scalars is not None and scalars.ndim == 2:
             scalars = scalars[:, None]
@@ -212,9 +214,8 @@ class AnticipatoryTransformer(nn.Module):
         if frames is not None and frames.shape[0] != rows:
             raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
         check_length(length, frames, self.cfg, self.trunk.positions.absolute)
-        mode = self._mode(scalars, mode, (rows, length, 7))
-        if predicted is not None and predicted.shape != (rows, length):
-            raise ShapeError(f"predicted must be ({rows}, {length}), got {tuple(predicted.shape)}")
+        mode = self._mode(scalars, mode)
+        check_steering(scalars, predicted, rows, length)
         added, positions = self.trunk.positions.embed(embedded, frames, part_of(state, "positions"))
         embedded = self.dropout(embedded if added is None else embedded + added)
         given = None if scalars is None else scalars.to(embedded.dtype)
@@ -257,22 +258,13 @@ class AnticipatoryTransformer(nn.Module):
         return Passes(self.planning, run, self.trunk.initial_state)
 
     @staticmethod
-    def _mode(scalars: Tensor | None, mode: ScalarMode | None, shape: tuple[int, int, int]) -> ScalarMode:
+    def _mode(scalars: Tensor | None, mode: ScalarMode | None) -> ScalarMode:
         if mode is None:
             mode = "initial" if scalars is None else "external"
         if mode not in ("external", "initial", "refined_prev"):
             raise OptionError(f"mode must be external, initial or refined_prev, got {mode!r}")
-        if scalars is None:
-            if mode == "external":
-                raise OptionError("mode 'external' needs scalars, got none")
-            return mode
-        if scalars.shape != shape:
-            raise ShapeError(f"scalars must be {shape}, got {tuple(scalars.shape)}")
-        if not torch.compiler.is_compiling() and not bool(torch.isfinite(scalars).all()):
-            row, step, index = (int(i) for i in torch.nonzero(~torch.isfinite(scalars))[0])
-            raise ShapeError(
-                f"scalars must be finite, got {float(scalars[row, step, index])} at [{row}, {step}, {index}]"
-            )
+        if scalars is None and mode == "external":
+            raise OptionError("mode 'external' needs scalars, got none")
         return mode
 
     def orthogonality(self) -> Orthogonality | None:

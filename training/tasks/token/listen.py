@@ -210,6 +210,6 @@ def endless(model: Any, steps: int) -> Any:
     cfg = model.cfg
     if cfg.max_seq_len >= steps:
         return model
-    longer = type(model)(cfg.replace(max_seq_len=steps)).to(next(model.parameters()).device)
+    longer = type(model)(cfg.replace(max_seq_len=steps, pools=cfg.pools)).to(next(model.parameters()).device)
     longer.load_state_dict(model.state_dict())
     return longer.eval()

@@ -9,6 +9,7 @@ from scipy import special
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pyanticip.models.core.layouts import exact
 from pyanticip.models.parts.planning.targets import LOWEST, Ahead, PlanChoice, normalised
 
 ALL_BELOW = 8192
@@ -87,8 +88,13 @@ class AnticipationSimulator(nn.Module):
             self.first.weight.mul_(scale)
 
     def forward(self, target: Tensor) -> Beta:
-        """The distributions of the scores of codes with targets (...,) in [0, 1]."""
-        found = F.softplus(self.last(torch.sigmoid(self.first(target[..., None])))).clamp(min=1e-3)
+        """The distributions of the scores of codes with targets (...,) in [0, 1], at least in float32: half
+        precision rounds 1 less the lowest score to 1, and has no draws from a Beta."""
+        weight = self.first.weight
+        with exact(weight):
+            hidden = torch.sigmoid(self.first(target[..., None].to(weight.dtype)))
+            found = F.softplus(self.last(hidden))
+        found = found.to(torch.promote_types(found.dtype, torch.float32)).clamp(min=1e-3)
         return Beta(found[..., 0], found[..., 1])
 
     def loss(self, log_scores: Tensor, ahead: Ahead, zeros: int = 64) -> Tensor:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import OptionError, ShapeError
+from pyanticip.models.core.inputs import readable
 from pyanticip.models.core.part import join
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State
@@ -175,7 +176,7 @@ class Passes(Generic[Out, S]):
         :param plan: plans to look at in place of the model's own, (B, L, K).
         :param boost: added to the contrasts that plans are selected by, (V,) or (B or 1, 1, V).
         :raises OptionError: plans or wishes for a model that does not plan.
-        :raises ShapeError: shapes that do not fit, or codes that do not exist.
+        :raises ShapeError: shapes that do not fit, codes that do not exist, wishes that are NaN or infinite.
         """
         check_plan(self.signal, (steps.embedded.shape[0], steps.embedded.shape[1]), plan, boost)
         if self.signal is None:
@@ -333,7 +334,7 @@ def check_plan(
     :param signal: the model's, ``None`` without planning.
     :param shape: rows and steps of the input.
     :raises OptionError: a model without planning.
-    :raises ShapeError: shapes that do not fit, or codes that do not exist.
+    :raises ShapeError: shapes that do not fit, codes that do not exist, wishes that are NaN or infinite.
     """
     if plan is None and boost is None:
         return
@@ -341,6 +342,8 @@ def check_plan(
         raise OptionError("plan and boost need a model with planning=True")
     if boost is not None and boost.shape[-1] != signal.vocab:
         raise ShapeError(f"boost must end in {signal.vocab} codes, got {tuple(boost.shape)}")
+    if boost is not None and readable(boost) and not bool((boost < torch.inf).all()):
+        raise ShapeError("boost must be finite, or -inf for codes that are forbidden, got NaN or infinity")
     if plan is None:
         return
     for name, found in (("codes", plan.codes), ("weights", plan.weights)):
@@ -348,7 +351,7 @@ def check_plan(
             raise ShapeError(
                 f"plan {name} must be {shape} and K, the same for both, got {tuple(found.shape)}"
             )
-    if torch.compiler.is_compiling():
+    if not readable(plan.codes):
         return
     low, high = (int(v) for v in plan.codes.aminmax())
     if low < 0 or high >= signal.vocab:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from pyanticip import _core
+from pyanticip.models.core.inputs import readable
 from pyanticip.models.parts.positions.prism.scan import array_view, large
 
 _GATES = 4
@@ -83,6 +84,8 @@ class OrthogonalGRU(nn.Module):
 
     base: Tensor
     folded: Tensor
+    _folded: tuple[Tensor, ...]
+    """The weights that were folded last, and what came of them."""
     reference: bool = False
     """Whether sequences take the plain loop: slower, for comparison."""
 
@@ -98,7 +101,6 @@ class OrthogonalGRU(nn.Module):
         # Saved with the weights: an exported graph points into them.
         self.register_buffer("base", torch.empty(3, hidden, hidden))
         self.register_buffer("folded", torch.empty(3, hidden, hidden))
-        self._folded_from: tuple[object, ...] = ()
         self.reset_parameters()
 
     @torch.no_grad()
@@ -115,6 +117,7 @@ class OrthogonalGRU(nn.Module):
             self.recurrent.zero_()
         elif self.start == "penalty":
             self.recurrent.copy_(self.base)
+        self._folded = ()
         self._fold()
 
     def _matrices(self) -> Tensor:
@@ -123,28 +126,29 @@ class OrthogonalGRU(nn.Module):
             return self.recurrent
         skew = self.recurrent.triu(1)
         skew = skew - skew.transpose(1, 2)
+        # No solver takes half precision.
+        skew = skew.to(torch.promote_types(skew.dtype, torch.float32))
         one = torch.eye(self.hidden, dtype=skew.dtype, device=skew.device).expand_as(skew)
         turned: Tensor = torch.linalg.solve(one + skew, one - skew)
-        return turned @ self.base
+        return turned.to(self.base.dtype) @ self.base
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _fold(self) -> None:
-        if torch.compiler.is_compiling():
-            return
-        weight = self.recurrent
-        now = (weight.data_ptr(), weight._version, self.base._version, weight.dtype, weight.device)
-        if now != self._folded_from:
+        # Values alone tell: fused optimizers and copies into .data leave address and version as they were.
+        now = self.recurrent, self.base, self.folded
+        if not (self._folded and all(map(_same, now, self._folded))):
             self.folded.copy_(self._matrices())
-            self._folded_from = now
+            self._folded = tuple(tensor.detach().clone() for tensor in now)
 
     def weights(self) -> Tensor:
         """The three recurrences (3, H, H) in torch's order: reset, update, new.
 
-        Without gradients they are computed once and kept.
+        Without gradients they are computed once and kept, but for a compiler, to which values are unknown.
         """
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self._matrices()
-        self._fold()
+        if readable(self.folded):
+            self._fold()
         return self.folded
 
     def penalty(self) -> Tensor:
@@ -185,3 +189,8 @@ class OrthogonalGRU(nn.Module):
         update = torch.sigmoid(given[1] + kept[1])
         new = torch.tanh(given[2] + reset * kept[2])
         return new + update * (hidden - new)
+
+
+def _same(now: Tensor, before: Tensor) -> bool:
+    alike = (now.dtype, now.device) == (before.dtype, before.device)
+    return alike and torch.equal(now, before)

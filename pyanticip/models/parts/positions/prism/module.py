@@ -139,7 +139,7 @@ class PrismPositions(Positions):
             self.copy = CopyBranch(inputs, self.copying, cfg.places, cfg.copy_width)
         self.sharpness = nn.Parameter(torch.empty(2 * count)) if cfg.sharpen else None
         places = torch.arange(cfg.places)
-        table = sinusoids(places, cfg.width, cfg.base).float()
+        table = sinusoids(places, cfg.width, cfg.base).to(torch.get_default_dtype())
         # Saved with the weights: an exported graph points into them.
         self.register_buffer("table", table)
         self.register_buffer("fixed", torch.tensor([1.0, 0, 0, 0, 0]), persistent=False)

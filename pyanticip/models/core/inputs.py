@@ -1,0 +1,52 @@
+"""Checks of what models are given, each with one line that says what was expected."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyanticip.errors import ShapeError
+
+
+def readable(x: Tensor) -> bool:
+    """Whether values may be looked at: not where a compiler traces, nor while a CUDA graph is recorded."""
+    if torch.compiler.is_compiling():
+        return False
+    return not (x.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def check_tensor(x: Any, name: str, shape: str) -> None:
+    """What a model is given must be a tensor.
+
+    :raises ShapeError: otherwise, with what it is.
+    """
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"{name} must be a tensor {shape}, got {type(x).__name__}")
+
+
+def check_finite(x: Tensor, name: str) -> None:
+    """Values must be finite.
+
+    :raises ShapeError: otherwise, with the first value that is not, and where it stands.
+    """
+    if readable(x) and not bool(torch.isfinite(x).all()):
+        at = torch.nonzero(~torch.isfinite(x))[0].tolist()
+        raise ShapeError(f"{name} must be finite, got {float(x[tuple(at)])} at {at}")
+
+
+def check_steering(scalars: Tensor | None, predicted: Tensor | None, rows: int, length: int) -> None:
+    """Scalars must be finite (B, L, 7), ``predicted`` (B, L) bool, where they are given.
+
+    :raises ShapeError: otherwise.
+    """
+    if scalars is not None:
+        shape = (rows, length, 7)
+        check_tensor(scalars, "scalars", str(shape))
+        if scalars.shape != shape:
+            raise ShapeError(f"scalars must be {shape}, got {tuple(scalars.shape)}")
+        check_finite(scalars, "scalars")
+    if predicted is not None:
+        check_tensor(predicted, "predicted", f"({rows}, {length})")
+        if predicted.shape != (rows, length) or predicted.dtype != torch.bool:
+            given = f"{tuple(predicted.shape)} of {predicted.dtype}"
+            raise ShapeError(f"predicted must be ({rows}, {length}) of torch.bool, got {given}")
