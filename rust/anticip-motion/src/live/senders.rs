@@ -13,6 +13,11 @@ const CONSISTENT: i64 = 1_000_000_000;
 const SILENT: i64 = 2_000_000_000;
 /// Frames farther apart than this do not follow each other.
 const PAUSE: i64 = 250_000_000;
+/// One sender leaves its ports behind. When so many datagrams within so long (nanoseconds) come from one of the last
+/// few that were left, there are two.
+const LEFT: usize = 8;
+const RETURNS: u32 = 5;
+const WITHIN: i64 = 1_000_000_000;
 
 /// A sender as it is told of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +42,37 @@ pub(super) struct Session {
     since_ns: i64,
     frame_ns: i64,
     last_ns: i64,
+    ports: Ports,
+}
+
+/// The ports that a host sends from.
+#[derive(Default)]
+struct Ports {
+    newest: Option<u16>,
+    left: [Option<u16>; LEFT],
+    returns: u32,
+    since_ns: i64,
+}
+
+impl Ports {
+    /// A datagram from this port; true where the host has more than one sender.
+    fn hear(&mut self, port: Option<u16>, arrival_ns: i64) -> bool {
+        if self.newest == port {
+            return false;
+        }
+        if port.is_some() && self.left.contains(&port) {
+            if arrival_ns.saturating_sub(self.since_ns) > WITHIN {
+                (self.returns, self.since_ns) = (0, arrival_ns);
+            }
+            self.returns += 1;
+        }
+        if self.newest.is_some() {
+            self.left.rotate_right(1);
+            self.left[0] = self.newest;
+        }
+        self.newest = port;
+        self.returns >= RETURNS
+    }
 }
 
 impl Session {
@@ -49,6 +85,7 @@ impl Session {
             since_ns: 0,
             frame_ns: i64::MIN,
             last_ns: i64::MIN,
+            ports: Ports::default(),
         })
     }
 
@@ -92,6 +129,8 @@ pub(super) struct Senders {
     /// False before the first good frame.
     playing: bool,
     wanted: Option<String>,
+    /// Whether several send from the host that is wanted.
+    crowded: bool,
     /// What is counted of senders that do not play.
     elsewhere: Counters,
 }
@@ -107,6 +146,7 @@ impl Senders {
             player: 0,
             playing: false,
             wanted: None,
+            crowded: false,
             elsewhere: Counters::default(),
         })
     }
@@ -145,6 +185,7 @@ impl Senders {
 
     pub(super) fn listen_to(&mut self, sender: Option<&str>) -> bool {
         self.wanted = sender.map(str::to_owned);
+        self.crowded = false;
         let Some(who) = sender else { return true };
         let found = self.newest(who);
         match found {
@@ -182,7 +223,7 @@ impl Senders {
         sender: &str,
         counters: &mut Counters,
     ) -> Option<&mut Session> {
-        let index = self.session(sender)?;
+        let index = self.session(sender, arrival_ns)?;
         let allowed = self
             .wanted
             .as_deref()
@@ -211,12 +252,17 @@ impl Senders {
     }
 
     /// The session of a sender, a new one where it was not heard before. All that comes from a host that is wanted is
-    /// one sender's: a network may give each datagram another port.
-    fn session(&mut self, sender: &str) -> Option<usize> {
-        let found = match self.wanted.as_deref().filter(|who| is_host(sender, who)) {
-            Some(who) => self.newest(who),
-            None => self.sessions.iter().position(|s| s.name == sender),
-        };
+    /// one sender's, for a network may give each datagram another port, until it is seen that there are several.
+    fn session(&mut self, sender: &str, arrival_ns: i64) -> Option<usize> {
+        let wanted = self.wanted.as_deref().filter(|who| is_host(sender, who));
+        let mut found = wanted.filter(|_| !self.crowded).and_then(|who| self.newest(who));
+        if let (Some(one), true) = (found, wanted.is_some()) {
+            let port = sender.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+            self.crowded = self.sessions[one].ports.hear(port, arrival_ns);
+        }
+        if self.crowded || found.is_none() {
+            found = self.sessions.iter().position(|s| s.name == sender);
+        }
         if found.is_some() {
             return found;
         }

@@ -135,3 +135,23 @@ fn all_ports_of_a_host_that_is_wanted_are_one_sender() {
     assert!(play(&mut front, "10.0.0.1:4002", 0.0, 62..120) > 40);
     assert_eq!(front.counters().resets, 1);
 }
+
+#[test]
+fn two_suits_at_a_host_that_is_wanted_are_not_mixed() {
+    let mut front = front(Source::Mocopi);
+    front.listen_to(Some("10.0.0.1"));
+    play(&mut front, PLAYER, 0.0, 0..60);
+    let mut heard = 0;
+    for i in 60..180 {
+        heard += play(&mut front, PLAYER, 0.0, i..i + 1);
+        let second = play(&mut front, "10.0.0.1:4001", 500.0, i..i + 1);
+        assert!(i < 66 || second == 0, "{i}");
+    }
+    assert!(heard > 80, "{heard}");
+    // The other one is another sender, who waits.
+    assert!(front.counters().ignored > 110);
+    assert!(
+        play(&mut front, "10.0.0.1:4001", 500.0, 300..480) > 0,
+        "the first was silent"
+    );
+}
