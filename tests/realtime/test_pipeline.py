@@ -7,9 +7,8 @@ import pytest
 
 from pyanticip.controls import NEUTRAL, scalar_mapping
 from realtime.control.commands import Commands
-from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
-from realtime.pipeline import STAGES, Pipeline
+from realtime.pipeline import STAGES
 from realtime.sources.replay import Command
 from realtime.status import BeatWatch
 from realtime.step.base import StepBackend, StepResult
@@ -347,39 +346,6 @@ def test_values_of_a_recording_that_were_never_heard_are_refused(stage: Any) -> 
         Commands(s.pipeline, said.append).again(Command(0, "resume", values))
     assert len(said) == 6
     assert all(line.startswith("resume: cannot be done again as it was recorded: ") for line in said)
-
-
-def test_a_jitter_buffer_lets_bundles_go_at_an_even_pace(stage: Any) -> None:
-    rng = np.random.default_rng(0)
-    delays = rng.gamma(1.0, 6.4e6, 1000).astype(int)
-    spread = {}
-    for buffer in (0.0, "auto", 60.0):
-        s = stage()
-        s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)
-        last = 0
-        for n, delay in enumerate(delays):
-            last = max(last, n * 20_000_000 + int(delay))
-            s.clock.advance_to(last)
-            s.pipeline.feed(str(n).encode(), last)
-        frames = [f for f in s.ear.frames if f.seq > 100]
-        assert [f.seq for f in frames] == list(range(101, 101 + len(frames)))
-        spread[buffer] = np.std(np.diff([f.t_ns for f in frames])) / 1e6
-    assert spread[0.0] > 4.0
-    assert max(spread["auto"], spread[60.0]) < 0.5
-
-
-@pytest.mark.parametrize("buffer", ["auto", 60.0])
-def test_with_a_buffer_time_never_goes_back(stage: Any, buffer: Any) -> None:
-    s = stage()
-    s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)
-    for n in range(400):
-        # From here on the way takes longer than any buffer.
-        at = n * 20_000_000 + 5_000_000 + (100_000_000 if n > 200 else 0)
-        s.clock.advance_to(at)
-        s.pipeline.feed(str(n).encode(), at)
-    times = np.array([f.t_ns for f in s.ear.frames if f.seq >= 0])
-    assert len(times) >= 390
-    assert np.diff(times).min() > 0
 
 
 def test_a_sender_that_restarts_goes_on(stage: Any) -> None:
