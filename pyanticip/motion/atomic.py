@@ -1,5 +1,6 @@
 """Files and folders that are either whole or not there, and no litter of programs that were killed."""
 
+import errno
 import os
 import re
 import shutil
@@ -44,13 +45,13 @@ def draft_file(path: Path) -> tuple[int, Path]:
     """A new hidden file beside ``path``, to be renamed to it; its handle and its name.
 
     The handle holds a lock: while it is open, other processes leave the file alone. The first draft in a
-    folder removes those that killed processes left there. Raises an OptionError where something else than a
-    file lies at ``path``: a folder, or a device, which a rename would put an end to.
+    folder removes those that killed processes left there. Raises an OSError where something else than a file
+    lies at ``path``: a folder, or a device, which a rename would put an end to.
     """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
-        raise OptionError(
-            f"{path}: {'a folder' if path.is_dir() else 'a device'} lies there, expected a file"
-        )
+        raise FileExistsError(errno.EEXIST, "a device lies there, expected a file", str(path))
     folder = path.parent.absolute()
     if folder not in _swept:  # thousands of files may go into one folder
         _swept.add(folder)

@@ -68,10 +68,18 @@ def show(tmp_path: Path) -> Iterator[Show]:
     line = next(line for line in live.stderr if "monitor at" in line)
     thread = threading.Thread(target=suit)
     thread.start()
-    yield Show(line.split()[-1], ended.set, lambda: live.send_signal(signal.SIGHUP))
+    told = threading.Event()
+
+    def end() -> None:
+        # Told twice while it fades out it would stop at once.
+        if not told.is_set():
+            told.set()
+            live.send_signal(signal.SIGHUP)
+
+    yield Show(line.split()[-1], ended.set, end)
     ended.set()
     thread.join()
-    live.send_signal(2)
+    end()
     said, errors = live.communicate(timeout=30)
     assert live.returncode == 0, errors
     assert json.loads(said)["sinks"]["monitor"]["sent"] > 50

@@ -392,6 +392,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "teach": whole(controls.taught()),
         "shape": call(controls.shapers, controls.shapers),
         "resmooth": call(controls.eight, st.just([])),
+        "resume": call(st.lists(st.floats(0.0, 1.0), min_size=8, max_size=8), st.just([])),
         "set_mode": call(st.sampled_from(["playing", "frozen", "stopped", "panic"])),
         "leave": call(controls.spans),
         "forget": call(),

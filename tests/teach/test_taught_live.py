@@ -265,7 +265,7 @@ def test_a_rig_names_its_mapping(tmp_path: Path) -> None:
 
     file = tmp_path / "rig.toml"
     file.write_text('mapping = "mine/mapping.safetensors"\nteach = "mine"\n')
-    assert load_rig(file).mapping == "mine/mapping.safetensors"
+    assert load_rig(file).mapping == str(tmp_path / "mine/mapping.safetensors")
     assert "# mapping =" in template()
     assert json.loads(Rig().model_dump_json())["teach"] is None
 

@@ -14,10 +14,10 @@ const LEVEL: f32 = 0.63;
 /// What is made up for a root an octave higher, in octaves of level.
 const BY_ROOT: f32 = -0.2;
 /// A bore; it moves with the root, or a dip of it would fall on the notes.
-const RESONANCE: Body = [[2_060.0, 0.65, -15.0], [2_430.0, 0.85, -15.0], [690.0, 2.4, 18.0]];
+const RESONANCE: Body = [[2_060.0, 0.65, -18.0], [2_430.0, 0.85, -18.0], [690.0, 2.4, 18.0]];
 /// Partials by which the level of a note behind the body is known, and the most that is made up for it.
 const PARTIALS: usize = 12;
-const MOST: f32 = 8.0;
+const MOST: f32 = 12.0;
 /// What is heard of a half that rests, and of each voice on the other side.
 const REST: f32 = 0.1;
 const ACROSS: f32 = 0.15;
