@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,7 @@ __all__ = [
     "Record",
     "Recording",
     "RecordingWriter",
+    "Records",
     "is_recording",
     "pack_control",
     "pack_frame",
@@ -206,7 +208,52 @@ def complete_header(header: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
     return time.monotonic_ns(), whole
 
 
-class RecordingWriter:
+class Records(ABC):
+    """Takes the records of a show, packs them, and hands them on."""
+
+    @abstractmethod
+    def _put(self, record: bytes) -> None:
+        """Hand on a record."""
+
+    def raw(self, t_ns: int, source: str, data: bytes) -> None:
+        """A datagram as it came from ``source`` (the name of its protocol)."""
+        self._put(pack_raw(t_ns, source, data))
+
+    def frame(
+        self,
+        t_ns: int,
+        seq: int,
+        t_source_ns: int,
+        quats: npt.ArrayLike,
+        root: npt.ArrayLike,
+        mask: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """A pose: quats (J, 4), root (3,); mask (J,) bool: the joints that the source has, None: all."""
+        self._put(pack_frame(t_ns, seq, t_source_ns, quats, root, mask))
+
+    def output(
+        self,
+        t_ns: int,
+        seq: int,
+        params: npt.ArrayLike,
+        scalars: npt.ArrayLike,
+        events: Iterable[Sequence[Any]] = (),
+        field: Sequence[float] = (),
+        plan: Sequence[tuple[int, float]] = (),
+    ) -> None:
+        """What was sent, and what the model told of itself."""
+        self._put(pack_output(t_ns, seq, params, scalars, events, field, plan))
+
+    def control(self, t_ns: int, name: str, arguments: Iterable[object] = ()) -> None:
+        """A command that was obeyed."""
+        self._put(pack_control(t_ns, name, arguments))
+
+    def note(self, t_ns: int, text: str) -> None:
+        """A remark."""
+        self._put(pack_note(t_ns, text))
+
+
+class RecordingWriter(Records):
     """Writes a recording in this process; every record reaches the operating system at once.
 
     ``header`` should hold what it takes to understand the show later: "rig", "model", "source". The versions
@@ -224,42 +271,8 @@ class RecordingWriter:
         self._file = create(self.path)
         self._file.write(_core.recording_header() + pack_header(t_ns, whole))
 
-    def raw(self, t_ns: int, source: str, data: bytes) -> None:
-        """A datagram as it came from ``source`` (the name of its protocol)."""
-        self.write(pack_raw(t_ns, source, data))
-
-    def frame(
-        self,
-        t_ns: int,
-        seq: int,
-        t_source_ns: int,
-        quats: npt.ArrayLike,
-        root: npt.ArrayLike,
-        mask: npt.NDArray[np.bool_] | None = None,
-    ) -> None:
-        """A pose: quats (J, 4), root (3,); mask (J,) bool: the joints that the source has, None: all."""
-        self.write(pack_frame(t_ns, seq, t_source_ns, quats, root, mask))
-
-    def output(
-        self,
-        t_ns: int,
-        seq: int,
-        params: npt.ArrayLike,
-        scalars: npt.ArrayLike,
-        events: Iterable[Sequence[Any]] = (),
-        field: Sequence[float] = (),
-        plan: Sequence[tuple[int, float]] = (),
-    ) -> None:
-        """What was sent, and what the model told of itself."""
-        self.write(pack_output(t_ns, seq, params, scalars, events, field, plan))
-
-    def control(self, t_ns: int, name: str, arguments: Iterable[object] = ()) -> None:
-        """A command that was obeyed."""
-        self.write(pack_control(t_ns, name, arguments))
-
-    def note(self, t_ns: int, text: str) -> None:
-        """A remark."""
-        self.write(pack_note(t_ns, text))
+    def _put(self, record: bytes) -> None:
+        self.write(record)
 
     def write(self, records: bytes) -> None:
         """Append whole records, packed before."""

@@ -18,9 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.motion import recording
 from pyanticip.system import widen_pipe
@@ -55,7 +52,7 @@ class _Take:
     parts: int = -1
 
 
-class Recorder(Child):
+class Recorder(recording.Records, Child):
     """The parent's end. No call blocks (but :meth:`wait` and :meth:`close`) or raises OSError.
 
     ``spare`` is a folder for the next part where the disk of the first is full. :meth:`poll` is called now
@@ -255,43 +252,6 @@ class Recorder(Child):
             self._begin(self._take)
 
     # -- records -----------------------------------------------------------------------------------
-
-    def raw(self, t_ns: int, source: str, data: bytes) -> None:
-        """A datagram as it came from ``source`` (the name of its protocol)."""
-        self._put(recording.pack_raw(t_ns, source, data))
-
-    def frame(
-        self,
-        t_ns: int,
-        seq: int,
-        t_source_ns: int,
-        quats: npt.ArrayLike,
-        root: npt.ArrayLike,
-        mask: npt.NDArray[np.bool_] | None = None,
-    ) -> None:
-        """A pose: quats (J, 4), root (3,); mask (J,) bool: the joints that the source has, None: all."""
-        self._put(recording.pack_frame(t_ns, seq, t_source_ns, quats, root, mask))
-
-    def output(
-        self,
-        t_ns: int,
-        seq: int,
-        params: npt.ArrayLike,
-        scalars: npt.ArrayLike,
-        events: Sequence[Sequence[Any]] = (),
-        field: Sequence[float] = (),
-        plan: Sequence[tuple[int, float]] = (),
-    ) -> None:
-        """What was sent, and what the model told of itself."""
-        self._put(recording.pack_output(t_ns, seq, params, scalars, events, field, plan))
-
-    def control(self, t_ns: int, name: str, arguments: Sequence[object]) -> None:
-        """A command that was obeyed."""
-        self._put(recording.pack_control(t_ns, name, arguments))
-
-    def note(self, t_ns: int, text: str) -> None:
-        """A remark."""
-        self._put(recording.pack_note(t_ns, text))
 
     def _put(self, record: bytes) -> None:
         if self._take is None:

@@ -27,8 +27,12 @@ _ROOT = re.compile(r"([A-G])([#b]?)([1-3])")
 _LOWEST = 24.0
 
 
-def _midi(letter: str, accidental: str, octave: str) -> float:
-    """The MIDI number of a note."""
+def _midi(root: str) -> float | None:
+    """The MIDI number of a note; None: that is no name of one."""
+    found = _ROOT.fullmatch(root)
+    if found is None:
+        return None
+    letter, accidental, octave = found.groups()
     return 12.0 * (int(octave) + 1) + _NOTES[letter] + {"": 0, "#": 1, "b": -1}[accidental]
 
 
@@ -51,9 +55,9 @@ class Instrument(Options):
     @field_validator("root")
     @classmethod
     def _is_a_note(cls, root: str) -> str:
-        found = _ROOT.fullmatch(root)
+        tonic = _midi(root)
         # Cb1 lies below C1.
-        if found is None or _midi(*found.groups()) < _LOWEST:
+        if tonic is None or tonic < _LOWEST:
             raise ValueError(f"expected a note from C1 to B3, as D2 or F#1, got {root!r}")
         return root
 
@@ -85,7 +89,7 @@ class Instrument(Options):
         """The core's keywords."""
         scale = _core.SCALES[self.scale] if isinstance(self.scale, str) else self.scale
         return {
-            "tonic": _midi(*_ROOT.fullmatch(self.root).groups()),  # type: ignore[union-attr]
+            "tonic": _midi(self.root),
             "scale": list(scale),
             "just": self.tuning == "just",
             "a4": self.a4,
