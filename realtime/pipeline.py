@@ -492,7 +492,6 @@ class Pipeline:
     def close(self) -> None:
         """Close the sinks and the model."""
         self._outlet.close()
-        if self.backend is not None:
-            self.backend.close()
+        self._model.close()
         # A method of this: without it both go at once.
         self._engine.set_mapping(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from realtime.mapping.live_mapping import LiveMapping
@@ -60,7 +61,11 @@ def tempo_words(tempo: Tempo) -> list[str]:
 
 def sink_counts(sinks: Sequence[Sink]) -> dict[str, dict[str, int]]:
     """What each has sent, of those that count."""
-    found = {sink.name: sink.counters() for sink in sinks}
+    found = {}
+    for sink in sinks:
+        # It may be somebody else's; that it cannot count is no reason to stop.
+        with contextlib.suppress(Exception):
+            found[sink.name] = sink.counters()
     return {name: counts for name, counts in found.items() if counts}
 
 

@@ -24,6 +24,7 @@ from realtime.sources.arrivals import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, recording_header, stage
+from realtime.status import sink_counts
 from realtime.troupe import Troupe, open_troupe
 
 __all__ = ["check_new", "live", "replay"]
@@ -89,7 +90,7 @@ def replay(
             pipeline.run_until(pipeline.fade_out(offline.now_ns()))
             if rig.record is not None:
                 tape.close()
-            sinks = {sink.name: sink.counters() for sink in pipeline.sinks}
+            sinks = sink_counts(pipeline.sinks)
             return {
                 "seconds": (offline.now_ns() - begin) / 1e9,
                 "counters": pipeline.counters(),

@@ -39,8 +39,11 @@ class GuardedModel:
         before, self.backend = self.backend, backend
         self.error, self._late_row, self._stale = "", 0, True
         self._pause_ns, self._off_until_ns = _FIRST_PAUSE_NS, 0
-        if before is not None:
-            before.close()
+        _close(before)
+
+    def close(self) -> None:
+        """Close the backend that plays."""
+        _close(self.backend)
 
     def ready(self, now: int) -> tuple[bool, bool]:
         """Whether a frame of ``now`` is stepped, and whether that begins a stream whatever the frame says."""
@@ -96,3 +99,10 @@ class GuardedModel:
         """Compute a step and throw it away."""
         if self.backend is not None and not self.rests(now):
             self.backend.prewarm()
+
+
+def _close(backend: StepBackend | None) -> None:
+    # It may be somebody else's, and it is not needed any more.
+    if backend is not None:
+        with contextlib.suppress(Exception):
+            backend.close()

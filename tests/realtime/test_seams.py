@@ -85,10 +85,10 @@ class Cross(Lines):
     def __init__(self, config):
         self.name, self.sent = "cross", 0
 
-    def send(self, frame):
+    def send(self, *given):
         raise RuntimeError("not\\nnow")
 
-    close = announce = send
+    counters = close = announce = send
 
 
 class Bare:
@@ -114,6 +114,9 @@ class Flat(StepBackend):
 
     def reset(self):
         self.resets += 1
+
+    def close(self):
+        raise RuntimeError("never closes")
 
 
 class Tone:
@@ -251,7 +254,6 @@ def test_a_backend_steps_by_its_name() -> None:
     backend = open_backend("flat")
     assert (backend.name, backend.hidden, backend.codes, backend.manifest) == ("flat", 0, 0, None)
     backend.prewarm()
-    backend.close()
     with pytest.raises(OptionError, match="no plans"):
         backend.steer(np.zeros(3, np.float32))
     with pytest.raises(OptionError, match="one of auto, rust, torch, cuda-graph, bare, flat, got 'sharp'"):
