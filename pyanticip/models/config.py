@@ -126,7 +126,7 @@ class ModelConfig(Config):
     strokes: bool = False
     """Whether the motion model hears beats in its strokes: see :mod:`pyanticip.models.motion.strokes`."""
     twin: bool = False
-    """Whether the motion model reads the columns of features version 2, the teacher's causal twin: its
+    """Whether the motion model reads the last columns of a row, the teacher's causal twin: its
     parameters are then what these say, held and averaged, and what the trunk adds to them."""
     scaled: bool = False
     """With the twin, whether what the trunk adds is scaled by how far the parameters moved of late."""

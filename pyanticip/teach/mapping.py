@@ -23,7 +23,7 @@ import numpy.typing as npt
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from pyanticip._core import GESTURE_FRAMES
+from pyanticip._core import FEATURES_VERSION, GESTURE_FRAMES
 from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach import heads
 from pyanticip.teach.classes import likeness
@@ -42,8 +42,6 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
 FORMAT, VERSION = "anticip-mapping", 3
-_FEATURES_VERSION = 1
-"""Whose columns the heads read: the first ones of a row."""
 LARGEST, _LARGEST_HEADER = 64 << 20, 8 << 20
 _MOST_PARTS = 64
 _NOT_LOOKED_AT = np.zeros(1)
@@ -88,7 +86,7 @@ def pack_mapping(
         "format": FORMAT,
         # What is told by no gesture plays with programs that know of none.
         "version": VERSION if gestures else 2,
-        "features_version": _FEATURES_VERSION,
+        "features_version": FEATURES_VERSION,
         "outputs": [output.to_dict() for output in outputs if output.name in taught],
         "mask": "".join("1" if there else "0" for there in mask),
         "model": dict(model) if model is not None else None,
@@ -296,10 +294,10 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
         raise FormatError(f"{file}: version must be a whole number from 1, got {version!r}")
     if version > VERSION:
         raise CheckpointError(f"{file}: version {version} is newer than this program's {VERSION}: update it")
-    if tree.get("features_version") != _FEATURES_VERSION:
+    if tree.get("features_version") != FEATURES_VERSION:
         raise CheckpointError(
             f"{file}: taught on features version {tree.get('features_version')!r}, this program reads"
-            f" version {_FEATURES_VERSION}: fit it anew with pyanticip teach fit PROJECT"
+            f" version {FEATURES_VERSION}: fit it anew with pyanticip teach fit PROJECT"
         )
     try:
         arrays = safetensors.numpy.load(data)

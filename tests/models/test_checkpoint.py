@@ -62,7 +62,7 @@ def test_manifest_describes_the_model(build, saved):
     assert manifest.parameters == sum(p.numel() for p in build().parameters())
     assert manifest.training == {"command": "none", "steps": 0}
     data = json.loads((saved / "model.json").read_text())
-    assert data["features_version"] == 1
+    assert data["features_version"] == 3
     assert len(data["features"]) == 231
 
 
@@ -123,8 +123,8 @@ def test_pickle_is_never_unpickled(copied):
     [
         (lambda d: d.update(version=7), "version 7 is newer"),
         (lambda d: d.update(version="1"), "whole number"),
-        (lambda d: d.update(features_version=3), "features version 3"),
-        (lambda d: d.update(features_version=2), "features_version do not match"),
+        (lambda d: d.update(features_version=4), "features version 4"),
+        (lambda d: d.update(features_version="3"), "features version '3'"),
         (lambda d: d["features"].reverse(), "features do not match"),
         (lambda d: d.update(horizons_ms=[0]), "horizons_ms do not match"),
         (lambda d: d.update(format="other"), "is of format 'other', expected that of a motion model"),

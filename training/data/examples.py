@@ -50,7 +50,7 @@ class Example:
     quats: NDArray[np.float32]
     """(T, 22, 4)."""
     features: NDArray[np.float32]
-    """(T, 279) features v2."""
+    """(T, 279) features."""
     params: NDArray[np.float32]
     """(T, 8)."""
     onsets: NDArray[np.int64]

@@ -15,7 +15,7 @@ from pyanticip._core import FEATURE_NAMES, FEATURES_VERSION
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.config import ModelConfig
 from pyanticip.untrusted import parse_json, read_file
-from pyanticip.vocabulary import EVENT_BINS, EVENTS, FEATURE_WIDTHS, HORIZONS_MS, PARAMETERS, RATE, SCALARS
+from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS, RATE, SCALARS
 
 FORMAT = "anticip-motion"
 VERSION = 6
@@ -29,7 +29,7 @@ TOKENIZER = "tokenizer.json"
 WEIGHTS = "model.safetensors"
 MANIFEST = "model.json"
 
-SHIPPED = Path(__file__).parents[1] / "data" / "motion-v2"
+SHIPPED = Path(__file__).parents[1] / "data" / "motion-v3"
 """The checkpoint that comes with the package."""
 
 _LARGEST_MANIFEST, _LARGEST_FILE = 4 << 20, 4 << 30
@@ -94,7 +94,7 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
         "version": VERSION,
         "config": config.to_dict(),
         "rate": round(RATE),
-        "features_version": FEATURE_WIDTHS.index(config.columns) + 1,
+        "features_version": FEATURES_VERSION,
         "features": list(FEATURE_NAMES[: config.columns]),
         "scalars": list(SCALARS),
         "parameters": list(PARAMETERS),
@@ -157,7 +157,6 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
     config, count, training, hashes = _described(data, where)
     expected = describe(config, 0, {})
     for key in (
-        "features_version",
         "features",
         "scalars",
         "parameters",

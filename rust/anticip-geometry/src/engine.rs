@@ -167,20 +167,6 @@ impl<S: Space> Engine<S> {
         ]
     }
 
-    /// Transition pressure, phase stiffness and stability of the newest frame as they are over single frames, whatever the
-    /// stride: without a moving average, the jerk against the speed.
-    pub(crate) fn over_single_frames(&self) -> [f64; 3] {
-        let Some(t) = self.frames.checked_sub(1) else {
-            return [0.0, 0.5, 1.0];
-        };
-        let (v, eps_v) = (&self.velocities, self.options.eps_v);
-        [
-            self.pressure_over(1).clamp(-2.0, 2.0),
-            v.phase_stiffness(t, eps_v),
-            v.stability(t, v.jerk(t), eps_v),
-        ]
-    }
-
     /// What commitment gained and uncertainty lost in the last frames, a stride of them at most; 0 before there are so many.
     #[inline(always)]
     fn pressure_over(&self, frames: usize) -> f64 {

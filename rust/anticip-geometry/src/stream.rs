@@ -122,12 +122,6 @@ impl PoseStream {
         Ok(Arch::new().dispatch(Next { engine, pose }))
     }
 
-    /// Transition pressure, phase stiffness and stability of the newest pose over single frames, whatever the stride;
-    /// without a moving average, the jerk against the speed. The first frame's before there is one.
-    pub fn over_single_frames(&self) -> [f64; 3] {
-        self.engine.over_single_frames()
-    }
-
     /// The pose as it is used: normalised, what is missing held and counted.
     pub(crate) fn repair<T: Copy + Into<f64>>(&mut self, quats: &[[T; 4]]) -> Result<&[f64], GeometryError> {
         if quats.len() != self.joints {

@@ -1,4 +1,4 @@
-//! Features v2: what the motion model sees of each 50 Hz frame, the 231 numbers of v1 and 48 of the causal twin.
+//! Features: what the motion model sees of each 50 Hz frame, 231 numbers of the body and 48 of the causal twin.
 
 use std::sync::OnceLock;
 
@@ -9,8 +9,9 @@ use crate::canonical::{HIPS, JOINT_COUNT, JOINTS};
 pub use crate::layout::{FEATURE_COUNT_V1, HEIGHT, MASK, RATE, ROOT_VELOCITY, ROTATION, SCALAR, VELOCITY};
 use crate::twin::{TWIN_COUNT, TwinColumns, twin_names};
 
-/// Version of the layout. A later one appends columns: what reads an earlier one reads the first of them.
-pub const FEATURES_VERSION: u32 = 2;
+/// Version of what stands in a row. 2 appended the columns of the twin to the 231 of version 1; 3 has transition pressure, phase
+/// stiffness and stability over the stride of poses, where both had them over single frames.
+pub const FEATURES_VERSION: u32 = 3;
 /// The eight parameters of the causal twin at 0, 20, 60 and 160 ms, and means of that at 20 ms over 1 and 4 s.
 pub const TWIN: usize = FEATURE_COUNT_V1;
 /// How many numbers a frame has.
@@ -152,10 +153,7 @@ impl FeatureExtractor {
         if let Ok(scalars) = self.stream.push_f32(&seen) {
             self.scalars = scalars;
         }
-        // The models that are there were taught by rows whose T, P and S are over single frames: theirs stay so.
-        let mut row = self.scalars;
-        [row[2], row[4], row[6]] = self.stream.over_single_frames();
-        for (slot, s) in out[SCALAR..HEIGHT].iter_mut().zip(row) {
+        for (slot, s) in out[SCALAR..HEIGHT].iter_mut().zip(self.scalars) {
             *slot = s as f32;
         }
         self.push_root(root, out);

@@ -10,7 +10,7 @@ pub const ROTATION: usize = 0;
 pub const VELOCITY: usize = ROTATION + 6 * JOINT_COUNT;
 /// 1 where the source has the joint, else 0.
 pub const MASK: usize = VELOCITY + 3 * JOINT_COUNT;
-/// The seven anticipation scalars, transition pressure, phase stiffness and stability over single frames.
+/// The seven anticipation scalars.
 pub const SCALAR: usize = MASK + JOINT_COUNT;
 /// Height of the hips, metres.
 pub const HEIGHT: usize = SCALAR + 7;

@@ -94,7 +94,7 @@ class MotionSet:
         folder: where it is.
         index: the content of ``set.json``.
         clips: what is in it, in the order of the rows.
-        features: (N, 279) float32, features v2, the seven scalars among them.
+        features: (N, 279) float32, features, the seven scalars among them.
         params: (N, 8) float32, 0 to 1.
         quats: (N, 22, 4) float32, canonical local rotations w x y z.
         root: (N, 3) float32, metres.

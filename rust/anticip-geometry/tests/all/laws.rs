@@ -315,22 +315,6 @@ proptest! {
     }
 
     #[test]
-    fn over_single_frames_whatever_the_stride(poses in poses(), options in options(Options::poses())) {
-        let options = Options { ema: None, stability: Stability::Speed, ..options };
-        let single = run(&poses, &Options { stride: 1, ..options.clone() });
-        let config = PoseConfig { options, ..PoseConfig::default() };
-        let mut stream = PoseStream::new(poses[0].len(), config).expect("valid");
-        prop_assert_eq!(stream.over_single_frames(), [0.0, 0.5, 1.0]);
-        for (pose, one) in poses.iter().zip(single) {
-            let strided = stream.push(pose).expect("right shape");
-            prop_assert_eq!(stream.over_single_frames(), [one[2], one[4], one[6]]);
-            prop_assert_eq!([0, 1, 3, 5].map(|i| strided[i]), [0, 1, 3, 5].map(|i| one[i]));
-        }
-        stream.reset();
-        prop_assert_eq!(stream.over_single_frames(), [0.0, 0.5, 1.0]);
-    }
-
-    #[test]
     fn vector_batch_is_the_stream(x in vectors(), options in options(Options::vectors()), growing in any::<bool>()) {
         let options = Options { window: options.window.filter(|_| !growing), ..options };
         let flat: Vec<f64> = x.iter().chain(&x).flatten().copied().collect();

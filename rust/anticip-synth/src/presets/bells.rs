@@ -7,7 +7,7 @@ use crate::notes::{Note, Notes};
 use crate::params::{Event, Settings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 0.62;
+const LEVEL: f32 = 0.645;
 /// Bronze: neither low nor hissing.
 const RESONANCE: Body = [[1_110.0, 0.75, 18.0], [190.0, 0.6, -18.0], [6_100.0, 0.7, -16.0]];
 /// Hum, prime, tierce, quint, nominal and the partials above: ratio, amplitude, decay.
