@@ -56,7 +56,6 @@ def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     assert config.replace(strokes=True, pose_window=FRAMES) == noted.config
     told = noted.training["options"]
     assert told["data"].pop("path") == "data"
-    assert told["loss"].pop("plan_shown") is True  # an option that has left since
     assert told["run"].pop("init") == f"{distilled.start}/checkpoint"
     assert told["run"].pop("ensemble") == [f"{name}/checkpoint" for name in distilled.ensemble]
     mine = distilled.run_options().to_dict()
