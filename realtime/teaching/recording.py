@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError
+from pyanticip.motion.npz import save_npz
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from realtime.loop import obey_signals, run_loop
@@ -15,7 +19,7 @@ from realtime.rig import SourceRig
 from realtime.sockets import host_and_port
 from realtime.sources.udp import UdpSource
 from realtime.sources.watch import why_silent
-from realtime.teaching.lesson import Lesson
+from realtime.teaching.lesson import Lesson, PlayedTake
 
 __all__ = ["record_take"]
 
@@ -108,7 +112,26 @@ async def _record(
     played = lesson.stop()
     if played.cut:
         say("the signal was lost: the take ends there")
-    return played.store(project)
+    return _store(played, project)
+
+
+def _store(played: PlayedTake, project: Project) -> TakeEntry:
+    """Store a take; where that fails it is kept as a file, for nobody dances it the same way again."""
+    try:
+        return played.store(project)
+    except DeviceError as error:
+        try:
+            kept = Path(tempfile.mkdtemp(prefix="pyanticip-")) / f"{played.name}.npz"
+            save_npz(played.clip, kept)
+        except OSError:
+            raise error from None
+        command = ["pyanticip", "teach", "add", str(project.folder), str(kept), "--take", played.name]
+        if played.begin:
+            command += ["--start", f"{played.begin / played.clip.rate:.2f}"]
+        for option, given in (("--values", played.values), ("--class", played.labels)):
+            if given:
+                command += [option, ",".join(f"{name}={value}" for name, value in given.items())]
+        raise DeviceError(f"{error}; the take is kept: {shlex.join(command)}") from None
 
 
 async def _either(*events: asyncio.Event) -> None:

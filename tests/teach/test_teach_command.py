@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import threading
@@ -18,11 +19,13 @@ from support.clips import LEFT_ARM, swing
 from support.wire import udp
 
 from pyanticip.cli import cli
-from pyanticip.errors import MotionError
+from pyanticip.errors import DeviceError, MotionError
 from pyanticip.motion.npz import save_npz
 from pyanticip.teach.project import Project
 from realtime.seams import SOURCES
 from realtime.sockets import free_port
+from realtime.teaching.lesson import PlayedTake
+from realtime.teaching.recording import _store
 
 Run = Callable[..., str]
 
@@ -195,6 +198,25 @@ def test_a_take_from_a_suit(run: Run, kind: str) -> None:
     assert take.begin > 10
     assert take.values == {"mix": 0.4}
     assert Project.open("mine").problems() == []
+
+
+def test_a_take_that_cannot_be_stored_is_kept_and_added_by_what_is_told(run: Run) -> None:
+    run("teach", "add", "mine", "b0.npz", "--values", "mix=0")
+    clip = Project.open("mine").motion(Project.open("mine").state.takes[0])
+    played = PlayedTake("odd one", clip, 25, {"mix": 0.25}, {}, "mocopi", labels={"pose": "up"})
+    takes = Path("mine/takes")
+    takes.rename("aside")
+    takes.write_text("in the way")
+    with pytest.raises(DeviceError, match="the take is kept: pyanticip teach add mine") as caught:
+        _store(played, Project.open("mine"))
+    takes.unlink()
+    Path("aside").rename(takes)
+    name, *command = shlex.split(str(caught.value).rpartition("kept: ")[2])
+    assert name == "pyanticip"
+    run(*command)
+    take = Project.open("mine").state.take("odd one")
+    assert (take.begin, take.values, dict(take.labels)) == (25, {"mix": 0.25}, {"pose": "up"})
+    np.testing.assert_array_equal(Project.open("mine").motion(take).quats, clip.quats)
 
 
 def test_neither_fitting_nor_playing_imports_torch(run: Run) -> None:
