@@ -23,7 +23,7 @@ impl Interval {
         }
         self.next = (self.next + 1) % INTERVALS.0;
         // Full, it is looked at now and then: a rate does not change from frame to frame.
-        let full = self.recent.len() == INTERVALS.0;
+        let full = self.is_full();
         if self.recent.len() < INTERVALS.1 || full && !self.next.is_multiple_of(INTERVALS.1) {
             return;
         }
@@ -37,6 +37,11 @@ impl Interval {
             .filter(near)
             .fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
         self.mean = (count > 0.0 && sum > 0.0).then(|| sum / count);
+    }
+
+    /// Whether as many intervals were pushed as it is told from.
+    pub(super) fn is_full(&self) -> bool {
+        self.recent.len() == INTERVALS.0
     }
 
     pub(super) fn get(&self) -> Option<f64> {

@@ -164,6 +164,38 @@ fn without_times_arrivals_stand_in_and_jitter_is_taken_out() {
 }
 
 #[test]
+fn quick_frames_with_numbers_alone_are_placed_through_jitter_and_loss() {
+    for (rate, seed) in [90.0, 120.0, 240.0, 480.0]
+        .into_iter()
+        .flat_map(|rate| (0..20).map(move |seed| (rate, seed)))
+    {
+        let mut state = 77u32.wrapping_mul(seed + 1);
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            f64::from(state) / f64::from(u32::MAX)
+        };
+        let (mut c, mut last, mut errors) = (StreamClock::new(), 0.0_f64, Vec::new());
+        for i in 0..(rate * 8.0) as u32 {
+            let t = f64::from(i) / rate;
+            // In order, as late as the latest of those before.
+            last = last.max(t + 0.012 * noise().powi(2));
+            if noise() < 0.03 {
+                continue;
+            }
+            let place = seconds(c.take(stamp(i, None, last)));
+            let place = c.sender_time(place);
+            if t > 1.0 {
+                errors.push(place - t);
+            }
+        }
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        let sd = (errors.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / errors.len() as f64).sqrt();
+        assert!(sd < 0.01, "{rate} Hz, {seed}: {sd}");
+        assert!((c.rate().expect("measured") / rate - 1.0).abs() < 0.05);
+    }
+}
+
+#[test]
 fn seconds_in_binary32_place_frames_after_days_as_well() {
     // Of a VMC sender that has been up for so many hours: .25 to 31 ms apart are what it can tell.
     for (hours, most) in [
