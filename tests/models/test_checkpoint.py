@@ -148,6 +148,12 @@ def test_mismatched_description(copied, change, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_was_taught_by_earlier_rows_loads(copied, version):
+    edit(copied, lambda d: d.update(features_version=version))
+    everything(copied)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "[" * 100_000])
 def test_malformed_description(copied, text):
     (copied / "model.json").write_text(text)
