@@ -117,6 +117,7 @@ def test_another_project_in_our_place_is_refused(tmp_path: Path) -> None:
 def test_ctrl_c_while_the_program_starts_ends_it_quietly() -> None:
     code = """if True:
         import os, signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background is born without
         class Interrupting:
             def find_spec(self, name, path, target=None):
                 if name == "pyanticip.cli.generate":
