@@ -33,8 +33,6 @@ const LONGER: f64 = 0.04;
 const PAUSED: f64 = 0.5;
 /// Arrivals closer than this (seconds) are parts of one frame or a burst; they say nothing of the rate.
 const TOGETHER: f64 = 0.002;
-/// Arrivals of frames with numbers are taken together until they are this far apart (seconds).
-const GATHERED: f64 = 0.01;
 /// How far (of an interval) a frame's time may be from where the rate expects it to be smoothed, and how much of the
 /// difference is believed: of the sender's times; of arrivals, for the place and for the interval.
 const NEAR: f64 = 0.35;
@@ -106,8 +104,6 @@ pub(super) struct StreamClock {
     /// How often the sender's clock was set.
     sets: u32,
     interval: Interval,
-    /// Seconds and frames since the arrival that last told of the interval.
-    gathered: (f64, f64),
     /// The interval of arrivals as their loop has it.
     pace: Option<f64>,
     rival: Option<Rival>,
@@ -130,7 +126,6 @@ impl StreamClock {
             stands: true,
             sets: 0,
             interval: Interval::default(),
-            gathered: (0.0, 0.0),
             pace: None,
             rival: None,
             pause: None,
@@ -374,7 +369,11 @@ impl StreamClock {
         let observed = stamp.arrival + self.shift;
         let elapsed = stamp.arrival - newest.stamp.arrival;
         let numbered = stamp.number.is_some();
-        self.gather(elapsed, steps, numbered);
+        if numbered {
+            self.interval.gather(elapsed, steps);
+        } else if elapsed > TOGETHER * steps {
+            self.interval.push(elapsed / steps);
+        }
         // Of a numbered stream the loop begins where the interval is known well: from a wrong one it finds home late.
         let pace = self.pace.filter(|_| !numbered || self.interval.is_full());
         let Some(pace) = pace.or(self.interval.get()) else {
@@ -389,18 +388,6 @@ impl StreamClock {
         let error = error.clamp(-0.5 * pace, 0.5 * pace);
         self.pace = Some(pace + BELIEVED.2 * error / steps);
         expected + BELIEVED.1 * error
-    }
-
-    /// What an arrival `elapsed` after the last tells of the interval. Where frames have numbers those that come close to
-    /// each other count together: left out, as without numbers, they would make a quick sender seem slow.
-    fn gather(&mut self, elapsed: f64, steps: f64, numbered: bool) {
-        let (before, frames) = if numbered { self.gathered } else { (0.0, 0.0) };
-        let (elapsed, steps) = (before + elapsed, frames + steps);
-        self.gathered = (elapsed, steps);
-        if elapsed > if numbered { GATHERED } else { TOGETHER * steps } {
-            self.interval.push(elapsed / steps);
-            self.gathered = (0.0, 0.0);
-        }
     }
 
     /// A sender's time with its jitter taken out, where the rate is known and it is near what the rate expects.

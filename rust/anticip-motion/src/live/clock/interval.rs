@@ -3,12 +3,17 @@
 /// Intervals that the rate is told from, and how many it takes.
 const INTERVALS: (usize, usize) = (64, 8);
 
+/// Arrivals of frames with numbers count together until they are this far apart (seconds).
+const GATHERED: f64 = 0.01;
+
 /// The time between two frames: the mean of the latest ones near their median. Jitter telescopes in it, loss is left out.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interval {
     recent: Vec<f64>,
     next: usize,
     sorted: Vec<f64>,
+    /// Seconds and frames since the arrival that was counted last.
+    gathered: (f64, f64),
     /// What the stream declares; counts until it is known better.
     pub(super) hint: Option<f64>,
     pub(super) mean: Option<f64>,
@@ -37,6 +42,17 @@ impl Interval {
             .filter(near)
             .fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
         self.mean = (count > 0.0 && sum > 0.0).then(|| sum / count);
+    }
+
+    /// Takes `frames` that arrived `seconds` after the last, of a stream whose numbers count them. Those that come close to each
+    /// other count together: left out, they would make a quick sender seem slow.
+    pub(super) fn gather(&mut self, seconds: f64, frames: f64) {
+        let (seconds, frames) = (self.gathered.0 + seconds, self.gathered.1 + frames);
+        self.gathered = (seconds, frames);
+        if seconds > GATHERED {
+            self.gathered = (0.0, 0.0);
+            self.push(seconds / frames);
+        }
     }
 
     /// Whether as many intervals were pushed as it is told from.
