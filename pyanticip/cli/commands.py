@@ -51,6 +51,7 @@ for _command in (
     play.demo,
     play.setup,
     play.live,
+    play.monitor,
     play.replay,
     play.render,
     play.record,

@@ -105,6 +105,22 @@ def live(given: options.LiveOptions) -> Answer:
     return _show(play(rig, seconds=given.seconds, say=say, meters=drawn(given.as_json)))
 
 
+@click.command(cls=Command, options=f"{OPTIONS}:MonitorOptions")
+def monitor(given: options.MonitorOptions) -> Answer:
+    """See a suit in a browser: the body, the scalars, what is foreseen. Plays to nobody.
+
+    A show is seen, and steered, by `live --monitor`.
+
+    Example: pyanticip monitor --source mocopi --at 0.0.0.0:8765
+    """
+    from realtime.programs.live import live as play
+    from realtime.rig import load_rig
+
+    over = {"monitor": {"enabled": True}} | given.over
+    rig = load_rig(given.rig_file, over, up=given.up, rest=given.rest, joints=given.joints)
+    return _show(play(rig.without_receivers(), seconds=given.seconds, say=say, meters=drawn(given.as_json)))
+
+
 @click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")
 def replay(given: options.ReplayOptions) -> Answer:
     """Play a motion file or a recording as `live` would.

@@ -50,6 +50,12 @@ class LiveOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
     over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **SINKS, **MODEL, **BESIDE})] = {}
 
 
+class MonitorOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
+    """Of ``monitor``."""
+
+    over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **MODEL, "at": "monitor"})] = {}
+
+
 class ReplayOptions(RigOptions, SecondsOption, JsonOption):
     """Of ``replay``."""
 

@@ -200,15 +200,19 @@ class Rig(Options):
         """Whether nothing plays: model and mapping are for whoever plays what is recorded."""
         return self._only_records
 
-    def for_recording(self) -> Rig:
-        """This rig where nothing plays, and all is recorded that it takes to play it."""
+    def without_receivers(self) -> Rig:
+        """This rig where nothing is played to anybody."""
         update = {
             "synth": self.synth.model_copy(update={"enabled": False}),
             "midi": self.midi.model_copy(update={"port": None}),
             "osc": (),
             "sink": (),
         }
-        rig = self.model_copy(update=update)
+        return self.model_copy(update=update)
+
+    def for_recording(self) -> Rig:
+        """This rig where nothing plays, and all is recorded that it takes to play it."""
+        rig = self.without_receivers()
         rig._only_records = True
         return rig
 

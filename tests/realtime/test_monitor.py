@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pythonosc.osc_message import OscMessage
@@ -28,6 +29,7 @@ from support.wire import message, udp
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from pyanticip.cli import cli
 from pyanticip.errors import DeviceError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
@@ -424,6 +426,15 @@ def test_where_it_is_can_be_said_on_the_command_line(tmp_path):
     assert (on.enabled, on.host, on.port, on.token, on.is_local) == (True, "127.0.0.1", 9999, "abc", True)
     there = load_rig(file, {"monitor": "0.0.0.0:8000"}).monitor
     assert (there.host, there.port, there.token, there.is_local) == ("0.0.0.0", 8000, "abc", False)
+
+
+def test_a_suit_is_seen_without_a_show(tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_text(f"control.port = {free_port()}\nsynth.enabled = true\n[[osc]]\nport = {free_port()}\n")
+    where = ["--source", f"msgpack://127.0.0.1:{free_port()}", "--at", f"127.0.0.1:{free_tcp_port()}"]
+    done = CliRunner().invoke(cli, ["monitor", "--rig", str(file), *where, "--seconds", "0.3", "--json"])
+    assert done.exit_code == 0, done.output
+    assert list(json.loads(done.stdout)["sinks"]) == ["monitor"]
 
 
 def test_each_of_several_performers_has_a_page_that_steers_them_alone() -> None:
