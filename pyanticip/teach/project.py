@@ -41,7 +41,7 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import parse_motion
 from pyanticip.motion.npz import save_npz
 from pyanticip.system import try_lock
-from pyanticip.teach.outputs import Output, known_output
+from pyanticip.teach.outputs import Output, check_addresses, known_output
 from pyanticip.teach.state import LONGEST, State, TakeEntry, check_take_name, read_state
 from pyanticip.untrusted import read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
@@ -67,8 +67,9 @@ class Project:
     def create(cls, folder: str | os.PathLike[str], outputs: tuple[Output, ...] = ()) -> Project:
         """Make a new project in a folder that does not exist, or is empty.
 
-        :raises OptionError: there is something.
+        :raises OptionError: there is something, or an output is sent where the instrument's own values are.
         """
+        check_addresses(outputs)
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise OptionError(f"{path}: exists already; a project begins in a new or an empty folder")
@@ -371,6 +372,7 @@ class Project:
         with self._locked():
             before = read_state(self.folder / MANIFEST)
             after = edit(before)
+            check_addresses(after.outputs, before.outputs)
             self._write(
                 replace(after, revision=before.revision + 1, parent=before.revision, did=did, at=_now())
             )
