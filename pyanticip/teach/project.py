@@ -62,6 +62,7 @@ class Project:
     def __init__(self, folder: str | os.PathLike[str], state: State) -> None:
         self.folder = Path(folder)
         self.state = state
+        self._seen: tuple[int, int] | None = None
 
     @classmethod
     def create(cls, folder: str | os.PathLike[str], outputs: tuple[Output, ...] = ()) -> Project:
@@ -102,6 +103,14 @@ class Project:
                 else ""
             )
             raise FormatError(f"{error}{hint}") from None
+
+    def refresh(self) -> None:
+        """See what another program changed; a manifest that cannot be read now is left for later."""
+        with contextlib.suppress(OSError, MotionError):
+            seen = self._stamp()
+            if seen != self._seen:
+                self.state = read_state(self.folder / MANIFEST)
+                self._seen = seen  # after the state, and :meth:`_write` before it: a race reads once more
 
     # -- outputs -----------------------------------------------------------------------------------
 
@@ -370,7 +379,7 @@ class Project:
 
     def _change(self, did: str, edit: Callable[[State], State]) -> None:
         with self._locked():
-            before = read_state(self.folder / MANIFEST)
+            before = self.state = read_state(self.folder / MANIFEST)
             after = edit(before)
             check_addresses(after.outputs, before.outputs)
             self._write(
@@ -382,9 +391,14 @@ class Project:
         try:
             write_atomic(self.folder / _HISTORY / f"{state.revision:06d}.json", data, durable=True)
             write_atomic(self.folder / MANIFEST, data, durable=True)
+            self._seen = self._stamp()
         except OSError as error:
             raise _cannot_write(self.folder, error) from None
         self.state = state
+
+    def _stamp(self) -> tuple[int, int]:
+        found = (self.folder / MANIFEST).stat()
+        return found.st_ino, found.st_mtime_ns
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

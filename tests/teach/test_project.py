@@ -186,6 +186,14 @@ def test_another_program_s_changes_are_kept(project: Project) -> None:
     assert [o.name for o in project.state.outputs] == ["brightness", "cutoff", "mix"]
     with pytest.raises(OptionError, match="no take 'left 0'"):
         other.remove_take("left 0")
+    assert other.state == project.state, "what was refused shows what is there"
+    project.rename_take("left 1", "west")
+    aside = (project.folder / "project.json").rename(project.folder / "aside")
+    other.refresh()
+    assert other.state.take("left 1"), "what cannot be read now is left for later"
+    aside.rename(project.folder / "project.json")
+    other.refresh()
+    assert other.state == project.state
 
 
 def test_an_output_goes_nowhere_where_the_instrument_sends(project: Project) -> None:
