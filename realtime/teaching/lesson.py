@@ -24,7 +24,7 @@ from pyanticip.teach.outputs import Output, known_output
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import LONGEST, TakeEntry, check_take_name
 from pyanticip.vocabulary import RATE
-from realtime.teaching.adding import LEAD_IN, ready_outputs
+from realtime.teaching.adding import LEAD_IN
 
 __all__ = ["Lesson", "PlayedTake"]
 
@@ -73,7 +73,6 @@ class PlayedTake:
 
     def store(self, project: Project) -> TakeEntry:
         """Add it to the project; the first take of one without outputs makes them."""
-        ready_outputs(project, {**self.values, **self.columns})
         return project.add_take(
             self.name,
             self.clip,
