@@ -17,6 +17,7 @@ from pyanticip.vocabulary import RATE
 
 if TYPE_CHECKING:
     from pyanticip.teach.project import Project
+    from pyanticip.teach.state import State
     from realtime.teaching import options
 
 OPTIONS = "realtime.teaching.options"
@@ -60,7 +61,7 @@ def add(given: options.AddOptions) -> Answer:
 
     Example: pyanticip teach add mine spin.bvh --start 2 --end 9 --values brightness=.8,cutoff=4000
     """
-    from realtime.teaching.adding import add_file, ready_outputs
+    from realtime.teaching.adding import add_file
 
     values, labels = _values(given.values), _labels(given.labels, given.gesture)
     if not (values or labels or given.curve):
@@ -68,10 +69,7 @@ def add(given: options.AddOptions) -> Answer:
     if given.take is not None and len(given.files) > 1:
         raise click.UsageError("--take names one take; give one file, or no name")
     with _for_a_take(given.project) as opened:
-        _tell_new(opened, labels)
-        made = ready_outputs(opened, values or (_columns(given.curve) if given.curve else {}))
-        if made and not given.as_json:
-            click.echo(f"outputs, each 0..1: {', '.join(made)}")
+        before = opened.state
         added: list[dict[str, Any]] = []
         for file in given.files:
             take, warnings = add_file(
@@ -85,6 +83,11 @@ def add(given: options.AddOptions) -> Answer:
                 end=given.end,
                 rate=given.rate,
             )
+            if not added:
+                _tell_new(before, labels)
+                made = _made(before, opened)
+                if made and not given.as_json:
+                    click.echo(f"outputs, each 0..1: {', '.join(made)}")
             added.append({"take": take.name, "seconds": take.frames / RATE, "warnings": warnings})
             if not given.as_json:
                 click.echo(f"take {take.name}: {take.frames / RATE:.2f} s")
@@ -102,17 +105,14 @@ def record(given: options.RecordOptions) -> Answer:
 
     Example: pyanticip teach record mine --take arms-high --values brightness=.8 --seconds 5
     """
-    from realtime.teaching.adding import ready_outputs
     from realtime.teaching.recording import record_take
 
     values, labels = _values(given.values), _labels(given.labels, given.gesture)
     if not (values or labels):
         raise click.UsageError("a take needs --values, --class or --gesture")
     with _for_a_take(given.project) as opened:
-        _tell_new(opened, labels)
-        made = ready_outputs(opened, values)
-        if made:
-            say(f"{given.project}: outputs, each 0..1: {', '.join(made)}")
+        before = opened.state
+        _tell_new(before, labels)
         take = record_take(
             opened,
             given.source,
@@ -123,6 +123,8 @@ def record(given: options.RecordOptions) -> Answer:
             countdown=given.countdown,
             say=say,
         )
+        if made := _made(before, opened):
+            say(f"{given.project}: outputs, each 0..1: {', '.join(made)}")
     result = {"take": take.name, "seconds": take.frames / RATE, "lead_in_s": take.begin / RATE}
     return result, f"take {take.name}: {take.frames / RATE:.2f} s"
 
@@ -189,9 +191,10 @@ def set_(given: options.SetOptions) -> None:
     from realtime.teaching.adding import parse_changes
 
     opened = _open(given.project)
+    before = opened.state
     values, labels = parse_changes(opened, given.values)
-    _tell_new(opened, labels)
     opened.set_values(given.take, values, labels)
+    _tell_new(before, labels)
 
 
 @teach.command("outputs", options=f"{OPTIONS}:OutputsOptions")
@@ -350,7 +353,8 @@ def check(given: options.CheckOptions) -> Answer:
         said += [f"{name} right {100 * r:.0f} %" for name, r in row["right"].items()]
         said += [_verdict_summary(name, told) for name, told in row["gestures"].items()]
         on = "on what was learnt: " if given.mapping is None else ""
-        lines.append(f"take {row['take']}: {row['seconds']:.2f} s, {on}{', '.join(said)}")
+        told = f"{on}{', '.join(said)}" if said else "the mapping tells nothing that it shows"
+        lines.append(f"take {row['take']}: {row['seconds']:.2f} s, {told}")
     if found["mapping"]:
         lines.append(f"mapping {found['mapping']}: {found['frame_us']:.0f} us a frame")
     fine = found["fine"]
@@ -432,19 +436,18 @@ def _labels(text: str | None, gesture: str | None = None) -> dict[str, str]:
     return found
 
 
-def _tell_new(project: Project, labels: dict[str, str]) -> None:
+def _tell_new(before: State, labels: dict[str, str]) -> None:
     """Say what is shown for the first time beside what was shown before: it may be a typing mistake."""
-    from pyanticip.teach.labels import GESTURE
+    from pyanticip.teach.labels import GESTURE, NONE
 
     for name, label in labels.items():
-        known = project.state.gestures if name == GESTURE else project.state.classes.get(name, ())
-        if known and label not in known:
+        known = before.gestures if name == GESTURE else before.classes.get(name, ())
+        if known and label not in (*known, NONE):
             say(f"{name}={label} is new; so far: {', '.join(known)}")
-        elif not known and project.state.classes:
-            say(f"class {name} is new; so far: {', '.join(project.state.classes)}")
+        elif not known and name != GESTURE and before.classes:
+            say(f"class {name} is new; so far: {', '.join(before.classes)}")
 
 
-def _columns(curve: Path) -> dict[str, None]:
-    from pyanticip.teach.curves import load_curves
-
-    return dict.fromkeys(load_curves(curve))
+def _made(before: State, project: Project) -> list[str]:
+    """The outputs that the first take has made."""
+    return [] if before.outputs else [output.name for output in project.state.outputs]

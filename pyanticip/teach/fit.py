@@ -70,7 +70,8 @@ def fit_parts(
 
     What cannot be fitted is left out and told in ``refused``, where that is given.
 
-    :raises OptionError: nothing to learn from; without ``refused``, anything that cannot be fitted.
+    :raises OptionError: nothing to learn from, inputs that the takes lack; without ``refused``, anything
+        that cannot be fitted.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
     for output in outputs:
@@ -80,6 +81,8 @@ def fit_parts(
     classes = sorted({name for take in takes for name in take.labels} - {GESTURE})
     if not (groups or classes):
         raise OptionError("nothing to learn from: no take teaches any output; add one: pyanticip teach add")
+    # Told once: no part could be fitted, and the mapping would lose them all.
+    input_choices(takes, options)
     parts = []
     for members, names in groups.items():
         on_progress(f"fitting {', '.join(names)} on {len(members)} takes")

@@ -19,7 +19,15 @@ from pyanticip.controls import NEUTRAL, Range
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 
-__all__ = ["MOST_OUTPUTS", "Output", "known_output", "parse_output", "parse_values", "unique_names"]
+__all__ = [
+    "MOST_OUTPUTS",
+    "Output",
+    "check_addresses",
+    "known_output",
+    "parse_output",
+    "parse_values",
+    "unique_names",
+]
 
 MOST_OUTPUTS = 64
 """Of one project: a bundle with more addresses would not fit a datagram that every network takes whole."""
@@ -89,6 +97,15 @@ class Output:
             raise OptionError(
                 f"output {self.name}: a sound parameter's address is set in the rig (addresses.{self.name})"
             )
+
+    @property
+    def misplaced(self) -> str:
+        """One line where the address is one of the instrument's own: refused in new outputs, while projects
+        and mappings of earlier versions play on."""
+        address = self.address or ""
+        if not address.startswith("/anticip/") or address == f"/anticip/param/{self.name}":
+            return ""
+        return f"output {self.name}: {address} is the instrument's own; expected another address, as /synth/x"
 
     @property
     def range(self) -> Range:
@@ -206,6 +223,13 @@ def known_output(outputs: Sequence[Output], name: str) -> Output:
     names = [output.name for output in outputs]
     hint = suggestion(name, names) or f"; there are {', '.join(names) or 'none yet'}"
     raise OptionError(f"no output {name!r}{hint}")
+
+
+def check_addresses(outputs: Sequence[Output], before: Sequence[Output] = ()) -> None:
+    """Outputs that are new, or not as ``before``, must be sent where nothing else is. Raises OptionError."""
+    for output in outputs:
+        if output.misplaced and output not in before:
+            raise OptionError(output.misplaced)
 
 
 def unique_names(outputs: Iterable[Output]) -> tuple[Output, ...]:

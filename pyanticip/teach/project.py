@@ -23,7 +23,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,7 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import parse_motion
 from pyanticip.motion.npz import save_npz
 from pyanticip.system import try_lock
-from pyanticip.teach.outputs import Output, known_output
+from pyanticip.teach.outputs import Output, check_addresses, known_output
 from pyanticip.teach.state import LONGEST, State, TakeEntry, check_take_name, read_state
 from pyanticip.untrusted import read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
@@ -62,13 +62,15 @@ class Project:
     def __init__(self, folder: str | os.PathLike[str], state: State) -> None:
         self.folder = Path(folder)
         self.state = state
+        self._seen: tuple[int, int] | None = None
 
     @classmethod
     def create(cls, folder: str | os.PathLike[str], outputs: tuple[Output, ...] = ()) -> Project:
         """Make a new project in a folder that does not exist, or is empty.
 
-        :raises OptionError: there is something.
+        :raises OptionError: there is something, or an output is sent where the instrument's own values are.
         """
+        check_addresses(outputs)
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise OptionError(f"{path}: exists already; a project begins in a new or an empty folder")
@@ -101,6 +103,14 @@ class Project:
                 else ""
             )
             raise FormatError(f"{error}{hint}") from None
+
+    def refresh(self) -> None:
+        """See what another program changed; a manifest that cannot be read now is left for later."""
+        with contextlib.suppress(OSError, MotionError):
+            seen = self._stamp()
+            if seen != self._seen:
+                self.state = read_state(self.folder / MANIFEST)
+                self._seen = seen  # after the state, and :meth:`_write` before it: a race reads once more
 
     # -- outputs -----------------------------------------------------------------------------------
 
@@ -150,7 +160,7 @@ class Project:
         labels: Mapping[str, str] | None = None,
         source: str = "",
     ) -> TakeEntry:
-        """One more demonstration.
+        """One more demonstration. In a project without outputs it makes those that it names, each 0..1.
 
         :param clip: motion on the canonical body at 50 Hz; the first ``begin`` frames lead in.
         :param values: constants, in the outputs' own units.
@@ -182,14 +192,14 @@ class Project:
             columns={output: output for output in columns},
             labels=dict(labels or {}),
         )
-        for output, column in columns.items():
-            self._in_range(name, output, (float(column.min()), float(column.max())))
+        ends = {output: (float(column.min()), float(column.max())) for output, column in columns.items()}
 
         def edit(s: State) -> State:
             if any(take.name == name for take in s.takes):
                 raise OptionError(f"take {name!r} is there already: choose another name, or remove it first")
-            _check_taught(s, entry)
-            return replace(s, takes=(*s.takes, entry))
+            outputs = s.outputs or tuple(Output(output) for output in (*values, *columns))
+            _check_taught(outputs, entry, ends)
+            return replace(s, outputs=outputs, takes=(*s.takes, entry))
 
         self._change(f"add take {name}", edit)
         return entry
@@ -231,7 +241,7 @@ class Project:
             given = {output: float(v) for output, v in values.items() if v is not None}
             kept = {n: label for n, label in take.labels.items() if n not in gone}
             take = replace(take, values={**take.values, **given}, labels={**kept, **labels})
-            _check_taught(s, take)
+            _check_taught(s.outputs, take, {})
             return replace(s, takes=tuple(take if t.name == name else t for t in s.takes))
 
         said = ",".join(
@@ -241,14 +251,6 @@ class Project:
             ]
         )
         self._change(f"set {said} in take {name}", edit)
-
-    def _in_range(self, take: str, name: str, values: tuple[float, ...]) -> None:
-        output = known_output(self.state.outputs, name)
-        for value in values:
-            if not output.contains(value):
-                raise OptionError(
-                    f"take {take}: {name} must be within {output.low:g}..{output.high:g}, got {value:g}"
-                )
 
     # -- history -----------------------------------------------------------------------------------
 
@@ -369,8 +371,9 @@ class Project:
 
     def _change(self, did: str, edit: Callable[[State], State]) -> None:
         with self._locked():
-            before = read_state(self.folder / MANIFEST)
+            before = self.state = read_state(self.folder / MANIFEST)
             after = edit(before)
+            check_addresses(after.outputs, before.outputs)
             self._write(
                 replace(after, revision=before.revision + 1, parent=before.revision, did=did, at=_now())
             )
@@ -380,9 +383,14 @@ class Project:
         try:
             write_atomic(self.folder / _HISTORY / f"{state.revision:06d}.json", data, durable=True)
             write_atomic(self.folder / MANIFEST, data, durable=True)
+            self._seen = self._stamp()
         except OSError as error:
             raise _cannot_write(self.folder, error) from None
         self.state = state
+
+    def _stamp(self) -> tuple[int, int]:
+        found = (self.folder / MANIFEST).stat()
+        return found.st_ino, found.st_mtime_ns
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -402,16 +410,17 @@ class Project:
             os.close(handle)
 
 
-def _check_taught(state: State, take: TakeEntry) -> None:
+def _check_taught(outputs: Sequence[Output], take: TakeEntry, ends: Mapping[str, Sequence[float]]) -> None:
+    """``ends`` are the least and the greatest value of its curves, where they are new."""
     if not (take.taught or take.labels):
-        raise OptionError(f"take {take.name}: teaches nothing; give values, a curve or a class")
+        raise OptionError(f"take {take.name}: teaches nothing; give values, a curve, a class or a gesture")
     for name in take.taught:
-        output = known_output(state.outputs, name)
-        value = take.values.get(name)
-        if value is not None and not output.contains(value):
-            raise OptionError(
-                f"take {take.name}: {name} must be within {output.low:g}..{output.high:g}, got {value:g}"
-            )
+        output = known_output(outputs, name)
+        for value in ends.get(name, (take.values[name],) if name in take.values else ()):
+            if not output.contains(value):
+                raise OptionError(
+                    f"take {take.name}: {name} must be within {output.low:g}..{output.high:g}, got {value:g}"
+                )
 
 
 def _without(take: TakeEntry, name: str) -> TakeEntry:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import load_motion
 from pyanticip.teach.curves import load_curves, sample
 from pyanticip.teach.labels import GESTURE, parse_labels
-from pyanticip.teach.outputs import Output, parse_values
+from pyanticip.teach.outputs import parse_values
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["LEAD_IN", "add_file", "parse_changes", "ready_outputs"]
+__all__ = ["LEAD_IN", "add_file", "parse_changes"]
 
 LEAD_IN = 250
 """Frames before a take that the model sees and nobody learns from: 5 s, as far as there are any."""
@@ -43,7 +42,7 @@ def add_file(
     :param name: of the take; the file's without its suffix.
     :param values: constants, in the outputs' own units.
     :param curve: a file of curves (:func:`pyanticip.teach.curves.load_curves`), whose seconds count from the
-        file's first frame; columns that are no outputs are left out.
+        file's first frame; columns that are no outputs are left out, where the project has any.
     :param labels: which label of a class it shows.
     :param start: seconds into the file where the take begins; what comes before leads in.
     :param end: seconds into the file where it ends.
@@ -57,14 +56,14 @@ def add_file(
     columns = {}
     if curve is not None:
         curves = load_curves(curve)
-        known = {output.name for output in project.state.outputs}
+        known = {output.name for output in project.state.outputs} or set(curves)
         for column in (values or {}).keys() & curves.keys():
             raise OptionError(f"{column}: is given as a value and in {curve}; leave one out")
         columns = {n: sample(c, len(clip))[first:last] for n, c in curves.items() if n in known}
         if not columns:
             raise FormatError(
                 f"{curve}: none of its columns ({', '.join(list(curves)[:8])}) is an output of the project"
-                f" ({', '.join(sorted(known)) or 'none yet'})"
+                f" ({', '.join(sorted(known))})"
             )
         ends = max(float(curves[n][0][-1]) for n in columns)
         if ends < last / RATE - _APART_S:
@@ -106,18 +105,6 @@ def _span(file: Path, frames: int, start: float, end: float | None) -> tuple[int
 def _plain(clip: Clip) -> Clip:
     """Without the reader's remarks: the stored take is canonical motion, nothing else."""
     return replace(clip, warnings=())
-
-
-def ready_outputs(project: Project, wanted: Mapping[str, Any]) -> list[str]:
-    """Give a project without outputs those that its first take names, each 0..1; their names.
-
-    Later, a name that is no output is a typing mistake and refused.
-    """
-    if project.state.outputs or not wanted:
-        return []
-    for name in wanted:
-        project.add_output(Output(name))
-    return list(wanted)
 
 
 def parse_changes(project: Project, text: str) -> tuple[dict[str, float | None], dict[str, str]]:

@@ -39,7 +39,8 @@ def check_project(
     :raises FormatError: no project.
     """
     project = Project.open(folder)
-    problems, warnings = project.problems(), []
+    problems = project.problems()
+    warnings = [output.misplaced for output in project.state.outputs if output.misplaced]
     found: dict[str, Any] = {
         "project": str(folder),
         "revision": project.state.revision,

@@ -128,7 +128,7 @@ def fit_project(
     backend = open_processor(checkpoint) if wants_hidden else None
     opened = time.perf_counter()
     observer = Observer(project, backend)
-    warnings: list[str] = []
+    warnings = [output.misplaced for output in state.outputs if output.misplaced]
     takes = [take_data(project, take, observer, warnings) for take in state.takes]
     observed = time.perf_counter()
     refused: list[str] = []

@@ -24,7 +24,7 @@ from pyanticip.teach.outputs import Output, known_output
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import LONGEST, TakeEntry, check_take_name
 from pyanticip.vocabulary import RATE
-from realtime.teaching.adding import LEAD_IN, ready_outputs
+from realtime.teaching.adding import LEAD_IN
 
 __all__ = ["Lesson", "PlayedTake"]
 
@@ -73,7 +73,6 @@ class PlayedTake:
 
     def store(self, project: Project) -> TakeEntry:
         """Add it to the project; the first take of one without outputs makes them."""
-        ready_outputs(project, {**self.values, **self.columns})
         return project.add_take(
             self.name,
             self.clip,
@@ -142,6 +141,7 @@ class Lesson:
     def want(self, values: Mapping[str, float]) -> None:
         """From the next frame on these values are wanted; outputs not named keep theirs. In a project without
         outputs any name will do, and is 0..1. Raises OptionError."""
+        self.project.refresh()
         outputs = self.project.state.outputs
         for name, value in values.items():
             output = known_output(outputs, name) if outputs else Output(name)
@@ -166,6 +166,10 @@ class Lesson:
             raise OptionError(f"take {kept} is not stored yet: stop tries again, cancel throws it away")
         if not (self.wanted or self.labels):
             raise OptionError("nothing is wanted yet: give values first, as brightness=.8, or a class")
+        try:
+            self.want(self.wanted)  # the outputs may be others by now
+        except OptionError as error:
+            raise OptionError(f"{error}: teach/output NAME or teach/clear") from None
         taken = {take.name for take in self.project.state.takes}
         number = len(taken) + 1
         while name is None:

@@ -199,6 +199,7 @@ class TeachRemote:
         return line
 
     def _list(self) -> str:
+        self._project.refresh()
         told = [
             " ".join([f"{t.name} {t.frames / RATE:.1f}s", *(f"{n}={label}" for n, label in t.labels.items())])
             for t in self._project.state.takes
@@ -209,8 +210,12 @@ class TeachRemote:
 
     async def _set(self, name: object, text: object) -> str:
         """What a take wants or shows, in the short form of the command line."""
-        values, labels = parse_changes(self._project, str(text))
-        await self._loader.beside(lambda: self._project.set_values(str(name), values, labels))
+
+        def change() -> None:
+            self._project.refresh()
+            self._project.set_values(str(name), *parse_changes(self._project, str(text)))
+
+        await self._loader.beside(change)
         return f"{name}: {text}"
 
     async def _remove(self, name: object) -> str:

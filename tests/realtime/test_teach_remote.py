@@ -20,6 +20,7 @@ from support.wire import arrived, messages, udp
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.teach.options import FitOptions
+from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
 from realtime.clock import MonotonicClock
 from realtime.rig import Rig
@@ -249,6 +250,30 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
     assert [take.name for take in Project.open(project.folder).state.takes] == ["next"]
     with pytest.raises(OptionError, match="no take is being played"):
         asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
+
+
+def test_what_a_terminal_changes_beside_the_show_is_seen(tmp_path: Path) -> None:
+    project = Project.create(tmp_path / "mine")
+    front = SimpleNamespace(mask=np.ones(22, bool))
+    pipeline: Any = SimpleNamespace(front=front, kind="msgpack", backend=None)
+
+    class Files:
+        async def beside(self, work: Any) -> Any:
+            return work()
+
+    files: Any = Files()
+    act = remote.TeachRemote(project, pipeline, files, lambda: None, print).actions
+    terminal = Project.open(project.folder)
+    terminal.add_output(Output("cutoff"))
+    terminal.add_take("a", swing(1.0), values={"cutoff": 0.5}, labels={"pose": "up"})
+    assert act["teach/list"]() == "a 1.0s pose=up; cutoff"
+    terminal.change_output("cutoff", high=8000.0)
+    assert act["teach/values"]("cutoff", 500.0) == "cutoff=500"
+    terminal.rename_take("a", "b")
+    with pytest.raises(OptionError, match="'b' is there already"):
+        act["teach/start"]("b")
+    terminal.set_values("b", {}, {"way": "walk"})
+    assert asyncio.run(act["teach/set"]("b", "way=none")) == "b: way=none"  # type: ignore[arg-type]
 
 
 async def wait_for(true: Any, patience: float = 20.0) -> None:

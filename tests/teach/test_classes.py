@@ -324,6 +324,18 @@ def test_the_first_take_that_is_played_makes_the_outputs(tmp_path: Path) -> None
         lesson.want({"miks": 0.3})
 
 
+def test_what_is_wanted_and_no_output_is_refused_before_the_take(tmp_path: Path) -> None:
+    made = Project.create(tmp_path / "mine")
+    lesson = Lesson(made)
+    lesson.want({"glow": 0.2})
+    made.add_output(Output("cutoff", 200, 8000))
+    lesson.want({"cutoff": 500})
+    with pytest.raises(OptionError, match=r"^no output 'glow'; .* cutoff: teach/output NAME or teach/clear$"):
+        lesson.start("low")
+    made.add_output(Output("glow"))
+    assert lesson.start("low") == "low"
+
+
 def test_takes_are_numbered_past_names_that_are_taken(tmp_path: Path) -> None:
     from types import SimpleNamespace
 

@@ -177,7 +177,7 @@ def test_what_cannot_be_fitted_is_told() -> None:
         fit_parts([take("a", 0.1, 0, frames=20, mix=1.0)], [Output("mix")], FitOptions(lead_ms=400))
     blind = TakeData("a", {"body": blocks(100, 0, 0)["body"]}, 0, {"mix": np.ones(100)})
     with pytest.raises(OptionError, match="needs a model"):
-        fit_parts([blind], [Output("mix")], FitOptions(inputs=("hidden",)))
+        fit_parts([blind], [Output("mix")], FitOptions(inputs=("hidden",)), refused=[])
     for options in (
         {"kind": "forest"},
         {"lead_ms": 30},

@@ -11,9 +11,12 @@ from support.clips import swing
 
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.load import load_motion
+from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import MOST_TAKES
+from realtime.teaching.checking import check_project
+from realtime.teaching.fitting import fit_project
 
 
 def test_a_take_comes_back_as_it_was(project: Project) -> None:
@@ -183,6 +186,32 @@ def test_another_program_s_changes_are_kept(project: Project) -> None:
     assert [o.name for o in project.state.outputs] == ["brightness", "cutoff", "mix"]
     with pytest.raises(OptionError, match="no take 'left 0'"):
         other.remove_take("left 0")
+    assert other.state == project.state, "what was refused shows what is there"
+    project.rename_take("left 1", "west")
+    aside = (project.folder / "project.json").rename(project.folder / "aside")
+    other.refresh()
+    assert other.state.take("left 1"), "what cannot be read now is left for later"
+    aside.rename(project.folder / "project.json")
+    other.refresh()
+    assert other.state == project.state
+
+
+def test_an_output_goes_nowhere_where_the_instrument_sends(project: Project) -> None:
+    project.add_output(Output("a", address="/anticip/param/a"))
+    for address in ("/anticip/frame", "/anticip/param/pitch", "/anticip/param/cutoff", "/anticip/class/pose"):
+        with pytest.raises(OptionError, match=f"output b: {address} is the instrument's own"):
+            project.add_output(Output("b", address=address))
+    with pytest.raises(OptionError, match="output b: /anticip/param/a is"):
+        project.rename_output("a", "b")
+    manifest = project.folder / "project.json"
+    manifest.write_text(manifest.read_text().replace("/anticip/param/a", "/anticip/frame"))
+    stored = Project.open(project.folder)
+    stored.remove_take("left 0")
+    (line,) = check_project(project.folder)["warnings"][:1]
+    assert line == "output a: /anticip/frame is the instrument's own; expected another address, as /synth/x"
+    assert line in fit_project(project.folder, FitOptions(kind="ridge"), model=False)["warnings"]
+    stored.change_output("a", address="/synth/a")
+    assert not any(output.misplaced for output in stored.state.outputs)
 
 
 def test_a_full_disk_leaves_the_revision_before(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,31 @@ def test_the_first_take_makes_the_outputs(run: Run) -> None:
         run("teach", "add", "new", "a1.npz", "--values", "glwo=.3")
 
 
+def test_a_first_take_that_is_refused_makes_no_output(run: Run) -> None:
+    run("teach", "new", "mine")
+    for wrong in (("--values", "a=7"), ("--values", "a=1", "--take", "../x")):
+        with pytest.raises(MotionError):
+            run("teach", "add", "mine", "a0.npz", *wrong)
+    run("teach", "add", "mine", "a0.npz", "--values", "cutoff=.5")
+    assert [state.did for state in Project.open("mine").history()] == ["begin", "add take a0"]
+    assert [output.name for output in Project.open("mine").state.outputs] == ["cutoff"]
+
+
+def test_what_is_new_beside_what_was_shown_is_told_of_what_is_stored(run: Run) -> None:
+    run("teach", "add", "mine", "a0.npz", "--class", "pose=up")
+    assert "is new" not in run("teach", "add", "mine", "a1.npz", "--gesture", "jump")
+    assert "is new" not in run("teach", "add", "mine", "b0.npz", "--class", "pose=none")
+    words = ["teach", "add", "mine", "none.npz", "--class", "pose=down"]
+    assert "is new" not in CliRunner().invoke(cli, words).output
+    said = run("teach", "add", "mine", "b1.npz", "--class", "pose=down,psoe=none")
+    assert "pose=down is new; so far: none, up" in said
+    assert "class psoe is new; so far: pose" in said
+    with pytest.raises(MotionError, match="give values, a curve, a class or a gesture"):
+        run("teach", "set", "mine", "a1", "gesture=")
+    run("teach", "fit", "mine", "--no-model")
+    assert "take a1: 3.00 s, the mapping tells nothing that it shows" in run("teach", "check", "mine")
+
+
 def test_what_fails_halfway_says_how_far_it_came(run: Run) -> None:
     with pytest.raises(MotionError, match=r"none\.npz"):
         run("teach", "add", "new", "none.npz", "--values", "mix=1")
