@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import IO
 
 from pyanticip.errors import DeviceError
 from pyanticip.system import ALONE
@@ -194,23 +195,36 @@ class Child:
         *lines, self._heard = self._heard.split(b"\n")
         return [line.decode(errors="replace") for line in lines]
 
-    def _release(self) -> subprocess.Popen[bytes] | None:
+    def _release(self) -> None:
+        """Let go of a process that has ended."""
         process, self._process = self._process, None
-        for pipe in (process.stdin, process.stdout) if process is not None else ():
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-        return process
+        if process is not None:
+            _shut(process.stdin)
+            _shut(process.stdout)
 
     def close(self) -> int | None:
         """End it: let it finish by itself, then make it. Its exit code, if it was there."""
         self.given_up = True
-        process = self._release()
+        process, self._process = self._process, None
         if process is None:
             return None
+        _shut(process.stdin)
+        try:
+            return self._end(process)
+        finally:
+            # Not before it has ended: what it still says would break, and Python tell so at the terminal.
+            _shut(process.stdout)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
         for wait in self.closing:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(wait)
             process.terminate()
         process.kill()
         return process.wait()
+
+
+def _shut(pipe: IO[bytes] | None) -> None:
+    with contextlib.suppress(OSError):
+        if pipe is not None:
+            pipe.close()

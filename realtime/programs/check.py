@@ -1,10 +1,12 @@
-"""What ``pyanticip rig check`` looks for: what a live show of a rig would be refused for."""
+"""What ``pyanticip rig check`` looks for: what a live show of a rig would be refused for, or play without."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from socket import SOCK_DGRAM
 
+from pyanticip.errors import OptionError, reason
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.teach.mapping import load_mapping
 from realtime.memory.live_memory import open_memory
@@ -12,13 +14,17 @@ from realtime.programs.live import check_new
 from realtime.rig import Rig
 from realtime.rig.load import solo
 from realtime.rig.ports import check_ports
+from realtime.rig.tree import SynthRig
 from realtime.sockets import resolve
+from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
+from realtime.voice.open import Instrument
 
 __all__ = ["check_show"]
 
 
 def check_show(rig: Rig) -> None:
-    """Look at ports, hosts and files, but open nothing. Raises the MotionError that ``live`` would."""
+    """Look at ports, hosts and files, but open nothing. Raises the MotionError that ``live`` would, or, of
+    recorded sounds, would say and play without."""
     check_ports(rig)
     for target in rig.osc:
         resolve(target.host, target.port, f"OSC target {target.url}", SOCK_DGRAM)
@@ -32,3 +38,23 @@ def check_show(rig: Rig) -> None:
             load_mapping(own.mapping)
         if own.record is not None:
             check_new(Path(own.record))
+        _check_samples(own.synth)
+
+
+def _check_samples(synth: SynthRig) -> None:
+    """Whether there is a folder where the voice is to read sounds from."""
+    try:
+        config = synth.config()
+    except ValueError as error:
+        # Of a performer's own preset, which the rig's options were not held against.
+        raise OptionError(f"synth.{error}") from None
+    if not isinstance(config, Instrument):
+        return
+    if config.samples is None:
+        if synth.preset == SAMPLED:
+            raise OptionError(f"preset {SAMPLED}: {NEEDS_SAMPLES}")
+        return
+    try:
+        os.scandir(config.samples).close()
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{config.samples}: no folder that can be read ({reason(error)})") from None

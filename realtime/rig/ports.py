@@ -1,9 +1,9 @@
-"""The ports at which a show listens: none twice, and none that it sends to itself."""
+"""The ports at which a show listens, none twice, and those that it sends to: none of its own, none twice."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyanticip.errors import OptionError
@@ -11,8 +11,9 @@ from realtime.sockets import host_and_port, known_as
 
 if TYPE_CHECKING:
     from realtime.rig.tree import Rig
+    from realtime.sinks.config import OscConfig
 
-__all__ = ["check_ports", "sent_to_itself"]
+__all__ = ["check_ports", "sent_to_itself", "sent_twice"]
 
 _ANY = ("0.0.0.0", "::")
 _LOOPBACK = ("127.0.0.1", "::1", *_ANY)
@@ -45,6 +46,24 @@ def sent_to_itself(rig: Rig) -> Iterator[str]:
             if target.transport == "udp" and target.port == port and there:
                 where = host_and_port(target.host, port)
                 yield f"osc: {where} is where {key} listens: no other program hears it"
+
+
+def sent_twice(targets: Sequence[OscConfig]) -> Iterator[str]:
+    """Lines about OSC receivers that two tables send the same to."""
+
+    def whom(one: OscConfig) -> tuple[object, ...]:
+        return one.transport, _named(one.host), one.port, one.prefix.rstrip("/"), one.performer
+
+    for one, other in itertools.combinations(targets, 2):
+        # What has another address there is something else.
+        both = [
+            part
+            for part in one.send
+            if part in other.send and one.addresses.get(part) == other.addresses.get(part)
+        ]
+        if both and whom(one) == whom(other):
+            what = "the same" if len(both) == len(one.send) == len(other.send) else ", ".join(both)
+            yield f"osc: two tables send {what} to {one.url}"
 
 
 def _named(host: str) -> str:

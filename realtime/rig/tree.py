@@ -15,7 +15,7 @@ from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Sm
 from realtime.rig.memory import MemoryRig
 from realtime.rig.monitor import MonitorRig
 from realtime.rig.performers import OneOfManyRig, check
-from realtime.rig.ports import sent_to_itself
+from realtime.rig.ports import sent_to_itself, sent_twice
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
@@ -181,9 +181,12 @@ class Rig(Options):
                 )
             if source.skeleton is not None:
                 found.append("source.skeleton: a suit has no use for it; it is for files")
-        if self.midi.port is None and any(one.channel is not None for one in self.performers):
-            found.append("performer.channel: without midi.port nothing is sent there")
-        return [*found, *sent_to_itself(self)]
+        if self.midi.port is None:
+            if any(one.channel is not None for one in self.performers):
+                found.append("performer.channel: without midi.port nothing is sent there")
+            elif "midi" in self.model_fields_set and not self._only_records:
+                found.append("midi: without midi.port nothing is sent")
+        return [*found, *sent_to_itself(self), *sent_twice(self.osc)]
 
     @property
     def file(self) -> Path | None:

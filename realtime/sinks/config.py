@@ -94,10 +94,12 @@ class OscConfig(Options):
     OSC 1.0 does.
 
     ``max_rate`` bundles a second at most, of each performer and of all together: a slow receiver gets the
-    newest values, never a queue (events wait for the next bundle), and the last ones at the end.
+    newest values, never a queue (events that still come wait for the next bundle), and the last ones at the
+    end.
 
     With ``schedule`` every event leaves at once in a bundle of its own, whose time tag says when it is due:
-    ``latency_ms`` after its moment, on a clock that is ``clock_offset_ms`` ahead of this machine's.
+    ``latency_ms`` after its moment, on a clock that is ``clock_offset_ms`` ahead of this machine's. What
+    calls one off leaves at once as well.
 
     ``performer`` is the only one heard there, of several, and then no name stands in the addresses.
 

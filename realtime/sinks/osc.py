@@ -1,6 +1,7 @@
 """OSC, one bundle a frame: laid out once with python-osc, its numbers written by the core ever after.
 
-Where the receiver schedules, each event leaves in a bundle of its own whose time tag says when it is due.
+Where the receiver schedules, each event leaves in a bundle of its own whose time tag says when it is due, and
+what calls one off in one that says "immediately".
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ from realtime.sinks.udp import UdpWire
 __all__ = ["OscSink", "message", "open_wire", "time_tag"]
 
 _HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
+# What was held back longer than this beyond its moment is no event any more.
+_LATE_S = 0.1
+# What is called off was announced for a moment no later than this after the one that is said.
+_NEAR_NS = 30_000_000
+# A label or gesture that was entered or left is so still.
+_LASTING = ("class/", "gesture/")
+# Nothing begins that was announced before.
+_STILL = ("panic", "stopped", "frozen")
 # A gesture of which so much was done has reached its end.
 _ENDED = 0.9
 # Seconds from 1900, where NTP counts from, to 1970.
@@ -74,7 +83,9 @@ class OscSink(Prewarmed):
         self._wire = open_wire(config)
         self._transmit = self._wire.send
         self._pace = Pace(config.max_rate)
-        self._kept: list[tuple[int, Event]] = []
+        # Events that wait for the next bundle: when each is due, its name and strength.
+        self._kept: list[tuple[int, str, float]] = []
+        self._stale = 0
         # The newest frame, where it was not this receiver's turn.
         self._withheld: ControlFrame | None = None
         self._sent: ControlFrame | None = None
@@ -192,8 +203,9 @@ class OscSink(Prewarmed):
         return template[:at] + struct.pack(f">{len(numbers)}f", *numbers)
 
     def counters(self) -> dict[str, int]:
-        """Bundles sent, dropped here (full buffer), refused (nobody listens), failed (network)."""
-        return dict(self._wire.counts)
+        """Bundles sent, dropped here (full buffer), refused (nobody listens), failed (network); events whose
+        moment had passed before they could be sent."""
+        return {**self._wire.counts, "stale_events": self._stale}
 
     @property
     def trouble(self) -> str:
@@ -208,20 +220,45 @@ class OscSink(Prewarmed):
                 dgram = message(str(head), [*before, *frame.status])
                 self._transmit(bytearray(_HEADER + struct.pack(">I", len(dgram)) + dgram))
             return
-        events: Sequence[Event] = frame.events
+        events: Sequence[Event] = self._remaining(frame) if self._kept else frame.events
         if events:
             events = [event for event in events if self._wanted(event[0])]
-        if events and self._schedules:
-            # That a gesture has begun is told now: what is ahead is its end.
-            due = [event for event in events if not event[0].endswith(CANCEL) and event[0][:8] != "gesture/"]
-            # After the frame, which is for now; what calls off goes with it.
-            self._send_frame(frame, [event for event in events if event not in due])
-            for event in due:
-                shift = round(1e9 * event[2] + 1e6 * self._shift_ms)
-                tag = struct.pack(">Q", time_tag(frame.wall_ns + shift))
-                self._transmit(bytearray(_HEADER[:8] + tag + self._told(event)))
-        else:
+        if not (events and self._schedules):
             self._send_frame(frame, events)
+            return
+        # That a gesture has begun is told now: what is ahead is its end.
+        self._send_frame(frame, [event for event in events if event[0].startswith("gesture/")])
+        # After the frame, which is for now.
+        for event in events:
+            if not event[0].startswith("gesture/"):
+                self._schedule(frame.wall_ns, event)
+
+    def _schedule(self, wall_ns: int, event: Event) -> None:
+        """Send an event in a bundle of its own, or what calls one off while that has not come."""
+        name, _, ahead = event
+        head = _HEADER
+        if not name.endswith(CANCEL):
+            shift = round(1e9 * ahead + 1e6 * self._shift_ms)
+            head = _HEADER[:8] + struct.pack(">Q", time_tag(wall_ns + shift))
+        elif ahead <= 0.0:
+            self._stale += 1
+            return
+        self._transmit(bytearray(head + self._told(event)))
+
+    def _remaining(self, frame: ControlFrame) -> list[Event]:
+        """The frame's events but those that call off one that was kept, which goes with them."""
+        if frame.state in _STILL:
+            self._kept = [one for one in self._kept if one[1].startswith(_LASTING) or one[1].endswith(CANCEL)]
+        found = []
+        for event in frame.events:
+            name, _, ahead = event
+            latest = frame.t_ns + round(1e9 * ahead) + _NEAR_NS
+            mine = [one for one in self._kept if one[1] + CANCEL == name and one[0] <= latest]
+            if mine:
+                self._kept.remove(max(mine))
+            else:
+                found.append(event)
+        return found
 
     def _wanted(self, name: str) -> bool:
         """Whether this receiver is told: where an event has an address of its own, what calls it off needs
@@ -235,17 +272,25 @@ class OscSink(Prewarmed):
 
     def _send_frame(self, frame: ControlFrame, events: Sequence[Event]) -> None:
         if not (self._pace.is_due() or self._silences(frame)):
-            self._kept.extend((frame.t_ns, event) for event in events)
+            self._kept += [(frame.t_ns + round(1e9 * ahead), name, s) for name, s, ahead in events]
             self._withheld = frame
             return
         self._withheld = None
         if self._kept:
-            passed = [
-                (name, strength, max(ahead - (frame.t_ns - t_ns) / 1e9, 0.0))
-                for t_ns, (name, strength, ahead) in self._kept
-            ]
-            events, self._kept = [*passed, *events], []
+            events = [*self._released(frame.t_ns), *events]
         self._deliver(frame, events)
+
+    def _released(self, now_ns: int) -> list[Event]:
+        """What was kept, so much nearer; what has passed is dropped and counted."""
+        kept, self._kept = self._kept, []
+        found = []
+        for due_ns, name, strength in kept:
+            ahead = (due_ns - now_ns) / 1e9
+            if name.startswith(_LASTING) or ahead > (0.0 if name.endswith(CANCEL) else -_LATE_S):
+                found.append((name, strength, max(ahead, 0.0)))
+            else:
+                self._stale += 1
+        return found
 
     def _silences(self, frame: ControlFrame) -> bool:
         """Whether a slow receiver must not wait for it: all on the way of a panic, of a stop the end."""

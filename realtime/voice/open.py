@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,7 +47,7 @@ class Instrument(Options):
     #: Hz.
     a4: Annotated[float, Field(ge=380.0, le=500.0)] = 440.0
     #: Steps of the scale above the note, three each, at most 8; phrases walk through them.
-    chords: tuple[tuple[float, float, float], ...] = ()
+    chords: tuple[tuple[float, ...], ...] = ()
     #: A folder of sounds.
     samples: Path | None = None
 
@@ -77,12 +76,11 @@ class Instrument(Options):
 
     @field_validator("chords")
     @classmethod
-    def _are_chords(
-        cls, chords: tuple[tuple[float, float, float], ...]
-    ) -> tuple[tuple[float, float, float], ...]:
+    def _are_chords(cls, chords: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
         steps = [step for chord in chords for step in chord]
-        if len(chords) > 8 or not all(math.isfinite(step) and abs(step) <= 24.0 for step in steps):
-            raise ValueError("expected at most 8 chords of steps from -24 to 24")
+        fit = all(len(chord) == 3 for chord in chords) and all(abs(step) <= 24.0 for step in steps)
+        if len(chords) > 8 or not fit:
+            raise ValueError("expected at most 8 chords of exactly three steps each, from -24 to 24")
         return chords
 
     def core(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from realtime.child import Child
 
 ECHO = "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)\n"
 DEAF = "import time\ntime.sleep(60)\n"
+LAST_WORD = "import sys, time\nsys.stdin.read()\ntime.sleep(0.2)\nprint('goodbye', flush=True)\n"
 REFUSES = "raise SystemExit(2)\n"
 
 
@@ -57,6 +58,12 @@ def test_it_is_started_again_when_it_dies_and_hears_no_half_lines(child):
     heard: list[str] = []
     wait_for(lambda: heard.extend(one.poll()) or heard)
     assert heard == ["whole"]
+
+
+def test_one_that_speaks_while_it_ends_is_let_finish(child, capfd):
+    one, _ = child(LAST_WORD)
+    assert one.close() == 0
+    assert capfd.readouterr().err == ""
 
 
 def test_one_that_can_never_begin_is_given_up(child):

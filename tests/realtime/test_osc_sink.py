@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.parsing import ntp
-from support.wire import udp
+from support.wire import arrived, udp
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
@@ -249,7 +249,7 @@ def scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tuple[int
         sink.send(ControlFrame(7, 0.14, SCALARS, PARAMS, events, t_ns=5, wall_ns=wall_ns))
         sink.close()
         found = []
-        for _ in range(1 + sum("/cancel" not in name for name, *_ in events)):
+        for _ in range(1 + len(events)):
             data = sock.recv(65536)
             told = [(m.address, list(m.params)) for m in OscBundle(data) if isinstance(m, OscMessage)]
             found.append((int.from_bytes(data[8:16], "big"), told))
@@ -259,12 +259,12 @@ def scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tuple[int
 def test_what_is_due_leaves_in_a_bundle_of_its_own_with_its_time() -> None:
     wall = 1_700_000_000_250_000_000
     events = [("onset", 0.9, 0.125), ("phrase", 0.5, 0.25), ("onset/cancel", 0.1, 0.0625)]
-    now, onset, phrase = scheduled(
+    now, onset, phrase, called_off = scheduled(
         events, wall, latency_ms=50, clock_offset_ms=-1000, send=["param", "event"]
     )
     assert now[0] == 1
-    assert now[1][-1] == ("/anticip/event/onset/cancel", [0.0625])
-    assert [address for address, _ in now[1][:-1]] == [f"/anticip/param/{name}" for name in PARAMETERS]
+    assert called_off == (1, [("/anticip/event/onset/cancel", [0.0625])])
+    assert [address for address, _ in now[1]] == [f"/anticip/param/{name}" for name in PARAMETERS]
     assert onset[1] == [("/anticip/event/onset", pytest.approx([0.9, 0.125]))]
     assert phrase[1] == [("/anticip/event/phrase", pytest.approx([0.5, 0.25]))]
     # As python-osc reads a time tag, which is not ours.
@@ -305,6 +305,56 @@ def test_what_waited_for_a_slow_receiver_is_so_much_nearer(receiver: socket.sock
     sink.send(ControlFrame(9, 0.2, SCALARS, PARAMS, [], t_ns=110_000_000))
     assert [heard(receiver)[0][1][1] for _ in range(2)] == pytest.approx([0.2, 0.09])
     sink.close()
+
+
+def paced(frames: dict[int, tuple[str, list[Any]]], **options: Any) -> tuple[list[Any], int]:
+    """The events that a slow receiver hears of frames at these ms, the first of which is sent, and of one at
+    300 ms that the pace lets pass; how many were past."""
+    with udp() as sock:
+        sink = open_sink(sock.getsockname()[1], max_rate=0.01, send=["event", "class"], **options)
+        for ms, (state, events) in {0: ("playing", []), **frames, 300: ("playing", [])}.items():
+            sink._pace._due_ns = 0 if ms == 300 else sink._pace._due_ns
+            now = frame(ms, events=events)
+            now.t_ns, now.wall_ns, now.state = ms * 1_000_000, time.time_ns(), state
+            sink.send(now)
+        found = []
+        for data in arrived(sock):
+            found += [(m.address[9:], m.params[-1]) for m in OscBundle(data) if isinstance(m, OscMessage)]
+        sink.close()
+    return found, sink.counters()["stale_events"]
+
+
+def test_what_waited_for_a_slow_receiver_is_sent_only_where_it_still_comes() -> None:
+    onset, off = ("onset", 0.9, 0.4), ("onset/cancel", 0.0, 0.36)
+    shown = ("class/pose/leave:crouch", 0.1, 0.0)
+    for frames, expected in (
+        # What is called off goes with what calls it off, and no other does.
+        ({20: ("playing", [onset]), 60: ("playing", [off])}, ([], 0)),
+        (
+            {20: ("playing", [onset]), 60: ("playing", [("onset/cancel", 0.0, 0.28)])},
+            ([("event/onset", pytest.approx(0.12)), ("event/onset/cancel", pytest.approx(0.04))], 0),
+        ),
+        # What is past is counted, but for what lasts.
+        (
+            {20: ("playing", [("onset", 0.9, 0.12), ("onset/cancel", 0.0, 0.2), shown])},
+            ([("class/pose/leave", 0.0)], 2),
+        ),
+        ({20: ("playing", [("onset", 0.9, 0.2)])}, ([("event/onset", 0.0)], 0)),
+        *(
+            ({20: ("playing", [onset, shown]), 60: (state, [])}, ([("class/pose/leave", 0.0)], 0))
+            for state in ("panic", "stopped", "frozen")
+        ),
+    ):
+        assert paced(frames) == expected, frames
+
+
+def test_what_calls_a_scheduled_event_off_is_not_paced() -> None:
+    frames = {
+        20: ("playing", [("onset", 0.9, 0.4)]),
+        60: ("frozen", [("onset/cancel", 0.0, 0.36), ("phrase/cancel", 0.0, 0.0)]),
+    }
+    told = [("event/onset", pytest.approx(0.4)), ("event/onset/cancel", pytest.approx(0.36))]
+    assert paced(frames, schedule=True) == (told, 1)
 
 
 @pytest.mark.skipif(shutil.which("oscdump") is None, reason="liblo's oscdump is not here")

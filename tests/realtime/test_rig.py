@@ -67,6 +67,14 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         ("source.skeleton = 'a.asf'", ["source.skeleton: a suit has no use for it; it is for files"]),
         (several, ["performer.channel: without midi.port nothing is sent there"]),
         (several + "[midi]\nport = 'virtual'", []),
+        ("[midi]", ["midi: without midi.port nothing is sent"]),
+        ("[[osc]]\n[[osc]]\nhost = 'localhost'", ["osc: two tables send the same to 127.0.0.1:9000"]),
+        (
+            "[[osc]]\nsend = ['pan', 'onset']\n[[osc]]\nsend = ['onset', 'frame']\nschedule = true",
+            ["osc: two tables send onset to 127.0.0.1:9000"],
+        ),
+        ("[[osc]]\nsend = ['pan']\n[[osc]]\nsend = ['pan']\naddresses.pan = '/n_set'", []),
+        ("[[osc]]\n[[osc]]\nprefix = '/other'", []),
     ):
         file = write(tmp_path, text)
         assert load_rig(file).in_vain() == says
@@ -85,6 +93,9 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         ("[monitor]\nenabled = true\n[oscquery]\nenabled = true\nport = 8765", "oscquery.port: monitor"),
         ("[[osc]]\nhost = 'nowhere.invalid'", "cannot resolve host 'nowhere.invalid'"),
         ("record = 'none/a.anticip'", "none does not exist"),
+        ("[synth]\npreset = 'granular'", "preset granular: it needs a folder of sounds"),
+        ("[synth]\nsamples = 'none'", "none: no folder that can be read (No such file or directory)"),
+        ("[synth]\noptions.samples = 'rig.toml'", "rig.toml: no folder that can be read"),
     ],
 )
 def test_what_live_would_refuse_is_found(tmp_path: Path, text: str, says: str) -> None:

@@ -231,6 +231,7 @@ def test_a_performance_is_about_as_loud_at_every_root(preset: str, tmp_path: Pat
         ({"tuning": "pythagorean"}, "tuning: input should be 'equal' or 'just'"),
         ({"a4": 1.0}, "a4: input should be greater than or equal to 380"),
         ({"chords": [[0, 1, 99]]}, "chords: expected at most 8"),
+        ({"chords": [[]]}, "chords: expected at most 8 chords of exactly three steps each, from -24 to 24"),
         ({"scael": "major"}, "scael"),
     ],
 )
