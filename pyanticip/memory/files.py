@@ -14,8 +14,8 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from pyanticip._core import KEY_SIZE, KEYS_VERSION, Memory, resample
-from pyanticip.errors import DeviceError, FormatError, MotionError, OptionError, one_line, reason
-from pyanticip.motion.atomic import write_atomic
+from pyanticip.errors import FormatError, MotionError, OptionError, one_line, reason
+from pyanticip.motion.atomic import write_file
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
 
@@ -81,10 +81,7 @@ def save_moments(
     data = safetensors.numpy.save(arrays, metadata=about)
     if _header_length(data) > _HEADER_BYTES:
         raise OptionError(f"cannot save {path}: the names of the takes are longer than a megabyte")
-    try:
-        write_atomic(Path(path), data, durable=True)
-    except OSError as error:
-        raise DeviceError(f"{path}: cannot be written ({reason(error).lower()})") from None
+    write_file(Path(path), data, durable=True)
 
 
 def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memory:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import OptionError
+from pyanticip.motion.atomic import check_folder
 from pyanticip.motion.recording import RecordingWriter
 from realtime import tuning
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
@@ -171,5 +172,4 @@ def check_new(path: Path) -> None:
     """Refuse a recording now, with an OptionError, for what would fail when everything is running."""
     if path.exists():
         raise OptionError(f"{path}: exists already; a recording is never overwritten")
-    if not path.absolute().parent.is_dir():
-        raise OptionError(f"{path}: the folder {path.absolute().parent} does not exist")
+    check_folder(path, OptionError)
