@@ -73,6 +73,7 @@ def replay(
     """Play datagrams of wire format ``kind``, and the commands between them, through the live path.
 
     ``speed`` times the recorded pace; None is as fast as it goes, without children, control and ``meters``.
+    ``seconds`` count from the first frame of motion on.
     """
     if rig.record is not None:
         check_new(Path(rig.record))
@@ -101,8 +102,8 @@ def replay(
             pipeline.close()
     clock = ScaledClock(speed)
     clock.begin(begin)
-    source = ReplaySource(items, clock)
-    return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0, meters)
+    source = ReplaySource(items, clock, seconds=seconds)
+    return _run(rig, clock, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
 
 
 def _terminal(stack: contextlib.ExitStack, say: Say, meters: bool) -> tuple[Terminal | None, Say]:

@@ -156,7 +156,7 @@ def render(
 ) -> dict[str, Any]:
     """Render motion file ``path`` to ``out``: .wav (48 kHz stereo), .npz or .csv; what was done, in numbers.
 
-    ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of the file at most; ``say`` is told what
+    ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of motion at most; ``say`` is told what
     had to be decided in reading it. The result's ``times_real_time`` is seconds of motion per second of
     work, reading the file included, opening the model left out. Raises a MotionError for a file that cannot
     be read or written.
