@@ -378,8 +378,10 @@ class Show:
         self.pipeline.tape = self._recorder
         return self._recorder
 
-    def _begun(self) -> tuple[Mapping[str, Any], Sequence[Command]]:
-        return self._header(), self.commands.so_far(self.pipeline.clock.now_ns())
+    def _begun(self) -> tuple[int, Mapping[str, Any], Sequence[Command]]:
+        # The clock of the records: of a show that is played again the first one's.
+        now = self.pipeline.clock.now_ns()
+        return now, self._header(), self.commands.so_far(now)
 
     # -- remote control ----------------------------------------------------------------------------
 

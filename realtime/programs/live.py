@@ -87,7 +87,9 @@ def replay(
         pipeline.tell(say)
         try:
             if rig.record is not None:
-                pipeline.tape = tape = RecordingWriter(rig.record, recording_header(rig, pipeline))
+                pipeline.tape = tape = RecordingWriter(
+                    rig.record, recording_header(rig, pipeline), t_ns=begin
+                )
             play_offline(items, offline, pipeline.feed, Commands(pipeline, say, rig).again, seconds)
             pipeline.run_until(pipeline.fade_out(offline.now_ns()))
             if rig.record is not None:

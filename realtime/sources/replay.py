@@ -167,7 +167,8 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
     A recording gives the datagrams of its first source as they came, and what was commanded between them, of
     files where they lie now;
     any other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
-    skeleton at its own rate. ``say`` is told what had to be decided. Raises FormatError, SkeletonError,
+    skeleton at its own rate. ``say`` is told what had to be decided, and behind the last item of a recording
+    what of it could not be read. Raises FormatError, SkeletonError,
     OSError.
     """
     with open_file(path) as file:
@@ -196,6 +197,9 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
             elif isinstance(record, Control):
                 told = files_of(record.name, record.arguments, path)
                 yield Command(record.t_ns, record.name, told)
+        if say is not None:
+            for line in taken.warnings:
+                say(line)
 
     return kind, items()
 
