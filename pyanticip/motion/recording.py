@@ -1,8 +1,8 @@
 """Recordings of shows: the ``.anticip`` file, written as it happens and read as a stream.
 
 A file is the magic ``ANTICIP\\0``, u16 major and u16 minor version, then records: u32 length, u32 CRC-32C
-(little-endian), and a msgpack array ``[type, t_ns, ...]``. ``t_ns`` is nanoseconds of the monotonic clock.
-The types:
+(little-endian), and a msgpack array ``[type, t_ns, ...]``. ``t_ns`` is nanoseconds of the monotonic clock; in
+the recording of a replay, of the show that is played again. The types:
 
 ==== ======== =====================================================================================
 0    header   map: skeleton, rig, model, versions, ``unix_ns`` (the wall clock at ``t_ns``, once)
