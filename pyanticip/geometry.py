@@ -25,6 +25,9 @@ Profile = Literal["causal", "paper"]
 _ENDLESS = 1 << 20
 """What a window without an end counts as, in frames."""
 
+_SHORTEST = 32
+"""The shortest window, in frames."""
+
 
 @dataclass(frozen=True)
 class JointLimits:
@@ -142,9 +145,9 @@ class _Options(dict[str, Any]):
             uncertainty=str(uncertainty),
             stability=str(stability),
         )
-        # The core calls it by another name.
+        # The core calls it by another name; it refuses a shorter window by its own.
         inside = min(self["window"] or _ENDLESS, _ENDLESS) - 1
-        if self["m"] > inside:
+        if _SHORTEST <= inside + 1 <= self["m"]:
             raise OptionError(f"option m: expected 1 to {inside} frames, inside the window, given {m}")
 
 

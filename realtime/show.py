@@ -197,20 +197,22 @@ class Show:
         self.interrupted = True
         self.end()
 
-    def _receive(self, datagram: bytes, arrival: int, sender: str) -> None:
+    def _receive(self, datagram: bytes, arrival: int, sender: str) -> bool:
+        """Take a datagram; True if it completed a frame."""
         try:
             if not self.pipeline.feed(datagram, arrival, sender):
-                return
+                return False
         except Exception as error:
             # A mistake of ours in one frame must not end the show; it is counted and told once.
             self.pipeline.counts["errors"] += 1
             if self.pipeline.counts["errors"] == 1:
                 self._say(f"internal error, going on: {type(error).__name__}: {error}")
-            return
+            return False
         if self.collector.due():
             self._set(min(_FRAME / 4, self._in(self.pipeline.due_ns)), self._collect)
         else:
             self._await()
+        return True
 
     def _poll(self) -> None:
         """Hand on what has come; after a standstill all of it, each at its time, before anything is late. A
@@ -376,8 +378,10 @@ class Show:
         self.pipeline.tape = self._recorder
         return self._recorder
 
-    def _begun(self) -> tuple[Mapping[str, Any], Sequence[Command]]:
-        return self._header(), self.commands.so_far(self.pipeline.clock.now_ns())
+    def _begun(self) -> tuple[int, Mapping[str, Any], Sequence[Command]]:
+        # The clock of the records: of a show that is played again the first one's.
+        now = self.pipeline.clock.now_ns()
+        return now, self._header(), self.commands.so_far(now)
 
     # -- remote control ----------------------------------------------------------------------------
 

@@ -148,7 +148,7 @@ def open_troupe(
         told = rig.control
         control = None
         if told.enabled:
-            control = ControlServer(told.host, told.port, actions, told.reply_port, families, say)
+            control = ControlServer(told.host, told.port, actions, told.reply_port, families, say, names)
             undo.callback(control.close)
         if rig.oscquery.enabled:
             target = OscConfig(send=rig.oscquery.send)
@@ -222,7 +222,7 @@ def _tell(rig: Rig, rigs: Mapping[str, Rig], seats: Mapping[str, Seat], troupe: 
         say(f"sending OSC to {target.url}" + (f", of {target.performer} alone" if target.performer else ""))
     if troupe.control is not None:
         host, port = troupe.control.address
-        say(f"obeying {CONTROL} at {host_and_port(host, port)}")
+        say(f"obeying {CONTROL.rstrip('/')} at {host_and_port(host, port)}")
     backend = next(iter(troupe.shows.values())).pipeline.backend
     if backend is not None:
         say(f"model steps on {backend.told}")

@@ -144,12 +144,13 @@ def evaluate_following(given: options.FollowingOptions) -> Answer:
 
     Example: pyanticip evaluate following --data data --picture following.png
     """
+    from pyanticip.motion.atomic import write_file
     from training.evaluate import following
 
     report = following.evaluate(given.data, given.side, given.copies, given.seed)
     wrote = []
     if given.picture is not None:
-        given.picture.write_bytes(following.picture(given.data))
+        write_file(given.picture, following.picture(given.data))
         wrote.append(f"wrote {given.picture}")
     return report, [following.markdown(report), *wrote]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Command
-from pyanticip.cli.terminal import Answer
+from pyanticip.cli.terminal import Answer, say
 
 if TYPE_CHECKING:
     from realtime.programs.options import ExportOptions, InfoOptions
@@ -82,4 +82,6 @@ def export(given: ExportOptions) -> Answer:
     from realtime.recording.info import export_recording
 
     found = export_recording(given.file, given.out)
+    for line in found["warnings"]:
+        say(line)
     return found, [f"wrote {name}" for name in found["files"]]

@@ -290,11 +290,14 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
 
     Example: pyanticip calibrate --source mocopi://0.0.0.0:12351 --rig stage.toml
     """
+    from pyanticip.motion.atomic import check_folder
     from realtime.programs.calibrate import calibrate_from, calibrate_live
     from realtime.rig import load_rig
     from realtime.rig.edit import edit_rig
 
     file = given.rig_file
+    if file is not None:
+        check_folder(file)
     rig = load_rig(file if file and file.exists() else None, given.over)
     if given.file is not None:
         table = calibrate_from(given.file, rig)
@@ -336,11 +339,12 @@ def rig_init(given: options.RigInitOptions) -> None:
 
     Example: pyanticip rig init stage.toml
     """
+    from pyanticip.motion.atomic import write_file
     from realtime.rig import template
 
     if given.file.exists() and not given.force:
         raise click.UsageError(f"{given.file} exists; --force overwrites it")
-    given.file.write_text(template(), encoding="utf-8")
+    write_file(given.file, template().encode())
     click.echo(f"wrote {given.file}; play it with: pyanticip live --rig {typed(given.file)}")
 
 

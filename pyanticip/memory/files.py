@@ -1,5 +1,6 @@
 """A memory as a file, ``piece.memory``: safetensors, never pickle, checked before it is used."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,9 +15,9 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from pyanticip._core import KEY_SIZE, KEYS_VERSION, Memory, resample
-from pyanticip.errors import DeviceError, FormatError, MotionError, OptionError, one_line, reason
-from pyanticip.motion.atomic import write_atomic
-from pyanticip.untrusted import open_file
+from pyanticip.errors import FormatError, MotionError, OptionError, one_line, reason
+from pyanticip.motion.atomic import write_file
+from pyanticip.untrusted import open_file, parse_json
 from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
 
 FORMAT: Final = "pyanticip-memory"
@@ -81,10 +82,7 @@ def save_moments(
     data = safetensors.numpy.save(arrays, metadata=about)
     if _header_length(data) > _HEADER_BYTES:
         raise OptionError(f"cannot save {path}: the names of the takes are longer than a megabyte")
-    try:
-        write_atomic(Path(path), data, durable=True)
-    except OSError as error:
-        raise DeviceError(f"{path}: cannot be written ({reason(error).lower()})") from None
+    write_file(Path(path), data, durable=True)
 
 
 def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memory:
@@ -119,6 +117,9 @@ def load_rehearsal(path: str | os.PathLike[str], *, capacity: int = 90_000) -> R
             data = file.read(longest + 1)
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
+    held = _moments(data)
+    if held > capacity:
+        raise FormatError(f"{path}: holds {held} moments, and there is room for {capacity}")
     if len(data) > longest:
         raise FormatError(f"{path}: longer than a memory of {capacity} moments can be")
     try:
@@ -144,6 +145,15 @@ def _poses(takes: list[str], rows: NDArray[np.int16]) -> dict[str, NDArray[np.fl
 
 def _header_length(data: bytes) -> int:
     return int.from_bytes(data[:8], "little")
+
+
+def _moments(data: bytes) -> int:
+    """How many moments a file, of which the end may be missing, says that it holds; 0: it does not say."""
+    with contextlib.suppress(MotionError, KeyError, TypeError, IndexError):
+        header = parse_json(data[8 : 8 + min(_header_length(data), _HEADER_BYTES)], "")
+        held = header["origins"]["shape"][0]
+        return held if isinstance(held, int) else 0
+    return 0
 
 
 def _parse(data: bytes) -> tuple[list[str], dict[str, NDArray[Any]]]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip._core import Memory
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, ShapeError
 
 
 def rehearse(takes: Iterable[tuple[str, NDArray[np.floating]]], *, capacity: int = 90_000) -> Memory:
@@ -17,12 +17,19 @@ def rehearse(takes: Iterable[tuple[str, NDArray[np.floating]]], *, capacity: int
         capacity: moments there is room for, rehearsed or not; one every 40 ms, so 90,000 are an hour.
 
     Raises:
-        ShapeError: rotations of another shape, or values that are not finite.
-        OptionError: no take long enough to have a moment (0.9 s), or more than there is room for.
+        ShapeError: rotations of another shape, or values that are not finite or no unit quaternions.
+        OptionError: no take long enough to have a moment (0.9 s), two of one name, or more than there is room
+            for.
     """
     memory = Memory(capacity)
+    names: set[str] = set()
     for name, quats in takes:
+        if name in names:
+            raise OptionError(f"there is a take called {name!r} already")
+        names.add(name)
         memory.rehearse(name, quats)
+        if not (np.linalg.norm(quats, axis=-1) > 0.5).all():
+            raise ShapeError(f"take {name!r}: expected unit quaternions")
     if not len(memory):
         raise OptionError("nothing to remember: every take is shorter than 0.9 s")
     return memory

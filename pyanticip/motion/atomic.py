@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import DeviceError, MotionError, OptionError, reason
 from pyanticip.system import REPLACES_OPEN_FILES, try_lock
 
 _YOUNG_S = 2.0
@@ -41,6 +41,22 @@ def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False)
         raise
 
 
+def write_file(path: Path, data: bytes | memoryview, *, durable: bool = False) -> None:
+    """:func:`write_atomic`; a DeviceError of one line where the file cannot be written."""
+    check_folder(path)
+    with writing(path):
+        write_atomic(path.absolute(), data, durable=durable)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A DeviceError of one line where the file of this name cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise DeviceError(f"{path}: cannot be written ({reason(error).lower()})") from None
+
+
 def draft_file(path: Path) -> tuple[int, Path]:
     """A new hidden file beside ``path``, to be renamed to it; its handle and its name.
 
@@ -64,8 +80,10 @@ def draft_file(path: Path) -> tuple[int, Path]:
 def finish_draft(file: IO[bytes], draft: Path, path: Path) -> None:
     """Give a draft its name, and close it.
 
-    In its lock, which keeps others from taking it for a dead program's, where the system lets us.
+    In its lock, which keeps others from taking it for a dead program's, where the system lets us. What waits
+    in the buffer goes to the disk before: if that is full, the old file stays.
     """
+    file.flush()
     ordinary_mode(draft)
     if not REPLACES_OPEN_FILES:
         file.close()
@@ -137,8 +155,10 @@ def check_out(out: Path, suffixes: Sequence[str]) -> str:
     return suffix
 
 
-def check_folder(out: Path) -> None:
-    """Raises a DeviceError where the folder of a file that will be written is not there."""
+def check_folder(out: Path, error: type[MotionError] = DeviceError) -> None:
+    """Raises an ``error`` where the folder of a file that will be written is not there, or not writable."""
     folder = out.absolute().parent
     if not folder.is_dir():
-        raise DeviceError(f"{out}: the folder {folder} does not exist")
+        raise error(f"{out}: the folder {folder} does not exist")
+    if not os.access(folder, os.W_OK):
+        raise error(f"{out}: cannot be written (permission denied)")

@@ -81,13 +81,11 @@ def read_bvh(
     else:
         rate = units.check_rate(rate)
     warnings: list[str] = []
+    mend = "if that is wrong, correct Frame Time: in the file (in Python give rate=)"
     if rate < units.SLOW:
-        warnings.append(f"a frame every {1.0 / rate:.3g} s: give rate= if that is wrong (in milliseconds?)")
-    if not sure:
-        warnings.append(
-            f"a frame time of {frame_time[1]} s may mean other rates than {rate:g} Hz: "
-            "give rate= if that is wrong"
-        )
+        warnings.append(f"a frame every {1.0 / rate:.3g} s (is it in milliseconds?): {mend}")
+    elif not sure:
+        warnings.append(f"a frame time of {frame_time[1]} s may mean other rates than {rate:g} Hz: {mend}")
     rows = text.number_rows(path, data, start, time_line + 1, columns)
     _check_count(path, count_line, declared[1], len(rows), warnings)
     text.check_size(path, None, len(rows), columns, len(joints))

@@ -75,7 +75,7 @@ def load_motion(
     """
     file = Path(path)
     if rate is not None:
-        rate = _check_rate(rate)
+        rate = check_rate(rate)
     if text.read_start(file, len(RECORDING_MAGIC)) == RECORDING_MAGIC:
         from pyanticip.motion.recorded import read_recorded
 
@@ -180,9 +180,3 @@ def _parse(
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or _is_bvh(data[:400].replace(b"\0", b"")):
         raise text.fail(file, 1, "is text in UTF-16: save it as UTF-8")
     raise text.fail(file, 1, f"is not a motion file that can be read: {_KINDS}")
-
-
-def _check_rate(rate: float) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, int | float):
-        raise OptionError(f"rate is a number of frames a second, given {rate!r}")
-    return check_rate(rate)

@@ -1,5 +1,7 @@
 """Source and canonical body side by side, to look at: ``pyanticip info FILE --picture``. Needs matplotlib."""
 
+import io
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +10,7 @@ from numpy.typing import NDArray
 
 from pyanticip.errors import DeviceError
 from pyanticip.motion.agreement import spread
+from pyanticip.motion.atomic import write_file
 from pyanticip.motion.clip import Clip, forward_kinematics
 from pyanticip.motion.rotations import rotate
 from pyanticip.motion.skeleton import Skeleton
@@ -64,10 +67,15 @@ def draw(clip: Clip, out: Path) -> None:
     figure.suptitle(
         f"{Path(clip.source or clip.name).name}: above the file, below the canonical body", fontsize=10
     )
-    try:
-        figure.savefig(out, dpi=90)
-    except (OSError, ValueError) as error:
-        raise DeviceError(f"{out}: cannot be written: {error}") from None
+    picture = io.BytesIO()
+    with warnings.catch_warnings():
+        # The name may have letters that the font lacks.
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        try:
+            figure.savefig(picture, dpi=90, format=out.suffix[1:] or "png")
+        except ValueError as error:
+            raise DeviceError(f"{out}: cannot be written: {error}") from None
+    write_file(out, picture.getvalue())
 
 
 def _side(joint: str) -> str:

@@ -59,7 +59,7 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
             canonical_skeleton(),
             name=path.stem,
             mask=had > len(quats) / 2,
-            warnings=(*warnings, *recording.warnings),
+            warnings=(*warnings, *(line.removeprefix(f"{path}: ") for line in recording.warnings)),
             source=str(path),
         )
     except MotionError as error:

@@ -1,8 +1,8 @@
 """Recordings of shows: the ``.anticip`` file, written as it happens and read as a stream.
 
 A file is the magic ``ANTICIP\\0``, u16 major and u16 minor version, then records: u32 length, u32 CRC-32C
-(little-endian), and a msgpack array ``[type, t_ns, ...]``. ``t_ns`` is nanoseconds of the monotonic clock.
-The types:
+(little-endian), and a msgpack array ``[type, t_ns, ...]``. ``t_ns`` is nanoseconds of the monotonic clock; in
+the recording of a replay, of the show that is played again. The types:
 
 ==== ======== =====================================================================================
 0    header   map: skeleton, rig, model, versions, ``unix_ns`` (the wall clock at ``t_ns``, once)
@@ -193,8 +193,9 @@ def pack_control(t_ns: int, name: str, arguments: Iterable[object] = ()) -> byte
     return _pack(CONTROL, t_ns, name, list(arguments))
 
 
-def complete_header(header: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-    """The time now and ``header`` with what every recording says: versions, wall clock, the frames' body."""
+def complete_header(header: Mapping[str, Any], t_ns: int | None = None) -> tuple[int, dict[str, Any]]:
+    """When it begins (None: now) and ``header`` with what every recording says: versions, wall clock, the
+    frames' body."""
     versions = {"pyanticip": _core.__version__, "features": _core.FEATURES_VERSION}
     versions.update(header.get("versions") or {})
     body = {
@@ -205,7 +206,7 @@ def complete_header(header: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
     whole = {**header, "versions": versions, "unix_ns": time.time_ns()}
     if whole.get("skeleton") is None:
         whole["skeleton"] = body
-    return time.monotonic_ns(), whole
+    return time.monotonic_ns() if t_ns is None else t_ns, whole
 
 
 class Records(ABC):
@@ -257,7 +258,8 @@ class RecordingWriter(Records):
     """Writes a recording in this process; every record reaches the operating system at once.
 
     ``header`` should hold what it takes to understand the show later: "rig", "model", "source". The versions
-    and the wall clock are added, and as "skeleton" the canonical body unless another is given.
+    and the wall clock are added, and as "skeleton" the canonical body unless another is given. ``t_ns`` is
+    when it begins, on the clock of its records; None: now, on the monotonic one.
 
     Raises
     ------
@@ -265,11 +267,17 @@ class RecordingWriter(Records):
         The file exists already or cannot be made.
     """
 
-    def __init__(self, path: str | os.PathLike[str], header: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        header: Mapping[str, Any] | None = None,
+        *,
+        t_ns: int | None = None,
+    ) -> None:
         self.path = Path(path)
-        t_ns, whole = complete_header(header or {})
+        begun = pack_header(*complete_header(header or {}, t_ns))
         self._file = create(self.path)
-        self._file.write(_core.recording_header() + pack_header(t_ns, whole))
+        self._file.write(_core.recording_header() + begun)
 
     def _put(self, record: bytes) -> None:
         self.write(record)

@@ -93,7 +93,9 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
 
 
 def check_rate(rate: float) -> float:
-    """``rate`` as a float; :class:`OptionError` outside 0.1..10000 Hz."""
+    """``rate`` as a float; :class:`OptionError` for what is no number, and outside 0.1..10000 Hz."""
+    if isinstance(rate, bool) or not hasattr(rate, "__float__"):
+        raise OptionError(f"rate is a number of frames a second, given {rate!r}")
     low, high = RATE_LIMITS
     if not low <= rate <= high:
         raise OptionError(f"rate must be {low:g} to {high:g} Hz, given {rate}")

@@ -36,7 +36,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from pyanticip.errors import DeviceError, FormatError, MotionError, OptionError
-from pyanticip.motion.atomic import draft_folder, write_atomic
+from pyanticip.motion.atomic import draft_folder, write_atomic, write_file, writing
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import parse_motion
 from pyanticip.motion.npz import save_npz
@@ -346,25 +346,20 @@ class Project:
 
     def _store_motion(self, clip: Clip) -> str:
         folder = self.folder / _TAKES
-        try:
+        with writing(folder):
             with draft_folder(folder, ".new-") as place:
                 save_npz(clip, place / "take.npz")
                 data = (place / "take.npz").read_bytes()
             digest = hashlib.sha256(data).hexdigest()
             if not (folder / f"{digest[:24]}.npz").exists():
                 write_atomic(folder / f"{digest[:24]}.npz", data, durable=True)
-        except OSError as error:
-            raise _cannot_write(folder, error) from None
         return digest
 
     def _store_curves(self, columns: Mapping[str, F64]) -> str:
         data = safetensors.numpy.save({name: np.ascontiguousarray(c) for name, c in columns.items()})
         digest = hashlib.sha256(data).hexdigest()
         path = self.folder / _CURVES / f"{digest[:24]}.safetensors"
-        try:
-            write_atomic(path, data, durable=True)
-        except OSError as error:
-            raise _cannot_write(path, error) from None
+        write_file(path, data, durable=True)
         return digest
 
     # -- revisions ---------------------------------------------------------------------------------
@@ -380,12 +375,10 @@ class Project:
 
     def _write(self, state: State) -> None:
         data = state.to_json()
-        try:
+        with writing(self.folder):
             write_atomic(self.folder / _HISTORY / f"{state.revision:06d}.json", data, durable=True)
             write_atomic(self.folder / MANIFEST, data, durable=True)
             self._seen = self._stamp()
-        except OSError as error:
-            raise _cannot_write(self.folder, error) from None
         self.state = state
 
     def _stamp(self) -> tuple[int, int]:
@@ -395,10 +388,8 @@ class Project:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Alone with the folder; the kernel gives the lock back however we end."""
-        try:
+        with writing(self.folder):
             handle = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise _cannot_write(self.folder, error) from None
         try:
             until = time.monotonic() + _PATIENCE_S
             while try_lock(handle) is False:
@@ -440,10 +431,6 @@ def _verified(path: Path, digest: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != digest:
         raise FormatError(f"{path}: is damaged: its content is not what the project recorded")
     return data
-
-
-def _cannot_write(path: Path, error: OSError) -> DeviceError:
-    return DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})")
 
 
 def _now() -> str:

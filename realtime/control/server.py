@@ -10,7 +10,7 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol
@@ -107,6 +107,7 @@ class ControlServer:
     where it came from (or to ``reply_port`` there); on another machine cut to the length of what asked. What
     is not OSC or not ours is counted, never raised; so is what is more than a host's share (``ignored``).
     ``refused`` is told of commands that were not obeyed, a few printable lines, none twice in a row.
+    ``performers`` are those who have commands of their own.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class ControlServer:
         reply_port: int | None = None,
         families: Mapping[str, Action] | None = None,
         refused: Callable[[str], None] = lambda line: None,
+        performers: Sequence[str] = (),
     ) -> None:
         self._sock = bind_udp(host, port, "control server")
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
@@ -124,6 +126,7 @@ class ControlServer:
         self._actions = dict(actions)
         self._families = dict(families or {})
         self._refused = Lines(refused)
+        self._performers = performers
         self._budgets = Budgets(_RATE, _BURST)
         # Whatever else was asked for, there is silence.
         self._silences = Budgets(_RATE, _BURST)
@@ -206,8 +209,11 @@ class ControlServer:
         if action is None:
             family = next((family for family in self._families if name.startswith(family)), None)
             if family is None:
-                self._refuse(name, "unknown command")
-                self._reply(asked, "error", f"unknown command; known: {', '.join(sorted(self._actions))}")
+                told = self._of_one(name)
+                self._refuse(name, told or "unknown command")
+                self._reply(
+                    asked, "error", told or f"unknown command; known: {', '.join(sorted(self._actions))}"
+                )
                 return
             action, arguments = self._families[family], (name.removeprefix(family), *arguments)
         elif _is_button(name):
@@ -248,6 +254,12 @@ class ControlServer:
         if verdict == "error":
             self._refuse(asked.name, text)
         self._reply(asked, verdict, text)
+
+    def _of_one(self, name: str) -> str:
+        """How a command is said that is each performer's own; empty: nobody has it."""
+        own = [f"{who}/{name}" for who in self._performers]
+        found = [one for one in own if one in self._actions or one.startswith(tuple(self._families))]
+        return f"is for one performer: {', '.join(found)}" if found else ""
 
     def _refuse(self, name: str, text: str) -> None:
         self.counts["errors"] += 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import OptionError
+from pyanticip.motion.atomic import check_folder
 from pyanticip.motion.recording import RecordingWriter
 from realtime import tuning
 from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
@@ -72,6 +73,7 @@ def replay(
     """Play datagrams of wire format ``kind``, and the commands between them, through the live path.
 
     ``speed`` times the recorded pace; None is as fast as it goes, without children, control and ``meters``.
+    ``seconds`` count from the first frame of motion on.
     """
     if rig.record is not None:
         check_new(Path(rig.record))
@@ -85,7 +87,9 @@ def replay(
         pipeline.tell(say)
         try:
             if rig.record is not None:
-                pipeline.tape = tape = RecordingWriter(rig.record, recording_header(rig, pipeline))
+                pipeline.tape = tape = RecordingWriter(
+                    rig.record, recording_header(rig, pipeline), t_ns=begin
+                )
             play_offline(items, offline, pipeline.feed, Commands(pipeline, say, rig).again, seconds)
             pipeline.run_until(pipeline.fade_out(offline.now_ns()))
             if rig.record is not None:
@@ -100,8 +104,8 @@ def replay(
             pipeline.close()
     clock = ScaledClock(speed)
     clock.begin(begin)
-    source = ReplaySource(items, clock)
-    return _run(rig, clock, source, assemble(rig, clock, kind=kind), seconds, say, speed == 1.0, meters)
+    source = ReplaySource(items, clock, seconds=seconds)
+    return _run(rig, clock, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
 
 
 def _terminal(stack: contextlib.ExitStack, say: Say, meters: bool) -> tuple[Terminal | None, Say]:
@@ -171,5 +175,4 @@ def check_new(path: Path) -> None:
     """Refuse a recording now, with an OptionError, for what would fail when everything is running."""
     if path.exists():
         raise OptionError(f"{path}: exists already; a recording is never overwritten")
-    if not path.absolute().parent.is_dir():
-        raise OptionError(f"{path}: the folder {path.absolute().parent} does not exist")
+    check_folder(path, OptionError)

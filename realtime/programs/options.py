@@ -56,7 +56,13 @@ class MonitorOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
     over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **MODEL, "at": "monitor"})] = {}
 
 
-class ReplayOptions(RigOptions, SecondsOption, JsonOption):
+class MotionSecondsOption(SecondsOption):
+    """Of what plays files: in a recording the suit may have come late."""
+
+    seconds: float | None = option("Stop after so long, from the first frame of motion on.", None, gt=0)
+
+
+class ReplayOptions(RigOptions, MotionSecondsOption, JsonOption):
     """Of ``replay``."""
 
     file: Path = option("What to play.", argument=True, exists=True)
@@ -64,7 +70,7 @@ class ReplayOptions(RigOptions, SecondsOption, JsonOption):
     over: Annotated[dict[str, Any], Overrides(Rig, {**READING, **SINKS, **MODEL, **BESIDE})] = {}
 
 
-class RenderOptions(RigOptions, SecondsOption, JsonOption):
+class RenderOptions(RigOptions, MotionSecondsOption, JsonOption):
     """Of ``render``."""
 
     file: Path = option("What to play: a file, or a folder of files.", argument=True, exists=True)

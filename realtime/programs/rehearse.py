@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,29 +38,36 @@ def rehearse(
     """Write a memory of these takes, recordings or motion files; what was done, in numbers.
 
     They are heard as they would be live, noise gate included; where a stream begins anew, so does a take.
-    Takes are named after their files, and numbered where a file has several. ``reading`` are options of
-    :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, or holds no take, and
-    where ``out`` is there already, unless by ``force``, or its folder is not.
+    Takes are named after their files, and numbered where a file has several; files of one name, after their
+    folders as well (``monday/take1``). What is too short is left out, and told. ``reading`` are options of
+    :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, where there is no take
+    at all, and where ``out`` is there already, unless by ``force``, or its folder is not.
     """
     if out.exists() and not force:
         raise OptionError(f"{out}: exists already; name all takes anew with another --out, or --force")
     check_folder(out)
     takes: dict[str, Poses] = {}
     left: list[float] = []
+    files = list(files)
+    stems = Counter(file.stem for file in files)
     for file in files:
+        title = file.stem if stems[file.stem] == 1 else f"{file.absolute().parent.name}/{file.stem}"
         pieces = list(_takes(*open_show(file, say=say, **reading), recorded_sender(file)))
         found = [poses for poses in pieces if len(poses) >= _SHORTEST]
-        if not found:
-            raise FormatError(f"{file}: expected at least {_SHORTEST / RATE:g} s of motion without a gap")
+        if not pieces:
+            say(f"{file}: holds no motion and is left out")
         for short in (len(poses) / RATE for poses in pieces if len(poses) < _SHORTEST):
             say(f"{file}: a piece of {short:.2f} s is left out; a take has at least {_SHORTEST / RATE:g} s")
             left.append(round(short, 2))
         for number, poses in enumerate(found):
-            name = file.stem if len(found) == 1 else f"{file.stem} {number + 1}"
+            name = title if len(found) == 1 else f"{title} {number + 1}"
             if name in takes:
                 raise OptionError(f"{file}: there is a take called {name!r} already")
             takes[name] = poses
             say(f"{name}: {len(poses) / RATE:.1f} s")
+    if not takes:
+        expected = f"expected at least {_SHORTEST / RATE:g} s of motion without a gap"
+        raise FormatError(f"{', '.join(map(str, files))}: {expected}")
     memory = remember(takes.items())
     save_memory(memory, out, takes)
     return {

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.controls import CANCEL
-from pyanticip.errors import DeviceError, FormatError, OptionError
-from pyanticip.motion.atomic import check_out, write_atomic
+from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.atomic import check_out, write_file
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
@@ -156,7 +156,7 @@ def render(
 ) -> dict[str, Any]:
     """Render motion file ``path`` to ``out``: .wav (48 kHz stereo), .npz or .csv; what was done, in numbers.
 
-    ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of the file at most; ``say`` is told what
+    ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of motion at most; ``say`` is told what
     had to be decided in reading it. The result's ``times_real_time`` is seconds of motion per second of
     work, reading the file included, opening the model left out. Raises a MotionError for a file that cannot
     be read or written.
@@ -243,7 +243,7 @@ def _save_npz(out: Path, arrays: dict[str, npt.NDArray[Any]], outputs: list[str]
         "outputs": np.array(outputs or np.empty(0, "U48"), np.str_),
     }
     np.savez(buffer, **names, **arrays)  # type: ignore[arg-type]
-    _write(out, buffer.getvalue())
+    write_file(out, buffer.getvalue())
 
 
 def _save_csv(out: Path, capture: CaptureSink, kept: int) -> None:
@@ -263,11 +263,4 @@ def _save_csv(out: Path, capture: CaptureSink, kept: int) -> None:
             event = announced.get((t, name))
             fields += [f"{v:.6f}" for v in event] if event else ["", ""]
         lines.append(",".join(fields))
-    _write(out, ("\n".join(lines) + "\n").encode("ascii"))
-
-
-def _write(out: Path, data: bytes) -> None:
-    try:
-        write_atomic(out.absolute(), data)
-    except OSError as error:
-        raise DeviceError(f"{out}: cannot be written ({(error.strerror or str(error)).lower()})") from None
+    write_file(out, ("\n".join(lines) + "\n").encode("ascii"))

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import DeviceError, FormatError, MotionError, OptionError
+from pyanticip.errors import FormatError, MotionError, OptionError
+from pyanticip.motion.atomic import writing
 from pyanticip.motion.load import SUFFIXES as MOTION
 from pyanticip.workers import spread
 from realtime.programs.render import SUFFIXES, render
@@ -62,12 +63,9 @@ def render_folder(
     tasks: list[_Task] = []
     for path, made in _outs(folder, out, suffix):
         try:
-            made.parent.mkdir(parents=True, exist_ok=True)
+            with writing(out):
+                made.parent.mkdir(parents=True, exist_ok=True)
             tasks.append(_Task(path, made, Rig() if rig is None else rig(path), seconds))
-        except OSError as error:
-            raise DeviceError(
-                f"{out}: cannot be written ({(error.strerror or str(error)).lower()})"
-            ) from None
         except MotionError as error:
             failed[str(path)] = str(error)
     count = max(min(workers or os.cpu_count() or 1, len(tasks)), 1)

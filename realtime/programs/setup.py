@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyanticip.errors import DeviceError, MotionError, OptionError, suggestion
-from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.atomic import check_folder, write_file
 from pyanticip.options import host_port
 from realtime.monitor.process import qr_code
 from realtime.programs.calibrate import calibrate_live
@@ -75,12 +75,7 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
 
     text = "# Made by `pyanticip setup`; `pyanticip rig init` writes one with every key there is.\n\n"
     text += tomlkit.dumps(tree)
-    try:
-        write_atomic(given.out.absolute(), text.encode())
-    except OSError as error:
-        raise DeviceError(
-            f"{given.out}: cannot be written ({(error.strerror or str(error)).lower()})"
-        ) from None
+    write_file(given.out, text.encode())
     if calibrates and "performer" not in tree:
         say(f"calibrate later: pyanticip calibrate --rig {shlex.quote(str(given.out))}")
     return {
@@ -94,7 +89,8 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
 
 
 def _may_write(given: SetupOptions, ask: Ask) -> None:
-    """Never over a file without being asked to."""
+    """Never over a file without being asked to, nor where there is no folder."""
+    check_folder(given.out)
     if given.out.exists() and not given.force:
         answer = ask(f"{given.out} exists. Overwrite it?", "no", ("yes", "no"))
         if answer != "yes":

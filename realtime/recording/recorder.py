@@ -26,8 +26,8 @@ from realtime.recording.writer import CLOSE, OPEN
 
 __all__ = ["Begun", "Recorder"]
 
-#: What a file begins with: its header, and the commands that make it begin where things stand.
-Begun = Callable[[], tuple[Mapping[str, Any], Sequence[tuple[int, str, Sequence[object]]]]]
+#: What a file begins with: when, its header, and the commands that make it begin where things stand.
+Begun = Callable[[], tuple[int, Mapping[str, Any], Sequence[tuple[int, str, Sequence[object]]]]]
 
 # What was handed over outlives a kill: at most a frame is lost. The child does not wake for each.
 _HAND_OVER_NS = 20_000_000
@@ -156,8 +156,8 @@ class Recorder(recording.Records, Child):
 
     def _begin(self, take: _Take) -> None:
         """Begin a file, or the next part."""
-        header, commands = take.begun()
-        records = [recording.pack_header(*recording.complete_header(header))]
+        t_ns, header, commands = take.begun()
+        records = [recording.pack_header(*recording.complete_header(header, t_ns))]
         records += [recording.pack_control(*command) for command in commands]
         take.parts += 1
         self._number += 1

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from pyanticip.errors import DeviceError, RigError
-from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.atomic import write_file
 from pyanticip.untrusted import parse_toml, read_file
 from realtime.rig.load import LARGEST, parse_rig
 from realtime.rig.paths import told_in
@@ -59,10 +59,7 @@ def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) 
         raise RigError(f"{source}: not valid TOML: {error}") from None
     except OSError as error:
         raise DeviceError(f"{source}: cannot be read ({(error.strerror or str(error)).lower()})") from None
-    try:
-        write_atomic(path.absolute(), new.encode("utf-8"))
-    except OSError as error:
-        raise DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from None
+    write_file(path, new.encode("utf-8"))
 
 
 def _check_lists(wanted: Tree, before: Tree, after: Tree, source: Path) -> None:

@@ -58,7 +58,7 @@ class ReplaySource:
     """Hands items on when their time comes on a show clock, which it sets to the first one's.
 
     The arrival that is reported is the recorded one, not the moment the loop got round to it: a replay gives
-    the same frames every time.
+    the same frames every time. ``seconds`` of the wall clock after the first frame of motion it ends.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class ReplaySource:
         clock: ScaledClock,
         ended: Callable[[], None] = lambda: None,
         obey: Obey = lambda command: None,
+        seconds: float | None = None,
     ) -> None:
         self._items: Iterator[Item] = iter(items)
         self._clock = clock
@@ -74,7 +75,9 @@ class ReplaySource:
         self.obey = obey
         self._next: Item | None = None
         self._go_on()
+        self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
+        self._end: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._receive: Receive | None = None
 
@@ -102,7 +105,9 @@ class ReplaySource:
                 return
             self._go_on()
             if isinstance(item, Datagram):
-                self._receive(item.data, item.t_ns, item.sender)
+                frame = self._receive(item.data, item.t_ns, item.sender)
+                if frame and self._seconds is not None and self._end is None and self._loop is not None:
+                    self._end = self._loop.call_later(self._seconds, self.ended)
             else:
                 self.obey(item)
 
@@ -119,8 +124,9 @@ class ReplaySource:
         """Stop."""
         self._receive = None
         self._clock.wait_for(None)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._end):
+            if timer is not None:
+                timer.cancel()
 
 
 def play_offline(
@@ -133,15 +139,19 @@ def play_offline(
     """A whole show as fast as it goes, each item at its time; ``clock`` must be the pipeline's and begin
     with the first.
 
-    Ends after ``seconds`` of show time, or with the item ``end``.
+    Ends ``seconds`` of show time after the first frame of motion, which is when ``receive`` says that there
+    is one, or with the item ``end``.
     """
+    end_ns: int | None = None
     for item in items:
-        if seconds is not None and item.t_ns - clock.start_ns > seconds * 1e9:
-            clock.advance_to(clock.start_ns + round(seconds * 1e9))
+        if end_ns is not None and item.t_ns > end_ns:
+            clock.advance_to(end_ns)
             return
         clock.advance_to(item.t_ns)
         if isinstance(item, Datagram):
-            receive(item.data, item.t_ns, item.sender)
+            frame = receive(item.data, item.t_ns, item.sender)
+            if frame and seconds is not None and end_ns is None:
+                end_ns = item.t_ns + round(seconds * 1e9)
         elif item.name == "end":
             return
         else:
@@ -157,7 +167,8 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
     A recording gives the datagrams of its first source as they came, and what was commanded between them, of
     files where they lie now;
     any other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
-    skeleton at its own rate. ``say`` is told what had to be decided. Raises FormatError, SkeletonError,
+    skeleton at its own rate. ``say`` is told what had to be decided, and behind the last item of a recording
+    what of it could not be read. Raises FormatError, SkeletonError,
     OSError.
     """
     with open_file(path) as file:
@@ -186,6 +197,9 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
             elif isinstance(record, Control):
                 told = files_of(record.name, record.arguments, path)
                 yield Command(record.t_ns, record.name, told)
+        if say is not None:
+            for line in taken.warnings:
+                say(line)
 
     return kind, items()
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
-from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.atomic import write_atomic, write_file, writing
 from pyanticip.teach.fit import fit_parts
 from pyanticip.teach.frames import Part, TakeData, body
 from pyanticip.teach.gestures import Gesture, Shown, fit_gestures
@@ -259,7 +259,7 @@ def use_mapping(project: Project, name: str) -> Path:
         names = ", ".join(sorted(p.name for p in kept.glob("*.safetensors"))) or "none yet"
         raise OptionError(f"{project.folder}: no mapping {name!r}; there are {names}")
     load_mapping(found)
-    _replace(project.folder / MAPPING, read_file(found, LARGEST))
+    write_file(project.folder / MAPPING, read_file(found, LARGEST), durable=True)
     return project.folder / MAPPING
 
 
@@ -288,22 +288,13 @@ def _write(
     number = 1
     while (path := kept / f"r{state.revision:06d}-{number:03d}.safetensors").exists():
         number += 1
-    try:
+    with writing(path):
         kept.mkdir(exist_ok=True)
-        write_atomic(path, data, durable=True)
-    except OSError as error:
-        raise DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from None
+    write_file(path, data, durable=True)
     try:
         load_mapping(path)
     except FormatError:
         path.unlink(missing_ok=True)
         raise
-    _replace(project.folder / MAPPING, data)
+    write_file(project.folder / MAPPING, data, durable=True)
     return path
-
-
-def _replace(path: Path, data: bytes) -> None:
-    try:
-        write_atomic(path, data, durable=True)
-    except OSError as error:
-        raise DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from None

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import DeviceError
-from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.atomic import write_file
 from pyanticip.motion.clip import Clip
 from pyanticip.teach.frames import LeftOut, Part
 from pyanticip.teach.project import Project
@@ -63,10 +62,7 @@ def write_page(project: Project, parts: Sequence[Part], report: Mapping[str, Any
         + "\n".join(body)
         + "</html>\n"
     )
-    try:
-        write_atomic(path, page.encode())
-    except OSError as error:
-        raise DeviceError(f"{path}: cannot be written ({(error.strerror or str(error)).lower()})") from None
+    write_file(path, page.encode())
     return path
 
 

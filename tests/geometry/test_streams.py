@@ -138,6 +138,7 @@ def test_shapes_are_refused(call, message):
     [
         (lambda: pa.ScalarStream(0), "option joints: expected an integer of at least 1, given 0"),
         (lambda: pa.ScalarStream(2, window=16), "option window: expected 32 to 16384 frames, given 16"),
+        (lambda: pa.VectorStream(8, window=1), "option window: expected 32 to 16384 frames, given 1"),
         (lambda: pa.ScalarStream(2, window=None), "option window: expected 32 to 16384 frames for poses"),
         (lambda: pa.ScalarStream(2, window=64.5), "option window: expected an integer"),
         (lambda: pa.ScalarStream(2, k=1), "option k: expected 2 to 1024 neighbours, given 1"),

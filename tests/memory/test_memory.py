@@ -225,6 +225,10 @@ def test_what_is_refused(move, known):
         rehearse([("long", move(400))], capacity=100)
     with pytest.raises(OptionError, match="shorter"):
         rehearse([("short", move(40))])
+    with pytest.raises(OptionError, match="a take called 'twice' already"):
+        rehearse([("twice", move(100)), ("twice", move(100))])
+    with pytest.raises(ShapeError, match="take 'nothing': expected unit quaternions"):
+        rehearse([("nothing", np.zeros((100, 22, 4)))])
     known.push_many(move(300))
     with pytest.raises(OptionError, match="before playing"):
         known.rehearse("late", move(300))

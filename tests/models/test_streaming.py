@@ -8,6 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyanticip.errors import OptionError
+
 FIELDS = ("params", "events", "scalars", "initial", "gate", "share", "hidden")
 
 
@@ -24,6 +26,12 @@ def run_chunks(model, x, sizes, state=None, mode="external"):
         at += size
     assert at == x.shape[1]
     return {name: torch.cat([getattr(o, name) for o in outs], 1) for name in FIELDS}, state
+
+
+@pytest.mark.parametrize("batch", [0, -1])
+def test_a_state_has_rows(build, batch):
+    with pytest.raises(OptionError, match=f"batch must be at least 1, got {batch}"):
+        build().initial_state(batch)
 
 
 def assert_same(got, wanted, tolerance):

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.full_disk import full_disk
 
+from pyanticip.errors import DeviceError
 from pyanticip.motion import atomic
-from pyanticip.motion.atomic import draft_file, draft_folder, write_atomic
+from pyanticip.motion.atomic import draft_file, draft_folder, write_atomic, write_file
 
 KILLED = """
 import os, signal, sys
@@ -75,6 +77,15 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     (tmp_path / "take.json").write_bytes(b"old")
     with pytest.raises(TypeError):
         write_atomic(tmp_path / "take.json", "text")  # type: ignore[arg-type]
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+
+
+def test_on_a_full_disk_the_old_file_stays_and_a_new_one_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "take.json").write_bytes(b"old")
+    for name in ("take.json", "new.json"):
+        # So little that it waits in a buffer until the file is closed.
+        with full_disk(), pytest.raises(DeviceError, match=rf"{name}: cannot be written \(file too large\)"):
+            write_file(tmp_path / name, b"{}")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
 
 

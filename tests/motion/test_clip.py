@@ -87,6 +87,8 @@ def test_clips_travel_between_processes(clip):
         ({"root": np.full((4, 3), np.inf)}, ShapeError, "finite"),
         ({"rate": 0.0}, OptionError, "rate must be"),
         ({"rate": float("nan")}, OptionError, "rate must be"),
+        ({"rate": "a"}, OptionError, "rate is a number of frames a second, given 'a'"),
+        ({"rate": None}, OptionError, "rate is a number of frames a second, given None"),
         ({"mask": np.ones(2, bool)}, ShapeError, "mask"),
     ],
 )

@@ -3,11 +3,13 @@
 import json
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from support.full_disk import full_disk
 from support.odd_rigs import about, local_axes, turned_world, walker
 
 import pyanticip as pa
@@ -73,6 +75,11 @@ def test_the_picture_shows_both_bodies(folder, tmp_path, monkeypatch):
     half = len(pixels) // 2
     for part in (blue[:half], blue[half:]):
         assert part.sum() > 500
+    (tmp_path / "odd \U0001f600.bvh").write_bytes((folder / "odd.bvh").read_bytes())
+    with warnings.catch_warnings(), full_disk():
+        warnings.simplefilter("error")  # of the letter that no font has
+        full = run("info", tmp_path / "odd \U0001f600.bvh", "--picture", tmp_path / "no.png")
+    assert str(full.exception) == f"{tmp_path / 'no.png'}: cannot be written (file too large)"
     refused = run("info", folder / "odd.npz", "--picture", tmp_path / "no.png")
     assert isinstance(refused.exception, pa.MotionError)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -119,6 +119,28 @@ def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(
     assert not caplog.records
 
 
+def test_what_is_for_one_performer_is_answered_with_how_it_is_said(remote: socket.socket) -> None:
+    actions = {name: lambda *a: "ok" for name in ("gain", "alice/source", "bob/source", "bob/plan")}
+    families = {f"{who}/rig/": lambda *a: "ok" for who in ("alice", "bob")}
+
+    async def show() -> list[str]:
+        server = ControlServer("127.0.0.1", 0, actions, None, families, performers=("alice", "bob"))
+        server.start(asyncio.get_running_loop())
+        for name in ("source", "plan", "rig/shape/pan/steps", "sauce"):
+            remote.sendto(say(f"/anticip/control/{name}"), server.address)
+        await asyncio.sleep(0.05)
+        server.close()
+        return [OscMessage(remote.recv(4096)).params[1] for _ in range(4)]
+
+    *told, unknown = asyncio.run(show())
+    assert told == [
+        "is for one performer: alice/source, bob/source",
+        "is for one performer: bob/plan",
+        "is for one performer: alice/rig/shape/pan/steps, bob/rig/shape/pan/steps",
+    ]
+    assert unknown.startswith("unknown command; known: ")
+
+
 def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.socket) -> None:
     lines: list[str] = []
     talk(

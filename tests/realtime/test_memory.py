@@ -301,7 +301,7 @@ def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) ->
         with pytest.raises(OptionError, match=says):
             asyncio.run(save(name))  # type: ignore[arg-type]
     away = MemoryRemote(lambda: pipeline.memory, tmp_path / "away")
-    with pytest.raises(DeviceError, match=r"show\.memory: cannot be written \(no such file or directory\)$"):
+    with pytest.raises(DeviceError, match=r"show\.memory: the folder \S+away does not exist$"):
         asyncio.run(away.actions["memory/save"]("show"))  # type: ignore[arg-type]
     away.close()
     with pytest.raises(OptionError, match="nothing is remembered"):
@@ -316,8 +316,27 @@ def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None
     save_npz(load_motion(DANCE)[:100], tmp_path / "short.npz")
     with pytest.raises(FormatError, match="at least 3 s"):
         rehearse([tmp_path / "short.npz"], tmp_path / "x.memory")
-    with pytest.raises(OptionError, match="called 'performance' already"):
+    with pytest.raises(OptionError, match="called 'data/performance' already"):
         rehearse([DANCE, DANCE], tmp_path / "x.memory")
+
+
+def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_their_folder_s(
+    tmp_path: Path,
+) -> None:
+    from pyanticip.motion.load import load_motion
+    from pyanticip.motion.npz import save_npz
+
+    takes = {"monday/take1": 200, "friday/take1": 250, "friday/bow": 100}
+    for name, frames in takes.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        save_npz(load_motion(DANCE)[:frames], tmp_path / f"{name}.npz")
+    said: list[str] = []
+    files = [tmp_path / f"{name}.npz" for name in takes]
+    found = rehearse(files, tmp_path / "x.memory", say=said.append)
+    assert list(found["takes"]) == ["monday/take1", "friday/take1"]
+    assert any(line.startswith(f"{files[2]}: a piece of ") and "left out" in line for line in said)
+    cue = [{"name": "turn", "take": "monday/take1", "at": 2.0}]
+    show({"memory": {"file": str(tmp_path / "x.memory")}, "cue": cue})
 
 
 def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(tmp_path: Path) -> None:

@@ -12,13 +12,16 @@ import pytest
 from support.models import another_checkpoint
 from support.wire import arrived, command, messages, port_of, run, start, udp, wait_for
 
+from pyanticip.motion.recording import RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.pipeline import Pipeline
+from realtime.programs.live import replay
+from realtime.recording.info import recording_info
 from realtime.rig import Rig
 from realtime.sockets import free_port
-from realtime.sources.replay import Command
+from realtime.sources.replay import Command, open_show
 from realtime.stage import assemble, recording_header
 
 SKELETON, FRAMES = mocopi_datagrams(700)
@@ -84,9 +87,9 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
         again = assemble(Rig.model_validate({**header["rig"], "osc": []}), OfflineClock(0))
         assert again.mixer.performer is not None
         assert again.mixer.performer.reaches() == performer.reaches()
-        replay = Commands(again)
+        follower = Commands(again)
         for obeyed in commands.so_far(230 * 20_000_000):
-            replay.again(obeyed)
+            follower.again(obeyed)
         assert set(sends(again, range(230, 300), A, B)) == {B}
         # Who was not told to be the one may be followed by somebody else.
         assert sends(again, range(300, 480), A)[-1] == (A if told is None else B)
@@ -105,12 +108,12 @@ def test_a_host_that_is_heard_at_every_port_is_so_in_a_recording_begun_in_mid_sh
     pipeline = assemble(rig, OfflineClock(0))
     commands = Commands(pipeline, rig=rig)
     again = assemble(rig, OfflineClock(0))
-    replay = Commands(again, rig=rig)
+    follower = Commands(again, rig=rig)
     heard: dict[Pipeline, int] = {pipeline: 0, again: 0}
     for n in range(100):
         if n == 50:
             for obeyed in commands.so_far(n * 20_000_000):
-                replay.again(obeyed)
+                follower.again(obeyed)
         for each in (pipeline, again) if n >= 50 else (pipeline,):
             if n % 50 == 0:
                 each.feed(SKELETON, n * 20_000_000, f"10.0.0.1:{6000 + n}")
@@ -138,6 +141,24 @@ def test_what_only_was_recorded_is_played_with_the_rig_s_model() -> None:
     assert told["model"]["enabled"]
     assert (told["lead_ms"], told["mapping"]) == (120.0, "mine.safetensors")
     pipeline.close()
+
+
+@pytest.mark.parametrize("speed", [None, 20.0])
+def test_the_recording_of_a_replay_has_the_clock_of_the_first_show(
+    tmp_path: Path, speed: float | None
+) -> None:
+    first, again = tmp_path / "m.anticip", tmp_path / "r.anticip"
+    with RecordingWriter(first, t_ns=7_000_000_000) as tape:
+        for n, datagram in enumerate([SKELETON, *FRAMES[:100]]):
+            tape.raw(8_000_000_000 + n * 20_000_000, "mocopi", datagram)
+    kind, items = open_show(first)
+    tree = {"record": str(again), "model": {"enabled": False}, "control": {"enabled": False}, "osc": []}
+    replay(items, kind, Rig.model_validate(tree), speed=speed, say=str)
+    taken = read_recording(again)
+    assert taken.start_ns == 8_000_000_000
+    times = [record.t_ns for record in taken]
+    assert 8_000_000_000 <= min(times) <= max(times) < 11_000_000_000
+    assert 2.0 <= recording_info(again)["duration_s"] < 3.0
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ QUATS = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
 
 def started(path: Path, said: list[str] | None = None, **options) -> Recorder:
     tape = Recorder([].append if said is None else said.append, **options)
-    tape.open(path, lambda: ({"rig": {"a": 1}, "model": "sha"}, [(1, "gain", (0.5,))]))
+    tape.open(path, lambda: (0, {"rig": {"a": 1}, "model": "sha"}, [(1, "gain", (0.5,))]))
     try:
         tape.wait()
     except OptionError:
@@ -62,10 +62,10 @@ def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
     tape = started(first, said)
     pid = tape.pid
     tape.note(1, "first")
-    tape.open(second, lambda: ({}, []))
+    tape.open(second, lambda: (0, {}, []))
     tape.note(2, "second")
     tape.wait()
-    tape.open(first, lambda: ({}, [(9, "gain", (1.0,))]))
+    tape.open(first, lambda: (0, {}, [(9, "gain", (1.0,))]))
     tape.note(3, "second too")
     with pytest.raises(OptionError, match="never overwritten"):
         tape.wait()
@@ -164,7 +164,7 @@ import sys, time, os, signal
 from pathlib import Path
 from realtime.recording.recorder import Recorder
 tape = Recorder()
-tape.open(Path(sys.argv[1]), lambda: ({}, []))
+tape.open(Path(sys.argv[1]), lambda: (0, {}, []))
 tape.wait()
 for i in range(100):
     tape.raw(time.monotonic_ns(), "mocopi", bytes(1500))
@@ -206,7 +206,7 @@ import signal, sys, time
 from pathlib import Path
 from realtime.recording.recorder import Recorder
 tape = Recorder()
-tape.open(Path(sys.argv[1]), lambda: ({}, []))
+tape.open(Path(sys.argv[1]), lambda: (0, {}, []))
 tape.wait()
 for i in range(50):
     tape.raw(i, "mocopi", bytes(1500))

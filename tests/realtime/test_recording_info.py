@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import pyanticip as pa
 from pyanticip import _core
+from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.recording import RecordingWriter
 from pyanticip.vocabulary import PARAMETERS
@@ -156,3 +158,23 @@ def test_joints_that_the_source_lacks_are_lacking_in_the_recording(tmp_path: Pat
     export_recording(path, tmp_path / "plain")
     for file in (path, tmp_path / "plain/frames.npz"):
         assert pa.load_motion(file).mask.tolist() == mask.tolist()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["render {} --no-model --out {}.csv", "replay {} --no-model --speed max", "export {} --out {}.d",
+     "send {} --as msgpack --to 127.0.0.1:9"],
+    ids=lambda words: words.split()[0],
+)  # fmt: skip
+def test_whoever_reads_a_cut_recording_says_so_once(tmp_path: Path, words: str) -> None:
+    path, (skeleton, frames) = tmp_path / "cut.anticip", mocopi_datagrams(20)
+    with RecordingWriter(path) as tape:
+        for n, datagram in enumerate([skeleton, *frames]):
+            tape.raw(n * 20_000_000, "mocopi", datagram)
+            tape.frame(n * 20_000_000, n, n * 20_000_000, QUATS, [0, 1, 0])
+    path.write_bytes(path.read_bytes()[:-3])
+    done = CliRunner().invoke(cli, words.format(path, path).split())
+    assert done.exit_code == 0
+    told = [line for line in done.stderr.splitlines() if "cut.anticip" in line]
+    assert [line.count("cut.anticip: byte ") for line in told] == [1], told
+    assert told[0].count("cut.anticip") == 1

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel, ValidationError
+from support.full_disk import full_disk
 
 from pyanticip.cli import cli
 from pyanticip.controls import NEUTRAL
@@ -35,6 +36,14 @@ def uncommented() -> str:
         if not line.startswith(("# A rig", "# spring", "# One"))
     ]
     return "\n".join(lines)
+
+
+def test_on_a_full_disk_the_old_rig_stays(tmp_path: Path) -> None:
+    (tmp_path / "stage.toml").write_text("lead_ms = 100\n")
+    with full_disk():
+        done = CliRunner().invoke(cli, ["rig", "init", str(tmp_path / "stage.toml"), "--force"])
+    assert "stage.toml: cannot be written (file too large)" in str(done.exception)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["lead_ms = 100\n"]
 
 
 def test_the_template_has_every_key() -> None:

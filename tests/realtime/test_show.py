@@ -464,10 +464,26 @@ def test_offline_everything_comes_at_its_time_until_the_end() -> None:
     assert clock.now_ns() == 5_300_000_000
 
 
-def test_offline_stops_in_time() -> None:
+def test_a_replay_stops_in_time_counted_from_the_first_frame_of_motion() -> None:
+    def frames(data: bytes, t_ns: int, sender: str) -> bool:
+        got.append(t_ns)
+        return len(got) > 20  # until then there was no suit
+
     got: list[int] = []
-    play_offline(shown(100), OfflineClock(5_000_000_000), lambda d, t, sender: got.append(t), seconds=1.0)
-    assert len(got) == 51
+    play_offline(shown(100), OfflineClock(5_000_000_000), frames, seconds=1.0)
+    assert len(got) == 20 + 51
+
+    async def paced() -> None:
+        source = ReplaySource(shown(1000), ScaledClock(10.0), seconds=0.1)
+        ended = asyncio.Event()
+        source.ended = ended.set
+        source.start(asyncio.get_running_loop(), frames)
+        await ended.wait()
+        source.close()
+
+    got.clear()
+    asyncio.run(paced())
+    assert 30 < len(got) < 1000
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, float("nan"), 1e9])

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyanticip.errors import ShapeError
+from pyanticip.errors import OptionError, ShapeError
 
 
 def readable(x: Tensor) -> bool:
@@ -13,6 +13,15 @@ def readable(x: Tensor) -> bool:
     if torch.compiler.is_compiling():
         return False
     return not (x.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def check_batch(batch: int) -> None:
+    """A state has rows.
+
+    :raises OptionError: it would have none.
+    """
+    if batch < 1:
+        raise OptionError(f"batch must be at least 1, got {batch!r}")
 
 
 def check_tensor(x: Any, name: str, shape: str) -> None:

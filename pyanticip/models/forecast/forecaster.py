@@ -25,6 +25,7 @@ from pyanticip.models.checkpoint.files import filled, finite_weights, write_desc
 from pyanticip.models.checkpoint.folder import draft_checkpoint
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
 from pyanticip.models.core.encodings import polynomials
+from pyanticip.models.core.inputs import check_batch
 from pyanticip.models.forecast.manifest import (
     FORECAST_FORMAT,
     FORECAST_VERSION,
@@ -179,6 +180,7 @@ class PoseForecaster(nn.Module):
 
     def initial_state(self, batch: int = 1) -> ForecastState:
         """The state before the first frame."""
+        check_batch(batch)
         cfg = self.cfg
         device = self.unit.device
         frames = torch.zeros(batch, cfg.observed, cfg.joints, 3, device=device)

@@ -11,7 +11,7 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig, row_widths, visible_columns
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
-from pyanticip.models.core.inputs import check_finite, check_steering, check_tensor
+from pyanticip.models.core.inputs import check_batch, check_finite, check_steering, check_tensor
 from pyanticip.models.core.layouts import exact
 from pyanticip.models.core.part import GateTrace, Part, present
 from pyanticip.models.core.plan import Plan
@@ -223,6 +223,7 @@ class MotionTransformer(nn.Module):
 
     def initial_state(self, batch: int) -> MotionState:
         """The state before the first frame, for ``batch`` independent rows."""
+        check_batch(batch)
         taps = self.filters.new_zeros(batch, self.cfg.taps - 1, self.cfg.d_model)
         state = MotionState(self.trunk.initial_state(batch), taps)
         state.positions = self.trunk.positions.embed_state(batch, self.filters)

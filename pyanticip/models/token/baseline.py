@@ -20,7 +20,7 @@ from pyanticip.models.core.block import (
     run_blocks,
     traced,
 )
-from pyanticip.models.core.inputs import check_tensor, readable
+from pyanticip.models.core.inputs import check_batch, check_tensor, readable
 from pyanticip.models.core.layouts import make_layout
 from pyanticip.models.core.part import GateTrace, Part, Positions, present, run_vectors, vectors_state
 from pyanticip.models.core.plan import Plan
@@ -162,6 +162,7 @@ class BaselineTransformer(nn.Module):
 
     def initial_state(self, batch: int) -> BaselineState:
         """The state before the first token, for ``batch`` independent rows."""
+        check_batch(batch)
         state = self._fresh(batch)
         state.positions = self.positions.embed_state(batch, self.token.weight)
         state.planning = self._passes().initial_state(batch, given=False)

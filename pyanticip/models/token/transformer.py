@@ -12,7 +12,7 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
-from pyanticip.models.core.inputs import check_steering, check_tensor
+from pyanticip.models.core.inputs import check_batch, check_steering, check_tensor
 from pyanticip.models.core.part import GateTrace, Part, present
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
@@ -111,6 +111,7 @@ class AnticipatoryTransformer(nn.Module):
 
     def initial_state(self, batch: int) -> LanguageState:
         """The state before the first token, for ``batch`` independent rows."""
+        check_batch(batch)
         positions = self.trunk.positions.embed_state(batch, self.token.weight)
         planning = self._passes("initial").initial_state(batch, given=True)
         return LanguageState(self.trunk.initial_state(batch), positions, planning)
