@@ -129,8 +129,13 @@ def _usage(error: click.UsageError) -> int:
         return 2
     path = error.ctx.command_path if error.ctx else "pyanticip"
     if isinstance(error, click.NoSuchOption):
-        known = [o for p in (error.ctx.command.params if error.ctx else []) for o in p.opts]
+        params = error.ctx.command.params if error.ctx else []
+        known = [o for p in params for o in p.opts]
         message = f"no option {error.option_name}{suggestion(error.option_name, [*known, '--help'])}"
+        for argument in params:
+            if isinstance(argument, click.Argument):
+                bare = f"{argument.human_readable_name} is given without one"
+                message = message.replace(f"did you mean {argument.name}?", bare)
     else:
         message = error.format_message().rstrip(".")
         message = message[:1].lower() + message[1:]

@@ -85,18 +85,20 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
 
 @train.command("completion", options=f"{OPTIONS}:CompletionOptions", extra="train")
 def train_completion(given: options.CompletionOptions) -> Answer:
-    """Train what completes a body from few sensors; some fifty minutes of one core.
+    """Train what completes a body from few sensors; about an hour of one core.
 
     Example: pyanticip train completion --data data --out completion.safetensors
     """
     import torch
     from rich.console import Console
-    from safetensors.torch import save_file
 
     from training.evaluate.takes import Takes
     from training.report.tables import bars
+    from training.run.files import save_weights
     from training.tasks.completion.fit import fit
+    from training.tasks.completion.net import check_replaceable
 
+    check_replaceable(given.out)
     torch.set_num_threads(given.threads)
     taught = Takes(given.data, given.cache).taught()
     with bars(Console(stderr=True, quiet=given.as_json)) as told:
@@ -107,7 +109,7 @@ def train_completion(given: options.CompletionOptions) -> Answer:
             seed=given.seed,
             say=told,
         )
-    save_file({name: value.contiguous() for name, value in net.state_dict().items()}, given.out)
+    save_weights(given.out, net.state_dict())
     report = {"out": str(given.out), "clips": len(taught), "people": len({clip.person for clip in taught})}
     return report, f"wrote {given.out}: {report['clips']} clips of {report['people']} people"
 

@@ -167,6 +167,7 @@ LIGHT = [
     ("train data build nowhere --out set", 1, "nowhere: no such file"),
     ("evaluate motion --data empty --split valid", 2, "--split"),
     ("evaluate motion --data empty", 1, "empty: no motion in it"),
+    ("evaluate language --run takes", 2, "no option --run; RUN... is given without one (see"),
     ("tasks train --task copy --out run --lr high", 2, "--lr"),
     ("bench train --size huge", 2, "--size"),
     ("live --source mocpi", 2, "did you mean mocopi?"),

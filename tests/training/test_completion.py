@@ -17,8 +17,9 @@ from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
 from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
-from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
+from training.tasks.completion.net import JOINTS, CompletionNet, check_replaceable, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
+from training.tasks.options import CompletionOptions
 from training.teacher.kinematics import multiply, positions
 
 WEIGHTS = Path(__file__).parents[2] / "rust/anticip-motion/data/completion.safetensors"
@@ -146,6 +147,28 @@ def test_it_learns() -> None:
             return float((facing[:, :, None] @ said - matrices(seen)).abs()[..., ~mask, :, :].mean())
 
     assert off(longer) < off(short)
+
+
+def test_where_the_weights_cannot_go_is_told_before_the_training(tmp_path, command) -> None:
+    (tmp_path / "a.bvh").touch()
+    (tmp_path / "mine.safetensors").write_bytes(b"mine")
+
+    def told(out):
+        return command("train", "completion", "--data", tmp_path, "--out", tmp_path / out)
+
+    for out, says in (
+        ("nowhere/c.safetensors", "nowhere does not exist"),
+        ("c.txt", "expected a name that ends in .safetensors"),
+        ("mine.safetensors", "is there already"),
+    ):
+        code, _, complaint = told(out)
+        assert (code > 0, says in complaint.splitlines()[-1]) == (True, True), complaint
+    assert (tmp_path / "mine.safetensors").read_bytes() == b"mine"
+    check_replaceable(WEIGHTS)
+
+
+def test_the_weights_were_made_as_the_command_makes_them() -> None:
+    assert CompletionOptions(data=WEIGHTS, out=WEIGHTS).steps == 10_000
 
 
 def test_what_is_silent_in_training_speaks_when_it_plays() -> None:

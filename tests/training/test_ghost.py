@@ -1,12 +1,15 @@
 """The monitor's ghost: what is trained is what is drawn, it knows no place and no heading, and it learns."""
 
 import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from support.takes import pieces_of_side
 
+from pyanticip.errors import FormatError, OptionError
 from pyanticip.models.forecast.forecaster import load_forecaster, save_forecaster
 from pyanticip.models.forecast.manifest import GHOST
 from pyanticip.motion.rotations import multiply
@@ -109,6 +112,31 @@ def test_windows_are_what_they_are_drawn_from(clips, monkeypatch) -> None:
     assert nearest.max() < 0.02
     here = drawn[:, OBSERVED - 1, 0, [0, 2]]
     assert here.abs().max() < 1e-5
+
+
+def test_clips_that_are_too_short_are_named(clips, tmp_path, monkeypatch) -> None:
+    short = dataclasses.replace(clips[0], quats=clips[0].quats[:40], root=clips[0].root[:40])
+    with pytest.raises(OptionError, match=r"none of the 1 clips .* longer than 50 frames \(1 s\)"):
+        Windows([short], ["a"], 0)
+    shorter = dataclasses.replace(clips[0], quats=clips[0].quats[:30], root=clips[0].root[:30])
+
+    class Takes:
+        def __init__(self, data, cache) -> None:
+            self.long, self.short = (
+                [SimpleNamespace(piece=piece, person=who, kind="walking")]
+                for who, piece in (("a", clips[0]), ("b", shorter))
+            )
+
+        def taught(self):
+            return self.long
+
+        def strangers(self, split):
+            return self.short
+
+    monkeypatch.setattr(judge, "Takes", Takes)
+    monkeypatch.setattr(judge, "_LEARNED", 500)
+    with pytest.raises(FormatError, match=r"set: no test clip is as long as 39 frames \(0.78 s\)"):
+        judge.evaluate(Path("set"), "test")
 
 
 def test_it_learns_and_rivals_are_judged_beside_it(clips, tmp_path, monkeypatch) -> None:

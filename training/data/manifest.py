@@ -17,6 +17,9 @@ from pyanticip.untrusted import read_text
 INDEX: Final = "set.json"
 """What a complete set has."""
 
+SHARD: Final = "shard.json"
+"""What a finished shard of one says of itself."""
+
 TOGETHER: Final = ("cmu", "more")
 """Folders that are one folder of takes where they lie beside each other, without what else lies there."""
 
@@ -47,6 +50,19 @@ def no_motion(folder: Path) -> FormatError:
     )
 
 
+def check_whole(folder: Path) -> None:
+    """Refuse one shard in the place of a set.
+
+    Raises:
+        FormatError: it is one.
+    """
+    if (folder / SHARD).is_file():
+        raise FormatError(
+            f"{folder}: is one shard of a set; put all of them together with: "
+            "pyanticip train data merge SHARD... --out SET"
+        )
+
+
 def check_motion(path: Path) -> None:
     """Check that a path is a set, or a folder with something in it that may be a take.
 
@@ -55,6 +71,7 @@ def check_motion(path: Path) -> None:
     """
     if (path / INDEX).is_file():
         return
+    check_whole(path)
     folder = takes_folder(path)
     for where, folders, names in chain.from_iterable(map(os.walk, places(folder))):
         # What is behind links is found when a set is built.

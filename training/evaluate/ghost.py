@@ -9,12 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pyanticip.errors import FormatError
 from pyanticip.models.forecast.forecaster import load_forecaster
 from pyanticip.models.forecast.manifest import GHOST
 from pyanticip.vocabulary import RATE
 from training.evaluate.takes import KINDS, Takes
 from training.report.tables import table
-from training.tasks.ghost.windows import OBSERVED, STRIDE, TARGET, Windows, every
+from training.tasks.ghost.windows import LENGTH, OBSERVED, STRIDE, TARGET, Windows, every
 
 AHEAD_MS: Final = (120, 200, 400)
 _AT: Final = [round(ms * RATE / 1000.0 / STRIDE) - 1 for ms in AHEAD_MS]
@@ -96,7 +97,8 @@ def evaluate(
         cache: folder of sets that are made on the way.
 
     Raises:
-        FormatError: no motion, or no clip on that side.
+        FormatError: no motion, or no clip on that side that is long enough.
+        OptionError: none to learn from that is.
         CheckpointError: no forecaster, or one that cannot be read.
     """
     takes = Takes(data, cache)
@@ -116,6 +118,12 @@ def evaluate(
         rows["ridge"] = np.min([errors(shown, ridge) for ridge in ridges], axis=0)
         rows["ghost"] = errors(shown, model.predict)
         found["kinds"][kind] = {name: row.round(2).tolist() for name, row in rows.items()}
+    if not found["kinds"]:
+        frames = STRIDE * (LENGTH - 1) + 1
+        raise FormatError(
+            f"{data}: no {split} clip is as long as {frames} frames ({frames / RATE:g} s), which a forecast "
+            "and its judgement take"
+        )
     found["people"] = sorted({clip.person for clip in strangers})
     return found
 

@@ -151,7 +151,7 @@ def load_best(folder: Path) -> dict[str, Tensor]:
         CheckpointError: there are none yet, or the file is damaged.
     """
     if not (folder / BEST).exists():
-        raise CheckpointError(f"{folder}: no weights yet, no validation has come to its end")
+        raise CheckpointError(f"{folder}: no weights yet: no validation ended with a figure")
     data = read_weights(folder / BEST)
     try:
         kept = safetensors.torch.load(data)

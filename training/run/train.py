@@ -114,7 +114,7 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
         "seconds": round(record.seconds, 3),
         "parameters": sum(p.numel() for p in module.model.parameters()),
         "processes": here.world,
-        "device": torch.cuda.get_device_name() if run.device == "cuda" else processor,
+        "device": torch.cuda.get_device_name() if run.device == "cuda" else "cpu",
         "cpu": processor,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

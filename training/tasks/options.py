@@ -110,7 +110,7 @@ class CompletionOptions(JsonOption):
 
     data: Path = option("A set, or a folder of takes.")
     out: Path = option("The weights: safetensors.", written=True)
-    steps: int = option("Updates.", 8000, ge=1)
+    steps: int = option("Updates.", 10_000, ge=1)
     seed: int = option("Of every random choice.", 0, ge=0)
     threads: int = option("Of torch.", 1, ge=1)
     cache: Path | None = option("Folder of sets that are made on the way.", None)
@@ -125,7 +125,7 @@ class GhostOptions(CompletionOptions):
     """Of ``train ghost``."""
 
     out: Path = option("Folder of the checkpoint.", written=True)
-    steps: int = option("Updates.", 3000, ge=1)
+    steps: int = option("Updates.", 3_000, ge=1)
 
 
 class TaskTrainOptions(JsonOption):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import FormatError, OptionError
+from training.data.manifest import SHARD, check_motion
 from training.data.sets import MotionSet, build, merge
-from training.data.sets.shards import SHARD
 from training.data.sets.writer import WORK
 
 COUNT = 3
@@ -67,6 +67,12 @@ def test_a_shard_more_than_there_are_takes_is_empty(takes, tmp_path):
     reports = [build(takes, out, shard=f"{n}/7") for n, out in enumerate(shards, 1)]
     assert [report.takes for report in reports] == [1] * 5 + [0] * 2
     assert merge(shards, tmp_path / "set").clips == 5
+
+
+def test_a_shard_in_the_place_of_a_set_is_told_how_to_become_one(shards):
+    for look in (check_motion, MotionSet.open):
+        with pytest.raises(FormatError, match=r"is one shard of a set; .*: pyanticip train data merge"):
+            look(shards[0])
 
 
 def test_what_does_not_fit_together_is_refused(takes, shards, tmp_path):

@@ -19,10 +19,11 @@ from pyanticip.motion.world import check_up
 from pyanticip.vocabulary import RATE
 from pyanticip.workers import spread
 from training.data.examples import SHORTEST, Split
+from training.data.manifest import SHARD
 from training.data.sets.discover import Found, Source, discover, printable
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet, is_set
 from training.data.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
-from training.data.sets.shards import SHARD, Whole, numbers, read_shards, write_shard
+from training.data.sets.shards import Whole, numbers, read_shards, write_shard
 from training.data.sets.sounds import Sound, pair
 from training.data.sets.splits import sides_of, split_warnings, strangers
 from training.data.sets.writer import Lock, SetWriter, prepare_folder

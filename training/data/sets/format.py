@@ -15,7 +15,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.untrusted import open_file, read_json
 from pyanticip.vocabulary import CANONICAL_JOINTS, FEATURES, RATE
 from training.data.examples import Example, Piece, Split
-from training.data.manifest import INDEX
+from training.data.manifest import INDEX, check_whole
 from training.teacher.handmade import TEACHER_VERSION
 
 FORMAT: Final = "pyanticip-set"
@@ -289,6 +289,7 @@ def read_index(folder: Path) -> dict[str, Any]:
 
     path = folder / INDEX
     if not path.exists():
+        check_whole(folder)
         takes, out = ("DIR", folder) if not folder.is_dir() or not any(folder.iterdir()) else (folder, "SET")
         how = f"pyanticip train data build {quote(str(takes))} --out {quote(str(out))}"
         raise FormatError(f"{folder}: no set in it (no {INDEX}); make one: {how}")

@@ -16,14 +16,12 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.untrusted import read_json
 from training.data.examples import Split
+from training.data.manifest import SHARD
 from training.data.sets.discover import Source
 from training.data.sets.format import VERSION, digest_of
 from training.data.sets.prepare import PREPARE_VERSION, Result
 from training.data.sets.writer import WORK
 from training.teacher.handmade import TEACHER_VERSION
-
-SHARD: Final = "shard.json"
-"""What a finished shard says of itself."""
 
 MADE: Final = [VERSION, FEATURES_VERSION, TEACHER_VERSION, PREPARE_VERSION]
 

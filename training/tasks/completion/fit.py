@@ -19,7 +19,6 @@ from training.teacher.kinematics import MIRROR, PARENTS
 
 Array = NDArray[np.float64]
 
-STEPS: Final = 10000
 WINDOWS: Final = 24
 WINDOW: Final = 128
 """Frames: a little more than twice the longest period that the teacher looks for."""
@@ -146,7 +145,7 @@ def fit(
     clips: Sequence[NDArray[np.floating]],
     people: Sequence[str],
     *,
-    steps: int = STEPS,
+    steps: int,
     seed: int = 0,
     say: Say = lambda what, done, of: None,
 ) -> CompletionNet:

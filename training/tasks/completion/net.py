@@ -1,12 +1,18 @@
 """The network that completes a body, as ``completion.rs`` of anticip-motion runs it a frame at a time."""
 
+from pathlib import Path
 from typing import Final
 
 import numpy as np
+import safetensors
+import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.motion.atomic import check_out
+from training.run.files import read_weights
 from training.teacher.kinematics import OFFSETS, PARENTS
 
 JOINTS: Final = len(PARENTS)
@@ -139,3 +145,19 @@ class CompletionNet(nn.Module):
         b = nn.functional.normalize(b - (a * b).sum(-1, keepdim=True) * a, dim=-1, eps=1e-6)
         said = torch.stack([a, b, torch.linalg.cross(a, b)], -1)
         return torch.where(there[..., None] > 0, seen, said), out[..., 6], facing
+
+
+def check_replaceable(path: Path) -> None:
+    """Check before a training that its weights can be written, and replace nothing but such weights.
+
+    Raises:
+        OptionError: no name of a file of weights, or a file that holds something else.
+        DeviceError: no such folder.
+    """
+    check_out(path, (".safetensors",))
+    if not path.exists():
+        return
+    try:
+        CompletionNet().load_state_dict(safetensors.torch.load(read_weights(path)))
+    except (CheckpointError, safetensors.SafetensorError, RuntimeError):
+        raise OptionError(f"{path}: is there already, and no such network's weights; give another") from None

@@ -14,7 +14,6 @@ from training.run.averaged import train_averaged
 from training.tasks.ghost.windows import OBSERVED, TARGET, Windows
 from training.teacher.kinematics import MIRROR
 
-STEPS: Final = 3000
 BATCH: Final = 256
 STILL: Final = 0.03
 """Metres that who stands still counts as having moved: otherwise only those who walk were learned from."""
@@ -27,7 +26,7 @@ def fit(
     pieces: Sequence[Piece],
     people: Sequence[str],
     *,
-    steps: int = STEPS,
+    steps: int,
     seed: int = 0,
     say: Say = lambda what, done, of: None,
 ) -> PoseForecaster:

@@ -8,6 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pyanticip.errors import OptionError
+from pyanticip.vocabulary import RATE
 from training.data.batches import shares
 from training.data.examples import Piece
 from training.teacher.kinematics import MIRROR, positions
@@ -21,6 +23,8 @@ HIPS: Final = 0
 LEGS: Final = slice(14, 22)
 WARP: Final = 1.25
 """Most that a drawn window is faster or slower."""
+NEEDED: Final = WARP * STRIDE * LENGTH
+"""Frames that a clip has to have, for the fastest."""
 SWAPPED: Final = 0.25
 """How often trunk and arms are somebody else's."""
 SLID: Final = 0.3
@@ -61,10 +65,18 @@ class Windows:
         pieces: the clips.
         people: whose each is; everybody counts by the root of their frames.
         seed: of every draw.
+
+    Raises:
+        OptionError: no clip is long enough.
     """
 
     def __init__(self, pieces: Sequence[Piece], people: Sequence[str], seed: int) -> None:
-        long = [n for n, piece in enumerate(pieces) if len(piece.quats) > WARP * STRIDE * LENGTH]
+        long = [n for n, piece in enumerate(pieces) if len(piece.quats) > NEEDED]
+        if not long:
+            raise OptionError(
+                f"none of the {len(pieces)} clips to learn from is longer than {NEEDED:g} frames "
+                f"({NEEDED / RATE:g} s); record longer takes"
+            )
         found = [whole(pieces[n]) for n in long]
         self._places = torch.cat([places for places, _ in found])
         self._yaw = torch.cat([yaw for _, yaw in found])

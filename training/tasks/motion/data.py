@@ -33,6 +33,9 @@ PREDICTED_FROM: Final = 2
 FLAT: Final = 1e-4
 """Deviation below which a feature is constant; it then gets deviation 1."""
 
+LITTLE: Final = 0.01
+"""How far a parameter moves that hardly moves: what errors are measured by, where it is less."""
+
 
 RECIPES: Final = {
     "clean": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)),
@@ -180,7 +183,7 @@ def change_scale(examples: Iterable[Example]) -> NDArray[np.float64]:
 
 def error_weights(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weights (8, 5) with mean 1 for the errors of parameters that move as far as ``scale``."""
-    weights = 1.0 / (scale + 0.01)
+    weights = 1.0 / (scale + LITTLE)
     return np.asarray(weights / weights.mean(), dtype=np.float64)
 
 

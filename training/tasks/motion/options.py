@@ -93,15 +93,16 @@ class MotionScheduleOptions(AveragedScheduleOptions):
     final_lr: float = Field(default=2e-5, ge=0, le=10)
     """Learning rate at the last step."""
     warm_up_steps: int = Field(default=200, ge=0)
-    """Steps over which the rate rises linearly."""
+    """Steps over which the rate rises linearly; at most half of all."""
     patience: int = Field(default=0, ge=0)
     """Validations without a better score after which a run ends; 0: never."""
 
     def learning_rate(self, step: int) -> float:
         """Of update ``step`` (from 0): linear warm-up, then a cosine down to ``final_lr``."""
-        if step < self.warm_up_steps:
-            return self.peak_lr * (step + 1) / self.warm_up_steps
-        done = (step - self.warm_up_steps) / max(self.steps - self.warm_up_steps, 1)
+        rise = min(self.warm_up_steps, self.steps // 2)
+        if step < rise:
+            return self.peak_lr * (step + 1) / rise
+        done = (step - rise) / max(self.steps - rise, 1)
         half = 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0)))
         return self.final_lr + (self.peak_lr - self.final_lr) * half
 

@@ -241,7 +241,8 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
     def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
         """How good it became, and what to do next."""
         early = ", early: no better score came" if report["stopped_early"] else ""
-        judged, data = report["validation"], quote(report["options"]["data"]["path"])
+        judged, given = report["validation"], report["options"]["data"]
+        data = quote(given["path"]) + (f" --cache {quote(given['cache'])}" if given["cache"] else "")
         lines = [
             f"{report['step']} steps in {report['seconds']:.0f} s{early}; best at step "
             f"{report['best_step']}: error {judged['error']:.4f} from 100 ms on, score {judged['score']:.4f}"

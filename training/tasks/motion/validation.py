@@ -13,7 +13,7 @@ from pyanticip.models.motion.heads import PoseHead, six_of, to_matrix, turns_of
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALAR_COLUMNS
 from training.data.batches import event_targets
 from training.data.examples import Example
-from training.tasks.motion.data import PREDICTED_FROM
+from training.tasks.motion.data import LITTLE, PREDICTED_FROM
 from training.tasks.motion.losses import JOINT_MASK
 from training.tasks.motion.scores import Errors, Predictions, measure, run_model
 from training.teacher.kinematics import OFFSETS, PARENTS
@@ -28,9 +28,9 @@ COLUMNS: Final = (
     "valid_pose",
     "valid_pose_mm",
 )
-"""Mean absolute error of the parameters from 100 ms on; the same as a share of how far they move (what
-chooses the weights); negative log-likelihood of the next events in nats a frame; squared error of the refined
-scalars; angle of the forecast joints in degrees and their distance in millimetres."""
+"""Mean absolute error of the parameters from 100 ms on; the same as a share of how far they move, at least
+0.01 (what chooses the weights); negative log-likelihood of the next events in nats a frame; squared error of
+the refined scalars; angle of the forecast joints in degrees and their distance in millimetres."""
 
 
 def in_memory(example: Example) -> Example:
@@ -155,7 +155,7 @@ def validate(
     table = errors.mean()
     found: dict[str, Any] = {
         "error": float(table[:, PREDICTED_FROM:].mean()),
-        "score": float((table / scale)[:, PREDICTED_FROM:].mean()),
+        "score": float((table / np.maximum(scale, LITTLE))[:, PREDICTED_FROM:].mean()),
         "events": float(sums[0] / max(sums[2], 1.0)),
         "scalars": float(sums[1] / max(sums[2], 1.0)),
         "params": {

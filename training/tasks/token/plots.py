@@ -95,7 +95,9 @@ def profiles(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
     """Head profiles: what each head's first bias layer looks at, (H, 7), one panel per run."""
     plt = pyplot()
     count = len(found)
-    figure, axes = plt.subplots(1, count, figsize=(2.6 * count + 0.8, 2.6), squeeze=False)
+    figure, axes = plt.subplots(
+        1, count, figsize=(2.6 * count + 0.8, 2.6), squeeze=False, layout="constrained"
+    )
     image = None
     for axis, report, name in zip(axes[0], found, names, strict=True):
         rows = np.asarray(report["profiles"])

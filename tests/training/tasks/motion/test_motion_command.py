@@ -17,7 +17,7 @@ from pyanticip.models import MotionTransformer, save_checkpoint
 from training.data.sets import build, merge
 from training.run.recorder import read_metrics
 from training.tasks.motion.module import new_model
-from training.tasks.motion.task import fit, load_run
+from training.tasks.motion.task import MotionTask, fit, load_run
 from training.tasks.motion.windows import Feed
 
 
@@ -55,6 +55,16 @@ def test_from_takes_to_a_report(cli, config, tmp_path):
     assert code == 0
     assert "4 steps in" in printed
     assert "the model waited for them" in printed
+
+
+def test_what_to_do_next_names_the_cache_where_one_was_given(tiny, tmp_path, monkeypatch):
+    options = tiny(data={"path": "takes", "cache": "my cache"}).to_dict()
+    report = {"stopped_early": False, "step": 1, "seconds": 1.0, "best_step": 1, "options": options}
+    report |= {"validation": {"error": 0.1, "score": 1.0}, "export": "checkpoint"}
+    monkeypatch.setattr("training.tasks.motion.task._might_learn", lambda checkpoint, **change: True)
+    lines = [line for line in MotionTask().lines(tmp_path, report) if line.startswith("  pyanticip")]
+    assert len(lines) == 3
+    assert all("--data takes --cache 'my cache' --checkpoint" in line for line in lines)
 
 
 @pytest.mark.parametrize(

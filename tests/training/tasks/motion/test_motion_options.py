@@ -26,6 +26,11 @@ def test_the_rate_warms_up_and_ends_low():
     assert rates[0] == 1e-5
     assert max(rates) == rates[100] == rates[99] == 1e-3
     assert rates[-1] < 1.1e-5
+    # A run that is shorter than the warm-up falls as well.
+    short = MotionTrainOptions(steps=100, warm_up_steps=200, peak_lr=1e-3, final_lr=1e-5).schedule
+    rates = [short.learning_rate(step) for step in range(100)]
+    assert max(rates) == rates[50] == rates[49] == 1e-3
+    assert rates[-1] < 1.2e-5
 
 
 def test_a_file_below_the_command_line(tmp_path):

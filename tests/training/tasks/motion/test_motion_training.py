@@ -167,6 +167,19 @@ def test_a_clip_is_judged_by_what_the_losses_ask_for(example_of):
     assert nll == pytest.approx(float(asked), rel=1e-5)
 
 
+def test_a_parameter_that_never_moves_does_not_decide(tiny, data, tmp_path):
+    """A voice that stays where it is, as drums have no pitch, is learned beside the others."""
+
+    def still(examples):
+        return [replace(e, params=np.where(np.arange(8) == 0, np.float32(0.5), e.params)) for e in examples]
+
+    quiet = replace(data, train=still(data.train), bare=still(data.bare), validation=still(data.validation))
+    report = fit(tiny(), tmp_path / "run", data=quiet)
+    assert report["best_step"] > 0
+    assert 0.0 < report["validation"]["score"] < 100.0
+    assert report["device"] == "cpu"
+
+
 def feed_of(options, data, **where):
     from training.data.batches import Windows
 

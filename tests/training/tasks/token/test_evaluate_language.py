@@ -14,6 +14,7 @@ from pyanticip.bridge import bridge_scalars
 from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.vocabulary import SCALARS
+from training.tasks.token import plots
 from training.tasks.token.evaluate import bridge, evaluate, held_out
 from training.tasks.token.gate import shuffled_loss
 from training.tasks.token.generation import compare, judge_of, shuffle, variety
@@ -270,3 +271,18 @@ def test_the_generation_command(runs):
     assert "| 0.5 |" in shown.output
     plain = CliRunner().invoke(cli, [*arguments, "--json"])
     assert json.loads(plain.output)["thetas"][0]["theta"] == 0.5
+
+
+def test_the_labels_of_the_heads_picture_lie_within_it(monkeypatch):
+    """One run, as most have."""
+    drawn = []
+    monkeypatch.setattr(plots, "png", lambda figure: drawn.append(figure) or b"")
+    plots.profiles([{"profiles": np.eye(4, 7), "different": 4}], ["run"])
+    (figure,) = drawn
+    figure.canvas.draw()
+    whole = figure.bbox
+    for axis in figure.axes:
+        for label in (*axis.get_xticklabels(), *axis.get_yticklabels(), axis.title):
+            box = label.get_window_extent()
+            assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, label
+            assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, label
