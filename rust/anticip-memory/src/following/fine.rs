@@ -161,9 +161,9 @@ mod tests {
         let (mut viewer, mut fine) = (Viewer::default(), Fine::default());
         let mut last = [[0.0; 32]; 4];
         let mut error = 0.0;
-        for now in 0..200_usize {
+        for (now, pose) in take.iter().take(200).enumerate() {
             last.rotate_right(1);
-            last[0] = viewer.push(&take[now]);
+            last[0] = viewer.push(pose);
             let sign = if now.is_multiple_of(2) { shake } else { -shake };
             last[0][..30].iter_mut().for_each(|v| *v += sign);
             let believed = Place {
