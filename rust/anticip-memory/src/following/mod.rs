@@ -13,6 +13,7 @@
 //! and then does not has jumped; who never does it exactly has not.
 
 mod belief;
+mod fine;
 mod performer;
 mod posture;
 mod rehearsal;
@@ -24,6 +25,7 @@ use anticip_motion::features::RATE;
 
 use crate::MemoryError;
 use belief::{ANY_TEMPO, LEAVE, Motion, Scratch, Seen, Stretch, TEMPI, mass};
+use fine::Fine;
 use performer::Performer;
 use posture::{HALF, Posture, Viewer, middle, velocity};
 use rehearsal::Rehearsal;
@@ -95,6 +97,7 @@ pub struct Follower {
     frame: usize,
     candidates: Vec<usize>,
     performer: Performer,
+    fine: Fine,
     scratch: Scratch,
 }
 
@@ -131,6 +134,7 @@ impl Follower {
             frame: 0,
             candidates: Vec::new(),
             performer,
+            fine: Fine::default(),
             scratch: Scratch::default(),
         })
     }
@@ -142,6 +146,7 @@ impl Follower {
         self.frame = 0;
         self.candidates.clear();
         self.performer = Performer::new(&self.rehearsal);
+        self.fine = Fine::default();
     }
 
     /// Takes a frame and says where it is, or nothing where it is in no take (as far as is known).
@@ -168,8 +173,14 @@ impl Follower {
             }
         }
         self.learn(&seen);
+        let believed = self.place();
+        let now = self.frame;
         self.frame += 1;
-        self.place()
+        if believed.is_none() {
+            self.fine.lose();
+        }
+        let last = [0, 1, 2, 3].map(|ago: usize| &self.past[(now - ago.min(now)) % KEPT].place);
+        Some(self.fine.refine(&self.rehearsal, last, now, believed?))
     }
 
     fn see(&mut self, pose: &CanonicalPose) -> Seen {

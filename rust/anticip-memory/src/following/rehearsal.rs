@@ -7,6 +7,8 @@ use anticip_motion::CanonicalPose;
 use super::posture::{ENDS, HALF, Posture, Viewer, middle, velocity};
 use crate::MemoryError;
 
+/// Frames between two moments that the fine place is found among.
+pub(super) const MOMENT: usize = 2;
 /// Ten hours.
 const MOST_FRAMES: usize = 1_800_000;
 
@@ -15,6 +17,8 @@ const MOST_FRAMES: usize = 1_800_000;
 pub(super) struct Rehearsal {
     pub(super) places: Vec<Posture>,
     pub(super) velocities: Vec<Posture>,
+    /// Every second posture of every take as it is, not the mean over its neighbours.
+    pub(super) moments: Vec<Vec<Posture>>,
     take_of: Vec<u32>,
     /// The first frame of every take, and the one after the last.
     starts: Vec<usize>,
@@ -53,6 +57,7 @@ impl Rehearsal {
         let mut places = Vec::with_capacity(frames);
         let mut velocities = Vec::with_capacity(frames);
         let mut take_of = Vec::with_capacity(frames);
+        let mut moments = Vec::with_capacity(takes.len());
         let mut starts = vec![0];
         for (number, take) in takes.iter().enumerate() {
             let mut viewer = Viewer::default();
@@ -62,6 +67,7 @@ impl Rehearsal {
             take_of.extend(std::iter::repeat_n(number as u32, seen.len()));
             places.extend((0..seen.len()).map(|i| middle(|k| within(i + k))));
             starts.push(places.len());
+            moments.push(seen.iter().step_by(MOMENT).copied().collect());
         }
         let scale = |numbers: usize| Scale {
             // Who stands still all the time differs by a few centimetres all the same.
@@ -72,6 +78,7 @@ impl Rehearsal {
         Ok(Self {
             places,
             velocities,
+            moments,
             take_of,
             starts,
             whole,
