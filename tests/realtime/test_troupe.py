@@ -162,9 +162,7 @@ def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
         "[[osc]]\nprefix = '/stage/'\naddresses.pitch = ['/n_set', 1000, 'freq']\n"
         "[[osc]]\nport = 9001\nperformer = 'bob'\naddresses.pitch = '/freq'\n"
         "[[performer]]\nname = 'alice'\nport = 5000\nloudness = [0.02, 0.1, 0.6]\n"
-        "[[performer]]\nname = 'bob'\nport = 5001\npreset = 'glide'\nsteady = false\n".replace(
-            "glide", list(_core.PRESETS)[-1]
-        )
+        "[[performer]]\nname = 'bob'\nport = 5001\npreset = 'plucked'\nsteady = false\n"
     )
     many = load_rig(file)
     alice, bob = solo(many, "alice"), solo(many, "bob")
@@ -175,7 +173,7 @@ def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
     assert (alice.performer.loudness, bob.performer.loudness) == ((0.02, 0.1, 0.6), None)
     assert (alice.performer.steady, bob.performer.steady) == (True, False)
     assert (alice.synth.enabled, bob.synth.enabled) == (False, True), "who asks for a voice has one"
-    assert bob.synth.preset == list(_core.PRESETS)[-1]
+    assert bob.synth.preset == "plucked"
     assert (alice.record, bob.record) == tuple(str(tmp_path / f"take-{n}.anticip") for n in ("alice", "bob"))
     assert alice.file is None, "what one saves must not replace the rig of all"
     assert many.file == file

@@ -242,7 +242,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         """How good it became, and what to do next."""
         early = ", early: no better score came" if report["stopped_early"] else ""
         judged, given = report["validation"], report["options"]["data"]
-        data = quote(given["path"]) + (f" --cache {quote(given['cache'])}" if given["cache"] else "")
+        data = quote(given["path"]) + (f" --cache {quote(given['cache'])}" if given.get("cache") else "")
         lines = [
             f"{report['step']} steps in {report['seconds']:.0f} s{early}; best at step "
             f"{report['best_step']}: error {judged['error']:.4f} from 100 ms on, score {judged['score']:.4f}"
