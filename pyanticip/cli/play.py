@@ -107,7 +107,7 @@ def live(given: options.LiveOptions) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:MonitorOptions")
 def monitor(given: options.MonitorOptions) -> Answer:
-    """See a suit in a browser: the body, the scalars, what is foreseen. Plays to nobody.
+    """See a suit in a browser: the body, the scalars, what is foreseen. Plays to nobody, records nothing.
 
     A show is seen, and steered, by `live --monitor`.
 
@@ -118,7 +118,8 @@ def monitor(given: options.MonitorOptions) -> Answer:
 
     over = {"monitor": {"enabled": True}} | given.over
     rig = load_rig(given.rig_file, over, up=given.up, rest=given.rest, joints=given.joints)
-    return _show(play(rig.without_receivers(), seconds=given.seconds, say=say, meters=drawn(given.as_json)))
+    rig = rig.without_receivers().model_copy(update={"record": None})
+    return _show(play(rig, seconds=given.seconds, say=say, meters=drawn(given.as_json)))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")

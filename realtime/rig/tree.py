@@ -184,7 +184,7 @@ class Rig(Options):
         if self.midi.port is None:
             if any(one.channel is not None for one in self.performers):
                 found.append("performer.channel: without midi.port nothing is sent there")
-            elif "midi" in self.model_fields_set and not self._only_records:
+            elif "midi" in self.model_fields_set and "port" not in self.midi.model_fields_set:
                 found.append("midi: without midi.port nothing is sent")
         return [*found, *sent_to_itself(self), *sent_twice(self.osc)]
 
@@ -210,6 +210,7 @@ class Rig(Options):
             "midi": self.midi.model_copy(update={"port": None}),
             "osc": (),
             "sink": (),
+            "performers": tuple(one.model_copy(update={"preset": None}) for one in self.performers),
         }
         return self.model_copy(update=update)
 

@@ -430,11 +430,14 @@ def test_where_it_is_can_be_said_on_the_command_line(tmp_path):
 
 def test_a_suit_is_seen_without_a_show(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
-    file.write_text(f"control.port = {free_port()}\nsynth.enabled = true\n[[osc]]\nport = {free_port()}\n")
+    told = f"record = 'show.anticip'\ncontrol.port = {free_port()}\nsynth.enabled = true\n"
+    file.write_text(f"{told}[[osc]]\nport = {free_port()}\n")
     where = ["--source", f"msgpack://127.0.0.1:{free_port()}", "--at", f"127.0.0.1:{free_tcp_port()}"]
     done = CliRunner().invoke(cli, ["monitor", "--rig", str(file), *where, "--seconds", "0.3", "--json"])
     assert done.exit_code == 0, done.output
     assert list(json.loads(done.stdout)["sinks"]) == ["monitor"]
+    assert "midi" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["rig.toml"]
 
 
 def test_each_of_several_performers_has_a_page_that_steers_them_alone() -> None:

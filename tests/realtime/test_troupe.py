@@ -179,6 +179,7 @@ def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
     assert many.file == file
     voice = parse_rig({"performer": TWO, "synth": {"enabled": True}}, "")
     assert [solo(voice, name).synth.enabled for name in ("alice", "bob")] == [True, False]
+    assert not solo(many.for_recording(), "bob").synth.enabled, "where nothing plays nobody's voice does"
     plain = Rig()
     assert plain.performers == ()
     answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
