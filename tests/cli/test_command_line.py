@@ -187,7 +187,7 @@ def test_a_mistake_is_told_before_anything_heavy_is_imported(
         f"import sys; sys.argv = ['pyanticip', *{typed.split()!r}]\n"
         "from pyanticip.cli import cli\nfrom pyanticip.cli.terminal import run\n"
         "code = run(cli)\n"
-        "heavy = {'torch', 'lightning', 'scipy', 'matplotlib'} & set(sys.modules)\n"
+        "heavy = {'torch', 'scipy', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "sys.exit(code)"
     )

@@ -1,16 +1,13 @@
 """Processes and signals: what a run needs from the system it runs on."""
 
-import logging
 import os
 import signal
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from types import FrameType
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -93,39 +90,15 @@ class Interrupt:
             raise KeyboardInterrupt
         self.asked = True
 
-    def arm(self) -> None:
-        """Take the signals over from whoever has them; only the main thread can, and gets them."""
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, self._handle)
-
     @contextmanager
     def armed(self) -> Iterator["Interrupt"]:
-        """Watch within, and give the signals back."""
+        """Watch within, and give the signals back; only the main thread can, and gets them."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
-        before: dict[int, Any] = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-        self.arm()
+        before = {n: signal.signal(n, self._handle) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-@contextmanager
-def quiet_lightning() -> Iterator[None]:
-    """Without lightning's advertisements, and without its warnings about choices made here on purpose."""
-    speakers = [logging.getLogger(f"lightning.pytorch{name}") for name in (".utilities.rank_zero", "")]
-    levels = [speaker.level for speaker in speakers]
-    for speaker in speakers:
-        speaker.setLevel(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            # Of lightning's own making: it uses a class that torch has deprecated.
-            warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
-            yield
-    finally:
-        for speaker, level in zip(speakers, levels, strict=True):
-            speaker.setLevel(level)

@@ -1,39 +1,32 @@
-"""Lightning's loop around a module and its recorder, alone or among the processes of ``torchrun``."""
+"""The loop around a module and its recorder, alone or among the processes of ``torchrun``."""
 
 import io
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
-import lightning.pytorch as pl
 import torch
-from lightning.fabric.plugins.environments.lightning import LightningEnvironment
-from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.strategies import DDPStrategy, Strategy
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from pyanticip.motion.atomic import write_atomic
 from training.run.files import LAST
-from training.run.launch import Interrupt, Processes, quiet_lightning
+from training.run.launch import Interrupt, Processes
+from training.run.module import TrainModule, moved
 from training.run.recorder import OnUpdate, Recorder
-
-PRECISIONS: Final = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
 
 def drive(
-    module: pl.LightningModule,
-    batches: Any,
+    module: TrainModule,
+    batches: Iterable[Any],
     record: Recorder,
     here: Processes,
     *,
     device: str,
-    resume: bool,
+    state: Mapping[str, Any] | None = None,
     quiet: bool,
     idle_weights: bool = False,
 ) -> None:
@@ -41,70 +34,109 @@ def drive(
 
     Args:
         module: what is trained.
-        batches: what it is trained on, from update ``start`` on.
+        batches: what it is trained on, from update ``record.start`` on: the parts of every update in turn,
+            each with ``step`` and ``part``.
         record: writes down what the run does, in its folder; has its options.
         here: this process among all.
         device: ``"cpu"`` or ``"cuda"``.
-        resume: whether to go on from the state in ``folder``.
+        state: what to go on from, see :func:`~training.run.files.read_state`; the recorder has its own.
         quiet: no progress bar.
         idle_weights: whether some weights never get a gradient, which DDP must be told.
     """
-    folder, options = record.folder, record.options
-    (folder / LAST).parent.mkdir(exist_ok=True)
+    (record.folder / LAST).parent.mkdir(exist_ok=True)
+    updates = Updates(module, here, device, idle_weights)
+    if state is not None:
+        updates.load(state)
+
+    def save() -> None:
+        if here.first:
+            buffer = io.BytesIO()
+            torch.save({**updates.state(), "callbacks": {record.state_key: record.state_dict()}}, buffer)
+            write_atomic(record.folder / LAST, buffer.getbuffer(), durable=True)
+        here.wait()
+
     with (
-        quiet_lightning(),
         Interrupt(insist=here.world == 1).armed() as interrupt,
-        _bar(options.schedule.steps, record.start, quiet or not here.first) as on_update,
+        _bar(record.options.schedule.steps, record.start, quiet or not here.first) as on_update,
     ):
-        record.stop, record.on_update = interrupt, on_update
-        trainer = pl.Trainer(
-            accelerator="gpu" if device == "cuda" else "cpu",
-            devices=here.local,
-            num_nodes=here.world // here.local,
-            strategy=_strategy(here, idle_weights),
-            plugins=[TorchElasticEnvironment() if here.world > 1 else LightningEnvironment(), _StateFile()],
-            precision=PRECISIONS[options.run.precision],  # type: ignore[arg-type]
-            max_epochs=1,
-            max_steps=options.schedule.steps,
-            accumulate_grad_batches=options.run.accumulate,
-            limit_val_batches=0,
-            callbacks=[record, _Rearm(interrupt)],
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-            default_root_dir=folder,
-        )
-        trainer.fit(module, batches, ckpt_path=folder / LAST if resume else None, weights_only=True)
+        record.stop, record.on_update, record.save = interrupt, on_update, save
+        record.begin()
+        try:
+            for batch in batches:
+                record.part_done(module, updates.part(batch), batch)
+                if record.ended:
+                    break
+        finally:
+            record.close()
 
 
-class _StateFile(TorchCheckpointIO):
-    """Writes states where they belong. Lightning's own way goes through the folder of temporary files, which
-    may be small, and leaves a copy there when it is killed."""
+class Updates:
+    """Updates of a module's weights, part by part: AdamW at the rates of its groups, in mixed precision and
+    among several processes where its options and ``torchrun`` say so.
 
-    def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
-    ) -> None:
-        """Replace a state, at once."""
-        buffer = io.BytesIO()
-        torch.save(checkpoint, buffer)
-        write_atomic(Path(path), buffer.getbuffer(), durable=True)
+    Args:
+        module: trained in place; it is moved to the device.
+        here: this process among all.
+        device: ``"cpu"`` or ``"cuda"``.
+        idle_weights: see :func:`drive`.
+    """
 
+    def __init__(self, module: TrainModule, here: Processes, device: str, idle_weights: bool = False) -> None:
+        run, schedule = module.options.run, module.options.schedule
+        module.rank = here.rank
+        self.module, self.accumulate = module.to(device), run.accumulate
+        self.done = 0
+        """Updates so far, those before the run went on included."""
+        groups = module.groups()
+        self.rates = [group.pop("rate", schedule.learning_rate) for group in groups]
+        self.optimiser = torch.optim.AdamW(groups, betas=schedule.betas)
+        self.scaler = torch.amp.GradScaler(device, enabled=run.precision == "16")
+        self.shared = here.world > 1
+        self.forward: Any = module
+        if self.shared:
+            self.forward = DistributedDataParallel(module, find_unused_parameters=idle_weights)
 
-class _Rearm(pl.Callback):
-    """Takes the signals back from lightning, whose handlers stop in the middle of an update."""
+    def part(self, batch: Any) -> Tensor:
+        """Learn from one part, and after the last of an update, move the weights.
 
-    def __init__(self, interrupt: Interrupt) -> None:
-        self.interrupt = interrupt
+        Returns:
+            The pieces of the loss, see :meth:`TrainModule.training_step`.
+        """
+        if batch.part == 0:
+            self.optimiser.zero_grad()
+        last = batch.part + 1 == self.accumulate
+        # Gradients are shared once, with the last part.
+        with nullcontext() if last or not self.shared else self.forward.no_sync():
+            with self.module.autocast():
+                found = self.forward(moved(batch, self.module.device))
+            self.scaler.scale(found["loss"] / self.accumulate).backward()
+        if last:
+            for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+                group["lr"] = rate(batch.step)
+            self.scaler.unscale_(self.optimiser)
+            self.module.clip()
+            self.scaler.step(self.optimiser)
+            self.scaler.update()
+            self.done = batch.step + 1
+        parts: Tensor = found["parts"]
+        return parts
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """After lightning has put up its own."""
-        self.interrupt.arm()
+    def state(self) -> dict[str, Any]:
+        """Everything later updates depend on. (The names are those that Lightning gave, which drove runs of
+        earlier versions: they can be gone on with.)"""
+        return {
+            "global_step": self.done,
+            "state_dict": self.module.state_dict(),
+            "optimizer_states": [self.optimiser.state_dict()],
+            "scaler": self.scaler.state_dict(),
+        }
 
-
-def _strategy(here: Processes, idle_weights: bool) -> Strategy | str:
-    return "auto" if here.world == 1 else DDPStrategy(find_unused_parameters=idle_weights)
+    def load(self, state: Mapping[str, Any]) -> None:
+        """See :meth:`state`."""
+        self.done = int(state["global_step"])
+        self.module.load_state_dict(state["state_dict"])
+        self.optimiser.load_state_dict(state["optimizer_states"][0])
+        self.scaler.load_state_dict(state.get("scaler") or self.scaler.state_dict())
 
 
 @contextmanager

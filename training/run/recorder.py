@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import lightning.pytorch as pl
 import torch
 from torch import Tensor
 from torch.distributed import ReduceOp, all_reduce, is_initialized
 
 from pyanticip.errors import CheckpointError, OptionError, one_line
 from pyanticip.untrusted import read_text
-from training.run.files import BEST, LAST, METRICS, TENSORBOARD, save_weights, write_text
+from training.run.files import BEST, METRICS, TENSORBOARD, save_weights, write_text
 from training.run.options import TrainOptions
 
 
@@ -41,7 +40,7 @@ OnUpdate = Callable[[int, Tensor, Callable[[], str]], None]
 """Called after every update with how many are done, the loss, and what gives a note to show beside it."""
 
 
-class Recorder(pl.Callback, ABC):
+class Recorder(ABC):
     """Writes down what a run does, at the end of every update, in this order: row, validation, best, state.
 
     Every process calls it, the first one writes. Its own state is part of what is saved, so that a run which
@@ -72,6 +71,8 @@ class Recorder(pl.Callback, ABC):
         """Asked after every update whether to save and stop."""
         self.on_update: OnUpdate = lambda done, loss, note: None
         """See :data:`OnUpdate`."""
+        self.save: Callable[[], None] = lambda: None
+        """Replaces the state that a killed run goes on from; every process calls it."""
         self.world = int(torch.distributed.get_world_size()) if is_initialized() else 1
         self.rank = int(torch.distributed.get_rank()) if is_initialized() else 0
         self.first = self.rank == 0
@@ -86,13 +87,17 @@ class Recorder(pl.Callback, ABC):
         """The same in seconds of processor time of this process, all its threads together."""
         self.best, self.best_step = math.inf, 0
         self.valid: dict[str, float] = {}
+        self.ended = False
+        """Whether no further update is wanted."""
         self.stopped = False
+        """Whether somebody asked for that, before the last one."""
         self._since = self._left = time.monotonic()
         self._left_cpu = time.process_time()
         self._writer: Any = None
 
     def updated(self, module: Any, done: int, batch: Any) -> None:
         """Called after every update, before anything is due, with its last part."""
+        return None
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """What else stands in a row of means: the learning rate of the last update."""
@@ -132,9 +137,9 @@ class Recorder(pl.Callback, ABC):
         self.best, self.best_step = state_dict["best"], state_dict["best_step"]
         self.valid = dict(state_dict["valid"])
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Drop what a killed run wrote after its last state. The events are written anew from the rows:
-        TensorBoard would order two files of one second by chance."""
+    def begin(self) -> None:
+        """Before the first update: drop what a killed run wrote after its last state. The events are written
+        anew from the rows: TensorBoard would order two files of one second by chance."""
         if self.first:
             kept = [row for row in read_metrics(self.folder) if row["step"] <= self.start]
             self._rewrite(kept)
@@ -148,21 +153,14 @@ class Recorder(pl.Callback, ABC):
         self._since = self._left = time.monotonic()
         self._left_cpu = time.process_time()
 
-    def on_train_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
-        """Count one part; after the last part of an update, do what is due."""
+    def part_done(self, module: Any, parts: Tensor, batch: Any) -> None:
+        """Count one part, with its pieces of the loss; after the last of an update, do what is due."""
         self.busy += time.monotonic() - self._left
         self.busy_cpu += time.process_time() - self._left_cpu
-        self._after(trainer, pl_module, outputs["parts"], batch)
+        self._after(module, parts, batch)
         self._left, self._left_cpu = time.monotonic(), time.process_time()
 
-    def _after(self, trainer: pl.Trainer, module: Any, parts: Tensor, batch: Any) -> None:
+    def _after(self, module: Any, parts: Tensor, batch: Any) -> None:
         zero = torch.zeros(len(self.trained) + 1, device=parts.device)
         self.sums = zero if self.sums is None else self.sums.to(parts.device)
         self.sums[:-1] += parts / self.options.run.accumulate
@@ -192,14 +190,13 @@ class Recorder(pl.Callback, ABC):
             if self.first:
                 self.keep(module)
         if save:
-            self._save(trainer)
-        if validate and self.enough():
-            trainer.should_stop = True
-        elif stop and not last:
-            self.stopped = True
-            trainer.should_stop = True
+            self._share()
+            self.save()
+        enough = validate and self.enough()
+        self.stopped = stop and not last and not enough
+        self.ended = last or enough or self.stopped
 
-    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+    def close(self) -> None:
         """Close the event file."""
         if self._writer is not None:
             self._writer.close()
@@ -237,10 +234,6 @@ class Recorder(pl.Callback, ABC):
                 f"rate or precision 32"
             )
         return {**row, **self.extras(done, row)}
-
-    def _save(self, trainer: pl.Trainer) -> None:
-        self._share()
-        trainer.save_checkpoint(self.folder / LAST)
 
     def _write(self, row: dict[str, float]) -> None:
         if not self.first:

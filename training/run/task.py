@@ -1,7 +1,7 @@
 """What is trained: the seam between the one trainer and its tasks, and the folder of a run that both know."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -36,30 +36,6 @@ class Run(Generic[Opt, D]):
     """``"cpu"`` or ``"cuda"``."""
     quiet: bool = True
     """No progress bars."""
-
-
-class Resumable:
-    """The batches of a run from update ``start`` on, as lightning wants them; iterating gives each part of an
-    update with its ``step`` (from 0) and its number within the update, ``part``.
-
-    A batch follows from seed and step, not from states that could get lost: a run that is resumed sees the
-    same.
-    """
-
-    options: TrainOptions
-    start: int
-    """Update to begin with."""
-
-    def __len__(self) -> int:
-        """Parts of the whole run, those before ``start`` included."""
-        return self.options.schedule.steps * self.options.run.accumulate
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: where to go on follows from the step. Tells lightning that going on is provided for."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing, see :meth:`state_dict`."""
 
 
 class Task(ABC, Generic[Opt, D]):
@@ -108,8 +84,13 @@ class Task(ABC, Generic[Opt, D]):
         """Model and loss; ``fresh``: no update was done yet."""
 
     @abstractmethod
-    def batches(self, run: Run[Opt, D], start: int) -> Any:
-        """What the model is trained on from update ``start`` on."""
+    def batches(self, run: Run[Opt, D], start: int) -> Iterable[Any]:
+        """What the model is trained on from update ``start`` on: the parts of every update in turn, each with
+        its ``step`` (from 0) and its number within the update, ``part``.
+
+        A batch follows from seed and step, not from states that could get lost: a run that is resumed sees
+        the same.
+        """
 
     @abstractmethod
     def recorder(self, run: Run[Opt, D], module: TrainModule, batches: Any, start: int) -> Recorder:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import torch
 from rich.console import Console
 
-from pyanticip.errors import CheckpointError
 from training.run.files import CONFIG, LAST, REPORT, alone, new_folder, read_state, write_text
 from training.run.launch import processes, resolve_device
 from training.run.loop import drive
@@ -81,11 +80,6 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
     folder, here, steps = run.folder, run.here, run.options.schedule.steps
     state = read_state(folder) if resume else {}
     start = int(state.get("global_step", 0))
-    if resume and set(state["lr_schedulers"][0]["base_lrs"]) != {1.0}:
-        raise CheckpointError(
-            f"{folder}: begun by an earlier version, which counted learning rates otherwise: its weights can "
-            "be loaded, but it cannot be gone on with; begin anew in another folder"
-        )
     module = task.module(run, fresh=not resume)
     batches = task.batches(run, start)
     record = task.recorder(run, module, batches, start)
@@ -101,7 +95,7 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
             record,
             here,
             device=run.device,
-            resume=resume,
+            state=state or None,
             quiet=run.quiet,
             idle_weights=idle,
         )

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 import training.tasks
-from pyanticip.errors import CheckpointError, OptionError
-from training.run.files import BEST, LAST, load_best, read_state
+from pyanticip.errors import OptionError
+from training.run.files import BEST, load_best, read_state
 from training.run.module import TrainModule
 from training.run.options import Options, TrainOptions
 from training.run.recorder import Recorder, read_metrics
-from training.run.task import Resumable, Task, load_weights, read_options
+from training.run.task import Task, load_weights, read_options
 from training.run.train import train, train_as_given
 
 
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     part: int = 0
 
 
-class Points(Resumable):
+class Points:
     def __init__(self, options, start):
         self.options, self.start = options, start
 
@@ -46,7 +46,7 @@ class Points(Resumable):
 
 
 class LineModule(TrainModule):
-    def training_step(self, batch, index):
+    def training_step(self, batch):
         loss = (self.model(batch.x) - self.options.data.slope * batch.x).square().mean()
         return {"loss": loss, "parts": loss.detach()[None]}
 
@@ -132,17 +132,6 @@ def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path, m
     assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] == 17
     states = [read_state(tmp_path / name)["state_dict"] for name in ("whole", "run")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-
-
-def test_a_state_of_rates_that_were_counted_otherwise_is_refused(known, tmp_path):
-    folder = tmp_path / "run"
-    train(known(), known.options(**QUICK), folder)
-    (folder / "report.json").unlink()
-    state = read_state(folder)
-    state["lr_schedulers"][0]["base_lrs"] = [0.3]
-    torch.save(state, folder / LAST)
-    with pytest.raises(CheckpointError, match="its weights can be loaded, but it cannot be gone on with"):
-        train(known(), None, folder, resume=True)
 
 
 def test_weights_of_runs_from_before_positions_had_one_name_are_read(tmp_path):

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.run.task import Resumable
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.problem import PAD_ID, Example, Task, encode
@@ -80,7 +79,7 @@ class Batch(NamedTuple):
     part: int = 0
 
 
-class Batches(Resumable):
+class Batches:
     """The batches of a run from update ``start`` on; functions of seed and update, not states."""
 
     options: TaskOptions

@@ -1,4 +1,4 @@
-"""One update of a model on a task: forward, loss, optimiser; what lightning drives."""
+"""One update of a model on a task: forward, loss, weights."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from pyanticip.models.core.part import Lesson
 from pyanticip.models.parts.positions.fixed import Sinusoidal
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.token.baseline import BaselineTransformer
-from training.run.module import TrainModule, moved
+from training.run.module import TrainModule
 from training.run.settings import derived_seed
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import IGNORED, INITIAL, Batch
@@ -148,7 +148,7 @@ def doubt(logits: Tensor) -> Tensor:
 
 
 class TaskModule(TrainModule):
-    """A model as lightning trains it on a task."""
+    """A model that is trained on a task."""
 
     model: BaselineTransformer
     options: TaskOptions
@@ -164,13 +164,7 @@ class TaskModule(TrainModule):
         if self.training:
             self._doubts.append(doubt(logits))
 
-    def transfer_batch_to_device(
-        self, batch: Batch, device: torch.device | str, dataloader_idx: int
-    ) -> Batch:
-        """The rows of a batch."""
-        return batch._replace(rows=type(batch.rows)(*(moved(part, device) for part in batch.rows)))
-
-    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+    def training_step(self, batch: Batch) -> dict[str, Tensor]:
         """The loss of an update; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
         inputs, targets = batch.rows.ids[:, :-1], batch.rows.targets()
         length = inputs.shape[1]

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-import torch
 from rich.progress import track
 
 from pyanticip.untrusted import read_json
 from training.run.files import write_text
+from training.run.launch import Processes
+from training.run.loop import Updates
 from training.tasks.algorithmic.batches import Batches
 from training.tasks.algorithmic.module import TaskModule, new_model
 from training.tasks.algorithmic.options import TaskOptions
@@ -67,19 +68,10 @@ def chosen(folder: Path) -> int:
 
 def attempt(options: TaskOptions, start: int, device: str, *, quiet: bool = True) -> float:
     """The first ``trial`` updates of a run from these first weights: the mean cross-entropy of the last."""
-    module = TaskModule(new_model(options, start=start), options).to(device).train()
-    optimisers = module.configure_optimizers()
-    optimiser, schedule = optimisers["optimizer"], optimisers["lr_scheduler"]["scheduler"]
-    losses = []
-    batches = Batches(options)
+    module = TaskModule(new_model(options, start=start), options)
+    updates, batches, losses = Updates(module, Processes(), device), Batches(options), []
     said = f"start {start + 1} of at most {options.start.starts}"
     for step in track(range(options.start.trial), said, disable=quiet):
-        done = module.training_step(module.transfer_batch_to_device(batches.update(step), device, 0), step)
-        optimiser.zero_grad()
-        torch.autograd.backward(done["loss"])
-        module.configure_gradient_clipping(optimiser)
-        optimiser.step()
-        schedule.step()
-        losses.append(float(done["parts"][0]))
+        losses.append(float(updates.part(batches.update(step))[0]))
     last = losses[-LAST_UPDATES:]
     return sum(last) / len(last)

@@ -83,9 +83,9 @@ class TaskRecorder(Recorder):
         super().load_state_dict(state_dict)
         self.last_loss = state_dict["last_loss"]
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Drop weights that a killed run kept after its last state."""
-        super().on_train_start(trainer, pl_module)
+    def begin(self) -> None:
+        """As the base's, and drop weights that a killed run kept after its last state."""
+        super().begin()
         for file in kept(self.folder):
             if int(file.stem.removeprefix("step-")) > self.start:
                 file.unlink()

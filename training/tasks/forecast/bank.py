@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import OptionError
-from training.run.task import Resumable
 from training.tasks.forecast.cmu import (
     COPIED,
     JOINTS,
@@ -119,7 +118,7 @@ class Batch(NamedTuple):
     part: int = 0
 
 
-class Batches(Resumable):
+class Batches:
     """The windows of a run from update ``start`` on."""
 
     options: ForecastOptions

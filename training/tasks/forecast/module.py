@@ -25,7 +25,7 @@ JUDGED: Final = (7, 9, 13, 24)
 
 
 class ForecastModule(TrainModule):
-    """A new forecaster as lightning trains it, normalised to the windows of a bank.
+    """A new forecaster to be trained, normalised to the windows of a bank.
 
     Args:
         bank: the first 12 draws of 512 windows are taken from it.
@@ -48,7 +48,7 @@ class ForecastModule(TrainModule):
         self.levels = torch.mean(moved @ self.weigh, 0)
         """Zero velocity's error (25,) at each target frame, "mm"."""
 
-    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+    def training_step(self, batch: Batch) -> dict[str, Tensor]:
         """The metric itself at every target frame, each frame relative to how far joints go by then."""
         self.seed_dropout(batch.step, batch.part)
         # The model itself knows which of its parts may be computed in half precision.

@@ -6,7 +6,7 @@ __all__ = ["MotionTrainOptions", "fit", "load_run", "training_data"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: the options alone need neither torch nor lightning."""
+    """Import on first use: the options alone need no torch."""
     if name == "MotionTrainOptions":
         from training.tasks.motion.options import MotionTrainOptions
 

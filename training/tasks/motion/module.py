@@ -1,4 +1,4 @@
-"""One update of a motion model: forward, losses, optimiser; what lightning drives."""
+"""One update of a motion model: forward, losses, weights."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -15,7 +15,7 @@ from pyanticip.models.core.part import Lesson
 from pyanticip.models.motion.transformer import MotionOutput
 from pyanticip.vocabulary import EVENTS
 from training.data.batches import Batch
-from training.run.module import TrainModule, moved
+from training.run.module import TrainModule
 from training.run.settings import derived_seed
 from training.tasks.motion.losses import losses, pose_loss
 from training.tasks.motion.options import MotionTrainOptions
@@ -127,7 +127,7 @@ SIMULATOR_RATE: Final = 1e-2
 
 
 class MotionModule(TrainModule):
-    """A motion model as lightning trains it.
+    """A motion model that is trained.
 
     Args:
         model: trained in place.
@@ -146,26 +146,17 @@ class MotionModule(TrainModule):
         # In a list, not modules of this one: they have no part in its state, its mode and its optimiser.
         self.ensemble = ensemble_of(options)
 
-    def on_fit_start(self) -> None:
-        """The ensemble goes where the model is."""
-        for other in self.ensemble:
-            other.to(self.device)
-
     def distilled(self, batch: Batch) -> Batch:
         """The batch with the ensemble's mean forecast mixed into what the parameters should be."""
         if not self.ensemble:
             return batch
         share = self.options.loss.distillation
         with torch.no_grad():
-            said = torch.stack([other(batch.features).params.float() for other in self.ensemble]).mean(0)
+            there = [other.to(self.device) for other in self.ensemble]
+            said = torch.stack([other(batch.features).params.float() for other in there]).mean(0)
         return replace(batch, params=torch.lerp(batch.params, said, share))
 
-    def transfer_batch_to_device(self, batch: Part, device: torch.device, dataloader_idx: int) -> Part:
-        """Every tensor of a part."""
-        inner = Batch(**{name: moved(value, device) for name, value in vars(batch.batch).items()})
-        return Part(inner, *(moved(value, device) for value in batch[1:]))
-
-    def training_step(self, batch: Part, batch_idx: int) -> dict[str, Tensor]:
+    def training_step(self, batch: Part) -> dict[str, Tensor]:
         """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
         options, step = self.options, batch.step
         self.seed_dropout(step, batch.part)

@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader, IterableDataset
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import RATE
 from training.data.batches import LENGTHS, Batch, Windows
-from training.run.task import Resumable
 from training.tasks.motion.options import MotionTrainOptions
 
 # Independent streams of random numbers from one seed; 3 is dropout's.
@@ -49,7 +48,7 @@ class Part(NamedTuple):
     """(b, L + K) bool: which frames of the window and after it lie inside the clip."""
 
 
-class Feed(Resumable):
+class Feed:
     """The parts of a run from update ``start`` on, for one of ``world`` processes.
 
     Which windows an update takes, and which of them steer themselves, follows from seed and step alone: a run

@@ -1,4 +1,4 @@
-"""One update of a token model (forward, loss, optimiser) as lightning drives it, and what it writes down."""
+"""One update of a token model (forward, loss, weights), and what it writes down."""
 
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
@@ -119,12 +119,12 @@ def with_parts(
 
 
 class LanguageModule(TrainModule):
-    """A token model as lightning trains it."""
+    """A token model that is trained."""
 
     model: LanguageModel
     options: LanguageOptions
 
-    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+    def training_step(self, batch: Batch) -> dict[str, Tensor]:
         """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PARTS`."""
         self.seed_dropout(batch.step, batch.part)
         sampling = self.options.loss.own_scalars > 0.0
@@ -163,7 +163,7 @@ def summed_losses(module: LanguageModule, batches: list[Tensor]) -> Tensor:
     module.eval()
     sums = torch.zeros(len(PARTS) + 1, dtype=torch.float64, device=module.device)
     try:
-        with module.trainer.precision_plugin.forward_context():
+        with module.autocast():
             for ids in batches:
                 found = forward_losses(module.model, ids.to(module.device), module.options).stacked()
                 sums[:-1] += found.double() * len(ids)

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from pyanticip.errors import OptionError
 from training.run.settings import derived_seed
-from training.run.task import Resumable
 from training.tasks.token.corpus import Corpus
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.synthetic import synthetic
@@ -128,7 +127,7 @@ class Batch(NamedTuple):
     """Number of the accumulated part within the update."""
 
 
-class Batches(Resumable):
+class Batches:
     """The batches of a run from update ``start`` on, for one of ``world`` processes.
 
     Windows come in an order that is shuffled anew in every epoch; update k takes the windows at ``k * batch``

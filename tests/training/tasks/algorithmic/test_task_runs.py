@@ -11,7 +11,8 @@ from support.takes import rows as rows_of
 from support.takes import same_weights
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError
-from training.run.launch import Interrupt
+from training.run.launch import Interrupt, Processes
+from training.run.loop import Updates
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import IGNORED, Batches, samples, stack
 from training.tasks.algorithmic.decode import answers_after, exact
@@ -108,7 +109,7 @@ def test_what_parts_minimise_comes_to_the_loss() -> None:
     with torch.no_grad():
         for scheme in schemes:
             scheme.recurrent.recurrent += 1.0
-        found = module.training_step(Batches(o).update(0), 0)
+        found = module.training_step(Batches(o).update(0))
         penalty = float(sum(scheme.penalty() for scheme in schemes))
     assert penalty > 0.1
     assert float(found["loss"] - found["parts"][0]) == pytest.approx(penalty, rel=1e-5)
@@ -118,13 +119,9 @@ def test_what_parts_minimise_comes_to_the_loss() -> None:
 def test_streamed_decoding_is_right_where_whole_sequences_are(positions: str) -> None:
     o = options(positions, longest=2, steps=30, peak_lr=1e-2, batch=16, growth=0.0)
     model = new_model(o, 5).train()
-    optimizer = TaskModule(model, o).configure_optimizers()["optimizer"]
+    updates = Updates(TaskModule(model, o), Processes(), "cpu")
     for batch in Batches(o):
-        logits = model(batch.rows.ids[:, :-1]).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.rows.targets().flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        updates.part(batch)
     model.eval()
     for task, count, length in (("copy", 40, 1), ("copy", 40, 3), ("reverse", 40, 1), ("dyn-str-cpy", 40, 3)):
         examples = samples(TASKS[task], length, count, 0)
@@ -284,11 +281,11 @@ def test_trials_that_were_interrupted_go_on(tmp_path: Path, monkeypatch: pytest.
 def test_the_cursors_weights_have_rates_of_their_own() -> None:
     o = options("prism", cursor_lr=0.25, cursor_betas=(0.5, 0.6), recurrent_decay=0.7)
     model = new_model(o)
-    groups = TaskModule(model, o).configure_optimizers()["optimizer"].param_groups
+    groups = TaskModule(model, o).groups()
     assert groups[2]["weight_decay"] == 0.7
     assert [tuple(weight.shape) for weight in groups[2]["params"]] == [(3, 6, 6)]
     apart = groups[3]
-    assert (apart["lr"], apart["betas"], apart["weight_decay"]) == (0.25 / 50, (0.5, 0.6), 0.0)
+    assert (apart["rate"](0), apart["betas"], apart["weight_decay"]) == (0.25 / 50, (0.5, 0.6), 0.0)
     assert all(weight.shape == (2, 2) for weight in apart["params"])
     counted = sum(len(group["params"]) for group in groups)
     assert counted == len(list(model.parameters()))
@@ -305,7 +302,7 @@ def test_doubt_is_the_entropy_of_the_moves_and_goes_into_the_loss() -> None:
         o = options("prism", crisp=crisp, crisp_from=since)
         model = new_model(o)
         module = TaskModule(model, o).train()
-        done = module.training_step(next(iter(Batches(o))), 0)
+        done = module.training_step(next(iter(Batches(o))))
         losses.append(float(done["loss"].detach()))
         parts.append(done["parts"])
         done["loss"].backward()
@@ -320,7 +317,7 @@ def test_weights_of_cursors_without_use_shrink() -> None:
     for sparse, since in ((0.0, 0.0), (0.5, 0.5), (0.5, 0.0)):
         o = options("prism", sparse=sparse, crisp=0.0, crisp_from=since)
         model = new_model(o)
-        loss = TaskModule(model, o).training_step(next(iter(Batches(o))), 0)["loss"]
+        loss = TaskModule(model, o).training_step(next(iter(Batches(o))))["loss"]
         loss.backward()
         found.append((float(loss.detach()), [weight.grad.clone() for weight in cursor_weights(model)]))
     weights = [weight.detach() for weight in cursor_weights(new_model(options("prism")))]
@@ -330,7 +327,7 @@ def test_weights_of_cursors_without_use_shrink() -> None:
     for weight, without, with_it in zip(weights, found[0][1], found[2][1], strict=True):
         torch.testing.assert_close(with_it - without, 0.5 * weight.sign() / (len(weights) * weight.numel()))
     bare = options("rope", sparse=1.0, crisp_from=0.0)
-    unmoved = TaskModule(new_model(bare), bare).training_step(next(iter(Batches(bare))), 0)
+    unmoved = TaskModule(new_model(bare), bare).training_step(next(iter(Batches(bare))))
     assert torch.equal(unmoved["loss"].detach(), unmoved["parts"][0])
 
 

@@ -101,7 +101,7 @@ def test_the_field_is_in_the_loss_of_a_part(tiny, labelled):
     for loss in ({"risk": 0.5, "field": 7.0}, {"risk": 0.0, "field": 0.0, "distrust": 0.0}):
         module = MotionModule(model, torch.ones(8, 5), options.but(loss=loss))
         with torch.no_grad():
-            totals[loss["risk"]] = module.training_step(part, 0)
+            totals[loss["risk"]] = module.training_step(part)
     out = model(part.batch.features, predicted=part.own)
     risk = float(totals[0.5]["parts"][PIECES.index("risk")])
     assert risk > 0.0
@@ -248,7 +248,7 @@ def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data)
     model = new_model(options, torch.zeros(279), torch.ones(279))
     module = MotionModule(model, torch.ones(8, 5), options)
     with torch.no_grad():
-        taught = module.training_step(part, 0)
+        taught = module.training_step(part)
         noted = module.noted[model.trunk.positions]
         logits = noted.taught()
         labels = begun(part.batch.event_bin[..., 1])[..., None].expand_as(logits)
@@ -257,7 +257,7 @@ def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data)
         )
         mean = float((wanted * part.batch.weight).sum() / part.batch.divisors[1])
         assert float(reset_loss(noted, part.batch.event_bin[..., 1], part.batch.weight)) > 0.0
-        left = MotionModule(model, torch.ones(8, 5), options.but(loss={"reset": 0.0})).training_step(part, 0)
+        left = MotionModule(model, torch.ones(8, 5), options.but(loss={"reset": 0.0})).training_step(part)
     assert float(taught["loss"] - left["loss"]) == pytest.approx(0.5 * mean, rel=1e-4)
 
 
@@ -269,9 +269,9 @@ def test_a_penalty_of_the_recurrence_is_in_the_total(tiny, data):
         model.trunk.positions.recurrent.recurrent += 1.0
         module = MotionModule(model, torch.ones(8, 5), options)
         penalty = float(model.trunk.positions.penalty())
-        found = module.training_step(part, 0)
+        found = module.training_step(part)
         model.trunk.positions.losses = lambda lesson: {}
-        left = module.training_step(part, 0)
+        left = module.training_step(part)
     assert float(found["loss"] - left["loss"]) == pytest.approx(penalty, rel=1e-4)
 
 
@@ -358,7 +358,7 @@ def test_what_a_part_of_somebody_elses_is_trained_to_do_is_minimised(tiny, data,
     part, totals = part_of(options, data), []
     for _ in range(2):
         with torch.no_grad():
-            totals.append(MotionModule(model, torch.ones(8, 5), options).training_step(part, 0)["loss"])
+            totals.append(MotionModule(model, torch.ones(8, 5), options).training_step(part)["loss"])
         model.parts()[0].losses = lambda lesson: {}
     with torch.no_grad():
         out = model(part.batch.features, predicted=part.own)

@@ -74,9 +74,8 @@ def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
         for weight in model.parameters():
             weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
     module = MotionModule(model, torch.ones(8, 5), options)
-    module.trainer = type("Alone", (), {"global_rank": 0})()
     (part,) = feed_of(options, data).update(5)
-    found = module.training_step(part, 0)
+    found = module.training_step(part)
     out = widened(model(part.batch.features, predicted=part.own))
     # Some windows are steered by the model's own scalars, others by the given ones: it makes a difference.
     own, given = part.own[:, 0], model(part.batch.features).params
@@ -222,15 +221,15 @@ class Killed(Exception):
 
 def test_a_killed_run_goes_on_to_the_bit(whole, tiny, data, tmp_path, monkeypatch):
     options, folder, _ = whole
-    follow = Recorder.on_train_batch_end
+    follow = Recorder.part_done
 
-    def die(self, trainer, module, outputs, batch, index):
+    def die(self, module, parts, batch):
         if batch.step == 4:
             raise Killed
-        follow(self, trainer, module, outputs, batch, index)
+        follow(self, module, parts, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Recorder, "on_train_batch_end", die)
+        patch.setattr(Recorder, "part_done", die)
         with pytest.raises(Killed):
             fit(options, tmp_path / "run", data=data)
     assert int(read_state(tmp_path / "run")["global_step"]) == 4
@@ -251,8 +250,8 @@ def test_a_full_disk_is_named_and_nothing_goes_elsewhere(whole, tiny, data, tmp_
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
         monkeypatch.setattr(os, "fsync", full if self.step == 4 else lambda handle: None)
 
-    save = Recorder._save
-    monkeypatch.setattr(Recorder, "_save", lambda self, trainer: (step(self), save(self, trainer))[1])
+    share = Recorder._share
+    monkeypatch.setattr(Recorder, "_share", lambda self: (step(self), share(self))[1])
     with pytest.raises(OSError, match="No space left") as caught:
         fit(tiny(), tmp_path / "run", data=data)
     assert Path(caught.value.filename).parent == tmp_path / "run" / "checkpoints"

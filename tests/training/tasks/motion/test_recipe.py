@@ -101,10 +101,10 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
 
     step = MotionModule.training_step
 
-    def stops(self, batch, number):
-        if self.trainer.global_step == 4:
+    def stops(self, batch):
+        if batch.step == 4:
             raise Interrupted
-        return step(self, batch, number)
+        return step(self, batch)
 
     with monkeypatch.context() as patch:
         patch.setattr(MotionModule, "training_step", stops)

@@ -63,7 +63,6 @@ def tiny() -> Callable[..., LanguageOptions]:
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders of two anticipatory runs and a baseline, trained for a moment."""
-    pytest.importorskip("lightning")
     pytest.importorskip("matplotlib")
     from training.run.train import train
     from training.tasks.token.task import LanguageTask

@@ -85,8 +85,7 @@ def test_a_plain_transformer_has_cross_entropy_alone(tiny):
 def test_only_matrices_of_linear_layers_decay(tiny):
     model = new_model(tiny(), 50)
     module = LanguageModule(model, tiny(weight_decay=0.25))
-    optimizer = module.configure_optimizers()["optimizer"]
-    decayed, rest = optimizer.param_groups
+    decayed, rest = module.groups()
     assert (decayed["weight_decay"], rest["weight_decay"]) == (0.25, 0.0)
     names = {id(p): name for name, p in model.named_parameters()}
     assert len(names) == len(decayed["params"]) + len(rest["params"])
@@ -143,14 +142,13 @@ def test_a_model_that_plans_trains_and_goes_on(tiny, tmp_path, monkeypatch):
 def test_the_simulator_has_its_own_rate(tiny):
     options = tiny(model=PLANNING)
     module = LanguageModule(new_model(options, 50), options)
-    found = module.configure_optimizers()
-    groups = found["optimizer"].param_groups
+    groups = module.groups()
     simulator = {id(p) for p in module.model.planning.simulator.parameters()}
     assert [{id(p) for p in g["params"]} == simulator for g in groups] == [False, False, True]
-    assert groups[2]["lr"] == 1e-2
+    assert groups[2]["rate"](7) == 1e-2
     assert sum(len(g["params"]) for g in groups) == len(list(module.model.parameters()))
     plain = tiny()
-    groups = LanguageModule(new_model(plain, 50), plain).configure_optimizers()["optimizer"].param_groups
+    groups = LanguageModule(new_model(plain, 50), plain).groups()
     assert len(groups) == 2
 
 
