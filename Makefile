@@ -79,8 +79,8 @@ check-python: $(VENV)/.dev
 	$(BIN)/ruff check --preview --select PLW1514 pyanticip realtime training
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin --exclude '^realtime/soak/'
-	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 --python-version 3.13 --exclude '^realtime/soak/'
+	$(BIN)/mypy -p realtime --platform darwin --cache-dir .mypy_cache/darwin --exclude '^realtime/soak/'
+	$(BIN)/mypy -p realtime --platform win32 --cache-dir .mypy_cache/win32 --python-version 3.13 --exclude '^realtime/soak/'
 
 # CARGO_TEST= takes options of cargo (.ci/run shares what the wheel compiled).
 .PHONY: test-rust
