@@ -50,31 +50,30 @@ def on_a_gpu(model):
     return model
 
 
-BODY = {"kinematics": True, "d_model": 32, "taps": 12}
 MODELS = {name_of(member): config("motion", **member) for member in covering()}
-MODELS["kinematics"] = config("motion", **BODY)
-MODELS["twin"] = config("motion", **BODY, twin=True, scaled=True, strokes=True)
-MODELS["poses"] = config("motion", **BODY, twin=True, pose_window=20)
+MODELS["twin"] = config("motion", kinematics=True, d_model=32, taps=12, twin=True, scaled=True)
 MODELS["packaged"] = read_manifest(None).config
 
 
 @torch.no_grad()
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
-@pytest.mark.parametrize("due", [False, True], ids=["frame", "frame that closes a pool"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_graph_can_record_the_step(name, due, monkeypatch):
+def test_a_graph_can_record_the_step(name, monkeypatch):
+    """Of a frame, and of one that closes a pool."""
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     # A kernel's launch is recorded as it is, but wants a driver: the loop of one step takes its place.
     monkeypatch.setattr(scan, "fused_available", lambda moves, start: False)
+    made = MotionTransformer(MODELS[name])
     with FakeTensorMode():
-        model = on_a_gpu(MotionTransformer(MODELS[name]))
+        model = on_a_gpu(made)
         state = model.initial_state(1)
         row = torch.empty(1, model.mean.shape[0], device="cuda")
-        with Refused() as refused:
-            _, after = model.step(row, state, due=due)
-            state.restore(after)
-    assert refused.found == []
-    assert refused.count > 50
+        for due in (False, True):
+            with Refused() as refused:
+                _, after = model.step(row, state, due=due)
+                state.restore(after)
+            assert refused.found == []
+            assert refused.count > 50
 
 
 def test_what_it_looks_for_is_found():

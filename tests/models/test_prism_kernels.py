@@ -315,12 +315,12 @@ from pyanticip.models.parts.positions.prism.scan_triton import scan_triton
 
 torch.manual_seed(0)
 for places, jumping, sharpening in ((5, 0, True), (8, 1, True), (6, 2, False)):
-    moves = torch.randn(2, 3, 4, 5, dtype=torch.float64).softmax(-1).requires_grad_()
-    start = torch.randn(2, 3, places, dtype=torch.float64).softmax(-1).requires_grad_()
-    gamma = (1 + torch.rand(3, dtype=torch.float64)).requires_grad_() if sharpening else None
+    moves = torch.randn(2, 2, 3, 5, dtype=torch.float64).softmax(-1).requires_grad_()
+    start = torch.randn(2, 2, places, dtype=torch.float64).softmax(-1).requires_grad_()
+    gamma = (1 + torch.rand(2, dtype=torch.float64)).requires_grad_() if sharpening else None
     jumps = None
     if jumping:
-        jumps = (torch.rand(2, jumping, 4, places, dtype=torch.float64) / places).requires_grad_()
+        jumps = (torch.rand(2, jumping, 3, places, dtype=torch.float64) / places).requires_grad_()
     wanted, got = (run(moves, start, gamma, jumps) for run in (scan_loop, scan_triton))
     torch.testing.assert_close(got, wanted)
     leaves = [t for t in (moves, start, gamma, jumps) if t is not None]
