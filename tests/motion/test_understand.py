@@ -49,7 +49,7 @@ STORED = (
     "more/accad-male1/*A[1-9]_*.bvh",
     "more/accad-male1/*C1[07]*.bvh",
     "more/cmu-85/**/*.bvh",
-    "more/g1-moves/**/*Dance1_00[12]*.bvh",
+    "more/g1-moves/**/J_Dance1[12]_*.bvh",
     "more/movin-sample/**/*.bvh",
     "more/reactidle/p00[0-3]/*.bvh",
     "cmu/0[1-9]_0[12].bvh",

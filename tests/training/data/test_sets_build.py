@@ -88,9 +88,8 @@ def test_a_set_of_real_takes_holds_what_training_reads_from_the_files(data_dir, 
     assert found.subjects("train") == ["05"]
 
 
-def test_examples_are_views_and_nothing_can_be_written(takes, tmp_path):
-    build(takes, tmp_path / "set")
-    found = MotionSet.open(tmp_path / "set")
+def test_examples_are_views_and_nothing_can_be_written(whole):
+    found = MotionSet.open(whole)
     example = found.example(1)
     assert np.shares_memory(example.features, found.features)
     with pytest.raises(ValueError, match="read-only"):
@@ -243,8 +242,7 @@ def prepare(task):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
-def test_a_killed_build_leaves_no_process_behind_and_goes_on_to_the_same_bytes(takes, tmp_path, environment):
-    whole = build(takes, tmp_path / "whole")
+def test_a_killed_build_leaves_no_process_behind_and_goes_on_to_the_same_bytes(takes, whole, tmp_path, environment):
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "long.py").write_text(SCRIPT)
     pids, work = tmp_path / "set-pids", tmp_path / "set" / WORK
@@ -282,8 +280,8 @@ def test_a_killed_build_leaves_no_process_behind_and_goes_on_to_the_same_bytes(t
     report = build(takes, tmp_path / "set")
     assert report.found == done - 1
     assert report.made == 5 - report.found
-    assert report.digest == whole.digest
-    assert contents(tmp_path / "set") == contents(tmp_path / "whole")
+    assert report.digest == MotionSet.open(whole).digest
+    assert contents(tmp_path / "set") == contents(whole)
 
 
 def test_a_full_disk_is_not_the_fault_of_the_takes(takes, tmp_path, monkeypatch):
@@ -340,9 +338,8 @@ def test_an_old_set_never_opens_with_new_arrays(takes, take, tmp_path, monkeypat
     assert contents(tmp_path / "set") == before
 
 
-def test_damage_is_told(takes, tmp_path):
-    build(takes, tmp_path / "set")
-    out = tmp_path / "set"
+def test_damage_is_told(whole, tmp_path):
+    out = Path(shutil.copytree(whole, tmp_path / "set"))
     index = json.loads((out / INDEX).read_text())
 
     def opening(match, **changed):
@@ -373,9 +370,8 @@ def test_damage_is_told(takes, tmp_path):
         MotionSet.open(out)
 
 
-def test_a_set_goes_to_another_process_by_its_folder(takes, tmp_path):
-    build(takes, tmp_path / "set")
-    found = MotionSet.open(tmp_path / "set")
+def test_a_set_goes_to_another_process_by_its_folder(whole):
+    found = MotionSet.open(whole)
     sent = pickle.dumps(found)
     assert len(sent) < 1000
     again = pickle.loads(sent)
@@ -406,12 +402,9 @@ def test_what_readers_decide_is_said_once_for_all_alike(takes, tmp_path):
 
 @given(where=st.floats(0.0, 1.0, exclude_max=True), junk=st.binary(min_size=1, max_size=8))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_damaged_index_is_a_clear_error(takes, tmp_path, where, junk):
-    out = tmp_path / "set"
-    if not (tmp_path / "good").exists():
-        build(takes, out)
-        (tmp_path / "good").write_bytes((out / INDEX).read_bytes())
-    good = (tmp_path / "good").read_bytes()
+def test_a_damaged_index_is_a_clear_error(whole, tmp_path, where, junk):
+    out = Path(shutil.copytree(whole, tmp_path / "set", dirs_exist_ok=True))
+    good = (out / INDEX).read_bytes()
     at = int(where * len(good))
     bad = good[:at] + junk + good[at + len(junk) :]
     (out / INDEX).write_bytes(bad)
@@ -419,7 +412,6 @@ def test_a_damaged_index_is_a_clear_error(takes, tmp_path, where, junk):
         return
     with pytest.raises(FormatError, match=r"set\.json"):
         MotionSet.open(out)
-    (out / INDEX).write_bytes(good)
 
 
 def _json_or_none(content: bytes) -> object:
@@ -429,12 +421,11 @@ def _json_or_none(content: bytes) -> object:
         return None
 
 
-def test_arrays_are_what_the_documentation_says(takes, tmp_path):
-    build(takes, tmp_path / "set")
-    found = MotionSet.open(tmp_path / "set")
+def test_arrays_are_what_the_documentation_says(whole):
+    found = MotionSet.open(whole)
     for name, (kind, row) in ARRAYS.items():
         rows = found.index["arrays"][name]["rows"]
-        raw = np.fromfile(tmp_path / "set" / name, dtype=kind).reshape(rows, *row)
+        raw = np.fromfile(whole / name, dtype=kind).reshape(rows, *row)
         np.testing.assert_array_equal(raw, getattr(found, name.split(".")[0]))
 
 

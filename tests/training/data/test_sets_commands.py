@@ -26,10 +26,11 @@ def call(capsys, *arguments):
     return code, said.out, said.err
 
 
-@pytest.fixture
-def base(takes, tmp_path):
-    build(takes, tmp_path / "base", subject_from="top")
-    return tmp_path / "base"
+@pytest.fixture(scope="module")
+def base(written, tmp_path_factory):
+    out = tmp_path_factory.mktemp("base") / "base"
+    build(written, out, subject_from="top")
+    return out
 
 
 def test_build_says_what_it_did_and_what_it_could_not_read(takes, tmp_path, capsys):
@@ -185,11 +186,9 @@ def test_help_has_an_example():
 
 
 @pytest.mark.slow
-def test_the_bytes_do_not_depend_on_workers_or_on_where_the_folder_is(takes, tmp_path, environment):
+def test_the_bytes_do_not_depend_on_workers_or_on_where_the_folder_is(takes, whole, tmp_path, environment):
     """Of the command, from outside, with processes of its own."""
-    one = build(takes, tmp_path / "one", workers=1)
-    takes.rename(tmp_path / "moved")
-    line = [sys.executable, "-P", "-m", "pyanticip", "train", "data", "build", "moved", "--out", "set"]
+    line = [sys.executable, "-P", "-m", "pyanticip", "train", "data", "build", "takes", "--out", "set"]
     done = subprocess.run(
         [*line, "--workers", "2"],
         capture_output=True, text=True, check=False, timeout=300, env=environment, cwd=tmp_path,
@@ -197,8 +196,8 @@ def test_the_bytes_do_not_depend_on_workers_or_on_where_the_folder_is(takes, tmp
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("set: 5 clips")
     made = MotionSet.open(tmp_path / "set", verify=True)
-    assert (made.frames, made.digest) == (928, one.digest)
-    for path in (tmp_path / "one").iterdir():
+    assert (made.frames, made.digest) == (928, MotionSet.open(whole).digest)
+    for path in whole.iterdir():
         assert path.read_bytes() == (tmp_path / "set" / path.name).read_bytes()
 
 
