@@ -73,41 +73,52 @@ def base_alone(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(roots)}
 
 
+ONE_AFTER_THE_OTHER = """
+import sys
+from pyanticip.cli import cli
+from pyanticip.cli.terminal import run
+
+if __name__ == "__main__":
+    for line in sys.argv[1].splitlines():
+        sys.argv = ["pyanticip", *line.split()]
+        if code := run(cli):
+            sys.exit(f"{line.strip()}: {code}")
+"""
+
+
 @pytest.mark.slow
 def test_what_plays_and_teaches_needs_the_base_alone(tmp_path: Path, base_alone: dict[str, str]) -> None:
-    bvh = str(Path(realtime.__file__).parent / "data" / "performance.bvh")
+    performance = Path(realtime.__file__).parent / "data" / "performance.bvh"
+    (tmp_path / "dance.bvh").write_bytes(performance.read_bytes())
 
-    def call(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pyanticip", *words],
-            cwd=tmp_path,
-            env=base_alone,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == 0, (words, done.stderr)
-        return done.stdout
-
-    call("teach", "new", "mine", "--outputs", "brightness")
-    for take, value, start in (("high", ".9", "0"), ("low", ".1", "12")):
-        call("teach", "add", "mine", bvh, "--take", take, "--values", f"brightness={value}",
-             "--start", start, "--end", str(int(start) + 4))  # fmt: skip
-    call("teach", "fit", "mine", "--kind", "ridge")
-    mapping = ("--mapping", "mine/mapping.safetensors")
-    call("render", bvh, "--out", "taught.csv", "--seconds", "4", *mapping)
-    call("render", bvh, "--out", "sound.wav", "--seconds", "1")
-    call("replay", bvh, "--speed", "max", "--record", "take.anticip", "--osc", "127.0.0.1:9", *mapping)
-    assert "1400 frames" in call("info", "take.anticip")
     with socket.socket(type=socket.SOCK_DGRAM) as one, socket.socket(type=socket.SOCK_DGRAM) as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
         ports = one.getsockname()[1], other.getsockname()[1]
     (tmp_path / "rig.toml").write_text("[source]\nport = {}\n[control]\nport = {}\n".format(*ports))
-    call("live", "--rig", "rig.toml", "--osc", "127.0.0.1:9", "--seconds", "0.3")
-    call("bench", "step", "--seconds", "1")
-    call("doctor")
+    mapping = "--mapping mine/mapping.safetensors"
+    commands = f"""teach new mine --outputs brightness
+        teach add mine dance.bvh --take high --values brightness=.9 --start 0 --end 4
+        teach add mine dance.bvh --take low --values brightness=.1 --start 12 --end 16
+        teach fit mine --kind ridge
+        render dance.bvh --out taught.csv --seconds 4 {mapping}
+        render dance.bvh --out sound.wav --seconds 1
+        replay dance.bvh --speed max --record take.anticip --osc 127.0.0.1:9 {mapping}
+        info take.anticip
+        live --rig rig.toml --osc 127.0.0.1:9 --seconds 0.3
+        bench step --seconds 1
+        doctor"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", ONE_AFTER_THE_OTHER, commands],
+        cwd=tmp_path,
+        env=base_alone,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1400 frames" in done.stdout
 
 
 @pytest.mark.slow

@@ -2,13 +2,14 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from pyanticip import load_motion
 from pyanticip.cli import cli
+from pyanticip.motion.bvh import save_bvh
 from realtime.programs.demo import PERFORMANCE
 
 ROWS = re.compile(r"^\| `([^`]+)` \| (.*) \|$", re.MULTILINE)
@@ -23,7 +24,7 @@ def table() -> list[tuple[str, set[str]]]:
 
 def test_the_keys_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(PERFORMANCE, "dance.bvh")
+    save_bvh(load_motion(PERFORMANCE)[:450], "dance.bvh")
     ask = CliRunner().invoke
     assert ask(cli, ["teach", "new", "mine", "--outputs", "brightness"]).exit_code == 0
     rows = table()

@@ -36,6 +36,9 @@ pytestmark = [
 ]
 
 
+FEW = settings(max_examples=min(40, settings().max_examples))
+
+
 def attempt(name: str, what: Any, call: Call) -> Any:
     """What a call gives, or None; it may refuse its arguments in one line, and nothing else."""
     TRIED[name] += 1
@@ -52,7 +55,7 @@ def attempt(name: str, what: Any, call: Call) -> Any:
 
 
 @pytest.mark.parametrize("name", functions())
-@settings(max_examples=60)
+@FEW
 @given(data=st.data())
 def test_functions(name: str, data: st.DataObject) -> None:
     attempt(name, getattr(_core, name), data.draw(drawn(MAKES[name])))
@@ -62,14 +65,14 @@ MADE = [name for name in classes() if name != "Heard"]
 
 
 @pytest.mark.parametrize("name", MADE)
-@settings(max_examples=40)
+@FEW
 @given(data=st.data())
 def test_constructors(name: str, data: st.DataObject) -> None:
     attempt(name, getattr(_core, name), data.draw(drawn(MAKES[name])))
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if methods(name)])
-@settings(max_examples=40)
+@FEW
 @given(data=st.data())
 def test_what_is_done_with_an_object(name: str, data: st.DataObject) -> None:
     """Up to eight calls of one object's methods, one after the other, and all its properties."""

@@ -47,12 +47,12 @@ Z_UP = ("dab", "zombie", "pybvh1", "pybvh3")
 STORED = (
     "makers/**/*.bvh",
     "more/accad-male1/*A[1-9]_*.bvh",
-    "more/accad-male1/*C1*.bvh",
+    "more/accad-male1/*C1[07]*.bvh",
     "more/cmu-85/**/*.bvh",
-    "more/g1-moves/**/*Dance1*.bvh",
+    "more/g1-moves/**/J_Dance1[12]_*.bvh",
     "more/movin-sample/**/*.bvh",
     "more/reactidle/p00[0-3]/*.bvh",
-    "cmu/0[1-9]_0[1-3].bvh",
+    "cmu/0[1-9]_0[12].bvh",
 )
 
 
@@ -205,7 +205,7 @@ def test_nobody_who_really_lies_or_crawls_is_turned_the_wrong_way_without_a_word
         data_dir.glob("more/accad-male1/*Crawl*.bvh")
     ):
         clip = pa.load_motion(path)
-        for start in range(0, len(clip) - 59, 30):
+        for start in range(0, len(clip) - 59, 60):
             part = replace(clip[start : start + 60], warnings=())
             for world, axes in {"y": about(X, 0), **WORLDS}.items():
                 turned = understand(turned_file(part, axes))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import resource
 import subprocess
@@ -187,11 +186,9 @@ def test_many_joints_without_numbers_of_their_own_are_refused_before_memory_is_t
 
 def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "bomb.npz"
-    packed = io.BytesIO()
-    np.lib.format.write_array(packed, np.zeros((400_000, 156)))
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("poses.npy", packed.getvalue())
-    assert file.stat().st_size < 1 << 20
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("poses.npy", bytes(1000))
+        archive.infolist()[0].file_size = 476 << 20  # as its directory says
     with pytest.raises(FormatError, match=r"bomb.npz: unpacks to 476 MB, of \d+ bytes at most \d+ MB"):
         load_motion(file)
     with pytest.raises(FormatError, match="unpacks to 476 MB"):

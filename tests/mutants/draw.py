@@ -32,6 +32,13 @@ AT_MOST: Final = 30
 GOLDEN: Final = tuple(f"tests/golden/test_{name}.py" for name in ("readings", "shows", "models"))
 """Files that hear much of the product at once; asked behind the others of what they hear."""
 
+IMPORTS: Final = re.compile(
+    r"^ *(?:import ([\w., ]+)|from ([\w.]+) import (?:\(([^)]*)\)|([\w*, ]+)))"
+    r"|\"(?:\{\w+\})?((?:\.|pyanticip|realtime|training)[^\"\n]*)\"",
+    re.MULTILINE,
+)
+"""What a module imports, also one within a string, and words that may be names of modules."""
+
 RUST: Final = re.compile(
     r" (?:[<>]=?|[=!]=|[-+*/]=?|&&|\|\|) |\.(?:min|max)\(|\b(?:true|false)\b|(?<![\w.])\d+\.\d+\b(?!_)"
 )
@@ -211,17 +218,15 @@ def _users() -> dict[str, set[str]]:
     """Who imports each file of this repository, wherever in it; a registry names what it opens."""
     users: dict[str, set[str]] = {}
     for path in (path for room in ("tests", *ROOMS) for path in (ROOT / room).rglob("*.py")):
-        names = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            match node:
-                case ast.Import(names=aliases):
-                    names |= {alias.name for alias in aliases}
-                case ast.ImportFrom(module=str(module), names=aliases):
-                    names |= {module, *(f"{module}.{alias.name}" for alias in aliases)}
-                case ast.Constant(value=str(text)) if text.startswith(ROOMS):
-                    names.add(text.partition(":")[0])
-                case ast.Constant(value=str(text)) if text.startswith(".") and ":" in text:
-                    names.add(".".join(path.parent.relative_to(ROOT).parts) + text.partition(":")[0])
+        names, here = set(), ".".join(path.parent.relative_to(ROOT).parts)
+        for plain, module, several, few, text in IMPORTS.findall(path.read_text(encoding="utf-8")):
+            parts = re.findall(r"([\w.]+)(?: as \w+)?", re.sub("#.*", "", plain or several or few))
+            if module:
+                names |= {module, *(f"{module}.{part}" for part in parts)}
+            elif plain:
+                names |= set(parts)
+            elif ":" in text or text.startswith(ROOMS):
+                names.add(f"{here if text.startswith('.') else ''}{text.partition(':')[0]}")
         for name in names:
             inside = Path("tests" if name.startswith("support") else "", *name.split("."))
             for file in (inside.with_suffix(".py"), inside / "__init__.py"):

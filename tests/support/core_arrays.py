@@ -145,6 +145,12 @@ SPOILS: dict[str, Any] = {
 @cache
 def shipped_model() -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors and sizes of the model that comes with the package."""
+    tensors, sizes = _shipped()
+    return dict(tensors), dict(sizes)
+
+
+@cache
+def _shipped() -> tuple[dict[str, Any], dict[str, Any]]:
     import safetensors.numpy
 
     from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest

@@ -52,8 +52,8 @@ def read_places(path: Path) -> tuple[list[str], Doubles]:
             offsets[-1] = np.array(words[1:4], float)
         elif words[0] == "CHANNELS":
             channels[-1] = words[2:]
-    numbers = tail.split("Time:")[1].split()[1:]
-    rows = np.array(numbers, float).reshape(-1, sum(map(len, channels)))
+    _, numbers = tail.split("Time:")[1].split(None, 1)
+    rows = np.fromstring(numbers, sep=" ").reshape(-1, sum(map(len, channels)))
     turns, places, column = [], [], 0
     for joint, parent in enumerate(parents):
         turn = np.tile(np.eye(3), (len(rows), 1, 1))

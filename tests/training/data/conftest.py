@@ -1,5 +1,6 @@
 """Small takes of synthetic movement, written as files of every kind."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import RecordingWriter
+from training.data.sets import build
 
 
 def moving(frames: int = 200, seed: int = 0, rate: float = 50.0, amount: float = 0.4) -> pa.Clip:
@@ -64,16 +66,30 @@ def take() -> Callable[..., Path]:
     return make
 
 
-@pytest.fixture
-def takes(tmp_path: Path, take: Callable[..., Path]) -> Path:
-    """A folder of five takes by three people, of three kinds."""
-    folder = tmp_path / "takes"
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory, take: Callable[..., Path]) -> Path:
+    """A folder of five takes by three people, of three kinds; nobody changes it."""
+    folder = tmp_path_factory.mktemp("written") / "takes"
     take(folder / "anna" / "walk.bvh", 200, 1)
     take(folder / "anna" / "run.npz", 300, 2, 60.0)
     take(folder / "ben" / "show.anticip", 150, 3)
     take(folder / "cleo" / "deep" / "a.bvh", 120, 4)
     take(folder / "cleo" / "deep" / "b.npz", 500, 5, 120.0)
     return folder
+
+
+@pytest.fixture
+def takes(written: Path, tmp_path: Path) -> Path:
+    """The same, a test's own."""
+    return Path(shutil.copytree(written, tmp_path / "takes"))
+
+
+@pytest.fixture(scope="session")
+def whole(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The set of them; nobody changes it."""
+    out = tmp_path_factory.mktemp("whole") / "set"
+    build(written, out)
+    return out
 
 
 @pytest.fixture(scope="session")

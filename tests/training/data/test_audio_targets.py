@@ -1,7 +1,6 @@
 """Targets from sound: what is known of a synthesised sound is what is heard in it."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,29 +39,32 @@ def plucks(times, length, hz=440.0, decay=0.06):
     return 0.3 * envelope * np.sin(2.0 * np.pi * hz * t)
 
 
-def test_what_workers_need_is_compiled_before(tmp_path):
+def test_what_workers_need_is_compiled_before():
     script = """
-import sys
-from pathlib import Path
 import numpy as np
+from numba.core.caching import Cache
+
+used = []
+for name in ("load_overload", "save_overload"):
+    def told(self, *given, name=name, real=getattr(Cache, name)):
+        used.append(name)
+        return real(self, *given)
+    setattr(Cache, name, told)
+
 from training.teacher.sound import analyse, warm
 
-kept = Path(sys.argv[1])
 warm()
-before = {file.name for file in kept.rglob("*.nb?")}
+assert used, "nothing is kept"
+used.clear()
 sound = np.random.default_rng(0).normal(0.0, 0.1, (2, 40000)).astype(np.float32)
 sound[:, :20000] += 0.5 * np.sin(np.arange(20000) / 9)
 analyse(sound, 16000)
-assert before, "nothing was kept"
-assert {file.name for file in kept.rglob("*.nb?")} == before
+assert not used, used
 """
-    # Where this process keeps what it compiles: the tests below find it there.
-    kept = Path(os.environ.get("NUMBA_CACHE_DIR", tmp_path))
-    shutil.rmtree(kept, ignore_errors=True)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(kept)}
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(kept)], env=environment, capture_output=True, text=True
-    )
+    # Kept where the tests below find it; what is compiled in haste is quick enough for them.
+    haste = {"NUMBA_OPT": "0"} if "NUMBA_CACHE_DIR" in os.environ else {}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env={**os.environ, **haste}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

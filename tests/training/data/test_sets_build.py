@@ -88,9 +88,8 @@ def test_a_set_of_real_takes_holds_what_training_reads_from_the_files(data_dir, 
     assert found.subjects("train") == ["05"]
 
 
-def test_examples_are_views_and_nothing_can_be_written(takes, tmp_path):
-    build(takes, tmp_path / "set")
-    found = MotionSet.open(tmp_path / "set")
+def test_examples_are_views_and_nothing_can_be_written(whole):
+    found = MotionSet.open(whole)
     example = found.example(1)
     assert np.shares_memory(example.features, found.features)
     with pytest.raises(ValueError, match="read-only"):
@@ -99,15 +98,6 @@ def test_examples_are_views_and_nothing_can_be_written(takes, tmp_path):
     assert piece.rate == 50.0
     assert piece.mask.all()
     np.testing.assert_array_equal(piece.quats, example.quats)
-
-
-def test_the_bytes_do_not_depend_on_workers_or_on_where_the_folder_is(takes, tmp_path):
-    one = build(takes, tmp_path / "one", workers=1)
-    elsewhere = tmp_path / "moved" / "takes"
-    shutil.copytree(takes, elsewhere)
-    two = build(elsewhere, tmp_path / "two", workers=2)
-    assert one.digest == two.digest
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
 def test_another_movement_is_another_digest(takes, take, tmp_path):
@@ -231,43 +221,7 @@ def test_the_bvh_is_read_where_the_amc_cannot_be(take, tmp_path):
 
 
 SCRIPT = """
-import sys, time
-import training.data.sets.builder as b
-from training.data.sets.prepare import prepare
-slow = lambda task: (time.sleep(0.3), prepare(task))[1]
-b.prepare = slow
-b.build(sys.argv[1], sys.argv[2])
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_build_goes_on_and_ends_with_the_same_bytes(takes, tmp_path, environment):
-    whole = build(takes, tmp_path / "whole")
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", SCRIPT, str(takes), str(tmp_path / "set")], env=environment
-    )
-    work = tmp_path / "set" / WORK
-    deadline = time.monotonic() + 60.0
-    while len(list(work.glob("*.npz"))) < 2 and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    done = len(list(work.glob("*.npz")))
-    assert 2 <= done < 5
-    with pytest.raises(FormatError, match="no set in it"):
-        MotionSet.open(tmp_path / "set")
-    # What a kill may also leave: a result that is half there.
-    broken = sorted(work.glob("*.npz"))[0]
-    broken.write_bytes(broken.read_bytes()[:-200])
-    report = build(takes, tmp_path / "set")
-    assert report.found == done - 1
-    assert report.made == 5 - report.found
-    assert report.digest == whole.digest
-    assert contents(tmp_path / "set") == contents(tmp_path / "whole")
-
-
-LONG = """
-import sys, time
+import sys
 import training.data.sets.builder as b
 from slow import prepare
 b.prepare = prepare
@@ -277,25 +231,31 @@ if __name__ == "__main__":
 
 SLOW = """
 import os, pathlib, sys, time
+import training.data.sets.prepare as p
 def prepare(task):
     (pathlib.Path(sys.argv[2] + "-pids") / str(os.getpid())).touch()
-    time.sleep(60)
+    if "cleo" in task.paths[0]:
+        time.sleep(60)
+    return p.prepare(task)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
-def test_a_killed_build_leaves_no_process_behind(takes, tmp_path, environment):
+def test_a_killed_build_leaves_no_process_behind_and_goes_on_to_the_same_bytes(takes, whole, tmp_path, environment):
     (tmp_path / "slow.py").write_text(SLOW)
-    (tmp_path / "long.py").write_text(LONG)
-    pids = tmp_path / "set-pids"
+    (tmp_path / "long.py").write_text(SCRIPT)
+    pids, work = tmp_path / "set-pids", tmp_path / "set" / WORK
     pids.mkdir()
     arguments = [sys.executable, "-P", str(tmp_path / "long.py"), str(takes), str(tmp_path / "set")]
-    process = subprocess.Popen(
-        arguments, env={**environment, "PYTHONPATH": f"{environment['PYTHONPATH']}{os.pathsep}{tmp_path}"}
-    )
+    paths = f"{environment['PYTHONPATH']}{os.pathsep}{tmp_path}"
+    process = subprocess.Popen(arguments, env={**environment, "PYTHONPATH": paths})
     deadline = time.monotonic() + 120.0
-    while len(list(pids.iterdir())) < 2 and time.monotonic() < deadline and process.poll() is None:
+
+    def begun() -> bool:
+        return len(list(work.glob("*.npz"))) >= 2 and len(list(pids.iterdir())) == 2
+
+    while not begun() and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     workers = [int(path.name) for path in pids.iterdir()]
     assert len(workers) == 2
@@ -310,6 +270,18 @@ def test_a_killed_build_leaves_no_process_behind(takes, tmp_path, environment):
     while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(alive(pid) for pid in workers)
+    done = len(list(work.glob("*.npz")))
+    assert 2 <= done < 5
+    with pytest.raises(FormatError, match="no set in it"):
+        MotionSet.open(tmp_path / "set")
+    # What a kill may also leave: a result that is half there.
+    broken = sorted(work.glob("*.npz"))[0]
+    broken.write_bytes(broken.read_bytes()[:-200])
+    report = build(takes, tmp_path / "set")
+    assert report.found == done - 1
+    assert report.made == 5 - report.found
+    assert report.digest == MotionSet.open(whole).digest
+    assert contents(tmp_path / "set") == contents(whole)
 
 
 def test_a_full_disk_is_not_the_fault_of_the_takes(takes, tmp_path, monkeypatch):
@@ -366,9 +338,8 @@ def test_an_old_set_never_opens_with_new_arrays(takes, take, tmp_path, monkeypat
     assert contents(tmp_path / "set") == before
 
 
-def test_damage_is_told(takes, tmp_path):
-    build(takes, tmp_path / "set")
-    out = tmp_path / "set"
+def test_damage_is_told(whole, tmp_path):
+    out = Path(shutil.copytree(whole, tmp_path / "set"))
     index = json.loads((out / INDEX).read_text())
 
     def opening(match, **changed):
@@ -399,9 +370,8 @@ def test_damage_is_told(takes, tmp_path):
         MotionSet.open(out)
 
 
-def test_a_set_goes_to_another_process_by_its_folder(takes, tmp_path):
-    build(takes, tmp_path / "set")
-    found = MotionSet.open(tmp_path / "set")
+def test_a_set_goes_to_another_process_by_its_folder(whole):
+    found = MotionSet.open(whole)
     sent = pickle.dumps(found)
     assert len(sent) < 1000
     again = pickle.loads(sent)
@@ -432,12 +402,9 @@ def test_what_readers_decide_is_said_once_for_all_alike(takes, tmp_path):
 
 @given(where=st.floats(0.0, 1.0, exclude_max=True), junk=st.binary(min_size=1, max_size=8))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_damaged_index_is_a_clear_error(takes, tmp_path, where, junk):
-    out = tmp_path / "set"
-    if not (tmp_path / "good").exists():
-        build(takes, out)
-        (tmp_path / "good").write_bytes((out / INDEX).read_bytes())
-    good = (tmp_path / "good").read_bytes()
+def test_a_damaged_index_is_a_clear_error(whole, tmp_path, where, junk):
+    out = Path(shutil.copytree(whole, tmp_path / "set", dirs_exist_ok=True))
+    good = (out / INDEX).read_bytes()
     at = int(where * len(good))
     bad = good[:at] + junk + good[at + len(junk) :]
     (out / INDEX).write_bytes(bad)
@@ -445,7 +412,6 @@ def test_a_damaged_index_is_a_clear_error(takes, tmp_path, where, junk):
         return
     with pytest.raises(FormatError, match=r"set\.json"):
         MotionSet.open(out)
-    (out / INDEX).write_bytes(good)
 
 
 def _json_or_none(content: bytes) -> object:
@@ -455,12 +421,11 @@ def _json_or_none(content: bytes) -> object:
         return None
 
 
-def test_arrays_are_what_the_documentation_says(takes, tmp_path):
-    build(takes, tmp_path / "set")
-    found = MotionSet.open(tmp_path / "set")
+def test_arrays_are_what_the_documentation_says(whole):
+    found = MotionSet.open(whole)
     for name, (kind, row) in ARRAYS.items():
         rows = found.index["arrays"][name]["rows"]
-        raw = np.fromfile(tmp_path / "set" / name, dtype=kind).reshape(rows, *row)
+        raw = np.fromfile(whole / name, dtype=kind).reshape(rows, *row)
         np.testing.assert_array_equal(raw, getattr(found, name.split(".")[0]))
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from pyanticip.cli.data import data
 from pyanticip.cli.terminal import run
-from training.data.sets import MotionSet, build
+from training.data.sets import MotionSet, build, page
 from training.data.sets.overview import chosen, overview, sample
 
 
@@ -26,10 +26,11 @@ def call(capsys, *arguments):
     return code, said.out, said.err
 
 
-@pytest.fixture
-def base(takes, tmp_path):
-    build(takes, tmp_path / "base", subject_from="top")
-    return tmp_path / "base"
+@pytest.fixture(scope="module")
+def base(written, tmp_path_factory):
+    out = tmp_path_factory.mktemp("base") / "base"
+    build(written, out, subject_from="top")
+    return out
 
 
 def test_build_says_what_it_did_and_what_it_could_not_read(takes, tmp_path, capsys):
@@ -86,18 +87,10 @@ def test_mistakes_are_one_line(takes, tmp_path, monkeypatch, capsys, arguments, 
 
 
 def test_augment_and_inspect_from_the_command_line(base, tmp_path, capsys):
-    (tmp_path / "recipe.toml").write_text('movement = "simple"\n[corruption]\nloss = 1\n')
-    arguments = [
-        "--out",
-        tmp_path / "more",
-        "--copies",
-        2,
-        "--recipe",
-        tmp_path / "recipe.toml",
-        "--workers",
-        1,
-    ]
-    code, out, _ = call(capsys, "augment", base, *arguments)
+    recipe, alone = tmp_path / "recipe.toml", ("--workers", 1)
+    recipe.write_text('movement = "simple"\n[corruption]\nloss = 1\n')
+    arguments = ["--out", tmp_path / "more", "--copies", 2, "--recipe", recipe]
+    code, out, _ = call(capsys, "augment", base, *arguments, *alone)
     made = MotionSet.open(tmp_path / "more")
     assert code == 0
     assert f"{len(made)} variations, {made.frames} frames" in out
@@ -105,7 +98,8 @@ def test_augment_and_inspect_from_the_command_line(base, tmp_path, capsys):
     assert code == 0
     assert "every array is what was written" in out
     assert out.splitlines()[0].split()[:4] == ["subjects", "takes", "clips", "minutes"]
-    code, _, err = call(capsys, "augment", tmp_path / "more", "--out", tmp_path / "again", "--copies", 1)
+    again = ["--out", tmp_path / "again", "--copies", 1, "--recipe", recipe]
+    code, _, err = call(capsys, "augment", tmp_path / "more", *again, *alone)
     assert code == 0
     assert "warning: made of more, which holds variations already" in err
 
@@ -131,21 +125,21 @@ class Page(HTMLParser):
 
 
 @pytest.mark.slow
-def test_the_page_shows_what_is_there(base, tmp_path, capsys):
+def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, capsys):
+    drawn = []
+    draw = page.pictures
+    # They are the same on both.
+    monkeypatch.setattr(page, "pictures", lambda found: drawn or drawn.extend(draw(found)) or drawn)
     code, out, _ = call(capsys, "inspect", base, "--out", tmp_path / "page.html")
     assert code == 0
     assert f"wrote {tmp_path / 'page.html'}" in out
-    page = Page()
-    page.feed((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert page.open in ([], ["br"])
-    assert len(page.images) == 6
-    assert all(image.startswith("data:image/png;base64,iVBOR") for image in page.images)
+    shown = Page()
+    shown.feed((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert shown.open in ([], ["br"])
+    assert len(shown.images) == 6
+    assert all(image.startswith("data:image/png;base64,iVBOR") for image in shown.images)
     for word in ("anna", "cleo", MotionSet.open(base).digest, "Clips of 2.4 to 5.0 s"):
-        assert word in page.text
-
-
-@pytest.mark.slow
-def test_the_folder_has_pictures_and_numbers(base, tmp_path, capsys):
+        assert word in shown.text
     code, out, _ = call(capsys, "inspect", base, "--out", tmp_path / "page", "--json")
     report = json.loads(out)
     assert code == 0
@@ -192,15 +186,19 @@ def test_help_has_an_example():
 
 
 @pytest.mark.slow
-def test_the_command_works_from_outside_with_processes(takes, tmp_path, environment):
-    command = [sys.executable, "-P", "-m", "pyanticip", "train", "data", "build", str(takes)]
+def test_the_bytes_do_not_depend_on_workers_or_on_where_the_folder_is(takes, whole, tmp_path, environment):
+    """Of the command, from outside, with processes of its own."""
+    line = [sys.executable, "-P", "-m", "pyanticip", "train", "data", "build", "takes", "--out", "set"]
     done = subprocess.run(
-        [*command, "--out", str(tmp_path / "set"), "--workers", "2"],
-        capture_output=True, text=True, check=False, timeout=300, env=environment,
+        [*line, "--workers", "2"],
+        capture_output=True, text=True, check=False, timeout=300, env=environment, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{tmp_path / 'set'}: 5 clips")
-    assert MotionSet.open(tmp_path / "set", verify=True).frames == 928
+    assert done.stdout.startswith("set: 5 clips")
+    made = MotionSet.open(tmp_path / "set", verify=True)
+    assert (made.frames, made.digest) == (928, MotionSet.open(whole).digest)
+    for path in whole.iterdir():
+        assert path.read_bytes() == (tmp_path / "set" / path.name).read_bytes()
 
 
 def test_progress_shows_files_as_they_are_called_and_no_bar_where_nothing_is_done():

@@ -13,7 +13,8 @@ from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from training.data.examples import plain
 from training.evaluate import event_tuning, learned, motion, report, trackers
-from training.evaluate.measures import LAGS_MS, beyond, lag_profile, mean_error, ratio, tally
+from training.evaluate.beat import f1_interval
+from training.evaluate.measures import LAGS_MS, beyond, interval, lag_profile, mean_error, ratio, tally
 from training.evaluate.motion import evaluate
 from training.evaluate.rivals import AllRivals, Twins, answer, simple
 from training.evaluate.takes import Takes
@@ -22,12 +23,22 @@ from training.tasks.motion import baselines
 from training.tasks.motion.scores import run_model
 
 
+def once(draw):
+    """What is drawn first, ever after: which bars are how long is not looked at here."""
+    drawn = []
+    return lambda *given: drawn[0] if drawn else drawn.append(draw(*given)) or drawn[0]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def quick():
-    """A recurrent rival that hardly learns."""
+    """A recurrent rival that hardly learns, from few copies; intervals of few draws; pictures drawn once."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60)):
+        for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60), ("COPIES", 1)):
             patch.setattr(learned, name, value)
+        for drawn in (interval, f1_interval):
+            patch.setitem(drawn.__kwdefaults__, "draws", 50)
+        for name in ("ratios", "profiles"):
+            patch.setattr(report, name, once(getattr(report, name)))
         yield
 
 

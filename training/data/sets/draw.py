@@ -105,6 +105,8 @@ def _colour(joint: int) -> str:
 def poses(found: MotionSet, numbers: list[int]) -> bytes:
     """A row of poses for each clip, seen from its front and a little from the side."""
     plt = pyplot()
+    from matplotlib.collections import LineCollection
+
     figure, axes = plt.subplots(
         len(numbers), 1, figsize=(10.0, 1.75 * len(numbers)), layout="constrained", squeeze=False
     )
@@ -116,16 +118,15 @@ def poses(found: MotionSet, numbers: list[int]) -> bytes:
         place = _turned(positions(quats, upright=True), quats)
         # Feet on one line: what matters here is the pose, not the way through the room.
         height = place[..., 1] - place[..., 1].min(axis=1, keepdims=True)
-        for column, frame in enumerate(frames):
-            x = place[column, :, 0] + 1.35 * column
-            for joint, parent in enumerate(PARENTS):
-                if parent >= 0:
-                    ends = [parent, joint]
-                    axis.plot(
-                        x[ends], height[column][ends], color=_colour(joint), lw=1.6, solid_capstyle="round"
-                    )
-            axis.plot(x[5], height[column][5] + 0.08, "o", color=MIDDLE, ms=4.5)
-            axis.text(1.35 * column, -0.14, f"{frame / RATE:.1f} s", ha="center", va="top", fontsize=7)
+        apart = 1.35 * np.arange(POSES)
+        joints = np.stack([place[..., 0] + apart[:, None], height], axis=-1)
+        ends = [(parent, joint) for joint, parent in enumerate(PARENTS) if parent >= 0]
+        # All limbs at once: an artist for each would take seconds.
+        limbs, colours = joints[:, ends].reshape(-1, 2, 2), [_colour(joint) for _, joint in ends] * POSES
+        axis.add_collection(LineCollection(limbs, colors=colours, linewidths=1.6, capstyle="round"))
+        axis.plot(joints[:, 5, 0], joints[:, 5, 1] + 0.08, "o", color=MIDDLE, ms=4.5)
+        for at, frame in zip(apart, frames, strict=True):
+            axis.text(at, -0.14, f"{frame / RATE:.1f} s", ha="center", va="top", fontsize=7)
         axis.set_aspect("equal")
         axis.set_xlim(-0.9, 1.35 * (POSES - 1) + 0.9)
         axis.set_ylim(-0.35, 2.05)
