@@ -223,7 +223,7 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
 
     again = Wire()
     try:
-        run("replay", "take.anticip", "--osc", again.osc, "--json", cwd=tmp_path)
+        run("replay", "take.anticip", "--speed", "max", "--osc", again.osc, "--json", cwd=tmp_path)
         heard = again.bundles()
     finally:
         again.close()

@@ -220,7 +220,7 @@ def test_a_performance_is_about_as_loud_at_every_root(tmp_path: Path) -> None:
     others = {"plucked": ("C1", "A2", "B3"), "glass": ("C1", "E3", "B3"), "duo": ("C1", "A1", "B3")}
     with contextlib.ExitStack() as undo:
         players = {}
-        for preset, root in ((preset, root) for preset in others for root in ("D2", *others[preset])):
+        for preset, root in [(name, root) for name, roots in others.items() for root in ("D2", *roots)]:
             wav = undo.enter_context(WavWriter(tmp_path / f"{preset} {root}.wav", RATE))
             players[preset, root] = OfflinePlayer(wav, open_voice(preset, {"root": root}, RATE))
             undo.callback(players[preset, root].close)
