@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.concert import moving
 from support.wire import wait_for
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
-from realtime.programs.demo import PERFORMANCE
 from realtime.programs.doctor import doctor
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.midi.config import MidiConfig
@@ -259,7 +259,8 @@ def test_the_doctor_lists_ports(listener: Listener) -> None:
 
 def test_a_performance_plays_a_synth_and_ends_in_silence(listener: Listener, tmp_path: Path) -> None:
     """The command itself, stopped by SIGTERM while it plays."""
-    command = [sys.executable, "-P", "-m", "pyanticip", "replay", str(PERFORMANCE), "--midi", "listener"]
+    file = moving(tmp_path / "part.bvh")
+    command = [sys.executable, "-P", "-m", "pyanticip", "replay", str(file), "--midi", "listener"]
     with subprocess.Popen([*command, "--json"], stderr=subprocess.PIPE, text=True, cwd=tmp_path) as show:
         wait_for(lambda: len(listener.heard) > 300 and any(line[:2] == "90" for line in listener.heard), 60.0)
         show.terminate()
