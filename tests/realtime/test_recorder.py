@@ -98,10 +98,10 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     path = tmp_path / "show.anticip"
     said: list[str] = []
     tape = started(path, said)
-    for i in range(150):
+    for i in range(80):
         tape.raw(time.monotonic_ns(), "mocopi", bytes(1500))
         time.sleep(0.02)
-        if i == 149:
+        if i == 79:
             killed = time.monotonic_ns()
             os.kill(tape.pid, signal.SIGKILL)
     wait_for(lambda: (tape.poll(), tape.pid is None)[1])
@@ -284,7 +284,7 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(
 
     def fill() -> None:
         nonlocal count
-        feed(tape, 1, size=5000, start=count)
+        feed(tape, 1, size=50_000, start=count)
         count += 1
         tape.poll()
 
