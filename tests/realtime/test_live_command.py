@@ -21,6 +21,7 @@ from pyanticip.controls import NEUTRAL
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.motion.recording import read_recording
 from realtime.bench.performer import mocopi_datagrams
+from realtime.soak.processes import alive, below
 from realtime.sockets import free_port
 
 pytestmark = pytest.mark.slow
@@ -76,16 +77,7 @@ class Theatre:
 
     def children(self, module: str) -> list[int]:
         assert self.process is not None
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (folder / "cmdline").read_bytes().decode().split("\0")
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError):
-                continue
-            if module in words and parent == self.process.pid:
-                found.append(int(folder.name))
-        return found
+        return [pid for pid, runs in below(self.process.pid).items() if runs == module]
 
     def ends(self, *numbers: signal.Signals) -> dict[str, Any]:
         """Its summary after these signals, as after Ctrl-C: it must exit 0, in silence."""
@@ -234,7 +226,7 @@ def test_a_killed_show_is_faded_at_its_receivers_and_its_children_end(theatre: T
     assert theatre.process is not None
     theatre.process.kill()
     theatre.process.communicate()
-    wait_for(lambda: not any(map(_alive, children)), 10.0)
+    wait_for(lambda: not any(map(alive, children)), 10.0)
     heard = theatre.frames()
     assert heard[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)
     numbers = [number for number, _ in heard]
@@ -243,13 +235,6 @@ def test_a_killed_show_is_faded_at_its_receivers_and_its_children_end(theatre: T
     # The show's last frames may still have been under way: these move.
     assert max(after[-20:]) < 0.1, "it fades"
     assert max(after) < 0.3, "and does not jump to where it does"
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_terminal_that_has_gone_and_a_model_that_is_overwritten_cost_nothing(theatre: Theatre) -> None:

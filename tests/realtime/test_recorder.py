@@ -16,6 +16,7 @@ from support.wire import wait_for
 from pyanticip.errors import OptionError
 from pyanticip.motion.recording import Control, Note, Raw, read_recording
 from realtime.recording.recorder import Recorder
+from realtime.soak.processes import alive
 
 QUATS = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
 
@@ -191,14 +192,6 @@ def test_a_parent_that_dies_takes_the_recorder_along_and_loses_a_frame_or_two(
     times = [t_ns for t_ns, _, _ in recording.datagrams()]
     assert last - times[-1] < 60_000_000
     assert len(times) >= 94
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that waits for its parent to collect it does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 GROUP = """

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.concert import moving
+from support.concert import jack_server, moving
 from support.wire import wait_for
 
 from pyanticip.errors import DeviceError
@@ -45,20 +45,9 @@ RESET = "b0 79 00", "e0 00 40", "b0 0b 7f"
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
     """A JACK server of our own, which every program finds by the environment."""
-    name = f"anticip{os.getpid()}"
-    before = os.environ.get("JACK_DEFAULT_SERVER")
-    os.environ["JACK_DEFAULT_SERVER"] = name
-    command = ["jackd", "--no-realtime", "-n", name, "-d", "dummy", "-r", "48000", "-p", "256"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(lambda: ports() is not None)
+    with jack_server() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JACK_DEFAULT_SERVER", name)
         yield
-    finally:
-        process.terminate()
-        process.wait(10)
-        del os.environ["JACK_DEFAULT_SERVER"]
-        if before is not None:
-            os.environ["JACK_DEFAULT_SERVER"] = before
 
 
 def ports() -> list[str] | None:
