@@ -25,6 +25,7 @@ SILENCE = -70.0
 _SHELF = (1.53512485958697, -2.69169618940638, 1.19839281085285), (1.0, -1.69065929318241, 0.73248077421585)
 _HIGH_PASS = (1.0, -2.0, 1.0), (1.0, -1.99004745483398, 0.99007225036621)
 _STEP = RATE // 10
+_SIZE = 1 << 18
 
 
 def integrated(sound: npt.NDArray[np.floating], rate: int = RATE) -> float:
@@ -32,13 +33,15 @@ def integrated(sound: npt.NDArray[np.floating], rate: int = RATE) -> float:
     below the mean of the rest; :data:`SILENCE` where nothing passes."""
     if rate != RATE or sound.ndim != 2:
         raise OptionError(f"loudness: expected (n, channels) at {RATE} Hz, got {sound.shape} at {rate}")
-    # A second of zeros: the filters' response has died away before the ends meet.
-    size = 1 << (len(sound) + RATE).bit_length()
-    z = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
-    response = np.ones(len(z), np.complex128)
+    z = np.exp(-2j * np.pi * np.arange(_SIZE // 2 + 1) / _SIZE)
+    response = np.ones((len(z), 1), np.complex128)
     for above, below in (_SHELF, _HIGH_PASS):
-        response *= np.polyval(above[::-1], z) / np.polyval(below[::-1], z)
-    weighted = np.fft.irfft(np.fft.rfft(sound, size, axis=0) * response[:, None], size, axis=0)[: len(sound)]
+        response[:, 0] *= np.polyval(above[::-1], z) / np.polyval(below[::-1], z)
+    weighted = np.zeros(sound.shape)
+    # Part after part, each with a second of zeros: the filters' response has died away before the ends meet.
+    for at in range(0, len(sound), _SIZE - RATE):
+        part = np.fft.rfft(sound[at : at + _SIZE - RATE], _SIZE, axis=0) * response
+        weighted[at : at + _SIZE] += np.fft.irfft(part, _SIZE, axis=0)[: len(sound) - at]
     energy = np.concatenate([[0.0], np.cumsum((weighted**2).sum(1))])
     begins = np.arange(0, len(sound) - 4 * _STEP + 1, _STEP)
     power = (energy[begins + 4 * _STEP] - energy[begins]) / (4 * _STEP)

@@ -135,12 +135,13 @@ def test_the_command_prints_both_tables_the_same_every_time(monkeypatch):
     monkeypatch.setattr(network, "RATES", (60.0,))
     monkeypatch.setattr(network, "SUITS", (("vmc", 60.0),))
     monkeypatch.setattr(network, "NETWORKS", {"5 % lost": NETWORKS["5 % lost"]})
-    runner = CliRunner()
-    command = ["bench", "network", str(DANCE), "--seconds", "8", "--json"]
-    first, again = (runner.invoke(cli, command) for _ in range(2))
-    assert first.exit_code == 0, first.output
-    assert first.output == again.output
-    found = json.loads(first.output)
+    measured, measure = [], network.run
+    monkeypatch.setattr(network, "run", lambda *a, **k: measured.append(measure(*a, **k)) or measured[-1])
+    command = ["bench", "network", str(DANCE), "--seconds", "5"]
+    told, shown = (CliRunner().invoke(cli, [*command, way]) for way in ("--json", "--markdown"))
+    assert told.exit_code == 0, told.output
+    found, again = measured
+    assert json.loads(told.output) == found == again
     assert [row["name"] for row in found["rates"]] == [f"{protocol}, 60 Hz" for protocol in PROTOCOLS]
     undisturbed, lost = found["networks"]
     assert (undisturbed["error"], undisturbed["beats"]) == (0.0, 1.0)
@@ -149,7 +150,6 @@ def test_the_command_prints_both_tables_the_same_every_time(monkeypatch):
     page = network.markdown(found)
     assert "| vmc, 60 Hz |" in page
     assert page.count("| 5 % lost |") == 1
-    shown = runner.invoke(cli, [*command[:-1], "--markdown"])
     assert shown.output.strip() == page.strip()
 
 
@@ -236,8 +236,8 @@ def test_peak_memory_counts_what_lives_at_once():
 
 
 def test_memory_of_a_step_is_linear_in_the_length():
-    small, large = (bench._memory("small", length, torch.device("cpu")) for length in (256, 1024))
-    assert large["fused"] < 4.4 * small["fused"]
+    small, large = (bench._memory("small", length, torch.device("cpu")) for length in (128, 512))
+    assert large["fused"] < 4.1 * small["fused"]
     assert large["reference"] > 6 * small["reference"]
 
 

@@ -73,7 +73,8 @@ def test_one_that_can_never_begin_is_given_up(child):
     assert (one.pid, one.restarts, lines) == (None, 0, ["going on without somebody"])
 
 
-def test_one_that_does_not_read_costs_no_time_and_no_memory(child):
+def test_one_that_does_not_read_costs_no_time_and_no_memory(child, monkeypatch):
+    monkeypatch.setattr(Child, "closing", (0.1,))
     one, _ = child(DEAF)
     for _ in range(500):
         one.write(b"x" * 9_999 + b"\n")
@@ -82,6 +83,7 @@ def test_one_that_does_not_read_costs_no_time_and_no_memory(child):
 
 def test_one_that_stands_still_is_begun_again(child, monkeypatch):
     monkeypatch.setattr("realtime.child._STUCK_S", 0.2)
+    monkeypatch.setattr(Child, "closing", (0.1,))
     one, lines = child(DEAF)
     one._pause = 0.01
     assert one.state == "yes"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import json
+import contextlib
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.wire import wait_for
 
 from pyanticip.controls import NEUTRAL
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
@@ -23,7 +23,6 @@ from realtime.sinks.config import OscConfig
 from realtime.sinks.guard import Guard
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
-from realtime.voice.audio import probe
 from realtime.voice.process import SynthProcess
 from tests.realtime.test_live_command import Theatre
 
@@ -41,99 +40,6 @@ def theatre(tmp_path: Path) -> Iterator[Theatre]:
     made.close()
 
 
-def frames(theatre: Theatre, seconds: float) -> list[tuple[int, list[float]]]:
-    """Number and parameters of every frame once so much time has passed."""
-    time.sleep(seconds)
-    heard = (m for m in theatre.listen() if "/anticip/frame" in m)
-    return [(m["/anticip/frame"][0], m["/anticip/params"]) for m in heard]
-
-
-def test_a_killed_show_is_faded_at_its_receivers(theatre: Theatre) -> None:
-    theatre.start()
-    theatre.move(0, 100)
-    before = len(frames(theatre, 0.0))
-    assert theatre.process is not None
-    theatre.process.kill()
-    theatre.process.communicate()
-    heard = frames(theatre, 1.5)
-    assert heard[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)
-    numbers = [number for number, _ in heard]
-    assert numbers == sorted(set(numbers))
-    after = [params for _, params in heard[before - 1 :]]
-    jumps = [max(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(after)]
-    # The show's last frames may still have been under way: these move.
-    assert max(jumps[-20:]) < 0.1, "it fades"
-    assert max(jumps) < 0.3, "and does not jump to where it does"
-
-
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM])
-def test_a_closed_terminal_ends_it_as_ctrl_c_does(theatre: Theatre, number: signal.Signals) -> None:
-    theatre.start("--record", "take.anticip")
-    theatre.move(0, 60)
-    assert theatre.process is not None
-    theatre.process.send_signal(number)
-    if number == signal.SIGHUP:
-        # The shell and the system both tell.
-        theatre.process.send_signal(number)
-    out, err = theatre.process.communicate(timeout=20)
-    assert theatre.process.returncode == 0, err
-    assert json.loads(out)["counters"]["frames"] == 60
-    assert frames(theatre, 0.0)[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)
-    assert "recorded take.anticip" in err
-
-
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="children are found through /proc")
-def test_the_status_tells_of_every_process_beside_the_show(theatre: Theatre) -> None:
-    theatre.start("--synth")
-    theatre.move(0, 50)
-    for module in ("realtime.recording.writer", "realtime.sinks.guard"):
-        (child,) = theatre.children(module)
-        os.kill(child, signal.SIGKILL)
-
-    def told() -> set[str]:
-        return {word for m in theatre.listen() for word in m.get("/anticip/status", ())}
-
-    theatre.wait_for(lambda: {"recorder=no (ended (code -9))", "guard=no (ended (code -9))"} <= told())
-    theatre.heard.clear()
-    theatre.wait_for(lambda: {"recorder=yes", "guard=yes"} <= told())
-    theatre.wait_for(lambda: any(word.startswith(("voice=yes (", "voice=no (no audio")) for word in told()))
-    said = theatre.stop()["said"]
-    for name in ("recorder", "guard"):
-        assert said.count(f"the {name} ended (code -9)") == 1
-
-
-def test_a_terminal_that_has_gone_costs_nothing(theatre: Theatre) -> None:
-    theatre.start()
-    assert theatre.process is not None
-    assert theatre.process.stderr is not None
-    theatre.process.stderr.close()
-    theatre.move(0, 60)
-    (child,) = theatre.children("realtime.sinks.guard")
-    os.kill(child, signal.SIGKILL)
-    theatre.move(60, 100)
-    theatre.process.send_signal(signal.SIGTERM)
-    assert theatre.process.stdout is not None
-    with theatre.process.stdout as told:
-        assert json.load(told)["counters"]["frames"] == 160
-    assert theatre.process.wait(20) == 0
-
-
-@pytest.mark.skipif(not MODEL_IS_HERE, reason="no model comes with this tree")
-def test_a_model_that_is_overwritten_while_it_plays_goes_on(theatre: Theatre) -> None:
-    """What is loaded is in memory: nothing of the file is looked at again."""
-    model = theatre.folder / "model"
-    shutil.copytree(SHIPPED, model)
-    theatre.start("--checkpoint", str(model))
-    theatre.move(0, 60)
-    (model / "model.safetensors").write_bytes(b"")
-    shutil.rmtree(model)
-    theatre.move(60, 100)
-    counts = theatre.stop()["counters"]
-    assert (counts["frames"], counts["failed_steps"]) == (160, 0)
-    told = [word for m in theatre.listen() for word in m.get("/anticip/status", ())]
-    assert told.count("plays=model") >= 3
-
-
 def test_the_guard_ends_what_sounds_and_leaves_silence_alone(theatre: Theatre) -> None:
     target = OscConfig(port=theatre.osc, send=("frame", "params"))
     for last, sends in (((LOUD, NEUTRAL), False), ((NEUTRAL, LOUD), True)):
@@ -147,9 +53,9 @@ def test_the_guard_ends_what_sounds_and_leaves_silence_alone(theatre: Theatre) -
         theatre.heard.clear()
         guard.close()
         sink.close()
-        assert bool(frames(theatre, 0.1)) is sends
+        assert bool(theatre.frames()) is sends
         assert said == []
-    assert frames(theatre, 0.0)[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
+    assert theatre.frames()[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
 
 
 def test_one_guard_ends_what_sounds_of_all_performers_when_the_last_has_gone(theatre: Theatre) -> None:
@@ -215,23 +121,26 @@ def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(shutil.which("jackd") is None, reason="needs jackd")
-def test_the_voice_is_heard_again_when_the_sound_server_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_voice_is_heard_again_when_the_sound_server_is_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The server that comes back has another rate, which another voice finds and plays at as well."""
     name = f"deaths{os.getpid()}"
     monkeypatch.setenv("JACK_DEFAULT_SERVER", name)
     monkeypatch.setenv("JACK_NO_START_SERVER", "1")
+    with contextlib.ExitStack() as undo:
 
-    def server() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            ["jackd", "-n", name, "-d", "dummy", "-r", "48000", "-p", "256"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        def server(rate: int, period: int) -> subprocess.Popen[bytes]:
+            words = ["jackd", "--no-realtime", "-n", name, "-d", "dummy", "-r", str(rate), "-p", str(period)]
+            jack = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            undo.callback(jack.wait)
+            undo.callback(jack.terminate)
+            wait_for(lambda: subprocess.run(["jack_lsp"], capture_output=True).returncode == 0)
+            return jack
 
-    jack = server()
-    voice = None
-    try:
-        time.sleep(2.0)
+        jack = server(48_000, 256)
         voice = SynthProcess(free_port(), None, [].append)
+        undo.callback(voice.close)
         try:
             wait(voice, lambda: voice.state.startswith("yes"), 10.0)
         except AssertionError:
@@ -239,29 +148,8 @@ def test_the_voice_is_heard_again_when_the_sound_server_is_back(monkeypatch: pyt
         jack.kill()
         jack.wait()
         wait(voice, lambda: voice.state == "no (no audio device)")
-        jack = server()
+        server(44_100, 512)
         wait(voice, lambda: voice.state.startswith("yes"))
-    finally:
-        if voice is not None:
-            voice.close()
-        jack.terminate()
-        jack.wait()
-
-
-@pytest.mark.skipif(shutil.which("jackd") is None, reason="needs jackd")
-def test_a_sound_server_of_another_rate_is_played_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    name = f"rates{os.getpid()}"
-    monkeypatch.setenv("JACK_DEFAULT_SERVER", name)
-    monkeypatch.setenv("JACK_NO_START_SERVER", "1")
-    jack = subprocess.Popen(
-        ["jackd", "--no-realtime", "-n", name, "-d", "dummy", "-r", "44100", "-p", "512"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        time.sleep(2.0)
-        if not (audio := probe("system")).usable:
-            pytest.skip(f"no JACK here: {audio.error}")
         path = tmp_path / "take.wav"
         command = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port", "0", "--wav", str(path)]
         command += ["--seconds", "1", "--device", "system"]
@@ -271,9 +159,6 @@ def test_a_sound_server_of_another_rate_is_played_on(monkeypatch: pytest.MonkeyP
         with wave.open(str(path)) as file:
             assert file.getframerate() == 44_100
             assert file.getnframes() / 44_100 == pytest.approx(float(told["seconds"]), abs=0.2)
-    finally:
-        jack.terminate()
-        jack.wait()
 
 
 def wait(voice: SynthProcess, condition, seconds: float = 40.0) -> None:

@@ -78,14 +78,17 @@ def test_a_show_with_all_its_processes(tmp_path):
     assert any("/anticip/param/pitch" in m for m in heard)
     assert "recorded take.anticip" in said
     assert "monitor: " in said
-    for words in (
+    commands = (
         ("render", "take.anticip", "--out", "take.wav"),
         ("rehearse", "take.anticip", "--out", "piece.memory"),
         ("rig", "init", "another.toml"),
         ("teach", "new", "mine", "--outputs", "brightness"),
-    ):
-        with start(*words, cwd=tmp_path, env=ELSEWHERE) as process:
-            ended(process)
+    )
+    program = f"from pyanticip.cli import cli\nfor words in {commands}: cli(words, standalone_mode=False)"
+    piped: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    words = [sys.executable, "-P", "-c", program]
+    with subprocess.Popen(words, cwd=tmp_path, env=ELSEWHERE, **piped) as process:
+        ended(process)
     assert (tmp_path / "take.wav").stat().st_size > 100_000
     assert not list(tmp_path.glob(".*part*"))
 

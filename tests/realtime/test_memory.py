@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.ear import Ear
-from support.wire import arrived, command, messages, port_of, run, start, udp, wait_for
+from support.wire import arrived, command, messages, port_of, run_here, start, udp, wait_for
 
 from pyanticip._core import Memory, teacher_parameters
 from pyanticip.cli import cli
@@ -404,7 +404,7 @@ def test_rehearse_then_live_over_sockets_then_the_same_bits(tmp_path: Path, ear:
         tape.raw(0, "mocopi", SKELETON)
         for n, frame in enumerate(FRAMES[:500]):
             tape.raw((n + 1) * 20_000_000, "mocopi", frame)
-    said = run("rehearse", "take.anticip", "--out", "piece.memory", "--json", cwd=tmp_path)
+    said = run_here("rehearse", "take.anticip", "--out", "piece.memory", "--json", cwd=tmp_path)
     assert json.loads(said)["takes"] == {"take": 10.0}
     assert load_memory(tmp_path / "piece.memory").takes == ["take"]
 
@@ -452,6 +452,6 @@ def test_rehearse_then_live_over_sockets_then_the_same_bits(tmp_path: Path, ear:
     assert any(word.startswith("memory=piece.memory ") and word.endswith(" learns") for word in words)
     assert len(load_memory(tmp_path / "tonight.memory").takes) == 2
 
-    run("replay", "show.anticip", "--osc", target, "--json", cwd=tmp_path)
+    run_here("replay", "show.anticip", "--osc", target, "--json", cwd=tmp_path)
     found = {each["/anticip/frame"][0]: each for each in bundles(ear)}
     assert [each["/anticip/frame"] for each in played if found[each["/anticip/frame"][0]] != each] == []

@@ -333,7 +333,7 @@ def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monito
     monitor._pause = 0.01
     with looking(monitor.url) as client:
         told(client, "hello")
-        with looking(monitor.url, max_queue=1) as asleep:
+        with looking(monitor.url, max_queue=1, close_timeout=0.1) as asleep:
             for seq in range(1500):
                 feed.send(a_frame(seq))
                 feed.look()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.models import another_checkpoint
-from support.wire import arrived, command, messages, port_of, run, start, udp, wait_for
+from support.wire import arrived, command, messages, port_of, run_here, start, udp, wait_for
 
 from pyanticip.motion.recording import RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams
@@ -223,7 +224,7 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
 
     again = Wire()
     try:
-        run("replay", "take.anticip", "--osc", again.osc, "--json", cwd=tmp_path)
+        run_here("replay", "take.anticip", "--speed", "max", "--osc", again.osc, "--json", cwd=tmp_path)
         heard = again.bundles()
     finally:
         again.close()
@@ -233,9 +234,16 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
     assert counts["superseded"] or [m["/anticip/frame"] for m in heard] == [
         m["/anticip/frame"] for m in played
     ]
-    different = [m["/anticip/frame"] for m in played if found[m["/anticip/frame"][0]] != m]
+    different = []
+    for before, m in pairwise([{"/anticip/frame": [-1]}, *played]):
+        number = m["/anticip/frame"][0]
+        other = found[number]
+        if number - before["/anticip/frame"][0] > 1:
+            # With it came what those had announced that were left out.
+            m, other = ({k: v for k, v in x.items() if "/event/" not in k} for x in (m, other))
+        different += [m["/anticip/frame"]] if m != other else []
     assert different == []
     assert {0.0, 1.0} <= {m["/anticip/param/pan"][0] for m in played[50:200]}
     # The file says of itself what the show said.
-    told = run("info", "take.anticip", "--json", cwd=tmp_path)
+    told = run_here("info", "take.anticip", "--json", cwd=tmp_path)
     assert json.loads(told)["lost"] == counts["lost"] > 0

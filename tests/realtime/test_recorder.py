@@ -16,6 +16,7 @@ from support.wire import wait_for
 from pyanticip.errors import OptionError
 from pyanticip.motion.recording import Control, Note, Raw, read_recording
 from realtime.recording.recorder import Recorder
+from realtime.soak.processes import alive
 
 QUATS = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
 
@@ -98,10 +99,10 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     path = tmp_path / "show.anticip"
     said: list[str] = []
     tape = started(path, said)
-    for i in range(150):
+    for i in range(80):
         tape.raw(time.monotonic_ns(), "mocopi", bytes(1500))
         time.sleep(0.02)
-        if i == 149:
+        if i == 79:
             killed = time.monotonic_ns()
             os.kill(tape.pid, signal.SIGKILL)
     wait_for(lambda: (tape.poll(), tape.pid is None)[1])
@@ -193,14 +194,6 @@ def test_a_parent_that_dies_takes_the_recorder_along_and_loses_a_frame_or_two(
     assert len(times) >= 94
 
 
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that waits for its parent to collect it does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 GROUP = """
 import signal, sys, time
 from pathlib import Path
@@ -284,7 +277,7 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(
 
     def fill() -> None:
         nonlocal count
-        feed(tape, 1, size=5000, start=count)
+        feed(tape, 1, size=50_000, start=count)
         count += 1
         tape.poll()
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from pythonosc.osc_bundle import OscBundle
-from support.wire import command, run, start, wait_for
+from support.wire import command, run_here, start, wait_for
 
 from pyanticip import _core
 from pyanticip.cli import cli
@@ -415,7 +415,7 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
         assert f"/anticip/control/{name}/source {where['stranger']} hands over" in told
         again = an_ear()
         osc = f"127.0.0.1:{again.getsockname()[1]}"
-        run("replay", f"take-{name}.anticip", "--speed", "max", "--osc", osc, "--json", cwd=tmp_path)
+        run_here("replay", f"take-{name}.anticip", "--speed", "max", "--osc", osc, "--json", cwd=tmp_path)
         alone = {m["frame"][0]: m for m in bundles(again)["frame"] if "frame" in m}
         again.close()
         sent = [m for m in played[name] if "frame" in m]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message_builder import OscMessageBuilder
 
+from realtime.programs.demo import PERFORMANCE
 from realtime.sockets import free_port
 from support.wire import wait_for
 
@@ -43,6 +44,15 @@ ENVIRONMENT = {
 }
 #: What they say of a machine without a network, a screen or a right to real-time priority, or of a busy one.
 SOUNDLESS = re.compile("(?i)zeroconf|webenginecontext|rtjack: xrun|realtime|real-time|scheduling")
+
+
+def moving(path: Path) -> Path:
+    """A file with the performance from where it begins to move a lot."""
+    lines = PERFORMANCE.read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("Frames:"))
+    frames = lines[at + 2 + 425 :]
+    path.write_text("\n".join([*lines[:at], f"Frames: {len(frames)}", lines[at + 1], *frames]) + "\n")
+    return path
 
 
 def missing(name: str) -> list[str]:
@@ -248,12 +258,14 @@ def play(folder: Path, file: Path, names: list[str], *, panic: float, resume: fl
         recorder = Recorder(server, names, folder)
         stack.callback(recorder.process.kill)
         players = []
-        for name in names:
-            player = Player(name, folder, server)
-            stack.callback(player.close)
-            players.append(player)
-            player.wait()
-            recorder.connect(name)
+        for first in (True, False):
+            begun = [Player(name, folder, server) for name in names if (name == names[0]) is first]
+            players += begun
+            for player in begun:
+                stack.callback(player.close)
+            for player in begun:
+                player.wait()
+                recorder.connect(player.name)
         control = free_port()
         rig = "\n".join(
             [

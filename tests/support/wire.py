@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
+
+from pyanticip.cli import cli
 
 
 def start(*words: str, cwd: Path, **more: Any) -> subprocess.Popen[str]:
@@ -32,6 +35,14 @@ def run(*words: str, cwd: Path, timeout: float = 120.0) -> str:
         process.kill()
     assert process.returncode == 0, errors
     return said
+
+
+def run_here(*words: str, cwd: Path) -> str:
+    """As :func:`run`, in this process: where it is not the process that is looked at."""
+    with contextlib.chdir(cwd):
+        done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def udp(timeout: float = 0.0) -> socket.socket:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.concert import jack_server, moving
 from support.wire import wait_for
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
-from realtime.programs.demo import PERFORMANCE
 from realtime.programs.doctor import doctor
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.midi.config import MidiConfig
@@ -45,20 +45,9 @@ RESET = "b0 79 00", "e0 00 40", "b0 0b 7f"
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
     """A JACK server of our own, which every program finds by the environment."""
-    name = f"anticip{os.getpid()}"
-    before = os.environ.get("JACK_DEFAULT_SERVER")
-    os.environ["JACK_DEFAULT_SERVER"] = name
-    command = ["jackd", "--no-realtime", "-n", name, "-d", "dummy", "-r", "48000", "-p", "256"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(lambda: ports() is not None)
+    with jack_server() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JACK_DEFAULT_SERVER", name)
         yield
-    finally:
-        process.terminate()
-        process.wait(10)
-        del os.environ["JACK_DEFAULT_SERVER"]
-        if before is not None:
-            os.environ["JACK_DEFAULT_SERVER"] = before
 
 
 def ports() -> list[str] | None:
@@ -259,7 +248,8 @@ def test_the_doctor_lists_ports(listener: Listener) -> None:
 
 def test_a_performance_plays_a_synth_and_ends_in_silence(listener: Listener, tmp_path: Path) -> None:
     """The command itself, stopped by SIGTERM while it plays."""
-    command = [sys.executable, "-P", "-m", "pyanticip", "replay", str(PERFORMANCE), "--midi", "listener"]
+    file = moving(tmp_path / "part.bvh")
+    command = [sys.executable, "-P", "-m", "pyanticip", "replay", str(file), "--midi", "listener"]
     with subprocess.Popen([*command, "--json"], stderr=subprocess.PIPE, text=True, cwd=tmp_path) as show:
         wait_for(lambda: len(listener.heard) > 300 and any(line[:2] == "90" for line in listener.heard), 60.0)
         show.terminate()

@@ -16,15 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.concert import FOLDERS, PROGRAMS, RATE, SOUNDLESS, Concert, missing, play
+from support.concert import FOLDERS, PROGRAMS, RATE, SOUNDLESS, Concert, missing, moving, play
 
-from realtime.programs.demo import PERFORMANCE
 from realtime.rig import load_rig
 
 _JACK = ("jackd", "jack_lsp", "jack_connect")
 _NAMES = tuple(PROGRAMS)
-#: Of the performance: where it begins to move a lot, frames.
-_FROM = 425
 _HOP, _WINDOW = 960, 4096
 
 jack = pytest.mark.skipif(
@@ -43,13 +40,8 @@ def test_every_folder_has_a_rig_that_is_read() -> None:
 @pytest.fixture(scope="module")
 def concert(tmp_path_factory: pytest.TempPathFactory) -> Concert:
     folder = tmp_path_factory.mktemp("concert")
-    lines = PERFORMANCE.read_text().splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith("Frames:"))
-    count = len(lines) - at - 2 - _FROM
-    part = [*lines[:at], f"Frames: {count}", lines[at + 1], *lines[at + 2 + _FROM :]]
-    (folder / "part.bvh").write_text("\n".join(part) + "\n")
     names = [name for name in _NAMES if not missing(name)]
-    return play(folder, folder / "part.bvh", names, panic=10.0, resume=11.3, kill=13.6)
+    return play(folder, moving(folder / "part.bvh"), names, panic=10.0, resume=11.3, kill=13.6)
 
 
 @pytest.fixture(params=_NAMES)

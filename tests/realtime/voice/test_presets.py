@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import tempfile
 import time
@@ -17,12 +18,15 @@ from pyanticip._core import PRESETS, SCALES, VOICE_CEILING, Samples, Voice
 from pyanticip.errors import OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.ear import integrated
+from realtime.clock import OfflineClock
 from realtime.programs.demo import PERFORMANCE
 from realtime.programs.live import replay
-from realtime.programs.render import render
+from realtime.programs.render import OfflinePlayer, render
 from realtime.rig import load_rig
+from realtime.sinks.capture import CaptureSink
 from realtime.sinks.osc import message
-from realtime.sources.replay import Command, Item, open_show
+from realtime.sources.replay import Command, Item, open_show, play_offline
+from realtime.stage import assemble
 from realtime.voice.open import open_voice, presets
 from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import VoicePlayer
@@ -132,7 +136,9 @@ DESCRIPTORS: tuple[tuple[str, Callable[[Sound], float], float], ...] = (
 def test_every_parameter_is_heard_in_every_preset(
     preset: str, name: str, descriptor: Callable[[Sound], float], least: float
 ) -> None:
-    low, high = (descriptor(played(preset, **{name: value})) for value in (0.2, 0.8))
+    # Strokes and rhythm take longer to tell than what sounds on.
+    seconds = 8.0 if name in ("density", "pulse") else 3.0
+    low, high = (descriptor(played(preset, seconds, **{name: value})) for value in (0.2, 0.8))
     assert high - low > least, (low, high)
 
 
@@ -206,19 +212,35 @@ def test_the_rig_sets_key_and_tuning() -> None:
         assert np.isfinite(voice.render(RATE)).all()
 
 
-@pytest.mark.parametrize("preset", ["plucked", "glass", "duo"])
-def test_a_performance_is_about_as_loud_at_every_root(preset: str, tmp_path: Path) -> None:
-    def lufs(root: str) -> float:
-        told = {"preset": preset, "options": {"root": root}}
-        alone = {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": [], "synth": told}
-        render(PERFORMANCE, tmp_path / "out.wav", rig=load_rig(None, alone))
-        whole = np.zeros((len(raw := samples(tmp_path / "out.wav")) // 3, 4), np.uint8)
+def test_a_performance_is_about_as_loud_at_every_root(tmp_path: Path) -> None:
+    """All hear one show, each on a player of ``render``'s own."""
+    source, show = open_show(PERFORMANCE)
+    items = list(show)
+    clock = OfflineClock(items[0].t_ns)
+    others = {"plucked": ("C1", "A2", "B3"), "glass": ("C1", "E3", "B3"), "duo": ("C1", "A1", "B3")}
+    with contextlib.ExitStack() as undo:
+        players = {}
+        for preset, root in [(name, root) for name, roots in others.items() for root in ("D2", *roots)]:
+            wav = undo.enter_context(WavWriter(tmp_path / f"{preset} {root}.wav", RATE))
+            players[preset, root] = OfflinePlayer(wav, open_voice(preset, {"root": root}, RATE))
+            undo.callback(players[preset, root].close)
+        rig = load_rig(None, {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []})
+        sinks = [CaptureSink(clock, player) for player in players.values()]
+        pipeline = assemble(rig, clock, kind=source, sinks=sinks)
+        undo.callback(pipeline.close)
+        play_offline(items, clock, pipeline.feed)
+        for player in players.values():
+            player.finish(sinks[0].times[-1])
+
+    def lufs(preset: str, root: str) -> float:
+        whole = np.zeros((len(raw := samples(tmp_path / f"{preset} {root}.wav")) // 3, 4), np.uint8)
         whole[:, 1:] = raw.reshape(-1, 3)
         return integrated(whole.view("<i4").reshape(-1, 2) / 2**31)
 
-    usual = lufs("D2")
-    apart = {root: lufs(root) - usual for root in ("C1", "A1", "A2", "E3", "B3")}
-    assert max(map(abs, apart.values())) < 3.0, apart
+    for preset, roots in others.items():
+        usual = lufs(preset, "D2")
+        apart = {root: lufs(preset, root) - usual for root in roots}
+        assert max(map(abs, apart.values())) < 3.0, (preset, apart)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +309,7 @@ def test_a_recording_plays_the_change_of_preset_again(tmp_path: Path) -> None:
             {**alone, "synth": {"preset": "drone"}, "record": str(tmp_path / f"{name}.anticip")},
         )
         replay(items, kind, rig, speed=None, say=said.append)
-        for out in ("a", "b"):
+        for out in ("a", "b")[: 1 + (name == "changed")]:
             again = load_rig(None, {"osc": []}, tmp_path / f"{name}.anticip")
             assert again.synth.preset == "drone"
             render(tmp_path / f"{name}.anticip", tmp_path / f"{name}-{out}.wav", rig=again)

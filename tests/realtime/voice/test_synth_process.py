@@ -27,6 +27,7 @@ from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, message
+from realtime.soak.servers import pulse
 from realtime.sockets import free_port
 from realtime.voice import synth as synth_module
 from realtime.voice import wav
@@ -378,37 +379,10 @@ def test_bad_usage() -> None:
 @pytest.fixture
 def null_sink(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A PulseAudio server of our own with one null sink; the environment that reaches it."""
-    if not (shutil.which("pulseaudio") and shutil.which("parecord")):
-        pytest.skip("pulseaudio is not installed")
-    if os.name != "posix" or not Path("/usr/share/alsa/alsa.conf.d/pulse.conf").exists():
-        pytest.skip("ALSA does not reach PulseAudio here (Debian: libasound2-plugins)")
-    runtime = tmp_path / "run"
-    runtime.mkdir(mode=0o700)
-    config = tmp_path / "asound.conf"
-    config.write_text("pcm.!default { type pulse }\nctl.!default { type pulse }\n")
-    env = {
-        "XDG_RUNTIME_DIR": str(runtime),
-        "PULSE_SERVER": f"unix:{runtime}/pulse/native",
-        "HOME": str(tmp_path),
-        "ALSA_CONFIG_PATH": f"/usr/share/alsa/alsa.conf:{config}",
-    }
-    server = subprocess.Popen(
-        ["pulseaudio", "-n", "--daemonize=no", "--exit-idle-time=-1", "-L", "module-native-protocol-unix",
-         "-L", "module-null-sink sink_name=null rate=48000"],
-        env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        for _ in range(100):
-            ready = subprocess.run(["pactl", "info"], env={**os.environ, **env}, capture_output=True)
-            if ready.returncode == 0:
-                break
-            time.sleep(0.1)
-        else:
-            pytest.skip("pulseaudio does not start here")
-        yield env
-    finally:
-        server.terminate()
-        server.wait(10)
+    with pulse() as server:
+        if server is None or shutil.which("parecord") is None:
+            pytest.skip("no pulseaudio here that ALSA reaches (Debian: libasound2-plugins)")
+        yield {**server.environment, "HOME": str(tmp_path)}
 
 
 @pytest.mark.slow
