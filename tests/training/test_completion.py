@@ -206,7 +206,8 @@ def test_what_ridge_is_taught_is_the_body_without_its_heading_and_goes_back() ->
         np.testing.assert_array_equal(past[1, n], columns[max(1 - back, 0)])
 
 
-def test_the_table_of_sensors(tmp_path, data_dir) -> None:
+def test_the_table_of_sensors(tmp_path, data_dir, monkeypatch) -> None:
+    monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
     takes = tmp_path / "takes"
     takes.mkdir()
     for name in ("02_01.bvh", "05_01.bvh", "06_01.bvh"):
