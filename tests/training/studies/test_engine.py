@@ -170,6 +170,6 @@ def test_the_studies_are_listed(capsys):
 
 def test_an_unknown_study_is_bad_usage(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["training.studies", "geometric-bais"])
-    with pytest.raises(SystemExit, match="^2$"):
+    with pytest.raises(SystemExit, match=r"^2$"):
         runpy.run_path(main.__code__.co_filename, run_name="__main__")
     assert "no study 'geometric-bais'; did you mean geometric-bias?" in capsys.readouterr().err
