@@ -2,8 +2,7 @@
 
 import json
 import math
-import subprocess
-import sys
+import runpy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -169,10 +168,8 @@ def test_the_studies_are_listed(capsys):
     assert "geometric-bias         Does the geometric bias help?" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_an_unknown_study_is_bad_usage():
-    words = [sys.executable, "-m", "training.studies", "geometric-bais"]
-    root = Path(__file__).resolve().parents[3]
-    done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert "no study 'geometric-bais'; did you mean geometric-bias?" in done.stderr
+def test_an_unknown_study_is_bad_usage(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["training.studies", "geometric-bais"])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        runpy.run_path(main.__code__.co_filename, run_name="__main__")
+    assert "no study 'geometric-bais'; did you mean geometric-bias?" in capsys.readouterr().err

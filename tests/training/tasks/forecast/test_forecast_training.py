@@ -2,11 +2,12 @@
 
 import json
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from support.takes import random_takes
+from support.takes import random_takes, same_weights
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.forecast.forecaster import PoseForecaster, load_forecaster, save_forecaster
@@ -30,6 +31,31 @@ TINY = ForecastOptions(
     validation=2,
     tensorboard=False,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few():
+    """Statistics of fewer windows, intervals of fewer draws."""
+    batch = bank.WindowBank.batch
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bank.WindowBank, "batch", lambda self, size: batch(self, min(size, 64)))
+        patch.setattr(folds, "intervals", partial(folds.intervals, draws=400))
+        yield
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory):
+    """A folder of files that nobody changes."""
+    folder = tmp_path_factory.mktemp("clips")
+    smooth_takes(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(clips, tmp_path_factory):
+    """A tiny run that nothing interrupted: (options, folder, report)."""
+    options, folder = TINY.but(path=clips), tmp_path_factory.mktemp("whole") / "run"
+    return options, folder, train(ForecastTask(), options, folder)
 
 
 def stopping(at):
@@ -84,8 +110,8 @@ def test_the_mirror_image_of_a_pose_is_that_of_its_angles():
     assert np.abs(here.numpy() - there).max() < 0.04 * np.abs(there).max()
 
 
-def test_unvaried_windows_are_pieces_of_the_takes(tmp_path):
-    takes = smooth_takes(tmp_path)
+def test_unvaried_windows_are_pieces_of_the_takes(clips):
+    takes, _ = cmu.load_split(clips, "train")
     drawn = (
         bank.WindowBank(takes, Variation(warp=1.0, mirror=0.0, swap=0.0, arms=0.0), seed=0).batch(64).numpy()
     )
@@ -103,8 +129,8 @@ def test_unvaried_windows_are_pieces_of_the_takes(tmp_path):
         assert min(errors) < 0.8
 
 
-def test_variations_do_what_they_say(tmp_path):
-    takes = smooth_takes(tmp_path)
+def test_variations_do_what_they_say(clips):
+    takes, _ = cmu.load_split(clips, "train")
     plain = bank.WindowBank(takes, Variation(warp=1.0, mirror=0.0, swap=0.0, arms=0.0), seed=1).batch(16)
 
     def varied(**how):
@@ -161,38 +187,35 @@ def test_options_out_of_range(change):
         TINY.but(**change)
 
 
-LEARNING = TINY.but(steps=150, batch=32, validate_every=50, ema=0.9, peak_lr=0.005, refit=False)
+LEARNING = TINY.but(steps=40, batch=16, validate_every=20, ema=0.9, peak_lr=0.02, refit=False)
 
 
 @pytest.mark.parametrize("precision", ["32", "bf16"])
-def test_training_learns_and_goes_on_to_the_bit(tmp_path, precision):
-    smooth_takes(tmp_path)
-    options = LEARNING.but(path=tmp_path, precision=precision)
+def test_training_learns_and_goes_on_to_the_bit(clips, tmp_path, precision):
+    options = LEARNING.but(path=clips, precision=precision)
     whole = train(ForecastTask(), options, tmp_path / "whole")
     curve = {
         row["step"]: row["valid_ratio"] for row in read_metrics(tmp_path / "whole") if "valid_ratio" in row
     }
-    assert curve[150] < 0.8
+    assert curve[40] < 0.8
     assert whole["best_step"] == min(curve, key=curve.get)
 
-    assert not train(stopping(70), options, tmp_path / "run")["finished"]
+    assert not train(stopping(27), options, tmp_path / "run")["finished"]
     report = train(ForecastTask(), None, tmp_path / "run", resume=True)
-    assert (report["resumed_at"], report["best_step"]) == (70, whole["best_step"])
-    first, second = load_best(tmp_path / "whole"), load_best(tmp_path / "run")
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert (report["resumed_at"], report["best_step"]) == (27, whole["best_step"])
+    assert same_weights(load_best(tmp_path / "whole"), load_best(tmp_path / "run"))
 
 
-def test_a_run_ends_early_on_a_schedule_that_is_longer(tmp_path):
-    smooth_takes(tmp_path)
-    options = TINY.but(path=tmp_path, validation=0, stop=2, log_every=1)
+def test_a_run_ends_early_on_a_schedule_that_is_longer(clips, tmp_path):
+    options = TINY.but(path=clips, validation=0, stop=2, log_every=1)
     report = train(ForecastTask(), options, tmp_path / "run")
     rates = [row["lr"] for row in read_metrics(tmp_path / "run")]
     assert rates == pytest.approx([options.schedule.learning_rate(step) for step in range(2)])
     assert (report["step"], report["best_step"], report["stopped_early"]) == (2, 2, True)
 
 
-def test_the_predictor_scores_as_the_model_says(tmp_path):
-    take = smooth_takes(tmp_path)[0]
+def test_the_predictor_scores_as_the_model_says(clips):
+    take = cmu.load_split(clips, "train")[0][0]
     torch.manual_seed(0)
     model = PoseForecaster(TINY.config()).eval()
     windows = torch.from_numpy(take.places[:35][None]).float()
@@ -205,16 +228,14 @@ def test_the_predictor_scores_as_the_model_says(tmp_path):
     assert np.allclose(metrics.mpjpe(take, predictor(model)), metrics.mpjpe(take, metrics.hold), atol=1e-3)
 
 
-def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(tmp_path):
-    smooth_takes(tmp_path)
-    options = TINY.but(path=tmp_path)
-    report = train(ForecastTask(), options, tmp_path / "run")
+def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(whole, tmp_path):
+    options, folder, report = whole
     assert report["validation"] == ["soccer_2", "walking_2"]
     assert report["refit"]
     assert len(report["trained_on"]) == 6
     assert report["best_step"] in (2, 4)
     assert "train/running/running_1.txt" in report["missing"]
-    load_predictor(tmp_path / "run")
+    load_predictor(folder)
     alone = train(ForecastTask(), options.but(refit=False), tmp_path / "alone")
     assert "walking_2" not in alone["trained_on"]
     with pytest.raises(OptionError, match=r"data\.validation: expected"):
@@ -223,15 +244,14 @@ def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(tmp_path):
         train(ForecastTask(), options.but(leave_out=["walking_1", "walking_7"]), tmp_path / "none")
     assert not (tmp_path / "none").exists()
     with pytest.raises(OptionError, match="holds a run already"):
-        train(ForecastTask(), options, tmp_path / "run")
+        train(ForecastTask(), options, folder)
     with pytest.raises(OptionError, match="holds a run already"):
-        folds.study(options, tmp_path / "run", 3)
+        folds.study(options, folder, 3)
 
 
-def test_a_run_killed_in_its_second_training_goes_on_there(tmp_path, monkeypatch):
-    smooth_takes(tmp_path)
-    options = TINY.but(path=tmp_path, validate_every=1)
-    whole = train(ForecastTask(), options, tmp_path / "whole")
+def test_a_run_killed_in_its_second_training_goes_on_there(whole, clips, tmp_path, monkeypatch):
+    options, folder, report = whole
+    options = options.but(path=shutil.copytree(clips, tmp_path, dirs_exist_ok=True))
     monkeypatch.setattr("training.tasks.forecast.task.ForecastTask", lambda: stopping(1))
     killed = train(ForecastTask(), options, tmp_path / "run")
     assert not killed["finished"]
@@ -242,12 +262,10 @@ def test_a_run_killed_in_its_second_training_goes_on_there(tmp_path, monkeypatch
     with pytest.raises(OptionError, match="begun with other files"):
         train(ForecastTask(), None, tmp_path / "run", resume=True)
     (tmp_path / "aside").rename(tmp_path / "train" / "soccer" / "soccer_3.txt")
-    report = train(ForecastTask(), None, tmp_path / "run", resume=True)
-    assert report["best_step"] == whole["best_step"]
-    first, second = (
-        load_forecaster(tmp_path / name / "checkpoint").state_dict() for name in ("whole", "run")
-    )
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    again = train(ForecastTask(), None, tmp_path / "run", resume=True)
+    assert again["best_step"] == report["best_step"]
+    made = [load_forecaster(at / "checkpoint").state_dict() for at in (folder, tmp_path / "run")]
+    assert same_weights(*made)
 
 
 def test_folds_leave_out_every_clip_once():
@@ -259,9 +277,8 @@ def test_folds_leave_out_every_clip_once():
         folds.split_folds(takes, 6)
 
 
-def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    smooth_takes(tmp_path)
-    options = TINY.but(path=tmp_path)
+def test_an_interrupted_study_goes_on_where_it_stopped(clips, tmp_path, monkeypatch):
+    options = TINY.but(path=clips)
     first = folds.study(options, tmp_path / "study", 3)
     assert (first["done"], first["kept"], first["finished"]) == (3, 0, True)
     whole = judge_folds(tmp_path / "study")
@@ -278,7 +295,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path, monkeypatch):
     with pytest.raises(OptionError, match="other options or files"):
         folds.study(options.but(seed=1), tmp_path / "study", 3)
     left = load_forecaster(tmp_path / "study" / "fold-2" / "checkpoint")
-    take = cmu.load_take(tmp_path / "train" / "soccer" / "soccer_2.txt", "soccer")
+    take = cmu.load_take(clips / "train" / "soccer" / "soccer_2.txt", "soccer")
     found = metrics.mpjpe(take, predictor(left))
     zero = metrics.mpjpe(take, metrics.hold)
     assert whole["ratio_by_clip"]["soccer_2"] == pytest.approx(found / zero, abs=1e-4)

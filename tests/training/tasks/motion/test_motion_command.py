@@ -1,5 +1,6 @@
 """``pyanticip train motion``: the command line, checkpoints to start from, interruptions, two processes."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -11,12 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.takes import same_weights
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
 from training.data.sets import build, merge
 from training.run.recorder import read_metrics
 from training.tasks.motion.module import new_model
+from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.task import MotionTask, fit, load_run
 from training.tasks.motion.windows import Feed
 
@@ -40,21 +43,29 @@ def config(tiny, takes, tmp_path_factory):
     )
 
 
+@pytest.fixture(scope="module")
+def whole(config, tmp_path_factory):
+    """The folder of a run of the config that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    fit(MotionTrainOptions.gather(config), folder)
+    return folder
+
+
 @pytest.fixture
 def cli(command):
     return partial(command, "train", "motion")
 
 
 def test_from_takes_to_a_report(cli, config, tmp_path):
-    code, printed, _ = cli("--config", config, "--out", tmp_path / "run", "--set", "steps=4", "--json")
+    code, printed, _ = cli("--config", config, "--out", tmp_path / "run", "--set", "steps=4")
+    assert code == 0
+    assert "4 steps in" in printed
+    assert "the model waited for them" in printed
+    code, printed, _ = cli("--out", tmp_path / "run", "--resume", "--json")
     assert code == 0
     report = json.loads(printed)
     assert report["step"] == 4
     assert report["frames_with_copies"] > report["frames"]
-    code, printed, _ = cli("--config", config, "--out", tmp_path / "two", "--steps", 4)
-    assert code == 0
-    assert "4 steps in" in printed
-    assert "the model waited for them" in printed
 
 
 def test_what_to_do_next_names_the_cache_where_one_was_given(tiny, tmp_path, monkeypatch):
@@ -111,7 +122,13 @@ def test_nothing_is_built_for_a_run_that_cannot_begin(
     assert not list((tmp_path / "cache").glob("copies-*"))
 
 
-def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, tmp_path, monkeypatch):
+def ends_alike(folder, whole):
+    for which in ("best", "last"):
+        one, two = (load_run(run, which).state_dict() for run in (folder, whole))
+        assert same_weights(one, two), which
+
+
+def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, whole, tmp_path, monkeypatch):
     update = Feed.update
 
     def interrupted(self, step):
@@ -127,38 +144,28 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, tmp_path, mon
     assert f"pyanticip train motion --out '{tmp_path / 'my run'}' --resume" in printed
     code, printed, _ = cli("--out", tmp_path / "my run", "--resume")
     assert code == 0
-    assert cli("--config", config, "--out", tmp_path / "whole")[0] == 0
-    one, two = (load_run(tmp_path / name, "last").state_dict() for name in ("my run", "whole"))
-    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    ends_alike(tmp_path / "my run", whole)
     code, _, complaint = cli("--out", tmp_path / "my run", "--resume", "--lr", 0.5)
     assert code == 2
     assert "option schedule.peak_lr: the run in" in complaint
 
 
 @pytest.mark.slow
-def test_a_killed_process_goes_on_to_the_bit(config, tmp_path, environment):
+def test_a_killed_process_goes_on_to_the_bit(cli, config, whole, tmp_path, environment):
     """SIGKILL, at no matter which moment of which step, and then as if nothing had been."""
-    command = [sys.executable, "-m", "pyanticip", "train", "motion", "--json", "--out", str(tmp_path / "run")]
-    child = subprocess.Popen(
-        [*command, "--config", str(config)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    words = ["train", "motion", "--config", str(config), "--out", str(tmp_path / "run")]
+    line, pipe = [sys.executable, "-m", "pyanticip", *words], subprocess.PIPE
+    child = subprocess.Popen(line, env=environment, stdout=pipe, stderr=pipe)
     state = tmp_path / "run" / "checkpoints" / "last.ckpt"
     while not state.is_file():
         assert child.poll() is None, child.communicate()[1].decode()
         time.sleep(0.02)
     child.kill()
     child.communicate()
-    done = subprocess.run(
-        [*command, "--resume"], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["resumed_at"] in (2, 4, 6)
-    from training.tasks.motion.options import MotionTrainOptions
-
-    fit(MotionTrainOptions.gather(config), tmp_path / "whole")
-    for which in ("best", "last"):
-        one, two = (load_run(tmp_path / name, which).state_dict() for name in ("run", "whole"))
-        assert all(torch.equal(value, two[name]) for name, value in one.items()), which
+    code, printed, complaint = cli("--out", tmp_path / "run", "--resume", "--json")
+    assert code == 0, complaint
+    assert json.loads(printed)["resumed_at"] in (2, 4, 6)
+    ends_alike(tmp_path / "run", whole)
 
 
 @pytest.mark.slow
@@ -179,8 +186,6 @@ def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path, in_two_proce
     )
     words = ("train", "motion", "--config", config, "--out", tmp_path / "two")
     assert in_two_processes(*words)["processes"] == 2
-    from training.tasks.motion.options import MotionTrainOptions
-
     fit(MotionTrainOptions.gather(config), tmp_path / "one")
     one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
     assert [row["step"] for row in two] == list(range(1, 9))
@@ -202,8 +207,6 @@ def test_patience_ends_a_run_that_no_longer_gets_better(tiny, data, tmp_path):
 
 
 def test_other_data_is_not_gone_on_with(tiny, data, tmp_path):
-    import dataclasses
-
     fit(tiny(schedule={"steps": 2}), tmp_path / "run", data=data)
     (tmp_path / "run" / "report.json").unlink()
     with pytest.raises(OptionError, match="was begun with other data"):
@@ -218,20 +221,23 @@ def checkpoint(tiny, tmp_path_factory):
 
 
 def still(tiny, init, **model):
-    return tiny(model=model, run={"init": str(init)}, schedule={"peak_lr": 0.0, "final_lr": 0.0, "ema": 0.0})
+    return tiny(
+        model=model,
+        run={"init": str(init)},
+        schedule={"steps": 4, "peak_lr": 0.0, "final_lr": 0.0, "ema": 0.0},
+    )
 
 
 @pytest.mark.slow
 def test_a_checkpoint_to_start_from(tiny, data, tmp_path, checkpoint):
     path, model = checkpoint
-    fit(still(tiny, path), tmp_path / "run", data=data)
+    made = fit(still(tiny, path).but(run={"export": True}), tmp_path / "run", data=data)
+    assert made["export"] == "checkpoint"
     kept = load_run(tmp_path / "run", "last").state_dict()
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
     assert "pose.first.weight" in kept
     with pytest.raises(OptionError, match=r"option model.ff: the checkpoint .* has 32, given 64"):
         new_model(still(tiny, path, ff=64), torch.zeros(279), torch.ones(279))
-    made = fit(still(tiny, path).but(run={"export": True}), tmp_path / "out", data=data)
-    assert made["export"] == "checkpoint"
 
 
 @pytest.mark.slow

@@ -2,12 +2,10 @@
 
 import dataclasses
 import io
-import os
-import shutil
+import multiprocessing
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,22 +108,20 @@ def test_paths_that_are_wrong(tiny, tmp_path):
         training_data(tiny(data={"path": str(tmp_path / "nowhere")}))
 
 
-def test_a_script_without_a_guard_ends_with_a_sentence(takes, tmp_path):
-    script, one = tmp_path / "run.py", tmp_path / "one"
-    shutil.copytree(takes / "anna", one, ignore=shutil.ignore_patterns("take1*"))
-    data = {"path": str(one), "copies": 0, "cache": str(tmp_path / "cache"), "build_workers": 2}
+def test_a_worker_that_runs_its_parents_script_builds_nothing(takes, tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(OptionError, match="under if __name__ == '__main__'"):
+        training_data(tiny(data={"path": str(takes), "cache": str(tmp_path / "cache")}))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_script_without_a_guard_ends_with_a_sentence(tmp_path, environment):
+    script = tmp_path / "run.py"
     script.write_text(
-        "from training.tasks.motion import MotionTrainOptions, training_data\n"
-        f"training_data(MotionTrainOptions().but(data={data!r}))\n"
+        "from pyanticip.workers import needs_guard, spread\nneeds_guard()\nlist(spread(abs, [1, 2], 2))\n"
     )
-    root = str(Path(__file__).resolve().parents[4])
-    found = subprocess.run(
-        [sys.executable, str(script)],
-        env=os.environ | {"PYTHONPATH": root},
-        capture_output=True,
-        text=True,
-        timeout=120.0,
-    )
+    line = [sys.executable, str(script)]
+    found = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120.0)
     assert found.returncode == 1
     assert "under if __name__ == '__main__'" in found.stderr
     assert "a script without if __name__ == '__main__'?" in found.stderr.splitlines()[-1]

@@ -76,7 +76,7 @@ def test_the_risk_learns_which_frames_are_bad(tiny, labelled, tmp_path):
         options = tiny(
             model={"control_field": True, "pose_horizons": []},
             loss={"risk": weight},
-            schedule={"steps": 16, "peak_lr": 0.02, "ema": 0.8},
+            schedule={"steps": 10, "peak_lr": 0.02, "ema": 0.8, "batch_frames": 480},
             run={"validate_every": 16, "save_every": 16, "tensorboard": False},
         )
         out = tmp_path / str(weight)
@@ -167,8 +167,8 @@ def test_an_anticipator_learns(tiny, data, tmp_path):
     options = tiny(
         model={**PLAN, "pose_horizons": []},
         loss={"plan": 1.0},
-        schedule={"steps": 15, "peak_lr": 0.02, "ema": 0.9},
-        run={"validate_every": 15, "save_every": 15, "log_every": 5, "tensorboard": False},
+        schedule={"steps": 10, "peak_lr": 0.02, "ema": 0.9, "batch_frames": 480},
+        run={"validate_every": 10, "save_every": 10, "log_every": 5, "tensorboard": False},
     )
     fit(options, tmp_path / "run", data=data)
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
@@ -289,7 +289,7 @@ def test_a_told_cursor_learns_to_reset(tiny, data, tmp_path):
         options = tiny(
             model=PRISM,
             loss={"reset": weight},
-            schedule={"steps": 16, "peak_lr": 0.02, "ema": 0.9},
+            schedule={"steps": 16, "peak_lr": 0.02, "ema": 0.9, "batch_frames": 480},
             run={"validate_every": 16, "save_every": 16, "tensorboard": False},
         )
         fit(options, tmp_path / str(weight), data=data)

@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 from support.takes import set_of
 
-from pyanticip.cli.terminal import run as run_cli
 from pyanticip.errors import OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
@@ -169,17 +168,12 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     ],
 )
 def test_a_wrong_recipe_is_one_line_before_anything_is_made(
-    tiny, takes, tmp_path, capsys, monkeypatch, old, new, message
+    tiny, takes, tmp_path, command, old, new, message
 ):
-    from pyanticip.cli import cli
-
     tiny.write_text(TINY.replace(old, new))
-    words = ["--data", str(takes), "--recipe", str(tiny), "--out", str(tmp_path / "out")]
-    monkeypatch.setattr("sys.argv", ["pyanticip", "train", "packaged", *words])
-    assert run_cli(cli) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    words = ("--data", takes, "--recipe", tiny, "--out", tmp_path / "out")
+    code, _, told = command("train", "packaged", *words)
+    assert (code, told.count("\n"), message in told) == (2, 1, True), told
     assert not (tmp_path / "out").exists()
 
 
@@ -201,11 +195,8 @@ def test_a_folder_of_something_else_is_left_alone(tiny, takes, tmp_path):
         make(takes, tmp_path / "out", recipe=tiny)
 
 
-def test_an_interrupted_run_says_how_it_goes_on(tiny, takes, tmp_path, capsys, monkeypatch):
-    from pyanticip.cli import cli
-
+def test_an_interrupted_run_says_how_it_goes_on(tiny, takes, command, monkeypatch):
     monkeypatch.setattr(maker, "fit", lambda *given, **options: {"finished": False})
-    words = ["--data", str(takes), "--recipe", str(tiny), "--out", "out", "--cache", "cache"]
-    monkeypatch.setattr("sys.argv", ["pyanticip", "train", "packaged", *words])
-    assert run_cli(cli) == 130
-    assert "the same command goes on" in capsys.readouterr().out
+    words = ("--data", takes, "--recipe", tiny, "--out", "out", "--cache", "cache")
+    code, told, _ = command("train", "packaged", *words)
+    assert (code, "the same command goes on" in told) == (130, True), told
