@@ -242,7 +242,9 @@ def prepare(task):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
-def test_a_killed_build_leaves_no_process_behind_and_goes_on_to_the_same_bytes(takes, whole, tmp_path, environment):
+def test_a_killed_build_leaves_no_process_behind_and_goes_on_to_the_same_bytes(
+    takes, whole, tmp_path, environment
+):
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "long.py").write_text(SCRIPT)
     pids, work = tmp_path / "set-pids", tmp_path / "set" / WORK
