@@ -37,6 +37,7 @@ pytestmark = [
 
 
 FEW = settings(max_examples=min(40, settings().max_examples))
+SOME = settings(max_examples=32)
 
 
 def attempt(name: str, what: Any, call: Call) -> Any:
@@ -72,7 +73,7 @@ def test_constructors(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if methods(name)])
-@FEW
+@SOME
 @given(data=st.data())
 def test_what_is_done_with_an_object(name: str, data: st.DataObject) -> None:
     """Up to eight calls of one object's methods, one after the other, and all its properties."""

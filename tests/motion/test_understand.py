@@ -200,14 +200,15 @@ def test_nobody_on_the_floor_is_turned_the_wrong_way_without_a_word(right, turn)
 
 
 def test_nobody_who_really_lies_or_crawls_is_turned_the_wrong_way_without_a_word(data_dir):
-    found = []
-    for path in sorted(data_dir.glob("more/accad-male1/*A[189]*_*L[iy]*.bvh")) + sorted(
+    found, worlds = [], [("y", about(X, 0)), *WORLDS.items()]
+    for path in sorted(data_dir.glob("more/accad-male1/*A[189]_*_*L[iy]*.bvh")) + sorted(
         data_dir.glob("more/accad-male1/*Crawl*.bvh")
     ):
         clip = pa.load_motion(path)
-        for start in range(0, len(clip) - 59, 60):
+        for start in range(0, len(clip) - 59, 30):
             part = replace(clip[start : start + 60], warnings=())
-            for world, axes in {"y": about(X, 0), **WORLDS}.items():
+            worlds = worlds[2:] + worlds[:2]  # three of seven for each part
+            for world, axes in worlds[:3]:
                 turned = understand(turned_file(part, axes))
                 found.append(turned.up == world.split()[0])
                 assert found[-1] or said(turned), (path.stem, start, world)

@@ -130,6 +130,11 @@ def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, cap
     draw = page.pictures
     # They are the same on both.
     monkeypatch.setattr(page, "pictures", lambda found: drawn or drawn.extend(draw(found)) or drawn)
+    course, courses = page.draw.course, []
+    # One clip's stands for those of the others.
+    monkeypatch.setattr(
+        page.draw, "course", lambda *one: (courses or courses.append(course(*one)) or courses)[0]
+    )
     code, out, _ = call(capsys, "inspect", base, "--out", tmp_path / "page.html")
     assert code == 0
     assert f"wrote {tmp_path / 'page.html'}" in out

@@ -105,7 +105,7 @@ def test_the_recurrent_rival_starts_as_half_hold_half_mean_and_learns(example_of
     with torch.no_grad():
         first = Recurrent().eval()(torch.from_numpy(rows[0])[None])[0].numpy()
     np.testing.assert_allclose(first, np.repeat(twins[0].half(4)[:, :, None], 3, 2), atol=1e-5)
-    for name, value in (("STEPS", 3), ("WINDOWS", 6), ("WINDOW", 100)):
+    for name, value in (("STEPS", 3), ("WINDOWS", 3), ("WINDOW", 100)):
         monkeypatch.setattr(learned, name, value)
     one, two = (fit_recurrent(rows, params, 0, nothing) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))

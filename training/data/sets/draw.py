@@ -123,7 +123,7 @@ def poses(found: MotionSet, numbers: list[int]) -> bytes:
         ends = [(parent, joint) for joint, parent in enumerate(PARENTS) if parent >= 0]
         # All limbs at once: an artist for each would take seconds.
         limbs, colours = joints[:, ends].reshape(-1, 2, 2), [_colour(joint) for _, joint in ends] * POSES
-        axis.add_collection(LineCollection(limbs, colors=colours, linewidths=1.6, capstyle="round"))
+        axis.add_collection(LineCollection(list(limbs), colors=colours, linewidths=1.6, capstyle="round"))
         axis.plot(joints[:, 5, 0], joints[:, 5, 1] + 0.08, "o", color=MIDDLE, ms=4.5)
         for at, frame in zip(apart, frames, strict=True):
             axis.text(at, -0.14, f"{frame / RATE:.1f} s", ha="center", va="top", fontsize=7)
