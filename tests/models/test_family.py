@@ -109,7 +109,7 @@ def test_every_two_choices_meet_and_none_is_missing():
 
 @torch.no_grad()
 def test_a_stream_says_what_the_sequence_says(kind, changes, mode):
-    """In chunks and single steps, across wrap-around and with one row reset; what a snapshot holds as well."""
+    """In chunks and single steps, across wrap-around and with one row reset; snapshots as well."""
     model, x = build(kind, **changes), inputs(kind, 2, LENGTH)
     scalars = given(model, x, mode)
 
@@ -161,7 +161,7 @@ def test_a_stream_in_single_precision_says_it_too(kind, played, mode):
 
 
 def test_nothing_looks_ahead_and_all_of_it_learns(kind, changes, mode):
-    """Gradients by later inputs are zero, and other inputs later change no bit; each row asks another step."""
+    """Gradients by later inputs are zero, and other inputs later change nothing; a row asks one step."""
     model, steps = build(kind, **changes), (0, 4, 11, 18)
     x = inputs(kind, len(steps), 20)
     caught = [x.requires_grad_()] if kind == "motion" else []
