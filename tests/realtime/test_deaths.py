@@ -53,6 +53,7 @@ def test_the_guard_ends_what_sounds_and_leaves_silence_alone(theatre: Theatre) -
         theatre.heard.clear()
         guard.close()
         sink.close()
+        time.sleep(0.1)
         assert bool(theatre.frames()) is sends
         assert said == []
     assert theatre.frames()[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
