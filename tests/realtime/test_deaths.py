@@ -34,7 +34,9 @@ LOUD = (0.5, 0.8, 0.6, 0.2, 0.4, 0.3, 0.5, 0.1)
 
 
 @pytest.fixture
-def theatre(tmp_path: Path) -> Iterator[Theatre]:
+def theatre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Theatre]:
+    # A guard that ends while a busy machine still begins it.
+    monkeypatch.setattr(Guard, "closing", (30.0, 1.0))
     made = Theatre(tmp_path)
     yield made
     made.close()
