@@ -171,9 +171,7 @@ def test_one_clear_line(
     one_line(found, said.out, said.err, code, says.format(port=port))
 
 
-ALONE = ("lve", "send", "info", "export", "bench", "calibrate")
-"""The others are begun as processes in tests of their own."""
-OF_EACH = {case[0].split()[0]: case for case in reversed(CASES) if case[0].split()[0] in ALONE}
+OF_EACH = {typed.split()[0]: (typed, code, says) for typed, code, says in reversed(CASES)}
 """The first case of each command."""
 
 

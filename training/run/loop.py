@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from pyanticip.errors import CheckpointError, one_line
 from pyanticip.motion.atomic import write_atomic
 from training.run.files import LAST
 from training.run.launch import Interrupt, Processes
@@ -42,11 +43,20 @@ def drive(
         state: what to go on from, see :func:`~training.run.files.read_state`; the recorder has its own.
         quiet: no progress bar.
         idle_weights: whether some weights never get a gradient, which DDP must be told.
+
+    Raises:
+        CheckpointError: the state is not one of this model.
     """
     (record.folder / LAST).parent.mkdir(exist_ok=True)
     updates = Updates(module, here, device, idle_weights)
     if state is not None:
-        updates.load(state)
+        try:
+            updates.load(state)
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise CheckpointError(
+                f"{record.folder}: begun by a version whose state does not fit ({one_line(error)}); "
+                "begin anew in another folder"
+            ) from None
 
     def save() -> None:
         if here.first:

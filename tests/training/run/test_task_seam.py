@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import training.tasks
-from pyanticip.errors import OptionError
-from training.run.files import BEST, load_best, read_state
+from pyanticip.errors import CheckpointError, OptionError
+from training.run.files import BEST, LAST, load_best, read_state
 from training.run.module import TrainModule
 from training.run.options import Options, TrainOptions
 from training.run.recorder import Recorder, read_metrics
@@ -132,6 +132,17 @@ def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path, m
     assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] == 17
     states = [read_state(tmp_path / name)["state_dict"] for name in ("whole", "run")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_a_state_of_another_model_is_refused_in_one_line(known, tmp_path):
+    folder = tmp_path / "run"
+    train(known(), known.options(**QUICK), folder)
+    (folder / "report.json").unlink()
+    state = read_state(folder)
+    state["global_step"], state["state_dict"] = 10, {"model.slope": torch.zeros(1)}
+    torch.save(state, folder / LAST)
+    with pytest.raises(CheckpointError, match=r"run: begun by a version whose state does not fit \("):
+        train(known(), None, folder, resume=True)
 
 
 def test_weights_of_runs_from_before_positions_had_one_name_are_read(tmp_path):
