@@ -82,7 +82,7 @@ check-python: $(VENV)/.dev
 	$(BIN)/mypy -p realtime --platform darwin --cache-dir .mypy_cache/darwin --exclude '^realtime/soak/'
 	$(BIN)/mypy -p realtime --platform win32 --cache-dir .mypy_cache/win32 --python-version 3.13 --exclude '^realtime/soak/'
 
-# CARGO_TEST= takes options of cargo (.ci/run shares what the wheel compiled).
+# CARGO_TEST= takes options of cargo, MATURIN_PEP517_ARGS= of maturin: .ci/run compiles once what both need.
 .PHONY: test-rust
 test-rust: ## the pure crates: unit, property and documentation tests
 	MAKEFLAGS= cargo test --quiet $(CARGO_TEST)
@@ -97,7 +97,7 @@ test-python: target/wheel/.unpacked $(VENV)/.dev ## the Python suite, against th
 # The suite runs against what users get: the wheel, unpacked, not the source tree.
 target/wheel/.unpacked: $(VENV)/.dev $(SOURCES)
 	rm -rf target/wheel target/wheels
-	$(BIN)/maturin build --quiet --release --out target/wheels
+	$(BIN)/maturin build --quiet --release $(MATURIN_PEP517_ARGS) --out target/wheels
 	$(BIN)/python -m pip install --quiet --no-deps --target target/wheel target/wheels/*.whl
 	@touch $@
 

@@ -88,8 +88,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are cores, up to five: the one with the live tests mostly waits."""
-    return min(os.cpu_count() or 1, 4) + 1
+    """Two more than there are cores, up to six: the two with the live tests mostly wait."""
+    return min(os.cpu_count() or 1, 4) + 2
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,13 @@ from realtime.clock import OfflineClock
 from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
 from realtime.step.base import StepBackend, StepResult
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tests_out_of_sight() -> None:
+    """A show collects garbage once a second, which takes a second itself among thousands of collected tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass
