@@ -21,7 +21,7 @@ from realtime.step.base import StepBackend, StepResult
 
 @pytest.fixture(scope="module", autouse=True)
 def tests_out_of_sight() -> None:
-    """A show collects garbage once a second, which takes a second itself among thousands of collected tests."""
+    """A show collects garbage once a second: not among thousands of tests, which takes a second itself."""
     gc.collect()
     gc.freeze()
 
