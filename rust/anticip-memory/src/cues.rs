@@ -64,6 +64,9 @@ pub struct Cues {
     last: Option<Place>,
     /// Frames for which the place has been trusted.
     steady: u32,
+    /// Where that was the last time; and where it was before a gap that nobody has been followed since.
+    trusted: Option<Place>,
+    interrupted: Option<Place>,
 }
 
 fn wrong(option: &'static str, expected: &'static str, given: &dyn ToString) -> MemoryError {
@@ -89,6 +92,8 @@ impl Cues {
             said: vec![None; cues.len()],
             last: None,
             steady: 0,
+            trusted: None,
+            interrupted: None,
         };
         if let Some(ahead) = made.ahead.iter().find(|ahead| !(0.0..=FURTHEST).contains(*ahead)) {
             return Err(wrong("ahead", "0 to 2 seconds", ahead));
@@ -131,6 +136,7 @@ impl Cues {
     /// Takes over from other cues in mid-pass; `same` are, cue by cue, the numbers of those that were there.
     pub fn take_over(&mut self, before: &Self, same: &[Option<usize>]) {
         (self.last, self.steady) = (before.last, before.steady);
+        (self.trusted, self.interrupted) = (before.trusted, before.interrupted);
         for (said, number) in self.said.iter_mut().zip(same) {
             *said = said.or_else(|| before.said.get((*number)?).copied().flatten());
         }
@@ -139,6 +145,15 @@ impl Cues {
     /// A new run: all are armed.
     pub fn reset(&mut self) {
         self.said.fill(None);
+        self.last = None;
+        self.steady = 0;
+        (self.trusted, self.interrupted) = (None, None);
+    }
+
+    /// Frames are missing. Where the performer is found farther back in the same take, all that comes is armed; else
+    /// the pass goes on.
+    pub fn resume(&mut self) {
+        self.interrupted = self.interrupted.or(self.trusted);
         self.last = None;
         self.steady = 0;
     }
@@ -155,9 +170,15 @@ impl Cues {
         let Some(place) = place.filter(|_| self.steady >= STEADY) else {
             return due;
         };
+        self.trusted = Some(*place);
+        let gap = self.interrupted.take();
+        let anew = gap.is_some_and(|was| was.take == place.take && place.seconds < was.seconds - BACK);
         for &(cue, take, at) in &self.spots {
             if take != place.take {
                 continue;
+            }
+            if anew && at >= place.seconds {
+                self.said[cue] = None;
             }
             let (said, ahead) = (&mut self.said[cue], self.ahead[cue]);
             let away = at - place.seconds;

@@ -413,7 +413,7 @@ impl Remembering {
     fn hear(&self, out: &FrontOutput, step: Option<&PyStepResult>) -> Remembered {
         let follower = self.follower.as_ref().map(|follower| &follower.get().0);
         let (places, dues) = follower.map_or_else(Default::default, |follower| {
-            follower.turn(|following| following.hear(&out.poses, out.reset))
+            follower.turn(|following| following.hear(out))
         });
         let place = places.last().copied().flatten();
         let said = self.memory.get().0.turn(|memory| {

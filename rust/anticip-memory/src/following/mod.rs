@@ -59,6 +59,9 @@ const FOLLOWED: f32 = 1e-3;
 const CORE: usize = 4;
 const AROUND: usize = 25;
 const NOWHERE: f32 = 0.01;
+/// After a gap the performer has gone on with a chance that falls by e in so many seconds; begun anew after that many.
+const GOES_ON: f64 = 20.0;
+const ANEW: f64 = 60.0;
 
 /// Where the performer is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,6 +102,8 @@ pub struct Follower {
     performer: Performer,
     fine: Fine,
     scratch: Scratch,
+    /// How long nobody has seen who was followed, seconds.
+    unseen: Option<f64>,
 }
 
 impl Follower {
@@ -136,16 +141,36 @@ impl Follower {
             performer,
             fine: Fine::default(),
             scratch: Scratch::default(),
+            unseen: None,
         })
     }
 
     /// The next frame begins a new run.
     pub fn reset(&mut self) {
+        self.interrupt();
+        self.performer = Performer::new(&self.rehearsal);
+        self.unseen = None;
+    }
+
+    /// The next frame comes so many seconds after the last: the performer, the same one, has probably gone on. False
+    /// after more than a minute, which begins a new run.
+    pub fn resume(&mut self, seconds: f64) -> bool {
+        if !(0.0..=ANEW).contains(&seconds) {
+            self.reset();
+            return false;
+        }
+        // Who is lost again before a frame was seen has been away since the first time.
+        let before = if self.frame == 0 { self.unseen } else { Some(0.0) };
+        self.unseen = before.map(|before| before + seconds);
+        self.interrupt();
+        true
+    }
+
+    fn interrupt(&mut self) {
         self.search.reset();
         self.viewer = Viewer::default();
         self.frame = 0;
         self.candidates.clear();
-        self.performer = Performer::new(&self.rehearsal);
         self.fine = Fine::default();
     }
 
@@ -214,19 +239,37 @@ impl Follower {
             .learn(seen, &self.rehearsal.places[then], &velocity);
     }
 
-    /// Belief before the first frame of a run.
+    /// Belief before the first frame of a run, or of what goes on after a gap: there, wherever any tempo may have led.
     fn begin(&mut self) {
-        let each = FROM_THE_TOP / (TOP * self.rehearsal.takes()) as f32;
-        self.nowhere = 1.0 - FROM_THE_TOP;
-        self.stretches.clear();
-        self.stretches.extend((0..self.rehearsal.takes()).map(|take| {
+        let goes_on = self.unseen.map_or(0.0, |gap| (-gap / GOES_ON).exp()) as f32;
+        let gone = self
+            .unseen
+            .map_or(0.0, |gap| gap * RATE * f64::from(TEMPI[TEMPI.len() - 1])) as usize;
+        let before = std::mem::take(&mut self.stretches);
+        self.nowhere = goes_on * self.nowhere + (1.0 - goes_on) * (1.0 - FROM_THE_TOP);
+        for was in before {
+            let range = was.start..(was.end() + gone).min(self.rehearsal.frames(was.take).end);
+            let each = goes_on * was.mass() / range.len().max(1) as f32;
+            self.believe(was.take, range, each);
+        }
+        let each = (1.0 - goes_on) * FROM_THE_TOP / (TOP * self.rehearsal.takes()) as f32;
+        for take in 0..self.rehearsal.takes() {
             let frames = self.rehearsal.frames(take);
-            Stretch {
+            self.believe(take, frames.start..frames.end.min(frames.start + TOP), each);
+        }
+        self.unseen = None;
+        self.merge();
+    }
+
+    fn believe(&mut self, take: usize, frames: std::ops::Range<usize>, each: f32) {
+        if each > 0.0 && !frames.is_empty() {
+            let start = frames.start;
+            self.stretches.push(Stretch {
                 take,
-                start: frames.start,
-                rows: vec![ANY_TEMPO.map(|share| share * each); TOP.min(frames.len())],
-            }
-        }));
+                start,
+                rows: vec![ANY_TEMPO.map(|share| share * each); frames.len()],
+            });
+        }
     }
 
     /// Moves all belief on by a frame; the log likelihood of what is seen.

@@ -125,6 +125,20 @@ proptest! {
         }
     }
 
+    /// Neither at the top nor anywhere else, and as soon as after a stop.
+    #[test]
+    fn who_was_out_of_sight_is_found_where_it_went_on(seed in any::<u64>(), gap in 0.5_f64..4.0, tempo in 0.8_f64..1.2) {
+        let movement = Movement(seed);
+        let mut follower = follower(&[movement.take(24.0)]);
+        play(&mut follower, movement, &path(2.0, &[(1.0, 6.0)]));
+        prop_assert!(follower.resume(gap));
+        let path = path(8.0 + tempo * gap, &[(tempo, 3.0)]);
+        for (i, place) in play(&mut follower, movement, &path).into_iter().enumerate() {
+            prop_assert!(place.is_none_or(|place| place.seconds > 7.0 || place.trust < 0.1), "{place:?}");
+            prop_assert!(i < 25 || found(place, 0, path[i], 0.08), "{} at {i}: {place:?}", path[i]);
+        }
+    }
+
     #[test]
     fn a_new_run_is_as_the_first(seed in any::<u64>(), frames in 1_usize..200) {
         let movement = Movement(seed);
@@ -133,7 +147,7 @@ proptest! {
         for i in 0..frames {
             played.push(&Movement(!seed).pose(i as f64 / RATE));
         }
-        played.reset();
+        prop_assert!(!played.resume(61.0));
         let path = path(1.0, &[(1.2, 3.0)]);
         prop_assert_eq!(play(&mut played, movement, &path), play(&mut fresh, movement, &path));
     }
@@ -208,6 +222,42 @@ fn a_skipped_cue_is_not_said_and_a_repeated_one_is_said_again() {
         .map(|due| due.cue)
         .collect();
     assert_eq!(said, [1, 0, 1]);
+}
+
+/// A gap between the announcement and the moment: the pass goes on, unless the performer is farther back after it.
+#[test]
+fn a_cue_is_not_said_again_after_a_gap() {
+    for (back_at, take, wanted) in [
+        (9.2, 0, vec![]),
+        (10.5, 0, vec![]),
+        (8.3, 0, vec![0]),
+        (0.0, 0, vec![1, 0]),
+        (9.3, 1, vec![]),
+    ] {
+        let cue = |seconds| Cue {
+            take: 0,
+            seconds,
+            ahead: 1.5,
+        };
+        let mut cues = Cues::new(vec![cue(10.0), cue(0.4)]).expect("cues");
+        cues.also(0, 1, 10.1).expect("a cue");
+        let play = |cues: &mut Cues, take, from, to| -> Vec<usize> {
+            let place = |seconds| Place {
+                take,
+                seconds,
+                tempo: 1.0,
+                trust: 1.0,
+            };
+            let places = path(from, &[(1.0, to - from)]).into_iter().map(place);
+            places
+                .flat_map(|at| cues.push(Some(&at)))
+                .map(|due| due.cue)
+                .collect()
+        };
+        assert_eq!(play(&mut cues, 0, 0.0, 9.0), [1, 0]);
+        cues.resume();
+        assert_eq!(play(&mut cues, take, back_at, 10.6), wanted, "{back_at}");
+    }
 }
 
 #[test]

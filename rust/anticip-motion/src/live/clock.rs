@@ -436,6 +436,7 @@ impl StreamClock {
             .any(|&(most, after)| span >= after && drift.abs() > most);
         if !self.by_arrival && (tells_too_little || runs_wrong) {
             self.go_by_arrival(seconds, stamp.arrival);
+            self.map.push(seconds, stamp.arrival);
         }
     }
 

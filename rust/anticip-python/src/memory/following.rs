@@ -1,8 +1,8 @@
 //! Following, cues and gestures.
 
 use anticip_memory::{Cue, Cues, Follower, GESTURE_FRAMES, Place, RATE, Rotations, Spotted, Spotter};
-use anticip_motion::CanonicalPose;
 use anticip_motion::canonical::JOINT_COUNT;
+use anticip_motion::{CanonicalPose, FrontOutput};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -40,19 +40,23 @@ fn frame(quats: &Bound<'_, PyAny>) -> PyResult<CanonicalPose> {
 pub(crate) struct Following {
     follower: Follower,
     cues: Option<Cues>,
+    /// When the newest frame that was heard belongs to, local nanoseconds.
+    newest_ns: Option<i64>,
 }
 
 impl Following {
     /// Where each frame is, oldest first, and the cues that are due in them: number, trust, seconds from the newest one.
-    pub(crate) fn hear(&mut self, poses: &[CanonicalPose], reset: bool) -> (Vec<Option<Place>>, Vec<Due>) {
-        if reset {
-            self.reset();
+    pub(crate) fn hear(&mut self, out: &FrontOutput) -> (Vec<Option<Place>>, Vec<Due>) {
+        let poses = &out.poses;
+        // Of a frame that fills a gap it is told with the newest.
+        let ago = |n: usize| (poses.len() - 1 - n) as f64 / RATE;
+        if let Some(before) = self.newest_ns.filter(|_| out.reset) {
+            self.resume((out.t_local_ns - before) as f64 / 1e9 - ago(0));
         }
+        self.newest_ns = Some(out.t_local_ns);
         let mut dues = Vec::new();
         let places = poses.iter().enumerate().map(|(n, pose)| {
             let place = self.follower.push(pose);
-            // Of a frame that fills a gap it is told with the newest.
-            let ago = (poses.len() - 1 - n) as f64 / RATE;
             let trust = place.map_or(0.0, |place| place.trust);
             let due = self
                 .cues
@@ -60,11 +64,21 @@ impl Following {
                 .map_or_else(Vec::new, |cues| cues.push(place.as_ref()));
             dues.extend(
                 due.iter()
-                    .map(|due| (due.cue, trust, (due.seconds - ago).max(0.0))),
+                    .map(|due| (due.cue, trust, (due.seconds - ago(n)).max(0.0))),
             );
             place
         });
         (places.collect(), dues)
+    }
+
+    /// A stream begins anew so many seconds after the last frame: after a gap, or as a new run.
+    fn resume(&mut self, gap: f64) {
+        let goes_on = self.follower.resume(gap);
+        match &mut self.cues {
+            Some(cues) if goes_on => cues.resume(),
+            Some(cues) => cues.reset(),
+            None => {}
+        }
     }
 
     fn reset(&mut self) {
@@ -89,7 +103,11 @@ impl PyFollower {
         let takes: Vec<&[CanonicalPose]> = takes.iter().map(Vec::as_slice).collect();
         let follower = py.detach(|| Follower::new(&takes));
         let follower = follower.map_err(|error| memory_error(&error))?;
-        Ok(Self(Shared::new(Following { follower, cues: None })))
+        Ok(Self(Shared::new(Following {
+            follower,
+            cues: None,
+            newest_ns: None,
+        })))
     }
 
     /// Tells these cues from the next frame on that a show hears.
