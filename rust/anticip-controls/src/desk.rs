@@ -224,10 +224,13 @@ impl Desk {
             Some(said) if !self.bypass => said.now(&said.leads_ms),
             _ => scalar_mapping(scalars),
         };
-        let events = said.map_or_else(Vec::new, |said| {
+        let events = if let Some(said) = said {
             let hazards = said.hazards.each_ref().map(Vec::as_slice);
             self.trigger.step(hazards, said.gate, said.way_ms, dt)
-        });
+        } else {
+            self.trigger.pass(dt);
+            Vec::new()
+        };
         target[LOUDNESS] *= activity;
         if let Some(taught) = taught {
             self.held.clear();
@@ -273,6 +276,8 @@ impl Desk {
             events = self
                 .trigger
                 .step(hazards.each_ref().map(Vec::as_slice), said.gate, said.way_ms, dt);
+        } else {
+            self.trigger.pass(dt);
         }
         self.out(target, events, dt)
     }
@@ -290,7 +295,9 @@ impl Desk {
         self.switch.step(&mut target, dt);
         self.target = target;
         if self.gain != 1.0 {
-            target[LOUDNESS] = (target[LOUDNESS] * self.gain).min(1.0);
+            // Not `min`, which makes the loudest of what is not finite.
+            let louder = target[LOUDNESS] * self.gain;
+            target[LOUDNESS] = if louder > 1.0 { 1.0 } else { louder };
         }
         if let Some(channel) = &mut self.extra {
             let mut goal = self.held.clone();
@@ -302,7 +309,7 @@ impl Desk {
     }
 
     /// The events where there may be any; where not, what was announced is called off.
-    fn allowed(&mut self, events: Vec<Event>, dt: f64) -> Vec<Event> {
+    fn allowed(&mut self, mut events: Vec<Event>, dt: f64) -> Vec<Event> {
         self.announced.retain_mut(|(_, due)| {
             let comes = *due > dt;
             *due -= dt;
@@ -317,17 +324,17 @@ impl Desk {
             };
             return self.announced.drain(..).map(off).collect();
         }
-        for event in &events {
+        events.retain(|event| {
             if !event.cancelled {
                 self.announced.push((event.kind, event.ahead));
-                continue;
+                return true;
             }
+            // Of what nobody was told, nothing is called off.
             let away = |at: &usize| (self.announced[*at].1 - event.ahead).abs();
             let mine = (0..self.announced.len()).filter(|&at| self.announced[at].0 == event.kind);
-            if let Some(at) = mine.min_by(|a, b| away(a).total_cmp(&away(b))) {
-                self.announced.remove(at);
-            }
-        }
+            let told = mine.min_by(|a, b| away(a).total_cmp(&away(b)));
+            told.map(|at| self.announced.remove(at)).is_some()
+        });
         events
     }
 }

@@ -88,6 +88,18 @@ impl Trigger {
         self.said.clear();
     }
 
+    /// `dt` seconds of which nothing is known: what was announced comes nearer, and pauses end.
+    pub fn pass(&mut self, dt: f64) {
+        let pause = self.pauses[BEAT];
+        self.said.retain_mut(|due| {
+            *due -= dt;
+            *due > -pause
+        });
+        self.quiet
+            .iter_mut()
+            .for_each(|quiet| *quiet = (*quiet - dt).max(0.0));
+    }
+
     /// The events of a frame, `dt` seconds after the last; what is called off comes first.
     ///
     /// `hazards` are the probabilities that an event falls into a bin if it has not come before it.

@@ -1,8 +1,8 @@
 //! What holds whatever is sent: nothing leaves its hull, nothing jumps, nothing depends on how often silence is asked.
 
 use anticip_controls::{
-    Commitment, Crossfade, Desk, Forecast, HORIZONS_MS, Mode, NEUTRAL, PARAMETER_COUNT, Presence, Said,
-    Shape, Shaper, Silence, Smoother, Smoothing, Trigger, at_lead, scalar_mapping,
+    Commitment, Crossfade, Desk, Forecast, HORIZONS_MS, LOUDNESS, Mode, NEUTRAL, PARAMETER_COUNT, Presence,
+    Said, Shape, Shaper, Silence, Smoother, Smoothing, Trigger, at_lead, scalar_mapping,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -297,28 +297,25 @@ fn a_frame_after_ticks_of_silence_takes_the_hand_no_farther_than_a_frame() {
     );
 }
 
+/// A desk that announces beats 100 ms before.
+fn beats() -> Desk {
+    let rule = anticip_controls::LastMoment {
+        lead_ms: 100.0,
+        sure: 0.95,
+    };
+    let trigger = Trigger::new([0.4, 0.9], [0.0, 0.0], (0.8, 5), 200.0, Some(rule));
+    Desk::new([Smoothing::None; PARAMETER_COUNT], SILENCE, NEUTRAL, trigger)
+}
+
+fn beat(bin: usize) -> Said<'static> {
+    let mut frame = said(0.5, 0.0);
+    frame.hazards[0][bin] = 0.6;
+    frame
+}
+
 #[test]
 fn of_two_beats_the_one_that_is_meant_is_called_off() {
-    let mut desk = Desk::new(
-        [Smoothing::None; PARAMETER_COUNT],
-        SILENCE,
-        NEUTRAL,
-        Trigger::new(
-            [0.4, 0.9],
-            [0.0, 0.0],
-            (0.8, 5),
-            200.0,
-            Some(anticip_controls::LastMoment {
-                lead_ms: 100.0,
-                sure: 0.95,
-            }),
-        ),
-    );
-    let beat = |bin: usize| {
-        let mut frame = said(0.5, 0.0);
-        frame.hazards[0][bin] = 0.6;
-        frame
-    };
+    let mut desk = beats();
     let (_, first) = desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT);
     assert_eq!(first.len(), 1);
     assert!((first[0].ahead - 0.2).abs() < 1e-9);
@@ -331,6 +328,45 @@ fn of_two_beats_the_one_that_is_meant_is_called_off() {
     desk.set_mode(Mode::Panic);
     let (_, events) = desk.play(Some(&said(0.5, 0.0)), &[0.5; 7], None, 1.0, DT);
     assert!(events.is_empty());
+}
+
+#[test]
+fn what_was_played_or_never_announced_is_not_called_off() {
+    // The model rests while the beat is played.
+    let mut desk = beats();
+    let (_, first) = desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT);
+    assert_eq!(first.len(), 1);
+    for _ in 0..20 {
+        assert!(desk.play(None, &[0.5; 7], None, 1.0, DT).1.is_empty());
+    }
+    assert!(
+        desk.play(Some(&said(0.5, 0.0)), &[0.5; 7], None, 1.0, DT)
+            .1
+            .is_empty()
+    );
+    // The hand is on it when it would be announced, and goes before it falls through.
+    let mut desk = beats();
+    desk.set_mode(Mode::Frozen);
+    assert!(desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT).1.is_empty());
+    desk.set_mode(Mode::Playing);
+    assert!(desk.play(Some(&beat(24)), &[0.5; 7], None, 1.0, DT).1.is_empty());
+    // The hand has called it off already.
+    let mut desk = beats();
+    desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT);
+    desk.set_mode(Mode::Frozen);
+    assert_eq!(desk.play(Some(&beat(8)), &[0.5; 7], None, 1.0, DT).1.len(), 1);
+    desk.set_mode(Mode::Playing);
+    assert!(desk.play(Some(&beat(24)), &[0.5; 7], None, 1.0, DT).1.is_empty());
+}
+
+#[test]
+fn a_loudness_that_is_no_number_is_held_at_any_gain() {
+    let mut desk = desk();
+    desk.teach(vec![Some(LOUDNESS)], Vec::new(), &[], &[]);
+    desk.gain = 0.5;
+    let before = desk.play(None, &[0.5; 7], Some(&[0.1]), 1.0, DT).0[LOUDNESS];
+    let after = desk.play(None, &[0.5; 7], Some(&[f64::NAN]), 1.0, DT).0[LOUDNESS];
+    assert!((after - before).abs() < 1e-9, "{before} {after}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Playout {
         self.buffer_ns as f64 / 1e6
     }
 
-    /// When a frame leaves that belongs to `t_local_ns` and was complete at `t_arrival_ns`.
+    /// When a frame leaves that belongs to `t_local_ns` and was complete at `t_arrival_ns`: at most 100 ms after that.
     pub fn release_ns(&mut self, t_local_ns: i64, t_arrival_ns: i64) -> i64 {
         if self.automatic {
             if self.delays.len() == DELAYS {
@@ -65,6 +65,6 @@ impl Playout {
                 step
             };
         }
-        t_local_ns + self.buffer_ns
+        (t_local_ns + self.buffer_ns).min(t_arrival_ns + LONGEST_NS)
     }
 }

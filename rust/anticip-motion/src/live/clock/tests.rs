@@ -292,3 +292,21 @@ fn a_way_that_has_become_longer_is_learned_without_a_new_beginning() {
     let local = c.map().local(100.0 + 800.0 / 60.0);
     assert!((local - 800.0 / 60.0).abs() < 0.002, "{local}");
 }
+
+/// Also in the frame in which a sender's clock is found to be none.
+#[test]
+fn every_frame_has_a_local_time() {
+    let fast = |i: u32| (Some(i), 1.75e9 + f64::from(i) / 60.0 * 1.02);
+    let coarse = |i: u32| (None, f64::from(300_000.0 + (f64::from(i) / 60.0) as f32));
+    for sender in [&fast as &dyn Fn(u32) -> (Option<u32>, f64), &coarse] {
+        let mut c = StreamClock::new();
+        for i in 0..1500 {
+            let (number, time) = sender(i);
+            let arrival = 1e5 + f64::from(i) / 60.0;
+            if let When::Next { seconds, .. } = c.take(stamp(number, time, arrival)) {
+                let local = c.map().local(seconds);
+                assert!((local - arrival).abs() < 1.0, "frame {i}: {local} for {arrival}");
+            }
+        }
+    }
+}
