@@ -6,8 +6,10 @@ import asyncio
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pyanticip import _core
 from pyanticip.errors import OptionError, RigError
 from pyanticip.memory.cues import Cue
 from pyanticip.motion.load import load_motion
@@ -16,6 +18,7 @@ from pyanticip.motion.recording import Output, read_recording
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.rig_remote import RigRemote
+from realtime.mapping.mixer import Mixer
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
@@ -77,6 +80,32 @@ class Playing:
         assert live is not None
         assert live.following is not None
         return live.sha256, live.memory.learning, live.following.cues, sorted(live.following._shared)
+
+
+def test_after_a_gap_the_dance_goes_on_and_no_cue_is_said_again() -> None:
+    """The suit is away for .7 s between an announcement and its moment; the dance began standing as well."""
+    time = np.arange(1500)[:, None] / 50.0
+    moving = np.clip(time - 1.6, 0.0, 1.0) * np.clip(np.abs(time - 18.5) - 1.0, 0.0, 1.0)
+    half = moving * (0.6 * np.sin(time * [1.7, 2.9]) + 0.2 * np.sin(0.31 * time))
+    quats = np.zeros((1500, 22, 4), np.float32)
+    quats[..., 0] = 1.0
+    quats[:, [8, 12], 0], quats[:, [8, 12], 3] = np.cos(half), np.sin(half)
+    follower = _core.Follower([quats])
+    follower.arm(_core.Cues([(0, 0.6, 0.2), (0, 20.0, 2.0)]))
+    engine = _core.Engine(_core.LiveFront("msgpack"), Mixer().core, Mixer().core, 0, None)
+    engine.set_memory(_core.Memory(5000), follower, [0])
+    said, places = [], {}
+    for frame in (*range(905), *range(940, 1400)):
+        ns = 10**9 + frame * 20_000_000
+        datagram = _core.encode_native_frame(frame, frame / 50.0, quats[frame], None)
+        heard = engine.feed(datagram, ns, "suit:1", ns, False, False)
+        if heard is not None and heard.remembered is not None:
+            _, places[frame], due = heard.remembered
+            said += [(cue, frame / 50.0 + seconds) for cue, _, seconds in due]
+    assert [cue for cue, _ in said] == [0, 1]
+    assert said[1][1] == pytest.approx(20.0, abs=0.1)
+    assert all(place[1] > 17.0 or place[3] < 0.3 for frame, place in places.items() if place and frame > 939)
+    assert places[1100][1] == pytest.approx(22.0, abs=0.1)
 
 
 def test_another_memory_keeps_the_cues_that_are_in_it_and_learns_no_more_than_before(folder: Path) -> None:
