@@ -1,7 +1,6 @@
 """Everything that decides the training of a forecaster but the files."""
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -102,12 +101,6 @@ class ForecastOptions(TrainOptions):
 
     EXECUTION: ClassVar[tuple[str, ...]] = (*TrainOptions.EXECUTION, "data.path")
     """Also where the files are: those of a resumed run are compared by their names."""
-    RENAMED: ClassVar[Mapping[str, str]] = {
-        "lr": "peak_lr",
-        "decay": "weight_decay",
-        "average": "ema",
-        "every": "validate_every",
-    }
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
