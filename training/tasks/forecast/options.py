@@ -25,7 +25,7 @@ class Variation(Options):
     turn: float = Field(default=0.0, ge=0)
     """Spread of the body's random turns, rad."""
     noise: float = Field(default=0.0, ge=0)
-    """Spread of the observed positions, "mm"."""
+    """Spread of the observed positions, mm."""
 
 
 class DataOptions(Variation):
