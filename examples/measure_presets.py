@@ -21,17 +21,13 @@ import numpy.typing as npt
 
 from pyanticip._core import PRESETS, Samples, Voice
 from pyanticip.vocabulary import EVENTS
+from realtime.bench.ear import RATE, integrated
 from realtime.programs.render import render
 from realtime.rig import Rig
 
-RATE = 48_000
 SECONDS = 40.0
 Sound = npt.NDArray[np.float32]
 Spectrum = npt.NDArray[np.float64]
-
-# BS.1770-4, tables 1 and 2: the head's shelf and the high-pass, at 48 kHz.
-SHELF = (1.53512485958697, -2.69169618940638, 1.19839281085285), (1.0, -1.69065929318241, 0.73248077421585)
-HIGH = (1.0, -2.0, 1.0), (1.0, -1.99004745483398, 0.99007225036621)
 
 
 def rendered(preset: str, clip: Path, samples: Path) -> Sound:
@@ -59,21 +55,6 @@ def cost(preset: str, moves: dict[str, npt.NDArray[np.generic]], sounds: Samples
         for _, name, strength, ahead in (e for e in events if e[0] == t and e[1] in EVENTS):
             voice.event(EVENTS.index(name), strength, ahead)
     return took * RATE / voice.position
-
-
-def loudness(x: Sound) -> float:
-    """LUFS, gated."""
-    z = np.exp(2j * np.pi * np.fft.rfftfreq(len(x), 1 / RATE) / RATE)
-    weight = np.prod([np.polyval(b, z) / np.polyval(a, z) for b, a in (SHELF, HIGH)], axis=0)
-    y = np.fft.irfft(np.fft.rfft(x, axis=0) * weight[:, None], len(x), axis=0)
-    total = np.concatenate([[0.0], np.cumsum(np.sum(y**2, axis=1))])
-    energy = (total[19_200::4_800] - total[:-19_200:4_800]) / 19_200
-
-    def lufs(e: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.asarray(-0.691 + 10 * np.log10(e + 1e-12))
-
-    heard = energy[lufs(energy) > -70]
-    return float(lufs(heard[lufs(heard) > lufs(heard.mean()) - 10].mean()))
 
 
 def true_peak(x: Sound) -> float:
@@ -118,7 +99,7 @@ def main(samples: Path, clips: list[Path]) -> None:
     print(" | true peak, dB | cost, % of a core | closest preset | two clips |")
     print("|---" * (len(clips) + 5) + "|")
     for row, preset in enumerate(presets):
-        cells = [f"{loudness(x):.1f}" for x in made[preset]]
+        cells = [f"{integrated(x):.1f}" for x in made[preset]]
         share = 100 * np.median([cost(preset, clip, sounds) for clip in moves])
         cells += [f"{max(map(true_peak, made[preset])):.1f}", f"{share:.1f}"]
         nearest = int(across[row].argmax())

@@ -343,22 +343,7 @@ def bridge_scalars(x: Tensor | npt.ArrayLike, *, missing: Missing = "refuse", **
     return torch.from_numpy(vector_scalars(given.numpy(), **options)).to(device=x.device, dtype=dtype)
 
 
-_NAMES = frozenset(
-    (
-        "window",
-        "k",
-        "stride",
-        "horizon",
-        "theiler",
-        "eps_v",
-        "r0",
-        "m",
-        "commitment",
-        "ema",
-        "uncertainty",
-        "stability",
-    )
-)
+_NAMES = frozenset(vector_scalars.__kwdefaults__ or ()) - {"profile"}
 
 
 class GeometryBridge:

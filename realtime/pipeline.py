@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 
 from pyanticip._core import Engine, FrontOutput
 from pyanticip.controls import Event
+from pyanticip.motion.recording import Records
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import FRAME, FRAME_NS, Clock
 from realtime.config import BufferMs
@@ -26,7 +27,7 @@ from realtime.mapping.live_mapping import LiveMapping, check_model
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.memory.live_memory import LiveMemory
-from realtime.protocols import ALONE_NS, Front, Lesson, Observer, Tape
+from realtime.protocols import ALONE_NS, Front, Lesson, Observer
 from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
 from realtime.status import sink_words, stream_words, tape_words, taught_words, tempo_words
@@ -34,7 +35,7 @@ from realtime.step.base import StepBackend, StepResult
 from realtime.step.guard import GuardedModel
 from realtime.step.telemetry import telemetry_of
 
-__all__ = ["Front", "Observer", "Pipeline", "StepBackend", "Tape"]
+__all__ = ["Front", "Observer", "Pipeline", "StepBackend"]
 
 # The forecast of the last frame stands in for so many frames that do not come.
 _BRIDGED = 20
@@ -81,7 +82,7 @@ class Pipeline:
     ) -> None:
         self.mixer = mixer
         self._delay = delay_ms / 1000.0
-        self.tape: Tape | None = None
+        self.tape: Records | None = None
         self.lesson: Lesson | None = None
         self.taught: LiveMapping | None = None
         self.mapping_error = ""

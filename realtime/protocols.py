@@ -1,8 +1,8 @@
-"""What the pipeline asks of its parts: the Rust front-end, a recorder, a lesson, an observer."""
+"""What the pipeline asks of its parts: the Rust front-end, a lesson, an observer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -10,15 +10,13 @@ import numpy.typing as npt
 
 from pyanticip._core import FrontOutput
 
-__all__ = ["ALONE_NS", "BEAT_TRUST", "Front", "Lesson", "Observer", "Tape"]
+__all__ = ["ALONE_NS", "BEAT_TRUST", "Front", "Lesson", "Observer"]
 
 BEAT_TRUST = 0.5
 """Trust from which on the body keeps a beat that others go by."""
 
 ALONE_NS = 2_000_000_000
 """Who played when a recording began is waited for so long, before anybody else is heard."""
-
-F32 = npt.NDArray[np.float32]
 
 
 class Front(Protocol):
@@ -71,37 +69,6 @@ class Front(Protocol):
     @property
     def skeleton(self) -> list[str] | None:
         """The source's joint names; None before they are known."""
-        ...
-
-
-class Tape(Protocol):
-    """A recorder; see :mod:`realtime.recording.recorder`. Its calls never block."""
-
-    def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
-        """A datagram as it came."""
-        ...
-
-    def control(self, t_ns: int, name: str, arguments: Sequence[object]) -> None:
-        """A command that was obeyed."""
-        ...
-
-    def frame(
-        self, t_ns: int, seq: int, t_source_ns: int, quats: F32, root: F32, mask: npt.NDArray[np.bool_]
-    ) -> None:
-        """The pose of a frame, and which joints the source has."""
-        ...
-
-    def output(
-        self,
-        t_ns: int,
-        seq: int,
-        params: npt.ArrayLike,
-        scalars: npt.ArrayLike,
-        events: Sequence[tuple[str, float, float]],
-        field: Sequence[float] = (),
-        plan: Sequence[tuple[int, float]] = (),
-    ) -> None:
-        """What was sent."""
         ...
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from pyanticip.motion.recording import Records
 from realtime.mapping.live_mapping import LiveMapping
-from realtime.protocols import BEAT_TRUST, Front, Tape
+from realtime.protocols import BEAT_TRUST, Front
 from realtime.sinks.base import Sink, Tempo, trouble_of
 
 __all__ = [
@@ -74,12 +75,12 @@ def sink_words(sinks: Sequence[Sink]) -> list[str]:
     return [f"away={sink.name}" for sink in sinks if trouble_of(sink)]
 
 
-def tape_words(tape: Tape | None) -> Sequence[str]:
+def tape_words(tape: Records | None) -> Sequence[str]:
     """Whether what is played is written, and how the file is, where the recorder tells (``words``)."""
     return ["recording=no"] if tape is None else getattr(tape, "words", ["recording=yes"])
 
 
-def is_writing(tape: Tape | None) -> bool:
+def is_writing(tape: Records | None) -> bool:
     """Whether what is played is written."""
     return tape_words(tape)[0] == "recording=yes"
 

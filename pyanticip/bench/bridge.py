@@ -184,7 +184,6 @@ def _ways(
             torch.compiler.reset()
             yield name, _waited(torch.compile(torch_scalars, fullgraph=True, dynamic=False), there)
     yield "numpy", lambda: bridge_numpy.vectorised(x)
-    yield "numpy, position by position", lambda: bridge_numpy.loop(x)
 
 
 def _waited(scalars: Callable[[Any], Any], x: Any) -> Way:

@@ -1,8 +1,7 @@
 """The scalars of vectors in NumPy, for ``bench bridge`` to compare with: the defaults only.
 
-:func:`vectorised` is as fast as NumPy goes without giving up the definition (blocks of queries, matrix
-products, SciPy's distances, partial sorts); :func:`loop` is written as papers write it: one position after
-the other, each looking at its own window.
+As fast as NumPy goes without giving up the definition: blocks of queries, matrix products, SciPy's distances,
+partial sorts.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-__all__ = ["loop", "vectorised"]
+__all__ = ["vectorised"]
 
 Array = npt.NDArray[np.float64]
 
@@ -23,11 +22,6 @@ QUERIES = 64
 def vectorised(x: npt.ArrayLike) -> Array:
     """The scalars of (B, L, d), (B, L, 7): blocks of queries at a time."""
     return np.stack([_sequence(one) for one in np.asarray(x, dtype=np.float64)])
-
-
-def loop(x: npt.ArrayLike) -> Array:
-    """The scalars of (B, L, d), (B, L, 7): one position at a time."""
-    return np.stack([_positions(one) for one in np.asarray(x, dtype=np.float64)])
 
 
 def _sequence(x: Array) -> Array:
@@ -87,28 +81,3 @@ def _together(x: Array, spread: Array, proximity: Array, novelty: Array) -> Arra
     bound = speed[3:] + 2 * speed[2:-1] + speed[1:-2]
     stability[3:] = np.where(bound > 4 * EPS, 1 - jerk / np.maximum(bound, 4 * EPS), 1.0)
     return np.stack([commitment, spread, pressure, 1 - proximity, phase, novelty, stability], axis=-1)
-
-
-def _positions(x: Array) -> Array:
-    length = len(x)
-    spread, proximity, novelty = np.ones(length), np.zeros(length), np.ones(length)
-    for t in range(length):
-        window = x[max(0, t - WINDOW + 1) : t + 1]
-        offsets = np.linalg.norm(window - window.mean(axis=0), axis=1)
-        radius = offsets.max() + EPS
-        proximity[t] = offsets[-1] / radius * min(1.0, (len(window) - 1) / 8)
-        if t == 0:
-            continue
-        past = window[:-1]
-        distance = np.linalg.norm(past - x[t], axis=1)
-        novelty[t] = min(1.0, distance.min() / (2 * radius))
-        if len(past) < 2:
-            continue
-        ages = np.arange(len(past), 0, -1)
-        nearest = np.lexsort((ages, np.round(distance / (GRID * radius))))[:K]
-        u = np.concatenate([window[nearest + 1] - window[nearest], np.full((len(nearest), 1), EPS)], axis=1)
-        u /= np.linalg.norm(u, axis=1, keepdims=True)
-        n = len(nearest)
-        mean_cosine = (float(np.linalg.norm(u.sum(axis=0))) ** 2 - n) / (n * (n - 1))
-        spread[t] = (n * (1 - max(0.0, mean_cosine)) + K - n) / K
-    return _together(x, spread, proximity, novelty)

@@ -9,6 +9,13 @@ from pyanticip import _core
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
+SEGMENT_MASSES = (
+    0.142, 0.0, 0.16, 0.17, 0.0, 0.08,
+    0.0, 0.027, 0.022, 0.012, 0.0, 0.027, 0.022, 0.012,
+    0.10, 0.06, 0.03, 0.01, 0.10, 0.06, 0.03, 0.01,
+)  # fmt: skip
+"""Share of the body's mass that moves with each canonical joint (after Dempster 1955), sum about 1."""
+
 
 @cache
 def canonical_skeleton() -> Skeleton:

@@ -69,7 +69,7 @@ class FitOptions(Options):
     )
     beyond: Beyond = option("play, hold, neutral: far from all shown.", "play")
     novelty: Annotated[float, Field(ge=0.1, le=1000.0)] = option(
-        "How far; 1: as new as the newest twentieth of a take that was left out.", 2.0
+        "How new is far, for --beyond; 1: as the newest twentieth of a take that was left out.", 2.0
     )
 
     def __init__(self, **options: Any) -> None:

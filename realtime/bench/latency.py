@@ -153,7 +153,7 @@ def _model(backend: Any) -> dict[str, Any]:
     """What steps: device, name, number of parameters."""
     if backend is None:
         return {"device": "cpu", "backend": None, "model": None, "parameters": 0}
-    manifest = None if backend is None else backend.manifest
+    manifest = backend.manifest
     return {
         "device": "gpu" if backend.name == "cuda-graph" else "cpu",
         "backend": backend.name,

@@ -38,7 +38,7 @@ from pyanticip.motion.datagrams import PROTOCOLS, datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, RATE
 from realtime.clock import OfflineClock
-from realtime.rig import Rig, SourceRig, load_rig
+from realtime.rig import Rig, load_rig
 from realtime.sinks.capture import CaptureSink
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
@@ -211,8 +211,6 @@ def _networks(
     yield {"name": f"{protocol}, {rate:g} Hz, undisturbed", **compare(clean, clean)}
     for name in _track(list(NETWORKS), f"{protocol} disturbed", progress):
         network, buffer = NETWORKS[name]
-        if buffer is not None and "buffer_ms" not in SourceRig.model_fields:
-            continue
         rig = load_rig(None, {"source": {"buffer_ms": buffer}} if buffer is not None else None)
         arrived = [arrive(pairs, (network,), f"{name} {i}") for i, pairs in enumerate(sent)]
         yield {"name": name, **compare(clean, [play(pairs, protocol, backend, rig) for pairs in arrived])}

@@ -20,10 +20,10 @@ class LatencyOptions(CheckpointOption, JsonOption):
     seconds: float = option("How long to measure.", 60.0, ge=1, le=3600)
     file: Path | None = option("A motion file to send; else synthetic motion.", None, exists=True)
     backend: BackendKind = option("What steps the model.", "auto")
-    model: bool = option("Without: the seven scalars play alone.", True)
-    prewarm: bool = option("Without: every step runs cold.", True)
+    model: bool = option("Play with the model; --no-model: the seven scalars alone.", True)
+    prewarm: bool = option("Warm each step up before its datagram; --no-prewarm: every one runs cold.", True)
     spin: bool = option("Stay awake before each datagram.", False)
-    priority: bool = option("Without: scheduled as any program.", True)
+    priority: bool = option("Ask for real-time priority; --no-priority: as any program.", True)
     monitor: bool = option("With the monitor beside it, which nobody looks at.", False)
 
 
@@ -35,7 +35,7 @@ class PerformersOptions(JsonOption):
     phases: Literal["random", "even", "together"] = option("When within the 20 ms the suits send.", "random")
     prewarm: bool = option("Every performer's step is prewarmed, as one alone has it.", False)
     picture: Path | None = option("Draw the curve.", None, metavar="OUT.png", written=True)
-    model: bool = option("Without: the seven scalars play alone.", True)
+    model: bool = option("Play with the model; --no-model: the seven scalars alone.", True)
 
 
 class NetworkOptions(CheckpointOption, JsonOption):
@@ -58,7 +58,7 @@ class BridgeOptions(JsonOption):
     seconds: float = option("About how long, all in all.", 120.0, ge=1, le=3600)
     lengths: tuple[Length, ...] = option("Only this one; repeatable.", (), flag="--length")
     data: Literal["noise", "tokens", "walk"] = option("What to measure on.", "noise")
-    compile: bool = option("Without: torch.compile is left out.", True)
+    compile: bool = option("Measure torch.compile too; --no-compile: leave it out.", True)
 
 
 class StepOptions(CheckpointOption, JsonOption):

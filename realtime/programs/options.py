@@ -150,7 +150,7 @@ class DemoOptions(SecondsOption, JsonOption):
     midi: str | None = option(
         "MIDI out: virtual, or a part of a port's name.", None, metavar="PORT", min_length=1
     )
-    audio: bool = option("Without: nothing is heard.", True)
+    audio: bool = option("Play the sound; --no-audio: nothing is heard.", True)
     lead_ms: LeadMs = option("Of the second pass: auto, or 0..400.", "auto", metavar="auto|MS")
     over: Annotated[dict[str, Any], Overrides(Rig, {**PRESET, "monitor": "monitor"})] = {}
 

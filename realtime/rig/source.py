@@ -105,7 +105,7 @@ class SourceRig(ReadingOptions):
 class ModelRig(Options):
     """The checkpoint that steps. ``enabled = false`` plays the scalars alone."""
 
-    enabled: bool = option("Without: the seven scalars play alone.", True)
+    enabled: bool = option("Play with the model; --no-model: the seven scalars alone.", True)
     checkpoint: str | None = option("Another model than the built-in one (a folder).", None, metavar="PATH")
     backend: BackendKind = option("What steps the model: auto, rust, torch, cuda-graph ...", "auto")
     budget_ms: Annotated[float, Field(gt=0.0, le=1000.0)] = 15.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,30 +31,6 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
 _SHORT = 25
-
-
-class Played(Protocol):
-    """What a lesson keeps of a frame of the front-end."""
-
-    @property
-    def seq(self) -> int:
-        """Grid index."""
-        ...
-
-    @property
-    def reset(self) -> bool:
-        """Whether the stream begins anew."""
-        ...
-
-    @property
-    def poses(self) -> F32:
-        """(n, 22, 4), the newest last."""
-        ...
-
-    @property
-    def root(self) -> F32:
-        """(3,)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -184,7 +159,7 @@ class Lesson:
         self._name, self._take, self._led, self._cut = name, [], list(self._past), False
         return name
 
-    def frame(self, out: Played) -> None:
+    def frame(self, out: _core.FrontOutput) -> None:
         """A frame that was played."""
         if out.reset:
             self._past.clear()

@@ -94,14 +94,14 @@ class OutputsOptions(ProjectOptions):
 class FitCommandOptions(ProjectOptions, FitOptions, CheckpointOption, JsonOption):
     """Of ``teach fit``."""
 
-    model: bool = option("Without: heads see the body alone.", True)
+    model: bool = option("Heads also see what the model sees; --no-model: the body alone.", True)
 
 
 class CheckOptions(ProjectOptions, CheckpointOption, JsonOption):
     """Of ``teach check``."""
 
     mapping: Path | None = option("Another mapping than the project's own.", None, exists=True)
-    model: bool = option("Without: for mappings that see the body alone.", True)
+    model: bool = option("Run the model; --no-model: for mappings that see the body alone.", True)
 
 
 class UndoOptions(ProjectOptions):

@@ -21,8 +21,7 @@ from pyanticip.models import (
     load_motion_model,
     save_checkpoint,
 )
-from pyanticip.models.checkpoint.files import load_tokenizer_text
-from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.checkpoint.manifest import read_language_manifest, read_manifest
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.vocabulary import SCALARS
 from realtime.step.open import open_backend
@@ -270,10 +269,10 @@ def test_a_model_that_its_configuration_cannot_describe_replaces_nothing(tmp_pat
 
 
 def test_the_tokenizer_travels_along_and_is_verified(folder):
-    assert load_tokenizer_text(folder) == '{"a": "é"}'
+    assert read_language_manifest(folder).read("tokenizer.json").decode() == '{"a": "é"}'
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(CheckpointError, match=r"tokenizer.json is damaged"):
-        load_tokenizer_text(folder)
+        read_language_manifest(folder).read("tokenizer.json")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.core.encodings import sinusoids
-from pyanticip.models.parts.positions.trajectory.config import auto_strength, content_type
+from pyanticip.models.parts.positions.trajectory.config import auto_strength
 from pyanticip.models.parts.positions.trajectory.module import (
     DisplacementCache,
     TrajectoryPositions,
@@ -376,19 +376,3 @@ def test_strength_by_content():
     assert [auto_strength(k) for k in ("code", "dialogue", "random", "linear", "text")] == [
         0.25, 0.15, 0.0, 0.2, 0.2,
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("code", "fn main() {\n    let x = 3;\n    print(x);\n}\n"),
-        ("code", "import math\n\ndef f(x):\n    y = x + 1\n    return math.sin(y)\n"),
-        ("dialogue", "“Where to?” she asked.\n“Home.”\nHe nodded.\n"),
-        ("dialogue", "ANNA: Now?\nBEN: Not yet.\nANNA: When?\n"),
-        ("text", "The river had risen in the night.\nNobody had heard it.\n"),
-        ("text", ""),
-        ("random", "".join(chr(33 + (i * i * 7919 + i * 104729) % 8191 % 94) for i in range(2000))),
-    ],
-)
-def test_what_kind_of_content_a_text_is(kind, text):
-    assert content_type(text) == kind

@@ -9,7 +9,6 @@ from pyanticip._core import CausalTwins
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import PARAMETERS
 from training.data.augment import mirror
-from training.teacher import kinematics
 from training.teacher.filters import CausalLowPass, causal_twin, gaussian_kernel, smooth
 from training.teacher.handmade import TEACHER_VERSION, arrivals, teach
 from training.teacher.kinematics import FAST_HZ, SLOW_HZ
@@ -168,12 +167,6 @@ def test_the_teacher_is_frozen(move):
     assert TEACHER_VERSION == 3
     np.testing.assert_allclose(lesson.params[[100, 200]], FROZEN, atol=2e-4)
     assert lesson.times("onset").tolist() == FROZEN_ONSETS
-
-
-def test_the_body_is_the_canonical_one():
-    from pyanticip import _core
-
-    np.testing.assert_allclose(np.asarray(_core.CANONICAL_OFFSETS), kinematics.OFFSETS, atol=1e-6)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.08])

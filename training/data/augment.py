@@ -5,8 +5,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import RATE
-from training.teacher.kinematics import MIRROR, PARENTS, multiply
+from training.teacher.kinematics import MIRROR, PARENTS
 
 Array = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
+from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.augment import rotation, without
-from training.teacher.kinematics import multiply
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import forward_kinematics
+from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import RATE
-from training.teacher.kinematics import multiply
 
 Array = NDArray[np.float64]
 

@@ -92,7 +92,7 @@ class SensorsOptions(JsonOption):
 
     data: Path = option("A set, or a folder of takes.")
     split: Literal["train", "validation", "test"] = option("Which people.", "validation")
-    every: int = option("Of so many clips one is judged.", 1, ge=1)
+    every: int = option("Judge every Nth clip; 1: all of them.", 1, ge=1)
     cache: Path | None = option("Folder of sets that are made on the way.", None)
 
     def check(self) -> None:

@@ -144,7 +144,7 @@ def save(table: Table, path: Path) -> None:
         "horizon_frames": HORIZONS,
         "trackers": [[asdict(tracker) for tracker in row] for row in table],
     }
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
 def load(path: Path) -> Table:

@@ -15,16 +15,16 @@ class HeadOptions(Options):
 
     copies: int = option("Variations of each clip.", 3, ge=0)
     faster: int = option("Copies played faster.", 1, ge=0)
-    steps: int = option("Of the head's training.", 1200, ge=1)
-    seed: int = option("Of the head.", 0, ge=0)
+    steps: int = option("Steps of the head's training.", 1200, ge=1)
+    seed: int = option("Seed of the head's training.", 0, ge=0)
 
 
 class PosesHeadOptions(Options):
     """How a perceptron learns to read parameters off poses."""
 
     copies: int = option("Variations of each clip.", 24, ge=0)
-    steps: int = option("Of its training.", 12_000, ge=1)
-    seed: int = option("Of weights, copies and draws.", 0, ge=0)
+    steps: int = option("Steps of its training.", 12_000, ge=1)
+    seed: int = option("Seed of weights, copies and draws.", 0, ge=0)
 
 
 class TaughtOptions(CheckpointOption, JsonOption):

@@ -132,8 +132,7 @@ class Updates:
         return parts
 
     def state(self) -> dict[str, Any]:
-        """Everything later updates depend on. (The names are those that Lightning gave, which drove runs of
-        earlier versions: they can be gone on with.)"""
+        """Everything later updates depend on."""
         return {
             "global_step": self.done,
             "state_dict": self.module.state_dict(),

@@ -162,8 +162,6 @@ class TrainOptions(Options):
     """Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
     FLAGS: ClassVar[Mapping[str, str]] = {"lr": "schedule.peak_lr"}
     """Options that the command line calls otherwise."""
-    RENAMED: ClassVar[Mapping[str, str]] = {}
-    """What options were called before, and are now."""
 
     def __init__(self, **given: Any) -> None:
         try:
@@ -182,7 +180,7 @@ class TrainOptions(Options):
         """Where a bare name belongs: ``table.name``, or the name alone.
 
         Raises:
-            OptionError: no table has it; or it has another name now.
+            OptionError: no table has it.
         """
         if name in cls.model_fields:
             return name
@@ -190,7 +188,7 @@ class TrainOptions(Options):
         owner = next((table for table, kind in tables.items() if name in kind.model_fields), None)
         if owner is None:
             known = [*cls.model_fields, *(n for kind in tables.values() for n in kind.model_fields)]
-            raise OptionError(cls._unknown("", name, known))
+            raise OptionError(f"unknown option {name!r}{suggestion(name, known)}")
         return f"{owner}.{name}"
 
     @classmethod
@@ -278,20 +276,6 @@ class TrainOptions(Options):
         """What else is different from the defaults when these tables are given."""
         return {}
 
-    @classmethod
-    def of_run(cls, fields: Mapping[str, Any]) -> Self:
-        """The options that a run has written down.
-
-        Raises:
-            OptionError: they are none of these.
-        """
-        return cls(**(fields if "schedule" in fields else cls.before_tables(fields)))
-
-    @classmethod
-    def before_tables(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The same of a run that was begun when options had no tables."""
-        return {cls.RENAMED.get(name, name): value for name, value in fields.items() if value is not None}
-
     def to_dict(self) -> dict[str, Any]:
         """All tables as plain values that JSON can hold."""
         return self.model_dump(mode="json")
@@ -311,12 +295,6 @@ class TrainOptions(Options):
         return {n: (mine.get(n), theirs.get(n)) for n in names if mine.get(n) != theirs.get(n)}
 
     @classmethod
-    def _unknown(cls, table: str, name: str, known: Sequence[str]) -> str:
-        if name in cls.RENAMED:
-            return f"option {name!r} is called {cls.RENAMED[name]!r} now"
-        return f"unknown option {table and table + '.'}{name!r}{suggestion(name, known)}"
-
-    @classmethod
     def _complaint(cls, error: ValidationError) -> str:
         """The first of what is wrong, in one line."""
         first = error.errors(include_url=False)[0]
@@ -326,7 +304,8 @@ class TrainOptions(Options):
         if table is not None and len(where) > 1:
             fields, names = table.model_fields, where[:2]
         if first["type"] == "extra_forbidden":
-            return cls._unknown(".".join(names[:-1]), names[-1], list(fields))
+            table_name = "".join(f"{name}." for name in names[:-1])
+            return f"unknown option {table_name}{names[-1]!r}{suggestion(names[-1], list(fields))}"
         field = fields.get(names[-1]) if names else None
         if first["type"] == "value_error":
             text = str(first["ctx"]["error"])

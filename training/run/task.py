@@ -133,7 +133,7 @@ def read_options(task: type[Task[Opt, Any]], folder: Path | str) -> Opt:
         CheckpointError: no run of this task in this folder.
     """
     try:
-        return task.options.of_run(read_config(task, folder)["options"])
+        return task.options(**read_config(task, folder)["options"])
     except (OptionError, KeyError, TypeError) as error:
         raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from None
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from pyanticip import _core
 from pyanticip.errors import ShapeError
+from pyanticip.motion.canonical import SEGMENT_MASSES, mirror_order
+from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 Array = NDArray[np.float64]
@@ -20,56 +22,14 @@ Array = NDArray[np.float64]
 PARENTS: Final = _core.CANONICAL_PARENTS
 """Parent of each canonical joint, -1 for the hips."""
 
-_LEFT: Final = {
-    6: (0.03, 0.10, 0.0),
-    7: (0.13, 0.0, 0.0),
-    8: (0.28, 0.0, 0.0),
-    9: (0.25, 0.0, 0.0),
-    14: (0.09, -0.05, 0.0),
-    15: (0.0, -0.41, 0.0),
-    16: (0.0, -0.41, 0.0),
-    17: (0.0, -0.06, 0.14),
-}
-_TRUNK: Final = {
-    1: (0.0, 0.10, 0.0),
-    2: (0.0, 0.13, 0.0),
-    3: (0.0, 0.14, 0.0),
-    4: (0.0, 0.15, 0.0),
-    5: (0.0, 0.09, 0.01),
-}
-
-MIRROR: Final = (0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 6, 7, 8, 9, 18, 19, 20, 21, 14, 15, 16, 17)
+MIRROR: Final[tuple[int, ...]] = tuple(mirror_order().tolist())
 """For each joint the joint of the other side."""
 
+OFFSETS: Final[Array] = np.array(_core.CANONICAL_OFFSETS)
+"""(22, 3) metres from the parent joint in the rest pose: the canonical body, 1.7 m tall, frozen."""
 
-def _offsets() -> Array:
-    table = np.zeros((len(CANONICAL_JOINTS), 3))
-    for joint, offset in _TRUNK.items():
-        table[joint] = offset
-    for joint, offset in _LEFT.items():
-        table[joint] = offset
-        table[MIRROR[joint]] = (-offset[0], offset[1], offset[2])
-    return table
-
-
-OFFSETS: Final[Array] = _offsets()
-"""(22, 3) metres from the parent joint in the rest pose: the canonical body, 1.7 m tall, frozen here."""
-
-_MASS_LEFT: Final = {7: 0.027, 8: 0.022, 9: 0.012, 14: 0.10, 15: 0.06, 16: 0.03, 17: 0.01}
-_MASS_TRUNK: Final = {0: 0.142, 2: 0.16, 3: 0.17, 5: 0.08}
-
-
-def _masses() -> Array:
-    table = np.zeros(len(CANONICAL_JOINTS))
-    for joint, mass in _MASS_TRUNK.items():
-        table[joint] = mass
-    for joint, mass in _MASS_LEFT.items():
-        table[joint] = table[MIRROR[joint]] = mass
-    return np.asarray(table / table.sum(), dtype=np.float64)
-
-
-MASSES: Final[Array] = _masses()
-"""(22,) share of the body's mass that moves with each joint, sum 1 (after Dempster's segment masses)."""
+MASSES: Final[Array] = np.array(SEGMENT_MASSES) / np.sum(SEGMENT_MASSES)
+"""(22,) share of the body's mass that moves with each joint, sum 1."""
 
 
 def check_quats(quats: NDArray[np.floating]) -> Array:
@@ -84,28 +44,6 @@ def check_quats(quats: NDArray[np.floating]) -> Array:
     if not np.isfinite(found).all():
         raise ShapeError("canonical rotations must be finite, given NaN or infinity")
     return found
-
-
-def multiply(a: Array, b: Array) -> Array:
-    """Hamilton product of quaternions (..., 4), w first."""
-    aw, ax, ay, az = np.moveaxis(a, -1, 0)
-    bw, bx, by, bz = np.moveaxis(b, -1, 0)
-    return np.stack(
-        [
-            aw * bw - ax * bx - ay * by - az * bz,
-            aw * bx + ax * bw + ay * bz - az * by,
-            aw * by - ax * bz + ay * bw + az * bx,
-            aw * bz + ax * by - ay * bx + az * bw,
-        ],
-        axis=-1,
-    )
-
-
-def rotate(q: Array, v: Array) -> Array:
-    """Rotate vectors (..., 3) by unit quaternions (..., 4)."""
-    w, u = q[..., :1], q[..., 1:]
-    t = 2.0 * np.cross(u, v)
-    return v + w * t + np.cross(u, t)
 
 
 def _levels() -> tuple[tuple[list[int], list[int]], ...]:

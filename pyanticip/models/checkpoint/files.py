@@ -167,18 +167,6 @@ def _language_model(manifest: Manifest) -> LanguageModel:
     return AnticipatoryTransformer(manifest.config)
 
 
-def load_tokenizer_text(path: str | Path) -> str:
-    """The text of a token model's ``tokenizer.json``, verified.
-
-    :raises CheckpointError: missing, damaged, or not UTF-8.
-    """
-    manifest = read_language_manifest(path)
-    try:
-        return manifest.read(TOKENIZER).decode("utf-8")
-    except UnicodeDecodeError:
-        raise CheckpointError(f"checkpoint {manifest.folder}: {TOKENIZER} is not UTF-8") from None
-
-
 def _filled(build: Callable[[], Model], manifest: Manifest) -> Model:
     where = f"checkpoint {manifest.folder}"
     return filled(build, manifest.read(WEIGHTS), where, manifest.parameters)

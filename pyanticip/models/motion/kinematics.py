@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip import _core
+from pyanticip.motion.canonical import SEGMENT_MASSES
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 JOINTS = len(CANONICAL_JOINTS)
@@ -33,8 +34,6 @@ KINEMATICS = 3 + (JOINTS - 1) * 8 + MEASURES
 logarithm of its speed; then the measures."""
 
 _HANDS, _ENDS, _REACH, _CHEST = [9, 13], [9, 13, 17, 21, 5], [9, 13, 16, 20], 3
-_LIMB_MASSES = {7: 0.027, 8: 0.022, 9: 0.012, 14: 0.10, 15: 0.06, 16: 0.03, 17: 0.01}
-_TRUNK_MASSES = {0: 0.142, 2: 0.16, 3: 0.17, 5: 0.08}
 _HAND_BLEND = 0.15
 
 
@@ -79,12 +78,7 @@ class BodyKinematics(nn.Module):
         self.register_buffer("jumps", torch.stack(jumps), persistent=False)
         self.register_buffer("one", torch.eye(3)[None], persistent=False)
         self.register_buffer("rest", sums @ offsets, persistent=False)
-        # Share of the body's mass that moves with each joint (after Dempster 1955); left and right are alike.
-        masses = torch.zeros(JOINTS)
-        for joint, mass in (_TRUNK_MASSES | _LIMB_MASSES).items():
-            masses[joint] = mass
-        for joint, mass in _LIMB_MASSES.items():
-            masses[joint + 4] = mass
+        masses = torch.tensor(SEGMENT_MASSES, dtype=torch.get_default_dtype())
         self.register_buffer("masses", masses / masses.sum(), persistent=False)
         # Buffers: an index that is a list is copied to the device in every step, which a CUDA graph refuses.
         for name, joints in (("hands", _HANDS), ("ends", _ENDS), ("reach", _REACH)):

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from pyanticip.motion.rotations import multiply, rotate
 from training.data import augment
 from training.data.examples import jumps, plain, steady_runs
-from training.teacher.kinematics import MIRROR, multiply, positions, rotate
+from training.teacher.kinematics import MIRROR, positions
 
 Array = augment.Array
 Move = Callable[..., Array]

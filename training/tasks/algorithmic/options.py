@@ -1,6 +1,5 @@
 """Everything that decides the training of a model on a task."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, model_validator
@@ -191,13 +190,6 @@ class TaskOptions(TrainOptions):
     schedule: TaskScheduleOptions = TaskScheduleOptions()
     run: TaskRunOptions = TaskRunOptions()
 
-    RENAMED: ClassVar[Mapping[str, str]] = {
-        "lr": "peak_lr",
-        "warmup": "warm_up_steps",
-        "clip": "clip_norm",
-        "eval_every": "validate_every",
-    }
-
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.start.starts > 1 and self.start.trial > self.schedule.steps:
@@ -209,13 +201,6 @@ class TaskOptions(TrainOptions):
                 raise OptionError(f"option model.{name}: decided by the task and the option positions")
         find(self.task).require(self.top)
         return self
-
-    @classmethod
-    def before_tables(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """See :meth:`~training.run.options.TrainOptions.before_tables`; the last rate was a share. A run from
-        before there were these options did without."""
-        found = {"crisp": 0.0, "habits": "drawn", "sparse": 0.0, **super().before_tables(fields)}
-        return {**found, "final_lr": fields["final_lr"] * fields["lr"]}
 
     @property
     def top(self) -> int:

@@ -10,12 +10,13 @@ from torch import nn
 
 from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import RATE
+from training.data.augment import mirror
 from training.data.batches import shares
 from training.data.corrupt import SUITS
 from training.report.tables import Say
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places, product
 from training.tasks.completion.teacher import parameters
-from training.teacher.kinematics import MIRROR, PARENTS
+from training.teacher.kinematics import PARENTS
 
 Array = NDArray[np.float64]
 
@@ -160,7 +161,7 @@ def fit(
     """
     worlds: list[NDArray[np.float32]] = []
     for quats in clips:
-        mirrored = np.asarray(quats)[:, list(MIRROR)] * np.array([1.0, 1.0, -1.0, -1.0])
+        mirrored, _ = mirror(quats, np.zeros((len(quats), 3)))
         worlds += [in_the_world(one).astype(np.float32) for one in (quats, mirrored)]
     chance = np.repeat(shares([len(one) for one in clips], people), 2) / 2.0
     torch.manual_seed(seed)

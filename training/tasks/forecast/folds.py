@@ -94,7 +94,7 @@ def study(
         out.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps({**plan, "options": options.to_dict()}, indent=1) + "\n")
     begun = read_json(file)
-    if {**begun, **plan} != begun or options.differences(ForecastOptions.of_run(begun["options"])):
+    if {**begun, **plan} != begun or options.differences(ForecastOptions(**begun["options"])):
         raise OptionError(f"{out}: holds folds of other options or files; choose another folder")
     done = kept = 0
     for number, left in enumerate(plan["folds"], 1):

@@ -1,7 +1,6 @@
 """Everything that decides the training of a forecaster but the files."""
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -26,7 +25,7 @@ class Variation(Options):
     turn: float = Field(default=0.0, ge=0)
     """Spread of the body's random turns, rad."""
     noise: float = Field(default=0.0, ge=0)
-    """Spread of the observed positions, "mm"."""
+    """Spread of the observed positions, mm."""
 
 
 class DataOptions(Variation):
@@ -102,12 +101,6 @@ class ForecastOptions(TrainOptions):
 
     EXECUTION: ClassVar[tuple[str, ...]] = (*TrainOptions.EXECUTION, "data.path")
     """Also where the files are: those of a resumed run are compared by their names."""
-    RENAMED: ClassVar[Mapping[str, str]] = {
-        "lr": "peak_lr",
-        "decay": "weight_decay",
-        "average": "ema",
-        "every": "validate_every",
-    }
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -53,7 +53,7 @@ class Rivals:
             name: [[asdict(setting) for setting in row] for row in table]
             for name, table in (("hold", self.hold), ("linear", self.linear))
         }
-        path.write_text(json.dumps(content | tables, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(content | tables) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> "Rivals":

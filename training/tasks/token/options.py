@@ -1,7 +1,7 @@
 """Everything that decides the training of a token model."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -87,14 +87,6 @@ class LanguageOptions(TrainOptions):
     loss: LossOptions = LossOptions()
     schedule: LanguageScheduleOptions = LanguageScheduleOptions()
 
-    RENAMED: ClassVar[Mapping[str, str]] = {
-        "lr": "peak_lr",
-        "warmup": "warm_up_steps",
-        "clip": "clip_norm",
-        "eval_every": "validate_every",
-        "sampling_end": "own_scalars",
-    }
-
     @model_validator(mode="after")
     def _fits(self) -> Self:
         data = self.data
@@ -114,14 +106,6 @@ class LanguageOptions(TrainOptions):
         if "vocab" in self.model:
             raise OptionError("option model.vocab: the vocabulary is the tokenizer's; use the option vocab")
         return self
-
-    @classmethod
-    def before_tables(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """See :meth:`~training.run.options.TrainOptions.before_tables`; rate and steps were shares."""
-        found = dict(super().before_tables(fields))
-        found["final_lr"] = fields["final_lr"] * fields["lr"]
-        found["warm_up_steps"] = round(fields["warmup"] * fields["steps"])
-        return found
 
     def config(self, vocab: int) -> ModelConfig:
         """The configuration of the model for a vocabulary of this size.

@@ -402,18 +402,6 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
         report([out], None, brief=["copi"])
 
 
-def test_a_run_from_before_there_were_some_options_did_without() -> None:
-    new = options("prism").flat()
-    flat = {name.rpartition(".")[2]: value for name, value in new.items() if not name.startswith("model.")}
-    missing = ("crisp", "habits", "sparse", "precision", "accumulate", "tensorboard")
-    before = {name: value for name, value in flat.items() if name not in missing}
-    renamed = {new: old for old, new in TaskOptions.RENAMED.items()}
-    before = {renamed.get(name, name): value for name, value in before.items()} | {"final_lr": 0.1}
-    found = TaskOptions.of_run(before)
-    assert (found.loss.crisp, found.start.habits, found.loss.sparse) == (0.0, "drawn", 0.0)
-    assert (found.schedule.final_lr, found.run.validate_every) == (pytest.approx(3e-4), 3)
-
-
 def test_a_run_from_before_positions_had_one_name_is_read(tmp_path: Path) -> None:
     train(options("prism"), tmp_path / "run")
     run = open_run(tmp_path / "run")

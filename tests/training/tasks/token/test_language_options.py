@@ -30,8 +30,8 @@ from training.tasks.token.synthetic import synthetic
         ({"data": "a.txt"}, "option data.valid: a text file to validate on is needed beside data='a.txt'"),
         ({"valid": "a.txt"}, "option data.valid: synthetic data brings its own"),
         ({"vocab": 1}, "option data.vocab: expected at least 2"),
-        ({"lr": 1e-3}, "option 'lr' is called 'peak_lr' now"),
-        ({"schedule": {"warmup": 0.1}}, "option 'warmup' is called 'warm_up_steps' now"),
+        ({"warm_up": 1}, "unknown option 'warm_up'; did you mean warm_up_steps"),
+        ({"schedule": {"warm_up": 1}}, "unknown option schedule.'warm_up'; did you mean warm_up_steps"),
         ({"final_lr": 0.1}, "option schedule.final_lr: a rate up to peak_lr=0.001 is needed, given 0.1"),
         ({"model": 3}, "option model: expected a table of options, given 3"),
         ({"own_scalars": 1.5}, "option loss.own_scalars: expected a number from 0 to 1, given 1.5"),
@@ -67,13 +67,6 @@ def test_a_toml_file_is_checked_key_by_key(tmp_path):
     assert LanguageOptions.gather(path, {"valid": "b.txt"}).data.valid == "b.txt"
     with pytest.raises(OptionError, match=r"nowhere\.toml: no such file"):
         LanguageOptions.gather(tmp_path / "nowhere.toml")
-
-
-def test_options_written_down_before_they_had_tables():
-    before = {"lr": 2e-3, "final_lr": 0.1, "warmup": 0.05, "steps": 200, "data": "synthetic", "valid": None}
-    schedule = LanguageOptions.of_run({**before, "eval_every": 7}).schedule
-    assert (schedule.peak_lr, schedule.final_lr, schedule.warm_up_steps) == (2e-3, 2e-4, 10)
-    assert LanguageOptions.of_run({**before, "eval_every": 7}).run.validate_every == 7
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 10, 50, 1234])

@@ -1,7 +1,5 @@
 """Options of trajectory positions, and how strongly content moves them. No torch."""
 
-import re
-import zlib
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -9,17 +7,7 @@ from pydantic import Field, model_validator
 from pyanticip.errors import OptionError
 from pyanticip.models.core.config import PositionConfig
 
-CONTENT = ("code", "dialogue", "random", "text")
-"""What :func:`content_type` tells apart."""
-
-_SPEAKER = re.compile(r"\s*([\"“”'‘’«»–—-]|[A-Z][\w .'-]{0,24}:\s)")
-_CODE = re.compile(
-    r"^\s|^(def|class|import|return|if|for|fn|let|use|#include)\b.*[;:({>]|[;{}]\s*$|\w\(.*\)\s*$"
-)
 _STRENGTHS = {"code": 0.25, "dialogue": 0.15, "random": 0.0}
-_NOISE = 0.62
-"""Deflated bytes per byte from which text is taken for noise: some 1,000 bytes of English stay below."""
-_LEAST_BYTES = 1000
 
 
 def auto_strength(content: str) -> float:
@@ -34,29 +22,6 @@ def auto_strength(content: str) -> float:
     return _STRENGTHS.get(content, 0.2)
 
 
-def content_type(text: str) -> str:
-    """A guess at what kind of content a text is, one of :data:`CONTENT`; the paper only takes it as given.
-
-    Noise hardly deflates; most lines of code are indented, or begin or end as code does; most of dialogue
-    begin with a speaker or a quotation mark; anything else is ``text``.
-
-    >>> content_type("def f(x):\\n    return x\\n\\nprint(f(2))")
-    'code'
-    >>> content_type("ANNA: Are you there?\\nBEN: I am.")
-    'dialogue'
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
-        return "text"
-    data = text.encode()
-    if len(data) >= _LEAST_BYTES and len(zlib.compress(data, 9)) / len(data) > _NOISE:
-        return "random"
-    if sum(bool(_SPEAKER.match(line)) for line in lines) > len(lines) / 2:
-        return "dialogue"
-    like_code = sum(bool(_CODE.search(line)) for line in lines)
-    return "code" if like_code > len(lines) / 2 else "text"
-
-
 class TrajectoryConfig(PositionConfig):
     """Options of :class:`~pyanticip.models.parts.positions.trajectory.module.TrajectoryPositions`."""
 
@@ -64,8 +29,7 @@ class TrajectoryConfig(PositionConfig):
     strength: Annotated[float, Field(ge=0.0, le=1.0)] | Literal["auto"] = "auto"
     """The most that a step adds to the position; ``"auto"`` by content."""
     content: Annotated[str, Field(min_length=1)] = "text"
-    """What ``"auto"`` goes by: ``code`` .25, ``dialogue`` .15, ``random`` 0, anything else .2; see
-    :func:`pyanticip.models.parts.positions.trajectory.config.content_type`."""
+    """What ``"auto"`` goes by: ``code`` .25, ``dialogue`` .15, ``random`` 0, anything else .2."""
     magnitude: Annotated[float, Field(gt=0.0, lt=1e6)] = 2.0
     """Factor of the embedding's step inside the hyperbolic tangent."""
     interpolation: Literal["exact", "linear", "cubic"] = "exact"
