@@ -507,7 +507,6 @@ class FrontOutput:
         t_local_ns: int,
         expected_ns: int,
         late_ns: int,
-        patience_ns: int = 5_000_000,
         root: Sequence[float] = ...,
         activity: float = 1.0,
         tempo: tuple[float, float, float] = ...,
@@ -545,11 +544,8 @@ class FrontOutput:
 
     @property
     def late_ns(self) -> int:
-        """Local time from which on the next grid frame is late."""
-
-    @property
-    def patience_ns(self) -> int:
-        """How late a datagram may be, ns: a quarter of the grid's interval, and the jitter so far."""
+        """Local time from which on the next grid frame is late: after a quarter of the grid's interval, and the
+        jitter so far."""
 
     @property
     def scalars(self) -> npt.NDArray[np.float64]:
