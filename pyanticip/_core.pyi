@@ -1222,11 +1222,6 @@ class Memory:
         ShapeError."""
 
     @property
-    def recalled(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], float] | None:
-        """What followed the nearest moments: (8, 3) at 100, 200 and 400 ms, its spread (8,) at 200 ms, and
-        the natural logarithm of their mean squared distance; None where fewer than twelve are known."""
-
-    @property
     def nearest(self) -> tuple[int, int] | None:
         """Number of the take and frame of the nearest moment; takes from `len(takes)` on are the stream's."""
 
