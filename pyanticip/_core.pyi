@@ -1142,22 +1142,7 @@ KEYS_VERSION: int
 """Version of their layout."""
 
 def teacher_parameters(quats: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """The offline teacher's parameters (T, 8) of a whole take (T, 22, 4) at 50 Hz; `Teacher` in one call."""
-
-@final
-class Teacher:
-    """The offline teacher's parameters of a stream, each as soon as all that it looks at has arrived.
-
-    That is `TEACHER_REACH` frames late; the first ones come when the take is longer than 120 frames, because
-    which periods of pulse are looked at depends on that.
-    """
-
-    def __new__(cls) -> Teacher: ...
-    def push(self, quats: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """What can be said, (n, 8), now that T more frames (T, 22, 4) are there. Raises ShapeError."""
-
-    def finish(self) -> npt.NDArray[np.float32]:
-        """The rest of the take, (n, 8); the next frame begins another."""
+    """The offline teacher's parameters (T, 8) of a whole take (T, 22, 4) at 50 Hz. Raises ShapeError."""
 
 @final
 class CausalTwins:

@@ -71,7 +71,6 @@ LONG: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Callable[[Any]
         lambda s: s.push_many(BODY),
         lambda s: s.push(BODY[0]),
     ),
-    "Teacher": (_core.Teacher, lambda t: t.push(BODY), lambda t: t.finish()),
     "CausalTwins": (lambda: _core.CausalTwins([0.1]), lambda t: t.push(BODY), lambda t: t.reset()),
     "Memory": (
         lambda: _core.Memory(2000),

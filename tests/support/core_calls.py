@@ -317,7 +317,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "FrontOutput": call(*live.completed, **live.moments),
     "Engine": call(live.fronts, live.desks, live.desks, live.times, st.none() | st.floats(0, 100)),
     "Decoder": call(st.sampled_from(_core.PROTOCOLS)),
-    "Teacher": call(),
     "CausalTwins": call(st.lists(st.floats(0, 1), max_size=4), motion_delay_s=st.floats(0, 0.2)),
     "Memory": call(st.integers(1, 4000)),
 }
@@ -415,7 +414,6 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "skip": call(st.booleans()),
         "imagine": call(live.times),
     },
-    "Teacher": {"push": call(frames), "finish": call()},
     "CausalTwins": {"push": call(frames), "reset": call()},
     "Memory": {
         "push": call(turns(22), params, places),
