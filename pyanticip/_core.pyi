@@ -686,15 +686,6 @@ def complete_body(
     many are measured; limbs point there and bend as far as the distance tells. Raises ShapeError, ValueError.
     """
 
-def noise_gate(
-    quats: npt.ArrayLike, root: npt.ArrayLike, mask: npt.ArrayLike, *, noise: Sequence[float] | None = None
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Canonical frames (T, 22, 4), (T, 3) at 50 Hz behind the noise gate of `LiveFront`.
-
-    Gives rotations, root and activity (T,). `mask` (22,) says which joints the source has. Raises
-    `ShapeError`, `OptionError`.
-    """
-
 # --- following what was rehearsed ---
 
 @final

@@ -182,7 +182,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         )
     ),
     "complete_body": whole(st.tuples(canonical.map(lambda given: given[0]), masks, st.none() | masks)),
-    "noise_gate": canonical.flatmap(lambda given: call(*map(st.just, given), masks, noise=jitter)),
     "decode_mocopi": call(datagrams("mocopi")),
     "decode_native": call(datagrams("native")),
     "recognise": call(datagrams()),
