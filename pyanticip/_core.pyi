@@ -544,8 +544,8 @@ class FrontOutput:
 
     @property
     def late_ns(self) -> int:
-        """Local time from which on the next grid frame is late: after a quarter of the grid's interval, and the
-        jitter so far."""
+        """Local time from which on the next grid frame is late: a quarter of the grid's interval and the jitter
+        so far after `expected_ns`, mostly."""
 
     @property
     def scalars(self) -> npt.NDArray[np.float64]:
@@ -778,18 +778,6 @@ VMC_BONES: list[str]
 VMC_PARENTS: list[int]
 """Parents of the 55 humanoid bones, -1 for the hips."""
 
-def decode_mocopi(datagram: bytes, /) -> dict[str, Any]:
-    """Decodes one mocopi datagram.
-
-    A frame: `kind` "frame", `seq`, `time` (seconds or None), `stream_time`, `unix_time`, `root` ((3,) m or
-    None), `ids` (n,), `quats` (n, 4) wxyz local, `positions` (n, 3) m, `fresh` (n,) bool, `unusable` (int).
-    A skeleton: `kind` "skeleton", `names`, `parents`, `offsets` (J, 3) m, `rest` (J, 4), `rate` (None).
-    Both: `version`, `address`, `port`. Raises `WireError`.
-    """
-
-def decode_native(datagram: bytes, /) -> dict[str, Any]:
-    """Decodes one of our own msgpack datagrams; as `decode_mocopi`, without the sender's fields."""
-
 PROTOCOLS: list[str]
 """The protocols whose datagrams become poses, the most usual first."""
 VRCHAT_TRACKERS: list[str]
@@ -827,11 +815,15 @@ class Decoder:
 
     def __new__(cls, protocol: str, /) -> Decoder: ...
     def feed(self, datagram: bytes, /) -> list[dict[str, Any]]:
-        """Takes one datagram in, returns what it completes, oldest first: frames and skeletons as
-        `decode_native`'s; of parts that are no skeleton `kind` "trackers", `seq`, `time`, `names` (K,),
-        `quats` (K, 4) wxyz and `positions` (K, 3) m in the world, NaN where not known. Bones that a frame
-        of VMC lacks keep their last pose, `fresh` False; those never seen are not listed. Raises
-        `WireError`."""
+        """Takes one datagram in, returns what it completes, oldest first.
+
+        A frame: `kind` "frame", `seq`, `time` (seconds or None), `root` ((3,) m or None), `ids` (n,), `quats`
+        (n, 4) wxyz local, `positions` (n, 3) m, `fresh` (n,) bool, `unusable` (int). A skeleton: `kind`
+        "skeleton", `names`, `parents`, `offsets` (J, 3) m, `rest` (J, 4), `rate` (Hz or None). Of parts that
+        are no skeleton `kind` "trackers", `seq`, `time`, `names` (K,), `quats` (K, 4) wxyz and `positions`
+        (K, 3) m in the world, NaN where not known. Bones that a frame of VMC lacks keep their last pose,
+        `fresh` False; those never seen are not listed. Raises `WireError`.
+        """
 
 def encode_mocopi_skeleton(
     parents: Sequence[int],

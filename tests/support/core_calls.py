@@ -182,8 +182,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         )
     ),
     "complete_body": whole(st.tuples(canonical.map(lambda given: given[0]), masks, st.none() | masks)),
-    "decode_mocopi": call(datagrams("mocopi")),
-    "decode_native": call(datagrams("native")),
     "recognise": call(datagrams()),
     "encode_mocopi_skeleton": whole(
         st.integers(1, 40).flatmap(lambda n: st.tuples(st.just([-1, *range(n - 1)]), numbers(n, 3), turns(n)))
