@@ -105,7 +105,11 @@ fn the_teacher_speaks_in_time_and_each_take_afresh() {
         let mut said = Vec::new();
         for frame in 0..300 {
             teacher.push(&pose(frame), |row| said.push(row));
-            let wanted = if frame < TEACHER_START { 0 } else { frame + 1 - TEACHER_REACH };
+            let wanted = if frame < TEACHER_START {
+                0
+            } else {
+                frame + 1 - TEACHER_REACH
+            };
             assert_eq!(said.len(), wanted);
         }
         teacher.finish(|row| said.push(row));
