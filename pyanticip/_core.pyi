@@ -544,8 +544,8 @@ class FrontOutput:
 
     @property
     def late_ns(self) -> int:
-        """Local time from which on the next grid frame is late: a quarter of the grid's interval and the jitter
-        so far after `expected_ns`, mostly."""
+        """Local time from which on the next grid frame is late: mostly a quarter of the interval and the
+        jitter so far after `expected_ns`."""
 
     @property
     def scalars(self) -> npt.NDArray[np.float64]:
@@ -852,20 +852,24 @@ def encode_mocopi_frame(
     to 0..J-1.
     """
 
-def encode_vmc_frame(
+def encode_frame(
+    protocol: str,
+    seq: int,
+    time: float,
     quats: npt.ArrayLike,
     positions: npt.ArrayLike,
     *,
-    time: float = 0.0,
     ids: Sequence[int] | None = None,
+    rate: float = 60.0,
 ) -> bytes:
-    """A VMC bundle: OK, T, root at the origin, bones; `ids` index VMC_BONES, by default all 55."""
+    """A frame as "vmc" (a bundle: OK, T, root at the origin, 55 bones), "xsens" (MXTP02, 23 segments),
+    "rokoko" (a message of Studio, JSON v3, 21 joints) or "axis" (a binary BVH broadcast with displacement, 59
+    joints).
 
-def encode_xsens_frame(seq: int, time: float, quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
-    """An MXTP02 datagram (Xsens): quats (23, 4) wxyz, positions (23, 3) m, both local; time in seconds."""
-
-def encode_axis_frame(seq: int, quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
-    """A BVH broadcast of Axis, binary with displacement: quats (59, 4) wxyz, positions (59, 3) m, local."""
+    `quats` (J, 4) wxyz and `positions` (J, 3) m, both local; `time` in seconds, which axis has not, as vmc
+    and rokoko have no `seq`. `ids` index the protocol's bones, by default 0..J-1; `rate` is rokoko's. Raises
+    ShapeError, OptionError.
+    """
 
 def encode_natnet_skeleton(names: Sequence[str], parents: Sequence[int], offsets: npt.ArrayLike) -> bytes:
     """A model definition of NatNet 4.1: offsets (J, 3) m local, parents before their children, -1 none."""
@@ -878,9 +882,6 @@ def encode_natnet_frame(
 def encode_vrchat_frame(quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
     """A bundle of the first K of `VRCHAT_TRACKERS`: quats (K, 4) wxyz, positions (K, 3) m, both in the world
     of a body that looks along -z."""
-
-def encode_rokoko_frame(time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, *, rate: float) -> bytes:
-    """A message of Rokoko Studio (JSON v3): quats (21, 4) wxyz local, positions (21, 3) m local."""
 
 def encode_native_skeleton(
     names: Sequence[str],

@@ -191,11 +191,12 @@ MAKES: dict[str, SearchStrategy[Call]] = {
             seqs, *map(st.just, given), stream_time=times, unix_time=st.none() | times, address=seqs
         )
     ),
-    "encode_vmc_frame": sent("vmc").flatmap(lambda given: call(*map(st.just, given), time=times)),
-    "encode_xsens_frame": whole(sent("xsens").flatmap(lambda g: st.tuples(seqs, times, *map(st.just, g)))),
-    "encode_axis_frame": whole(sent("axis").flatmap(lambda g: st.tuples(seqs, *map(st.just, g)))),
+    "encode_frame": st.sampled_from(["vmc", "xsens", "rokoko", "axis"]).flatmap(
+        lambda kind: sent(kind).flatmap(
+            lambda g: call(st.just(kind), seqs, times, *map(st.just, g), rate=rates)
+        )
+    ),
     "encode_vrchat_frame": whole(st.integers(1, 9).flatmap(lambda n: st.tuples(turns(n), numbers(n, 3)))),
-    "encode_rokoko_frame": sent("rokoko").flatmap(lambda g: call(times, *map(st.just, g), rate=rates)),
     "encode_natnet_skeleton": whole(
         st.integers(1, 40).flatmap(
             lambda n: st.tuples(

@@ -69,7 +69,7 @@ def test_vmc_as_python_osc_builds_it() -> None:
     ):
         messages.append(osc("/VMC/Ext/Bone/Pos", name, px, py, -pz, x, y, -z, -w))
     theirs = bundle(*messages)
-    assert _core.encode_vmc_frame(QUATS, PLACES, time=2.5) == theirs
+    assert _core.encode_frame("vmc", 0, 2.5, QUATS, PLACES) == theirs
     (read,) = _core.Decoder("vmc").feed(theirs)
     np.testing.assert_array_equal(read["quats"], QUATS)
     np.testing.assert_array_equal(read["positions"], PLACES)
@@ -103,13 +103,14 @@ def test_our_own_datagrams_are_plain_msgpack() -> None:
 @pytest.mark.parametrize(
     ("error", "call"),
     [
-        (ShapeError, lambda: _core.encode_vmc_frame(QUATS[:, :3], PLACES)),
-        (ShapeError, lambda: _core.encode_vmc_frame("quats", PLACES)),
-        (ShapeError, lambda: _core.encode_vmc_frame(QUATS, PLACES[:5])),
+        (ShapeError, lambda: _core.encode_frame("vmc", 0, 0.0, QUATS[:, :3], PLACES)),
+        (ShapeError, lambda: _core.encode_frame("vmc", 0, 0.0, "quats", PLACES)),
+        (ShapeError, lambda: _core.encode_frame("vmc", 0, 0.0, QUATS, PLACES[:5])),
         (ShapeError, lambda: _core.encode_native_frame(0, 0.0, QUATS, [1, 2])),
         (OptionError, lambda: _core.encode_native_frame(0, float("inf"), QUATS)),
         (OptionError, lambda: _core.encode_native_frame(0, 0.0, np.zeros((0, 4)))),
-        (OptionError, lambda: _core.encode_vmc_frame(QUATS, PLACES, ids=range(1, 56))),
+        (OptionError, lambda: _core.encode_frame("vmc", 0, 0.0, QUATS, PLACES, ids=range(1, 56))),
+        (OptionError, lambda: _core.encode_frame("osc", 0, 0.0, QUATS, PLACES)),
         (OptionError, lambda: _core.encode_mocopi_skeleton([1, 0], PLACES[:2])),
         (WireError, lambda: _core.Decoder("mocopi").feed(b"")),
         (WireError, lambda: _core.Decoder("msgpack").feed(b"\x93\x01\x02\x03")),
@@ -128,7 +129,7 @@ def test_bad_values_get_one_clear_line(error: type[MotionError], call: Any) -> N
 def test_arbitrary_bytes_are_a_value_or_a_wire_error(data: bytes) -> None:
     seeds = (
         b"",
-        _core.encode_vmc_frame(QUATS, PLACES)[:100],
+        _core.encode_frame("vmc", 0, 0.0, QUATS, PLACES)[:100],
         _core.encode_mocopi_frame(1, QUATS[:2], PLACES[:2])[:60],
     )
     for protocol in ("mocopi", "msgpack", "vmc"):
@@ -145,7 +146,7 @@ def test_arbitrary_bytes_are_a_value_or_a_wire_error(data: bytes) -> None:
 def test_decoding_speed(benchmark: Any, kind: str) -> None:
     data = {
         "mocopi": _core.encode_mocopi_frame(1, QUATS[:27], PLACES[:27], unix_time=1.7e9),
-        "vmc": _core.encode_vmc_frame(QUATS, PLACES, time=1.0),
+        "vmc": _core.encode_frame("vmc", 0, 1.0, QUATS, PLACES),
         "msgpack": _core.encode_native_frame(1, 1.0, QUATS[:22], [0, 1, 2]),
     }[kind]
     benchmark(_core.Decoder(kind).feed, data)
