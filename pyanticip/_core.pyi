@@ -507,7 +507,6 @@ class FrontOutput:
         t_local_ns: int,
         expected_ns: int,
         late_ns: int,
-        patience_ns: int = 5_000_000,
         root: Sequence[float] = ...,
         activity: float = 1.0,
         tempo: tuple[float, float, float] = ...,
@@ -545,11 +544,8 @@ class FrontOutput:
 
     @property
     def late_ns(self) -> int:
-        """Local time from which on the next grid frame is late."""
-
-    @property
-    def patience_ns(self) -> int:
-        """How late a datagram may be, ns: a quarter of the grid's interval, and the jitter so far."""
+        """Local time from which on the next grid frame is late: mostly a quarter of the interval and the
+        jitter so far after `expected_ns`."""
 
     @property
     def scalars(self) -> npt.NDArray[np.float64]:
@@ -690,15 +686,6 @@ def complete_body(
     many are measured; limbs point there and bend as far as the distance tells. Raises ShapeError, ValueError.
     """
 
-def noise_gate(
-    quats: npt.ArrayLike, root: npt.ArrayLike, mask: npt.ArrayLike, *, noise: Sequence[float] | None = None
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Canonical frames (T, 22, 4), (T, 3) at 50 Hz behind the noise gate of `LiveFront`.
-
-    Gives rotations, root and activity (T,). `mask` (22,) says which joints the source has. Raises
-    `ShapeError`, `OptionError`.
-    """
-
 # --- following what was rehearsed ---
 
 @final
@@ -791,18 +778,6 @@ VMC_BONES: list[str]
 VMC_PARENTS: list[int]
 """Parents of the 55 humanoid bones, -1 for the hips."""
 
-def decode_mocopi(datagram: bytes, /) -> dict[str, Any]:
-    """Decodes one mocopi datagram.
-
-    A frame: `kind` "frame", `seq`, `time` (seconds or None), `stream_time`, `unix_time`, `root` ((3,) m or
-    None), `ids` (n,), `quats` (n, 4) wxyz local, `positions` (n, 3) m, `fresh` (n,) bool, `unusable` (int).
-    A skeleton: `kind` "skeleton", `names`, `parents`, `offsets` (J, 3) m, `rest` (J, 4), `rate` (None).
-    Both: `version`, `address`, `port`. Raises `WireError`.
-    """
-
-def decode_native(datagram: bytes, /) -> dict[str, Any]:
-    """Decodes one of our own msgpack datagrams; as `decode_mocopi`, without the sender's fields."""
-
 PROTOCOLS: list[str]
 """The protocols whose datagrams become poses, the most usual first."""
 VRCHAT_TRACKERS: list[str]
@@ -840,11 +815,15 @@ class Decoder:
 
     def __new__(cls, protocol: str, /) -> Decoder: ...
     def feed(self, datagram: bytes, /) -> list[dict[str, Any]]:
-        """Takes one datagram in, returns what it completes, oldest first: frames and skeletons as
-        `decode_native`'s; of parts that are no skeleton `kind` "trackers", `seq`, `time`, `names` (K,),
-        `quats` (K, 4) wxyz and `positions` (K, 3) m in the world, NaN where not known. Bones that a frame
-        of VMC lacks keep their last pose, `fresh` False; those never seen are not listed. Raises
-        `WireError`."""
+        """Takes one datagram in, returns what it completes, oldest first.
+
+        A frame: `kind` "frame", `seq`, `time` (seconds or None), `root` ((3,) m or None), `ids` (n,), `quats`
+        (n, 4) wxyz local, `positions` (n, 3) m, `fresh` (n,) bool, `unusable` (int). A skeleton: `kind`
+        "skeleton", `names`, `parents`, `offsets` (J, 3) m, `rest` (J, 4), `rate` (Hz or None). Of parts that
+        are no skeleton `kind` "trackers", `seq`, `time`, `names` (K,), `quats` (K, 4) wxyz and `positions`
+        (K, 3) m in the world, NaN where not known. Bones that a frame of VMC lacks keep their last pose,
+        `fresh` False; those never seen are not listed. Raises `WireError`.
+        """
 
 def encode_mocopi_skeleton(
     parents: Sequence[int],
@@ -873,20 +852,24 @@ def encode_mocopi_frame(
     to 0..J-1.
     """
 
-def encode_vmc_frame(
+def encode_frame(
+    protocol: str,
+    seq: int,
+    time: float,
     quats: npt.ArrayLike,
     positions: npt.ArrayLike,
     *,
-    time: float = 0.0,
     ids: Sequence[int] | None = None,
+    rate: float = 60.0,
 ) -> bytes:
-    """A VMC bundle: OK, T, root at the origin, bones; `ids` index VMC_BONES, by default all 55."""
+    """A frame as "vmc" (a bundle: OK, T, root at the origin, 55 bones), "xsens" (MXTP02, 23 segments),
+    "rokoko" (a message of Studio, JSON v3, 21 joints) or "axis" (a binary BVH broadcast with displacement, 59
+    joints).
 
-def encode_xsens_frame(seq: int, time: float, quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
-    """An MXTP02 datagram (Xsens): quats (23, 4) wxyz, positions (23, 3) m, both local; time in seconds."""
-
-def encode_axis_frame(seq: int, quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
-    """A BVH broadcast of Axis, binary with displacement: quats (59, 4) wxyz, positions (59, 3) m, local."""
+    `quats` (J, 4) wxyz and `positions` (J, 3) m, both local; `time` in seconds, which axis has not, as vmc
+    and rokoko have no `seq`. `ids` index the protocol's bones, by default 0..J-1; `rate` is rokoko's. Raises
+    ShapeError, OptionError.
+    """
 
 def encode_natnet_skeleton(names: Sequence[str], parents: Sequence[int], offsets: npt.ArrayLike) -> bytes:
     """A model definition of NatNet 4.1: offsets (J, 3) m local, parents before their children, -1 none."""
@@ -899,9 +882,6 @@ def encode_natnet_frame(
 def encode_vrchat_frame(quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
     """A bundle of the first K of `VRCHAT_TRACKERS`: quats (K, 4) wxyz, positions (K, 3) m, both in the world
     of a body that looks along -z."""
-
-def encode_rokoko_frame(time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, *, rate: float) -> bytes:
-    """A message of Rokoko Studio (JSON v3): quats (21, 4) wxyz local, positions (21, 3) m local."""
 
 def encode_native_skeleton(
     names: Sequence[str],
@@ -1146,22 +1126,7 @@ KEYS_VERSION: int
 """Version of their layout."""
 
 def teacher_parameters(quats: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """The offline teacher's parameters (T, 8) of a whole take (T, 22, 4) at 50 Hz; `Teacher` in one call."""
-
-@final
-class Teacher:
-    """The offline teacher's parameters of a stream, each as soon as all that it looks at has arrived.
-
-    That is `TEACHER_REACH` frames late; the first ones come when the take is longer than 120 frames, because
-    which periods of pulse are looked at depends on that.
-    """
-
-    def __new__(cls) -> Teacher: ...
-    def push(self, quats: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """What can be said, (n, 8), now that T more frames (T, 22, 4) are there. Raises ShapeError."""
-
-    def finish(self) -> npt.NDArray[np.float32]:
-        """The rest of the take, (n, 8); the next frame begins another."""
+    """The offline teacher's parameters (T, 8) of a whole take (T, 22, 4) at 50 Hz. Raises ShapeError."""
 
 @final
 class CausalTwins:
@@ -1224,11 +1189,6 @@ class Memory:
     def imagine(self, step: StepResult) -> StepResult:
         """The step with what would be mixed if the model said it of the newest frame; nothing changes. Raises
         ShapeError."""
-
-    @property
-    def recalled(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], float] | None:
-        """What followed the nearest moments: (8, 3) at 100, 200 and 400 ms, its spread (8,) at 200 ms, and
-        the natural logarithm of their mean squared distance; None where fewer than twelve are known."""
 
     @property
     def nearest(self) -> tuple[int, int] | None:

@@ -78,7 +78,9 @@ def datagrams(
     if protocol == "msgpack":
         return _stream(*_native(clip if rate is None else clip.resample(rate)), loop, first_number)
     body = clip.retarget("humanoid").resample(USUAL_RATES[protocol] if rate is None else rate)
-    source = _mocopi(body, unix_time) if protocol == "mocopi" else _BODIES[protocol](body)
+    if protocol == "mocopi":
+        return _stream(*_mocopi(body, unix_time), loop, first_number)
+    source = _natnet(body) if protocol == "natnet" else _bones(body, protocol)
     return _stream(*source, loop, first_number)
 
 
@@ -121,40 +123,16 @@ def _spread(body: Clip, target: str) -> tuple[npt.NDArray[np.float32], npt.NDArr
     return quats, places
 
 
-def _vmc(body: Clip) -> _Source:
-    quats, places = _spread(body, "vmc")
-    names, _, _ = _core.standard_skeleton("vmc")
-    ids = [_core.VMC_BONES.index(name) for name in names]
+def _bones(body: Clip, protocol: str) -> _Source:
+    quats, places = _spread(body, protocol)
+    ids = None
+    if protocol == "vmc":
+        ids = [_core.VMC_BONES.index(name) for name in _core.standard_skeleton("vmc")[0]]
 
     def encode(seconds: float, sequence: int, frame: int) -> bytes:
-        return _core.encode_vmc_frame(quats[frame], places[frame], time=seconds, ids=ids)
-
-    return len(body), body.rate, None, encode
-
-
-def _xsens(body: Clip) -> _Source:
-    quats, places = _spread(body, "xsens")
-
-    def encode(seconds: float, sequence: int, frame: int) -> bytes:
-        return _core.encode_xsens_frame(sequence, seconds, quats[frame], places[frame])
-
-    return len(body), body.rate, None, encode
-
-
-def _rokoko(body: Clip) -> _Source:
-    quats, places = _spread(body, "rokoko")
-
-    def encode(seconds: float, sequence: int, frame: int) -> bytes:
-        return _core.encode_rokoko_frame(seconds, quats[frame], places[frame], rate=body.rate)
-
-    return len(body), body.rate, None, encode
-
-
-def _axis(body: Clip) -> _Source:
-    quats, places = _spread(body, "axis")
-
-    def encode(seconds: float, sequence: int, frame: int) -> bytes:
-        return _core.encode_axis_frame(sequence, quats[frame], places[frame])
+        return _core.encode_frame(
+            protocol, sequence, seconds, quats[frame], places[frame], ids=ids, rate=body.rate
+        )
 
     return len(body), body.rate, None, encode
 
@@ -170,9 +148,6 @@ def _natnet(body: Clip) -> _Source:
         return _core.encode_natnet_frame(sequence, seconds, body.quats[frame], places, above)
 
     return len(body), body.rate, _core.encode_natnet_skeleton(names, above, offsets), encode
-
-
-_BODIES = {"vmc": _vmc, "xsens": _xsens, "rokoko": _rokoko, "axis": _axis, "natnet": _natnet}
 
 
 def _native(clip: Clip) -> _Source:

@@ -20,8 +20,6 @@ from realtime.sources.base import Source
 
 __all__ = ["HelpedSource"]
 
-_DECODE = {"mocopi": _core.decode_mocopi, "msgpack": _core.decode_native}
-
 
 class HelpedSource(Source):
     """One sender of a source that tells its skeleton, as msgpack datagrams of a body that says what it means.
@@ -37,10 +35,11 @@ class HelpedSource(Source):
     def __init__(
         self, source: Source, *, up: str | None = None, rest: int | None = None, joints: str | None = None
     ) -> None:
-        if source.wire not in _DECODE:
+        if source.wire not in ("mocopi", "msgpack"):
             raise OptionError(f"up, rest and joints help a skeleton that is told; {source.wire} tells none")
         self.port = source.port
         self._source = source
+        self._decoder = _core.Decoder(source.wire)
         self._turn = None if up is None else np.array(TO_Y_UP[up])
         self._rest = rest
         self._joints = None if joints is None else read_joints(joints)
@@ -58,7 +57,7 @@ class HelpedSource(Source):
     def decode(self, datagram: bytes) -> Iterable[bytes]:
         """See :class:`Source`."""
         for native in self._source.decode(datagram):
-            found = _DECODE[self._source.wire](native)
+            (found,) = self._decoder.feed(native)
             if found["kind"] == "skeleton":
                 self._tell(found)
                 yield from self._skeletons()

@@ -50,8 +50,9 @@ class TrackerSource(NativeSource):
         """A bundle a frame."""
         body = clip.retarget("humanoid")
         joints = [CANONICAL_JOINTS.index(joint) for joint in _core.VRCHAT_TRACKERS]
+        decoder = _core.Decoder("msgpack")
         for t_ns, frame in datagrams(body, "msgpack", rate=rate, loop=loop):
-            told = _core.decode_native(frame)
+            (told,) = decoder.feed(frame)
             if told["kind"] == "skeleton":
                 continue
             quats, places = _in_the_world(np.array(told["quats"], np.float64), told["root"])

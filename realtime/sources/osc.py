@@ -116,8 +116,9 @@ class OscSource:
         if not self._addresses or any("*" in a.pattern.strip("*") for a in self._addresses.values()):
             raise OptionError("osc: what to send where is not known; send as phone")
         body = clip.retarget("humanoid")
+        decoder = _core.Decoder("msgpack")
         for t_ns, frame in datagrams(body, "msgpack", rate=rate, loop=loop):
-            told = _core.decode_native(frame)
+            (told,) = decoder.feed(frame)
             if told["kind"] == "skeleton":
                 continue
             world = np.array(told["quats"], np.float64)

@@ -76,7 +76,7 @@ def test_whole_mocopi_captures_decode_without_a_complaint(capture, name):
 
 def test_a_neutral_mocopi_stands_in_t_pose_at_its_own_height(capture):
     pairs = capture("mocopi", "neutral-standing-60hz")
-    skeleton = _core.decode_mocopi(pairs[0][1])
+    (skeleton,) = _core.Decoder("mocopi").feed(pairs[0][1])
     _, outs = play("mocopi", pairs)
     for out in (out for out in outs if out is not None):
         assert out.valid
@@ -124,7 +124,8 @@ def test_a_sender_that_starts_over_is_heard_again(capture, name):
 @pytest.mark.parametrize("name", ["incomplete-frame-60hz", "refused-bones-60hz"])
 def test_a_frame_with_three_unusable_bones_is_told_and_the_next_is_whole(capture, name):
     pairs = [pair for pair in capture("mocopi", name) if b"fram" in pair[1]]
-    assert [_core.decode_mocopi(data)["unusable"] for _, data in pairs] == [3, 0]
+    decoder = _core.Decoder("mocopi")
+    assert [told["unusable"] for _, data in pairs for told in decoder.feed(data)] == [3, 0]
     front, outs = play("mocopi", continued(pairs, 5))
     assert clean(front)
     assert not outs[0].valid
@@ -133,9 +134,9 @@ def test_a_frame_with_three_unusable_bones_is_told_and_the_next_is_whole(capture
 
 def test_chunks_of_a_later_app_are_passed_over(capture):
     frame, rig = (datagram for _, datagram in capture("mocopi", "extended-form")[:2])
-    read = _core.decode_mocopi(frame)
+    read, body = (_core.Decoder("mocopi").feed(datagram)[0] for datagram in (frame, rig))
     assert (read["kind"], len(read["quats"]), read["unusable"]) == ("frame", 27, 0)
-    assert len(_core.decode_mocopi(rig)["names"]) == 11
+    assert len(body["names"]) == 11
     front, (out, *_) = play("mocopi", [(0, frame)])
     assert clean(front)
     assert out.valid
@@ -154,7 +155,7 @@ def test_containers_that_cannot_be_walked_are_refused_and_nothing_is_heard(captu
     assert front.counters()["alien"] + front.counters()["truncated"] == 5
     for _, datagram in pairs:
         with pytest.raises(WireError):
-            _core.decode_mocopi(datagram)
+            _core.Decoder("mocopi").feed(datagram)
 
 
 def test_packets_that_make_no_sense_are_never_a_whole_pose(capture):

@@ -1,4 +1,4 @@
-"""The noise gate through its bindings: batch equals stream, stillness, real movement."""
+"""The noise gate of a live front end: stillness, real movement."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from pyanticip import _core
-from pyanticip.errors import ShapeError
 from pyanticip.motion.load import load_motion
-
-ALL = np.ones(22, bool)
+from pyanticip.motion.rotations import angle_between
 
 
 def trembling(degrees: float, frames: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -22,23 +20,30 @@ def trembling(degrees: float, frames: int, seed: int = 0) -> tuple[np.ndarray, n
     return quats, np.tile([0.0, 0.95, 0.0], (frames, 1))
 
 
-def test_the_stream_is_the_batch() -> None:
+def gated(front: _core.LiveFront, quats: np.ndarray, root: np.ndarray) -> list[_core.FrontOutput]:
+    """What comes of frames at 50 Hz, (T, 22, 4) and (T, 3)."""
+    sent = (_core.encode_native_frame(i, i / 50, quats[i], root[i]) for i in range(len(quats)))
+    outs = [front.feed(datagram, i * 20_000_000) for i, datagram in enumerate(sent)]
+    assert None not in outs
+    return [out for out in outs if out is not None]
+
+
+def test_it_is_shut_while_a_body_trembles_and_open_while_it_moves() -> None:
     still, root = trembling(0.5, 150)
     moving = still.copy()
     swing = 0.6 * np.sin(np.arange(150) / 8.0)
     moving[:, 7] = np.stack([np.cos(swing), 0 * swing, 0 * swing, np.sin(swing)], axis=-1)
     quats = np.concatenate([still, moving, still]).astype(np.float32)
-    root = np.tile(root, (3, 1)).astype(np.float32)
-    batch, places, activity = _core.noise_gate(quats, root, ALL)
     front = _core.LiveFront("msgpack", steady=True)
-    assert activity.max() == 1.0
-    assert activity[149] == 0.0
-    for i, datagram in enumerate(_core.encode_native_frame(i, i / 50, quats[i], root[i]) for i in range(450)):
-        out = front.feed(datagram, i * 20_000_000)
-        assert out is not None
-        np.testing.assert_allclose(out.poses[-1], batch[i], atol=2e-7)
-        np.testing.assert_allclose(out.root, places[i], atol=2e-7)
-        assert out.activity == pytest.approx(activity[i], abs=1e-5)
+    outs = gated(front, quats, np.tile(root, (3, 1)).astype(np.float32))
+    activity = np.array([out.activity for out in outs])
+    assert (activity[:150] == 0.0).all()
+    assert (activity[200:300] == 1.0).all()
+    assert (activity[400:] == 0.0).all()
+    shown = np.array([out.poses[-1] for out in outs])
+    turns, sent = (angle_between(q[101:150], q[100:149]).max() for q in (shown, quats))
+    assert turns < 0.05 * sent
+    np.testing.assert_allclose(np.abs((shown * quats)[200:300].sum(-1)), 1.0, atol=1e-6)
     assert front.noise is not None
     assert 0.3 < np.degrees(front.noise).mean() < 0.7
 
@@ -54,8 +59,7 @@ def test_without_the_gate_everything_moves() -> None:
 def test_a_gap_shuts_the_gate_and_keeps_what_was_learned() -> None:
     quats, root = trembling(0.1, 500)
     front = _core.LiveFront("msgpack", steady=True)
-    for i in range(400):
-        front.feed(_core.encode_native_frame(i, i / 50, quats[i], root[i]), i * 20_000_000)
+    gated(front, quats[:400], root[:400])
     learned = front.noise
     out = front.feed(_core.encode_native_frame(500, 10.0, quats[400], root[400]), 10_000_000_000)
     assert out is not None
@@ -71,16 +75,15 @@ def test_noise_of_another_shape_is_refused(wrong: list[float]) -> None:
         _core.LiveFront("mocopi", steady=True, noise=wrong)
 
 
-def test_shapes_are_checked() -> None:
-    with pytest.raises(ShapeError, match="quats"):
-        _core.noise_gate(np.zeros((3, 21, 4)), np.zeros((3, 3)), ALL)
-
-
 def test_real_movement_passes_as_it_came(data_dir: Path) -> None:
     """A walk and the slowest dance there is: open within a second and a half, and open to the end."""
     for name in ("02_01.bvh", "49_09.amc"):
         body = load_motion(data_dir / "cmu" / name).retarget("humanoid").resample(50.0)
-        quats, root, activity = _core.noise_gate(body.quats, body.root, ALL)
+        outs = gated(_core.LiveFront("msgpack", steady=True), body.quats, body.root)
+        activity = np.array([out.activity for out in outs])
+        quats, root = (
+            np.array([given(out) for out in outs]) for given in (lambda o: o.poses[-1], lambda o: o.root)
+        )
         begin = int(np.argmax(activity == 1.0))
         assert 0 < begin < 75, name
         assert (activity[begin:] == 1.0).all(), name

@@ -71,12 +71,11 @@ LONG: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Callable[[Any]
         lambda s: s.push_many(BODY),
         lambda s: s.push(BODY[0]),
     ),
-    "Teacher": (_core.Teacher, lambda t: t.push(BODY), lambda t: t.finish()),
     "CausalTwins": (lambda: _core.CausalTwins([0.1]), lambda t: t.push(BODY), lambda t: t.reset()),
     "Memory": (
         lambda: _core.Memory(2000),
         lambda m: m.push_many(BODY),
-        lambda m: (len(m), m.recalled, m.takes),
+        lambda m: (len(m), m.nearest, m.takes),
     ),
     "MotionStream": (_model, lambda m: m.step(ROWS[:40]), lambda m: (m.reset(), m.snapshot())),
     "Voice": (_core.Voice, lambda v: v.render(9600), lambda v: (v.set(0, 0.5), v.position)),

@@ -1,4 +1,4 @@
-"""The core's teacher and twins say what the formulas in NumPy say, at once, in pieces, and on time."""
+"""The core's teacher and twins say what the formulas in NumPy say, at once and in pieces."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support import teacher_reference as reference
 
 import pyanticip as pa
-from pyanticip._core import TEACHER_REACH, CausalTwins, Teacher, teacher_parameters
+from pyanticip._core import TEACHER_REACH, CausalTwins, teacher_parameters
 from pyanticip.errors import OptionError, ShapeError
 
 DELAYS = (0.0, 0.02, 0.06, 0.16)
@@ -42,34 +42,26 @@ def test_they_say_what_the_formulas_say_of_noise():
 
 @settings(max_examples=20)
 @given(st.integers(1, 300), st.lists(st.integers(0, 300), max_size=4))
-def test_in_pieces_they_say_the_same_bits(move, frames, cuts):
+def test_in_pieces_twins_say_the_same_bits(move, frames, cuts):
     quats = move(frames, seed=frames)
-    teacher, twins = Teacher(), CausalTwins(DELAYS)
+    twins = CausalTwins(DELAYS)
     edges = [0, *sorted(min(cut, frames) for cut in cuts), frames]
-    said, heard = [], []
-    for start, end in pairwise(edges):
-        said.append(teacher.push(quats[start:end]))
-        heard.append(twins.push(quats[start:end]))
-        assert sum(map(len, said)) == (max(end - TEACHER_REACH, 0) if end > 120 else 0)
-    said.append(teacher.finish())
-    assert np.array_equal(np.concatenate(said), teacher_parameters(quats))
+    heard = [twins.push(quats[start:end]) for start, end in pairwise(edges)]
     assert np.array_equal(np.concatenate(heard), CausalTwins(DELAYS).push(quats))
 
 
 def test_what_comes_later_than_its_reach_changes_nothing_that_the_teacher_said(move):
     one, other = move(300, seed=1), move(300, seed=1)
     other[200:] = move(300, seed=2)[200:]
-    first, second = Teacher().push(one), Teacher().push(other)
+    first, second = teacher_parameters(one), teacher_parameters(other)
     assert np.array_equal(first[: 200 - TEACHER_REACH], second[: 200 - TEACHER_REACH])
     assert not np.array_equal(first[200 - TEACHER_REACH :], second[200 - TEACHER_REACH :])
 
 
-def test_after_a_take_or_a_reset_comes_a_first_frame(move):
+def test_after_a_reset_comes_a_first_frame(move):
     quats = move(200, seed=3)
-    teacher, twins = Teacher(), CausalTwins(DELAYS)
+    twins = CausalTwins(DELAYS)
     for _ in range(2):
-        said = np.concatenate([teacher.push(quats), teacher.finish()])
-        assert np.array_equal(said, teacher_parameters(quats))
         assert np.array_equal(twins.push(quats), CausalTwins(DELAYS).push(quats))
         twins.reset()
 
@@ -78,6 +70,6 @@ def test_what_is_refused():
     with pytest.raises(ShapeError):
         teacher_parameters(np.zeros((5, 21, 4)))
     with pytest.raises(ShapeError, match="finite"):
-        Teacher().push(np.full((1, 22, 4), np.nan))
+        teacher_parameters(np.full((1, 22, 4), np.nan))
     with pytest.raises(OptionError, match="delay"):
         CausalTwins([-0.1])

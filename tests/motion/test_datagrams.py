@@ -21,19 +21,17 @@ def received(protocol, stream):
     quats, roots, names, parents, offsets = [], [], None, None, None
     if protocol == "vmc":
         names, parents = _core.VMC_BONES, _core.VMC_PARENTS
+    decoder = _core.Decoder(protocol)
     for _, datagram in stream:
+        (told,) = decoder.feed(datagram)
         if protocol == "vmc":
-            (told,) = _core.Decoder("vmc").feed(datagram)
             order = np.argsort(told["ids"])
             told = {**told, "quats": told["quats"][order], "positions": told["positions"][order]}
             offsets = told["positions"]
-        else:
-            decode = _core.decode_mocopi if protocol == "mocopi" else _core.decode_native
-            told = decode(datagram)
-            if told["kind"] == "skeleton":
-                names = told["names"] or _core.MOCOPI_BONES
-                parents, offsets = told["parents"], told["offsets"]
-                continue
+        elif told["kind"] == "skeleton":
+            names = told["names"] or _core.MOCOPI_BONES
+            parents, offsets = told["parents"], told["offsets"]
+            continue
         assert told["unusable"] == 0
         assert len(told["quats"]) == len(names)
         quats.append(told["quats"])
@@ -124,7 +122,8 @@ def field(name, code, datagram):
 @pytest.mark.parametrize(("rate", "speed"), [(None, 1.0), (24.0, 1.0), (60.0, 2.0), (None, 2.0)])
 def test_a_msgpack_skeleton_declares_the_rate_of_its_frames(rate, speed):
     stream = list(datagrams(at_speed(walking_clip(1.0), speed), "msgpack", rate=rate))
-    told = [_core.decode_native(datagram) for _, datagram in stream]
+    decoder = _core.Decoder("msgpack")
+    told = [update for _, datagram in stream for update in decoder.feed(datagram)]
     assert told[0]["rate"] == (rate or 120.0 * speed)
     times = [frame["time"] for frame in told if frame["kind"] == "frame"]
     np.testing.assert_allclose(np.diff(times), 1 / told[0]["rate"], atol=1e-9)

@@ -27,7 +27,7 @@ def vmc(frames: int) -> list[Pair]:
     quats = sway(frames, len(_core.VMC_BONES), 60.0)
     places = np.zeros((len(_core.VMC_BONES), 3), np.float32)
     return [
-        (round(n * 1e9 / 60), _core.encode_vmc_frame(quats[n], places, time=n / 60)) for n in range(frames)
+        (round(n * 1e9 / 60), _core.encode_frame("vmc", n, n / 60, quats[n], places)) for n in range(frames)
     ]
 
 

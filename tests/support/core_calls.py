@@ -182,9 +182,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         )
     ),
     "complete_body": whole(st.tuples(canonical.map(lambda given: given[0]), masks, st.none() | masks)),
-    "noise_gate": canonical.flatmap(lambda given: call(*map(st.just, given), masks, noise=jitter)),
-    "decode_mocopi": call(datagrams("mocopi")),
-    "decode_native": call(datagrams("native")),
     "recognise": call(datagrams()),
     "encode_mocopi_skeleton": whole(
         st.integers(1, 40).flatmap(lambda n: st.tuples(st.just([-1, *range(n - 1)]), numbers(n, 3), turns(n)))
@@ -194,11 +191,12 @@ MAKES: dict[str, SearchStrategy[Call]] = {
             seqs, *map(st.just, given), stream_time=times, unix_time=st.none() | times, address=seqs
         )
     ),
-    "encode_vmc_frame": sent("vmc").flatmap(lambda given: call(*map(st.just, given), time=times)),
-    "encode_xsens_frame": whole(sent("xsens").flatmap(lambda g: st.tuples(seqs, times, *map(st.just, g)))),
-    "encode_axis_frame": whole(sent("axis").flatmap(lambda g: st.tuples(seqs, *map(st.just, g)))),
+    "encode_frame": st.sampled_from(["vmc", "xsens", "rokoko", "axis"]).flatmap(
+        lambda kind: sent(kind).flatmap(
+            lambda g: call(st.just(kind), seqs, times, *map(st.just, g), rate=rates)
+        )
+    ),
     "encode_vrchat_frame": whole(st.integers(1, 9).flatmap(lambda n: st.tuples(turns(n), numbers(n, 3)))),
-    "encode_rokoko_frame": sent("rokoko").flatmap(lambda g: call(times, *map(st.just, g), rate=rates)),
     "encode_natnet_skeleton": whole(
         st.integers(1, 40).flatmap(
             lambda n: st.tuples(
@@ -317,7 +315,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "FrontOutput": call(*live.completed, **live.moments),
     "Engine": call(live.fronts, live.desks, live.desks, live.times, st.none() | st.floats(0, 100)),
     "Decoder": call(st.sampled_from(_core.PROTOCOLS)),
-    "Teacher": call(),
     "CausalTwins": call(st.lists(st.floats(0, 1), max_size=4), motion_delay_s=st.floats(0, 0.2)),
     "Memory": call(st.integers(1, 4000)),
 }
@@ -415,7 +412,6 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "skip": call(st.booleans()),
         "imagine": call(live.times),
     },
-    "Teacher": {"push": call(frames), "finish": call()},
     "CausalTwins": {"push": call(frames), "reset": call()},
     "Memory": {
         "push": call(turns(22), params, places),

@@ -122,4 +122,4 @@ def datagrams(source, frames, rate=50.0, motion=None):
             _core.encode_mocopi_frame(i, local[i], positions[i], unix_time=1.7e9 + i / rate)
             for i in range(frames)
         ]
-    return [_core.encode_vmc_frame(local[i], positions[i], time=i / rate) for i in range(frames)]
+    return [_core.encode_frame("vmc", i, i / rate, local[i], positions[i]) for i in range(frames)]

@@ -24,8 +24,6 @@ const H: usize = HORIZONS.len();
 const FIRST_MIXED: usize = MODEL_HORIZONS - H;
 /// What part of the correction at the first mixed horizon those before it get: what was best on strangers.
 const BEFORE: [f64; FIRST_MIXED] = [0.4, 0.6];
-/// Which horizon the spread is told of: 200 ms.
-const SPREAD_AT: usize = 1;
 const SECOND: usize = 50;
 const FOUR_SECONDS: usize = 200;
 /// Squared distance under which moments are alike, whatever the nearest is.
@@ -38,10 +36,6 @@ pub struct Recalled {
     pub followed: Table,
     /// Mean of the parameters in these moments, as the undelayed twin heard them.
     pub then: [f32; PARAMETER_COUNT],
-    /// How far they are spread 200 ms later: a standard deviation.
-    pub spread: [f32; PARAMETER_COUNT],
-    /// Natural logarithm of the mean squared distance.
-    pub distance: f32,
     /// Where the nearest moment comes from.
     pub nearest: Origin,
 }
@@ -374,30 +368,21 @@ fn recall(store: &Store, near: &[Near]) -> Recalled {
     let weigh = |near: &Near| (-f64::from(near.distance) / (least + ALIKE)).exp();
     let total: f64 = near.iter().map(weigh).sum();
     let (mut followed, mut then) = ([[0.0; PARAMETER_COUNT]; H], [0.0; PARAMETER_COUNT]);
-    let mut squares = [0.0; PARAMETER_COUNT];
     for moment in near {
         let weight = weigh(moment) / total;
         let rows = store.followed(moment.slot).as_chunks::<PARAMETER_COUNT>().0;
         for (h, row) in rows.iter().enumerate() {
             for (p, &value) in row.iter().enumerate() {
-                let value = f64::from(value) / f64::from(u16::MAX);
-                followed[h][p] += weight * value;
-                if h == SPREAD_AT {
-                    squares[p] += weight * value * value;
-                }
+                followed[h][p] += weight * (f64::from(value) / f64::from(u16::MAX));
             }
         }
         for (sum, value) in then.iter_mut().zip(parameters(store.key(moment.slot))) {
             *sum += weight * f64::from(value);
         }
     }
-    let mean = near.iter().map(|near| f64::from(near.distance)).sum::<f64>() / near.len() as f64;
-    let spread = |p: usize| (squares[p] - followed[SPREAD_AT][p].powi(2)).max(0.0).sqrt() as f32;
     Recalled {
         followed: std::array::from_fn(|p| std::array::from_fn(|h| followed[h][p] as f32)),
         then: then.map(|value| value as f32),
-        spread: std::array::from_fn(spread),
-        distance: (mean + f64::EPSILON).ln() as f32,
         nearest: store.origin(near[0].slot),
     }
 }

@@ -4,7 +4,7 @@ use anticip_geometry::Quat;
 
 use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, LEGS, NECK, OFFSETS, PARENTS};
 use crate::retarget::{Places, Retargeter};
-use crate::skeleton::{add, cross, direction, dot, scale, sub};
+use crate::vector::{add, angle, direction, minus, scaled};
 
 /// The directions that are compared: name, from joint, to joint. The trunk of a body without a neck ends between the
 /// shoulders.
@@ -84,14 +84,12 @@ impl Agreement {
                 } else {
                     at[to]
                 };
-                direction(sub(end?, at[from]?))
+                direction(minus(end?, at[from]?))
             };
             let (Some(s), Some(c)) = (between(&source), between(&body)) else {
                 continue;
             };
-            let s = world.rotate(s);
-            let across = cross(s, c);
-            self.sums[i] += dot(across, across).sqrt().atan2(dot(s, c));
+            self.sums[i] += angle(world.rotate(s), c);
             self.counts[i] += 1;
         }
         if let (Some(s), Some(c)) = (upright(&source), upright(&body)) {
@@ -151,14 +149,14 @@ fn places(pose: &[Quat; JOINT_COUNT]) -> [[f64; 3]; JOINT_COUNT] {
 
 /// Between the shoulders.
 fn shoulders(at: &Places) -> Option<[f64; 3]> {
-    Some(scale(add(at[ARMS[0] + 1]?, at[ARMS[1] + 1]?), 0.5))
+    Some(scaled(add(at[ARMS[0] + 1]?, at[ARMS[1] + 1]?), 0.5))
 }
 
 /// Cosine between the vertical and the way from between the lowest joints of the legs to the head (or the neck).
 fn upright(at: &Places) -> Option<f64> {
     let foot = |leg: usize| at[LEGS[leg] + 2].or(at[LEGS[leg] + 1]);
-    let feet = scale(add(foot(0)?, foot(1)?), 0.5);
-    Some(direction(sub(at[HEAD].or(at[NECK])?, feet))?[1])
+    let feet = scaled(add(foot(0)?, foot(1)?), 0.5);
+    Some(direction(minus(at[HEAD].or(at[NECK])?, feet))?[1])
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ use anticip_geometry::Quat;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, LEGS, NECK, OFFSETS, PARENTS, SPINE, UPPER_CHEST};
-use crate::inverse::{BACK, FORWARD, Vector, add, agreed, angle, arm, leg, length, minus, outwards, scaled};
+use crate::inverse::{BACK, FORWARD, agreed, arm, leg, outwards};
+use crate::vector::{Vector, add, angle, length, minus, scaled};
 
 /// A body of so many measured joints at most is completed; one of more is what its suit says it is.
 pub const FEW: usize = 10;

@@ -3,6 +3,7 @@
 use anticip_geometry::Quat;
 
 use crate::pose::Pose;
+use crate::vector::{minus, scaled};
 
 /// How a stretch begins and ends: per joint what it would turn at the speed it has there, in the frame of its first
 /// pose, and how far it turns; the root last.
@@ -27,8 +28,6 @@ impl Curve {
     /// follows `b` and how much later. Without one the curve is the parabola through the three.
     pub(crate) fn draw(&mut self, frames: [&Pose; 3], lead: f64, step: f64, after: Option<(&Pose, f64)>) {
         let [before, a, b] = frames;
-        let scaled = |v: [f64; 3], k: f64| v.map(|x| x * k);
-        let minus = |a: [f64; 3], b: [f64; 3]| [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
         let turn = |from: &Pose, to: &Pose, joint: usize| match from.rotations.get(joint) {
             Some(&q) => shortest(q.conj() * to.rotations[joint]).log(),
             None => minus(to.root, from.root),

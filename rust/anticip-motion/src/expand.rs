@@ -5,7 +5,8 @@ use anticip_geometry::Quat;
 use crate::MotionError;
 use crate::canonical::{HIPS, JOINT_COUNT, PARENTS};
 use crate::retarget::Retargeter;
-use crate::skeleton::{Skeleton, sub};
+use crate::skeleton::Skeleton;
+use crate::vector::minus;
 
 /// Spreads canonical poses over the joints of one skeleton, the inverse of [`Retargeter`].
 ///
@@ -93,7 +94,7 @@ impl Distributor {
         let mut position = hips;
         for pair in chain.windows(2) {
             rotation = rotation * local[pair[0]];
-            position = sub(position, rotation.rotate(self.skeleton.offsets[pair[1]]));
+            position = minus(position, rotation.rotate(self.skeleton.offsets[pair[1]]));
         }
         position
     }

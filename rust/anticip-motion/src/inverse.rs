@@ -2,7 +2,7 @@
 
 use anticip_geometry::Quat;
 
-pub(crate) type Vector = [f64; 3];
+use crate::vector::{Vector, cross, dot, length, minus};
 
 /// Where elbows point in T-pose.
 pub(crate) const BACK: Vector = [0.0, 0.0, -1.0];
@@ -16,39 +16,6 @@ const BLUR: f64 = 0.02;
 /// Where the left (0) or the right (1) arm points in T-pose.
 pub(crate) fn outwards(side: usize) -> Vector {
     [if side == 0 { 1.0 } else { -1.0 }, 0.0, 0.0]
-}
-
-pub(crate) fn add(a: Vector, b: Vector) -> Vector {
-    std::array::from_fn(|i| a[i] + b[i])
-}
-
-pub(crate) fn minus(a: Vector, b: Vector) -> Vector {
-    std::array::from_fn(|i| a[i] - b[i])
-}
-
-pub(crate) fn scaled(a: Vector, by: f64) -> Vector {
-    a.map(|v| v * by)
-}
-
-pub(crate) fn dot(a: Vector, b: Vector) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
-}
-
-pub(crate) fn length(a: Vector) -> f64 {
-    dot(a, a).sqrt()
-}
-
-/// Radians between two vectors, 0 where one is nothing.
-pub(crate) fn angle(a: Vector, b: Vector) -> f64 {
-    length(cross(a, b)).atan2(dot(a, b))
-}
-
-fn cross(a: Vector, b: Vector) -> Vector {
-    [
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    ]
 }
 
 fn unit(a: Vector) -> Option<Vector> {

@@ -5,6 +5,7 @@
 
 use crate::canonical::{JOINT_COUNT, PARENTS};
 use crate::layout::{FEATURE_COUNT_V1, ROTATION, VELOCITY};
+use crate::vector::{Vector, add, cross, dot};
 
 /// The last numbers of a row: height of the higher hand, speed of the body (by mass), speed of the faster hand, how
 /// many ends of the body share the movement, extension, side.
@@ -32,8 +33,6 @@ pub const MASSES: [f64; JOINT_COUNT] = [
 
 const POSITION_SCALE: f64 = 0.3;
 const SPEED_FLOOR: f64 = 0.1;
-
-type Vector = [f64; 3];
 
 /// Up, positions (m) and velocities (m/s) relative to the hips and in their frame, heights along gravity.
 ///
@@ -121,22 +120,6 @@ fn measures(
         4.0 * ((sharing + 0.3) / 3.6).ln(),
         (reach - 0.8) / 0.05,
         side / 0.075,
-    ]
-}
-
-fn dot(a: Vector, b: Vector) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-fn add(a: Vector, b: Vector) -> Vector {
-    std::array::from_fn(|i| a[i] + b[i])
-}
-
-fn cross(a: Vector, b: Vector) -> Vector {
-    [
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
     ]
 }
 

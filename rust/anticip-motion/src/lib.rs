@@ -29,6 +29,7 @@ pub mod standard;
 mod tempo;
 mod trackers;
 pub mod twin;
+mod vector;
 
 pub use agreement::{Agreement, BONES, Disagreement};
 pub use completion::{Completion, FEW};

@@ -5,7 +5,8 @@ use anticip_geometry::Quat;
 use crate::canonical::{ARMS, JOINT_COUNT, LEGS};
 use crate::mapping::Mapping;
 use crate::names::is_finger;
-use crate::skeleton::{Skeleton, add, cross, direction, dot, scale, sub};
+use crate::skeleton::Skeleton;
+use crate::vector::{add, angle, cross, direction, dot, minus, scaled};
 
 /// A limb bone closer than this to where a T-pose has it is left as it is: builds differ by that much
 /// (mocopi's shins lean 9 degrees in a pose that is a T-pose by definition).
@@ -40,7 +41,7 @@ impl Rest<'_> {
     }
 
     fn between(&self, from: usize, to: usize) -> Option<[f64; 3]> {
-        direction(self.world.rotate(sub(self.at(to)?, self.at(from)?)))
+        direction(self.world.rotate(minus(self.at(to)?, self.at(from)?)))
     }
 
     /// Mean direction from a joint's last source to its children, thumbs aside.
@@ -54,7 +55,7 @@ impl Rest<'_> {
         let mut sum = [0.0; 3];
         for (child, name) in self.skeleton.names.iter().enumerate() {
             if self.skeleton.parents[child] == source as i32 && wanted(name) {
-                sum = add(sum, sub(self.positions[child], self.positions[source]));
+                sum = add(sum, minus(self.positions[child], self.positions[source]));
             }
         }
         direction(self.world.rotate(sum))
@@ -80,15 +81,15 @@ fn world(mapping: &Mapping, positions: &[[f64; 3]]) -> Quat {
     let legs = pair(LEGS);
     let arms = pair([ARMS[0] + 1, ARMS[1] + 1]);
     let lateral =
-        |p: Option<([f64; 3], [f64; 3])>| p.and_then(|(l, r)| direction(sub(l, r))).unwrap_or([0.0; 3]);
-    let middle = |p: Option<([f64; 3], [f64; 3])>| p.map(|(l, r)| scale(add(l, r), 0.5));
+        |p: Option<([f64; 3], [f64; 3])>| p.and_then(|(l, r)| direction(minus(l, r))).unwrap_or([0.0; 3]);
+    let middle = |p: Option<([f64; 3], [f64; 3])>| p.map(|(l, r)| scaled(add(l, r), 0.5));
     let Some(left) = direction(add(lateral(legs), lateral(arms))) else {
         return Quat::IDENTITY;
     };
     let (Some(low), Some(high)) = (middle(legs), middle(arms)) else {
         return Quat::IDENTITY;
     };
-    let Some(up) = direction(sub(high, low)).map(snapped) else {
+    let Some(up) = direction(minus(high, low)).map(snapped) else {
         return Quat::IDENTITY;
     };
     let Some(forward) = direction(cross(left, up)).map(snapped) else {
@@ -102,11 +103,6 @@ fn world(mapping: &Mapping, positions: &[[f64; 3]]) -> Quat {
     };
     // Rows: the source's left, up and forward become x, y and z.
     Quat::from_matrix([left, up, forward]).normalize_or(Quat::IDENTITY)
-}
-
-fn angle(a: [f64; 3], b: [f64; 3]) -> f64 {
-    let c = cross(a, b);
-    dot(c, c).sqrt().atan2(dot(a, b))
 }
 
 /// The smallest turn of `so_far * v` onto `target`, after `so_far`; none where it is within `tolerance`.
@@ -141,7 +137,7 @@ fn hinged(
     // Bent: put the near bone on its target exactly, then roll about it until the far bone bends as the hinge does.
     let first = turned(so_far, near, target, 0.0);
     let out = first.rotate(f);
-    let side = sub(out, scale(target, dot(out, target)));
+    let side = minus(out, scaled(target, dot(out, target)));
     let roll = direction(side).map_or(Quat::IDENTITY, |side| {
         let sine = dot(cross(side, flexed), target);
         Quat::from_axis_angle(target, sine.atan2(dot(side, flexed)))

@@ -6,7 +6,8 @@ use crate::MotionError;
 use crate::canonical::{HIPS, JOINT_COUNT, PARENTS};
 use crate::mapping::{Mapping, map};
 use crate::rest::{correction, deviation};
-use crate::skeleton::{Skeleton, add};
+use crate::skeleton::Skeleton;
+use crate::vector::add;
 
 /// A T-pose by definition has limbs this close (radians) to where the canonical body has them.
 pub const T_POSE_TOLERANCE: f64 = 25.0 * std::f64::consts::PI / 180.0;

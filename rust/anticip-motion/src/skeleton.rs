@@ -3,6 +3,7 @@
 use anticip_geometry::Quat;
 
 use crate::MotionError;
+use crate::vector::add;
 
 /// No body has more joints.
 const MAX_JOINTS: usize = 1024;
@@ -157,34 +158,4 @@ impl Skeleton {
             .rev()
             .find(|&a| rest.iter().all(|&j| self.descends(j, a)))
     }
-}
-
-pub(crate) fn add(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
-}
-
-pub(crate) fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
-}
-
-pub(crate) fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-pub(crate) fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    ]
-}
-
-pub(crate) fn scale(a: [f64; 3], s: f64) -> [f64; 3] {
-    [a[0] * s, a[1] * s, a[2] * s]
-}
-
-/// The unit vector along `a`, or `None` for one too short to have a direction.
-pub(crate) fn direction(a: [f64; 3]) -> Option<[f64; 3]> {
-    let n = dot(a, a).sqrt();
-    (n > 1e-9 && n.is_finite()).then(|| scale(a, 1.0 / n))
 }

@@ -6,8 +6,9 @@ use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, TrackerUpdate};
 use crate::canonical::{
     ARMS, HEAD, HIPS, HIPS_HEIGHT, JOINT_COUNT, JOINTS, LEGS, NECK, OFFSETS, PARENTS, SPINE, UPPER_CHEST,
 };
-use crate::inverse::{BACK, FORWARD, Vector, add, arm, leg, length, minus, outwards, scaled};
+use crate::inverse::{BACK, FORWARD, arm, leg, outwards};
 use crate::names::{Meaning, Part, Side, meaning};
+use crate::vector::{Vector, add, length, minus, scaled};
 
 const UP: Vector = [0.0, 1.0, 0.0];
 /// From hips to head of the canonical body, metres, and how much larger or smaller people are.

@@ -189,16 +189,89 @@ fn pose_config(
     })
 }
 
-/// A stream of poses.
-#[pyclass(name = "PoseStream", module = "pyanticip._core", frozen)]
-struct PyPoseStream {
-    size: usize,
-    inner: Shared<PoseStream>,
+/// A class over a stream of frames; `$shape` is that of one frame, `$parts` makes frames of a flat slice.
+macro_rules! stream_class {
+    (
+        $(#[$doc:meta])* $name:literal, $class:ident($stream:ident),
+        $given:ident: $one:literal $one_array:literal, $many:literal $many_array:literal,
+        $size:ident => $shape:expr, $parts:expr, $($new:tt)*
+    ) => {
+        $(#[$doc])*
+        #[pyclass(name = $name, module = "pyanticip._core", frozen)]
+        struct $class {
+            size: usize,
+            inner: Shared<$stream>,
+        }
+
+        #[pymethods]
+        impl $class {
+            #[new]
+            $($new)*
+
+            fn push<'py>(&self, $given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+                let py = $given.py();
+                let reals = Reals::take($given, $one_array)?;
+                let $size = self.size;
+                let shape = $shape;
+                if reals.shape() != shape {
+                    return Err(wrong_shape($one, &shape_text(&shape), reals.shape()));
+                }
+                let scalars = match &reals {
+                    Reals::Single(a) => {
+                        let frame = $parts(a.as_slice()?);
+                        self.inner.with(py, |stream| stream.push_f32(frame))
+                    }
+                    Reals::Double(a) => {
+                        let frame = $parts(a.as_slice()?);
+                        self.inner.with(py, |stream| stream.push(frame))
+                    }
+                };
+                Ok(PyArray1::from_slice(py, &scalars.map_err(|e| geometry_error(&e))?))
+            }
+
+            fn push_many<'py>(&self, $given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+                let py = $given.py();
+                let reals = Reals::take($given, $many_array)?;
+                let $size = self.size;
+                let shape = $shape;
+                if reals.shape().get(1..) != Some(&shape[..]) {
+                    let shape = shape.map(|size| size.to_string()).join(", ");
+                    return Err(wrong_shape($many, &format!("(T, {shape})"), reals.shape()));
+                }
+                let inner = &self.inner;
+                match &reals {
+                    Reals::Single(a) => pushed(py, inner, $parts(a.as_slice()?), $size, $stream::push_f32),
+                    Reals::Double(a) => pushed(py, inner, $parts(a.as_slice()?), $size, $stream::push),
+                }
+            }
+
+            fn reset(&self, py: Python<'_>) {
+                self.inner.with(py, $stream::reset);
+            }
+
+            #[getter]
+            fn valid(&self, py: Python<'_>) -> bool {
+                self.inner.with(py, |stream| stream.valid())
+            }
+
+            #[getter]
+            fn missing(&self, py: Python<'_>) -> u64 {
+                self.inner.with(py, |stream| stream.missing())
+            }
+
+            #[getter]
+            fn frames(&self, py: Python<'_>) -> usize {
+                self.inner.with(py, |stream| stream.frames())
+            }
+        }
+    };
 }
 
-#[pymethods]
-impl PyPoseStream {
-    #[new]
+stream_class! {
+    /// A stream of poses.
+    "PoseStream", PyPoseStream(PoseStream),
+    quats: "a pose" "an array of quaternions", "poses" "an array of quaternions",
+    joints => [joints, 4], self::quats,
     #[pyo3(signature = (joints, options, weights=None, limits=None))]
     fn new(
         joints: usize,
@@ -207,75 +280,20 @@ impl PyPoseStream {
         limits: Option<Vec<[f64; 6]>>,
     ) -> PyResult<Self> {
         let config = pose_config(options, weights, limits)?;
-        PoseStream::new(joints, config)
-            .map(|stream| Self {
-                size: joints,
-                inner: Shared::new(stream),
-            })
-            .map_err(|e| geometry_error(&e))
+        let stream = PoseStream::new(joints, config).map_err(|e| geometry_error(&e))?;
+        Ok(Self { size: joints, inner: Shared::new(stream) })
     }
+}
 
-    fn push<'py>(&self, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let py = quats.py();
-        let expected = format_args!("({}, 4)", self.size).to_string();
-        let reals = Reals::take(quats, "an array of quaternions")?;
-        if reals.shape() != [self.size, 4] {
-            return Err(wrong_shape("a pose", &expected, reals.shape()));
-        }
-        let scalars = match &reals {
-            Reals::Single(a) => {
-                let pose = self::quats(a.as_slice()?);
-                self.inner.with(py, |stream| stream.push_f32(pose))
-            }
-            Reals::Double(a) => {
-                let pose = self::quats(a.as_slice()?);
-                self.inner.with(py, |stream| stream.push(pose))
-            }
-        };
-        Ok(PyArray1::from_slice(
-            py,
-            &scalars.map_err(|e| geometry_error(&e))?,
-        ))
-    }
-
-    fn push_many<'py>(&self, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let py = quats.py();
-        let reals = Reals::take(quats, "an array of quaternions")?;
-        let joints = self.size;
-        let shape = reals.shape();
-        if shape.len() != 3 || shape[1..] != [joints, 4] {
-            return Err(wrong_shape("poses", &format!("(T, {joints}, 4)"), shape));
-        }
-        let inner = &self.inner;
-        match &reals {
-            Reals::Single(a) => pushed(
-                py,
-                inner,
-                self::quats(a.as_slice()?),
-                joints,
-                PoseStream::push_f32,
-            ),
-            Reals::Double(a) => pushed(py, inner, self::quats(a.as_slice()?), joints, PoseStream::push),
-        }
-    }
-
-    fn reset(&self, py: Python<'_>) {
-        self.inner.with(py, PoseStream::reset);
-    }
-
-    #[getter]
-    fn valid(&self, py: Python<'_>) -> bool {
-        self.inner.with(py, |stream| stream.valid())
-    }
-
-    #[getter]
-    fn missing(&self, py: Python<'_>) -> u64 {
-        self.inner.with(py, |stream| stream.missing())
-    }
-
-    #[getter]
-    fn frames(&self, py: Python<'_>) -> usize {
-        self.inner.with(py, |stream| stream.frames())
+stream_class! {
+    /// A stream of vectors.
+    "VectorStream", PyVectorStream(VectorStream),
+    x: "a vector" "a vector", "vectors" "an array of vectors",
+    dim => [dim], std::convert::identity,
+    fn new(dim: usize, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let config = VectorConfig { options: read_options(options)? };
+        let stream = VectorStream::new(dim, config).map_err(|e| geometry_error(&e))?;
+        Ok(Self { size: dim, inner: Shared::new(stream) })
     }
 }
 
@@ -295,89 +313,6 @@ fn pushed<'py, S: Send, V: Sync>(
     });
     let rows = rows.map_err(|e| geometry_error(&e))?;
     PyArray1::from_slice(py, rows.as_flattened()).reshape([rows.len(), 7])
-}
-
-/// A stream of vectors.
-#[pyclass(name = "VectorStream", module = "pyanticip._core", frozen)]
-struct PyVectorStream {
-    size: usize,
-    inner: Shared<VectorStream>,
-}
-
-#[pymethods]
-impl PyVectorStream {
-    #[new]
-    fn new(dim: usize, options: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let config = VectorConfig {
-            options: read_options(options)?,
-        };
-        VectorStream::new(dim, config)
-            .map(|stream| Self {
-                size: dim,
-                inner: Shared::new(stream),
-            })
-            .map_err(|e| geometry_error(&e))
-    }
-
-    fn push<'py>(&self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let py = x.py();
-        let reals = Reals::take(x, "a vector")?;
-        if reals.shape() != [self.size] {
-            return Err(wrong_shape(
-                "a vector",
-                &format!("({},)", self.size),
-                reals.shape(),
-            ));
-        }
-        let scalars = match &reals {
-            Reals::Single(a) => {
-                let x = a.as_slice()?;
-                self.inner.with(py, |stream| stream.push_f32(x))
-            }
-            Reals::Double(a) => {
-                let x = a.as_slice()?;
-                self.inner.with(py, |stream| stream.push(x))
-            }
-        };
-        Ok(PyArray1::from_slice(
-            py,
-            &scalars.map_err(|e| geometry_error(&e))?,
-        ))
-    }
-
-    fn push_many<'py>(&self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let py = x.py();
-        let reals = Reals::take(x, "an array of vectors")?;
-        let dim = self.size;
-        let shape = reals.shape();
-        if shape.len() != 2 || shape[1] != dim {
-            return Err(wrong_shape("vectors", &format!("(T, {dim})"), shape));
-        }
-        let inner = &self.inner;
-        match &reals {
-            Reals::Single(a) => pushed(py, inner, a.as_slice()?, dim, VectorStream::push_f32),
-            Reals::Double(a) => pushed(py, inner, a.as_slice()?, dim, VectorStream::push),
-        }
-    }
-
-    fn reset(&self, py: Python<'_>) {
-        self.inner.with(py, VectorStream::reset);
-    }
-
-    #[getter]
-    fn valid(&self, py: Python<'_>) -> bool {
-        self.inner.with(py, |stream| stream.valid())
-    }
-
-    #[getter]
-    fn missing(&self, py: Python<'_>) -> u64 {
-        self.inner.with(py, |stream| stream.missing())
-    }
-
-    #[getter]
-    fn frames(&self, py: Python<'_>) -> usize {
-        self.inner.with(py, |stream| stream.frames())
-    }
 }
 
 /// Scalars of pose sequences, the last three axes of the shape being frames, joints and 4.

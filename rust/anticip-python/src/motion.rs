@@ -7,7 +7,6 @@ mod ensemble;
 pub(crate) mod features;
 pub(crate) mod front_output;
 pub(crate) mod live;
-mod noise;
 mod resample;
 mod tempo;
 
@@ -23,7 +22,6 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     ensemble::register(m)?;
     features::register(m)?;
     live::register(m)?;
-    noise::register(m)?;
     resample::register(m)?;
     tempo::register(m)
 }

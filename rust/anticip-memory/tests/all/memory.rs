@@ -1,6 +1,6 @@
 //! What is said does not depend on when the memory learns.
 
-use anticip_memory::{Memory, ModelRows, Origin, Rotations, Said};
+use anticip_memory::{Memory, ModelRows, Origin, Rotations, Said, TEACHER_REACH, TEACHER_START, Teacher};
 use proptest::prelude::*;
 
 /// A body whose joints swing, each at its own pace.
@@ -96,4 +96,25 @@ proptest! {
         let mut turns = when.iter().cycle();
         prop_assert_eq!(&said(&acts, || turns.next().copied().unwrap_or(false)), &never);
     }
+}
+
+#[test]
+fn the_teacher_speaks_in_time_and_each_take_afresh() {
+    let mut teacher = Teacher::default();
+    let mut take = || {
+        let mut said = Vec::new();
+        for frame in 0..300 {
+            teacher.push(&pose(frame), |row| said.push(row));
+            let wanted = if frame < TEACHER_START {
+                0
+            } else {
+                frame + 1 - TEACHER_REACH
+            };
+            assert_eq!(said.len(), wanted);
+        }
+        teacher.finish(|row| said.push(row));
+        assert_eq!(said.len(), 300);
+        said
+    };
+    assert_eq!(take(), take());
 }

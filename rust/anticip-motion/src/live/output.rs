@@ -33,11 +33,10 @@ pub struct FrontOutput {
     pub t_local_ns: i64,
     /// Local time at which the datagram that completes the next grid frame is expected.
     pub expected_ns: i64,
-    /// Local time from which on the next grid frame is late: `patience_ns` past `expected_ns`, or its own time where it is
-    /// nearer to the source's frame before it than to the one that completes it, or that would be 10 ms later.
+    /// Local time from which on the next grid frame is late: a quarter of its interval and the jitter so far past
+    /// `expected_ns`, or its own time where it is nearer to the source's frame before it than to the one that completes
+    /// it, or that would be 10 ms later.
     pub late_ns: i64,
-    /// How late (nanoseconds) a datagram may be: a quarter of the grid's interval, and the jitter so far.
-    pub patience_ns: i64,
     /// The seven scalars of the newest row.
     pub scalars: [f64; 7],
     /// Canonical local rotations of each row, w, x, y, z.
@@ -59,11 +58,11 @@ pub struct FrontOutput {
 }
 
 impl FrontOutput {
-    /// Seconds: of the source, local, expected, late, patience.
+    /// Seconds: of the source, local, expected, late, and between these the patience, which nobody asks for.
     pub(super) fn set_times(&mut self, seconds: [f64; 5]) {
-        let [source, local, expected, late, patience] = seconds.map(|s| (s * 1e9) as i64);
+        let [source, local, expected, late, _] = seconds.map(|s| (s * 1e9) as i64);
         (self.t_source_ns, self.t_local_ns) = (source, local);
-        (self.expected_ns, self.late_ns, self.patience_ns) = (expected, late, patience);
+        (self.expected_ns, self.late_ns) = (expected, late);
     }
 }
 
@@ -78,7 +77,6 @@ impl Default for FrontOutput {
             t_local_ns: 0,
             expected_ns: 0,
             late_ns: 0,
-            patience_ns: 0,
             scalars: [0.0; 7],
             poses: Vec::with_capacity(MAX_GAP as usize + 1),
             root: [0.0; 3],

@@ -1,5 +1,5 @@
 use super::*;
-use crate::inverse::angle;
+use crate::vector::angle;
 use anticip_wire::Tracker;
 
 /// Somebody who faces `yaw`, her arms hanging, as trackers on these joints; each worn askew.

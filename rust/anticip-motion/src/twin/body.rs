@@ -3,12 +3,11 @@
 
 use crate::canonical::{HIPS, JOINT_COUNT, OFFSETS, PARENTS};
 use crate::kinematics::ENDS;
+pub use crate::vector::Vector;
+use crate::vector::cross;
 
 /// Local rotations of the canonical joints, w, x, y, z.
 pub type Rotations = [[f64; 4]; JOINT_COUNT];
-
-/// A place or a direction: to the left, up, ahead.
-pub type Vector = [f64; 3];
 
 /// Head, elbows, hands, ankles and toes: what repeats when a body keeps time.
 const PULSE_JOINTS: [usize; 9] = [5, 8, 9, 12, 13, 16, 17, 20, 21];
@@ -86,12 +85,4 @@ fn rotate([w, x, y, z]: [f64; 4], v: Vector) -> Vector {
     let twice = cross([x, y, z], v).map(|part| 2.0 * part);
     let again = cross([x, y, z], twice);
     std::array::from_fn(|i| v[i] + w * twice[i] + again[i])
-}
-
-fn cross(a: Vector, b: Vector) -> Vector {
-    [
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    ]
 }

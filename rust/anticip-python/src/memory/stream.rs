@@ -27,8 +27,6 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 type Frame<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray2<f32>>);
 /// The same of T frames.
 type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray3<f32>>);
-/// What followed (8, 3), its spread (8,), and the logarithm of the mean squared distance.
-type Recalled<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray1<f32>>, f32);
 /// Names of takes, keys (N, 182), what followed (N, 24), takes and frames (N, 2).
 type Moments<'py> = (
     Vec<String>,
@@ -116,21 +114,6 @@ impl PyMemory {
         let params = sayings(step)?;
         let said = self.0.with(py, |memory| memory.imagine(Some(params)));
         Ok(step.get().with_rows(py, said.parameters))
-    }
-
-    /// What followed the moments nearest to the newest frame, or None.
-    #[getter]
-    fn recalled<'py>(&self, py: Python<'py>) -> PyResult<Option<Recalled<'py>>> {
-        let Some(found) = self.0.with(py, |memory| memory.recalled().copied()) else {
-            return Ok(None);
-        };
-        let followed =
-            PyArray1::from_slice(py, found.followed.as_flattened()).reshape([PARAMETER_COUNT, H])?;
-        Ok(Some((
-            followed,
-            PyArray1::from_slice(py, &found.spread),
-            found.distance,
-        )))
     }
 
     /// Take and frame of the moment nearest to the newest frame, or None.

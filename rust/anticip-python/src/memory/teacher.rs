@@ -12,7 +12,6 @@ use crate::shared::Shared;
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("TEACHER_REACH", TEACHER_REACH)?;
     m.add_class::<PyCausalTwins>()?;
-    m.add_class::<PyTeacher>()?;
     m.add_function(wrap_pyfunction!(teacher_parameters, m)?)
 }
 
@@ -56,41 +55,6 @@ impl PyCausalTwins {
     }
 }
 
-/// The offline teacher's parameters of a stream, each as soon as all that it looks at has arrived.
-#[pyclass(name = "Teacher", module = "pyanticip._core", frozen)]
-struct PyTeacher(Shared<Teacher>);
-
-#[pymethods]
-impl PyTeacher {
-    #[new]
-    fn new() -> Self {
-        Self(Shared::new(Teacher::default()))
-    }
-
-    /// What can be said, (n, 8), now that T more frames are there.
-    fn push<'py>(&self, py: Python<'py>, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let poses = poses(quats)?;
-        let said = self.0.detached(py, |teacher| {
-            let mut said = Vec::new();
-            for pose in &poses {
-                teacher.push(pose, |row| said.extend(row.map(|v| v as f32)));
-            }
-            said
-        });
-        rows(py, said)
-    }
-
-    /// The rest of the take, (n, 8); the next frame begins another.
-    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let said = self.0.detached(py, |teacher| {
-            let mut said = Vec::new();
-            teacher.finish(|row| said.extend(row.map(|v| v as f32)));
-            said
-        });
-        rows(py, said)
-    }
-}
-
 /// The offline teacher's parameters (T, 8) of a whole take.
 #[pyfunction]
 fn teacher_parameters<'py>(
@@ -106,10 +70,6 @@ fn teacher_parameters<'py>(
         teacher.finish(|row| said.extend(row.map(|v| v as f32)));
         said
     });
-    rows(py, said)
-}
-
-fn rows(py: Python<'_>, said: Vec<f32>) -> PyResult<Bound<'_, PyArray2<f32>>> {
     let frames = said.len() / PARAMETER_COUNT;
     PyArray1::from_vec(py, said).reshape([frames, PARAMETER_COUNT])
 }

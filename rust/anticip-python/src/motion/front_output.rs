@@ -35,7 +35,7 @@ impl PyFrontOutput {
     /// A frame that another front end than the core's completed.
     #[new]
     #[pyo3(signature = (features, poses, scalars, *, seq, reset = false, t_source_ns, t_local_ns, expected_ns, late_ns,
-        patience_ns = 5_000_000, root = [0.0; 3], activity = 1.0, tempo = (0.0, 0.0, 0.0), limbs = [0.0; 12], filled = 0,
+        root = [0.0; 3], activity = 1.0, tempo = (0.0, 0.0, 0.0), limbs = [0.0; 12], filled = 0,
         valid = true, stages_ns = (0, 0, 0)))]
     #[expect(clippy::too_many_arguments, reason = "fields of a record in Python")]
     fn new(
@@ -48,7 +48,6 @@ impl PyFrontOutput {
         t_local_ns: i64,
         expected_ns: i64,
         late_ns: i64,
-        patience_ns: i64,
         root: [f32; 3],
         activity: f32,
         tempo: (f64, f64, f64),
@@ -87,7 +86,6 @@ impl PyFrontOutput {
             t_local_ns,
             expected_ns,
             late_ns,
-            patience_ns,
             scalars,
             poses,
             root,
@@ -176,12 +174,6 @@ impl PyFrontOutput {
     #[getter]
     fn late_ns(&self) -> i64 {
         self.out.late_ns
-    }
-
-    /// How late a datagram may be, ns.
-    #[getter]
-    fn patience_ns(&self) -> i64 {
-        self.out.patience_ns
     }
 
     /// 0 while the body stands still in the newest row, 1 while it moves.

@@ -5,9 +5,7 @@ use pyo3::types::PyDict;
 use super::{error, table};
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
-use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
-use anticip_wire::native::{self, NativeKind, NativePacket};
-use anticip_wire::{PROTOCOLS, PoseUpdate, SkeletonUpdate, TrackerUpdate, Update, vmc, vrchat};
+use anticip_wire::{PROTOCOLS, PoseUpdate, SkeletonUpdate, TrackerUpdate, Update, mocopi, vmc, vrchat};
 
 fn pose<'py>(py: Python<'py>, pose: &PoseUpdate) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
@@ -53,37 +51,6 @@ fn trackers<'py>(py: Python<'py>, told: &TrackerUpdate) -> PyResult<Bound<'py, P
     let positions = all().map(|t| t.position.unwrap_or([f32::NAN; 3]));
     dict.set_item("positions", table(py, positions)?)?;
     Ok(dict)
-}
-
-/// Decodes one mocopi datagram.
-#[pyfunction]
-#[pyo3(signature = (datagram, /))]
-fn decode_mocopi<'py>(py: Python<'py>, datagram: &[u8]) -> PyResult<Bound<'py, PyDict>> {
-    let mut packet = MocopiPacket::default();
-    let dict = match mocopi::decode(datagram, &mut packet).map_err(error)? {
-        MocopiKind::Skeleton => skeleton(py, &packet.skeleton)?,
-        MocopiKind::Frame => {
-            let dict = pose(py, &packet.pose)?;
-            dict.set_item("stream_time", mocopi::stream_seconds(packet.time_bits))?;
-            dict.set_item("unix_time", packet.unix_time)?;
-            dict
-        }
-    };
-    dict.set_item("version", packet.sender.version)?;
-    dict.set_item("address", packet.sender.address)?;
-    dict.set_item("port", packet.sender.port)?;
-    Ok(dict)
-}
-
-/// Decodes one of our own datagrams.
-#[pyfunction]
-#[pyo3(signature = (datagram, /))]
-fn decode_native<'py>(py: Python<'py>, datagram: &[u8]) -> PyResult<Bound<'py, PyDict>> {
-    let mut packet = NativePacket::default();
-    match native::decode(datagram, &mut packet).map_err(error)? {
-        NativeKind::Skeleton => skeleton(py, &packet.skeleton),
-        NativeKind::Frame => pose(py, &packet.pose),
-    }
 }
 
 /// The kind of sender a datagram is from, by its looks.
@@ -151,7 +118,5 @@ pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     )?;
     m.add("PROTOCOLS", PROTOCOLS.map(|protocol| protocol.name).to_vec())?;
     m.add_class::<Decoder>()?;
-    m.add_function(wrap_pyfunction!(recognise, m)?)?;
-    m.add_function(wrap_pyfunction!(decode_mocopi, m)?)?;
-    m.add_function(wrap_pyfunction!(decode_native, m)?)
+    m.add_function(wrap_pyfunction!(recognise, m)?)
 }

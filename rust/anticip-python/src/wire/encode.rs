@@ -118,59 +118,37 @@ fn encode_mocopi_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
-/// A VMC bundle.
+/// A frame of VMC, Xsens, Rokoko or Axis.
 #[pyfunction]
-#[pyo3(signature = (quats, positions, *, time = 0.0, ids = None))]
-fn encode_vmc_frame<'py>(
+#[pyo3(signature = (protocol, seq, time, quats, positions, *, ids = None, rate = 60.0))]
+#[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+fn encode_frame<'py>(
     py: Python<'py>,
+    protocol: &str,
+    seq: u32,
+    time: f64,
     quats: &Bound<'py, PyAny>,
     positions: &Bound<'py, PyAny>,
-    time: f64,
     ids: Option<Vec<u16>>,
+    rate: f64,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let pose = PoseUpdate {
+        seq: Some(seq),
         time: Some(time),
         ..pose(quats, positions, ids)?
     };
     let mut out = Vec::new();
-    vmc::encode_frame(&pose, &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
-}
-
-/// An MXTP02 datagram.
-#[pyfunction]
-#[pyo3(signature = (seq, time, quats, positions))]
-fn encode_xsens_frame<'py>(
-    py: Python<'py>,
-    seq: u32,
-    time: f64,
-    quats: &Bound<'py, PyAny>,
-    positions: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let pose = PoseUpdate {
-        seq: Some(seq),
-        time: Some(time),
-        ..pose(quats, positions, None)?
+    let encoded = match protocol {
+        "vmc" => vmc::encode_frame(&pose, &mut out),
+        "xsens" => xsens::encode_frame(&pose, &mut out),
+        "rokoko" => rokoko::encode_frame(&pose, rate, &mut out),
+        "axis" => axis::encode_frame(&pose, &mut out),
+        given => {
+            let words = format!("protocol: expected vmc, xsens, rokoko or axis, got {given:?}");
+            return Err(raise(Kind::Value, &words));
+        }
     };
-    let mut out = Vec::new();
-    xsens::encode_frame(&pose, &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
-}
-
-/// A BVH broadcast of Axis.
-#[pyfunction]
-fn encode_axis_frame<'py>(
-    py: Python<'py>,
-    seq: u32,
-    quats: &Bound<'py, PyAny>,
-    positions: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let pose = PoseUpdate {
-        seq: Some(seq),
-        ..pose(quats, positions, None)?
-    };
-    let mut out = Vec::new();
-    axis::encode_frame(&pose, &mut out).map_err(error)?;
+    encoded.map_err(error)?;
     Ok(PyBytes::new(py, &out))
 }
 
@@ -228,25 +206,6 @@ fn encode_vrchat_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
-/// A message of Rokoko Studio.
-#[pyfunction]
-#[pyo3(signature = (time, quats, positions, *, rate))]
-fn encode_rokoko_frame<'py>(
-    py: Python<'py>,
-    time: f64,
-    quats: &Bound<'py, PyAny>,
-    positions: &Bound<'py, PyAny>,
-    rate: f64,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let pose = PoseUpdate {
-        time: Some(time),
-        ..pose(quats, positions, None)?
-    };
-    let mut out = Vec::new();
-    rokoko::encode_frame(&pose, rate, &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
-}
-
 /// A skeleton datagram of our own.
 #[pyfunction]
 #[pyo3(signature = (names, parents, offsets, rest = None, *, rate = None))]
@@ -284,11 +243,8 @@ fn encode_native_frame<'py>(
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(encode_mocopi_skeleton, m)?)?;
     m.add_function(wrap_pyfunction!(encode_mocopi_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_vmc_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_xsens_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_rokoko_frame, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_vrchat_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_axis_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_natnet_skeleton, m)?)?;
     m.add_function(wrap_pyfunction!(encode_natnet_frame, m)?)?;
     m.add_function(wrap_pyfunction!(encode_native_skeleton, m)?)?;
