@@ -29,6 +29,9 @@ __all__ = ["Guard", "main"]
 # and a slow receiver gets few.
 _EVERY, _FADE, _SILENCE = 5, 20, 10
 _FRAME = 0.02
+# A stream that is opened the moment the show's own ends may be read as that one's rest: liblo 0.31 ends
+# the new one instead.
+_APART_S = 0.05
 # What several performers tell goes together, so often: each time the process wakes for it.
 _TOGETHER_S = 0.05
 # So many frames may have gone on after one that was told.
@@ -164,6 +167,8 @@ class _Last:
 
 def _fade(performers: Sequence[_Last]) -> None:
     """Take every receiver of these from the last frame to neutral."""
+    if any(target.transport == "tcp" for last in performers for target in last.targets):
+        time.sleep(_APART_S)
     sinks: list[tuple[OscSink, _Last]] = []
     for last in performers:
         for target in last.targets:
