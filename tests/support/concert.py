@@ -117,6 +117,7 @@ class Player:
         assert known
         # What its comment has it started with.
         settings = dict(re.findall(r"\b(SC_\w+)=(\S+)", self.rig))
+        settings |= {"JACK_DEFAULT_SERVER": server, "XDG_RUNTIME_DIR": str(self.folder)}
         self.rig = self.rig.replace(known[0], f"port = {self.port}")
         file = next(path for path in self.folder.iterdir() if path.suffix in {".scd", ".pd", ".csd", ".ck"})
         if name in ("puredata", "csound", "chuck"):
@@ -153,7 +154,7 @@ class Player:
             self.process = subprocess.Popen(
                 self.command,
                 cwd=self.folder,
-                env={**ENVIRONMENT, **settings, "JACK_DEFAULT_SERVER": server, "XDG_RUNTIME_DIR": str(self.folder)},
+                env={**ENVIRONMENT, **settings},
                 stdin=subprocess.PIPE,  # sclang ends where there is none
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -182,7 +183,8 @@ class Player:
 
 @contextlib.contextmanager
 def jack_server(rate: int = RATE) -> Iterator[str]:
-    """The name of a server of our own, with periods of 256 samples. Its threads go before others where the system allows it."""
+    """The name of a server of our own, with periods of 256 samples. Its threads go before others
+    where the system allows it."""
     name = f"receivers{os.getpid()}"
     environment = {**os.environ, "JACK_DEFAULT_SERVER": name}
     process = subprocess.Popen(

@@ -192,8 +192,12 @@ def test_as_it_is_started_it_reaches_the_loudspeakers_at_another_rate(tmp_path: 
         try:
             player.wait()
             environment = {**os.environ, "JACK_DEFAULT_SERVER": server}
+
+            def listed() -> str:
+                return asked(environment, "jack_lsp", "-c").stdout
+
             wait_for(
-                lambda: re.search(r"^ +system:playback_1$", asked(environment, "jack_lsp", "-c").stdout, re.M),
+                lambda: re.search(r"^ +system:playback_1$", listed(), re.M),
                 20.0,
                 f"{name}: {player.said()[-2000:]}",
             )
