@@ -29,8 +29,7 @@ __all__ = ["Guard", "main"]
 # and a slow receiver gets few.
 _EVERY, _FADE, _SILENCE = 5, 20, 10
 _FRAME = 0.02
-# A stream that is opened the moment the show's own ends may be read as that one's rest: liblo 0.31 ends
-# the new one instead.
+# liblo 0.31 may read nothing of a stream (SLIP) opened within milliseconds of the end of the show's own.
 _APART_S = 0.05
 # What several performers tell goes together, so often: each time the process wakes for it.
 _TOGETHER_S = 0.05
