@@ -372,6 +372,9 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         lines.append(f"  sends OSC to {target.url} under {target.prefix or '/'}")
     if found.midi.port is not None:
         lines.append(f"  plays MIDI to {found.midi.port}")
+    for table in found.sink:
+        keys = ", ".join(f"{key} {value}" for key, value in (table.model_extra or {}).items())
+        lines.append(f"  plays to a sink of kind {table.kind}{keys and f': {keys}'}")
     if found.mapping is not None:
         from pyanticip.teach.mapping import load_mapping
 

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from socket import SOCK_DGRAM
 
+from pydantic import BaseModel
+
 from pyanticip.errors import OptionError, reason
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.teach.mapping import load_mapping
@@ -15,6 +17,9 @@ from realtime.rig import Rig
 from realtime.rig.load import solo
 from realtime.rig.ports import check_ports
 from realtime.rig.tree import SynthRig
+from realtime.sinks.config import OscConfig
+from realtime.sinks.midi.config import MidiConfig
+from realtime.sinks.midi.sink import check_port
 from realtime.sockets import resolve
 from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
 from realtime.voice.open import Instrument
@@ -27,9 +32,11 @@ def check_show(rig: Rig) -> None:
     recorded sounds, would say and play without."""
     check_ports(rig)
     for target in rig.osc:
-        resolve(target.host, target.port, f"OSC target {target.url}", SOCK_DGRAM)
+        _check_sink(target)
     for own in [solo(rig, one.name) for one in rig.performers] or [rig]:
         own.resolved()
+        for table in [own.midi] * (own.midi.port is not None) + [table.config() for table in own.sink]:
+            _check_sink(table)
         if own.model.enabled and own.model.checkpoint is not None:
             read_manifest(own.model.checkpoint)
         if own.memory.enabled:
@@ -39,6 +46,14 @@ def check_show(rig: Rig) -> None:
         if own.record is not None:
             check_new(Path(own.record))
         _check_samples(own.synth)
+
+
+def _check_sink(table: BaseModel) -> None:
+    """Whether its host is known, or its port is there; of somebody else's kind nothing can be said."""
+    if isinstance(table, OscConfig):
+        resolve(table.host, table.port, f"OSC target {table.url}", SOCK_DGRAM)
+    elif isinstance(table, MidiConfig):
+        check_port(table)
 
 
 def _check_samples(synth: SynthRig) -> None:

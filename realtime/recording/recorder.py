@@ -77,8 +77,9 @@ class Recorder(recording.Records, Child):
         self._before: _Take | None = None
         self._number = 0
         self._opening, self._closing = False, 0
-        # Of the file: bytes that are on the disk, what more it takes, when the child told so.
-        self._bytes, self._free, self._told = 0, 0, 0.0
+        # Of the file: bytes that are on the disk, when the child told so; what more the disk takes, if known.
+        self._bytes, self._told = 0, 0.0
+        self._free: int | None = None
         self._look = 0.0
         self._queue = bytearray()
         self._counts: list[int] = []
@@ -128,7 +129,7 @@ class Recorder(recording.Records, Child):
             f"recorded_mb={self._bytes / 1e6:.1f}",
             f"synced_s={time.monotonic() - self._told:.0f}",
             f"dropped_records={self.dropped}",
-            f"disk_gb={self._free / 1e9:.1f}",
+            *([] if self._free is None else [f"disk_gb={self._free / 1e9:.1f}"]),
         ]
 
     def open(self, path: Path, begun: Begun) -> None:
@@ -228,7 +229,8 @@ class Recorder(recording.Records, Child):
             else:
                 self.dropped = 0
             self._say(f"recording to {take.path}")
-            self._opening, self._before, self._trouble, self._bytes = False, None, "", 0
+            self._opening, self._before, self._trouble = False, None, ""
+            self._bytes, self._free = 0, None
         elif word == "refused" and not take.parts:
             # What was recorded before goes on.
             self._opening, self._take, self._before = False, self._before, None

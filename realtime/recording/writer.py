@@ -54,7 +54,7 @@ class Writer:
         self._bytes = 0
         self._unsynced = False
         self._synced = 0.0
-        self._free = 0
+        self._free: int | None = None
         # Records that belong to a file that could not be made.
         self._skip = 0
         # Those that came when no file could be written.

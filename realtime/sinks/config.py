@@ -98,8 +98,8 @@ class OscConfig(Options):
     end.
 
     With ``schedule`` every event leaves at once in a bundle of its own, whose time tag says when it is due:
-    ``latency_ms`` after its moment, on a clock that is ``clock_offset_ms`` ahead of this machine's. What
-    calls one off leaves at once as well.
+    ``latency_ms`` before its moment, for so late does the receiver sound, but never before now; on a clock
+    that is ``clock_offset_ms`` ahead of this machine's. What calls one off leaves at once as well.
 
     ``performer`` is the only one heard there, of several, and then no name stands in the addresses.
 

@@ -29,6 +29,8 @@ __all__ = ["Guard", "main"]
 # and a slow receiver gets few.
 _EVERY, _FADE, _SILENCE = 5, 20, 10
 _FRAME = 0.02
+# liblo 0.31 may read nothing of a stream (SLIP) opened within milliseconds of the end of the show's own.
+_APART_S = 0.05
 # What several performers tell goes together, so often: each time the process wakes for it.
 _TOGETHER_S = 0.05
 # So many frames may have gone on after one that was told.
@@ -164,6 +166,8 @@ class _Last:
 
 def _fade(performers: Sequence[_Last]) -> None:
     """Take every receiver of these from the last frame to neutral."""
+    if any(target.transport == "tcp" for last in performers for target in last.targets):
+        time.sleep(_APART_S)
     sinks: list[tuple[OscSink, _Last]] = []
     for last in performers:
         for target in last.targets:

@@ -114,7 +114,8 @@ class OscSink(Prewarmed):
         self._addresses = config.addresses
         self._pace.limit(config.max_rate)
         self._schedules = config.schedule
-        self._shift_ms = config.latency_ms + config.clock_offset_ms
+        self._latency_ns = round(1e6 * config.latency_ms)
+        self._offset_ns = round(1e6 * config.clock_offset_ms)
         linear = Range()
         ranges = {name: r.build() for name, r in config.ranges.items()}
         maps = [ranges.get(name, linear) for name in PARAMETERS]
@@ -237,10 +238,12 @@ class OscSink(Prewarmed):
         """Send an event in a bundle of its own, or what calls one off while that has not come."""
         name, _, ahead = event
         head = _HEADER
+        # The receiver begins so much earlier as it sounds late.
+        until_ns = round(1e9 * ahead) - self._latency_ns
         if not name.endswith(CANCEL):
-            shift = round(1e9 * ahead + 1e6 * self._shift_ms)
-            head = _HEADER[:8] + struct.pack(">Q", time_tag(wall_ns + shift))
-        elif ahead <= 0.0:
+            due_ns = wall_ns + max(until_ns, 0) + self._offset_ns
+            head = _HEADER[:8] + struct.pack(">Q", time_tag(due_ns))
+        elif until_ns <= 0:
             self._stale += 1
             return
         self._transmit(bytearray(head + self._told(event)))

@@ -6,8 +6,10 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import wave
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from pyanticip.controls import NEUTRAL
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.sinks.base import ControlFrame, Onlooker
 from realtime.sinks.config import OscConfig
-from realtime.sinks.guard import Guard
+from realtime.sinks.guard import Guard, _fade, _Last
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.voice.process import SynthProcess
@@ -103,6 +105,19 @@ def test_the_guard_ends_what_sounds_where_it_was_told_last(theatre: Theatre) -> 
     told = theatre.listen()
     assert {address for message in told for address in message} == {"/n_set"}
     assert told[-1]["/n_set"] == [1000, "amp", pytest.approx(NEUTRAL[1])], "slow as it is"
+
+
+def test_the_guard_opens_no_stream_in_the_moment_in_which_the_show_s_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        target = OscConfig(port=server.getsockname()[1], transport="tcp")
+        last = _Last([target], list(NEUTRAL), 5, 0.1, list(LOUD))
+        began = time.monotonic()
+        fading = threading.Thread(target=_fade, args=([last],))
+        fading.start()
+        server.accept()[0].close()
+        waited = time.monotonic() - began
+        fading.join()
+    assert waited >= 0.05
 
 
 def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,15 @@ def test_everything_handed_over_is_written(tmp_path: Path) -> None:
     assert records[4] == Raw(1, "mocopi", b"\x01" * 1500)
 
 
+def test_what_the_disk_takes_is_told_once_it_is_known(tmp_path: Path) -> None:
+    tape = started(tmp_path / "show.anticip")
+    assert not [word for word in tape.words if word.startswith("disk_gb")]
+    feed(tape, 1)
+    (said,) = wait_for(lambda: (tape.poll(), [word for word in tape.words if word.startswith("disk_gb")])[1])
+    assert float(said.partition("=")[2]) > 0.0
+    tape.close()
+
+
 def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
     """What came before a change is in the one file, what came after in the other; no name is taken twice."""
     first, second = tmp_path / "a.anticip", tmp_path / "b.anticip"

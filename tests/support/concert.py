@@ -39,8 +39,6 @@ ENVIRONMENT = {
     **os.environ,
     "QT_QPA_PLATFORM": "offscreen",
     "QTWEBENGINE_DISABLE_SANDBOX": "1",
-    "SC_SYNTHDEF_PATH": ".",
-    "SC_JACK_DEFAULT_OUTPUTS": "",
 }
 #: What they say of a machine without a network, a screen or a right to real-time priority, or of a busy one.
 SOUNDLESS = re.compile("(?i)zeroconf|webenginecontext|rtjack: xrun|realtime|real-time|scheduling")
@@ -117,6 +115,9 @@ class Player:
         self.rig = (self.folder / "rig.toml").read_text()
         known = re.search(r"^port = (\d+)$", self.rig, re.M)
         assert known
+        # What its comment has it started with.
+        settings = dict(re.findall(r"\b(SC_\w+)=(\S+)", self.rig))
+        settings |= {"JACK_DEFAULT_SERVER": server, "XDG_RUNTIME_DIR": str(self.folder)}
         self.rig = self.rig.replace(known[0], f"port = {self.port}")
         file = next(path for path in self.folder.iterdir() if path.suffix in {".scd", ".pd", ".csd", ".ck"})
         if name in ("puredata", "csound", "chuck"):
@@ -153,7 +154,7 @@ class Player:
             self.process = subprocess.Popen(
                 self.command,
                 cwd=self.folder,
-                env={**ENVIRONMENT, "JACK_DEFAULT_SERVER": server, "XDG_RUNTIME_DIR": str(self.folder)},
+                env={**ENVIRONMENT, **settings},
                 stdin=subprocess.PIPE,  # sclang ends where there is none
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -181,17 +182,18 @@ class Player:
 
 
 @contextlib.contextmanager
-def jack_server() -> Iterator[str]:
-    """The name of a server of our own. Its threads go before others where the system allows it."""
+def jack_server(rate: int = RATE) -> Iterator[str]:
+    """The name of a server of our own, with periods of 256 samples. Its threads go before others
+    where the system allows it."""
     name = f"receivers{os.getpid()}"
     environment = {**os.environ, "JACK_DEFAULT_SERVER": name}
     process = subprocess.Popen(
-        ["jackd", "-n", name, "-d", "dummy", "-r", str(RATE), "-p", "256"],
+        ["jackd", "-n", name, "-d", "dummy", "-r", str(rate), "-p", "256"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_for(lambda: _asked(environment, "jack_lsp").returncode == 0, 30.0, "JACK")
+        wait_for(lambda: asked(environment, "jack_lsp").returncode == 0, 30.0, "JACK")
         yield name
     finally:
         process.terminate()
@@ -202,7 +204,8 @@ def jack_server() -> Iterator[str]:
             process.wait()
 
 
-def _asked(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[str]:
+def asked(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[str]:
+    """What a program of JACK's says."""
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -222,12 +225,12 @@ class Recorder:
         """Connect the first two outputs of that program; one that does not play yet refuses."""
 
         def connected() -> bool:
-            listed = _asked(self._environment, "jack_lsp", "-p").stdout
+            listed = asked(self._environment, "jack_lsp", "-p").stdout
             found = re.findall(r"^(\S.*)\n\s+properties: output", listed, re.M)
             found = [port for port in found if port.lower().startswith(name)][:2]
             for port, side in zip(found, "lr", strict=False):
-                _asked(self._environment, "jack_connect", port, f"recorder:{name}_{side}")
-            listed = _asked(self._environment, "jack_lsp", "-c").stdout
+                asked(self._environment, "jack_connect", port, f"recorder:{name}_{side}")
+            listed = asked(self._environment, "jack_lsp", "-c").stdout
             return len(re.findall(rf"^ +recorder:{name}_[lr]$", listed, re.M)) == 2
 
         wait_for(connected, 30.0, f"the ports of {name}")

@@ -1,15 +1,15 @@
 ; csound anticip.csd, then: pyanticip live --rig rig.toml
 <CsoundSynthesizer>
 <CsOptions>
--odac -b256 -B1024
+-odac -b256 -B1024 --use-system-sr
 </CsOptions>
 <CsInstruments>
-sr = 48000
+sr = 48000              ; where JACK has another rate, that one
 ksmps = 32
 nchnls = 2
 0dbfs = 1
 
-giEarly = 0.0267        ; -b and -B at this rate, seconds: the buffers take so long, so much earlier a note is struck
+giEarly = 1280 / sr     ; -b and -B, seconds: the buffers take so long, so much earlier a note is struck
 giOsc OSCinit 9000
 gkPitch init 0.3
 gkLoudness init 0

@@ -1,4 +1,5 @@
-"""The process that has the MIDI port: ``python -P -m realtime.sinks.midi.port PORT``.
+"""The process that has the MIDI port: ``python -P -m realtime.sinks.midi.port PORT``; with ``--check`` behind
+it, it says whether there is one and ends.
 
 What comes through standard input is sent when it is due. When that ends, by whatever death of the show, every
 note is ended, controllers are reset, and the process ends. No driver that hangs or crashes can take the show
@@ -13,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyanticip.errors import DeviceError, MotionError
@@ -69,12 +70,8 @@ class Port:
 
     def open(self) -> None:
         """Find it, or make it. Raises DeviceError."""
-        kind, _, name = self._text.partition(":")
-        drivers = list(_drivers())
-        if kind == VIRTUAL:
-            if not drivers:
-                raise DeviceError(f"MIDI {self._text}: no MIDI driver answers here (ALSA, JACK, CoreMIDI)")
-            self._out, self.name = drivers[0], name or _CLIENT
+        self._out, at, self.name = _find(self._text)
+        if at is None:
             try:
                 self._out.open_virtual_port(self.name)
             except (NotImplementedError, _rtmidi().UnsupportedOperationError):
@@ -82,15 +79,8 @@ class Port:
                     f"MIDI {self._text}: no program has its own port on Windows; make one with a loopback"
                     " driver (loopMIDI) and give its name"
                 ) from None
-            return
-        driver, at, self.name = self._find(drivers)
-        driver.open_port(at, _CLIENT)
-        self._out = driver
-
-    def _find(self, drivers: Sequence[Any]) -> tuple[Any, int, str]:
-        """Who has the port that is meant, its number there and its name. Raises DeviceError."""
-        found = [(driver, at, port) for driver in drivers for at, port in enumerate(driver.get_ports())]
-        return found[_choose(self._text, [port for *_, port in found])]
+        else:
+            self._out.open_port(at, _CLIENT)
 
     @property
     def is_there(self) -> bool:
@@ -108,7 +98,7 @@ class Port:
         listed, self._listed = self._listed, False
         try:
             if not listed and self._text.partition(":")[0] != VIRTUAL:
-                self._find(list(_drivers()))
+                _find(self._text)
                 self._listed = True
                 return False
             self.open()
@@ -131,6 +121,19 @@ class Port:
         if self._out is not None:
             self._out.delete()
             self._out = None
+
+
+def _find(text: str) -> tuple[Any, int | None, str]:
+    """Who has the port that is meant, its number there (None: it is to be made) and its name. Raises
+    DeviceError."""
+    drivers = list(_drivers())
+    kind, _, name = text.partition(":")
+    if kind == VIRTUAL:
+        if not drivers:
+            raise DeviceError(f"MIDI {text}: no MIDI driver answers here (ALSA, JACK, CoreMIDI)")
+        return drivers[0], None, name or _CLIENT
+    found = [(driver, at, port) for driver in drivers for at, port in enumerate(driver.get_ports())]
+    return found[_choose(text, [port for *_, port in found])]
 
 
 def _choose(text: str, there: list[str]) -> int:
@@ -192,8 +195,12 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         print(json.dumps(there()))
         return 0
+    text, *options = arguments
     try:
-        port = Port(arguments[0])
+        if options == ["--check"]:
+            _tell(f"ready {_find(text)[-1]}")
+            return 0
+        port = Port(text)
     except Exception as error:
         _tell(f"error {error}")
         return 1

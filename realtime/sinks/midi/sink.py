@@ -13,7 +13,7 @@ from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.schedule import Item, pack
 from realtime.sinks.midi.translator import Translator
 
-__all__ = ["MidiSink"]
+__all__ = ["MidiSink", "check_port"]
 
 # Beyond what the pipe holds nothing waits here: what is older is of no use.
 _WAITING = 1 << 13
@@ -24,22 +24,33 @@ _OFF = 123, 120
 _LEAK_NS, _ASTRAY_NS = 20_000, 60_000_000
 
 
+def check_port(config: MidiConfig) -> None:
+    """Look for the port, but open none. Raises the MotionError that a :class:`MidiSink` would."""
+    child = _process(config, "--check")
+    child.opened()
+    child.close()
+
+
+def _process(config: MidiConfig, *options: str) -> Child:
+    if config.port is None:
+        raise OptionError("midi.port: expected virtual, virtual:NAME, or a part of a port's name")
+    if importlib.util.find_spec("rtmidi") is None:
+        raise DeviceError("MIDI needs python-rtmidi: pip install 'pyanticip[midi]'")
+    module, words = "realtime.sinks.midi.port", [config.port, *options]
+    return Child(f"MIDI {config.port}", module, words, lambda line: None, quiet=True)
+
+
 class MidiSink:
     """One MIDI port. Where its process dies it is started again, with growing pauses."""
 
     Config = MidiConfig
 
     def __init__(self, config: MidiConfig) -> None:
-        if config.port is None:
-            raise OptionError("midi.port: expected virtual, virtual:NAME, or a part of a port's name")
-        if importlib.util.find_spec("rtmidi") is None:
-            raise DeviceError("MIDI needs python-rtmidi: pip install 'pyanticip[midi]'")
+        self._child = _process(config)
         self._translator = Translator(config)
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
         self._offset_ns: int | None = None
         self._gone = False
-        module = "realtime.sinks.midi.port"
-        self._child = Child(f"MIDI {config.port}", module, [config.port], lambda line: None, quiet=True)
         self.name = f"midi {self._child.opened()}"
 
     @property

@@ -135,6 +135,11 @@ class Translator:
     def _mode(self, state: str) -> list[Item]:
         """What a change of mode says at once."""
         before, self._state = self._state, state
+        if before in _QUIET and state not in _QUIET:
+            # Nothing sounds, and who listens may have come since: all is said again.
+            self._told = False
+            self._sent.clear()
+            self._due_ns = -(1 << 62)
         if state == before or state not in _QUIET:
             return []
         self._members = [(0, 0)] * len(self._members)

@@ -21,7 +21,9 @@ from support.wire import wait_for
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
+from realtime.programs.check import check_show
 from realtime.programs.doctor import doctor
+from realtime.rig import load_rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.sink import MidiSink
@@ -238,6 +240,17 @@ def test_ports_that_are_not_there_or_may_be_several_are_one_line(listener: Liste
         open_sink("listener")
     assert open_sink("listener2:input").close() is None
     other.close()
+
+
+def test_the_check_of_a_rig_finds_the_ports_that_a_show_would(listener: Listener, tmp_path: Path) -> None:
+    file = tmp_path / "stage.toml"
+    for table in ("[midi]", '[[sink]]\nkind = "midi"'):
+        for port in ("listen", "virtual:ours"):
+            file.write_text(f'{table}\nport = "{port}"\n')
+            check_show(load_rig(file))
+        file.write_text(f'{table}\nport = "fagott"\n')
+        with pytest.raises(DeviceError, match=r"no MIDI port 'fagott'; there is: .*listener:input"):
+            check_show(load_rig(file))
 
 
 def test_the_doctor_lists_ports(listener: Listener) -> None:

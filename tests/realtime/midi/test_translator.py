@@ -151,6 +151,18 @@ def test_a_scale_gives_its_own_notes_and_never_falls(
     assert scale(0.0) <= scale(at) <= scale(1.0)
 
 
+@pytest.mark.parametrize("quiet", ["stopped", "panic"])
+def test_a_start_after_a_stop_says_everything_again_to_who_came_since(quiet: str) -> None:
+    made = translator(mpe=1, control=[{"from": "brightness", "to": 74}])
+    first = said(made.frame(frame(0)))
+    assert len(first) == 16
+    assert said(made.frame(frame(1))) == []
+    assert len(said(made.frame(frame(2, state=quiet)))) == 1
+    assert said(made.frame(frame(3, state=quiet))) == []
+    assert said(made.frame(frame(4))) == first
+    assert said(made.frame(frame(5))) == []
+
+
 def test_mpe_tells_its_zone_and_gives_every_note_a_channel_of_its_own() -> None:
     made = translator(
         mpe=3,

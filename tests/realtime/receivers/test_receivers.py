@@ -8,6 +8,7 @@ figures of docs/receivers.md.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.concert import FOLDERS, PROGRAMS, RATE, SOUNDLESS, Concert, missing, moving, play
+from support.concert import (
+    FOLDERS,
+    PROGRAMS,
+    RATE,
+    SOUNDLESS,
+    Concert,
+    Player,
+    asked,
+    jack_server,
+    missing,
+    moving,
+    play,
+)
+from support.wire import wait_for
 
 from realtime.rig import load_rig
 
@@ -168,6 +182,27 @@ def test_it_falls_silent_at_a_panic_and_when_nothing_comes(concert: Concert, nam
 def test_it_does_not_complain(concert: Concert, name: str) -> None:
     lines = [line for line in concert.heard[name].log.splitlines() if not SOUNDLESS.search(line)]
     assert not [line for line in lines if re.search(r"(?i)error|fail|exception|illegal|couldn't|can't", line)]
+
+
+@jack
+@pytest.mark.slow
+def test_as_it_is_started_it_reaches_the_loudspeakers_at_another_rate(tmp_path: Path, name: str) -> None:
+    with jack_server(44_100) as server:
+        player = Player(name, tmp_path, server)
+        try:
+            player.wait()
+            environment = {**os.environ, "JACK_DEFAULT_SERVER": server}
+
+            def listed() -> str:
+                return asked(environment, "jack_lsp", "-c").stdout
+
+            wait_for(
+                lambda: re.search(r"^ +system:playback_1$", listed(), re.M),
+                20.0,
+                f"{name}: {player.said()[-2000:]}",
+            )
+        finally:
+            player.close()
 
 
 @pytest.mark.slow
