@@ -98,6 +98,7 @@ class RigRemote:
     async def _load(self, name: object) -> str:
         """Play by another rig, as far as a show can change; what needs a restart is told."""
         path = inside(self._folder, name, "rig/load")
+        self._check_unsaved("rig/load")
         now = self._commands.live_rig.rig
         rig = _for_one(await self._beside(lambda: load_rig(path)), now)
         restart = [n for n in Rig.model_fields if n not in (*_APART, *_BY_COMMAND)]
@@ -161,6 +162,7 @@ class RigRemote:
     async def _load_memory(self, name: object) -> str:
         """Mix with another memory, go on learning or not, and say the cues that are within its takes."""
         path = inside(self._folder, name, "memory/load")
+        self._check_unsaved("memory/load")
         cues: tuple[Cue, ...] | None = None
         # One may be set while it is read.
         while cues != self._commands.cues:
@@ -171,6 +173,10 @@ class RigRemote:
         live.memory.learning = learns
         self._commands.play_memory(live, path)
         return f"memory {live.name}" + (f"; not in it: cue {', '.join(left)}" if left else "")
+
+    def _check_unsaved(self, command: str) -> None:
+        if self._pipeline.memory is not None:
+            self._pipeline.memory.check_unsaved(command)
 
     async def _load_memory_of(self, rig: Rig, path: Path) -> str:
         opened = partial(open_memory, path, rig.memory.sha256, learn=rig.memory.learn, cues=rig.cue)

@@ -146,6 +146,13 @@ class LiveMemory:
         self.name = name
         self.sha256 = sha256
         self.trust: Sequence[float] = ()
+        #: Whether it is being written into a file.
+        self.saving = False
+
+    def check_unsaved(self, command: str) -> None:
+        """Whether it may go. Raises an OptionError while it is being saved."""
+        if self.saving:
+            raise OptionError(f"{command}: a save is under way")
 
     @property
     def numbers(self) -> list[int]:

@@ -26,6 +26,7 @@ from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.memory import MemoryRemote
+from realtime.control.rig_remote import RigRemote
 from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.pipeline import Pipeline
 from realtime.programs.kept import kept
@@ -307,6 +308,72 @@ def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) ->
     with pytest.raises(OptionError, match="nothing is remembered"):
         asyncio.run(MemoryRemote(lambda: LiveMemory(Memory()), tmp_path).actions["memory/save"]("empty"))  # type: ignore[arg-type]
     remote.close()
+
+
+def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(
+    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, pipeline = show({"memory": {"file": str(piece)}})
+    assert pipeline.memory is not None
+    known = pipeline.memory.memory.moments()
+    rig = tmp_path / "rig.toml"
+    rig.touch()
+    commands = Commands(pipeline, rig=load_rig(rig))
+    files = RigRemote(load_rig(rig), pipeline, commands, pytest.fail, tmp_path)
+    shutil.copy(piece, tmp_path / "piece.memory")
+    monkeypatch.setattr("realtime.control.memory._PIECE", 50)
+    remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
+
+    async def play() -> None:
+        saving = asyncio.ensure_future(remote.actions["memory/save"]("show"))  # type: ignore[arg-type]
+        await asyncio.sleep(0.01)
+        with pytest.raises(OptionError, match=r"^memory/clear: a save is under way$"):
+            commands.obey("memory/clear")
+        for name, file in (("memory/load", "piece.memory"), ("rig/load", "rig.toml")):
+            with pytest.raises(OptionError, match=rf"^{name}: a save is under way$"):
+                await files.actions[name](file)  # type: ignore[misc]
+        await saving
+        commands.obey("memory/clear")
+
+    asyncio.run(play())
+    remote.close()
+    files.close()
+    saved = load_memory(tmp_path / "show.memory").moments()
+    assert saved[0] == known[0]
+    for one, other in zip(saved[1:], known[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(
+    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole takes of the show go meanwhile, so that those behind have other numbers."""
+    rehearsed = load_memory(piece)
+    memory = Memory(len(rehearsed) + 400)
+    memory.restore(*rehearsed.moments())
+    poses = np.array([frame.pose for frame in show({})[0].frames if frame.pose is not None])
+    for n in range(20):
+        memory.reset()
+        memory.push_many(poses[10 * n :][:180])
+    assert memory.forgotten
+    known = memory.moments()
+    monkeypatch.setattr("realtime.control.memory._PIECE", 100)
+    live = LiveMemory(memory)
+    remote = MemoryRemote(lambda: live, tmp_path)
+
+    async def play() -> None:
+        saving = asyncio.ensure_future(remote.actions["memory/save"]("show"))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        memory.push_many(poses[400:560])
+        await saving
+
+    asyncio.run(play())
+    remote.close()
+    saved = load_memory(tmp_path / "show.memory").moments()
+    assert memory.moments()[0] != known[0]
+    assert saved[0] == known[0]
+    for one, other in zip(saved[1:], known[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None:
