@@ -195,7 +195,7 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
                 if source == kind:
                     yield Datagram(record.t_ns, record.data, sender)
             elif isinstance(record, Control):
-                told = files_of(record.name, record.arguments, path)
+                told = files_of(record.name, record.arguments, path, taken.header.get("folder"))
                 yield Command(record.t_ns, record.name, told)
         if say is not None:
             for line in taken.warnings:
