@@ -126,7 +126,7 @@ class MemoryRemote:
             await asyncio.get_running_loop().run_in_executor(self._thread, save_moments, *told, path, takes)
         finally:
             live.saving = False
-        return str(path)
+        return str(path.absolute())
 
     def close(self) -> None:
         """Finish what was begun."""
