@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pyanticip.memory import rehearse as remember
 from pyanticip.memory import save_memory
 from pyanticip.motion.atomic import check_folder
 from pyanticip.vocabulary import RATE
+from realtime.programs.kept import is_memory
 from realtime.protocols import ALONE_NS
 from realtime.sources.replay import Command, Item, open_show, recorded_sender
 
@@ -41,14 +42,13 @@ def rehearse(
     Takes are named after their files, and numbered where a file has several; files of one name, after their
     folders as well (``monday/take1``). What is too short is left out, and told. ``reading`` are options of
     :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, where there is no take
-    at all, and where ``out`` is there already, unless by ``force``, or its folder is not.
+    at all, and where ``out`` is there already, unless it is a memory and by ``force``, or its folder is not.
     """
-    if out.exists() and not force:
-        raise OptionError(f"{out}: exists already; name all takes anew with another --out, or --force")
+    files = list(files)
+    _check_out(out, files, force)
     check_folder(out)
     takes: dict[str, Poses] = {}
     left: list[float] = []
-    files = list(files)
     stems = Counter(file.stem for file in files)
     for file in files:
         title = file.stem if stems[file.stem] == 1 else f"{file.absolute().parent.name}/{file.stem}"
@@ -78,6 +78,18 @@ def rehearse(
         "moments": len(memory),
         "bytes": out.stat().st_size,
     }
+
+
+def _check_out(out: Path, files: Sequence[Path], force: bool) -> None:
+    """Nothing is overwritten but a memory. Raises an OptionError."""
+    if not out.exists():
+        return
+    if any(file.exists() and file.samefile(out) for file in files):
+        raise OptionError(f"{out}: is one of the takes; expected another --out")
+    if not is_memory(out):
+        raise OptionError(f"{out}: exists already and is no memory; expected another --out")
+    if not force:
+        raise OptionError(f"{out}: exists already; name all takes anew with another --out, or --force")
 
 
 def _takes(kind: str, items: Iterable[Item], sender: str | None) -> Iterator[Poses]:

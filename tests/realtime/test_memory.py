@@ -432,6 +432,17 @@ def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_pat
     assert len(load_memory(old)) == len(load_memory(piece))
 
 
+def test_nothing_but_a_memory_is_ever_overwritten(tmp_path: Path) -> None:
+    take = Path(shutil.copy(DANCE, tmp_path / "take.bvh"))
+    other = Path(shutil.copy(DANCE, tmp_path / "other.bvh"))
+    (tmp_path / "link").symlink_to(take)
+    for out, says in ((take, "one of the takes"), (tmp_path / "link", "one of"), (other, "is no memory")):
+        for force in (False, True):
+            with pytest.raises(OptionError, match=f"{says}.*; expected another --out$"):
+                rehearse([take], out, force=force)
+    assert take.read_bytes() == other.read_bytes() == DANCE.read_bytes()
+
+
 def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
     told = kept(piece)
     assert told is not None
