@@ -18,7 +18,7 @@ from pyanticip.motion.atomic import check_folder
 from pyanticip.vocabulary import RATE
 from realtime.programs.kept import is_memory
 from realtime.protocols import ALONE_NS
-from realtime.sources.replay import Command, Item, open_show, recorded_sender
+from realtime.sources.replay import Command, Item, NobodyCameError, open_show, recorded_sender
 
 __all__ = ["rehearse"]
 
@@ -40,9 +40,10 @@ def rehearse(
 
     They are heard as they would be live, noise gate included; where a stream begins anew, so does a take.
     Takes are named after their files, and numbered where a file has several; files of one name, after their
-    folders as well (``monday/take1``). What is too short is left out, and told. ``reading`` are options of
-    :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, where there is no take
-    at all, and where ``out`` is there already, unless it is a memory and by ``force``, or its folder is not.
+    folders as well (``monday/take1``). What is too short or empty is left out, and told. ``reading`` are
+    options of :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, where there
+    is no take at all, and where ``out`` is there already, unless it is a memory and by ``force``, or its
+    folder is not.
     """
     files = list(files)
     _check_out(out, files, force)
@@ -52,7 +53,12 @@ def rehearse(
     stems = Counter(file.stem for file in files)
     for file in files:
         title = file.stem if stems[file.stem] == 1 else f"{file.absolute().parent.name}/{file.stem}"
-        pieces = list(_takes(*open_show(file, say=say, **reading), recorded_sender(file)))
+        try:
+            shown = open_show(file, say=say, **reading)
+        except NobodyCameError:
+            say(f"{file}: nobody came; it is left out")
+            continue
+        pieces = list(_takes(*shown, recorded_sender(file)))
         found = [poses for poses in pieces if len(poses) >= _SHORTEST]
         if not pieces:
             say(f"{file}: holds no motion and is left out")

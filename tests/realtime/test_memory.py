@@ -407,6 +407,22 @@ def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_the
     show({"memory": {"file": str(tmp_path / "x.memory")}, "cue": cue})
 
 
+def test_a_recording_in_which_nobody_came_is_left_out(tmp_path: Path) -> None:
+    from pyanticip.motion.recording import RecordingWriter
+
+    empty = tmp_path / "empty.anticip"
+    RecordingWriter(empty, {}).close()
+    said: list[str] = []
+    found = rehearse([empty, DANCE], tmp_path / "x.memory", say=said.append)
+    assert list(found["takes"]) == ["performance"]
+    assert f"{empty}: nobody came; it is left out" in said
+    with pytest.raises(FormatError, match=r"empty\.anticip: expected at least 3 s"):
+        rehearse([empty], tmp_path / "y.memory")
+    (tmp_path / "cut.anticip").write_bytes(empty.read_bytes()[:12])
+    with pytest.raises(FormatError):
+        rehearse([tmp_path / "cut.anticip", DANCE], tmp_path / "y.memory")
+
+
 def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(tmp_path: Path) -> None:
     from pyanticip.motion.recording import RecordingWriter
 
