@@ -384,8 +384,9 @@ def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None
     save_npz(load_motion(DANCE)[:100], tmp_path / "short.npz")
     with pytest.raises(FormatError, match="at least 3 s"):
         rehearse([tmp_path / "short.npz"], tmp_path / "x.memory")
-    with pytest.raises(OptionError, match="called 'data/performance' already"):
-        rehearse([DANCE, DANCE], tmp_path / "x.memory")
+    # Told before anything is read.
+    with pytest.raises(OptionError, match=r"performance\.bvh: is given twice$"):
+        rehearse([tmp_path / "short.npz", DANCE, DANCE], tmp_path / "x.memory", say=pytest.fail)
 
 
 def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_their_folder_s(
@@ -405,6 +406,28 @@ def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_the
     assert any(line.startswith(f"{files[2]}: a piece of ") and "left out" in line for line in said)
     cue = [{"name": "turn", "take": "monday/take1", "at": 2.0}]
     show({"memory": {"file": str(tmp_path / "x.memory")}, "cue": cue})
+
+
+def test_names_that_would_be_the_same_do_not_end_it(tmp_path: Path) -> None:
+    from pyanticip.motion.load import load_motion
+    from pyanticip.motion.npz import save_npz
+    from pyanticip.motion.recording import RecordingWriter
+
+    clip = load_motion(DANCE)[:200]
+    for name in ("day/gaps 1.npz", "day/bow.npz", "a/day/hop.npz", "b/day/hop.npz"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        save_npz(clip, tmp_path / name)
+    shutil.copy(DANCE, tmp_path / "day" / "bow.bvh")
+    with RecordingWriter(tmp_path / "gaps.anticip", {}) as tape:
+        tape.raw(0, "mocopi", SKELETON)
+        for n, frame in enumerate(FRAMES[:500]):
+            if not 200 <= n < 300:
+                tape.raw((n + 1) * 20_000_000, "mocopi", frame)
+    names = ("gaps.anticip", "day/gaps 1.npz", "day/bow.npz", "day/bow.bvh", "a/day/hop.npz", "b/day/hop.npz")
+    found = rehearse([tmp_path / name for name in names], tmp_path / "x.memory")
+    assert list(found["takes"]) == [
+        "gaps 2", "gaps 3", "gaps 1", "day/bow.npz", "day/bow.bvh", "day/hop.npz", "day/hop.npz 2",
+    ]  # fmt: skip
 
 
 def test_a_recording_in_which_nobody_came_is_left_out(tmp_path: Path) -> None:
