@@ -379,6 +379,6 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
     lines += [f"  {line}" for line in found.in_vain()]
     for one in [solo(found, name) for name in heard if name] or [found]:
-        if one.cue:
+        if one.cue and one.memory.enabled:
             lines.append(f"  {one.one and f'{one.one}: '}says cues {', '.join(cue.name for cue in one.cue)}")
     return found.model_dump(mode="json"), lines

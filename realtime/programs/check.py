@@ -24,10 +24,12 @@ __all__ = ["check_show"]
 
 def check_show(rig: Rig) -> None:
     """Look at ports, hosts and files, but open nothing. Raises the MotionError that ``live`` would, or, of
-    recorded sounds, would say and play without."""
+    recorded sounds and the folder for a full disk, would say or do without."""
     check_ports(rig)
     for target in rig.osc:
         resolve(target.host, target.port, f"OSC target {target.url}", SOCK_DGRAM)
+    if rig.record_spare is not None and not _is_writable(rig.record_spare):
+        raise OptionError(f"record_spare: {rig.record_spare}: expected a folder that can be written into")
     for own in [solo(rig, one.name) for one in rig.performers] or [rig]:
         own.resolved()
         if own.model.enabled and own.model.checkpoint is not None:
@@ -39,6 +41,10 @@ def check_show(rig: Rig) -> None:
         if own.record is not None:
             check_new(Path(own.record))
         _check_samples(own.synth)
+
+
+def _is_writable(folder: str) -> bool:
+    return Path(folder).is_dir() and os.access(folder, os.W_OK)
 
 
 def _check_samples(synth: SynthRig) -> None:
