@@ -205,6 +205,7 @@ def open_memory(
         following = Following(takes, cues) if takes else None
         live = LiveMemory(memory, path.name, found, following)
     if cues and live.following is None:
-        raise OptionError(f"cue {cues[0].name}: no take was rehearsed that can be followed")
+        missing = "; expected [memory] file in the rig, or --memory" if file is None else ""
+        raise OptionError(f"cue {cues[0].name}: no take was rehearsed that can be followed{missing}")
     live.memory.learning = learn
     return live

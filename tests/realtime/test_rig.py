@@ -99,7 +99,10 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
     [
         ("[model]\ncheckpoint = 'nowhere'", "nowhere/model.json: no such file"),
         ("[memory]\nfile = 'no.memory'", "no.memory"),
-        ("[[cue]]\nname = 'a'\ntake = 'b'\nat = 1.0", "cue a: no take was rehearsed"),
+        (
+            "[[cue]]\nname = 'a'\ntake = 'b'\nat = 1.0",
+            "followed; expected [memory] file in the rig, or --memory",
+        ),
         ("[source]\nport = 9010", "control.port: source listens at 9010 already"),
         ("[synth]\nenabled = true\nport = 9010", "synth.port: control listens at 9010 already"),
         ("[monitor]\nenabled = true\n[oscquery]\nenabled = true\nport = 8765", "oscquery.port: monitor"),
