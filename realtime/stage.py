@@ -170,11 +170,12 @@ def stage(
             pipeline.sinks.append(OscSink(OscConfig(port=synth.port)))
         commands = Commands(pipeline, say, rig, synth)
         loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say, rig.folder)
-        memories = Path(rig.memory.file or rig.record or "x").parent
+        # Saved, and looked for: beside the one that was named, or else where the rig lies.
+        memories = rig.folder if rig.memory.file is None else Path(rig.memory.file).parent
         remotes: list[Remote] = [
             loader,
             MemoryRemote(lambda: pipeline.memory, memories, rig.one),
-            RigRemote(rig, pipeline, commands, loader.play, rig.folder),
+            RigRemote(rig, pipeline, commands, loader.play, rig.folder, memories),
         ]
         project = None
         if rig.teach is not None:
@@ -268,6 +269,8 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
     played = played.model_copy(update={"performer": _performer(rig.performer, pipeline)})
     return {
         "rig": played.model_dump(mode="json", by_alias=True),
+        # What the rig and commands name is relative to it.
+        "folder": str(Path.cwd()).encode(errors="replace").decode(),
         "source": pipeline.kind,
         "skeleton": pipeline.skeleton(),
         "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,

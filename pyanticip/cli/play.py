@@ -287,7 +287,8 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     """Get to know a performer: stand still, then move as you will.
 
     Learns how much the suit trembles and how far the performer goes, and writes both into the rig as
-    [performer]. With a FILE, a recording or any motion file stands in for the suit.
+    [performer]. With a FILE, a recording or any motion file stands in for the suit: all of it is read, and
+    whatever does not stand still counts as moving, so --still and --move are for a suit alone.
 
     Example: pyanticip calibrate --source mocopi://0.0.0.0:12351 --rig stage.toml
     """
@@ -296,6 +297,9 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     from realtime.rig import load_rig
     from realtime.rig.edit import edit_rig
 
+    for name in ("still", "move"):
+        if given.file is not None and getattr(given, name) is not None:
+            raise OptionError(f"--{name} is for a suit; all of {given.file} is read")
     file = given.rig_file
     if file is not None:
         check_folder(file)
@@ -303,7 +307,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     if given.file is not None:
         table = calibrate_from(given.file, rig)
     else:
-        table = calibrate_live(rig, given.still, given.move, say)
+        table = calibrate_live(rig, given.still or 8.0, given.move or 22.0, say)
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]
     if file is not None:
         edit_rig(file, {}, {"performer": table})
@@ -382,6 +386,6 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
     lines += [f"  {line}" for line in found.in_vain()]
     for one in [solo(found, name) for name in heard if name] or [found]:
-        if one.cue:
+        if one.cue and one.memory.enabled:
             lines.append(f"  {one.one and f'{one.one}: '}says cues {', '.join(cue.name for cue in one.cue)}")
     return found.model_dump(mode="json"), lines

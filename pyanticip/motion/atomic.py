@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ _swept: set[Path] = set()
 def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False) -> None:
     """Write ``data`` beside ``path`` and move it there: the file is whole or it is the old one.
 
+    A link stays, for what it leads to is written, and an existing file keeps its mode.
     ``durable`` waits until the disk has it, so that this holds when the power fails as well.
     """
     handle, draft = draft_file(path)
@@ -58,7 +60,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def draft_file(path: Path) -> tuple[int, Path]:
-    """A new hidden file beside ``path``, to be renamed to it; its handle and its name.
+    """A new hidden file beside ``path``, or what that links to, to be renamed to it; its handle and its name.
 
     The handle holds a lock: while it is open, other processes leave the file alone. The first draft in a
     folder removes those that killed processes left there. Raises an OSError where something else than a file
@@ -68,11 +70,12 @@ def draft_file(path: Path) -> tuple[int, Path]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "a device lies there, expected a file", str(path))
-    folder = path.parent.absolute()
+    path = _followed(path)
+    folder = path.parent
     if folder not in _swept:  # thousands of files may go into one folder
         _swept.add(folder)
         _sweep(folder, r"\..+\.part-")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.part-")
+    handle, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.part-")
     try_lock(handle)
     return handle, Path(name)
 
@@ -84,11 +87,20 @@ def finish_draft(file: IO[bytes], draft: Path, path: Path) -> None:
     in the buffer goes to the disk before: if that is full, the old file stays.
     """
     file.flush()
-    ordinary_mode(draft)
+    path = _followed(path)
+    if path.exists():
+        draft.chmod(stat.S_IMODE(path.stat().st_mode))
+    else:
+        ordinary_mode(draft)
     if not REPLACES_OPEN_FILES:
         file.close()
     draft.replace(path)
     file.close()
+
+
+def _followed(path: Path) -> Path:
+    """What a link leads to, or would; ``Path.resolve`` raises for links in a circle."""
+    return Path(os.path.realpath(path))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
+from pyanticip._core import Memory
 from pyanticip.errors import OptionError
 from pyanticip.memory import save_moments
 from pyanticip.memory.cues import Cue
@@ -64,7 +65,9 @@ class MemoryControl:
 
     def _clear(self) -> str:
         """What was rehearsed stays."""
-        self._live().memory.clear()
+        live = self._live()
+        live.check_unsaved("memory/clear")
+        live.memory.clear()
         return "the show is forgotten"
 
     def _following(self, command: str) -> Following:
@@ -116,19 +119,40 @@ class MemoryRemote:
             raise OptionError(f"{path}: exists already; a memory is never overwritten")
         if (live := self._live()) is None:
             raise OptionError("memory/save: the rig plays without it (memory.enabled = false)")
-        memory, pieces = live.memory, []
         takes = {} if live.following is None else live.following.takes
-        for first in range(0, max(len(memory), 1), _PIECE):
-            pieces.append(memory.moments(first, _PIECE))
-            await asyncio.sleep(_PAUSE)
-        await asyncio.get_running_loop().run_in_executor(self._thread, _write, pieces, takes, path)
-        return str(path)
+        live.saving = True
+        try:
+            told = await _copied(live.memory)
+            await asyncio.get_running_loop().run_in_executor(self._thread, save_moments, *told, path, takes)
+        finally:
+            live.saving = False
+        return str(path.absolute())
 
     def close(self) -> None:
         """Finish what was begun."""
         self._thread.shutdown()
 
 
-def _write(pieces: Sequence[Moments], rehearsed: Mapping[str, npt.NDArray[np.float32]], path: Path) -> None:
-    keys, followed, origins = (np.concatenate(parts) for parts in list(zip(*pieces, strict=True))[1:])
-    save_moments(pieces[-1][0], keys, followed, origins, path, rehearsed)
+async def _copied(memory: Memory) -> Moments:
+    """What is remembered now, in pieces between which the show goes on.
+
+    Of a full memory the oldest of the show are forgotten meanwhile: what comes behind them moves up, and its
+    takes may be numbered anew. So the show's are copied first, ahead of the forgetting, each piece from the
+    last moment of the one before on, which says by how much the numbers differ.
+    """
+    kept, count, forgotten = memory.rehearsed, len(memory), memory.forgotten
+    names, keys, followed, origins = memory.moments(kept, min(_PIECE, count - kept))
+    show, rehearsed = [(keys, followed, origins)], []
+    for first in range(kept + _PIECE, count, _PIECE):
+        await asyncio.sleep(_PAUSE)
+        before = first - 1 - (memory.forgotten - forgotten)
+        if before < kept:
+            raise OptionError("memory/save: the show forgets faster than it is copied; save once more")
+        _, keys, followed, origins = memory.moments(before, min(_PIECE, count - first) + 1)
+        origins[:, 0] += show[-1][2][-1, 0] - origins[0, 0]
+        show.append((keys[1:], followed[1:], origins[1:]))
+    for first in range(0, kept, _PIECE):
+        await asyncio.sleep(_PAUSE)
+        rehearsed.append(memory.moments(first, min(_PIECE, kept - first))[1:])
+    keys, followed, origins = (np.concatenate(parts) for parts in zip(*rehearsed, *show, strict=True))
+    return names, keys, followed, origins

@@ -4,6 +4,7 @@ is mixed with."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,7 @@ _BY_COMMAND = (*LIVE, "model", "mapping", "memory", "cue", "synth")
 
 class RigRemote:
     """See :class:`realtime.control.server.Remote`. ``rig`` is the one that the show began with;
-    ``play`` plays a mapping file.
+    ``play`` plays a mapping file; ``memories`` is the folder of memories where it is another one.
 
     What differs from it is written, with the preset, the mapping and the memory that play; all else in the
     file stays as it is. Files are read and written beside the loop.
@@ -49,6 +50,7 @@ class RigRemote:
         commands: Commands,
         play: Callable[[Path], Awaitable[str]],
         folder: Path,
+        memories: Path | None = None,
     ) -> None:
         self.actions: dict[str, Action] = {
             "rig/save": self._save,
@@ -60,7 +62,7 @@ class RigRemote:
         self._pipeline = pipeline
         self._commands = commands
         self._play = play
-        self._folder = folder
+        self._folder, self._memories = folder, folder if memories is None else memories
         # Of a show without a file everything has to be written.
         self._written: Mapping[str, Any] = {} if rig.file is None else tree_of(rig)
         self._thread = ThreadPoolExecutor(1, "rig")
@@ -98,6 +100,7 @@ class RigRemote:
     async def _load(self, name: object) -> str:
         """Play by another rig, as far as a show can change; what needs a restart is told."""
         path = inside(self._folder, name, "rig/load")
+        self._check_unsaved("rig/load")
         now = self._commands.live_rig.rig
         rig = _for_one(await self._beside(lambda: load_rig(path)), now)
         restart = [n for n in Rig.model_fields if n not in (*_APART, *_BY_COMMAND)]
@@ -160,7 +163,8 @@ class RigRemote:
 
     async def _load_memory(self, name: object) -> str:
         """Mix with another memory, go on learning or not, and say the cues that are within its takes."""
-        path = inside(self._folder, name, "memory/load")
+        path = self._memory_file(name)
+        self._check_unsaved("memory/load")
         cues: tuple[Cue, ...] | None = None
         # One may be set while it is read.
         while cues != self._commands.cues:
@@ -171,6 +175,19 @@ class RigRemote:
         live.memory.learning = learns
         self._commands.play_memory(live, path)
         return f"memory {live.name}" + (f"; not in it: cue {', '.join(left)}" if left else "")
+
+    def _memory_file(self, name: object) -> Path:
+        """Where ``memory/save`` puts it, or, as the monitor lists it, in the folder of the show."""
+        try:
+            return inside(self._memories, name, "memory/load")
+        except OptionError:
+            with contextlib.suppress(OptionError):
+                return inside(self._folder, name, "memory/load")
+            raise
+
+    def _check_unsaved(self, command: str) -> None:
+        if self._pipeline.memory is not None:
+            self._pipeline.memory.check_unsaved(command)
 
     async def _load_memory_of(self, rig: Rig, path: Path) -> str:
         opened = partial(open_memory, path, rig.memory.sha256, learn=rig.memory.learn, cues=rig.cue)

@@ -146,6 +146,13 @@ class LiveMemory:
         self.name = name
         self.sha256 = sha256
         self.trust: Sequence[float] = ()
+        #: Whether it is being written into a file.
+        self.saving = False
+
+    def check_unsaved(self, command: str) -> None:
+        """Whether it may go. Raises an OptionError while it is being saved."""
+        if self.saving:
+            raise OptionError(f"{command}: a save is under way")
 
     @property
     def numbers(self) -> list[int]:
@@ -198,6 +205,7 @@ def open_memory(
         following = Following(takes, cues) if takes else None
         live = LiveMemory(memory, path.name, found, following)
     if cues and live.following is None:
-        raise OptionError(f"cue {cues[0].name}: no take was rehearsed that can be followed")
+        missing = "; expected [memory] file in the rig, or --memory" if file is None else ""
+        raise OptionError(f"cue {cues[0].name}: no take was rehearsed that can be followed{missing}")
     live.memory.learning = learn
     return live

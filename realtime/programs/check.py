@@ -29,10 +29,12 @@ __all__ = ["check_show"]
 
 def check_show(rig: Rig) -> None:
     """Look at ports, hosts and files, but open nothing. Raises the MotionError that ``live`` would, or, of
-    recorded sounds, would say and play without."""
+    recorded sounds and the folder for a full disk, would say or do without."""
     check_ports(rig)
     for target in rig.osc:
         _check_sink(target)
+    if rig.record_spare is not None and not _is_writable(rig.record_spare):
+        raise OptionError(f"record_spare: {rig.record_spare}: expected a folder that can be written into")
     for own in [solo(rig, one.name) for one in rig.performers] or [rig]:
         own.resolved()
         for table in [own.midi] * (own.midi.port is not None) + [table.config() for table in own.sink]:
@@ -54,6 +56,10 @@ def _check_sink(table: BaseModel) -> None:
         resolve(table.host, table.port, f"OSC target {table.url}", SOCK_DGRAM)
     elif isinstance(table, MidiConfig):
         check_port(table)
+
+
+def _is_writable(folder: str) -> bool:
+    return Path(folder).is_dir() and os.access(folder, os.W_OK)
 
 
 def _check_samples(synth: SynthRig) -> None:

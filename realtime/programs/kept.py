@@ -14,7 +14,7 @@ from pyanticip.teach.mapping import load_mapping
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["kept"]
+__all__ = ["is_memory", "kept"]
 
 _LARGEST_HEADER = 8 << 20
 
@@ -26,10 +26,14 @@ def kept(file: Path) -> Found | None:
 
     :raises MotionError: it is one, and damaged or of another version.
     """
-    about = _about(file)
-    if about.get("format") == MEMORY:
+    if is_memory(file):
         return _memory(file)
-    return _mapping(file) if MAPPING in about else None
+    return _mapping(file) if MAPPING in _about(file) else None
+
+
+def is_memory(file: Path) -> bool:
+    """Whether a file says that it is one, be it damaged."""
+    return bool(_about(file).get("format") == MEMORY)
 
 
 def _about(file: Path) -> dict[str, Any]:

@@ -92,8 +92,8 @@ class CalibrateOptions(RigOptions, JsonOption):
 
     file: Path | None = option("A file in the suit's place.", None, argument=True, exists=True)
     over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, "checkpoint": "model.checkpoint"})] = {}
-    still: float = option("Seconds to stand still.", 8.0, ge=2, le=600)
-    move: float = option("Seconds to move.", 22.0, ge=2, le=600)
+    still: float | None = option("Seconds to stand still; else 8.", None, ge=2, le=600)
+    move: float | None = option("Seconds to move; else 22.", None, ge=2, le=600)
 
 
 class SetupOptions(JsonOption):

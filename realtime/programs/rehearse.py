@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from pyanticip.memory import rehearse as remember
 from pyanticip.memory import save_memory
 from pyanticip.motion.atomic import check_folder
 from pyanticip.vocabulary import RATE
+from realtime.programs.kept import is_memory
 from realtime.protocols import ALONE_NS
-from realtime.sources.replay import Command, Item, open_show, recorded_sender
+from realtime.sources.replay import Command, Item, NobodyCameError, open_show, recorded_sender
 
 __all__ = ["rehearse"]
 
@@ -39,30 +41,32 @@ def rehearse(
 
     They are heard as they would be live, noise gate included; where a stream begins anew, so does a take.
     Takes are named after their files, and numbered where a file has several; files of one name, after their
-    folders as well (``monday/take1``). What is too short is left out, and told. ``reading`` are options of
-    :func:`pyanticip.load_motion`. Raises a MotionError for a file that cannot be read, where there is no take
-    at all, and where ``out`` is there already, unless by ``force``, or its folder is not.
+    folders as well (``monday/take1``), and where these agree, by the whole file name. What is too short or
+    empty is left out, and told. ``reading`` are options of :func:`pyanticip.load_motion`. Raises a
+    MotionError for a file that cannot be read, where there is no take at all, and where ``out`` is there
+    already, unless it is a memory and by ``force``, or its folder is not.
     """
-    if out.exists() and not force:
-        raise OptionError(f"{out}: exists already; name all takes anew with another --out, or --force")
+    files = list(files)
+    _check_out(out, files, force)
     check_folder(out)
     takes: dict[str, Poses] = {}
     left: list[float] = []
-    files = list(files)
-    stems = Counter(file.stem for file in files)
-    for file in files:
-        title = file.stem if stems[file.stem] == 1 else f"{file.absolute().parent.name}/{file.stem}"
-        pieces = list(_takes(*open_show(file, say=say, **reading), recorded_sender(file)))
+    titles = _titles(files)
+    for file, title in zip(files, titles, strict=True):
+        try:
+            shown = open_show(file, say=say, **reading)
+        except NobodyCameError:
+            say(f"{file}: nobody came; it is left out")
+            continue
+        pieces = list(_takes(*shown, recorded_sender(file)))
         found = [poses for poses in pieces if len(poses) >= _SHORTEST]
         if not pieces:
             say(f"{file}: holds no motion and is left out")
         for short in (len(poses) / RATE for poses in pieces if len(poses) < _SHORTEST):
             say(f"{file}: a piece of {short:.2f} s is left out; a take has at least {_SHORTEST / RATE:g} s")
             left.append(round(short, 2))
-        for number, poses in enumerate(found):
-            name = title if len(found) == 1 else f"{title} {number + 1}"
-            if name in takes:
-                raise OptionError(f"{file}: there is a take called {name!r} already")
+        for poses in found:
+            name = title if len(found) == 1 else _numbered(title, 1, {*titles, *takes})
             takes[name] = poses
             say(f"{name}: {len(poses) / RATE:.1f} s")
     if not takes:
@@ -78,6 +82,43 @@ def rehearse(
         "moments": len(memory),
         "bytes": out.stat().st_size,
     }
+
+
+def _titles(files: Sequence[Path]) -> list[str]:
+    """A name of its own for each file: as short a one as no other has. Raises an OptionError: one twice."""
+    ways: list[Callable[[Path], str]] = [
+        lambda file: file.stem,
+        lambda file: f"{file.absolute().parent.name}/{file.stem}",
+        lambda file: f"{file.absolute().parent.name}/{file.name}",
+    ]
+    counts = [Counter(map(way, files)) for way in ways]
+    seen: set[Path] = set()
+    found: list[str] = []
+    for file in files:
+        if (whole := file.resolve()) in seen:
+            raise OptionError(f"{file}: is given twice")
+        seen.add(whole)
+        names = [way(file) for way in ways]
+        title = next((name for name, n in zip(names, counts, strict=True) if n[name] == 1), names[-1])
+        found.append(_numbered(title, 2, found) if title in found else title)
+    return found
+
+
+def _numbered(title: str, first: int, taken: Collection[str]) -> str:
+    """The title with the first number from this one on that gives a name of its own."""
+    return next(name for n in itertools.count(first) if (name := f"{title} {n}") not in taken)
+
+
+def _check_out(out: Path, files: Sequence[Path], force: bool) -> None:
+    """Nothing is overwritten but a memory. Raises an OptionError."""
+    if not out.exists():
+        return
+    if any(file.exists() and file.samefile(out) for file in files):
+        raise OptionError(f"{out}: is one of the takes; expected another --out")
+    if not is_memory(out):
+        raise OptionError(f"{out}: exists already and is no memory; expected another --out")
+    if not force:
+        raise OptionError(f"{out}: exists already; name all takes anew with another --out, or --force")
 
 
 def _takes(kind: str, items: Iterable[Item], sender: str | None) -> Iterator[Poses]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -9,6 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from pyanticip.errors import FormatError, RigError
+from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.untrusted import open_file, parse_toml, read_file
 from realtime.config import unknown
 from realtime.rig.mapping import PerformerRig
@@ -17,7 +19,7 @@ from realtime.rig.paths import found_from
 from realtime.rig.source import source_table
 from realtime.rig.tree import Rig
 from realtime.sinks.config import OscConfig
-from realtime.sources.named_files import file_of
+from realtime.sources.named_files import file_of, places_of, sum_of
 
 __all__ = ["load_rig", "monitors", "parse_rig", "recorded_as", "solo", "template"]
 
@@ -25,8 +27,11 @@ LARGEST = 1 << 20
 """No rig has more bytes."""
 
 
-def _recorded(path: Path) -> dict[str, Any]:
-    """What shaped the sound of a recording, as a tree; empty for what is no recording."""
+def _recorded(path: Path, *, remembers: bool) -> dict[str, Any]:
+    """What shaped the sound of a recording, as a tree; empty for what is no recording.
+
+    Where it ``remembers`` by its own memory, raises a FormatError where that is not there.
+    """
     from pyanticip.motion.recording import is_recording, read_recording
 
     try:
@@ -37,7 +42,7 @@ def _recorded(path: Path) -> dict[str, Any]:
         # Told by whoever is going to read it.
         return {}
     header = read_recording(path).header
-    rig, mapping = header.get("rig"), header.get("mapping")
+    rig, mapping, ran = header.get("rig"), header.get("mapping"), header.get("folder")
     if not isinstance(rig, dict):
         return {}
     shaping = (
@@ -56,24 +61,41 @@ def _recorded(path: Path) -> dict[str, Any]:
     # Who does not say it comes from before leads were automatic.
     tree.setdefault("lead_ms", 0.0)
     if isinstance(mapping, dict) and isinstance(tree.get("mapping"), str):
-        tree["mapping"] = file_of(tree["mapping"], str(mapping.get("sha256")), path)
-    tree["memory"] = _recorded_memory(path, rig.get("memory"))
+        tree["mapping"] = file_of(tree["mapping"], str(mapping.get("sha256")), path, ran)
+    tree["memory"] = _recorded_memory(path, rig.get("memory"), ran, remembers)
+    model, known = tree.get("model"), header.get("model")
+    if isinstance(model, dict) and isinstance(known, dict) and isinstance(model.get("checkpoint"), str):
+        sums = known.get("sha256")
+        weights = sums.get(WEIGHTS) if isinstance(sums, dict) else None
+        tree["model"] = {**model, "checkpoint": file_of(model["checkpoint"], str(weights), path, ran)}
     synth, source = rig.get("synth"), rig.get("source")
     if isinstance(synth, dict):
         tree["synth"] = {key: synth[key] for key in ("preset", "samples", "options") if synth.get(key)}
+        if isinstance(samples := synth.get("samples"), str) and samples:
+            folders = filter(os.path.isdir, places_of(samples, path, ran))
+            tree["synth"]["samples"] = str(next(folders, samples))
     if isinstance(source, dict):
         kept = ("buffer_ms", "delay_ms", "from")
         tree["source"] = {key: source[key] for key in kept if source.get(key) is not None}
     return tree
 
 
-def _recorded_memory(path: Path, table: object) -> dict[str, Any]:
+def _recorded_memory(path: Path, table: object, ran: object, remembers: bool) -> dict[str, Any]:
     """Recordings from before there was a memory played without."""
     if not isinstance(table, dict):
         return {"enabled": False}
-    if isinstance(file := table.get("file"), str):
-        return {**table, "file": file_of(file, str(table.get("sha256")), path)}
-    return dict(table)
+    if not isinstance(file := table.get("file"), str):
+        return dict(table)
+    sha256 = str(table.get("sha256"))
+    found = file_of(file, sha256, path, ran)
+    known = remembers and table.get("sha256") is not None and table.get("enabled") is not False
+    if known and sum_of(Path(found)) != sha256:
+        places = ", ".join(map(str, places_of(file, path, ran)))
+        raise FormatError(
+            f"{path}: the memory that it was played with ({file}, sha256 {sha256[:12]}) is in none of"
+            f" {places}, nor under another name beside the recording; expected --memory FILE"
+        )
+    return {**table, "file": found}
 
 
 def load_rig(
@@ -89,16 +111,19 @@ def load_rig(
     file's port, nor another memory the sum of the file's. Where there is no rig file and a recording is
     ``played``, what shaped its sound stands in: all of its rig but receivers, ports and devices. ``body`` is
     what is said of the source's skeleton (up, rest, joints), None where nothing is. Raises
-    :class:`RigError`, FormatError for a damaged recording.
+    :class:`RigError`, FormatError for a damaged recording, or one whose memory is not there.
     """
-    tree, where = _recorded(played) if played is not None and path is None else {}, "command line"
+    over = dict(overrides or {})
+    tree: dict[str, Any] = {}
+    where = "command line"
+    if played is not None and path is None:
+        tree = _recorded(played, remembers="file" not in over.get("memory", {}))
     if tree:
         where = "the recording"
     if path is not None:
         where = str(path)
         tree = parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
         tree = found_from(tree, Path(path).parent)
-    over = dict(overrides or {})
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])
     if isinstance(over.get("monitor"), str):

@@ -186,6 +186,10 @@ class Rig(Options):
                 found.append("performer.channel: without midi.port nothing is sent there")
             elif "midi" in self.model_fields_set and "port" not in self.midi.model_fields_set:
                 found.append("midi: without midi.port nothing is sent")
+        if not self.memory.enabled and (
+            self.cue or any(one.cue and one.memory is None for one in self.performers)
+        ):
+            found.append("cue: without the memory (memory.enabled = false) none is sent")
         return [*found, *sent_to_itself(self), *sent_twice(self.osc)]
 
     @property

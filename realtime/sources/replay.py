@@ -24,6 +24,7 @@ __all__ = [
     "Command",
     "Datagram",
     "Item",
+    "NobodyCameError",
     "Obey",
     "ReplaySource",
     "open_show",
@@ -32,6 +33,10 @@ __all__ = [
 ]
 
 _BURST = 64
+
+
+class NobodyCameError(FormatError):
+    """A recording is whole, and has no datagrams."""
 
 
 class Datagram(NamedTuple):
@@ -168,8 +173,8 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
     files where they lie now;
     any other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
     skeleton at its own rate. ``say`` is told what had to be decided, and behind the last item of a recording
-    what of it could not be read. Raises FormatError, SkeletonError,
-    OSError.
+    what of it could not be read. Raises FormatError (NobodyCameError of an
+    empty recording), SkeletonError, OSError.
     """
     with open_file(path) as file:
         begins = file.read(16)
@@ -184,7 +189,8 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
     taken = read_recording(path)
     kind = next((source.partition("@")[0] for _, source, _ in taken.datagrams()), None)
     if kind is None:
-        raise FormatError(f"{path}: holds no datagrams to replay")
+        # Of a damaged one it is not known.
+        raise (FormatError if taken.warnings else NobodyCameError)(f"{path}: holds no datagrams to replay")
     if kind not in NATIVE:
         raise FormatError(f"{path}: was recorded from {kind!r}, expected one of {', '.join(NATIVE)}")
 
@@ -195,7 +201,7 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
                 if source == kind:
                     yield Datagram(record.t_ns, record.data, sender)
             elif isinstance(record, Control):
-                told = files_of(record.name, record.arguments, path)
+                told = files_of(record.name, record.arguments, path, taken.header.get("folder"))
                 yield Command(record.t_ns, record.name, told)
         if say is not None:
             for line in taken.warnings:

@@ -95,6 +95,21 @@ def test_a_new_file_has_the_ordinary_mode(tmp_path: Path) -> None:
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
+def test_a_link_stays_and_so_does_the_mode_of_a_file(tmp_path: Path) -> None:
+    there = tmp_path / "away" / "stage.toml"
+    there.parent.mkdir()
+    there.touch()
+    there.chmod(0o640)
+    (tmp_path / "link").symlink_to(there)
+    (tmp_path / "new").symlink_to(there.with_name("new.toml"))
+    for name, found in (("link", there), ("new", there.with_name("new.toml"))):
+        write_file(tmp_path / name, b"gain = 1.0")
+        assert (tmp_path / name).is_symlink()
+        assert found.read_bytes() == b"gain = 1.0"
+    assert there.stat().st_mode & 0o777 == 0o640
+    assert {path.name for path in there.parent.iterdir()} == {"stage.toml", "new.toml"}
+
+
 def test_a_renamed_folder_stays(tmp_path: Path) -> None:
     with draft_folder(tmp_path, ".new-") as draft:
         draft.rename(tmp_path / "run")

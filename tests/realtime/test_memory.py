@@ -19,16 +19,16 @@ from support.wire import arrived, command, messages, port_of, run_here, start, u
 
 from pyanticip._core import Memory, teacher_parameters
 from pyanticip.cli import cli
-from pyanticip.errors import CheckpointError, DeviceError, FormatError, MotionError, OptionError
+from pyanticip.errors import DeviceError, FormatError, MotionError, OptionError
 from pyanticip.memory import load_memory
 from pyanticip.motion.recording import Output, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.memory import MemoryRemote
+from realtime.control.rig_remote import RigRemote
 from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.pipeline import Pipeline
-from realtime.programs.kept import kept
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
@@ -165,11 +165,12 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     over = {"osc": [], "control": {"enabled": False}}
     assert assemble(load_rig(None, over, away / "a.anticip"), OfflineClock(), sinks=[]).memory is not None
     rehearse([DANCE], away / "piece.memory", force=True, rest=0)
-    with pytest.raises(CheckpointError, match="another memory than expected"):
-        assemble(load_rig(None, over, away / "a.anticip"), OfflineClock(), sinks=[])
+    lost = rf"^{away / 'a.anticip'}: the memory .* none of {file}, {away / file.name}, .* --memory FILE$"
+    with pytest.raises(FormatError, match=lost):
+        load_rig(None, over, away / "a.anticip")
     (away / "piece.memory").unlink()
-    with pytest.raises(FormatError, match=r"piece\.memory: no such file"):
-        assemble(load_rig(None, over, away / "a.anticip"), OfflineClock(), sinks=[])
+    with pytest.raises(FormatError, match=lost):
+        load_rig(None, over, away / "a.anticip")
     # A memory named on the command line goes before.
     chosen = load_rig(None, {**over, "memory": {"file": str(piece)}}, away / "a.anticip")
     assert assemble(chosen, OfflineClock(), sinks=[]).memory is not None
@@ -309,75 +310,70 @@ def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) ->
     remote.close()
 
 
-def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None:
-    from pyanticip.motion.load import load_motion
-    from pyanticip.motion.npz import save_npz
-
-    save_npz(load_motion(DANCE)[:100], tmp_path / "short.npz")
-    with pytest.raises(FormatError, match="at least 3 s"):
-        rehearse([tmp_path / "short.npz"], tmp_path / "x.memory")
-    with pytest.raises(OptionError, match="called 'data/performance' already"):
-        rehearse([DANCE, DANCE], tmp_path / "x.memory")
-
-
-def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_their_folder_s(
-    tmp_path: Path,
+def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(
+    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyanticip.motion.load import load_motion
-    from pyanticip.motion.npz import save_npz
+    _, pipeline = show({"memory": {"file": str(piece)}})
+    assert pipeline.memory is not None
+    known = pipeline.memory.memory.moments()
+    rig = tmp_path / "rig.toml"
+    rig.touch()
+    commands = Commands(pipeline, rig=load_rig(rig))
+    files = RigRemote(load_rig(rig), pipeline, commands, pytest.fail, tmp_path)
+    shutil.copy(piece, tmp_path / "piece.memory")
+    monkeypatch.setattr("realtime.control.memory._PIECE", 50)
+    remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
 
-    takes = {"monday/take1": 200, "friday/take1": 250, "friday/bow": 100}
-    for name, frames in takes.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        save_npz(load_motion(DANCE)[:frames], tmp_path / f"{name}.npz")
-    said: list[str] = []
-    files = [tmp_path / f"{name}.npz" for name in takes]
-    found = rehearse(files, tmp_path / "x.memory", say=said.append)
-    assert list(found["takes"]) == ["monday/take1", "friday/take1"]
-    assert any(line.startswith(f"{files[2]}: a piece of ") and "left out" in line for line in said)
-    cue = [{"name": "turn", "take": "monday/take1", "at": 2.0}]
-    show({"memory": {"file": str(tmp_path / "x.memory")}, "cue": cue})
+    async def play() -> None:
+        saving = asyncio.ensure_future(remote.actions["memory/save"]("show"))  # type: ignore[arg-type]
+        await asyncio.sleep(0.01)
+        with pytest.raises(OptionError, match=r"^memory/clear: a save is under way$"):
+            commands.obey("memory/clear")
+        for name, file in (("memory/load", "piece.memory"), ("rig/load", "rig.toml")):
+            with pytest.raises(OptionError, match=rf"^{name}: a save is under way$"):
+                await files.actions[name](file)  # type: ignore[misc]
+        await saving
+        commands.obey("memory/clear")
 
-
-def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(tmp_path: Path) -> None:
-    from pyanticip.motion.recording import RecordingWriter
-
-    with RecordingWriter(tmp_path / "gaps.anticip", {}) as tape:
-        tape.raw(0, "mocopi", SKELETON)
-        for n, frame in enumerate(FRAMES[:500]):
-            if n < 200 or 300 <= n < 430:
-                tape.raw((n + 1) * 20_000_000, "mocopi", frame)
-    said: list[str] = []
-    found = rehearse([tmp_path / "gaps.anticip"], tmp_path / "x.memory", say=said.append)
-    assert found["takes"] == {"gaps": 4.0}
-    assert found["left_out"] == [2.6]
-    assert said[0].endswith("gaps.anticip: a piece of 2.60 s is left out; a take has at least 3 s")
-    with pytest.raises(DeviceError, match=r"x\.memory: the folder \S+/none does not exist$"):
-        rehearse([tmp_path / "nothing.anticip"], tmp_path / "none" / "x.memory")
+    asyncio.run(play())
+    remote.close()
+    files.close()
+    saved = load_memory(tmp_path / "show.memory").moments()
+    assert saved[0] == known[0]
+    for one, other in zip(saved[1:], known[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
-def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_path: Path) -> None:
-    old = Path(shutil.copy(piece, tmp_path / "old.memory"))
-    with pytest.raises(OptionError, match=r"exists already; name all takes anew .* or --force$"):
-        rehearse([DANCE], old)
-    rehearse([DANCE], old, force=True)
-    assert len(load_memory(old)) == len(load_memory(piece))
+def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(
+    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole takes of the show go meanwhile, so that those behind have other numbers."""
+    rehearsed = load_memory(piece)
+    memory = Memory(len(rehearsed) + 400)
+    memory.restore(*rehearsed.moments())
+    poses = np.array([frame.pose for frame in show({})[0].frames if frame.pose is not None])
+    for n in range(20):
+        memory.reset()
+        memory.push_many(poses[10 * n :][:180])
+    assert memory.forgotten
+    known = memory.moments()
+    monkeypatch.setattr("realtime.control.memory._PIECE", 100)
+    live = LiveMemory(memory)
+    remote = MemoryRemote(lambda: live, tmp_path)
 
+    async def play() -> None:
+        saving = asyncio.ensure_future(remote.actions["memory/save"]("show"))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        memory.push_many(poses[400:560])
+        await saving
 
-def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
-    told = kept(piece)
-    assert told is not None
-    found, lines = told
-    assert [take["take"] for take in found["takes"]] == ["performance"]
-    assert found["seconds"] == pytest.approx(28, abs=0.5)
-    assert found["moments"] == found["takes"][0]["moments"] == len(load_memory(piece))
-    assert "a memory of 1 takes" in lines[0]
-    # Where a cue can be at most.
-    assert lines[1].startswith(f"  performance: {found['seconds']:.2f} s, ")
-    assert kept(DANCE) is None
-    (tmp_path / "cut.memory").write_bytes(piece.read_bytes()[:-10])
-    with pytest.raises(FormatError, match="not a memory, or a damaged one"):
-        kept(tmp_path / "cut.memory")
+    asyncio.run(play())
+    remote.close()
+    saved = load_memory(tmp_path / "show.memory").moments()
+    assert memory.moments()[0] != known[0]
+    assert saved[0] == known[0]
+    for one, other in zip(saved[1:], known[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.fixture

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from pyanticip.motion.recording import RecordingWriter
-from realtime.rig import load_rig
+from realtime.clock import OfflineClock
+from realtime.rig import Rig, load_rig
+from realtime.rig.source import ModelRig
 from realtime.sources.named_files import file_of, files_of
 from realtime.sources.replay import Command, open_show
+from realtime.stage import assemble, recording_header
 
 TRUE = hashlib.sha256(b"true").hexdigest()
 
@@ -43,6 +46,38 @@ def test_the_very_file_is_found_where_it_was_among_the_fits_and_beside_the_recor
     assert files_of("model", ("other", TRUE), recording) == (str(model), TRUE)
     assert files_of("model", ("", TRUE), recording) == ("", TRUE), "the packaged one"
     assert files_of("gain", ("other", 1.0), recording) == ("other", 1.0)
+
+
+def test_it_is_found_from_where_the_show_ran_and_under_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recording lies elsewhere, and is played from a third folder."""
+    for name in ("ran/sub/eve.memory", "ran/model/model.safetensors"):
+        put(tmp_path / name)
+    (tmp_path / "ran" / "sounds").mkdir()
+    for name in ("kept", "here"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "ran")
+    memory = {"file": "sub/eve.memory", "sha256": TRUE}
+    told = load_rig(
+        None, {"memory": memory, "model": {"checkpoint": "model"}, "synth": {"samples": "sounds"}}
+    )
+    header = recording_header(told, assemble(Rig(osc=(), model=ModelRig(enabled=False)), OfflineClock()))
+    assert header["folder"] == str(tmp_path / "ran")
+    header["rig"] = told.model_dump(mode="json", by_alias=True)
+    header["model"] = {"sha256": {"model.safetensors": TRUE}}
+    with RecordingWriter(tmp_path / "kept" / "show.anticip", header) as tape:
+        tape.control(5, "memory", ("sub/eve.memory", TRUE))
+        tape.raw(9, "msgpack", b"")
+    monkeypatch.chdir(tmp_path / "here")
+    rig = load_rig(None, None, tmp_path / "kept" / "show.anticip")
+    assert rig.memory.file == str(tmp_path / "ran" / "sub" / "eve.memory")
+    assert rig.model.checkpoint == str(tmp_path / "ran" / "model")
+    assert rig.synth.samples == str(tmp_path / "ran" / "sounds")
+    renamed = (tmp_path / "ran" / "sub" / "eve.memory").rename(tmp_path / "kept" / "Eve (copy).memory")
+    assert load_rig(None, None, tmp_path / "kept" / "show.anticip").memory.file == str(renamed)
+    _, items = open_show(tmp_path / "kept" / "show.anticip")
+    assert next(iter(items)) == Command(5, "memory", (str(renamed), TRUE))
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "/dev/zero", "mappings/..", "/"])

@@ -66,6 +66,7 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
 
 
 def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
+    unheard = "memory.enabled = false\n[[cue]]\nname = 'a'\ntake = 'b'\nat = 1.0\n"
     several = "[[performer]]\nname = 'a'\nport = 1\nchannel = 3\n"
     for text, says in (
         (
@@ -84,11 +85,13 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         ),
         ("[[osc]]\nsend = ['pan']\n[[osc]]\nsend = ['pan']\naddresses.pan = '/n_set'", []),
         ("[[osc]]\n[[osc]]\nprefix = '/other'", []),
+        (unheard, ["cue: without the memory (memory.enabled = false) none is sent"]),
     ):
         file = write(tmp_path, text)
         assert load_rig(file).in_vain() == says
         answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
         assert all(f"  {line}" in answer.output.splitlines() for line in says)
+        assert "says cues" not in answer.output
 
 
 @pytest.mark.parametrize(
@@ -96,12 +99,16 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
     [
         ("[model]\ncheckpoint = 'nowhere'", "nowhere/model.json: no such file"),
         ("[memory]\nfile = 'no.memory'", "no.memory"),
-        ("[[cue]]\nname = 'a'\ntake = 'b'\nat = 1.0", "cue a: no take was rehearsed"),
+        (
+            "[[cue]]\nname = 'a'\ntake = 'b'\nat = 1.0",
+            "followed; expected [memory] file in the rig, or --memory",
+        ),
         ("[source]\nport = 9010", "control.port: source listens at 9010 already"),
         ("[synth]\nenabled = true\nport = 9010", "synth.port: control listens at 9010 already"),
         ("[monitor]\nenabled = true\n[oscquery]\nenabled = true\nport = 8765", "oscquery.port: monitor"),
         ("[[osc]]\nhost = 'nowhere.invalid'", "cannot resolve host 'nowhere.invalid'"),
         ("record = 'none/a.anticip'", "none does not exist"),
+        ("record_spare = 'none'", "none: expected a folder that can be written into"),
         ("[synth]\npreset = 'granular'", "preset granular: it needs a folder of sounds"),
         ("[synth]\nsamples = 'none'", "none: no folder that can be read (No such file or directory)"),
         ("[synth]\noptions.samples = 'rig.toml'", "rig.toml: no folder that can be read"),

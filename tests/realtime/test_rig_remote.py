@@ -7,17 +7,23 @@ import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.models import another_checkpoint
 
 from pyanticip.errors import OptionError, RigError
-from realtime.clock import OfflineClock
+from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.rig_remote import RigRemote
+from realtime.loop import run_loop
+from realtime.memory.live_memory import open_memory
+from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
 from realtime.rig.load import solo
-from realtime.stage import assemble
+from realtime.sockets import free_port
+from realtime.sources.udp import UdpSource
+from realtime.stage import assemble, stage
 
 QUIET = "[model]\nenabled = false\n[memory]\nenabled = false\n"
 
@@ -171,3 +177,34 @@ def test_what_is_answered_is_what_was_told(play: type[Playing]) -> None:
     assert show.commands.obey("rig/osc/0/prefix") == "as built in"
     with pytest.raises(OptionError, match=r"preset: expected one of .*, got \['bells'\]"):
         show.commands.obey("preset", ["bells"])
+
+
+@pytest.mark.parametrize("where", ["show/memories", "show"])
+def test_a_memory_that_was_saved_is_loaded_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    piece = tmp_path / "show" / "memories" / "piece.memory"
+    piece.parent.mkdir(parents=True)
+    rehearse([Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"], piece)
+    file = tmp_path / "show" / "rig.toml"
+    file.write_text("osc = []\nmodel.enabled = false\ncontrol.enabled = false\n")
+    rig = load_rig(file, {"memory": {"file": f"{where}/piece.memory"}} if where != "show" else None)
+    pipeline = assemble(rig, MonotonicClock())
+    # Without a file it knows what it has learned.
+    pipeline.memory = open_memory(piece)
+    source = UdpSource("mocopi", "127.0.0.1", free_port())
+    show = stage(rig, pipeline, source, say=print)
+    act: dict[str, Any] = show.actions()
+
+    async def play() -> None:
+        assert await act["memory/save"]("tonight") == str(tmp_path / where / "tonight.memory")
+        # As the monitor lists them, too.
+        for name in ("tonight.memory", "memories/piece.memory"):
+            assert await act["memory/load"](name) == f"memory {Path(name).name}"
+        with pytest.raises(OptionError, match=f"no 'none' in {tmp_path / where}$"):
+            await act["memory/load"]("none")
+
+    run_loop(play())
+    run_loop(show.run(0.0))
+    source.close()

@@ -1,0 +1,136 @@
+"""Takes become a memory: how they are named, what is left out, what is never overwritten."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pyanticip.errors import DeviceError, FormatError, OptionError
+from pyanticip.memory import load_memory
+from pyanticip.motion.load import load_motion
+from pyanticip.motion.npz import save_npz
+from pyanticip.motion.recording import RecordingWriter
+from realtime.bench.performer import mocopi_datagrams
+from realtime.programs.check import check_show
+from realtime.programs.kept import kept
+from realtime.programs.rehearse import rehearse
+from realtime.rig import load_rig
+
+SKELETON, FRAMES = mocopi_datagrams(500)
+DANCE = Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"
+
+
+@pytest.fixture(scope="module")
+def piece(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("rehearsed") / "piece.memory"
+    rehearse([DANCE], file)
+    return file
+
+
+def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None:
+    save_npz(load_motion(DANCE)[:100], tmp_path / "short.npz")
+    with pytest.raises(FormatError, match="at least 3 s"):
+        rehearse([tmp_path / "short.npz"], tmp_path / "x.memory")
+    # Told before anything is read.
+    with pytest.raises(OptionError, match=r"performance\.bvh: is given twice$"):
+        rehearse([tmp_path / "short.npz", DANCE, DANCE], tmp_path / "x.memory", say=pytest.fail)
+
+
+def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_their_folder_s(
+    tmp_path: Path,
+) -> None:
+    takes = {"monday/take1": 200, "friday/take1": 250, "friday/bow": 100}
+    for name, frames in takes.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        save_npz(load_motion(DANCE)[:frames], tmp_path / f"{name}.npz")
+    said: list[str] = []
+    files = [tmp_path / f"{name}.npz" for name in takes]
+    found = rehearse(files, tmp_path / "x.memory", say=said.append)
+    assert list(found["takes"]) == ["monday/take1", "friday/take1"]
+    assert any(line.startswith(f"{files[2]}: a piece of ") and "left out" in line for line in said)
+    cue = [{"name": "turn", "take": "monday/take1", "at": 2.0}]
+    check_show(load_rig(None, {"memory": {"file": str(tmp_path / "x.memory")}, "cue": cue}))
+
+
+def test_names_that_would_be_the_same_do_not_end_it(tmp_path: Path) -> None:
+    clip = load_motion(DANCE)[:200]
+    for name in ("day/gaps 1.npz", "day/bow.npz", "a/day/hop.npz", "b/day/hop.npz"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        save_npz(clip, tmp_path / name)
+    shutil.copy(DANCE, tmp_path / "day" / "bow.bvh")
+    with RecordingWriter(tmp_path / "gaps.anticip", {}) as tape:
+        tape.raw(0, "mocopi", SKELETON)
+        for n, frame in enumerate(FRAMES[:500]):
+            if not 200 <= n < 300:
+                tape.raw((n + 1) * 20_000_000, "mocopi", frame)
+    names = ("gaps.anticip", "day/gaps 1.npz", "day/bow.npz", "day/bow.bvh", "a/day/hop.npz", "b/day/hop.npz")
+    found = rehearse([tmp_path / name for name in names], tmp_path / "x.memory")
+    assert list(found["takes"]) == [
+        "gaps 2", "gaps 3", "gaps 1", "day/bow.npz", "day/bow.bvh", "day/hop.npz", "day/hop.npz 2",
+    ]  # fmt: skip
+
+
+def test_a_recording_in_which_nobody_came_is_left_out(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.anticip"
+    RecordingWriter(empty, {}).close()
+    said: list[str] = []
+    found = rehearse([empty, DANCE], tmp_path / "x.memory", say=said.append)
+    assert list(found["takes"]) == ["performance"]
+    assert f"{empty}: nobody came; it is left out" in said
+    with pytest.raises(FormatError, match=r"empty\.anticip: expected at least 3 s"):
+        rehearse([empty], tmp_path / "y.memory")
+    (tmp_path / "cut.anticip").write_bytes(empty.read_bytes()[:12])
+    with pytest.raises(FormatError):
+        rehearse([tmp_path / "cut.anticip", DANCE], tmp_path / "y.memory")
+
+
+def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path / "gaps.anticip", {}) as tape:
+        tape.raw(0, "mocopi", SKELETON)
+        for n, frame in enumerate(FRAMES[:500]):
+            if n < 200 or 300 <= n < 430:
+                tape.raw((n + 1) * 20_000_000, "mocopi", frame)
+    said: list[str] = []
+    found = rehearse([tmp_path / "gaps.anticip"], tmp_path / "x.memory", say=said.append)
+    assert found["takes"] == {"gaps": 4.0}
+    assert found["left_out"] == [2.6]
+    assert said[0].endswith("gaps.anticip: a piece of 2.60 s is left out; a take has at least 3 s")
+    with pytest.raises(DeviceError, match=r"x\.memory: the folder \S+/none does not exist$"):
+        rehearse([tmp_path / "nothing.anticip"], tmp_path / "none" / "x.memory")
+
+
+def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_path: Path) -> None:
+    old = Path(shutil.copy(piece, tmp_path / "old.memory"))
+    with pytest.raises(OptionError, match=r"exists already; name all takes anew .* or --force$"):
+        rehearse([DANCE], old)
+    rehearse([DANCE], old, force=True)
+    assert len(load_memory(old)) == len(load_memory(piece))
+
+
+def test_nothing_but_a_memory_is_ever_overwritten(tmp_path: Path) -> None:
+    take = Path(shutil.copy(DANCE, tmp_path / "take.bvh"))
+    other = Path(shutil.copy(DANCE, tmp_path / "other.bvh"))
+    (tmp_path / "link").symlink_to(take)
+    for out, says in ((take, "one of the takes"), (tmp_path / "link", "one of"), (other, "is no memory")):
+        for force in (False, True):
+            with pytest.raises(OptionError, match=f"{says}.*; expected another --out$"):
+                rehearse([take], out, force=force)
+    assert take.read_bytes() == other.read_bytes() == DANCE.read_bytes()
+
+
+def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
+    told = kept(piece)
+    assert told is not None
+    found, lines = told
+    assert [take["take"] for take in found["takes"]] == ["performance"]
+    assert found["seconds"] == pytest.approx(28, abs=0.5)
+    assert found["moments"] == found["takes"][0]["moments"] == len(load_memory(piece))
+    assert "a memory of 1 takes" in lines[0]
+    # Where a cue can be at most.
+    assert lines[1].startswith(f"  performance: {found['seconds']:.2f} s, ")
+    assert kept(DANCE) is None
+    (tmp_path / "cut.memory").write_bytes(piece.read_bytes()[:-10])
+    with pytest.raises(FormatError, match="not a memory, or a damaged one"):
+        kept(tmp_path / "cut.memory")
