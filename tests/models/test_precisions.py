@@ -81,3 +81,11 @@ def test_steps_and_chunks_run_in_mixed_precision(kind, changes):
     assert [tensor.dtype for tensor in state.tensors() if tensor.ndim > 3] == wanted  # rings keep theirs
     hidden = torch.cat([out.hidden for out in outs], 1).float()
     assert float((hidden - exact.hidden).abs().mean()) < 0.05 * float(exact.hidden.abs().mean())
+
+
+@torch.no_grad()
+def test_fast_movement_overflows_nothing_in_half_precision():
+    x = torch.randn(1, 30, 231, generator=torch.Generator().manual_seed(0))
+    model = models.build("motion", torch.float16, noise=0.02, kinematics=True, d_model=32, taps=12)
+    out = model(x.half())
+    assert all(bool(tensor.isfinite().all()) for tensor in (out.params, out.events, out.hidden))
