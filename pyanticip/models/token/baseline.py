@@ -40,8 +40,6 @@ def check_token_config(cfg: ModelConfig) -> None:
         raise OptionError("a token model needs vocab >= 1: start from ModelConfig.small() or .default()")
     if cfg.kinematics:
         raise OptionError("a token model has no body: kinematics must be False, got True")
-    if cfg.scalar_input or not cfg.gated_events:
-        raise OptionError("scalar_input and gated_events=False are options of the motion model")
 
 
 def check_ids(ids: Tensor, vocab: int, name: str = "ids") -> None:
