@@ -128,7 +128,9 @@ def encode(draft: Path, options: LanguageOptions) -> dict[str, Any]:
     """
     synthetic = options.data.path == SYNTHETIC
     found = {"vocab": options.data.vocab or SYNTHETIC_VOCAB} if synthetic else _encode(draft, options)
-    options.config(found["vocab"])
+    # What only the model's constructor refuses is refused before there is a run.
+    with torch.device("meta"):
+        new_model(options, found["vocab"])
     return found
 
 

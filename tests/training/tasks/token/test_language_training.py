@@ -262,6 +262,7 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
         (["--set", "batch=3", "--accumulate", "2"], "multiple of processes times accumulate = 2, given 3", 2),
         (["--set", "model.vocab=3"], "option model.vocab: the vocabulary is the tokenizer's", 2),
         (["--config", "nowhere.toml"], "nowhere.toml: no such file", 1),
+        (["--set", "model.positions={kind='prism', again=2}"], "option again=2 is for layers in a row", 2),
         (["--seq-len", "17"], "option data.seq_len: the model reads at most 16 tokens, given 17", 2),
         (["--resume"], "not a run of train language", 1),
     ],
