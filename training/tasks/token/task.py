@@ -75,7 +75,8 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
 
     def recorder(self, run: LanguageRun, module: TrainModule, batches: Any, start: int) -> LanguageRecorder:
         """Judges every part of the loss on the validation windows."""
-        return LanguageRecorder(run.data, start)
+        assert isinstance(module, LanguageModule)
+        return LanguageRecorder(run.data, start, module)
 
     def idle_weights(self, run: LanguageRun, module: TrainModule) -> bool:
         """Parts of the model that the options leave without gradient."""
