@@ -153,7 +153,7 @@ class BodyKinematics(nn.Module):
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:
-    """Cross product along the last axis, in plain steps that every exporter knows."""
+    """Cross product along the last axis, in plain steps."""
     a1, a2 = a.roll(-1, -1), a.roll(-2, -1)
     b1, b2 = b.roll(-1, -1), b.roll(-2, -1)
     return a1 * b2 - a2 * b1

@@ -127,7 +127,7 @@ def fused_available(moves: Tensor, start: Tensor) -> bool:
 def scan(moves: Tensor, start: Tensor, gamma: Tensor | None = None, jumps: Tensor | None = None) -> Tensor:
     """The same as :func:`scan_loop`, without a Python loop wherever there is a kernel.
 
-    Second derivatives exist in the loop only. A single step that is traced for export or compilation is the
+    Second derivatives exist in the loop only. A single step that is traced for compilation is the
     loop's, in plain tensor operations.
     """
     traced = torch.compiler.is_compiling() and moves.shape[2] == 1
