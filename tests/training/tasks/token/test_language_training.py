@@ -173,6 +173,7 @@ def test_accumulated_parts_and_validations_change_nothing(tiny, tmp_path):
         {"model": {"bias": "none", "positions": "alibi"}},
         {"model": {"paper": True, "slow_stride": 4}, "clip_norm": 0.0},
         {"precision": "bf16"},
+        {"precision": "bf16", "model": {"planning": True, "plan_inference": "recurrent"}},
     ],
 )
 def test_every_kind_of_run_comes_to_its_end(tiny, tmp_path, changes):
