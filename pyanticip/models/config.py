@@ -1,5 +1,6 @@
 """The one configuration of the model family. No torch."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -27,6 +28,7 @@ _TOKENS: dict[str, Any] = {
     "positions": "sinusoidal", "slow_stride": 1, "dist_scale": 0.01, "dropout": 0.1, "kinematics": False,
     "ffn_dropout": False,
 }  # fmt: skip
+_MOTION_ONLY = ("taps", "control_hidden", "twin", "pose_horizons", "scalar_input", "gated_events")
 _PAPER: dict[str, Any] = {"alpha": "raw", "gate_start": "normal"}
 
 
@@ -180,6 +182,10 @@ class ModelConfig(Config):
             )
         if 0 < self.pose_window <= POSE_ORDER:
             raise OptionError(f"pose_window must be over {POSE_ORDER} frames, or 0, got {self.pose_window}")
+        fields = type(self).model_fields
+        for name in _MOTION_ONLY if self.vocab else ():
+            if getattr(self, name) != fields[name].default:
+                raise OptionError(f"{name} is an option of the motion model: a token model has no use for it")
         if self.vocab and self.holds_frames:
             raise OptionError("field_input=True does nothing in a token model: its frames are tokens")
         if self.vocab and self.planning is not None and self.planning.codes != CODES:
@@ -211,7 +217,7 @@ class ModelConfig(Config):
     @classmethod
     def _token(cls, fields: dict[str, Any]) -> "ModelConfig":
         fields = nested({**_TOKENS, **fields})
-        if fields.get("planning") is not None:
+        if isinstance(fields["planning"], Mapping):
             fields["planning"] = {"inference": "passes", **fields["planning"]}
         # Global attention.
         fields.setdefault("pools", _covering(fields))

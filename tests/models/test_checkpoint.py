@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from support.takes import same_weights
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import (
@@ -158,6 +159,22 @@ def test_malformed_description(copied, text):
     (copied / "model.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"model.json"):
         load_checkpoint(copied)
+
+
+@pytest.mark.parametrize("wrap", [torch.nn.DataParallel, lambda model: torch.compile(model, backend="eager")])
+def test_what_is_wrapped_is_saved_as_itself(build, tmp_path, wrap):
+    model = build(torch.float32)
+    loaded = load_checkpoint(save_checkpoint(tmp_path / "wrapped", wrap(model)))
+    assert same_weights(loaded.state_dict(), model.state_dict())
+
+
+def test_refuses_to_save_other_types_and_notes_that_are_no_json(build, tmp_path):
+    with pytest.raises(CheckpointError, match=r"bfloat16: save a float32 model \(model\.float\(\)\)"):
+        save_checkpoint(tmp_path / "half", build(torch.bfloat16))
+    for notes in ({"loss": torch.ones(2)}, {"loss": float("nan")}):
+        with pytest.raises(OptionError, match="training must be what JSON can hold"):
+            save_checkpoint(tmp_path / "notes", build(torch.float32), training=notes)
+    assert not list(tmp_path.iterdir())
 
 
 def test_refuses_to_save_weights_that_are_not_finite(build, tmp_path):

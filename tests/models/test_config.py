@@ -8,7 +8,6 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
-from pyanticip.models.token.baseline import check_token_config
 
 
 def test_fields_of_the_family_and_round_trip():
@@ -134,8 +133,17 @@ def test_options_that_need_nothing_new_go_live(build, tmp_path, changes):
 
 
 def test_what_cannot_be_is_refused():
-    for wrong in ({"scalar_input": True}, {"gated_events": False}):
-        with pytest.raises(OptionError, match="motion model"):
-            check_token_config(ModelConfig.small(**wrong))
+    for wrong in (
+        {"scalar_input": True},
+        {"gated_events": False},
+        {"twin": True},
+        {"pose_horizons": (100,)},
+        {"taps": 12},
+        {"control_hidden": 16},
+    ):
+        with pytest.raises(OptionError, match=f"{next(iter(wrong))} is an option of the motion model"):
+            ModelConfig.small(**wrong)
+    with pytest.raises(OptionError, match="planning must be"):
+        ModelConfig.small(planning=1)
     with pytest.raises(OptionError, match="mixing"):
         ModelConfig(mixing="half")

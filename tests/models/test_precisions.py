@@ -54,3 +54,38 @@ def test_models_are_built_in_the_default_precision(options):
         assert model(torch.randn(1, 3, 279)).params.dtype == torch.float64
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"positions": "rope", "control_field": True, "slow_stride": 3},
+        {"positions": "alibi", "planning": {"inference": "passes"}},
+        {"planning": {"inference": "recurrent"}, "positions": "trajectory"},
+        {**models.PRISM, "control_field": True, "prism_copy": True},
+    ],
+)
+@pytest.mark.parametrize("kind", models.KINDS)
+@torch.no_grad()
+def test_steps_and_chunks_run_in_mixed_precision(kind, changes):
+    model, x = models.build(kind, torch.float32, noise=0.05, **changes), inputs(kind, 2, 14, torch.float32)
+    exact = model(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        first, state = model(x[:, :5], state=model.initial_state(2))
+        wanted = [tensor.dtype for tensor in model.initial_state(2).tensors() if tensor.ndim > 3]
+        outs = [first]
+        for i in range(5, 14):
+            out, state = model.step(x[:, i], state)
+            outs.append(out)
+    assert [tensor.dtype for tensor in state.tensors() if tensor.ndim > 3] == wanted  # rings keep theirs
+    hidden = torch.cat([out.hidden for out in outs], 1).float()
+    assert float((hidden - exact.hidden).abs().mean()) < 0.05 * float(exact.hidden.abs().mean())
+
+
+@torch.no_grad()
+def test_fast_movement_overflows_nothing_in_half_precision():
+    x = torch.randn(1, 30, 231, generator=torch.Generator().manual_seed(0))
+    model = models.build("motion", torch.float16, noise=0.02, kinematics=True, d_model=32, taps=12)
+    out = model(x.half())
+    assert all(bool(tensor.isfinite().all()) for tensor in (out.params, out.events, out.hidden))

@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import models
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, ShapeError
 
 FIELDS = ("params", "events", "scalars", "initial", "gate", "share", "hidden")
 
@@ -170,3 +171,29 @@ def test_state_updated_in_place_with_known_pools_is_the_same(build, strokes):
         assert torch.equal(a.events, b.events)
     assert [t.data_ptr() for t in fixed.tensors()] == places
     assert len(set(places)) == len(places)
+
+
+OTHERS = [
+    {"window": 12},
+    {"control_field": True},
+    {"planning": {"inference": "recurrent"}},
+    {"planning": {"inference": "passes"}},
+    {"positions": "trajectory"},
+    models.PRISM,
+    {**models.PRISM, "prism_places": 30},
+    {"slow_layers": 2},
+]
+
+
+@pytest.mark.parametrize("kind", models.KINDS)
+def test_a_state_of_another_configuration_is_refused(kind):
+    family = [models.build(kind, torch.float32, **changes) for changes in ({}, *OTHERS)]
+    family.append(models.build(kind, torch.float64))
+    with torch.no_grad():
+        for one, other in itertools.permutations(family, 2):
+            x = models.inputs(kind, 2, 1, one.state_dict()[next(iter(one.state_dict()))].dtype)
+            state = other.initial_state(2)
+            if kind == "baseline" and {one.cfg.window, other.cfg.window} == {8, 12}:
+                continue  # it has no window
+            with pytest.raises(ShapeError, match="make it with this model's initial_state"):
+                one(x, state=state)

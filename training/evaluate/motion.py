@@ -252,7 +252,7 @@ def _rounded(values: Any, digits: int = 3) -> list[float]:
 
 
 def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], rivals: Learned | None) -> list[str]:
-    """Whether one person says it all, who is not known to have been held out, and what is no measure."""
+    """Who is not known to have been held out, and what is no measure."""
     found = []
     if rivals is None:
         found.append("nobody on the training side: no rival has learned")

@@ -53,9 +53,9 @@ class Recorder(ABC):
         start: update the run goes on from; rows of later ones, written before it was killed, are dropped.
     """
 
-    columns: ClassVar[tuple[str, ...]]
+    columns: tuple[str, ...]
     """Of ``metrics.csv``. Rows are means over the steps since the row before."""
-    trained: ClassVar[tuple[str, ...]]
+    trained: tuple[str, ...]
     """Names of the pieces of the loss."""
     shown: ClassVar[str]
     """The piece that a progress bar shows."""

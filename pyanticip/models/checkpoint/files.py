@@ -48,14 +48,20 @@ def save_checkpoint(
     A model gets weights and a description, a token model its tokenizer too.
 
     :param path: the folder to write.
-    :param model: a float32 model; where its weights lie and its training mode stay as they are.
+    :param model: a float32 model, as it is or compiled or for several devices; where its weights lie and its
+        training mode stay as they are.
     :param training: what to note about how it was trained; JSON values.
     :param tokenizer: the text of a token model's ``tokenizer.json``.
     :returns: the folder.
-    :raises CheckpointError: weights that are not finite, or a folder that holds anything but a checkpoint.
-    :raises OptionError: a tokenizer for a motion model.
+    :raises CheckpointError: weights that are not finite float32, or a folder that holds anything but a
+        checkpoint.
+    :raises OptionError: a tokenizer for a motion model, or notes that JSON cannot hold.
     """
-    folder = Path(path)
+    folder, model = Path(path), _unwrapped(model)
+    try:
+        json.dumps(dict(training or {}), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"training must be what JSON can hold: {one_line(error)}") from None
     tensors = finite_weights(model, folder)
     if isinstance(model, MotionTransformer):
         if tokenizer is not None:
@@ -66,6 +72,16 @@ def save_checkpoint(
     return folder
 
 
+def _unwrapped(model: Any) -> Any:
+    """The model within what ``torch.compile``, ``DataParallel`` and its like put around it."""
+    while not isinstance(model, (MotionTransformer, BaselineTransformer, AnticipatoryTransformer)):
+        inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
+        if inner is None:
+            raise OptionError(f"model must be one of the family, got {type(model).__name__}")
+        model = inner
+    return model
+
+
 def finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
     """Copies of a model's weights, on the CPU.
 
@@ -73,8 +89,13 @@ def finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
     """
     tensors = {name: t.detach().to("cpu").contiguous().clone() for name, t in model.state_dict().items()}
     for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all()):
-            raise CheckpointError(f"cannot save {folder}: {name} is not finite float32")
+        if tensor.dtype != torch.float32:
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise CheckpointError(
+                f"cannot save {folder}: {name} is {kind}: save a float32 model (model.float())"
+            )
+        if not bool(torch.isfinite(tensor).all()):
+            raise CheckpointError(f"cannot save {folder}: {name} is not finite")
     return tensors
 
 

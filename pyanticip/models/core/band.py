@@ -100,9 +100,10 @@ class Band:
 
 def store(ring: Tensor, chunk: Tensor, write: Tensor, keep: Tensor | None) -> Tensor:
     """A ring (B, past + 1, ...) with the last steps of a chunk (B, L, ...) in its slots ``write`` (B, W), but
-    for those that ``keep`` (B, W) denies: in place without gradients, else in fresh memory."""
+    for those that ``keep`` (B, W) denies: in place without gradients, else in fresh memory. It keeps its
+    type."""
     slots = (torch.arange(ring.shape[0], device=ring.device)[:, None], write)
-    new = chunk[:, -write.shape[1] :]
+    new = chunk[:, -write.shape[1] :].to(ring.dtype)
     if keep is not None:
         new = torch.where(keep.view(keep.shape + (1,) * (new.ndim - 2)), new, ring[slots])
     return ring.index_put(slots, new) if torch.is_grad_enabled() else ring.index_put_(slots, new)

@@ -109,6 +109,20 @@ def run_blocks(
     return Pathway(x, tuple(after), tuple(said), layout.stored)
 
 
+def fit(blocks: nn.ModuleList, rings: tuple[Ring, ...]) -> bool:
+    """Whether rings are those of these blocks, which are all alike."""
+    if len(rings) != len(blocks):
+        return False
+    if not rings:
+        return True
+    ring, block = rings[0], blocks[0]
+    assert isinstance(block, Block)
+    attention, k = block.attention, ring.k
+    weight = attention.qkv.weight
+    shape = (attention.past + 1, attention.heads, weight.shape[1] // attention.heads)
+    return k.shape[1:] == shape and k.dtype == weight.dtype and bool(ring.field) == (block.field is not None)
+
+
 def blocks_of(modules: nn.ModuleList) -> list[Block]:
     """A pathway's blocks."""
     return [block for block in modules if isinstance(block, Block)]

@@ -33,6 +33,17 @@ def check_tensor(x: Any, name: str, shape: str) -> None:
         raise ShapeError(f"{name} must be a tensor {shape}, got {type(x).__name__}")
 
 
+def check_state(fits: bool) -> None:
+    """A state must be of the model that is given it.
+
+    :raises ShapeError: otherwise.
+    """
+    if not fits:
+        raise ShapeError(
+            "the state is another configuration's or of another type: make it with this model's initial_state"
+        )
+
+
 def check_finite(x: Tensor, name: str) -> None:
     """Values must be finite.
 

@@ -177,6 +177,21 @@ def vectors_state(
     return PositionVectorsState(scheme.initial_state(batch), *rings)
 
 
+def vectors_fit(scheme: Positions, state: PositionVectorsState | tuple[()]) -> bool:
+    """Whether a state is that of a scheme's vectors, or there are none of either."""
+    if not isinstance(state, PositionVectorsState):
+        return not scheme.cursors
+    if state.fast.shape[2:] != (scheme.cursors, scheme.width):
+        return False
+    own, given = scheme.initial_state(1).tensors(), state.source.tensors()
+    return [each.shape[1:] for each in own] == [each.shape[1:] for each in given]
+
+
+def embed_fits(scheme: Positions, state: State | tuple[()], like: Tensor) -> bool:
+    """Whether a state is that of a scheme's :meth:`Positions.embed`, or there is none of either."""
+    return type(state) is type(scheme.embed_state(1, like))
+
+
 def run_vectors(
     scheme: Positions, x: Tensor, state: PositionVectorsState | tuple[()] | None
 ) -> tuple[PositionVectors | None, PositionVectorsState | tuple[()]]:

@@ -87,7 +87,9 @@ def make_single_step(
 
 
 def _store(ring: Tensor, new: Tensor, rows: Tensor, slot: Tensor, keep: Tensor | None) -> None:
-    """Write a step (B, ...) into its slot of a ring (B, past + 1, ...), where it is real."""
+    """Write a step (B, ...) into its slot of a ring (B, past + 1, ...), where it is real; the ring keeps its
+    type."""
+    new = new.to(ring.dtype)
     if keep is not None:
         new = torch.where(keep.view(-1, *(1,) * (new.ndim - 1)), new, ring[rows, slot])
     ring[rows, slot] = new

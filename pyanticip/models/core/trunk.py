@@ -17,6 +17,7 @@ from pyanticip.models.core.block import (
     Block,
     Pathway,
     blocks_of,
+    fit,
     init_weights,
     reset_parts,
     run_blocks,
@@ -24,7 +25,7 @@ from pyanticip.models.core.block import (
 )
 from pyanticip.models.core.gates import AnticipationHead, CommitmentGate, PathwayGate, PathwayMean
 from pyanticip.models.core.layouts import make_layout
-from pyanticip.models.core.part import GateTrace, Positions, join, run_vectors, vectors_state
+from pyanticip.models.core.part import GateTrace, Positions, join, run_vectors, vectors_fit, vectors_state
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.steering import PositionVectors, PositionVectorsState, Steering
 from pyanticip.models.core.streaming import State
@@ -121,6 +122,14 @@ class Trunk(nn.Module):
         past = self.cfg.slow_past if self.cfg.slow_layers else -1
         vectors = vectors_state(self.positions, batch, like, self.cfg.fast_past, past)
         return TrunkState(frames, fast, slow, zeros(batch, d), zeros(batch, d), zeros(batch, 7), vectors)
+
+    def fits(self, state: TrunkState) -> bool:
+        """Whether a state is one of this configuration: its rings, its parts."""
+        return (
+            fit(self.fast, state.fast)
+            and fit(self.slow, state.slow)
+            and vectors_fit(self.positions, state.positions)
+        )
 
     def forward(
         self,

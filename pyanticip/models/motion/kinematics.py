@@ -85,8 +85,11 @@ class BodyKinematics(nn.Module):
             self.register_buffer(name, torch.tensor(joints), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Kinematics of raw feature rows (..., n)."""
-        rows = x.shape[:-1]
+        """Kinematics of raw feature rows (..., n). In half precision squares of speeds would overflow: what
+        is lower than single precision is computed in that."""
+        wide = torch.promote_types(x.dtype, torch.float32)
+        given, x, rows = x.dtype, x.to(wide), x.shape[:-1]
+        offsets, sums, rest = (t.to(wide) for t in (self.offsets, self.sums, self.rest))
         pairs = x[..., slice(*ROTATIONS)].reshape(-1, JOINTS, 2, 3)
         spin = x[..., slice(*SPINS)].reshape(-1, JOINTS, 3)
         first, second = pairs[:, :, 0], pairs[:, :, 1]
@@ -94,27 +97,27 @@ class BodyKinematics(nn.Module):
         count = local.shape[0]
         up = local[:, 0, 1]  # gravity's opposite, seen from the hips: the matrix's second row
         # The hips are the frame: their own rotation is left out of the chain.
-        one = self.one.expand(count, 1, 3, 3)
+        one = self.one.expand(count, 1, 3, 3).to(wide)
         turn = torch.cat((one, local[:, 1:], one), 1)
         for jump in self.jumps:
             turn = turn[:, jump] @ turn
         turn = turn[:, :JOINTS]
         parent = turn[:, self.parents]
-        bones = (parent @ self.offsets[:, :, None])[..., 0]
-        place = self.sums @ bones
-        spins = self.sums @ (turn @ spin[..., None])[..., 0]
-        velocity = self.sums @ _cross(spins[:, self.parents], bones)
+        bones = (parent @ offsets[:, :, None])[..., 0]
+        place = sums @ bones
+        spins = sums @ (turn @ spin[..., None])[..., 0]
+        velocity = sums @ _cross(spins[:, self.parents], bones)
         height = (place @ up[..., None])[:, 1:, 0]
         speed = ((velocity**2).sum(-1) + _SPEED_FLOOR**2).sqrt().log()[:, 1:] + 1.0
         parts = (
             up / _POSITION_SCALE,
-            ((place - self.rest)[:, 1:] / _POSITION_SCALE).flatten(1),
-            (height - self.rest[1:, 1]) / _POSITION_SCALE,
+            ((place - rest)[:, 1:] / _POSITION_SCALE).flatten(1),
+            (height - rest[1:, 1]) / _POSITION_SCALE,
             velocity[:, 1:].flatten(1),
             speed,
             self.measures(place, place @ up[..., None], (velocity**2).sum(-1)),
         )
-        return torch.cat(parts, 1).view(*rows, KINEMATICS)
+        return torch.cat(parts, 1).view(*rows, KINEMATICS).to(given)
 
     def measures(self, place: Tensor, height: Tensor, speed2: Tensor) -> Tensor:
         """Measures (N, 6) of positions (N, 22, 3), heights (N, 22, 1) and squared speeds (N, 22).
@@ -124,7 +127,7 @@ class BodyKinematics(nn.Module):
         """
         hands = height[:, self.hands, 0] / _HAND_BLEND
         top = _HAND_BLEND * (torch.logsumexp(hands, 1) - math.log(2.0))
-        body = speed2 @ self.masses
+        body = speed2 @ self.masses.to(speed2)
         ends2 = speed2[:, self.ends]
         ends = ends2.sqrt()
         sharing = ends.sum(1) ** 2 / (ends2.sum(1) + 0.0225)
@@ -144,7 +147,7 @@ class BodyKinematics(nn.Module):
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:
-    """Cross product along the last axis, in plain steps that every exporter knows."""
+    """Cross product along the last axis, in plain steps."""
     a1, a2 = a.roll(-1, -1), a.roll(-2, -1)
     b1, b2 = b.roll(-1, -1), b.roll(-2, -1)
     return a1 * b2 - a2 * b1

@@ -80,22 +80,25 @@ class SmoothedMeasures(nn.Module):
             self.register_buffer(name, values, persistent=False)
 
     def forward(self, carried: Tensor) -> Tensor:
-        """See the class. Matrices instead of sliding sums: each is one node of the exported graph."""
+        """See the class. Matrices instead of sliding sums: few operations for a step. In single precision at
+        the least, as the kinematics."""
+        given, carried = carried.dtype, carried.to(torch.promote_types(carried.dtype, torch.float32))
+        scale, floor, power = (t.to(carried) for t in (self.scale, self.floor, self.power))
         velocity, measures = carried[..., :-MEASURES], carried[..., -MEASURES:]
-        bent = self.bend @ velocity
-        jerk2 = (self.jerk_stretches @ (bent * bent)).sum(-1, keepdim=True) / len(ENDS)
-        speed2 = (velocity * velocity) @ self.ends
+        bent = self.bend.to(carried) @ velocity
+        jerk2 = (self.jerk_stretches.to(carried) @ (bent * bent)).sum(-1, keepdim=True) / len(ENDS)
+        speed2 = (velocity * velocity) @ self.ends.to(carried)
         body = torch.exp(measures[..., 1:2] / 0.75)
         moment = measures[..., 5:6] * (speed2.sum(-1, keepdim=True) + 0.1)
         hands2 = torch.maximum(speed2[..., :1], speed2[..., 1:2])
-        mean = self.stretches @ torch.cat((speed2, hands2, body, moment), -1)
+        mean = self.stretches.to(carried) @ torch.cat((speed2, hands2, body, moment), -1)
         ends2, hands2, body, moment = torch.split(mean, [len(ENDS), 1, 1, 1], -1)
         total = ends2.sum(-1, keepdim=True)
         sharing = (ends2 + 1e-6).sqrt().sum(-1, keepdim=True) ** 2 / (total + 0.0225)
         speed = (total / len(ENDS) + 1e-6).sqrt()
         positive = torch.cat((jerk2, hands2, body, sharing, speed), -1)
-        logs = torch.log((positive + self.floor) * self.scale) * self.power
-        return torch.cat((logs, moment / (total + 0.1)), -1).flatten(-2)
+        logs = torch.log((positive + floor) * scale) * power
+        return torch.cat((logs, moment / (total + 0.1)), -1).flatten(-2).to(given)
 
 
 def _means(frames: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,9 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig, row_widths, visible_columns
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
-from pyanticip.models.core.inputs import check_batch, check_finite, check_steering, check_tensor
+from pyanticip.models.core.inputs import check_batch, check_finite, check_state, check_steering, check_tensor
 from pyanticip.models.core.layouts import exact
-from pyanticip.models.core.part import GateTrace, Part, present
+from pyanticip.models.core.part import GateTrace, Part, embed_fits, present
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
@@ -345,6 +345,8 @@ class MotionTransformer(nn.Module):
         """
         self._check(x)
         check_steering(scalars, predicted, *x.shape[:2])
+        if state is not None and not torch.compiler.is_compiling():
+            check_state(self._fits(state))
         if state is not None and state.taps.shape[0] != x.shape[0]:
             raise ShapeError(f"the state has {state.taps.shape[0]} rows, the features have {x.shape[0]}")
         if mode not in ("external", "initial", "refined_prev"):
@@ -396,6 +398,19 @@ class MotionTransformer(nn.Module):
         poses = () if front.poses is None else front.poses[:, x.shape[1] :]
         parts = (positions, foreseen.planning, front.trusted, front.strokes, poses)
         return out, MotionState(foreseen.state, front.taps, *parts)
+
+    def _fits(self, state: Any) -> bool:
+        """Whether a state is one of this configuration."""
+        shape = (self.cfg.taps - 1, self.cfg.d_model)
+        if not isinstance(state, MotionState) or state.taps.shape[1:] != shape:
+            return False
+        parts = (self.trusted, state.trusted), (self.strokes, state.strokes), (self.poses, state.poses)
+        return (
+            all((part is None) == isinstance(own, tuple) for part, own in parts)
+            and self.trunk.fits(state.trunk)
+            and embed_fits(self.trunk.positions, state.positions, self.filters)
+            and self._passes("external", None, None).fits(state.planning)
+        )
 
     def _check(self, x: Tensor) -> None:
         widths = row_widths(self.cfg.columns)

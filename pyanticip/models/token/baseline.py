@@ -1,7 +1,7 @@
 """The plain transformer to compare with: one pathway, no scalars, no gates, as many parameters."""
 
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -15,14 +15,24 @@ from pyanticip.models.core.block import (
     Pathway,
     blocks_of,
     first_gate,
+    fit,
     init_weights,
     reset_parts,
     run_blocks,
     traced,
 )
-from pyanticip.models.core.inputs import check_batch, check_tensor, readable
+from pyanticip.models.core.inputs import check_batch, check_state, check_tensor, readable
 from pyanticip.models.core.layouts import make_layout
-from pyanticip.models.core.part import GateTrace, Part, Positions, present, run_vectors, vectors_state
+from pyanticip.models.core.part import (
+    GateTrace,
+    Part,
+    Positions,
+    embed_fits,
+    present,
+    run_vectors,
+    vectors_fit,
+    vectors_state,
+)
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.steering import PositionVectorsState, Steering
 from pyanticip.models.core.streaming import State, part_of
@@ -40,8 +50,6 @@ def check_token_config(cfg: ModelConfig) -> None:
         raise OptionError("a token model needs vocab >= 1: start from ModelConfig.small() or .default()")
     if cfg.kinematics:
         raise OptionError("a token model has no body: kinematics must be False, got True")
-    if cfg.scalar_input or not cfg.gated_events:
-        raise OptionError("scalar_input and gated_events=False are options of the motion model")
 
 
 def check_ids(ids: Tensor, vocab: int, name: str = "ids") -> None:
@@ -211,6 +219,8 @@ class BaselineTransformer(nn.Module):
         """
         check_ids(ids, self.cfg.vocab)
         rows, length = ids.shape
+        if state is not None and not torch.compiler.is_compiling():
+            check_state(self._fits(state))
         frames = None if state is None else state.frames
         if frames is not None and frames.shape[0] != rows:
             raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
@@ -225,6 +235,16 @@ class BaselineTransformer(nn.Module):
         if state is None or after is None:
             return out
         return out, replace(after, positions=positions, planning=found.planning)
+
+    def _fits(self, state: Any) -> bool:
+        """Whether a state is one of this configuration."""
+        return (
+            isinstance(state, BaselineState)
+            and fit(self.layers, state.rings)
+            and vectors_fit(self.positions, state.vectors)
+            and embed_fits(self.positions, state.positions, self.token.weight)
+            and self._passes().fits(state.planning)
+        )
 
     def _passes(self) -> Passes[BaselinePass, BaselineState]:
         """How the layers run, with plans where the model makes some."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +12,8 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
-from pyanticip.models.core.inputs import check_batch, check_steering, check_tensor
-from pyanticip.models.core.part import GateTrace, Part, present
+from pyanticip.models.core.inputs import check_batch, check_state, check_steering, check_tensor
+from pyanticip.models.core.part import GateTrace, Part, embed_fits, present
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
@@ -211,6 +211,8 @@ class AnticipatoryTransformer(nn.Module):
         boost: Tensor | None,
     ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
         rows, length = embedded.shape[:2]
+        if state is not None and not torch.compiler.is_compiling():
+            check_state(self._fits(state))
         frames = None if state is None else state.trunk.frames
         if frames is not None and frames.shape[0] != rows:
             raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
@@ -244,6 +246,15 @@ class AnticipatoryTransformer(nn.Module):
         if foreseen.state is None:
             return out
         return out, LanguageState(foreseen.state, positions, foreseen.planning)
+
+    def _fits(self, state: Any) -> bool:
+        """Whether a state is one of this configuration."""
+        return (
+            isinstance(state, LanguageState)
+            and self.trunk.fits(state.trunk)
+            and embed_fits(self.trunk.positions, state.positions, self.token.weight)
+            and self._passes("initial").fits(state.planning)
+        )
 
     def _passes(self, mode: ScalarMode) -> Passes[TrunkOutput, TrunkState]:
         """How the trunk runs, with plans where the model makes some."""

@@ -40,7 +40,7 @@ class TaskRecorder(Recorder):
     length, and ``valid_exact_twice`` at twice that, on samples that are not those of the evaluation.
     """
 
-    columns: ClassVar = (
+    columns = (
         "step",
         "lr",
         "reach",
@@ -51,7 +51,7 @@ class TaskRecorder(Recorder):
         "valid_error",
         "seconds",
     )
-    trained: ClassVar = ("total", "wrong")
+    trained = ("total", "wrong")
     shown: ClassVar = "total"
     judged_by: ClassVar = "valid_error"
 

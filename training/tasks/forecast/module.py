@@ -82,8 +82,8 @@ class ForecastRecorder(AveragingRecorder):
         held: takes to judge by; without any the last weights are the best.
     """
 
-    columns: ClassVar = ("step", "lr", "total", "grad_norm", "valid_ratio", "seconds")
-    trained: ClassVar = ("total",)
+    columns = ("step", "lr", "total", "grad_norm", "valid_ratio", "seconds")
+    trained = ("total",)
     shown: ClassVar = "total"
     judged_by: ClassVar = "valid_ratio"
     options: ForecastOptions

@@ -48,8 +48,8 @@ class MotionRecorder(AveragingRecorder):
         start: update the run goes on from.
     """
 
-    columns: ClassVar = ("step", "lr", *PIECES, "grad_norm", *COLUMNS, "seconds", *SPEED)
-    trained: ClassVar = PIECES
+    columns = ("step", "lr", *PIECES, "grad_norm", *COLUMNS, "seconds", *SPEED)
+    trained = PIECES
     shown: ClassVar = "total"
     judged_by: ClassVar = "valid_score"
     options: MotionTrainOptions

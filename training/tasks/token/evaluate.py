@@ -48,17 +48,18 @@ def bridge(model: nn.Module, neighbours: int = 8) -> ScalarsOf:
 def held_out(run: Prepared, model: nn.Module, sequences: int, neighbours: int = 8) -> HeldOut:
     """Held-out windows of a run, evenly spaced, and what its training windows are like at each position.
 
-    Synthetic sequences end in random tokens that nothing can foretell; they count like all others.
+    They are windows that no validation looked at, for validations choose the weights; a text that has not as
+    many gives all of its windows. Synthetic sequences end in random tokens that nothing can foretell; they
+    count like all others.
     """
-    valid, train = run.data.valid, run.data.train
-    ids = torch.from_numpy(valid.take(valid.spread(sequences)))
-    mean = None
+    train, (windows, fresh) = run.data.train, run.unjudged(sequences)
+    ids, mean = torch.from_numpy(windows), None
     if isinstance(model, AnticipatoryTransformer):
         seen = torch.from_numpy(train.take(train.spread(MEAN_WINDOWS)))[:, :-1]
         found = bridge(model, neighbours)(seen)
         assert found is not None
         mean = found.double().numpy().mean(0)
-    return HeldOut(ids, np.ones((len(ids), ids.shape[1] - 1), dtype=bool), mean)
+    return HeldOut(ids, np.ones((len(ids), ids.shape[1] - 1), dtype=bool), mean, fresh)
 
 
 def curves_of(folder: Path) -> dict[str, NDArray[np.float64]]:
@@ -103,7 +104,12 @@ def judge(
         "data": Path(options.data.path).name,
         "parameters": sum(p.numel() for p in model.parameters()),
         "model": model.cfg.to_dict(),
-        "held_out": {"sequences": len(held.ids), "tokens": int(held.mask.sum()), "length": length},
+        "held_out": {
+            "sequences": len(held.ids),
+            "tokens": int(held.mask.sum()),
+            "length": length,
+            "chose_weights": which == "best" and not held.fresh,
+        },
     }
     curves = curves_of(Path(folder))
     scalars_of = bridge(model, options.loss.neighbours)

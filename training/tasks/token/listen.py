@@ -29,12 +29,13 @@ class HeldOut:
 
     ``ids`` (N, L + 1) token numbers, of which the first L are read and the last L foretold; ``mask`` (N, L)
     which predictions count; ``mean`` (L, 7) mean scalars of *training* sequences at each position, or None
-    for a model without scalars.
+    for a model without scalars; ``fresh`` whether no validation looked at them either.
     """
 
     ids: Tensor
     mask: Mask
     mean: Array | None = None
+    fresh: bool = True
 
     def __post_init__(self) -> None:
         rows, length = self.ids.shape

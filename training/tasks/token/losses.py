@@ -1,6 +1,7 @@
 """What a token model is trained to minimise."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 
 import torch
 from torch import Tensor
@@ -34,13 +35,16 @@ class LanguageLosses:
     """Of the commitment gate over the batch."""
     gate_error: Tensor
     """Mean squared difference of the gate and the given commitment."""
+    pieces: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the model's own parts are trained to do besides, in ``total`` as well."""
 
-    def stacked(self) -> Tensor:
-        """All parts without gradient, (10,), in the order of :data:`PARTS`."""
-        return torch.stack([getattr(self, name).detach().float() for name in PARTS])
+    def stacked(self, pieces: Sequence[str] = ()) -> Tensor:
+        """All parts without gradient, in the order of :data:`PARTS`, and those of the ``pieces`` named."""
+        told = [*(getattr(self, name) for name in PARTS), *(self.pieces[name] for name in pieces)]
+        return torch.stack([each.detach().float() for each in told])
 
 
-PARTS = tuple(each.name for each in fields(LanguageLosses))
+PARTS = tuple(each.name for each in fields(LanguageLosses) if each.name != "pieces")
 """Names of the parts."""
 
 

@@ -1,5 +1,6 @@
 """One update of a token model (forward, loss, weights), and what it writes down."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -24,29 +25,48 @@ LOSS: Final = "loss"
 """Column of the paper's loss, the one figures are compared by."""
 
 TRAINED: Final = tuple({"paper": LOSS}.get(name, name) for name in PARTS)
-VALIDATED: Final = tuple(f"valid_{name}" for name in TRAINED)
 
 
 class LanguageRecorder(Recorder):
     """See :class:`training.run.recorder.Recorder`.
 
     In a row ``predicted`` is the share of the model's own scalars, ``seconds`` the time spent in updates and
-    validations so far.
+    validations so far. The losses of the model's parts have columns of their own.
 
     Args:
         prepared: where to write, and the data to validate on.
         start: update the run goes on from.
+        module: what is trained.
     """
 
-    columns: ClassVar = ("step", "lr", *TRAINED, "grad_norm", "predicted", *VALIDATED, "seconds")
-    trained: ClassVar = TRAINED
     shown: ClassVar = LOSS
     judged_by: ClassVar = "valid_ce"
     options: LanguageOptions
 
-    def __init__(self, prepared: Prepared, start: int) -> None:
+    def __init__(self, prepared: Prepared, start: int, module: "LanguageModule") -> None:
         super().__init__(prepared.folder, prepared.options, start)
         self.windows: Windows = prepared.data.valid
+        self.module = module
+        self._tell(piece_names(module, torch.from_numpy(self.windows.take(self.windows.spread(1)))))
+
+    def _tell(self, pieces: Sequence[str]) -> None:
+        """Have columns for these losses of the model's parts."""
+        self.module.pieces = tuple(pieces)
+        self.trained = (*TRAINED, *pieces)
+        self.validated = tuple(f"valid_{name}" for name in self.trained)
+        self.columns = (
+            *("step", "lr", *self.trained, "grad_norm", "predicted"),
+            *(*self.validated, "seconds"),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """As the recorder's, and which losses have columns."""
+        return {**super().state_dict(), "pieces": self.module.pieces}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """See :meth:`state_dict`; a run from before there were such columns goes on without."""
+        super().load_state_dict(state_dict)
+        self._tell(state_dict.get("pieces", ()))
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """The learning rate, and the share of the model's own scalars."""
@@ -63,7 +83,7 @@ class LanguageRecorder(Recorder):
         sums = summed_losses(module, pieces)
         if self.world > 1:
             all_reduce(sums, ReduceOp.SUM)
-        return dict(zip(VALIDATED, (sums[:-1] / sums[-1]).tolist(), strict=True))
+        return dict(zip(self.validated, (sums[:-1] / sums[-1]).tolist(), strict=True))
 
 
 def new_model(options: LanguageOptions, vocab: int) -> LanguageModel:
@@ -112,10 +132,12 @@ def with_parts(
 ) -> LanguageLosses:
     """What the model's parts are trained to do comes to what is minimised, and nothing else changes."""
     lesson, total = Lesson(out, codes=ids), found.total
+    pieces: dict[str, Tensor] = {}
     for part in model.parts():
-        for piece in part.losses(lesson).values():
+        for name, piece in part.losses(lesson).items():
             total = total + piece
-    return replace(found, total=total)
+            pieces[name] = pieces[name] + piece if name in pieces else piece
+    return replace(found, total=total, pieces=pieces)
 
 
 class LanguageModule(TrainModule):
@@ -123,13 +145,16 @@ class LanguageModule(TrainModule):
 
     model: LanguageModel
     options: LanguageOptions
+    pieces: tuple[str, ...] = ()
+    """The losses of the model's parts that are told."""
 
     def training_step(self, batch: Batch) -> dict[str, Tensor]:
-        """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PARTS`."""
+        """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PARTS`,
+        and those of :attr:`pieces`."""
         self.seed_dropout(batch.step, batch.part)
         sampling = self.options.loss.own_scalars > 0.0
         found = forward_losses(self.model, batch.ids, self.options, batch.predicted if sampling else None)
-        return {"loss": found.total, "parts": found.stacked()}
+        return {"loss": found.total, "parts": found.stacked(self.pieces)}
 
     def groups(self) -> list[dict[str, Any]]:
         """Weight decay on the matrices of linear layers only.
@@ -155,19 +180,32 @@ class LanguageModule(TrainModule):
 
 @torch.no_grad()
 def summed_losses(module: LanguageModule, batches: list[Tensor]) -> Tensor:
-    """Sums over windows of every part of the loss, and their number: (len(PARTS) + 1,) float64.
+    """Sums over windows of every part of the loss, and their number: (parts and pieces + 1,) float64.
 
     Without dropout and scheduled sampling; the module is left in the mode it was in.
     """
     training = module.training
     module.eval()
-    sums = torch.zeros(len(PARTS) + 1, dtype=torch.float64, device=module.device)
+    sums = torch.zeros(len(PARTS) + len(module.pieces) + 1, dtype=torch.float64, device=module.device)
     try:
         with module.autocast():
             for ids in batches:
-                found = forward_losses(module.model, ids.to(module.device), module.options).stacked()
-                sums[:-1] += found.double() * len(ids)
+                found = forward_losses(module.model, ids.to(module.device), module.options)
+                sums[:-1] += found.stacked(module.pieces).double() * len(ids)
                 sums[-1] += len(ids)
     finally:
         module.train(training)
     return sums
+
+
+@torch.no_grad()
+def piece_names(module: LanguageModule, ids: Tensor) -> tuple[str, ...]:
+    """What the losses of the model's parts are called, of windows like ``ids`` (B, L + 1)."""
+    if not module.model.parts():
+        return ()
+    training = module.training
+    module.eval()
+    try:
+        return tuple(forward_losses(module.model, ids.to(module.device), module.options).pieces)
+    finally:
+        module.train(training)

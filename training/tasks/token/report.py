@@ -22,6 +22,8 @@ MODES: Final[dict[str, Mode]] = {
 }
 """Which scalars steer: the given ones, those of the initial head, the refined head's of the step before."""
 
+CHOSE: Final = " Validations on windows among these chose the weights."
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -139,7 +141,8 @@ def _tables(result: dict[str, Any]) -> Iterator[Part]:
         yield (
             "text",
             f"{held['sequences']} held-out sequences, {held['tokens']} predictions; "
-            f"{members[0]['parameters']} parameters. {kind}",
+            f"{members[0]['parameters']} parameters. {kind}"
+            + (CHOSE if any(report["held_out"]["chose_weights"] for report in members) else ""),
         )
         names = [report["run"] for report in members]
         rows: list[Row] = [["", *names, *(["mean", "std"] if several else [])]]

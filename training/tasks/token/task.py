@@ -75,7 +75,8 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
 
     def recorder(self, run: LanguageRun, module: TrainModule, batches: Any, start: int) -> LanguageRecorder:
         """Judges every part of the loss on the validation windows."""
-        return LanguageRecorder(run.data, start)
+        assert isinstance(module, LanguageModule)
+        return LanguageRecorder(run.data, start, module)
 
     def idle_weights(self, run: LanguageRun, module: TrainModule) -> bool:
         """Parts of the model that the options leave without gradient."""
@@ -128,7 +129,9 @@ def encode(draft: Path, options: LanguageOptions) -> dict[str, Any]:
     """
     synthetic = options.data.path == SYNTHETIC
     found = {"vocab": options.data.vocab or SYNTHETIC_VOCAB} if synthetic else _encode(draft, options)
-    options.config(found["vocab"])
+    # What only the model's constructor refuses is refused before there is a run.
+    with torch.device("meta"):
+        new_model(options, found["vocab"])
     return found
 
 

@@ -23,6 +23,7 @@ SAMPLING: Final = 2
 INITIAL: Final = 4
 TRAIN_DATA: Final = 11
 VALID_DATA: Final = 12
+JUDGED_DATA: Final = 13
 
 
 class Windows:
@@ -76,21 +77,14 @@ class LanguageData:
 
 def synthetic_data(options: LanguageOptions, vocab: int) -> LanguageData:
     """Synthetic windows for training and validation, from different seeds."""
-    length = options.data.seq_len
-    drawn = [
-        synthetic(
-            vocab,
-            length + 1,
-            count,
-            derived_seed(options.schedule.seed, purpose),
-            repeats=options.data.repeats,
-        ).ids
-        for purpose, count in (
-            (TRAIN_DATA, options.data.train_sequences),
-            (VALID_DATA, options.data.valid_windows),
-        )
-    ]
-    return LanguageData(*(Windows(ids, length) for ids in drawn))
+    counts = (TRAIN_DATA, options.data.train_sequences), (VALID_DATA, options.data.valid_windows)
+    return LanguageData(*(synthetic_windows(options, vocab, *each) for each in counts))
+
+
+def synthetic_windows(options: LanguageOptions, vocab: int, purpose: int, count: int) -> Windows:
+    """So many synthetic windows; ``purpose`` is one of the numbers above, a stream of its own for each."""
+    seed, length = derived_seed(options.schedule.seed, purpose), options.data.seq_len
+    return Windows(synthetic(vocab, length + 1, count, seed, repeats=options.data.repeats).ids, length)
 
 
 def text_data(options: LanguageOptions, train: Corpus, valid: Corpus) -> LanguageData:
@@ -112,6 +106,18 @@ class Prepared:
     tokenizer: Tokenizer | None
     """None for synthetic data, whose tokens are numbers."""
     data: LanguageData
+
+    def unjudged(self, most: int) -> tuple[NDArray[np.int64], bool]:
+        """At most ``most`` windows (n, length + 1) that no validation looked at, and True. Where a text has
+        not as many, evenly spaced ones of all that it has for validation, and False."""
+        if self.tokenizer is None:
+            drawn = synthetic_windows(self.options, self.vocab, JUDGED_DATA, most)
+            return drawn.take(np.arange(most)), True
+        valid = self.data.valid
+        left = np.setdiff1d(np.arange(len(valid)), valid.spread(self.options.data.valid_windows))
+        if len(left) < most:
+            return valid.take(valid.spread(most)), False
+        return valid.take(left[(np.arange(most) * len(left)) // most]), True
 
 
 class Batch(NamedTuple):

@@ -160,6 +160,15 @@ class Passes(Generic[Out, S]):
         )
         return PlanState(frames, stored, lag, tuple(self.fresh(batch) for _ in range(signal.refine)))
 
+    def fits(self, planning: PlanState | tuple[()]) -> bool:
+        """Whether a state is that of such plans, or there are none of either."""
+        signal = self.signal
+        if signal is None or not isinstance(planning, PlanState):
+            return signal is None and not planning
+        passes = 0 if signal.recurrent else signal.refine
+        slots = all(choice.codes.shape[1] == signal.slots for choice in planning.choices)
+        return slots and len(planning.earlier) == passes and bool(planning.lag) != signal.recurrent
+
     def __call__(
         self,
         steps: Steps,

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,12 +21,14 @@ from training.tasks.token.gate import shuffled_loss
 from training.tasks.token.generation import compare, judge_of, shuffle, variety
 from training.tasks.token.listen import Drift, HeldOut, by_context, drift, endless, listen
 from training.tasks.token.task import load_run, open_run
+from training.tasks.token.tokens import Tokenizer
+from training.tasks.token.windows import JUDGED_DATA, Windows, synthetic_windows
 
 
 @pytest.fixture(scope="module")
 def judged(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    return evaluate(list(runs.values()), report=folder, steps=50), folder
+    return evaluate(list(runs.values()), report=folder, sequences=12, steps=50), folder
 
 
 def opened(folder):
@@ -41,7 +44,7 @@ def opened(folder):
 
 def test_the_numbers_are_those_of_the_model(runs, judged):
     run, model, held, _ = opened(runs["own-1"])
-    ids = torch.from_numpy(run.data.valid.take(np.arange(12)))
+    ids = torch.from_numpy(synthetic_windows(run.options, run.vocab, JUDGED_DATA, 12).take(np.arange(12)))
     assert torch.equal(held.ids, ids)
     given = bridge_scalars(model.embed(ids[:, :-1]).detach(), k=3)
     with torch.no_grad():
@@ -69,6 +72,27 @@ def test_the_numbers_are_those_of_the_model(runs, judged):
     )
     excess = model.orthogonality().excess.item()
     assert report["heads"]["excess"] == pytest.approx(excess, abs=1e-5)
+
+
+def test_the_windows_that_chose_the_weights_do_not_judge_them(runs, judged):
+    run = open_run(runs["own-0"])
+    drawn, fresh = run.unjudged(40)
+    assert fresh
+    assert not {row.tobytes() for row in drawn} & {row.tobytes() for row in run.data.valid.rows}
+    # A text of 30 windows, 12 of which are validated: 18 are left.
+    text = replace(
+        run,
+        tokenizer=Tokenizer.__new__(Tokenizer),
+        data=replace(run.data, valid=Windows(np.arange(1201), 40)),
+    )
+    starts = text.data.valid.take(text.data.valid.spread(12))[:, 0]
+    windows, fresh = text.unjudged(18)
+    assert fresh
+    assert len(windows) == 18
+    assert not set(windows[:, 0]) & set(starts)
+    windows, fresh = text.unjudged(19)
+    assert (len(windows), fresh) == (19, False)
+    assert not judged[0]["runs"][0]["held_out"]["chose_weights"]
 
 
 def test_the_untrained_model_stands_beside_it(judged):

@@ -21,7 +21,7 @@ from training.run.launch import resolve_device
 from training.run.recorder import read_metrics
 from training.run.train import train
 from training.tasks.token.losses import losses
-from training.tasks.token.module import forward_losses
+from training.tasks.token.module import LanguageRecorder, forward_losses
 from training.tasks.token.task import LanguageTask, load_run
 from training.tasks.token.windows import Batches, synthetic_data
 
@@ -173,6 +173,7 @@ def test_accumulated_parts_and_validations_change_nothing(tiny, tmp_path):
         {"model": {"bias": "none", "positions": "alibi"}},
         {"model": {"paper": True, "slow_stride": 4}, "clip_norm": 0.0},
         {"precision": "bf16"},
+        {"precision": "bf16", "model": {"planning": True, "plan_inference": "recurrent"}},
     ],
 )
 def test_every_kind_of_run_comes_to_its_end(tiny, tmp_path, changes):
@@ -180,6 +181,34 @@ def test_every_kind_of_run_comes_to_its_end(tiny, tmp_path, changes):
     assert report["finished"]
     model, _, _ = load_run(tmp_path / "run")
     assert type(model).__name__ == ("BaselineTransformer" if "kind" in changes else "AnticipatoryTransformer")
+
+
+def test_the_losses_of_parts_have_columns_and_older_runs_go_on_without(tiny, tmp_path, monkeypatch):
+    model = {"planning": {"tokens": 4}, "control_field": True}
+    options = tiny(steps=4, log_every=2, validate_every=4, save_every=2, model=model)
+    pieces = ("plan", "simulator", "field")
+    train(LanguageTask(), options, tmp_path / "new")
+    last = read_metrics(tmp_path / "new")[-1]
+    assert all(last[f"{group}{name}"] != 0.0 for name in pieces for group in ("", "valid_"))
+    # A run that was begun before there were such columns: stopped in the middle of a row.
+    save, take = LanguageRecorder.state_dict, Batches.update
+    monkeypatch.setattr(LanguageRecorder, "state_dict", lambda self: without(save(self), "pieces"))
+    with monkeypatch.context() as older:
+        older.setattr("training.tasks.token.module.piece_names", lambda module, ids: ())
+        older.setattr(Batches, "update", lambda self, step: (step == 2 and interrupt(), take(self, step))[1])
+        assert train(LanguageTask(), options, tmp_path / "old")["step"] == 3
+    assert train(LanguageTask(), None, tmp_path / "old", resume=True)["finished"]
+    found = read_metrics(tmp_path / "old")[-1]
+    assert found == {name: last[name] for name in found} | {"seconds": found["seconds"]}
+    assert not set(found) & set(pieces)
+
+
+def without(state, name):
+    return {key: value for key, value in state.items() if key != name}
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def infinite(*arguments):
@@ -262,6 +291,7 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
         (["--set", "batch=3", "--accumulate", "2"], "multiple of processes times accumulate = 2, given 3", 2),
         (["--set", "model.vocab=3"], "option model.vocab: the vocabulary is the tokenizer's", 2),
         (["--config", "nowhere.toml"], "nowhere.toml: no such file", 1),
+        (["--set", "model.positions={kind='prism', again=2}"], "option again=2 is for layers in a row", 2),
         (["--seq-len", "17"], "option data.seq_len: the model reads at most 16 tokens, given 17", 2),
         (["--resume"], "not a run of train language", 1),
     ],

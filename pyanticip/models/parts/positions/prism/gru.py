@@ -98,7 +98,7 @@ class OrthogonalGRU(nn.Module):
         self.recurrent = nn.Parameter(torch.empty(3, hidden, hidden))
         self.input_bias = nn.Parameter(torch.zeros(3 * hidden))
         self.recurrent_bias = nn.Parameter(torch.zeros(3 * hidden))
-        # Saved with the weights: an exported graph points into them.
+        # Saved with the weights.
         self.register_buffer("base", torch.empty(3, hidden, hidden))
         self.register_buffer("folded", torch.empty(3, hidden, hidden))
         self.reset_parameters()

@@ -140,7 +140,7 @@ class PrismPositions(Positions):
         self.sharpness = nn.Parameter(torch.empty(2 * count)) if cfg.sharpen else None
         places = torch.arange(cfg.places)
         table = sinusoids(places, cfg.width, cfg.base).to(torch.get_default_dtype())
-        # Saved with the weights: an exported graph points into them.
+        # Saved with the weights.
         self.register_buffer("table", table)
         self.register_buffer("fixed", torch.tensor([1.0, 0, 0, 0, 0]), persistent=False)
         self.reset_parameters()

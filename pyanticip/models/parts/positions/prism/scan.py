@@ -110,7 +110,7 @@ def scan(moves: Tensor, start: Tensor, gamma: Tensor | None = None, jumps: Tenso
     """The same as :func:`scan_loop`, without a Python loop wherever there is a kernel.
 
     On a CPU gradients are the loop's: what is trained there takes :func:`superpose`, which has a kernel for
-    them. So is a single step that is traced for export or compilation, in plain tensor operations.
+    them. So is a single step that is traced for compilation, in plain tensor operations.
     """
     traced = torch.compiler.is_compiling() and moves.shape[2] == 1
     leaves = (t for t in (moves, start, gamma, jumps) if t is not None)
