@@ -42,11 +42,11 @@ class Row(NamedTuple):
 
 def wire_targets() -> list[str]:
     """The parsers in Rust."""
-    return sorted(file.stem for file in (WIRE / "fuzz_targets").glob("*.rs"))
+    return sorted(folder.name for folder in (WIRE / "seeds").iterdir())
 
 
 def build() -> Path:
-    """Compile the fuzzers of the parsers; where they are. What is missing is said in a line."""
+    """Compile the fuzzers of the parsers; the program. What is missing is said in a line."""
     for tool, what in (("rustc", "a Rust toolchain (rustup.rs)"), ("c++", "a C++ compiler, for libFuzzer")):
         if shutil.which(tool) is None:
             raise SystemExit(f"make fuzz needs {what}: {tool} was not found")
@@ -57,19 +57,18 @@ def build() -> Path:
     command = ["cargo", "build", "--quiet", "--release", "--target", host, "--target-dir", str(target)]
     if subprocess.run(command, cwd=WIRE, env={**os.environ, "RUSTFLAGS": COVERED}, check=False).returncode:
         raise SystemExit("make fuzz: the fuzzers of the parsers could not be compiled (see above)")
-    return target / host / "release"
+    return target / host / "release" / "parser"
 
 
-def wire(binary: Path, seconds: int) -> Row:
+def wire(binary: Path, name: str, seconds: int) -> Row:
     """One parser."""
-    name = binary.name
     corpus, artifacts = WIRE / "corpus" / name, WIRE / "artifacts" / name
     for folder in (corpus, artifacts):
         folder.mkdir(parents=True, exist_ok=True)
     seeds = str(WIRE / "seeds" / name)
-    begun = said([str(binary), "-runs=0", "-max_len=8192", seeds])
+    begun = said(name, [str(binary), "-runs=0", "-max_len=8192", seeds])
     command = [str(binary), f"-max_total_time={seconds}", "-max_len=8192", "-print_final_stats=1"]
-    done = said([*command, f"-artifact_prefix={artifacts}/", str(corpus), seeds])
+    done = said(name, [*command, f"-artifact_prefix={artifacts}/", str(corpus), seeds])
     executed = re.findall(r"stat::number_of_executed_units: +(\d+)", done)
     edges = [int(found) for found in re.findall(r"cov: (\d+)", done)]
     broken = "DONE" not in done
@@ -79,9 +78,12 @@ def wire(binary: Path, seconds: int) -> Row:
     return Row(name, int(executed[0]) if executed else 0, int(at_first[0]), max(edges, default=0), broken)
 
 
-def said(command: list[str]) -> str:
+def said(name: str, command: list[str]) -> str:
     """What libFuzzer says."""
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stderr
+    env = {**os.environ, "FUZZ": name}
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, errors="replace", check=False
+    ).stderr
 
 
 def files(name: str, seconds: int) -> Row:
@@ -100,12 +102,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10.0, help="of all together, without compiling")
     minutes = parser.parse_args().minutes
-    binaries = build()
+    binary = build()
     turn = max(1, round(60 * minutes / (len(wire_targets()) + len(FILES))))
     print("| target | executions | edges of the seeds | edges | broken |\n| --- | --: | --: | --: | --- |")
     found = []
     for name in (*wire_targets(), *FILES):
-        row = files(name, turn) if name in FILES else wire(binaries / name, turn)
+        row = files(name, turn) if name in FILES else wire(binary, name, turn)
         found.append(row)
         words = f"{row.executions:,} | {row.seeds:,} | {row.edges:,} | {'yes' if row.broken else 'no'}"
         print(f"| {row.target} | {words} |", flush=True)

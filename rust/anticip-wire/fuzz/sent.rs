@@ -10,22 +10,34 @@ use arbitrary::{Result, Unstructured};
 
 use crate::invariants;
 
+/// What a fuzzer calls.
+pub type Target = fn(&[u8]);
+
+/// Every fuzzer, by the name of its seeds' folder.
+pub const TARGETS: [(&str, Target); 11] = [
+    ("axis", invariants::axis),
+    ("mocopi", invariants::mocopi),
+    ("native", invariants::native),
+    ("natnet", invariants::natnet),
+    ("recognise", invariants::recognise),
+    ("recording", invariants::recording),
+    ("rokoko", invariants::rokoko),
+    ("sent", |data| {
+        let _ = run(data);
+    }),
+    ("vmc", invariants::vmc),
+    ("vrchat", invariants::vrchat),
+    ("xsens", invariants::xsens),
+];
+
 /// Runs the fuzzer's bytes as a stream of one protocol, or as a recording.
 pub fn run(data: &[u8]) -> Result<()> {
     let mut u = Unstructured::new(data);
     let Some(protocol) = PROTOCOLS.get(u.choose_index(PROTOCOLS.len() + 1)?) else {
         return records(&mut u);
     };
-    let target: fn(&[u8]) = match protocol.name {
-        "mocopi" => invariants::mocopi,
-        "vmc" => invariants::vmc,
-        "xsens" => invariants::xsens,
-        "rokoko" => invariants::rokoko,
-        "axis" => invariants::axis,
-        "natnet" => invariants::natnet,
-        "vrchat" => invariants::vrchat,
-        _ => invariants::native,
-    };
+    let known = TARGETS.iter().find(|(name, _)| *name == protocol.name);
+    let target = known.map_or(invariants::native as Target, |(_, target)| *target);
     let mut source = (protocol.open)();
     let skeleton = skeleton(&mut u)?;
     while !u.is_empty() {
