@@ -936,20 +936,6 @@ def prism_scan(
     `ShapeError`.
     """
 
-def prism_scan_backward(
-    moves: npt.NDArray[Any],
-    start: npt.NDArray[Any],
-    gamma: npt.NDArray[Any] | None,
-    jumps: npt.NDArray[Any] | None,
-    out: npt.NDArray[Any],
-    grad: npt.NDArray[Any],
-    d_moves: npt.NDArray[Any],
-    d_start: npt.NDArray[Any],
-    d_gamma: npt.NDArray[Any] | None,
-    d_jumps: npt.NDArray[Any] | None,
-) -> None:
-    """Gradients of a scan's inputs, into the last four, from what came out and its gradient."""
-
 def prism_places(
     moves: npt.NDArray[Any],
     start: npt.NDArray[Any],

@@ -232,7 +232,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         st.booleans(),
     ),
     "prism_scan": whole(kernels.scan()),
-    "prism_scan_backward": whole(kernels.scan_backward()),
     "prism_places": whole(kernels.places()),
     "prism_places_backward": whole(kernels.places_backward()),
     "prism_gru": whole(kernels.gru()),

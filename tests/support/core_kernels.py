@@ -56,13 +56,6 @@ def scan(draw: DrawFn) -> list[Any]:
     return [*inputs, draft.room(*sizes)]
 
 
-@st.composite
-def scan_backward(draw: DrawFn) -> list[Any]:
-    """Of ``prism_scan_backward``."""
-    draft, inputs, sizes = _scan(draw)
-    return [*inputs, draft.share(*sizes), draft.any(*sizes), *draft.like(*inputs)]
-
-
 def _places(draw: DrawFn) -> tuple[Draft, list[Any], tuple[int, ...], tuple[int, ...]]:
     draft, inputs, (rows, cursors, steps, places) = _scan(draw)
     width = draw(few)

@@ -4,7 +4,7 @@
 //! [`Trajectory`] and [`Sinusoids`] to positions that follow the path of embeddings.
 //!
 //! [`Scan`]: the histogram scan of PRISM positions (Lee 2025), cursors that hold a probability over places and move
-//! with learned chances, for whole sequences, forward and backward.
+//! with learned chances, for whole sequences; [`Places`] reads them out as they go, and has the way back.
 //!
 //! A cursor at step t with histogram `h` (P places) and moves `inc`, `dec`, `keep`, `to0`, `to1`:
 //!

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use crate::error::{KernelError, check};
 use crate::lanes::Lanes;
-use crate::step::{MOVES, Rows, add_to, back, divide, padded, power, shift};
+use crate::step::{MOVES, divide, padded, power, shift};
 
 /// Numbers that one thread writes faster than several.
 const FEW: usize = 1 << 15;
@@ -144,30 +144,6 @@ impl<T: Lanes> Scan<'_, T> {
         Ok(())
     }
 
-    /// Gradients of everything that went in, from the histograms (B, C, L, P) that came out and their gradients.
-    pub fn backward(&self, out: &[T], grad: &[T], into: Gradients<'_, T>) -> Result<(), KernelError> {
-        self.check()?;
-        let d = self.dims;
-        let (cursors, long) = (d.batch * d.cursors, d.steps * d.places);
-        check("out", out, cursors * long)?;
-        check("grad", grad, cursors * long)?;
-        self.check_gradients(&into)?;
-        if long == 0 {
-            into.nothing(None);
-            return Ok(());
-        }
-        let arch = Arch::new();
-        self.each(into, |i, into| {
-            arch.dispatch(Backward {
-                cursor: self.cursor(i),
-                out: &out[i * long..][..long],
-                grad: &grad[i * long..][..long],
-                into,
-            })
-        });
-        Ok(())
-    }
-
     /// Whether gradients have the sizes of what they are of.
     pub(crate) fn check_gradients(&self, into: &Gradients<'_, T>) -> Result<(), KernelError> {
         let d = self.dims;
@@ -274,59 +250,5 @@ impl<T: Lanes> WithSimd for Forward<'_, T> {
             }
             std::mem::swap(&mut h, &mut n);
         }
-    }
-}
-
-/// One cursor's sequence from its end; returns the gradient of its exponent.
-struct Backward<'a, T> {
-    cursor: Cursor<'a, T>,
-    out: &'a [T],
-    grad: &'a [T],
-    into: CursorGradients<'a, T>,
-}
-
-impl<T: Lanes> WithSimd for Backward<'_, T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, s: S) -> T {
-        let cursor = self.cursor;
-        let places = cursor.places;
-        let steps = cursor.moves.len();
-        let mut rows = Rows::new::<S>(places);
-        let width = padded::<S, T>(places);
-        let mut buffers = vec![T::ZERO; 2 * width];
-        let (mut before, mut after) = buffers.split_at_mut(width);
-        let mut gamma = T::ZERO;
-        after[1..=places].copy_from_slice(&self.out[(steps - 1) * places..]);
-        for t in (0..steps).rev() {
-            before[1..=places].copy_from_slice(if t == 0 {
-                cursor.start
-            } else {
-                &self.out[(t - 1) * places..][..places]
-            });
-            add_to(
-                s,
-                &mut rows.flow[1..=places],
-                &self.grad[t * places..][..places],
-                |here| here,
-            );
-            let jump = cursor.jump(t).zip(self.into.jump(t, places));
-            let passed = back(
-                s,
-                before,
-                after,
-                &mut rows,
-                &cursor.moves[t],
-                jump,
-                cursor.gamma,
-                places,
-            );
-            self.into.moves[t] = passed.moves;
-            gamma = gamma + passed.gamma;
-            std::mem::swap(&mut before, &mut after);
-        }
-        self.into.start.copy_from_slice(&rows.flow[1..=places]);
-        gamma
     }
 }

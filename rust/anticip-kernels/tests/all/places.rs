@@ -1,4 +1,4 @@
-//! The read-out is the scan's histograms times the table, and so are its gradients.
+//! The read-out is the scan's histograms times the table, and its gradients are those of its values.
 
 use crate::common::{Case, numbers};
 use anticip_kernels::{Dims, Gradients, KernelError, PlaceGradients, Places, SEGMENT};
@@ -30,11 +30,11 @@ impl Found {
             jumps: self.jumps.as_deref_mut(),
         }
     }
+}
 
-    fn all(&self) -> impl Iterator<Item = f64> {
-        let options = [&self.gamma, &self.jumps].into_iter().flatten().flatten();
-        self.moves.iter().chain(&self.start).chain(options).copied()
-    }
+fn read_out<'a>(case: &'a Case, table: &'a [f64], width: usize) -> Places<'a, f64> {
+    let scan = case.scan();
+    Places { scan, table, width }
 }
 
 proptest! {
@@ -53,11 +53,9 @@ proptest! {
         let case = Case::new(seed, dims, sharpening);
         let histograms = case.run();
         let table = numbers(seed + 4, places * width);
-        let grad = numbers(seed + 5, 6 * steps * width);
-        let grad_last = numbers(seed + 6, 6 * places);
 
         let kernel = Places { scan: case.scan(), table: &table, width };
-        let (mut out, mut last) = (vec![9.0; grad.len()], vec![9.0; grad_last.len()]);
+        let (mut out, mut last) = (vec![9.0; 6 * steps * width], vec![9.0; 6 * places]);
         let mut kept = vec![9.0; 6 * steps.div_ceil(SEGMENT) * places];
         kernel.forward(&mut out, &mut last, Some(&mut kept)).unwrap();
         for (histogram, out) in histograms.chunks(places).zip(out.chunks(width)) {
@@ -73,23 +71,66 @@ proptest! {
                 prop_assert!((a - b).abs() < 1e-12);
             }
         }
+    }
+}
 
+#[test]
+fn gradients_are_finite_differences() {
+    const WIDTH: usize = 3;
+    let sizes = [
+        (2, 3, 0, true),
+        (5, 2 * SEGMENT + 2, 1, true),
+        (5, SEGMENT, 2, false),
+        (33, SEGMENT + 1, 1, true),
+    ];
+    for (places, steps, jumping, sharpening) in sizes {
+        let dims = Dims {
+            batch: 1,
+            cursors: 2,
+            steps,
+            places,
+            jumping,
+        };
+        let mut case = Case::new(7, dims, sharpening);
+        let table = numbers(4, places * WIDTH);
+        let (grad, grad_last) = (numbers(11, 2 * steps * WIDTH), numbers(12, 2 * places));
+        let mut kept = vec![9.0; 2 * steps.div_ceil(SEGMENT) * places];
+        let mut loss = |case: &Case| {
+            let kernel = read_out(case, &table, WIDTH);
+            let (mut out, mut last) = (vec![9.0; grad.len()], vec![9.0; grad_last.len()]);
+            kernel.forward(&mut out, &mut last, Some(&mut kept)).unwrap();
+            let all = out.iter().chain(&last).zip(grad.iter().chain(&grad_last));
+            (all.map(|(a, b)| a * b).sum::<f64>(), kept.clone())
+        };
+        let (_, kept) = loss(&case);
         let mut found = Found::new(&case);
-        let gradients = PlaceGradients { places: &grad, last: Some(&grad_last), into: found.gradients() };
-        kernel.backward(&kept, gradients).unwrap();
-        let mut flat = Vec::new();
-        for (i, grad) in grad.chunks(width).enumerate() {
-            let ends = (i % steps == steps - 1).then(|| &grad_last[i / steps * places..][..places]);
-            for (place, f) in table.chunks(width).enumerate() {
-                let read: f64 = grad.iter().zip(f).map(|(g, f)| g * f).sum();
-                flat.push(read + ends.map_or(0.0, |g| g[place]));
+        let gradients = PlaceGradients {
+            places: &grad,
+            last: Some(&grad_last),
+            into: found.gradients(),
+        };
+        read_out(&case, &table, WIDTH).backward(&kept, gradients).unwrap();
+        let part = |case: &mut Case, which: usize, i: usize, by: f64| match which {
+            0 => case.moves[i] += by,
+            1 => case.start[i] += by,
+            2 => case.gamma.as_mut().unwrap()[i] += by,
+            _ => case.jumps.as_mut().unwrap()[i] += by,
+        };
+        let found = [Some(found.moves), Some(found.start), found.gamma, found.jumps];
+        for (which, found) in found.iter().enumerate() {
+            for (i, &found) in found.iter().flatten().enumerate() {
+                let mut at = |by: f64| {
+                    part(&mut case, which, i, by);
+                    let (loss, _) = loss(&case);
+                    part(&mut case, which, i, -by);
+                    loss
+                };
+                let wanted = (at(1e-6) - at(-1e-6)) / 2e-6;
+                assert!(
+                    (found - wanted).abs() < 1e-7 * wanted.abs().max(1.0),
+                    "{places} places, part {which}, {i}: {found} for {wanted}"
+                );
             }
-        }
-        let mut wanted = Found::new(&case);
-        case.scan().backward(&histograms, &flat, wanted.gradients()).unwrap();
-        let scale = wanted.all().fold(1.0, |m, x| x.abs().max(m));
-        for (a, b) in found.all().zip(wanted.all()) {
-            prop_assert!((a - b).abs() < 1e-10 * scale, "{a} for {b}");
         }
     }
 }
@@ -166,6 +207,15 @@ fn buffers_that_do_not_fit_are_refused() {
         into: found.gradients(),
     };
     assert_eq!(kernel.backward(&kept, gradients), wrong("last's gradient", 8, 7));
+    let gradients = PlaceGradients {
+        places: &out,
+        last: None,
+        into: Gradients {
+            gamma: None,
+            ..found.gradients()
+        },
+    };
+    assert_eq!(kernel.backward(&kept, gradients), wrong("gamma's gradient", 2, 0));
     let other = Places {
         table: &table[1..],
         ..kernel

@@ -1,7 +1,7 @@
-//! What a scan conserves, and that its gradients are those of its values.
+//! What a scan conserves.
 
-use crate::common::{Case, numbers};
-use anticip_kernels::{Dims, Gradients, KernelError, Scan};
+use crate::common::Case;
+use anticip_kernels::{Dims, KernelError, Scan};
 use proptest::prelude::*;
 
 proptest! {
@@ -47,55 +47,6 @@ proptest! {
 }
 
 #[test]
-fn gradients_are_finite_differences() {
-    for (places, jumping, sharpening) in [(2, 0, true), (5, 1, true), (5, 2, false), (33, 1, true)] {
-        let dims = Dims {
-            batch: 1,
-            cursors: 2,
-            steps: 3,
-            places,
-            jumping,
-        };
-        let mut case = Case::new(7, dims, sharpening);
-        let out = case.run();
-        let grad = numbers(11, out.len());
-        let mut d_moves = vec![0.0; case.moves.len()];
-        let mut d_start = vec![0.0; case.start.len()];
-        let mut d_gamma = case.gamma.clone();
-        let mut d_jumps = case.jumps.clone();
-        let into = Gradients {
-            moves: &mut d_moves,
-            start: &mut d_start,
-            gamma: d_gamma.as_deref_mut(),
-            jumps: d_jumps.as_deref_mut(),
-        };
-        case.scan().backward(&out, &grad, into).unwrap();
-        let part = |case: &mut Case, which: usize, i: usize, by: f64| match which {
-            0 => case.moves[i] += by,
-            1 => case.start[i] += by,
-            2 => case.gamma.as_mut().unwrap()[i] += by,
-            _ => case.jumps.as_mut().unwrap()[i] += by,
-        };
-        let found = [Some(d_moves), Some(d_start), d_gamma, d_jumps];
-        for (which, found) in found.iter().enumerate() {
-            for (i, &found) in found.iter().flatten().enumerate() {
-                let mut loss = |by: f64| {
-                    part(&mut case, which, i, by);
-                    let out = case.run();
-                    part(&mut case, which, i, -by);
-                    out.iter().zip(&grad).map(|(a, b)| a * b).sum::<f64>()
-                };
-                let wanted = (loss(1e-6) - loss(-1e-6)) / 2e-6;
-                assert!(
-                    (found - wanted).abs() < 1e-7 * wanted.abs().max(1.0),
-                    "{places} places, part {which}, {i}: {found} for {wanted}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
 fn buffers_that_do_not_fit_are_refused() {
     let dims = Dims {
         batch: 1,
@@ -118,20 +69,4 @@ fn buffers_that_do_not_fit_are_refused() {
     one.dims = Dims { jumping: 3, ..dims };
     let wrong = KernelError::Jumping { cursors: 2, given: 3 };
     assert_eq!(one.forward(&mut []), Err(wrong));
-    let mut out = vec![0.0; 24];
-    let (mut moves, mut start) = (vec![0.0; 30], vec![0.0; 8]);
-    let grad = vec![0.0; 24];
-    case.scan().forward(&mut out).unwrap();
-    let into = Gradients {
-        moves: &mut moves,
-        start: &mut start,
-        gamma: None,
-        jumps: None,
-    };
-    let wrong = KernelError::Length {
-        name: "gamma's gradient",
-        expected: 2,
-        given: 0,
-    };
-    assert_eq!(case.scan().backward(&out, &grad, into), Err(wrong));
 }

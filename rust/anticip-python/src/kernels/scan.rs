@@ -1,6 +1,6 @@
 //! Bindings of the histogram scan.
 
-use anticip_kernels::{Dims, Gradients, Lanes, MOVES, Scan};
+use anticip_kernels::{Dims, Lanes, MOVES, Scan};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -9,8 +9,7 @@ use crate::errors::{Kind, raise};
 
 /// Adds this module's functions to `pyanticip._core`.
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(prism_scan, m)?)?;
-    m.add_function(wrap_pyfunction!(prism_scan_backward, m)?)
+    m.add_function(wrap_pyfunction!(prism_scan, m)?)
 }
 
 /// What goes into a scan, borrowed from Python.
@@ -88,41 +87,5 @@ fn prism_scan(
         let mut out = writing::<T>("out", out)?;
         let values = out.as_slice_mut()?;
         done(py.detach(|| scan.forward(values)))
-    })
-}
-
-/// Gradients of a scan's inputs, from what came out and its gradient, written into the last four.
-#[pyfunction]
-#[pyo3(signature = (moves, start, gamma, jumps, out, grad, d_moves, d_start, d_gamma, d_jumps))]
-#[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
-fn prism_scan_backward(
-    py: Python<'_>,
-    moves: &Bound<'_, PyAny>,
-    start: &Bound<'_, PyAny>,
-    gamma: Option<&Bound<'_, PyAny>>,
-    jumps: Option<&Bound<'_, PyAny>>,
-    out: &Bound<'_, PyAny>,
-    grad: &Bound<'_, PyAny>,
-    d_moves: &Bound<'_, PyAny>,
-    d_start: &Bound<'_, PyAny>,
-    d_gamma: Option<&Bound<'_, PyAny>>,
-    d_jumps: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    by_precision!(moves, T, {
-        let inputs = Inputs::<T>::take(moves, start, gamma, jumps)?;
-        let scan = inputs.scan()?;
-        let (out, grad) = (reading::<T>("out", out)?, reading::<T>("grad", grad)?);
-        let (out, grad) = (out.as_slice()?, grad.as_slice()?);
-        let mut d_moves = writing::<T>("d_moves", d_moves)?;
-        let mut d_start = writing::<T>("d_start", d_start)?;
-        let mut d_gamma = d_gamma.map(|d| writing::<T>("d_gamma", d)).transpose()?;
-        let mut d_jumps = d_jumps.map(|d| writing::<T>("d_jumps", d)).transpose()?;
-        let into = Gradients {
-            moves: d_moves.as_slice_mut()?,
-            start: d_start.as_slice_mut()?,
-            gamma: d_gamma.as_mut().map(|d| d.as_slice_mut()).transpose()?,
-            jumps: d_jumps.as_mut().map(|d| d.as_slice_mut()).transpose()?,
-        };
-        done(py.detach(|| scan.backward(out, grad, into)))
     })
 }

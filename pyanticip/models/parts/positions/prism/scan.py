@@ -10,8 +10,8 @@ with ``to0``, to place 1 with ``to1`` and to any place k with ``jump[k]``; then 
 
 Where the weights of a step add up to one, a move keeps the mass (before sharpening).
 
-:func:`scan_loop` is the definition. :func:`scan` runs it in Rust on a CPU, in Triton on a GPU where that is
-installed, and otherwise as the loop: for the same numbers, up to rounding, forward and backward.
+:func:`scan_loop` is the definition. :func:`scan` runs it in Rust on a CPU where no gradient is wanted, in
+Triton on a GPU where that is installed, and otherwise as the loop: for the same numbers, up to rounding.
 """
 
 from importlib.util import find_spec
@@ -71,26 +71,6 @@ def scan_loop(
     return torch.stack(out, 2)
 
 
-class _RustScan(torch.autograd.Function):
-    """The scan over the tensors' own memory; the GIL is released."""
-
-    @staticmethod
-    def forward(ctx: Any, moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None) -> Tensor:
-        inputs = [None if t is None else t.detach().contiguous() for t in (moves, start, gamma, jumps)]
-        out = large((*moves.shape[:3], start.shape[-1]), moves)
-        _core.prism_scan(*map(array_view, (*inputs, out)))
-        ctx.save_for_backward(*inputs, out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, out = ctx.saved_tensors
-        grads = [None if t is None else torch.empty_like(t) for t in inputs]
-        _core.prism_scan_backward(*map(array_view, (*inputs, out, grad.contiguous(), *grads)))
-        return tuple(grads)
-
-
 def array_view(tensor: Tensor | None) -> Any:
     """The numbers of a tensor as an array that shares them, for the core."""
     return None if tensor is None else tensor.detach().numpy()
@@ -109,7 +89,9 @@ def _fused(moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | N
         from pyanticip.models.parts.positions.prism.scan_triton import scan_triton
 
         return scan_triton(moves, start, gamma, jumps)
-    out: Tensor = _RustScan.apply(moves, start, gamma, jumps)  # type: ignore[no-untyped-call]
+    inputs = [None if t is None else t.contiguous() for t in (moves, start, gamma, jumps)]
+    out = large((*moves.shape[:3], start.shape[-1]), moves)
+    _core.prism_scan(*map(array_view, (*inputs, out)))
     return out
 
 
@@ -127,11 +109,13 @@ def fused_available(moves: Tensor, start: Tensor) -> bool:
 def scan(moves: Tensor, start: Tensor, gamma: Tensor | None = None, jumps: Tensor | None = None) -> Tensor:
     """The same as :func:`scan_loop`, without a Python loop wherever there is a kernel.
 
-    Second derivatives exist in the loop only. A single step that is traced for export or compilation is the
-    loop's, in plain tensor operations.
+    On a CPU gradients are the loop's: what is trained there takes :func:`superpose`, which has a kernel for
+    them. So is a single step that is traced for export or compilation, in plain tensor operations.
     """
     traced = torch.compiler.is_compiling() and moves.shape[2] == 1
-    if traced or not fused_available(moves, start):
+    leaves = (t for t in (moves, start, gamma, jumps) if t is not None)
+    learned = moves.device.type == "cpu" and torch.is_grad_enabled() and any(t.requires_grad for t in leaves)
+    if traced or learned or not fused_available(moves, start):
         return scan_loop(moves, start, gamma, jumps)
     out: Tensor = _fused(moves, start, gamma, jumps)
     return out
