@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 
 use crate::common::{Random, mutations};
-use crate::sent::{TARGETS, Target};
+use crate::sent::{self, TARGETS, Target};
 
 const ROUNDS: usize = 10_000;
 
