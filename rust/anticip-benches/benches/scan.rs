@@ -26,20 +26,7 @@ fn scan(c: &mut Criterion) {
         jumps: None,
     };
     let mut out = vec![0.0_f32; cursors * dims.steps * dims.places];
-    let grad: Vec<f32> = (0..out.len()).map(|i| (i as f32).sin()).collect();
-    let (mut d_moves, mut d_start, mut d_gamma) = (moves.clone(), start.clone(), gamma.clone());
     c.bench_function("forward", |b| b.iter(|| scan.forward(black_box(&mut out))));
-    c.bench_function("backward", |b| {
-        b.iter(|| {
-            let into = Gradients {
-                moves: &mut d_moves,
-                start: &mut d_start,
-                gamma: Some(&mut d_gamma),
-                jumps: None,
-            };
-            scan.backward(black_box(&out), &grad, into)
-        });
-    });
 }
 
 fn places(c: &mut Criterion) {

@@ -58,9 +58,9 @@ pub struct FrontOutput {
 }
 
 impl FrontOutput {
-    /// Seconds: of the source, local, expected, late, and between these the patience, which nobody asks for.
-    pub(super) fn set_times(&mut self, seconds: [f64; 5]) {
-        let [source, local, expected, late, _] = seconds.map(|s| (s * 1e9) as i64);
+    /// Seconds: of the source, local, expected, late.
+    pub(super) fn set_times(&mut self, seconds: [f64; 4]) {
+        let [source, local, expected, late] = seconds.map(|s| (s * 1e9) as i64);
         (self.t_source_ns, self.t_local_ns) = (source, local);
         (self.expected_ns, self.late_ns) = (expected, late);
     }

@@ -380,9 +380,9 @@ impl Stage {
         coarse.clamp(COARSE, COARSEST)
     }
 
-    /// The sender's and the local time of the grid frame `index`; when the one after it is to be expected, from when on
-    /// it is late, and how late a datagram may be (seconds). The newest frame is of `seconds`.
-    fn times(&self, index: u64, seconds: f64, tolerance: f64) -> [f64; 5] {
+    /// The sender's and the local time of the grid frame `index`; when the one after it is to be expected, and from when
+    /// on it is late (seconds). The newest frame is of `seconds`.
+    fn times(&self, index: u64, seconds: f64, tolerance: f64) -> [f64; 4] {
         let interval = self.clock.interval().unwrap_or(1.0 / RATE);
         let map = self.clock.map();
         let local = |time: f64| map.local(time) + map.usual();
@@ -408,7 +408,6 @@ impl Stage {
             map.local(here),
             local(next),
             late,
-            slack,
         ]
     }
 
