@@ -403,12 +403,7 @@ impl Stage {
             local(next) + slack
         };
         let here = self.resampler.time_of(index);
-        [
-            self.clock.sender_time(here),
-            map.local(here),
-            local(next),
-            late,
-        ]
+        [self.clock.sender_time(here), map.local(here), local(next), late]
     }
 
     /// Ends a datagram that began to be decoded at `began`.
