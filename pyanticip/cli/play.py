@@ -294,6 +294,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     """
     from pyanticip.motion.atomic import check_folder
     from realtime.programs.calibrate import calibrate_from, calibrate_live
+    from realtime.programs.options import MOVE_S, STILL_S
     from realtime.rig import load_rig
     from realtime.rig.edit import edit_rig
 
@@ -307,7 +308,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     if given.file is not None:
         table = calibrate_from(given.file, rig)
     else:
-        table = calibrate_live(rig, given.still or 8.0, given.move or 22.0, say)
+        table = calibrate_live(rig, given.still or STILL_S, given.move or MOVE_S, say)
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]
     if file is not None:
         edit_rig(file, {}, {"performer": table})

@@ -14,6 +14,8 @@ from realtime.config import LeadMs
 from realtime.rig import Rig, SentKind
 from realtime.seams import SOURCES
 
+STILL_S, MOVE_S = 8.0, 22.0
+"""How long a performer stands still, and then moves, to be known, seconds."""
 SOURCE = {"source": "source"}
 READING = {name: f"source.{name}" for name in ReadingOptions.model_fields}
 MODEL = {
@@ -92,8 +94,8 @@ class CalibrateOptions(RigOptions, JsonOption):
 
     file: Path | None = option("A file in the suit's place.", None, argument=True, exists=True)
     over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, "checkpoint": "model.checkpoint"})] = {}
-    still: float | None = option("Seconds to stand still; else 8.", None, ge=2, le=600)
-    move: float | None = option("Seconds to move; else 22.", None, ge=2, le=600)
+    still: float | None = option(f"Seconds to stand still; else {STILL_S:g}.", None, ge=2, le=600)
+    move: float | None = option(f"Seconds to move; else {MOVE_S:g}.", None, ge=2, le=600)
 
 
 class SetupOptions(JsonOption):
@@ -108,8 +110,8 @@ class SetupOptions(JsonOption):
     synth: bool | None = option("Play the built-in voice.", None)
     midi: str | None = option("Play MIDI: virtual, or a part of a port's name.", None, min_length=1)
     calibrate: bool | None = option("Get to know the performer.", None)
-    still: float = option("Seconds to stand still.", 8.0, ge=2, le=600)
-    move: float = option("Seconds to move.", 22.0, ge=2, le=600)
+    still: float = option("Seconds to stand still.", STILL_S, ge=2, le=600)
+    move: float = option("Seconds to move.", MOVE_S, ge=2, le=600)
     wait: float = option("Seconds to wait for the suit.", 300.0, gt=0)
     seconds: float = option("Play so long before the rig is written.", 10.0, ge=0)
     out: Path = option("The new rig.", Path("stage.toml"), metavar="PATH", written=True)
