@@ -228,10 +228,10 @@ impl Trigger {
     }
 }
 
-/// A number of bins, of what may be no number.
+/// A number of bins, of what may be no number; some can be added to the most.
 fn bins(count: f64) -> usize {
     // A cast saturates: what is negative or no number is 0.
-    count as usize
+    (count as usize).min(usize::MAX / 2)
 }
 
 /// What bins `from..to` hold together; bins that are not there hold nothing.
