@@ -33,7 +33,7 @@ demo: $(VENV)/.installed ## set up, then play the bundled dance
 .PHONY: test
 test: $(VENV)/.made ## set up everything, then lint, type-check and test it
 	$(MAKE) --jobs=2 $(VENV)/.dev test-rust
-	$(MAKE) --jobs=2 target/wheel/.unpacked check
+	$(MAKE) --jobs=2 target/wheel/.unpacked check collect
 	$(MAKE) test-python
 
 .PHONY: train
@@ -97,6 +97,11 @@ types-darwin types-win32: types-%: $(VENV)/.dev
 .PHONY: test-rust
 test-rust: ## the pure crates: unit, property and documentation tests
 	MAKEFLAGS= cargo test $(CARGO_PROFILE) --quiet
+
+# What every process of the suite imports is byte-compiled once, beside the checks; what is wrong there, the suite says.
+.PHONY: collect
+collect: target/wheel/.unpacked $(VENV)/.dev
+	-@$(SUITE) --assert=plain --collect-only --quiet > /dev/null
 
 # Assertions are explained where something failed: rewriting all of them takes half of the collection.
 .PHONY: test-python
