@@ -1,6 +1,5 @@
 //! Whole sequences at once: the streams, run over each sequence, sequences in parallel.
 
-use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
 use crate::config::{PoseConfig, VectorConfig};
@@ -20,7 +19,8 @@ pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
     each_sequence(stream, what, quats, frames, joints, |stream, seq, out| {
         stream.reset();
         for (o, pose) in out.iter_mut().zip(seq.chunks_exact(joints)) {
-            *o = stream.push_any(pose)?;
+            stream.repair(pose)?;
+            *o = stream.step();
         }
         Ok(())
     })
@@ -35,36 +35,15 @@ pub fn vector_scalars<T: Copy + Into<f64> + Sync>(
     config: &VectorConfig,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = VectorStream::new(dim, config.clone())?;
-    each_sequence(
-        stream,
-        "sequences x frames x dim",
-        x,
-        frames,
-        dim,
-        |stream, x, out| Arch::new().dispatch(Sequence { stream, x, dim, out }),
-    )
-}
-
-/// One vector sequence, compiled for each instruction set there may be and run with the best that there is. No
-/// compiler reorders or fuses floating-point operations on its own: all of them give the same bits.
-struct Sequence<'a, T> {
-    stream: &'a mut VectorStream,
-    x: &'a [T],
-    dim: usize,
-    out: &'a mut [[f64; 7]],
-}
-
-impl<T: Copy + Into<f64>> NullaryFnOnce for Sequence<'_, T> {
-    type Output = Result<(), GeometryError>;
-
-    #[inline(always)]
-    fn call(self) -> Self::Output {
-        self.stream.reset();
-        for (o, state) in self.out.iter_mut().zip(self.x.chunks_exact(self.dim)) {
-            *o = self.stream.push_any(state)?;
+    let what = "sequences x frames x dim";
+    each_sequence(stream, what, x, frames, dim, |stream, seq, out| {
+        stream.reset();
+        for (o, state) in out.iter_mut().zip(seq.chunks_exact(dim)) {
+            stream.repair(state)?;
+            *o = stream.step();
         }
         Ok(())
-    }
+    })
 }
 
 /// What `one` writes for each sequence of `values`, `frames` times `parts` of them; each thread has a stream of its own.

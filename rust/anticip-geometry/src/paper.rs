@@ -25,7 +25,7 @@ pub fn paper_pose_scalars<T: Copy + Into<f64> + Sync>(
         for pose in seq.chunks_exact(joints) {
             states.extend_from_slice(stream.repair(pose)?);
         }
-        whole_sequence(stream.space(), &config.options, &states, out);
+        whole_pose(stream, &states, out);
         Ok(())
     })
 }
@@ -38,22 +38,25 @@ pub fn paper_vector_scalars<T: Copy + Into<f64> + Sync>(
     config: &VectorConfig,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = VectorStream::new(dim, config.clone())?;
-    each_sequence(
-        stream,
-        "sequences x frames x dim",
-        x,
-        frames,
-        dim,
-        |stream, seq, out| {
-            stream.reset();
-            let mut states = Vec::new();
-            for state in seq.chunks_exact(dim) {
-                states.extend_from_slice(stream.repair(state)?);
-            }
-            whole_sequence(stream.space(), &config.options, &states, out);
-            Ok(())
-        },
-    )
+    let what = "sequences x frames x dim";
+    each_sequence(stream, what, x, frames, dim, |stream, seq, out| {
+        stream.reset();
+        let mut states = Vec::new();
+        for state in seq.chunks_exact(dim) {
+            states.extend_from_slice(stream.repair(state)?);
+        }
+        whole_vector(stream, &states, out);
+        Ok(())
+    })
+}
+
+// Compiled here once, not for each type of number that a caller has.
+fn whole_pose(stream: &PoseStream, states: &[f64], out: &mut [[f64; 7]]) {
+    whole_sequence(stream.space(), &stream.config().options, states, out);
+}
+
+fn whole_vector(stream: &VectorStream, states: &[f64], out: &mut [[f64; 7]]) {
+    whole_sequence(stream.space(), &stream.config().options, states, out);
 }
 
 /// Centre, radius and largest jerk of the whole sequence; novelty against every earlier frame.

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::GeometryError;
 use crate::kernel::{LANES, POSE_GROUP};
 use crate::quat::Quat;
-use crate::space::{PoseSpace, VectorSpace, joint, set_joint};
+use crate::space::{PoseSpace, Space, VectorSpace, joint, set_joint};
 
 /// Larger components than this are not data: their squares could not be summed.
 const MAX_COMPONENT: f64 = 1e100;
@@ -105,21 +105,20 @@ impl PoseStream {
     /// The scalars of the next pose: one unit quaternion `w, x, y, z` a joint (normalised here). A quaternion
     /// that is no rotation holds that joint's last one and is counted.
     pub fn push(&mut self, quats: &[[f64; 4]]) -> Result<[f64; 7], GeometryError> {
-        self.push_any(quats)
+        self.repair(quats)?;
+        Ok(self.step())
     }
 
     /// [`PoseStream::push`] for single precision.
     pub fn push_f32(&mut self, quats: &[[f32; 4]]) -> Result<[f64; 7], GeometryError> {
-        self.push_any(quats)
+        self.repair(quats)?;
+        Ok(self.step())
     }
 
-    pub(crate) fn push_any<T: Copy + Into<f64>>(
-        &mut self,
-        quats: &[[T; 4]],
-    ) -> Result<[f64; 7], GeometryError> {
-        self.repair(quats)?;
-        let (engine, pose) = (&mut self.engine, &self.pose);
-        Ok(Arch::new().dispatch(Next { engine, pose }))
+    /// The scalars of the pose that was repaired last.
+    pub(crate) fn step(&mut self) -> [f64; 7] {
+        let (engine, state) = (&mut self.engine, &self.pose);
+        Arch::new().dispatch(Next { engine, state })
     }
 
     /// The pose as it is used: normalised, what is missing held and counted.
@@ -200,17 +199,17 @@ impl PoseStream {
 
 /// One frame, compiled for each instruction set there may be and run with the best that there is. No compiler reorders
 /// or fuses floating-point operations on its own: all of them give the same bits.
-struct Next<'a> {
-    engine: &'a mut Engine<PoseSpace>,
-    pose: &'a [f64],
+struct Next<'a, S> {
+    engine: &'a mut Engine<S>,
+    state: &'a [f64],
 }
 
-impl NullaryFnOnce for Next<'_> {
+impl<S: Space> NullaryFnOnce for Next<'_, S> {
     type Output = [f64; 7];
 
     #[inline(always)]
     fn call(self) -> [f64; 7] {
-        self.engine.push(self.pose)
+        self.engine.push(self.state)
     }
 }
 
@@ -252,22 +251,23 @@ impl VectorStream {
     /// The scalars of the next vector. One with a component that is not finite, or beyond 1e100, holds the last
     /// one (zeros before there is one) and is counted.
     pub fn push(&mut self, x: &[f64]) -> Result<[f64; 7], GeometryError> {
-        self.push_any(x)
+        self.repair(x)?;
+        Ok(self.step())
     }
 
     /// [`VectorStream::push`] for single precision.
     pub fn push_f32(&mut self, x: &[f32]) -> Result<[f64; 7], GeometryError> {
-        self.push_any(x)
+        self.repair(x)?;
+        Ok(self.step())
     }
 
-    #[inline(always)]
-    pub(crate) fn push_any<T: Copy + Into<f64>>(&mut self, x: &[T]) -> Result<[f64; 7], GeometryError> {
-        self.repair(x)?;
-        Ok(self.engine.push(&self.state))
+    /// The scalars of the vector that was repaired last.
+    pub(crate) fn step(&mut self) -> [f64; 7] {
+        let (engine, state) = (&mut self.engine, &self.state);
+        Arch::new().dispatch(Next { engine, state })
     }
 
     /// The vector as it is used: what is missing held and counted.
-    #[inline(always)]
     pub(crate) fn repair<T: Copy + Into<f64>>(&mut self, x: &[T]) -> Result<&[f64], GeometryError> {
         if x.len() != self.dim {
             return Err(GeometryError::Dimension {
