@@ -133,7 +133,8 @@ def test_who_has_four_times_the_minutes_is_drawn_twice_as_often() -> None:
 
 
 def test_it_learns(monkeypatch) -> None:
-    monkeypatch.setattr("training.tasks.completion.fit.WINDOWS", 4)
+    for name, value in (("WINDOWS", 2), ("CompletionNet", lambda: CompletionNet(24))):
+        monkeypatch.setattr(f"training.tasks.completion.fit.{name}", value)
     clips = [np.asarray(swing(20).retarget("humanoid").quats)] * 2
     short = fit(clips, ["a", "b"], steps=2)
     longer = fit(clips, ["a", "b"], steps=25)

@@ -141,17 +141,18 @@ def test_clips_that_are_too_short_are_named(clips, tmp_path, monkeypatch) -> Non
 
 
 def test_it_learns_and_rivals_are_judged_beside_it(clips, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("training.tasks.ghost.fit.BATCH", 64)
+    batch = Windows.batch
+    monkeypatch.setattr(Windows, "batch", lambda self, size: batch(self, size // 8))
     people = ["a", "b", "c"]
     said: list[int] = []
-    model = fit(clips, people, steps=40, seed=1, say=lambda what, done, of: said.append(done))
-    assert said == list(range(1, 41))
-    shown = [(who, every(clip)[::4]) for who, clip in zip(people, clips, strict=True)]
+    model = fit(clips, people, steps=25, seed=1, say=lambda what, done, of: said.append(done))
+    assert said == list(range(1, 26))
+    shown = [(who, every(clip)[::8]) for who, clip in zip(people, clips, strict=True)]
     learned = judge.errors(shown, model.predict)
     assert same_weights(*(fit(clips, people, steps=2, seed=1).state_dict() for _ in range(2)))
     assert (learned < 0.6 * judge.errors(shown, judge.hold)).all()
     save_forecaster(tmp_path / "ghost", model)
-    ridge = judge.Ridge(Windows(clips, people, 0).batch(2000), 1e-3)
+    ridge = judge.Ridge(Windows(clips, people, 0).batch(8000), 1e-3)
     assert (judge.errors(shown, ridge) < judge.errors(shown, judge.constant_velocity)).all()
     assert np.isfinite(Ghost(tmp_path / "ghost").hear(0, clips[0].quats[0], clips[0].root[0])).all()
 

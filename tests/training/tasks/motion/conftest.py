@@ -25,10 +25,10 @@ TINY: dict[str, Any] = {
         "window": 16,
         "pools": 4,
         "control_hidden": 32,
-        "pose_horizons": [100, 400],
+        "pose_horizons": [400],
     },
     "data": {"copies": 0},
-    "schedule": {"steps": 8, "batch_frames": 1280, "warm_up_steps": 2, "seed": 3},
+    "schedule": {"steps": 8, "batch_frames": 320, "warm_up_steps": 2, "seed": 3},
     "run": {"device": "cpu", "threads": 1, "log_every": 3, "validate_every": 4, "save_every": 2},
 }
 
@@ -75,8 +75,8 @@ def example_of() -> Callable[..., Example]:
 @pytest.fixture(scope="session")
 def data() -> TrainingData:
     """Two performers to learn from, one to be judged on."""
-    train = [_example(n, i, f"0{i % 2}") for i, n in enumerate((130, 300, 700, 220))]
-    return TrainingData("made up", train, train, [_example(260, 9, "07"), _example(150, 10, "08")], "digest")
+    train = [_example(n, i, f"0{i % 2}") for i, n in enumerate((130, 200, 660, 120))]
+    return TrainingData("made up", train, train, [_example(130, 9, "07"), _example(100, 10, "08")], "digest")
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,7 @@ def test_the_risk_learns_which_frames_are_bad(tiny, labelled, tmp_path):
         options = tiny(
             model={"control_field": True, "pose_horizons": []},
             loss={"risk": weight},
-            schedule={"steps": 10, "peak_lr": 0.02, "ema": 0.8, "batch_frames": 480},
+            schedule={"steps": 10, "peak_lr": 0.02, "ema": 0.8},
             run={"validate_every": 16, "save_every": 16, "tensorboard": False},
         )
         out = tmp_path / str(weight)
@@ -167,7 +167,7 @@ def test_an_anticipator_learns(tiny, data, tmp_path):
     options = tiny(
         model={**PLAN, "pose_horizons": []},
         loss={"plan": 1.0},
-        schedule={"steps": 10, "peak_lr": 0.02, "ema": 0.9, "batch_frames": 480},
+        schedule={"steps": 10, "peak_lr": 0.02, "ema": 0.9},
         run={"validate_every": 10, "save_every": 10, "log_every": 5, "tensorboard": False},
     )
     fit(options, tmp_path / "run", data=data)
@@ -180,7 +180,7 @@ def test_an_anticipator_learns(tiny, data, tmp_path):
     with torch.no_grad():
         out = model(torch.from_numpy(data.validation[0].features)[None])
     assert out.plan.codes.shape[2] == 12
-    assert out.anticipation.shape == (1, 260, 12)
+    assert out.anticipation.shape == (1, 130, 12)
 
 
 PRISM = {
@@ -212,8 +212,8 @@ def test_resets_are_those_of_the_models_gates(tiny, data):
     with torch.no_grad():
         model(x)
     # Queries' cursors, then keys'. After a frame with a reset all of a cursor's mass is at the first places.
-    assert resets.logits.shape == (1, 260, 6)
-    assert resets.taught().shape == (1, 260, 2)
+    assert resets.logits.shape == (1, 130, 6)
+    assert resets.taught().shape == (1, 130, 2)
     torch.testing.assert_close(resets.taught()[..., 1], resets.logits[..., 3])
     with torch.no_grad():
         model.trunk.positions.gates.bias.view(4, -1)[0] = torch.tensor([40.0, -40, -40, 40, -40, -40])

@@ -67,7 +67,8 @@ def test_a_run_keeps_what_it_says(whole):
 
 
 def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
-    options = tiny(model={"pose_horizons": [], "dropout": 0.0}, loss={"own_scalars": 0.9})
+    model = {"pose_horizons": [], "dropout": 0.0}
+    options = tiny(model=model, loss={"own_scalars": 0.9}, schedule={"batch_frames": 1280})
     assert options.loss == MotionTrainOptions().but(loss={"own_scalars": 0.9}).loss
     model = new_model(options, torch.zeros(279), torch.ones(279))
     with torch.no_grad():  # some heads say nothing before the first update
@@ -187,8 +188,8 @@ def feed_of(options, data, **where):
 
 
 def test_a_few_steps_reduce_the_loss(tiny, data, tmp_path):
-    schedule = {"steps": 24, "batch_frames": 320, "peak_lr": 1e-2, "warm_up_steps": 3}
-    options = tiny(schedule=schedule, run={"log_every": 4, "validate_every": 24, "save_every": 24})
+    schedule = {"steps": 12, "peak_lr": 2e-2}
+    options = tiny(schedule=schedule, run={"log_every": 4, "validate_every": 12, "save_every": 12})
     fit(options, tmp_path / "run", data=data)
     found = read_metrics(tmp_path / "run")
     assert found[-1]["params"] < 0.75 * found[0]["params"]
@@ -295,9 +296,9 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_the_weights_stay(tiny, 
 
 
 def test_parts_make_the_curve_of_the_whole(tiny, data, tmp_path):
-    still = {"dropout": 0.0}
     for name, parts in (("one", 1), ("two", 2)):
-        options = tiny(model=still, run={"accumulate": parts, "log_every": 2}, schedule={"steps": 4})
+        run, schedule = {"accumulate": parts, "log_every": 2}, {"steps": 4, "batch_frames": 1280}
+        options = tiny(model={"dropout": 0.0}, run=run, schedule=schedule)
         fit(options, tmp_path / name, data=data)
     one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
     for name in ("total", "params", "events", "gate", "pose", "grad_norm", "valid_score"):

@@ -11,7 +11,7 @@ from pyanticip.errors import OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.motion.pose_window import FRAMES
-from training.finish import event_head
+from training.finish import event_head, poses
 from training.recipes import make as maker
 from training.recipes.make import make
 from training.recipes.stages import PACKAGED, Train, read_stages
@@ -71,6 +71,8 @@ def tiny(tmp_path, monkeypatch):
     """A recipe of few updates."""
     monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
     monkeypatch.setattr(event_head, "FRAMES", 64)
+    batch = poses.Frames.batch
+    monkeypatch.setattr(poses.Frames, "batch", lambda self, size: batch(self, min(size, 32)))
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "tiny.toml"
     path.write_text(TINY)

@@ -52,7 +52,7 @@ def cli(monkeypatch, command, tmp_path, lively, checkpoint):
 
 
 def test_what_it_learns_is_told_with_what_the_trunk_says_and_all_else_stays(cli, lively, checkpoint):
-    code, printed, told = cli(steps=60)
+    code, printed, told = cli(steps=30)
     assert code == 0, told
     assert "pyanticip live --checkpoint out" in printed
     before, after = load_motion_model(checkpoint), load_motion_model("out")
