@@ -5,7 +5,6 @@ part in one model. All combinations, with export of every motion model:
 ``python -m pytest tests/models/test_family.py --full-product``.
 """
 
-import itertools
 import math
 
 import torch
