@@ -50,7 +50,9 @@ def on_a_gpu(model):
     return model
 
 
-MODELS = {name_of(member): config("motion", **member) for member in covering()}
+# Of the combinations, the fullest with each kind of positions.
+FULLEST = {m["positions"]: m for m in sorted(covering(), key=lambda m: m["control_field"] + m["planning"])}
+MODELS = {name_of(member): config("motion", **member) for member in FULLEST.values()}
 MODELS["twin"] = config("motion", kinematics=True, d_model=32, taps=12, twin=True, scaled=True)
 MODELS["packaged"] = read_manifest(None).config
 

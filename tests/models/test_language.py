@@ -95,9 +95,16 @@ def test_every_rival_has_as_many_parameters(preset, positions):
 # -- one function ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("positions", "bias"), list(itertools.product(POSITIONS, BIASES)))
-@pytest.mark.parametrize("stride", [1, 3])
-@pytest.mark.parametrize("length", [1, 7, 50])
+@pytest.mark.parametrize(
+    ("positions", "bias", "stride", "length"),
+    [
+        (*both, *sizes)
+        for both, sizes in zip(
+            itertools.product(POSITIONS, BIASES), itertools.cycle(itertools.product((1, 3), (50, 7)))
+        )
+    ]
+    + [("trajectory", "trajectory", stride, 1) for stride in (1, 3)],
+)
 def test_the_fused_layout_equals_the_reference_and_so_do_its_gradients(positions, bias, stride, length):
     model = build(positions=positions, bias=bias, slow_stride=stride)
     ids, scalars = tokens(length=length), given(length=length)

@@ -46,7 +46,7 @@ def assert_same(got, wanted, tolerance):
     stride=st.integers(1, 12),
     strokes=st.booleans(),
 )
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride, strokes):
     model = build(slow_stride=stride, strokes=strokes)
     x = frames(2, sum(sizes))
@@ -60,7 +60,7 @@ def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride, strokes):
     chunk=st.integers(1, 7),
     strokes=st.booleans(),
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_resetting_rows_starts_them_afresh_and_leaves_the_others(build, resets, chunk, strokes):
     """Each row equals the concatenation of fresh runs between its resets, whatever the chunks."""
     model = build(strokes=strokes)

@@ -68,9 +68,9 @@ def test_a_stroke_turns_where_the_teacher_has_an_arrival():
 def test_a_stream_in_single_precision_says_what_the_sequence_says(build):
     """1e-5 of the probabilities, and of the logits as large as they are: 30 with these weights."""
     model = build(torch.float32, strokes=True)
-    x = torch.from_numpy(movement(2, 120))[None]
+    x = torch.from_numpy(movement(2, 60))[None]
     whole, state, outs = model(x), model.initial_state(1), []
-    for t in range(120):
+    for t in range(60):
         out, state = model.step(x[:, t], state)
         outs.append(out.events)
     got = torch.cat(outs, 1)
@@ -81,9 +81,9 @@ def test_a_stream_in_single_precision_says_what_the_sequence_says(build):
 def test_backends_agree_over_wrap_around_resets_and_gaps(folder):
     rng = np.random.default_rng(0)
     one, two = open_backend("rust", folder), open_backend("torch", folder)
-    rows, at = movement(3, 300), 0
-    while at < 300:
-        if at > 130 and rng.random() < 0.04:
+    rows, at = movement(3, 150), 0
+    while at < 150:
+        if at > 70 and rng.random() < 0.04:
             one.reset()
             two.reset()
         count = int(rng.integers(1, 6))  # several rows at once: a gap that was filled
@@ -98,7 +98,7 @@ def test_backends_agree_over_wrap_around_resets_and_gaps(folder):
 @pytest.mark.parametrize("kind", ["rust", "torch"])
 def test_prewarming_leaves_the_strokes_as_they_are(folder, kind):
     warm, cold = open_backend(kind, folder), open_backend(kind, folder)
-    for row in movement(4, 55):
+    for row in movement(4, 25):
         before = warm.state()
         warm.prewarm()
         assert all(np.array_equal(a, b) for a, b in zip(before, warm.state(), strict=True))

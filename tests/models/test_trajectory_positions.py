@@ -163,12 +163,11 @@ def test_a_long_stream_in_float32_keeps_to_the_sequence():
     torch.testing.assert_close(torch.cat(outs, 1), whole, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(("scale", "width"), [("none", 4), ("rms", 5)])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
-@pytest.mark.parametrize("width", [4, 5])
 def test_gradients(scale, interpolation, width):
     positions = make(width, strength=0.2, scale=scale, interpolation=interpolation)
-    e = path(2, 6, width).requires_grad_()
+    e = path(2, 4, width).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: positions(x)[0], e)
     state = positions(path(2, 3, width, seed=1), positions.embed_state(2, e))[1]
     assert torch.autograd.gradcheck(lambda x: positions(x, state)[0], e)

@@ -167,12 +167,12 @@ def test_self_predicted_loop_does_not_drift(build):
     still = torch.zeros(1, 231)
     seen = []
     with torch.no_grad():
-        for _ in range(900):
+        for _ in range(300):
             out, state = model.step(still, state, mode="refined_prev")
             seen.append(out.scalars[0, 0])
     seen = torch.stack(seen)
     assert torch.isfinite(seen).all()
-    assert (seen[-300:] - seen[-600:-300]).abs().max() < 1e-3
+    assert (seen[-100:] - seen[-200:-100]).abs().max() < 1e-3
 
 
 def test_of_rows_of_a_later_version_the_first_columns_are_read(build):

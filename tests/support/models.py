@@ -36,9 +36,10 @@ KINDS = {
 VOCAB = 12
 
 
-def product():
-    """Every combination, as changes to a configuration."""
-    return [dict(zip(FACTORS, values, strict=True)) for values in itertools.product(*FACTORS.values())]
+def product(**more):
+    """Every combination, as changes to a configuration; of ``more`` factors too."""
+    factors = FACTORS | more
+    return [dict(zip(factors, values, strict=True)) for values in itertools.product(*factors.values())]
 
 
 def pairs(member):
@@ -46,12 +47,13 @@ def pairs(member):
     return set(itertools.combinations(member.items(), 2))
 
 
-def covering():
+def covering(**more):
     """Combinations in which every two choices meet at least once, greedily few."""
-    left = set().union(*map(pairs, product()))
+    every = product(**more)
+    left = set().union(*map(pairs, every))
     chosen = []
     while left:
-        best = max(product(), key=lambda member: len(pairs(member) & left))
+        best = max(every, key=lambda member: len(pairs(member) & left))
         chosen.append(best)
         left -= pairs(best)
     return chosen
