@@ -260,7 +260,7 @@ def test_bad_input(way):
             way(torch.zeros(4, 2), **{name: value})
 
 
-BACKENDS = ["aot_eager", "inductor"]
+BACKENDS = ["eager", "inductor"]
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 

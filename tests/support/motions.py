@@ -99,7 +99,7 @@ def hard():
 
 
 def covering(names, variants, each=2):
-    """The first variant with every name, every other one with a few of them in turn: (name, variant) pairs."""
+    """Pairs (name, variant): the first variant with every name, every other with a few of them in turn."""
     names = list(names)
     rest = enumerate(variants[1:])
     some = [(names[(each * n + i) % len(names)], variant) for n, variant in rest for i in range(each)]
