@@ -89,6 +89,8 @@ class Show:
         self._timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Event | None = None
         self._end_ns: int | None = None
+        # When the fade at the end is over.
+        self._silent_ns: int | None = None
         # Where files go.
         self._folder = Path()
         # Whether commands come from a recording; and the least that what is sent takes to sound, by the rig.
@@ -274,7 +276,8 @@ class Show:
     def _due(self) -> None:
         """A frame is late: the sinks go on at 50 Hz. What has come before that is done before."""
         self._poll()
-        self.pipeline.run_until(self.pipeline.clock.now_ns())
+        now = self.pipeline.clock.now_ns()
+        self.pipeline.run_until(now if self._silent_ns is None else min(now, self._silent_ns))
         if self.collector.due():
             self.collector.collect()
         self._await()
@@ -286,7 +289,7 @@ class Show:
             self.pipeline.tape.control(now, "end", ())
         if self.pipeline.state == "waiting":
             return
-        end = self.pipeline.fade_out(now)
+        end = self._silent_ns = self.pipeline.fade_out(now)
         while self._timer is not None and self._in(end) > 0.0:
             await asyncio.sleep(min(self._in(end), _FRAME))
         if self._timer is not None:

@@ -23,6 +23,7 @@ def test_turns_without_a_frame_are_left_out(without: int, monkeypatch: pytest.Mo
         return {"latency_ms": next(runs), "echo_ms": SOME, "core": 0.05}
 
     monkeypatch.setattr(beside.latency, "run", run)
+    monkeypatch.setattr(beside.gc, "collect", lambda: 0)
     found = beside.live(12.0)
     for name in ("asleep", "awake"):
         assert isnan(found[name]["p50"]) if without > 1 else found[name]["p50"] == 0.5

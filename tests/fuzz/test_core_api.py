@@ -36,8 +36,7 @@ pytestmark = [
 ]
 
 
-FEW = settings(max_examples=min(40, settings().max_examples))
-SOME = settings(max_examples=32)
+FEW = settings(max_examples=settings().max_examples // 2)
 
 
 def attempt(name: str, what: Any, call: Call) -> Any:
@@ -73,7 +72,7 @@ def test_constructors(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if methods(name)])
-@SOME
+@FEW
 @given(data=st.data())
 def test_what_is_done_with_an_object(name: str, data: st.DataObject) -> None:
     """Up to eight calls of one object's methods, one after the other, and all its properties."""
@@ -160,7 +159,7 @@ def test_nothing_of_a_size_beyond_all_use_is_made() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if properties(name)])
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_what_can_be_set(name: str, data: st.DataObject) -> None:
     """What a property is set to, it is; or it cannot be set, or not to that."""

@@ -51,8 +51,8 @@ def together(*acts: Callable[[], object]) -> None:
         raise errors[0]
 
 
-BODY = swings(600, 22).astype(np.float32)
-ROWS = np.random.default_rng(0).normal(size=(300, 279)).astype(np.float32)
+BODY = swings(300, 22).astype(np.float32)
+ROWS = np.random.default_rng(0).normal(size=(150, 279)).astype(np.float32)
 
 
 def _model() -> Any:

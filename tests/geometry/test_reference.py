@@ -12,12 +12,12 @@ import pyanticip as pa
 TIGHT = 1e-10
 
 POSES = {
-    "swings": motions.swings(220, 5),
-    "stop and go": motions.stop_and_go(220, 4, seed=1),
-    "noise": motions.noise(150, 3, seed=2),
-    "still": motions.still(150, 4, seed=3),
+    "swings": motions.swings(150, 5),
+    "stop and go": motions.stop_and_go(150, 4, seed=1),
+    "noise": motions.noise(110, 3, seed=2),
+    "still": motions.still(110, 4, seed=3),
     "one joint": motions.swings(150, 1, seed=5),
-    "nine joints": motions.swings(120, 9, seed=6),
+    "nine joints": motions.swings(110, 9, seed=6),
 }
 VARIANTS = [
     {},
@@ -30,8 +30,7 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize("options", VARIANTS, ids=str)
-@pytest.mark.parametrize("name", POSES)
+@pytest.mark.parametrize(("name", "options"), motions.covering(POSES, VARIANTS), ids=str)
 def test_poses(name, options):
     given = pa.pose_scalars(POSES[name], **options)
     np.testing.assert_allclose(given, reference.pose_scalars(POSES[name], **options), atol=TIGHT, rtol=0)
@@ -39,16 +38,19 @@ def test_poses(name, options):
 
 def test_whole_turns():
     # Means far from every state, angles through pi.
-    q = motions.turning(200, 6, seed=4)
+    q = motions.turning(120, 6, seed=4)
     np.testing.assert_allclose(pa.pose_scalars(q), reference.pose_scalars(q), atol=1e-8, rtol=0)
 
 
-@pytest.mark.parametrize("options", [*VARIANTS, {"window": None}], ids=str)
-@pytest.mark.parametrize("name", motions.table())
+HARD = {name: x for name, x in motions.hard().items() if name != "missing"}
+
+
+@pytest.mark.parametrize(("name", "options"), motions.covering(HARD, [*VARIANTS, {"window": None}]), ids=str)
 def test_vectors(name, options):
-    x = motions.table()[name][0][:160]
-    given = pa.vector_scalars(x, **options)
-    np.testing.assert_allclose(given, reference.vector_scalars(x, **options), atol=TIGHT, rtol=0)
+    given = pa.vector_scalars(HARD[name], **options)
+    # NumPy's plain mean of a window of 1e3 +- 1, or of 1e60, is itself no better than this.
+    tolerance = TIGHT if name in motions.table() else 1e-8
+    np.testing.assert_allclose(given, reference.vector_scalars(HARD[name], **options), atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize("name", motions.table())
@@ -56,7 +58,6 @@ def test_reference_values(name):
     x, expected, tolerance = motions.table()[name]
     given = pa.vector_scalars(x)[100:].mean(axis=0)
     np.testing.assert_allclose(given, expected, atol=tolerance, rtol=0)
-    np.testing.assert_allclose(given, reference.vector_scalars(x)[100:].mean(axis=0), atol=TIGHT, rtol=0)
 
 
 def test_weights_and_mask():

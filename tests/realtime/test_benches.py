@@ -133,6 +133,7 @@ def test_beats_pair_up_one_to_one_within_50_ms():
 
 def test_the_command_prints_both_tables_the_same_every_time(monkeypatch):
     monkeypatch.setattr(network, "RATES", (60.0,))
+    monkeypatch.setattr(network, "PROTOCOLS", PROTOCOLS[:3])
     monkeypatch.setattr(network, "SUITS", (("vmc", 60.0),))
     monkeypatch.setattr(network, "NETWORKS", {"5 % lost": NETWORKS["5 % lost"]})
     measured, measure = [], network.run
@@ -142,7 +143,7 @@ def test_the_command_prints_both_tables_the_same_every_time(monkeypatch):
     assert told.exit_code == 0, told.output
     found, again = measured
     assert json.loads(told.output) == found == again
-    assert [row["name"] for row in found["rates"]] == [f"{protocol}, 60 Hz" for protocol in PROTOCOLS]
+    assert [row["name"] for row in found["rates"]] == [f"{protocol}, 60 Hz" for protocol in PROTOCOLS[:3]]
     undisturbed, lost = found["networks"]
     assert (undisturbed["error"], undisturbed["beats"]) == (0.0, 1.0)
     assert 0.0 < lost["error"] < 0.5
@@ -236,7 +237,7 @@ def test_peak_memory_counts_what_lives_at_once():
 
 
 def test_memory_of_a_step_is_linear_in_the_length():
-    small, large = (bench._memory("small", length, torch.device("cpu")) for length in (128, 512))
+    small, large = (bench._memory("small", length, torch.device("cpu")) for length in (64, 256))
     assert large["fused"] < 4.1 * small["fused"]
     assert large["reference"] > 6 * small["reference"]
 

@@ -64,6 +64,7 @@ class Theatre:
             if n % 50 == 0:
                 self.send(SKELETON)
             self.send(FRAMES[n])
+            self.listen()  # a usual system keeps fewer than 200 bundles
             due += 0.02
             time.sleep(max(due - time.monotonic(), 0))
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pythonosc.osc_message import OscMessage
 from support.paper import paper_frame
@@ -279,6 +279,7 @@ def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
     assert suit.body is None, "the oldest is forgotten"
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.sampled_from(["mocopi", "vmc", "msgpack", "phone"]), st.lists(st.binary(max_size=40)), st.randoms())
 def test_no_datagram_disturbs_the_drawing_of_a_suit(kind: str, noise: list[bytes], chance: Any):
     suit = Suit(kind)

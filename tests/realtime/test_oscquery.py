@@ -438,7 +438,7 @@ def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
 @served
 @pytest.mark.slow
 def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
-    skeleton, frames = mocopi_datagrams(100)
+    skeleton, frames = mocopi_datagrams(60)
     control, query, suits = free_port(), tcp_port(), [free_port(), free_port()]
     performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]
     told = {"control": {"port": control}, "oscquery": {"port": query, "enabled": True}, "osc": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import signal
@@ -117,7 +118,7 @@ def test_the_captures_of_strangers_are_told_apart(data_dir: Path) -> None:
     assert len(captures) > 8
     for capture in captures:
         heard = Heard(1, "10.0.0.1:1")
-        for t_ns, datagram in packets(capture):
+        for t_ns, datagram in itertools.islice(packets(capture), 200):
             heard.take(datagram, t_ns)
         assert heard.kind == capture.suffix[1:].removesuffix("packets"), capture.name
         assert bool(heard.refusal) == (capture.stem == "extended-form"), capture.name

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -326,13 +327,17 @@ def test_ctrl_c_fades_out_and_closes(stage: Any, number: signal.Signals, tmp_pat
     async def performance() -> None:
         await hall.move(0, 10)
         os.kill(os.getpid(), number)
+        # However long the loop stands still meanwhile, the fade is as long as a replay's.
+        asyncio.get_running_loop().call_later(0.1, time.sleep, 0.9)
         await asyncio.sleep(0.6)
 
     hall.play(performance())
     assert hall.show.interrupted
     records = list(read_recording(tmp_path / "take.anticip", strict=True))
     assert sum(isinstance(record, Raw) for record in records) == 10
-    assert [record.name for record in records if isinstance(record, Control)][-1] == "end"
+    end = [record for record in records if isinstance(record, Control)][-1]
+    assert end.name == "end"
+    assert hall.ear.frames[-1].t_ns - end.t_ns < 600_000_000
     assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import select
-import socket
 import time
 from collections.abc import Awaitable
 from pathlib import Path
@@ -15,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from pythonosc.osc_bundle import OscBundle
-from support.wire import command, run_here, start, wait_for
+from support.wire import Hearing, command, messages, run_here, start, wait_for
 
 from pyanticip import _core
 from pyanticip.cli import cli
@@ -350,48 +347,40 @@ def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
     bind_udp("127.0.0.1", port, "test").close()
 
 
-def bundles(ear: socket.socket) -> dict[str, list[dict[str, list[Any]]]]:
-    """What came so far, by performer: of each bundle the addresses behind the name."""
+def bundles(ear: Hearing) -> dict[str, list[dict[str, list[Any]]]]:
+    """What came, by performer: of each bundle the addresses behind the name."""
     found: dict[str, list[dict[str, list[Any]]]] = {}
-    while True:
-        try:
-            data = ear.recv(65536)
-        except BlockingIOError:
-            return found
-        messages = {m.address.removeprefix("/anticip/"): list(m.params) for m in OscBundle(data)}
-        who = next(iter(messages)).partition("/")[0]
+    for data in ear.close():
+        told = {address.removeprefix("/anticip/"): values for address, values in messages(data).items()}
+        who = next(iter(told)).partition("/")[0]
         found.setdefault(who, []).append(
-            {address.removeprefix(f"{who}/"): values for address, values in messages.items()}
+            {address.removeprefix(f"{who}/"): values for address, values in told.items()}
         )
-
-
-def an_ear() -> socket.socket:
-    ear = bind_udp("127.0.0.1", 0, "test")
-    ear.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
-    return ear
+    return found
 
 
 @pytest.mark.slow
 def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
     """Bob follows Alice by 200 ms, falls silent and comes back; a stranger sends to the same port."""
     port, control = free_port(), free_port()
-    ear = an_ear()
+    ear = Hearing()
     suits = {name: bind_udp("127.0.0.1", 0, name) for name in ("alice", "bob", "stranger")}
     where = {name: f"127.0.0.1:{sock.getsockname()[1]}" for name, sock in suits.items()}
     performers = "".join(
         f"[[performer]]\nname = '{name}'\nfrom = '{where[name]}'\n" for name in ("alice", "bob")
     )
     (tmp_path / "rig.toml").write_text(
-        f"[source]\nport = {port}\n[control]\nport = {control}\n{performers}"
-        f"[[osc]]\nport = {ear.getsockname()[1]}\n"
+        f"[source]\nport = {port}\n[control]\nport = {control}\n{performers}[[osc]]\nport = {ear.port}\n"
     )
     show = start("live", "--rig", "rig.toml", "--json", "--record", "take.anticip", cwd=tmp_path)
     skeleton, frames = mocopi_datagrams(420)
-    wait_for(lambda: show.poll() is not None or readable(ear), 60.0)
+    wait_for(lambda: show.poll() is not None or ear.came, 60.0)
     assert show.poll() is None, show.communicate()[1]
     commands = {100: ("alice/gain", 0.5), 200: ("freeze", 1), 220: ("freeze", 0), 230: ("bob/smoothing", 2.0)}
     due, to = time.monotonic(), ("127.0.0.1", port)
+    by_then = []
     for n in range(400):
+        by_then.append(len(ear.came))
         for name, own in (("alice", n), ("bob", n - 10), ("stranger", n)):
             if n % 100 == 10:
                 suits[name].sendto(skeleton, to)
@@ -406,34 +395,31 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
     said, told = show.communicate(timeout=30)
     assert show.returncode == 0, told
     played = bundles(ear)
-    for sock in (ear, *suits.values()):
+    for sock in suits.values():
         sock.close()
     summary = json.loads(said)["performers"]
     assert "obeying /anticip/control at 127.0.0.1" in told
     for name in ("alice", "bob"):
         assert f"{name}: ignoring mocopi from {where['stranger']}" in told
         assert f"/anticip/control/{name}/source {where['stranger']} hands over" in told
-        again = an_ear()
-        osc = f"127.0.0.1:{again.getsockname()[1]}"
+        again = Hearing()
+        osc = f"127.0.0.1:{again.port}"
         run_here("replay", f"take-{name}.anticip", "--speed", "max", "--osc", osc, "--json", cwd=tmp_path)
         alone = {m["frame"][0]: m for m in bundles(again)["frame"] if "frame" in m}
-        again.close()
         sent = [m for m in played[name] if "frame" in m]
-        assert len(sent) > 380
+        assert len(alone) > 380
         assert len(alone) == len(sent) + summary[name]["counters"]["superseded"]
         for m in sent:
             assert {k: v for k, v in m.items() if "event" not in k} == {
                 k: v for k, v in alone[m["frame"][0]].items() if "event" not in k
             }
-    ensemble = [m["ensemble"] for m in played["ensemble"]]
-    assert len(ensemble) > 350
-    _, leader, lag_ms, trust, distance, _ = np.array(ensemble).T
-    together = slice(200, 240)
-    assert (leader[together] == 0).all()
-    assert np.abs(np.median(lag_ms[together]) - 200.0) <= 40.0
-    assert np.median(trust[together]) > 0.5
-    assert (distance[together] >= 0.0).all()
-
-
-def readable(sock: socket.socket) -> bool:
-    return bool(select.select([sock], [], [], 0.1)[0])
+    assert len(played["ensemble"]) > 350
+    # What a busy machine leaves out is no matter: they are counted by what had come.
+    heard = [messages(data).get("/anticip/ensemble") for data in ear.came[by_then[210] : by_then[249]]]
+    together = np.array([told for told in heard if told])
+    assert len(together) > 20
+    _, leader, lag_ms, trust, distance, _ = together.T
+    assert (leader == 0).all()
+    assert np.abs(np.median(lag_ms) - 200.0) <= 40.0
+    assert np.median(trust) > 0.5
+    assert (distance >= 0.0).all()

@@ -98,6 +98,14 @@ def hard():
     }
 
 
+def covering(names, variants, each=2):
+    """Pairs (name, variant): the first variant with every name, every other with a few of them in turn."""
+    names = list(names)
+    rest = enumerate(variants[1:])
+    some = [(names[(each * n + i) % len(names)], variant) for n, variant in rest for i in range(each)]
+    return [(name, variants[0]) for name in names] + some
+
+
 def dance(frames, rate=50.0):
     """A smooth canonical motion (frames, 22, 4), (frames, 3)."""
     t = np.arange(frames)[:, None] / rate

@@ -7,6 +7,7 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,6 +53,32 @@ def udp(timeout: float = 0.0) -> socket.socket:
     sock.bind(("127.0.0.1", 0))
     sock.settimeout(timeout)
     return sock
+
+
+class Hearing(threading.Thread):
+    """A socket that is read as it hears: the system's buffer may be small, and few bundles fill it."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.sock, self.came = udp(0.3), list[bytes]()
+        self.port = port_of(self.sock)
+        self._over = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                self.came.append(self.sock.recv(65536))
+            except TimeoutError:
+                if self._over.is_set():
+                    return
+
+    def close(self) -> list[bytes]:
+        """All that came, once nothing has come for a while: what was sent may still be under way."""
+        self._over.set()
+        self.join()
+        self.sock.close()
+        return self.came
 
 
 def tcp_port() -> int:
