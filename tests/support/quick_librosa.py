@@ -3,11 +3,11 @@
 from typing import Any
 
 USED = {"_cabs2": "complex", "__peak_pick": "float32", "_localmin": "float64", "_pi_wrapper": "float64"}
-"""The loops that a sound is heard with, and the type of each: of another type they fail, which a test shows."""
+"""The loops that a sound is heard with, and the type of each: for another they fail, and so do tests."""
 
 
 def compile_less() -> list[str]:
-    """Before librosa is used. What is loaded from files or kept in them is told in the list, as it happens."""
+    """Before librosa is used. The list is told what is loaded from files or kept in them, as it happens."""
     import numba
     from numba.core.caching import Cache
 

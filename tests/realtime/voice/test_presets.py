@@ -136,7 +136,7 @@ def test_every_parameter_is_heard_in_every_preset(
     preset: str, name: str, descriptor: Callable[[Sound], float], least: float
 ) -> None:
     # Strokes and rhythm take longer to tell than what sounds on.
-    seconds = 8.0 if name in ("density", "pulse") else 2.0
+    seconds = 6.0 if name in ("density", "pulse") else 2.0
     low, high = (descriptor(played(preset, seconds, **{name: value})) for value in (0.2, 0.8))
     assert high - low > least, (low, high)
 
