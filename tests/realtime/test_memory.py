@@ -9,6 +9,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,11 @@ def piece(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def show(
-    over: dict[str, Any], meddle: Callable[[Pipeline, int], None] = lambda pipeline, n: None
+    over: dict[str, Any],
+    meddle: Callable[[Pipeline, int], None] = lambda pipeline, n: None,
+    most: int | None = None,
 ) -> tuple[Ear, Pipeline]:
-    """The bundled dance on an offline clock."""
+    """The bundled dance on an offline clock, or the first datagrams of it."""
     kind, items = open_show(DANCE)
     clock, ear = OfflineClock(), Ear()
     pipeline = assemble(load_rig(None, {**OFF, **over}), clock, kind=kind, sinks=[ear])
@@ -64,7 +67,7 @@ def show(
         frames += pipeline.feed(data, t_ns, sender)
         meddle(pipeline, frames)
 
-    play_offline(items, clock, receive)
+    play_offline(islice(items, most), clock, receive)
     pipeline.close()
     return ear, pipeline
 
@@ -103,8 +106,8 @@ def test_guessing_and_warming_up_leave_no_trace(piece: Path) -> None:
     def disturb(pipeline: Pipeline, n: int) -> None:
         pipeline.prewarm()
 
-    restless, _ = show(over, disturb)
-    assert heard(restless) == heard(calm)
+    restless, _ = show(over, disturb, 600)
+    assert heard(restless)[:590] == heard(calm)[:590]
 
 
 class Onlooker(Ear):

@@ -179,7 +179,7 @@ def test_a_thousand_clips_in_bounded_memory(clip, tmp_path, environment):
         "parents": body.parents,
         "offsets": body.offsets,
     }
-    write_takes(tmp_path / "few", 20, take)
+    write_takes(tmp_path / "few", 6, take)
     write_takes(tmp_path / "many", FILES, take)
     script = tmp_path / "build.py"
     script.write_text(SCRIPT)
