@@ -19,6 +19,7 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     # What librosa compiles is kept in files. Processes that write the same ones at a time may crash.
     kept = Path(__file__).resolve().parents[1] / ".pytest_cache" / "numba" / worker
     os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
+    os.environ.setdefault("NUMBA_OPT", "0")  # what is compiled in haste is quick enough
 
 # How long an example takes says something of the machine, which may be busy. CI draws the same examples every
 # time: a red run is then a change's own. A quarter as many: what is drawn anew is drawn elsewhere.

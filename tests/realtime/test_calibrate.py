@@ -183,7 +183,7 @@ def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
     loudness = np.array(perform(clip, rig, sound=False).params)[:, 1]
     assert np.subtract(*np.quantile(loudness, (0.95, 0.05))) > 0.5
     for slow in (False, True):
-        held = perform(jitter(clip, 6.0, 1.0, slow, 0, length=20.0), rig)
+        held = perform(jitter(clip, 6.0, 1.0, slow, 0, length=10.0), rig)
         assert isinstance(held, Ear)
         assert integrated(held.sound) < -50.0
         assert held.events == []

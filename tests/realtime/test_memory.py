@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +52,11 @@ def piece(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def show(
-    over: dict[str, Any], meddle: Callable[[Pipeline, int], None] = lambda pipeline, n: None
+    over: dict[str, Any],
+    meddle: Callable[[Pipeline, int], None] = lambda pipeline, n: None,
+    most: int | None = None,
 ) -> tuple[Ear, Pipeline]:
-    """The bundled dance on an offline clock."""
+    """The bundled dance on an offline clock, or the first datagrams of it."""
     kind, items = open_show(DANCE)
     clock, ear = OfflineClock(), Ear()
     pipeline = assemble(load_rig(None, {**OFF, **over}), clock, kind=kind, sinks=[ear])
@@ -63,9 +67,19 @@ def show(
         frames += pipeline.feed(data, t_ns, sender)
         meddle(pipeline, frames)
 
-    play_offline(items, clock, receive)
+    play_offline(islice(items, most), clock, receive)
     pipeline.close()
     return ear, pipeline
+
+
+@functools.cache
+def _once(over: str) -> tuple[Ear, Pipeline]:
+    return show(json.loads(over))
+
+
+def once(over: dict[str, Any]) -> tuple[Ear, Pipeline]:
+    """The same for tests that only look at it."""
+    return _once(json.dumps(over))
 
 
 def heard(ear: Ear) -> list[tuple[int, list[float]]]:
@@ -76,7 +90,7 @@ def test_the_second_time_is_nearer_to_what_comes(piece: Path) -> None:
     """200 ms ahead, by the offline teacher: nearer than the model alone, or a show that knows only itself."""
     first, ahead, errors = 200, 10, {}
     for name, memory in (("none", {"enabled": False}), ("own", {}), ("rehearsed", {"file": str(piece)})):
-        frames = [frame for frame in show({"memory": memory})[0].frames if frame.pose is not None]
+        frames = [frame for frame in once({"memory": memory})[0].frames if frame.pose is not None]
         truth = teacher_parameters(np.array([frame.pose for frame in frames]))[first + ahead :]
         said = np.array([frame.forecast[:, 3] for frame in frames[first:-ahead]])
         errors[name] = float(np.abs(said - truth).mean())
@@ -86,14 +100,14 @@ def test_the_second_time_is_nearer_to_what_comes(piece: Path) -> None:
 
 
 def test_guessing_and_warming_up_leave_no_trace(piece: Path) -> None:
-    over = {"memory": {"file": str(piece)}, "lead_ms": 200}
-    calm, _ = show(over)
+    over = {"lead_ms": 200, "memory": {"file": str(piece)}}
+    calm, _ = once(over)
 
     def disturb(pipeline: Pipeline, n: int) -> None:
         pipeline.prewarm()
 
-    restless, _ = show(over, disturb)
-    assert heard(restless) == heard(calm)
+    restless, _ = show(over, disturb, 600)
+    assert heard(restless)[:590] == heard(calm)[:590]
 
 
 class Onlooker(Ear):
@@ -125,8 +139,8 @@ def test_what_a_frame_teaches_is_learned_once_it_has_left() -> None:
 
 @pytest.mark.parametrize("lead_ms", [0, 200])
 def test_the_mixture_is_heard_and_how_far_it_can_be_trusted_is_told(piece: Path, lead_ms: float) -> None:
-    without, _ = show({"lead_ms": lead_ms, "memory": {"enabled": False}})
-    with_, pipeline = show({"lead_ms": lead_ms, "memory": {"file": str(piece)}})
+    without, _ = once({"lead_ms": lead_ms, "memory": {"enabled": False}})
+    with_, pipeline = once({"lead_ms": lead_ms, "memory": {"file": str(piece)}})
     assert heard(without) != heard(with_)
     assert all(len(frame.trust) == 24 for frame in with_.frames[:1000])
     assert all(0.0 <= min(frame.trust) <= max(frame.trust) <= 1.0 for frame in with_.frames[:1000])
@@ -141,7 +155,7 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     memory = {"memory": {"file": str(file)}, "lead_ms": 200}
     rig = load_rig(None, {**OFF, **memory, "record": str(tmp_path / "a.anticip")})
     at = {0: "memory/freeze", 200: "memory/learn", 600: "memory/clear", 800: "memory/freeze"}
-    shown = list(items)
+    shown = list(items)[:900]
     commands = [Command(shown[n].t_ns, name) for n, name in at.items()]
     replay(sorted([*shown, *commands], key=lambda item: item.t_ns), kind, rig, speed=None, say=pytest.fail)
 
@@ -178,7 +192,7 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
 
 def test_a_memory_that_is_loaded_while_playing_does_the_same_in_a_replay(piece: Path, tmp_path: Path) -> None:
     kind, items = open_show(DANCE)
-    shown = list(items)
+    shown = list(items)[:900]
     loaded = Command(shown[400].t_ns, "memory", (str(piece), open_memory(piece).sha256))
 
     def outputs(name: str, items: list[Any], kind: str, rig: Rig) -> list[bytes]:
@@ -219,8 +233,8 @@ def test_the_place_is_told_and_cues_are_said_ahead_once(piece: Path) -> None:
 
 def test_a_cue_that_is_tapped_is_said_in_the_next_pass_and_in_a_replay(piece: Path, tmp_path: Path) -> None:
     kind, items = open_show(DANCE)
-    shown = list(items)
-    # The dance twice: the cue is tapped in the first pass. The suit is away for a second between them.
+    shown = list(items)[:800]
+    # Its first half twice: the cue is tapped in the first pass. The suit is away for a second between them.
     length = shown[-1].t_ns + 1_000_000_000
     again = [item._replace(t_ns=item.t_ns + length) for item in shown]
     over = {"memory": {"file": str(piece)}, "record": str(tmp_path / "a.anticip")}
@@ -265,10 +279,10 @@ def test_cues_that_cannot_be_are_refused(piece: Path, tmp_path: Path) -> None:
         checked[take] = CliRunner().invoke(cli, ["rig", "check", str(rig)])
     assert "says cues turn" in checked["performance"].output
     assert "cue turn: no take 'other' was rehearsed" in str(checked["other"].exception)
-    _, pipeline = show({})
+    _, pipeline = once({"memory": {}})
     with pytest.raises(OptionError, match="no take was rehearsed"):
         Commands(pipeline).obey("cue/set", "x")
-    _, pipeline = show({"memory": {"file": str(piece)}})
+    _, pipeline = once({"memory": {"file": str(piece)}})
     for words, says in ((("a b", "performance", 1.0), "name"), (("x", "none", 1.0), "no take 'none'")):
         with pytest.raises(OptionError, match=says):
             Commands(pipeline).obey("cue/set", *words)
@@ -284,13 +298,13 @@ def test_recordings_from_before_there_was_a_memory_play_without_one(tmp_path: Pa
 
 
 def test_commands_without_a_memory_are_refused() -> None:
-    _, pipeline = show({"memory": {"enabled": False}})
+    _, pipeline = once({"memory": {"enabled": False}})
     with pytest.raises(OptionError, match="plays without"):
         Commands(pipeline).obey("memory/clear")
 
 
 def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) -> None:
-    _, pipeline = show({})
+    _, pipeline = once({"memory": {}})
     assert pipeline.memory is not None
     remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
     save = remote.actions["memory/save"]
@@ -351,7 +365,7 @@ def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(
     rehearsed = load_memory(piece)
     memory = Memory(len(rehearsed) + 400)
     memory.restore(*rehearsed.moments())
-    poses = np.array([frame.pose for frame in show({})[0].frames if frame.pose is not None])
+    poses = np.array([frame.pose for frame in once({"memory": {}})[0].frames if frame.pose is not None])
     for n in range(20):
         memory.reset()
         memory.push_many(poses[10 * n :][:180])

@@ -223,7 +223,7 @@ def test_a_folder_becomes_what_its_files_become_on_any_number_of_cores(tmp_path:
     folder = takes(tmp_path / "takes")
     said: list[str] = []
     made: list[dict[str, bytes]] = []
-    for workers in (1, 3):
+    for workers in (1, 2):
         out = tmp_path / f"out{workers}"
         options: dict[str, Any] = {"seconds": 1.5, "workers": workers, "say": said.append}
         done = render_folder(folder, out, suffix=".npz", rig=lambda path: SCALARS_ONLY, **options)
@@ -240,7 +240,7 @@ def test_a_folder_becomes_what_its_files_become_on_any_number_of_cores(tmp_path:
 def test_a_folder_at_the_command_line(tmp_path: Path) -> None:
     folder = takes(tmp_path / "takes")
     command = ["render", str(folder), "--out", str(tmp_path / "out"), "--no-model", "--seconds", "1"]
-    run = CliRunner().invoke(cli, [*command, "--kind", "csv", "--workers", "2"])
+    run = CliRunner().invoke(cli, [*command, "--kind", "csv", "--workers", "1"])
     assert run.exit_code == 1
     assert "3 files" in run.output
     assert "1 could not be rendered" in run.output
@@ -254,7 +254,8 @@ def test_a_folder_at_the_command_line(tmp_path: Path) -> None:
         render_folder(folder, tmp_path / "x.wav")
     # What a run before has left in the folder is none of its takes.
     inside = folder / "made"
-    assert [render_folder(folder, inside, suffix=".npz", seconds=0.5)["files"] for _ in range(2)] == [3, 3]
+    for _ in range(2):
+        assert render_folder(folder, inside, suffix=".npz", seconds=0.5, workers=1)["files"] == 3
     command = ["render", str(folder / "one" / "a.bvh"), "--out", str(tmp_path / "a.wav"), "--kind", "npz"]
     found = CliRunner().invoke(cli, command).exception
     assert isinstance(found, OptionError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -147,7 +148,14 @@ def test_channels_that_cancel_are_heard_and_what_is_silent_is_not_counted(tmp_pa
 
 @needs_sox
 def test_the_memory_is_bounded_and_said(tmp_path: Path) -> None:
-    tone(tmp_path / "long.flac", 50.0, rate=2_000, seconds=900.0)
+    # A second of sound in a quarter of an hour that takes no room on the disk.
+    whole = tone(tmp_path / "long.wav", 50.0, "-b", "16", rate=RATE)
+    head = bytearray(whole.read_bytes())
+    size = 44 + 2 * 900 * RATE
+    struct.pack_into("<I", head, 4, size - 8)
+    struct.pack_into("<I", head, 40, size - 44)
+    whole.write_bytes(head)
+    os.truncate(whole, size)
     tone(tmp_path / "more.wav", 50.0)
     said = Samples(tmp_path, RATE).said
     assert "1 sounds, 699.1 s; the memory for them (128 MiB) is full, 1 more and the end" in said

@@ -22,19 +22,25 @@ def contents(out):
     return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
 
 
-@pytest.fixture
-def shards(takes, take, tmp_path):
-    """The takes in three shards, each of them seen by a machine of its own."""
+@pytest.fixture(scope="module")
+def machines(written, take, tmp_path_factory):
+    """The takes, and three shards of them, each of which a machine of its own saw."""
+    folder = tmp_path_factory.mktemp("machines")
+    takes = shutil.copytree(written, folder / "takes")
     take(takes / "dora" / "again.bvh", 200, 1)  # the same motion as anna's walk, in another shard
     (takes / "ben" / "cut.bvh").write_text("HIERARCHY")
-    made = []
     for number in range(1, COUNT + 1):
-        mine = tmp_path / f"machine{number}" / "takes"
-        shutil.copytree(takes, mine)
-        made.append(tmp_path / f"shard{number}")
-        build(mine, made[-1], shard=f"{number}/{COUNT}")
-        shutil.rmtree(mine)
-    return made
+        mine = takes.rename(folder / f"machine{number}")
+        build(mine, folder / f"shard{number}", shard=f"{number}/{COUNT}")
+        mine.rename(takes)
+    return folder
+
+
+@pytest.fixture
+def shards(machines, takes, tmp_path):
+    """A test's own."""
+    shutil.copytree(machines, tmp_path, dirs_exist_ok=True)
+    return [tmp_path / f"shard{number}" for number in range(1, COUNT + 1)]
 
 
 def test_together_they_are_the_set_of_one_build(takes, shards, tmp_path):
@@ -173,7 +179,7 @@ def test_a_thousand_clips_in_bounded_memory(clip, tmp_path, environment):
         "parents": body.parents,
         "offsets": body.offsets,
     }
-    write_takes(tmp_path / "few", 20, take)
+    write_takes(tmp_path / "few", 6, take)
     write_takes(tmp_path / "many", FILES, take)
     script = tmp_path / "build.py"
     script.write_text(SCRIPT)

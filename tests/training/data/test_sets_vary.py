@@ -81,7 +81,7 @@ def test_who_is_held_out_leaves_no_trace_in_the_copies(takes, take, tmp_path, wh
         take(takes / one, 150, seed)
         build(takes, tmp_path / f"base{seed}", split_file=who)
         out = tmp_path / f"more{seed}"
-        made = augment(tmp_path / f"base{seed}", out, copies=6, recipe=recipe, without=without)
+        made = augment(tmp_path / f"base{seed}", out, copies=4, recipe=recipe, without=without)
         found.append(movements(made))
     assert found[0].keys() == found[1].keys()
     for name, quats in found[0].items():
