@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.quick_librosa import compile_less
 from support.synthetic_motion import swinging
 
 import pyanticip as pa
@@ -102,13 +101,3 @@ def clip() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
         return found.quats, found.root
 
     return make
-
-
-@pytest.fixture(scope="session")
-def compiled() -> list[str]:
-    """What hears sounds, warmed; the list goes on with what is compiled, kept and loaded after."""
-    from training.teacher.sound import warm
-
-    told = compile_less()
-    warm()
-    return told

@@ -14,7 +14,6 @@ from training.data.sets.splits import sides_of
 
 pytest.importorskip("librosa")
 soundfile = pytest.importorskip("soundfile")
-pytestmark = pytest.mark.usefixtures("compiled")
 
 RATE = 16_000
 
