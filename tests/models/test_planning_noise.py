@@ -113,7 +113,7 @@ def test_own_plans_tell_nothing(inference, steps):
 
 
 def test_a_plan_of_what_comes_alone_would_be_found_out():
-    """The same model and steps as above: had only the codes that come been drawn, this is what the loss of
+    """The same model as above: had only the codes that come been drawn, this is what the loss of
     training would show."""
     training, inference = trained("baseline", told, 130)
     assert training < FLOOR - 0.5
