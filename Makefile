@@ -7,7 +7,7 @@ PYTHON ?= python3
 # What pip is told to install; pinned for a reproducible set-up. Anything that satisfies pyproject.toml will do.
 TORCH ?= torch==2.13.0
 
-# What installs: `make demo PIP="uv pip"` takes a fifth of the time.
+# What installs: `make demo PIP="uv pip"` with uv, which is quicker.
 PIP ?= $(BIN)/python -m pip
 
 # Processes that the Python tests run in; `make test WORKERS=` for a single one.

@@ -225,7 +225,7 @@ def test_a_performance_is_about_as_loud_at_every_root() -> None:
     others = {"plucked": ("C1", "A2", "B3"), "glass": ("C1", "E3", "B3"), "duo": ("C1", "A1", "B3")}
     keys = [(preset, root) for preset, roots in others.items() for root in ("D2", *roots)]
     heard = {key: Kept() for key in keys}
-    players = [OfflinePlayer(heard[key], open_voice(key[0], {"root": key[1]}, RATE)) for key in keys]  # type: ignore[arg-type]
+    players = [OfflinePlayer(heard[key], open_voice(key[0], {"root": key[1]}, RATE)) for key in keys]
     rig = load_rig(None, {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []})
     sinks = [CaptureSink(clock, player) for player in players]
     pipeline = assemble(rig, clock, kind=source, sinks=sinks)
