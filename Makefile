@@ -28,16 +28,16 @@ help: ## show this list
 demo: $(VENV)/.installed ## set up, then play the bundled dance
 	$(BIN)/pyanticip demo
 
-# Side by side first: pip waits for the network while cargo compiles twice (with jobs of its own: MAKEFLAGS= there).
-# Then what plays live, and nothing beside it.
+# Side by side first, cargo (with jobs of its own: MAKEFLAGS= there) and what needs one core: the bindings compile for
+# minutes on one as well, and types are checked beside them. Then what plays live, and nothing beside it.
 .PHONY: test
 test: $(VENV)/.made ## set up everything, then lint, type-check and test it
-	$(MAKE) --jobs=2 $(VENV)/.dev test-rust
-	$(MAKE) --jobs=2 target/wheel/.unpacked check collect
+	$(MAKE) --jobs=2 target/wheel/.unpacked check-python
+	$(MAKE) --jobs=2 $(VENV)/.dev test-rust check-rust collect
 	$(MAKE) test-python
 
 .PHONY: train
-train: $(VENV)/.train ## set up what training needs
+train: $(VENV)/.train $(VENV)/.built ## set up what training needs
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyanticip needs Python 3.11 or later")'
@@ -54,18 +54,25 @@ $(VENV)/.installed: $(VENV)/.built
 	$(PIP) install --quiet pyanticip
 	@touch $@
 
-# torch first: packages that depend on it must find the one that was chosen. Then the extra of what is installed.
+# torch first: packages that depend on it must find the one that was chosen.
 $(VENV)/.torch: | $(VENV)/.made
 	$(PIP) install --quiet $(TORCH)
 	@touch $@
 
-$(VENV)/.train: pyproject.toml $(VENV)/.torch | $(VENV)/.built
-	$(PIP) install --quiet "pyanticip[train]"
+# What `pyanticip[train]` needs, read from where it stands: the package itself may be compiling still.
+NEEDED := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+          print(*p["dependencies"], *p["optional-dependencies"]["train"], sep="\n")
+$(VENV)/.train: pyproject.toml $(VENV)/.torch
+	$(BIN)/python -c '$(NEEDED)' > $(VENV)/needed.txt
+	$(PIP) install --quiet --requirement $(VENV)/needed.txt
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(VENV)/.train $(VENV)/.built
+$(VENV)/.tools: pyproject.toml $(VENV)/.train
 	$(PIP) install --quiet "pip>=25.1"
 	$(PIP) install --quiet --group dev
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.tools $(VENV)/.built
 	@touch $@
 
 .PHONY: check
@@ -80,17 +87,17 @@ check-rust:
 check-python: lint types types-darwin types-win32
 
 .PHONY: lint
-lint: $(VENV)/.dev
+lint: $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff check --preview --select PLW1514 pyanticip realtime training
 	$(BIN)/ruff format --check .
 
 .PHONY: types
-types: $(VENV)/.dev
+types: $(VENV)/.tools
 	$(BIN)/mypy
 
 .PHONY: types-darwin types-win32
-types-darwin types-win32: types-%: $(VENV)/.dev
+types-darwin types-win32: types-%: $(VENV)/.tools
 	$(BIN)/mypy --config-file .ci/elsewhere.ini -p realtime --platform $* --python-version 3.13
 
 # CARGO_PROFILE= takes options of cargo, MATURIN_PEP517_ARGS= of maturin: .ci/run compiles once what both need.
@@ -111,10 +118,11 @@ test-python: target/wheel/.unpacked $(VENV)/.dev ## the Python suite, against th
 	  $(SUITE) --last-failed --last-failed-no-failures none $(PYTEST); }
 
 # The suite runs against what users get: the wheel, unpacked, not the source tree.
-target/wheel/.unpacked: $(VENV)/.dev $(SOURCES)
+target/wheel/.unpacked: $(SOURCES) | $(VENV)/.made
 	rm -rf target/wheel target/wheels
+	$(PIP) install --quiet "maturin>=1.9,<2"
 	$(BIN)/maturin build --quiet --release $(MATURIN_PEP517_ARGS) --out target/wheels
-	$(PIP) install --quiet --no-deps --target target/wheel target/wheels/*.whl
+	$(BIN)/python -m zipfile --extract target/wheels/*.whl target/wheel
 	@touch $@
 
 .PHONY: mutants
