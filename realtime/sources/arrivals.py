@@ -16,7 +16,16 @@ from realtime.seams import SOURCES
 from realtime.sockets import bind_udp, host_and_port, join_group
 from realtime.sources.base import Source
 
-__all__ = ["Arrivals", "Heard", "first_sender", "recognise", "suits", "usual_ports", "wrong_kind"]
+__all__ = [
+    "Arrivals",
+    "Heard",
+    "first_sender",
+    "osc_address",
+    "recognise",
+    "suits",
+    "usual_ports",
+    "wrong_kind",
+]
 
 # So many frames are enough to know the rate; so many senders at all are listened to.
 _ENOUGH = 30
@@ -83,6 +92,12 @@ def wrong_kind(expected: str, datagram: bytes, port: int) -> str:
     return f"this is {_BODILESS[kind]}"
 
 
+def osc_address(datagram: bytes) -> str:
+    """The first address of OSC, printable; empty where it is something else."""
+    osc = datagram[20:] if datagram.startswith(b"#bundle\0") else datagram
+    return printable(osc[:80].split(bytes(1))[0].decode(errors="replace")) if osc.startswith(b"/") else ""
+
+
 class Heard:
     """One sender at one port, and what its datagrams look like."""
 
@@ -140,13 +155,11 @@ class Heard:
     def describe(self) -> str:
         """In words, why the newest datagram cannot be played."""
         known = wrong_kind(self.kind, self.sample, self.port)
-        begins = self.sample[:48]
-        osc = self.sample[20:] if begins.startswith(b"#bundle\0") else self.sample
-        if osc.startswith(b"/"):
-            address = printable(osc[:80].split(bytes(1))[0].decode(errors="replace"))
+        if address := osc_address(self.sample):
             return f"OSC messages such as {address}" + (f"; {known}" if known else "")
         if known:
             return known
+        begins = self.sample[:48]
         text = begins.decode("ascii", "replace")
         plain = text.isascii() and text.isprintable()
         return f"datagrams that begin with {text if plain else begins[:8].hex(' ')}"

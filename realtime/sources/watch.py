@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from realtime.protocols import Front
 from realtime.sockets import host_and_port, host_of, is_from, known_as
-from realtime.sources.arrivals import wrong_kind
+from realtime.sources.arrivals import osc_address, recognise, wrong_kind
+from realtime.sources.osc import PRESETS
 
 __all__ = ["SourceWatch", "why_silent"]
 
@@ -15,6 +16,12 @@ _PATIENCE_S = 3.0
 # Kinds whose skeleton comes in a message of its own.
 _TELL = ("mocopi", "natnet", "msgpack")
 _BAD = ("truncated", "malformed", "alien")
+# What datagrams of the others lack that are no frame.
+_LACKS = {
+    "vmc": "no bones (/VMC/Ext/Bone/Pos) are in them; switch on the sending of the body in its program",
+    "vrchat": "no rotation of a tracker (/tracking/trackers/1/rotation) is in them",
+    **dict.fromkeys(_TELL, "the suit has not sent its skeleton yet"),
+}
 # The rate is told once it has been measured for so long; so many other senders are told of.
 _MEASURED_S = 1.0
 _MOST_OTHERS = 16
@@ -44,12 +51,13 @@ class SourceWatch:
         self._wanted = wanted
         self._kind = kind
         self._address = address
-        self._frames = 0
+        self._frames = self._doubled = 0
         self._last = self._began = now
         self._state = "waiting"
         self._measure = 0.0
         self._player = ""
         self._others: set[str] = set()
+        self._sent: dict[str, int] = {}
         self._refusal = ""
 
     def watch(self, now: float, front: Front) -> list[str]:
@@ -70,8 +78,10 @@ class SourceWatch:
             self._player = player
             self._others.discard(player)
         if player:
-            others = [name for name, plays, frames, _ in senders if not plays and frames]
-            news += self._ignored(player, others)
+            # Not who has gone, as the one that played before.
+            more = [name for name, plays, sent, _ in senders if not plays and sent > self._sent.get(name, 0)]
+            news += self._ignored(player, more)
+        self._sent = {name: sent for name, _, sent, _ in senders}
         refusal = front.refusal or self._trouble()
         if refusal and refusal != self._refusal:
             news.append(f"the body of this {self._kind} cannot be played: {refusal}")
@@ -103,7 +113,7 @@ class SourceWatch:
         the ``senders`` that it has heard."""
         frames = counters.get("frames", 0)
         if frames > self._frames:
-            self._frames, self._last = frames, now
+            self._frames, self._last, self._doubled = frames, now, counters.get("doubled", 0)
             if self._state == "playing":
                 return None
             again = " again" if self._state == "silent" else ""
@@ -119,6 +129,10 @@ class SourceWatch:
             return self._why_silent(now - self._last, counters, senders)
         if self._state == "playing":
             self._state = "silent"
+            if doubled := counters.get("doubled", 0) - self._doubled:
+                return (
+                    f"{doubled} datagrams repeat the last frame; is its playback halted? waiting for the next"
+                )
             return f"nothing from the suit for {now - self._last:.0f} s; waiting for it"
         return None
 
@@ -139,12 +153,17 @@ def why_silent(
     where = host_and_port(known_as(address[0]), address[1])
     packets = counters.get("packets", 0)
     bad = sum(counters.get(name, 0) for name in _BAD)
-    if packets and bad >= packets:
-        told = wrong_kind(kind, newest, address[1]) or "what does the sender speak?"
-        return f"{packets} datagrams came to {where}, none of them a usable {kind}: {told}"
-    if packets:
-        why = "the suit has not sent its skeleton yet" if kind in _TELL else "no whole body is in them yet"
-        return f"{packets} datagrams of {kind} came to {where}, no frame: {why}"
+    came = f"{packets or 'some'} datagrams of {kind} came to {where}, no frame: "
+    mapped = kind == "osc" and recognise(newest) in PRESETS
+    told = "" if mapped or not newest else wrong_kind(kind, newest, address[1])
+    if told or (packets and bad >= packets):
+        told = told or "what does the sender speak?"
+        return f"{packets or 'some'} datagrams came to {where}, none of them a usable {kind}: {told}"
+    if newest and kind in PRESETS:
+        such = f" (the last: {name})" if (name := osc_address(newest)) else ""
+        return came + f"no rotation at an address of [source.addresses] is in them{such}"
+    if newest or packets:
+        return came + _LACKS.get(kind, "no whole body is in them yet")
     text = f"no frame of {kind} came to {where} in {seconds:.0f} s"
     if address[0].startswith("127.") or address[0] == "::1":
         text += f"; a suit on the network needs --source {kind}://0.0.0.0:{address[1]}"

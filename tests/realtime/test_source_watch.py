@@ -58,11 +58,28 @@ def test_why_there_is_no_frame() -> None:
     told = why_silent("mocopi", HERE, 3.0, alien, b"MXTP02" + bytes(754))
     assert told.endswith("none of them a usable mocopi: this is xsens: use --source xsens://0.0.0.0:12351")
     assert "skeleton" in why_silent("mocopi", HERE, 3.0, {"packets": 120})
-    for kind in ("vmc", "vrchat"):
-        assert why_silent(kind, HERE, 3.0, {"packets": 120}).endswith(
-            "no frame: no whole body is in them yet"
-        )
+    lacking = {"vmc": "no bones (/VMC/Ext/Bone/Pos)", "vrchat": "no rotation", "rokoko": "no whole body"}
+    for kind, lacks in lacking.items():
+        assert f"no frame: {lacks}" in why_silent(kind, HERE, 3.0, {"packets": 120})
     assert "0.0.0.0" not in why_silent("vmc", ("192.168.0.7", 39539), 3.0, {})
+
+
+def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
+    trackers, vmc = osc("/tracking/trackers/1/position", 0.0, 1.0, 0.0), FRAMES["vmc"](0, 0.0, 0.3)
+    told = why_silent("vmc", HERE, 3.0, {"packets": 120}, trackers)
+    assert told.endswith("none of them a usable vmc: this is vrchat: use --source vrchat://0.0.0.0:12351")
+    for kind in ("vrchat", "phone", "osc", "wek"):
+        assert "this is vmc: use --source vmc" in why_silent(kind, HERE, 3.0, {}, vmc)
+    told = why_silent("osc", HERE, 3.0, {}, osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0))
+    assert told.endswith(
+        "no rotation at an address of [source.addresses] is in them (the last: /gyrosc/quat)"
+    )
+
+
+def test_a_halted_sender_that_repeats_its_last_frame_is_told_from_one_that_is_gone() -> None:
+    counts = {"packets": 9, "frames": 5, "doubled": 4}
+    lines = said([(1.0, counts), (4.0, counts | {"packets": 99, "doubled": 94})])
+    assert lines[1].startswith("90 datagrams repeat the last frame")
 
 
 class Front:
@@ -96,7 +113,8 @@ def test_who_plays_who_does_not_and_at_which_rate() -> None:
     front.frames = 200
     assert attendance.watch(5.0, front) == []
     front.frames, front.heard = 260, [("b:2", True, 60, 0), ("a:1", False, 60, 0)]
-    assert attendance.watch(6.0, front)[0] == "b:2 plays, not a:1 any more"
+    # Who has gone is ignored no more.
+    assert attendance.watch(6.0, front) == ["b:2 plays, not a:1 any more"]
     front.frames, front.refusal = 300, "no hips"
     assert attendance.watch(7.0, front) == ["the body of this mocopi cannot be played: no hips"]
     front.frames = 330
