@@ -5,9 +5,11 @@
 //! stand in, with their jitter taken out as far as the frames come regularly.
 
 mod interval;
+mod standing;
 
 use super::timemap::TimeMap;
 use interval::Interval;
+use standing::Standing;
 
 /// Numbers or times this far behind the newest (frames, seconds) may be a late packet; farther is another clock.
 const BEHIND: (i64, f64) = (250, 1.0);
@@ -110,6 +112,7 @@ pub(super) struct StreamClock {
     pause: Option<Pause>,
     /// Arrival of the frame that confirmed the last pause.
     paused: Option<f64>,
+    standing: Standing,
     map: TimeMap,
 }
 
@@ -130,6 +133,7 @@ impl StreamClock {
             rival: None,
             pause: None,
             paused: None,
+            standing: Standing::default(),
             map: TimeMap::new(),
         }
     }
@@ -189,9 +193,10 @@ impl StreamClock {
 
     /// Takes a frame's stamp.
     pub(super) fn take(&mut self, stamp: Stamp) -> When {
-        let Some(newest) = self.newest else {
+        let Some(mut newest) = self.newest else {
             return self.begin(stamp);
         };
+        let stamp = self.standing.believed(stamp, &mut newest.stamp);
         if self.by_arrival && !self.wrong && newest.stamp.time.is_none() && stamp.time.is_some() {
             // It has a clock after all.
             return self.begin(stamp);
@@ -214,6 +219,11 @@ impl StreamClock {
             _ if self.is_confirmed(stamp) => self.begin(stamp),
             _ => when,
         }
+    }
+
+    /// Whether a frame that is doubled by its number is none: the number stands still, and counts no more.
+    pub(super) fn stands_still(&mut self, pose: &anticip_wire::PoseUpdate) -> bool {
+        pose.seq == self.newest.and_then(|n| n.stamp.number) && self.standing.repeat(pose)
     }
 
     /// What a number is that is not after the newest; none where it is, or where frames have none.

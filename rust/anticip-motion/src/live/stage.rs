@@ -198,7 +198,11 @@ impl Stage {
             time: pose.time.filter(|t| t.abs() < ENDLESS),
             arrival: arrival_ns as f64 * 1e-9,
         };
-        let (seconds, lost, anew) = match self.clock.take(stamp) {
+        let mut when = self.clock.take(stamp);
+        if when == When::Doubled && self.clock.stands_still(pose) {
+            when = self.clock.take(stamp);
+        }
+        let (seconds, lost, anew) = match when {
             When::Next { seconds, lost, anew } => (seconds, lost, anew),
             When::Same => {
                 self.complete(pose, counters);

@@ -22,6 +22,53 @@ fn doubled_and_reordered_packets_are_counted_and_dropped() {
 }
 
 #[test]
+fn a_number_that_stands_still_counts_nothing_until_it_goes_on() {
+    let sender = Sender::new(Source::Msgpack);
+    // From so many frames on, the time with it or not; each frame twice; then numbers go on.
+    for (from, timed, still) in [
+        (0, true, false),
+        (0, false, false),
+        (100, true, false),
+        (100, false, false),
+        (100, true, true),
+    ] {
+        let (mut front, mut outputs) = (front(Source::Msgpack), 0);
+        for i in 0..600u32 {
+            let stands = (from..400).contains(&i);
+            let at = if stands && still { from } else { i };
+            let t = if stands && (still || !timed) { from } else { i };
+            let pose = update(&sender.body, f64::from(at) / 50.0);
+            let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
+            let mut frame = Vec::new();
+            native::encode_frame(
+                if stands { from } else { i },
+                f64::from(t) / 50.0,
+                &quats,
+                None,
+                &mut frame,
+            )
+            .expect("encodes");
+            for _ in 0..2 {
+                outputs += u32::from(front.feed(&frame, i64::from(i) * 20 * MS, "").is_some());
+            }
+        }
+        let c = *front.counters();
+        if still {
+            // A sender that was halted repeats its last frame.
+            assert_eq!((c.frames, c.lost, c.resets), (301, 299, 2), "{from} {timed}");
+            continue;
+        }
+        let missed = if timed { 15 } else { 50 };
+        assert!(
+            c.frames >= 600 - missed && c.frames <= 600,
+            "{from} {timed}: {c:?}"
+        );
+        assert!(outputs >= 600 - missed as u32, "{from} {timed}: {outputs}");
+        assert_eq!((c.lost, c.strange), (0, 0), "{from} {timed}");
+    }
+}
+
+#[test]
 fn truncated_malformed_and_alien_packets_are_counted_and_survived() {
     let sender = Sender::new(Source::Mocopi);
     let mut front = front(Source::Mocopi);

@@ -183,8 +183,14 @@ impl XsensAssembler {
     ) -> Option<&mut Sample> {
         if let Some(now) = self.sample {
             let back = now.counter.wrapping_sub(counter);
-            if (1..=OVERTAKEN).contains(&back) || (back == 0 && now.done) {
+            // All of a sample has one time: with another it is the next, whose counter stands still.
+            let stands = back == 0 && now.done && now.time_ms != time_ms;
+            if (1..=OVERTAKEN).contains(&back) || (back == 0 && now.done && !stands) {
                 return None;
+            }
+            if stands {
+                self.number = self.number.wrapping_add(1);
+                self.begin(counter, time_ms);
             }
             if back != 0 {
                 self.finish(take);
@@ -199,16 +205,20 @@ impl XsensAssembler {
                 Some(step) => self.number.wrapping_add(self.stride.frames(step)),
                 None => counter,
             };
-            self.figure.begin(None);
-            self.sample = Some(Sample {
-                counter,
-                time_ms,
-                got: 0,
-                parts: None,
-                done: false,
-            });
+            self.begin(counter, time_ms);
         }
         self.sample.as_mut()
+    }
+
+    fn begin(&mut self, counter: u32, time_ms: u32) {
+        self.figure.begin(None);
+        self.sample = Some(Sample {
+            counter,
+            time_ms,
+            got: 0,
+            parts: None,
+            done: false,
+        });
     }
 
     /// The number of the frame that a past sample is or would have been.

@@ -177,6 +177,27 @@ fn counters_wrap_and_begin_anew_and_overtaken_ones_are_left_out() {
 }
 
 #[test]
+fn a_counter_that_stands_still_gives_a_frame_for_each_time() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    for time_ms in [0, 20, 20, 40, 60] {
+        feed(
+            &mut source,
+            &mut heard,
+            &datagram(header(0, 0x80, time_ms, 0), &body(0.3)),
+        );
+    }
+    let told: Vec<_> = heard.frames.iter().map(|f| (f.seq, f.time)).collect();
+    let expected = [0.0, 0.02, 0.04, 0.06].map(Some);
+    assert_eq!(
+        told,
+        [Some(0), Some(1), Some(2), Some(3)]
+            .into_iter()
+            .zip(expected)
+            .collect::<Vec<_>>()
+    );
+}
+
+#[test]
 fn a_counter_that_skips_numbers_frames_one_by_one_and_tells_what_is_lost() {
     let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
     for counter in [8, 12, 16, 24, 28, 29, 30] {
