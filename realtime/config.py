@@ -13,22 +13,38 @@ from pyanticip.errors import suggestion
 from pyanticip.vocabulary import HORIZONS_MS
 from realtime.seams import Registry
 
-__all__ = ["BufferMs", "LeadMs", "Port", "Seconds", "Unit", "named", "registered", "unknown"]
+__all__ = ["BufferMs", "LeadMs", "Port", "Seconds", "Sender", "Unit", "named", "registered", "unknown"]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
 
 
-def _lead_ms(value: Any) -> Any:
-    with contextlib.suppress(TypeError, ValueError):
-        if value == "auto" or (not isinstance(value, bool) and 0.0 <= float(value) <= HORIZONS_MS[-1]):
-            return value
-    raise PydanticCustomError("lead", f"expected auto, or {HORIZONS_MS[0]} to {HORIZONS_MS[-1]} ms")
+def _auto_or_ms(most: int) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        with contextlib.suppress(TypeError, ValueError):
+            if value == "auto" or (not isinstance(value, bool) and 0.0 <= float(value) <= most):
+                return value
+        raise PydanticCustomError("milliseconds", f"expected auto, or 0 to {most} ms")
+
+    return BeforeValidator(check)
 
 
-BufferMs = Literal["auto"] | Annotated[float, Field(ge=0.0, le=100.0)]
-LeadMs = Annotated[float | Literal["auto"], BeforeValidator(_lead_ms)]
+BufferMs = Annotated[float | Literal["auto"], _auto_or_ms(100)]
+LeadMs = Annotated[float | Literal["auto"], _auto_or_ms(HORIZONS_MS[-1])]
+
+
+def _a_sender(who: str) -> str:
+    # An IPv6 address has colons of its own, and stands in brackets before a port.
+    alone = who.endswith("]") or (who.count(":") != 1 and not who.startswith("["))
+    host, _, port = who.rpartition(":")
+    if alone or (host and port.isdecimal() and 0 < int(port) < 65536):
+        return who
+    raise PydanticCustomError("sender", "expected host or host:port")
+
+
+#: Who sends: host, or host:port.
+Sender = Annotated[str, Field(min_length=1), AfterValidator(_a_sender)]
 
 
 def registered(registry: Registry[Any], *also: str) -> AfterValidator:

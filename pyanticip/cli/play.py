@@ -370,7 +370,7 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     lines = [f"{given.file}: fine"]
     heard = {one.name: one.hears(found.source) for one in found.performers} or {"": found.source}
     for name, source in heard.items():
-        where = source.host if source.kind == "auto" else host_and_port(*source.listen)
+        where = source.host if source.kind == "auto" and not source.port else host_and_port(*source.listen)
         whom = f" from {source.sender}" if source.sender else ""
         lines.append(f"  {name and f'{name}: '}listens for {source.kind}{whom} at {where}")
     for target in found.osc:

@@ -16,11 +16,13 @@ from realtime.programs.live import check_new
 from realtime.rig import Rig
 from realtime.rig.load import solo
 from realtime.rig.ports import check_ports
+from realtime.rig.source import SourceRig
 from realtime.rig.tree import SynthRig
 from realtime.sinks.config import OscConfig
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.sink import check_port
-from realtime.sockets import resolve
+from realtime.sockets import bind_udp, resolve
+from realtime.sources.udp import opener
 from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
 from realtime.voice.open import Instrument
 
@@ -28,7 +30,7 @@ __all__ = ["check_show"]
 
 
 def check_show(rig: Rig) -> None:
-    """Look at ports, hosts and files, but open nothing. Raises the MotionError that ``live`` would, or, of
+    """Look at ports, hosts and files, but keep none open. Raises the MotionError that ``live`` would, or, of
     recorded sounds and the folder for a full disk, would say or do without."""
     check_ports(rig)
     for target in rig.osc:
@@ -37,6 +39,7 @@ def check_show(rig: Rig) -> None:
         raise OptionError(f"record_spare: {rig.record_spare}: expected a folder that can be written into")
     for own in [solo(rig, one.name) for one in rig.performers] or [rig]:
         own.resolved()
+        _check_source(own.source)
         for table in [own.midi] * (own.midi.port is not None) + [table.config() for table in own.sink]:
             _check_sink(table)
         if own.model.enabled and own.model.checkpoint is not None:
@@ -48,6 +51,13 @@ def check_show(rig: Rig) -> None:
         if own.record is not None:
             check_new(Path(own.record))
         _check_samples(own.synth)
+
+
+def _check_source(source: SourceRig) -> None:
+    """Whether its host is this machine's, and the help that a skeleton is given can be read."""
+    bind_udp(source.host, 0, f"source {source.kind}").close()
+    told = {name: value for name, value in source.opened().items() if name != "server"}
+    opener("msgpack" if source.kind == "auto" else source.kind, told)
 
 
 def _check_sink(table: BaseModel) -> None:

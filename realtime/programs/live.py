@@ -49,7 +49,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     if rig.record is not None:
         check_new(Path(rig.record))
     if rig.source.kind == "auto":
-        kind, port = first_sender(rig.source.host, say, seconds)
+        kind, port = first_sender(rig.source.host, say, seconds, rig.source.port)
         found = rig.source.model_copy(update={"kind": kind, "port": port})
         rig = rig.model_copy(update={"source": found})
     source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())

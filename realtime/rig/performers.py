@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from pyanticip.memory.cues import Cue
-from realtime.config import Port, registered
+from realtime.config import Port, Sender, registered
 from realtime.rig.mapping import PerformerRig
 from realtime.rig.source import SourceRig
 from realtime.seams import VOICES
@@ -32,7 +32,7 @@ class OneOfManyRig(PerformerRig):
     model_config = ConfigDict(populate_by_name=True)
 
     name: Annotated[str, Field(pattern="^[A-Za-z0-9_-]+$", max_length=40)]
-    sender: str | None = Field(default=None, alias="from", min_length=1)
+    sender: Sender | None = Field(default=None, alias="from")
     port: Port | None = None
     source: SourceRig | None = None
     preset: Annotated[str, registered(VOICES)] | None = None

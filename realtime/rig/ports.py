@@ -73,7 +73,9 @@ def _named(host: str) -> str:
 def _places(rig: Rig) -> Iterator[_Place]:
     sources = [one.hears(rig.source) for one in rig.performers] or [rig.source]
     # Several suits may come to one port; which one `auto` finds is not known yet.
-    for host, port in dict.fromkeys(source.listen for source in sources if source.kind != "auto"):
+    for host, port in dict.fromkeys(
+        source.listen for source in sources if source.kind != "auto" or source.port
+    ):
         yield _Place("source", True, _named(host), port)
     if rig.control.enabled:
         yield _Place("control", True, _named(rig.control.host), rig.control.port)

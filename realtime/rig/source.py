@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from ipaddress import ip_address
 from socket import SOCK_DGRAM
 from typing import Annotated, Any
 
@@ -11,9 +14,9 @@ from pyanticip.errors import OptionError, suggestion
 from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import Options, host_port, option
 from pyanticip.vocabulary import CANONICAL_JOINTS
-from realtime.config import BufferMs, Port, named, registered
+from realtime.config import BufferMs, Port, Sender, named, registered
 from realtime.seams import BACKENDS, SOURCES
-from realtime.sockets import resolve
+from realtime.sockets import host_of, resolve
 from realtime.sources.osc import PRESETS, Address, Order
 
 __all__ = ["AddressRig", "BackendKind", "ModelRig", "SentKind", "SourceKind", "SourceRig", "source_table"]
@@ -27,7 +30,7 @@ BackendKind = Annotated[str, registered(BACKENDS, "auto")]
 class AddressRig(Options):
     """Where a joint's rotation is in OSC; see :class:`realtime.sources.osc.Address`."""
 
-    address: Annotated[str, Field(min_length=1)]
+    address: Annotated[str, Field(pattern=r"^[/*?\[]")]
     order: Order = "xyzw"
     first: Annotated[int, Field(ge=0, le=1000)] = 0
 
@@ -52,7 +55,7 @@ class SourceRig(ReadingOptions):
     kind: SourceKind = "mocopi"
     host: str = "127.0.0.1"
     port: Port | None = None
-    sender: str | None = Field(default=None, alias="from", min_length=1)
+    sender: Sender | None = Field(default=None, alias="from")
     buffer_ms: BufferMs = 0.0
     delay_ms: Annotated[float, Field(ge=0.0, le=300.0)] = 0.0
     addresses: Annotated[dict[str, AddressRig], named(*CANONICAL_JOINTS)] = {}
@@ -76,6 +79,17 @@ class SourceRig(ReadingOptions):
             return self
         address = resolve(host, 0, "source.from", SOCK_DGRAM)[4][0]
         return self.model_copy(update={"sender": f"{address}{mark}{port}"})
+
+    def in_vain(self) -> Iterator[str]:
+        """Lines about keys that a live show has no use for."""
+        if self.addresses and self.kind not in (*PRESETS, "auto"):
+            yield f"source.addresses: {self.kind} has no use for them; {', '.join(PRESETS)} have"
+        if self.skeleton is not None:
+            yield "source.skeleton: a suit has no use for it; it is for files"
+        with contextlib.suppress(ValueError):
+            remote = not ip_address(who := host_of(self.sender or "")).is_loopback
+            if remote and (self.host.startswith("127.") or self.host in ("::1", "localhost")):
+                yield f'source.from: {who} cannot send to {self.host}; host = "0.0.0.0" hears the network'
 
     @property
     def wire(self) -> str:

@@ -20,7 +20,6 @@ from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
 from realtime.sinks.midi.config import MidiConfig
-from realtime.sources.osc import PRESETS
 
 __all__ = ["ControlRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig"]
 
@@ -106,8 +105,8 @@ class Rig(Options):
     """The whole configuration of a performance."""
 
     source: SourceRig = option(
-        f"{', '.join(SOURCES.built_in)}, or auto: whoever sends; with an optional ://HOST or ://HOST:PORT to"
-        " listen at.",
+        f"{', '.join(SOURCES.built_in)}, or auto: whoever sends to one of their ports; with an optional"
+        " ://HOST or ://HOST:PORT to listen at.",
         SourceRig(),
         metavar="KIND[://HOST[:PORT]]",
     )
@@ -173,14 +172,8 @@ class Rig(Options):
 
     def in_vain(self) -> list[str]:
         """Lines about keys that a live show has no use for, and receivers that are its own."""
-        found = []
-        for source in (self.source, *(one.source for one in self.performers if one.source is not None)):
-            if source.addresses and source.kind not in (*PRESETS, "auto"):
-                found.append(
-                    f"source.addresses: {source.kind} has no use for them; {', '.join(PRESETS)} have"
-                )
-            if source.skeleton is not None:
-                found.append("source.skeleton: a suit has no use for it; it is for files")
+        sources = (self.source, *(one.hears(self.source) for one in self.performers))
+        found = list(dict.fromkeys(line for source in sources for line in source.in_vain()))
         if self.midi.port is None:
             if any(one.channel is not None for one in self.performers):
                 found.append("performer.channel: without midi.port nothing is sent there")

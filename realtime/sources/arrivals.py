@@ -181,9 +181,12 @@ class Arrivals:
                 self.taken[port] = str(error)
                 continue
             self._sockets[sock] = port
-            if group := getattr(SOURCES.load(kind)(), "group", None):
-                join_group(sock, group, host)
+            for one in (kind,) if kind in SOURCES else suits():
+                if group := getattr(SOURCES.load(one)(), "group", None):
+                    join_group(sock, group, host)
         if not self._sockets:
+            if len(ports) == 1:
+                raise DeviceError(*self.taken.values())
             ours = ", ".join(map(str, ports))
             raise DeviceError(f"every port that a suit sends to is in use by another program: {ours}")
 
@@ -212,19 +215,24 @@ class Arrivals:
             sock.close()
 
 
-def first_sender(host: str, say: Callable[[str], None], seconds: float | None = None) -> tuple[str, int]:
-    """The kind of the first sender that can be played, and the port that it sends to.
+def first_sender(
+    host: str, say: Callable[[str], None], seconds: float | None = None, port: int | None = None
+) -> tuple[str, int]:
+    """The kind of the first sender that can be played, and the port that it sends to: ``port``, or one of
+    the usual ones.
 
     Ports that another program has are told of and left out. ``seconds`` is how long to wait; None: for ever.
     Raises DeviceError where no port is free, or nobody came in time.
     """
-    ports = usual_ports()
+    usual = usual_ports()
+    ports = usual if port is None else {port: usual.get(port, "auto")}
     arrivals = Arrivals(ports, host)
     try:
         for why in arrivals.taken.values():
             say(why)
         listed = ", ".join(str(port) for port in ports if port not in arrivals.taken)
-        say(f"waiting for whoever sends to {host}, ports {listed}")
+        where = f"{host}, port{'s' if len(ports) > 1 else ''} {listed}"
+        say(f"waiting for whoever sends to {where}")
         end = None if seconds is None else time.monotonic() + seconds
         told: set[str] = set()
         while end is None or time.monotonic() < end:
@@ -237,6 +245,6 @@ def first_sender(host: str, say: Callable[[str], None], seconds: float | None = 
                 if line not in told and len(told) < _MOST:
                     told.add(line)
                     say(line)
-        raise DeviceError(f"source auto: nobody known sent to {host}, ports {listed}, in {seconds:g} s")
+        raise DeviceError(f"source auto: nobody known sent to {where}, in {seconds:g} s")
     finally:
         arrivals.close()

@@ -33,7 +33,8 @@ class Source(Protocol):
     A kind may have three more: ``group``, a multicast group that it sends to, which is joined; ``ask``, a
     datagram and the port that it is sent to at whoever sends, now and then, so that they tell their skeleton;
     and ``greet``, what is sent to that port of a server which sends to those alone who ask: a first datagram,
-    and one that says that somebody still listens.
+    and one that says that somebody still listens. One whose :meth:`decode` is called may have ``begin_anew``,
+    called before what comes after seconds of silence.
     """
 
     port: int

@@ -36,7 +36,9 @@ class HelpedSource(Source):
         self, source: Source, *, up: str | None = None, rest: int | None = None, joints: str | None = None
     ) -> None:
         if source.wire not in ("mocopi", "msgpack"):
-            raise OptionError(f"up, rest and joints help a skeleton that is told; {source.wire} tells none")
+            raise OptionError(
+                f"up, rest and joints help the skeletons that mocopi and msgpack tell, not {source.wire}'s"
+            )
         self.port = source.port
         self._source = source
         self._decoder = _core.Decoder(source.wire)

@@ -67,7 +67,8 @@ class OscSource:
 
     A sensor does not know how it is worn: its first rotation counts as the joint's rest, and what it turns
     since then, in the world, is the joint's. ``up`` is the axis of the sensors' world that is up. Every
-    datagram with a known address is a frame; there are no times in it, so that arrivals place it.
+    datagram with a known address is a frame; there are no times in it, so that arrivals place it. A sender
+    that was away may have started anew, and be worn otherwise: :meth:`begin_anew` forgets it.
     """
 
     native = False
@@ -93,6 +94,11 @@ class OscSource:
                     self._world[joint] = multiply(multiply(self._turn, turned), conjugate(self._turn))
                     found = True
         return self._frame() if found else ()
+
+    def begin_anew(self) -> None:
+        """Take what comes next for rest."""
+        self._first.clear()
+        self._world.clear()
 
     def _frame(self) -> Iterator[bytes]:
         if self._number % _AGAIN == 0:

@@ -9,6 +9,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
 from realtime.sources.osc import OscSource
 
-__all__ = ["UdpSource"]
+__all__ = ["UdpSource", "opener"]
 
 # A callback handles at most so many datagrams before the loop gets its turn: a flood cannot stop the show.
 _BURST = 64
@@ -29,11 +30,28 @@ _LONGEST_WAIT = 60_000_000_000
 _MOST_NAMES = 256
 # How often (nanoseconds) a sender is asked who it is, where its kind has to be.
 _ASK_AGAIN = 3_000_000_000
+# After so long (nanoseconds) without a datagram a sender may have started anew.
+_AWAY = 3_000_000_000
 # Linux has had these numbers for all its life; Python names the first only from 3.12 on.
 _LINUX_TIMESTAMPNS, _LINUX_RXQ_OVFL = 35, 40
 _BSD_TIMESTAMP, _BSD_SCM_TIMESTAMP = 0x0400, 2
 _TIMESPEC = struct.Struct("@qq")
 _TIMEVAL = struct.Struct("@qi")
+
+
+def opener(kind: str, reading: Mapping[str, Any]) -> Callable[[], Source]:
+    """What opens a decoder of a kind with the help it is given. Raises a MotionError where that is wrong."""
+    open_source = SOURCES.load(kind)
+    if "addresses" in reading:
+        return partial(OscSource, **reading)
+    if not reading:
+        return open_source
+
+    def helped() -> Source:
+        return HelpedSource(open_source(), **reading)
+
+    helped()  # what is wrong with the help is known now
+    return helped
 
 
 class UdpSource:
@@ -51,14 +69,9 @@ class UdpSource:
 
     def __init__(self, kind: str, host: str, port: int, *, server: str | None = None, **reading: Any) -> None:
         self.kind = kind
-        self._open_source = SOURCES.load(kind)
-        if "addresses" in reading:
-            self._open_source = partial(OscSource, **reading)
-        elif reading:
-            open_source = self._open_source
-            self._open_source = lambda: HelpedSource(open_source(), **reading)
-            self._open_source()  # what is wrong with the help is known now
+        self._open_source = opener(kind, reading)
         self._decoders: dict[str, Source] = {}
+        self._heard: dict[str, int] = {}
         self._sock = bind_udp(host, port, f"source {kind}")
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
         source = self._open_source()
@@ -119,9 +132,14 @@ class UdpSource:
             if sender not in self._decoders:
                 if len(self._decoders) >= _MOST_NAMES:
                     self._decoders.clear()
+                    self._heard.clear()
                 self._decoders[sender] = self._open_source()
+            decoder = self._decoders[sender]
+            if arrival - self._heard.get(sender, arrival) > _AWAY and hasattr(decoder, "begin_anew"):
+                decoder.begin_anew()
+            self._heard[sender] = arrival
             try:
-                native = list(self._decoders[sender].decode(datagram))
+                native = list(decoder.decode(datagram))
             except Exception as error:
                 if isinstance(error, MotionError) and not isinstance(error, WireError):
                     self.trouble = str(error)

@@ -22,8 +22,10 @@ from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.programs.demo import PERFORMANCE
 from realtime.rig import load_rig
 from realtime.seams import SOURCES
+from realtime.sockets import free_port
 from realtime.sources import arrivals
 from realtime.sources.osc import PHONE, Address, Order, OscSource
+from realtime.sources.udp import UdpSource
 
 RIGHT_HAND = CANONICAL_JOINTS.index("right_hand")
 
@@ -64,6 +66,23 @@ def test_what_a_phone_turns_since_it_began_is_the_hands() -> None:
         [math.cos(math.radians(20)), 0, math.sin(math.radians(20)), 0], abs=1e-5
     )
     assert [name for name, there in zip(CANONICAL_JOINTS, mask, strict=True) if there] == ["right_hand"]
+
+
+def test_what_comes_after_three_seconds_of_silence_is_rest_anew() -> None:
+    source, decoder = UdpSource("phone", "127.0.0.1", 0, addresses=PHONE), _core.Decoder("msgpack")
+    hands: list[float] = []
+
+    def receive(native: bytes, arrival: int, sender: str) -> None:
+        for told in decoder.feed(native):
+            if told["kind"] == "frame":
+                (w,) = told["quats"][told["ids"] == RIGHT_HAND][:, 0]
+                hands.append(round(2 * math.degrees(math.acos(min(1.0, abs(w))))))
+
+    heard = source._decoded(receive)
+    for second, degrees in ((0, 10.0), (2, 50.0), (6, 50.0), (7, 80.0)):
+        heard(osc("/a/quat", *about_z(degrees)), second * 1_000_000_000, "10.0.0.2:4000")
+    source.close()
+    assert hands == [0, 40, 0, 30]
 
 
 def test_json_of_zig_sim_is_the_same() -> None:
@@ -165,3 +184,7 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
     assert any("OSC of another program" in line for line in said)
     with pytest.raises(DeviceError, match="nobody known sent"):
         arrivals.first_sender("127.0.0.1", said.append, 0.05)
+    other, said[:] = free_port(), []
+    with pytest.raises(DeviceError, match=f"nobody known sent to 127.0.0.1, port {other}, in"):
+        arrivals.first_sender("127.0.0.1", said.append, 0.05, other)
+    assert said == [f"waiting for whoever sends to 127.0.0.1, port {other}"]
