@@ -93,7 +93,8 @@ class Pipeline:
         self.observer: Observer | None = None
         #: What the status says of what is none of the pipeline's.
         self.beside: Callable[[], Sequence[str]] = tuple
-        self.kind = kind
+        #: The wire format, and the kind of source, which for what is decoded on the way is another.
+        self.kind = self.source = kind
         self.counts = dict.fromkeys(_COUNTED, 0)
         self.front = front
         self.clock = clock
@@ -447,7 +448,7 @@ class Pipeline:
         bad = sum(front.get(name, 0) for name in ("truncated", "malformed", "alien"))
         return (
             self.state,
-            f"source={self.kind}",
+            f"source={self.source}",
             f"backend={model}",
             f"plays={'model' if self.mixer.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
             f"frames={self.counts['frames']}",

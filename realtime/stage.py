@@ -72,7 +72,7 @@ def assemble(
     if rig.performers:
         raise OptionError("a rig with [[performer]] tables is for `live`; here one performer plays")
     tuning.map_large_blocks()
-    kind = kind or rig.source.wire
+    source, kind = kind or rig.source.kind, kind or rig.source.wire
     made: list[Sink] = list(sinks or ())
     try:
         if sinks is None:
@@ -101,6 +101,7 @@ def assemble(
         delay_ms=rig.source.delay_ms,
         buffer_ms=rig.source.buffer_ms,
     )
+    pipeline.source = source
     if rig.source.sender is not None:
         pipeline.front.listen_to(rig.source.sender)
     if rig.mapping is not None and not rig.only_records:

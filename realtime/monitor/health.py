@@ -42,7 +42,7 @@ def health(
         "bypass": mixer.bypass,
         "settings": mixer.settings,
         "lead_ms": mixer.lead.leads[_LOUDNESS],
-        "source": pipeline.kind,
+        "source": pipeline.source,
         "rate": pipeline.front.timing[0] if is_heard else None,
         "lost": counters.get("lost", 0),
         "bad": sum(counters.get(name, 0) for name in ("truncated", "malformed", "alien")),
