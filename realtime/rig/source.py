@@ -8,7 +8,8 @@ from ipaddress import ip_address
 from socket import SOCK_DGRAM
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.motion.options import ReadingOptions
@@ -27,10 +28,16 @@ SourceKind = Annotated[str, registered(SOURCES, "auto")]
 BackendKind = Annotated[str, registered(BACKENDS, "auto")]
 
 
+def _an_address(address: str) -> str:
+    if not address.startswith(("/", "*", "?", "[")):
+        raise PydanticCustomError("address", 'expected an OSC address, which begins with "/"')
+    return address
+
+
 class AddressRig(Options):
     """Where a joint's rotation is in OSC; see :class:`realtime.sources.osc.Address`."""
 
-    address: Annotated[str, Field(pattern=r"^[/*?\[]")]
+    address: Annotated[str, AfterValidator(_an_address)]
     order: Order = "xyzw"
     first: Annotated[int, Field(ge=0, le=1000)] = 0
 

@@ -120,7 +120,10 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         ("[source]\nkind = 'xsens'\nup = 'z'", "not xsens's"),
         ("[source]\nfrom = '10.0.0.3:abc'", "source.from: expected host or host:port, got '10.0.0.3:abc'"),
         ("[[performer]]\nname = 'a'\nfrom = '10.0.0.3:'", "from: expected host or host:port"),
-        ("[source]\nkind = 'osc'\naddresses.head = 'x'", "source.addresses.head"),
+        (
+            "[source]\nkind = 'osc'\naddresses.head = 'x'",
+            "head.address: expected an OSC address, which begins",
+        ),
         ("[source]\nbuffer_ms = -5", "source.buffer_ms: expected auto, or 0 to 100 ms, got -5"),
         ("record_spare = 'none'", "none: expected a folder that can be written into"),
         ("[synth]\npreset = 'granular'", "preset granular: it needs a folder of sounds"),
