@@ -15,10 +15,12 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.rotations import conjugate, multiply, rotate
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.world import TO_Y_UP
+from realtime.clock import OfflineClock
 from realtime.rig import load_rig
 from realtime.seams import SOURCES
 from realtime.sources.helped import HelpedSource
 from realtime.sources.udp import UdpSource
+from realtime.stage import assemble
 
 
 def sent(clip: Clip) -> list[bytes]:
@@ -116,6 +118,9 @@ def test_mocopi_becomes_msgpack_and_the_rig_says_so() -> None:
     rig = load_rig(None, {"source": "mocopi"}, up="y", rest=None)
     assert (rig.source.kind, rig.source.wire, rig.source.body()) == ("mocopi", "msgpack", {"up": "y"})
     assert load_rig(None, {"source": "mocopi"}).source.wire == "mocopi"
+    pipeline = assemble(rig, OfflineClock(0), sinks=[])
+    assert (pipeline.status()[1], pipeline.kind) == ("source=mocopi", "msgpack")
+    pipeline.close()
     clip = swing(2)
     packets = [data for _, data in datagrams(clip, "mocopi")]
     front = _core.LiveFront("mocopi")

@@ -10,7 +10,8 @@
 //!
 //! A sample may come in several datagrams, in any order; it is a frame when all are there, or when the next one
 //! begins. The counter skips where fewer samples are sent than are captured: frames are numbered by the smallest step
-//! that it takes. Where it stands still, another time code is another sample. Of several characters the first is heard, another one when that has been away for two seconds of its time.
+//! that it takes. Where it stands still, another time code is another sample. Of several
+//! characters the first is heard, another one when that has been away for two seconds of its time.
 
 use crate::WireError;
 use crate::bytes::array;
