@@ -183,18 +183,24 @@ def test_gain_out_of_range_is_refused() -> None:
 
 
 def test_begun_anew_it_plays_for_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, ...]] = []
     voice = SimpleNamespace(poll=lambda: None, begin_anew=True)
-
-    def anew(*more: str) -> None:
-        asked.append(more)
-        voice.begin_anew = False
-
-    clock = iter([0.0, 3.5, 99.0])
-    monkeypatch.setattr(synth_module, "begin_anew", anew)
+    clock = iter([0.0, 3.5])
     monkeypatch.setattr(synth_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    synth_module._watch(voice, threading.Event(), 10.0, False)  # type: ignore[arg-type]
-    assert asked == [("--seconds", "6.500")]
+    left = synth_module._watch(voice, threading.Event(), 10.0, False)  # type: ignore[arg-type]
+    assert left == ("--seconds", "6.500")
+
+
+def test_begun_anew_it_still_speaks_to_the_terminal() -> None:
+    program = """
+import os, sys
+from realtime.voice import synth
+synth._watch = lambda *_: ("--more",)
+synth.begin_anew = lambda *more: os.execv(sys.executable, [sys.executable, "-c",
+    f"import sys; print({more!r}, file=sys.stderr)"])
+synth.synth(0)
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "('--more',)"
 
 
 # -- the process ------------------------------------------------------------------------------------
