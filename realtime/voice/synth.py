@@ -10,6 +10,7 @@ on without sound.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import json
 import os
@@ -187,6 +188,11 @@ class Synth:
         return self._sound.begin_anew
 
     @property
+    def lost(self) -> bool:
+        """Whether a device has gone that could not be stopped."""
+        return self._sound.lost
+
+    @property
     def device(self) -> str | None:
         """What it is heard on; None: nothing."""
         return self._sound.device
@@ -250,12 +256,23 @@ def synth(
                 voice.close()
                 raise
             if left is None:
-                return voice.close()
+                report = voice.close()
+                if voice.lost:
+                    atexit.register(_end)
+                return report
         # Standard error is the terminal's again: it is all that the new process has.
         begin_anew(*left)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end() -> None:
+    """End at once: where its device has gone PortAudio's own end may abort, or last for ever."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(0)
 
 
 def _watch(
