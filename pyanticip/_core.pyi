@@ -29,11 +29,15 @@ class Samples:
     """The sounds of a folder, brought to one rate and described, for the presets that play them.
 
     WAV, FLAC, Ogg Vorbis, MP3 and AIFF of any length and rate, in folders inside as well, in the order of
-    their names, until 128 MiB are full. Links and what is no plain file are left alone. Raises an
-    `OptionError` where there is no sound.
+    their names, until 128 MiB are full. Links to files are followed; what is hidden and links to folders
+    are left alone. Raises an `OptionError` where there is no sound.
     """
 
     def __new__(cls, folder: str | PathLike[str], sample_rate: float = 48_000.0) -> Samples: ...
+    @staticmethod
+    def any(folder: str | PathLike[str]) -> bool:
+        """Whether a folder, or one in it, has a file that is read, by the names."""
+
     @property
     def said(self) -> str:
         """What was read and what was not, in a line."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.classifiers import compile_classifier, fit_classifier, sharpened, sharpness
-from pyanticip.teach.folds import Fold, alone, folds
+from pyanticip.teach.folds import Fold, alone, folds, same_motion
 from pyanticip.teach.frames import (
     JUDGE,
     LEARN,
@@ -67,6 +67,7 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
                 label: np.full(len(take.blocks["body"]) - take.begin, float(take.labels[name] == label))
                 for label in labels
             },
+            seen=take.seen,
         )
         for take in mine
     ]
@@ -76,7 +77,7 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
     kinds = [("logit", penalty) for penalty in _PENALTIES]
     kinds += [("vote", float(k)) for k in heads.knn_settings(len(frames.y))]
     candidates = [(inputs, kind, setting) for inputs in choices for kind, setting in kinds]
-    made = folds(frames.wanted)
+    made = folds(frames.wanted, frames.seen)
     told = [[_left_out(fold, candidate, x, frames) for candidate in candidates] for fold in made]
     truth = [frames.y[_judged(fold)] for fold in made]
     # Brier's score: squared, so that a single sure mistake does not decide.
@@ -181,7 +182,8 @@ def _report(
 ) -> dict[str, Any]:
     """What is told about a class; every fold is judged by what the others would have chosen."""
     blocks = {i for fold in made if not fold.whole for i in fold.left_out}
-    single = alone(frames.wanted)
+    groups = frames.groups
+    single = alone(frames.wanted, groups)
     report: dict[str, Any] = {
         "class": name,
         "labels": list(labels),
@@ -192,6 +194,7 @@ def _report(
         "frames": len(frames.y),
         "judged_by_blocks": [takes[i].name for i in single if i in blocks],
         "not_judged": [takes[i].name for i in single if i not in blocks],
+        "same_motion": same_motion(frames.names, groups),
         "accuracy": None,
         "confusion": [],
         "folds": [],

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.classes import fit_class
-from pyanticip.teach.folds import Fold, alone, folds
+from pyanticip.teach.folds import Fold, alone, folds, same_motion
 from pyanticip.teach.frames import (
     JUDGE,
     LEARN,
@@ -101,7 +101,7 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
     ahead = now if lead == 0 else Frames.of(takes, names, lead)
     choices = input_choices(takes, options)
     x = {inputs: ahead.inputs(inputs) for inputs in choices}
-    made = folds(ahead.wanted)
+    made = folds(ahead.wanted, ahead.seen)
     candidates = _candidates(choices, options.kind, len(ahead.y))
     begun = time.perf_counter()
     told = [_judged(fold, candidates, x, ahead) for fold in made]
@@ -197,7 +197,8 @@ def _report(
     """What is told about a part: errors as shares of an output's range."""
     chosen = candidates[best]
     blocks = {i for fold in made if not fold.whole for i in fold.left_out}
-    single = alone(frames.wanted)
+    groups = frames.groups
+    single = alone(frames.wanted, groups)
     report: dict[str, Any] = {
         "outputs": list(names),
         "kind": chosen.kind,
@@ -207,6 +208,7 @@ def _report(
         "frames": len(frames.y),
         "judged_by_blocks": [takes[i].name for i in single if i in blocks],
         "not_judged": [takes[i].name for i in single if i not in blocks],
+        "same_motion": same_motion(frames.names, groups),
     }
     if not made:
         return report | {"error": None, "error_of_the_mean": None, "folds": [], "candidates": []}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
-from pyanticip.teach.folds import Fold
+from pyanticip.teach.folds import Fold, together
 from pyanticip.teach.heads import Projection
 from pyanticip.teach.options import BLOCKS, FitOptions
 from pyanticip.vocabulary import RATE
@@ -36,6 +36,7 @@ __all__ = [
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 
 BODY = 177
 """Width of the body block: the model's own kinematics of a feature row, positions and velocities of the
@@ -77,6 +78,8 @@ class TakeData:
     """Per output (total - begin,)."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Per class what it shows."""
+    seen: I64 | None = None
+    """What tells its frames (total,) from those of other recordings; None: it is of none of theirs."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +124,12 @@ class Frames:
     weight: F64
     names: tuple[str, ...]
     begins: tuple[int, ...]
+    seen: tuple[I64, ...]
 
     @classmethod
     def of(cls, takes: Sequence[TakeData], names: Sequence[str], lead: int) -> Frames:
         """The frames that teach these outputs ``lead`` frames ahead. Raises OptionError."""
-        spans, wanted, weights, begins = [], [], [], []
+        spans, wanted, weights, begins, seen = [], [], [], [], []
         for take in takes:
             y = np.stack([take.wanted[name] for name in names], 1)
             skip = min(max(SETTLE - take.begin, 0), len(y) // 4)
@@ -136,6 +140,8 @@ class Frames:
                 )
             spans.append((take.begin + skip, take.begin + last))
             begins.append(skip + lead)
+            ids = np.zeros(take.begin + len(y), np.int64) if take.seen is None else take.seen
+            seen.append(ids[take.begin + skip : take.begin + last])
             wanted.append(y[skip + lead :])
             # A long take says more than a short one, but not as many times more as it is longer.
             weights.append(np.full(last - skip, (last - skip) ** -0.5))
@@ -148,7 +154,13 @@ class Frames:
             weight / weight.sum(),
             tuple(take.name for take in takes),
             tuple(begins),
+            tuple(seen),
         )
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """The takes by number, those of the same motion together."""
+        return together(self.seen)
 
     def left_out(self, judged: npt.NDArray[np.int64], told: F32) -> list[LeftOut]:
         """What was said (N, n) of frames with these numbers, take by take."""

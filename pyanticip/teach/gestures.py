@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pyanticip._core import GESTURE_FRAMES, Spotter
 from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
+from pyanticip.teach.folds import moments, same_motion, together
 from pyanticip.teach.options import telling
 from pyanticip.vocabulary import RATE
 
@@ -147,7 +148,15 @@ def _fitted(name: str, mine: Sequence[Shown], others: Sequence[Shown]) -> Gestur
                 f" expected {least / RATE:g} to {most / RATE:g} s"
             )
     parts = tuple(take.part for take in mine)
-    without = [(*parts[:i], *parts[i + 1 :]) for i in range(len(parts))]
+    groups = together([moments(part) for part in parts])
+    twins = same_motion([take.name for take in mine], groups)
+    if len(groups) < FEWEST:
+        same = "; ".join(f"takes {', '.join(names)} show the same motion" for names in twins)
+        raise OptionError(
+            f"gesture {name}: expected {FEWEST} takes or more, got {len(groups)} ({same}): record more"
+        )
+    group_of = {i: group for group in groups for i in group}
+    without = [tuple(p for j, p in enumerate(parts) if j not in group_of[i]) for i in range(len(parts))]
     own, away = [], [_costs(parts, take.quats) for take in others]
     for rest, take in zip(without, mine, strict=True):
         costs = _costs(rest, take.quats)
@@ -179,6 +188,7 @@ def _fitted(name: str, mine: Sequence[Shown], others: Sequence[Shown]) -> Gestur
         {
             "gesture": name,
             "takes": [take.name for take in mine],
+            "same_motion": twins,
             "seconds": [round((take.end - take.begin) / RATE, 2) for take in mine],
             "threshold": round(threshold, 4),
             "found": [one.take for one in found],

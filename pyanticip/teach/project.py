@@ -244,9 +244,11 @@ class Project:
             _check_taught(s.outputs, take, {})
             return replace(s, takes=tuple(take if t.name == name else t for t in s.takes))
 
+        outputs = {output.name for output in self.state.outputs}
         said = ",".join(
             [
-                *(f"{k}={'none' if v is None else f'{v:g}'}" for k, v in values.items()),
+                *(f"{k}={'none' if v is None else f'{v:g}'}" for k, v in values.items() if k in outputs),
+                *(f"{k}=" for k in values if k not in outputs),
                 *(f"{k}={label}" for k, label in labels.items()),
             ]
         )
@@ -308,9 +310,10 @@ class Project:
     def motion(self, take: TakeEntry) -> Clip:
         """A take's motion: canonical, 50 Hz. Raises FormatError where the file is missing or another one."""
         path = self.motion_path(take)
-        clip = parse_motion(path, _verified(path, take.motion))
-        if len(clip) != take.total or clip.rate != RATE or clip.quats.shape[1] != len(CANONICAL_JOINTS):
-            raise FormatError(f"{path}: expected {take.total} canonical frames at 50 Hz, got {clip!r}")
+        with self._named(take):
+            clip = parse_motion(path, _verified(path, take.motion))
+            if len(clip) != take.total or clip.rate != RATE or clip.quats.shape[1] != len(CANONICAL_JOINTS):
+                raise FormatError(f"{path}: expected {take.total} canonical frames at 50 Hz, got {clip!r}")
         return clip
 
     def motion_path(self, take: TakeEntry) -> Path:
@@ -318,7 +321,14 @@ class Project:
         return self.folder / _TAKES / f"{take.motion[:24]}.npz"
 
     def wanted(self, take: TakeEntry) -> dict[str, F64]:
-        """What a take wants of the outputs that it teaches: (frames,) each, in their own units."""
+        """What a take wants of the outputs that it teaches: (frames,) each, in their own units.
+
+        :raises FormatError: the file of its curves is missing or another one.
+        """
+        with self._named(take):
+            return self._wanted(take)
+
+    def _wanted(self, take: TakeEntry) -> dict[str, F64]:
         found = {name: np.full(take.frames, float(value)) for name, value in take.values.items()}
         if take.columns and take.curve is not None:
             path = self.folder / _CURVES / f"{take.curve[:24]}.safetensors"
@@ -341,8 +351,17 @@ class Project:
                 self.motion(take)
                 self.wanted(take)
             except MotionError as error:
-                found.append(f"take {take.name}: {error}")
+                found.append(str(error))
         return found
+
+    @contextlib.contextmanager
+    def _named(self, take: TakeEntry) -> Iterator[None]:
+        """What is wrong with the files of a take says of which, and how to go on without it."""
+        try:
+            yield
+        except MotionError as error:
+            remove = f"pyanticip teach remove {quote(str(self.folder))} {quote(take.name)}"
+            raise FormatError(f"take {take.name}: {error}; without it: {remove}") from None
 
     def _store_motion(self, clip: Clip) -> str:
         folder = self.folder / _TAKES

@@ -8,6 +8,7 @@ from socket import SOCK_DGRAM
 
 from pydantic import BaseModel
 
+from pyanticip import _core
 from pyanticip.errors import OptionError, reason
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.teach.mapping import load_mapping
@@ -89,3 +90,9 @@ def _check_samples(synth: SynthRig) -> None:
         os.scandir(config.samples).close()
     except (OSError, ValueError) as error:
         raise OptionError(f"{config.samples}: no folder that can be read ({reason(error)})") from None
+    if not _core.Samples.any(config.samples):
+        plays = "default" if synth.preset == SAMPLED else synth.preset
+        raise OptionError(
+            f"{config.samples}: holds no sound that is read (WAV, FLAC, Ogg Vorbis, MP3, AIFF); the preset"
+            f" {plays} would play without"
+        )

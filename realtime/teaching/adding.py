@@ -111,10 +111,12 @@ def parse_changes(project: Project, text: str) -> tuple[dict[str, float | None],
     """What ``brightness=.9,cutoff=none,pose=stand`` changes in a take: values, and labels.
 
     ``cutoff=none`` takes an output out of the take, ``pose=`` a class, as None; ``pose=none`` is a label.
+    What is no output and is given no number is a class, if need be a new one.
 
     :raises OptionError: anything else.
     """
     classes = {*project.state.classes, GESTURE}
+    outputs = {output.name for output in project.state.outputs}
     changed: dict[str, float | None] = {}
     values: list[str] = []
     labels: list[str] = []
@@ -123,6 +125,15 @@ def parse_changes(project: Project, text: str) -> tuple[dict[str, float | None],
         if said == ("" if name in classes else "none"):
             changed[name] = None
         else:
-            (labels if name in classes else values).append(part)
+            new = name not in outputs and said and not _is_number(said)
+            (labels if name in classes or new else values).append(part)
     changed.update(parse_values(",".join(values)) if values else {})
     return changed, parse_labels(",".join(labels)) if labels else {}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

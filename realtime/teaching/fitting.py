@@ -17,7 +17,9 @@ import numpy.typing as npt
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.motion.atomic import write_atomic, write_file, writing
+from pyanticip.motion.clip import Clip
 from pyanticip.teach.fit import fit_parts
+from pyanticip.teach.folds import moments
 from pyanticip.teach.frames import Part, TakeData, body
 from pyanticip.teach.gestures import Gesture, Shown, fit_gestures
 from pyanticip.teach.labels import GESTURE, NONE
@@ -53,13 +55,12 @@ class Observer:
     """Observes a project's takes on one model, each once: what it finds is kept in the project's cache."""
 
     def __init__(self, project: Project, backend: ModelBackend | None) -> None:
-        self._project = project
+        self._cache = project.folder / CACHE
         self._backend = backend
         self.stepped = 0
 
-    def blocks(self, take: TakeEntry) -> dict[str, F32]:
-        """The input blocks (total, width) of a take."""
-        clip = self._project.motion(take)
+    def blocks(self, take: TakeEntry, clip: Clip) -> dict[str, F32]:
+        """The input blocks (total, width) of a take's motion."""
         rows = clip.features()
         backend = self._backend
         if backend is None or not backend.hidden:
@@ -82,7 +83,7 @@ class Observer:
         """A name that says all that the content depends on."""
         of = hashlib.sha256(rows[:, : backend.manifest.config.columns].tobytes())
         of.update(f"{backend.manifest.sha256[WEIGHTS]} {backend.hidden}".encode())
-        return self._project.folder / CACHE / f"{take.motion[:12]}-{of.hexdigest()[:20]}.npy"
+        return self._cache / f"{take.motion[:12]}-{of.hexdigest()[:20]}.npy"
 
 
 def _read(path: Path, shape: tuple[int, int]) -> F32 | None:
@@ -150,6 +151,9 @@ def fit_project(
         for part in parts
         if part.label_of and NONE not in part.outputs
     ]
+    reports = [part.report for part in parts] + [gesture.report for gesture in gestures]
+    twins = [", ".join(names) for told in reports for names in told["same_motion"]]
+    warnings += [f"takes {names} show the same motion: left out together" for names in dict.fromkeys(twins)]
     for told in (gesture.report for gesture in gestures):
         if told["missed"] or told["alarms"]:
             warnings.append(
@@ -244,7 +248,9 @@ def take_data(project: Project, take: TakeEntry, observer: Observer, warnings: l
                 f" {output.low:g}..{output.high:g} and were clipped"
             )
         wanted[name] = output.to_units(values)
-    return TakeData(take.name, observer.blocks(take), take.begin, wanted, take.labels)
+    clip = project.motion(take)
+    blocks = observer.blocks(take, clip)
+    return TakeData(take.name, blocks, take.begin, wanted, take.labels, moments(clip.quats))
 
 
 def use_mapping(project: Project, name: str) -> Path:

@@ -108,6 +108,8 @@ class _BuiltIn:
         preset, samples = self._name, None
         try:
             if config.samples is not None:
+                if say is not None:
+                    say(f"reading samples: {config.samples}")
                 samples = _core.Samples(config.samples, sample_rate)
             elif preset == SAMPLED:
                 raise OptionError(f"preset {preset}: {NEEDS_SAMPLES}")

@@ -27,6 +27,9 @@ _STALLS, _WATCH, _LONGEST_LATENCY = 5, 5.0, 0.1
 _UNCALLED_S = 2.0
 # Pauses between two looks for a device.
 _SOON_S, _LATE_S = 1.0, 8.0
+# A device that is there stops within so long.
+_STOPPING_S = 2.0
+_FILE_ALONE = "going on into the file alone; start again to hear it"
 
 Say = Callable[[str], None]
 
@@ -68,6 +71,8 @@ class _Device:
     ) -> None:
         self.underruns = 0
         self._render, self._tap = render, tap
+        #: Whether it was let go of, running as it may.
+        self.left = False
         self._stream = sounddevice.OutputStream(
             samplerate=tap.rate,
             channels=2,
@@ -83,6 +88,9 @@ class _Device:
 
     def _callback(self, out: npt.NDArray[np.float32], samples: int, times: Any, status: Any) -> None:
         self._called = time.monotonic()
+        if self.left:
+            out.fill(0.0)
+            return
         if status:
             self.underruns += 1
         latency = times.outputBufferDacTime - times.currentTime
@@ -94,7 +102,19 @@ class _Device:
         # The stream of a server that has gone may be active for ever, and never call.
         return bool(self._stream.active) and time.monotonic() - self._called < _UNCALLED_S
 
+    def leave(self) -> None:
+        """Let go of a device that has gone: to stop it may take for ever."""
+        self.left = True
+
     def close(self) -> None:
+        # It may have gone just now.
+        stopping = threading.Thread(target=self._stop, daemon=True)
+        stopping.start()
+        stopping.join(_STOPPING_S)
+        if stopping.is_alive():
+            self.leave()
+
+    def _stop(self) -> None:
         with contextlib.suppress(Exception):
             self._stream.stop()
         with contextlib.suppress(Exception):
@@ -200,6 +220,8 @@ class Sound:
         #: Whether it takes a new process to be heard: PortAudio asks once which devices there are, and what
         #: lies under it may hang, or crash, where its server has gone.
         self.begin_anew = False
+        #: Whether a device has gone that could not be stopped: PortAudio cannot end then.
+        self.lost = False
         self._output: Output | None = None
         self._open("low")
 
@@ -225,14 +247,19 @@ class Sound:
 
     def _open(self, latency: float | str) -> None:
         self._stalls = 0
-        self._output = _open_device(self._render, self._name, self._tap, self._say, latency)
+        goes_on = _FILE_ALONE if self._has_file else "going on without, and looking for it"
+        self._output = _open_device(self._render, self._name, self._tap, self._say, latency, goes_on)
         if self._output is None and self._has_file:
-            # The file goes on at its own pace, and nothing is looked for any more.
+            # It goes on at its own pace, and nothing is looked for any more.
             self._output = _Silent(self._render, self._tap)
 
-    def _close(self) -> None:
+    def _close(self, *, gone: bool = False) -> None:
         if self._output is not None:
-            self._output.close()
+            if isinstance(self._output, _Device) and gone:
+                self._output.leave()
+            else:
+                self._output.close()
+            self.lost |= isinstance(self._output, _Device) and self._output.left
             self._underruns += self._output.underruns
             self._output = None
 
@@ -246,9 +273,10 @@ class Sound:
         if not isinstance(self._output, _Device):
             return
         if not self._output.alive():
-            self._say(f"audio device {self._output.name!r} has gone; looking for it")
+            goes_on = _FILE_ALONE if self._has_file else "looking for it"
+            self._say(f"audio device {self._output.name!r} has gone; {goes_on}")
             if self._has_file:
-                self._close()
+                self._close(gone=True)
                 self._output = _Silent(self._render, self._tap)
             else:
                 self.begin_anew = True
@@ -273,7 +301,7 @@ class Sound:
 
 
 def _open_device(
-    render: Render, device: str | int | None, tap: _Tap, say: Say, latency: float | str
+    render: Render, device: str | int | None, tap: _Tap, say: Say, latency: float | str, goes_on: str
 ) -> _Device | None:
     """The audio device; where there is none, says why in one line and returns None."""
     try:
@@ -287,7 +315,7 @@ def _open_device(
             return _Device(sounddevice, device, latency, render, tap)
     except (sounddevice.PortAudioError, ValueError, OSError) as error:
         which = "the default audio device" if device is None else f"audio device {device!r}"
-        say(f"no sound: {which} cannot be used ({_first_line(error)}); going on without, and looking for it")
+        say(f"no sound: {which} cannot be used ({_first_line(error)}); {goes_on}")
         return None
 
 

@@ -10,6 +10,7 @@ on without sound.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import json
 import os
@@ -187,6 +188,11 @@ class Synth:
         return self._sound.begin_anew
 
     @property
+    def lost(self) -> bool:
+        """Whether a device has gone that could not be stopped."""
+        return self._sound.lost
+
+    @property
     def device(self) -> str | None:
         """What it is heard on; None: nothing."""
         return self._sound.device
@@ -245,17 +251,34 @@ def synth(
                 where = f"{voice.address[0]}:{voice.address[1]}"
                 say(f"listening at {where}, playing on {voice.device or 'nothing'}; Ctrl-C ends")
             try:
-                _watch(voice, ended, seconds, child)
-            finally:
+                left = _watch(voice, ended, seconds, child)
+            except BaseException:
+                voice.close()
+                raise
+            if left is None:
                 report = voice.close()
-        return report
+                if voice.lost:
+                    atexit.register(_end)
+                return report
+        # Standard error is the terminal's again: it is all that the new process has.
+        begin_anew(*left)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: bool) -> None:
-    """Until something ends it."""
+def _end() -> None:
+    """End at once: where its device has gone PortAudio's own end may abort, or last for ever."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(0)
+
+
+def _watch(
+    voice: Synth, ended: threading.Event, seconds: float | None, child: bool
+) -> tuple[str, ...] | None:
+    """Until something ends it; with which more arguments to begin anew, None: not at all."""
     parent = os.getppid()
     begun = time.monotonic()
     told = -_TELL_S
@@ -267,9 +290,8 @@ def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: b
                 # Whoever began it begins it again.
                 os._exit(_ANEW)
             if seconds is None:
-                begin_anew()
-            left = max(begun + seconds - time.monotonic(), 0.001)
-            begin_anew("--seconds", f"{left:.3f}")
+                return ()
+            return "--seconds", f"{max(begun + seconds - time.monotonic(), 0.001):.3f}"
         if child and time.monotonic() >= told + _TELL_S:
             told = time.monotonic()
             with contextlib.suppress(OSError):
@@ -278,11 +300,11 @@ def _watch(voice: Synth, ended: threading.Event, seconds: float | None, child: b
                 how["sampled"] = isinstance(plays, _core.Voice) and plays.sampled
                 print(json.dumps(how), flush=True)
         if seconds is not None and time.monotonic() - begun >= seconds:
-            return
+            return None
         if child and (os.getppid() != parent or _input_ended()):
-            return
+            return None
         if ended.wait(0.1):
-            return
+            return None
 
 
 def _is_pipe() -> bool:

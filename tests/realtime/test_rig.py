@@ -137,6 +137,18 @@ def test_what_live_would_refuse_is_found(tmp_path: Path, text: str, says: str) -
     assert says in str(answer.exception)
 
 
+def test_a_folder_without_a_sound_is_found(tmp_path: Path) -> None:
+    (sounds := tmp_path / "sounds").mkdir()
+    file = write(tmp_path, "[synth]\npreset = 'granular'\nsamples = 'sounds'")
+    (sounds / "song.m4a").touch()
+    answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
+    assert answer.exit_code != 0
+    assert "sounds: holds no sound that is read" in str(answer.exception)
+    assert "the preset default would play" in str(answer.exception)
+    (sounds / "song.wav").touch()
+    assert CliRunner().invoke(cli, ["rig", "check", str(file)]).exit_code == 0
+
+
 def test_a_rig_for_whoever_sends_is_fine(tmp_path: Path) -> None:
     text = "[source]\nkind = 'auto'\n[monitor]\nenabled = true\nport = 9010\n"
     answer = CliRunner().invoke(cli, ["rig", "check", str(write(tmp_path, text))])

@@ -324,7 +324,7 @@ index = st.integers(0, 1)
 shares = st.floats(0, 1)
 
 DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
-    "Samples": {},
+    "Samples": {"any": call(st.sampled_from([sounds(), "/nowhere"]))},
     "Voice": {
         "preset": call(voices),
         "set": call(st.integers(0, 7), shares),

@@ -298,8 +298,10 @@ def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
     assert made.state.take("one").labels == {"pose": "up"}
     made.set_values("one", {}, {"pose": "down"})
     assert made.state.classes == {"pose": ("down",)}
+    made.set_values("one", {"pose": None}, {"way": "walk"})
+    assert made.history()[-1].did == "set pose=,way=walk in take one"
     with pytest.raises(OptionError, match="teaches nothing"):
-        made.set_values("one", {"pose": None})
+        made.set_values("one", {"way": None})
     lesson.want_nothing()
     with pytest.raises(OptionError, match="nothing is wanted yet"):
         lesson.start("two")

@@ -6,7 +6,7 @@ import pytest
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.fit import fit_parts
-from pyanticip.teach.folds import EMBARGO, alone, folds
+from pyanticip.teach.folds import EMBARGO, alone, folds, moments, together
 from pyanticip.teach.frames import BODY, TakeData, nearest
 from pyanticip.teach.options import KINDS, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output
@@ -60,6 +60,28 @@ def test_short_and_many_takes() -> None:
     assert len(many) == 10
     assert all(fold.whole for fold in many)
     assert [fold.left_out[0] for fold in many] == [0, 3, 6, 10, 13, 16, 19, 23, 26, 29], "from first to last"
+
+
+def test_takes_of_one_recording_count_as_one_take() -> None:
+    quats = np.random.default_rng(0).normal(size=(600, 22, 4)).astype(np.float32)
+    other = np.random.default_rng(1).normal(size=(300, 22, 4)).astype(np.float32)
+    overlapping = [moments(quats[:300]), moments(quats[50:350]), moments(other)]
+    assert together(overlapping) == [(0, 1), (2,)]
+    ramp = np.linspace(0.0, 1.0, 600)[:, None]
+    # Nobody else wants it: blocks, and the moment that is left out is learnt from in neither take.
+    for fold in folds([ramp[:300], ramp[50:350]], overlapping[:2]):
+        assert (fold.whole, fold.left_out) == (False, (0, 1))
+        judged, learnt = (np.where(at < 300, at, at - 250) for at in (fold.judge, fold.learn))
+        assert np.abs(judged[:, None] - learnt).min() > EMBARGO
+    # The third take wants it too: whole, and both at once.
+    assert [fold.left_out for fold in folds([ramp[:300]] * 3, overlapping)] == [(0, 1), (2,)]
+
+
+def test_a_pose_that_is_held_is_in_any_number_of_recordings() -> None:
+    held = np.random.default_rng(0).normal(size=(1, 22, 4)).astype(np.float32).repeat(200, 0)
+    moved = np.random.default_rng(1).normal(size=(2, 20, 22, 4)).astype(np.float32)
+    takes = [moments(np.concatenate([part, held])) for part in moved]
+    assert together(takes) == [(0,), (1,)]
 
 
 @pytest.mark.parametrize("kind", ["ridge", "knn", "mlp"])

@@ -298,6 +298,20 @@ def test_the_report_of_a_gesture_counts_what_was_looked_at() -> None:
     assert (report["missed"], report["alarms"], report["alarmed_by"]) == ([], 0, [])
 
 
+def test_one_recording_three_times_is_one_take() -> None:
+    def recorded(name: int, height: float) -> Shown:
+        take = Shown.active(str(name), raised(height=height), 0)
+        # As of a body, which is in no place twice.
+        noise = np.random.default_rng(round(10 * height)).normal(scale=1e-5, size=take.quats.shape)
+        return replace(take, quats=(take.quats + noise).astype(np.float32))
+
+    takes = [recorded(i, height) for i, height in enumerate((1.8, 1.8, 1.8, 2.0, 2.2))]
+    with pytest.raises(OptionError, match=r"got 1 \(takes 0, 1, 2 show the same motion\)"):
+        fit_gestures([("raise", take) for take in takes[:3]])
+    (gesture,) = fit_gestures([("raise", take) for take in takes])
+    assert gesture.report["same_motion"] == [["0", "1", "2"]]
+
+
 def test_older_files_load_and_damaged_ones_are_refused(fitted: Path, tmp_path: Path) -> None:
     arrays = load(fitted.read_bytes())
     assert arrays["gesture.0.0"].shape[1:] == (22, 4)

@@ -152,6 +152,15 @@ def test_a_change_changes_what_it_names(run: Run) -> None:
     assert run("teach", "outputs", "mine", "--change", "tone:0..1:linear") == "tone@/x\n"
 
 
+def test_a_take_that_is_there_is_given_its_first_class(run: Run) -> None:
+    run("teach", "add", "mine", "a0.npz", "--values", "mix=1", "--class", "pose=up")
+    assert "class legs is new; so far: pose" in run("teach", "set", "mine", "a0", "legs=walk,mix=.5")
+    assert Project.open("mine").state.take("a0").labels == {"pose": "up", "legs": "walk"}
+    for wrong in ("mxi=.5", "mix=loud", "mxi=none", "arm="):
+        with pytest.raises(MotionError):
+            run("teach", "set", "mine", "a0", wrong)
+
+
 def test_none_is_a_label_of_a_class_and_no_value_of_an_output(run: Run) -> None:
     run("teach", "new", "mine", "--outputs", "mix,tone")
     run("teach", "add", "mine", "a0.npz", "--values", "mix=1,tone=0", "--class", "arm=left,legs=still")

@@ -48,6 +48,11 @@ impl PySamples {
         Ok(Self(Arc::new(read.map_err(refuse)?)))
     }
 
+    #[staticmethod]
+    fn any(py: Python<'_>, folder: PathBuf) -> bool {
+        py.detach(|| Samples::any(&folder))
+    }
+
     #[getter]
     fn said(&self) -> &str {
         self.0.said()

@@ -110,25 +110,31 @@ def test_a_quiet_recording_is_as_loud_as_a_loud_one(tmp_path: Path, gain: str) -
 
 @needs_sox
 def test_what_is_no_sound_is_left_alone(tmp_path: Path) -> None:
-    """Links, pipes, damaged and foreign files: nothing blocks, nothing is followed, one line says so."""
+    """Links, pipes, damaged and foreign files: nothing blocks, a link leads to its file, one line says
+    what is left out."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    tone(outside / "secret.wav", 100.0)
+    tone(outside / "chosen.wav", 100.0)
     folder = tmp_path / "folder"
     (folder / "deep" / "er").mkdir(parents=True)
     with pytest.raises(OptionError, match=r"no sound in it .expected WAV") as told:
         Samples(folder, RATE)
     assert "\n" not in str(told.value)
-    (folder / "link.wav").symlink_to(outside / "secret.wav")
     (folder / "linked").symlink_to(outside)
     os.mkfifo(folder / "pipe.wav")
     (folder / "notes.txt").write_text("no sound")
-    (folder / "broken.flac").write_bytes(b"fLaC" + bytes(200))
-    with pytest.raises(OptionError, match=r"broken\.flac"):
+    (folder / "._a.wav").write_bytes(bytes(100))
+    (folder / "song.m4a").write_bytes(bytes(100))
+    with pytest.raises(OptionError, match=r"pipe\.wav: no file; song\.m4a: its format is not read"):
         Samples(folder, RATE)
+    (folder / "broken.flac").write_bytes(b"fLaC" + bytes(200))
+    for i in range(3):
+        (folder / f"lost{i}.wav").symlink_to(outside / "none.wav")
+    (folder / "link.wav").symlink_to(outside / "chosen.wav")
     tone(folder / "deep" / "er" / "a.flac", 300.0)
     said = Samples(folder, RATE).said
-    assert "1 sounds, 1.0 s; 1 left out (broken.flac" in said
+    assert "2 sounds, 2.0 s; 6 left out (broken.flac: " in said
+    assert "; lost0.wav: no file; lost1.wav: no file; lost2.wav: no file; pipe.wav: no file; 1 more)" in said
 
 
 @needs_sox
@@ -138,7 +144,7 @@ def test_channels_that_cancel_are_heard_and_what_is_silent_is_not_counted(tmp_pa
     sox("-n", tmp_path / "c.wav", "trim", "0", "1")
     (tmp_path / "d.wav").write_bytes(bytes(5_000))
     said = Samples(tmp_path, RATE).said
-    assert "2 sounds, 2.0 s; 2 left out (c.wav: nothing in it can be heard)" in said
+    assert "2 sounds, 2.0 s; 2 left out (c.wav: nothing in it can be heard; d.wav: " in said
     for name in ("a.wav", "c.wav"):
         (tmp_path / name).unlink()
     said = Samples(tmp_path, RATE).said
@@ -202,7 +208,8 @@ def test_without_sounds_the_show_goes_on_with_a_line(tmp_path: Path) -> None:
         for v in (voice, plain):
             v.params(np.full(8, 0.6, np.float32))
         assert np.array_equal(voice.render(RATE), plain.render(RATE))
-        (line,) = said
+        *before, line = said
+        assert before == [f"reading samples: {folder}" for folder in options.values()]
         assert line.endswith("; playing the preset default without")
         with pytest.raises(OptionError, match=says):
             open_voice("granular", options, RATE)

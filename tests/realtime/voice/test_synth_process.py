@@ -29,8 +29,8 @@ from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, message
 from realtime.soak.servers import pulse
 from realtime.sockets import free_port
+from realtime.voice import output, wav
 from realtime.voice import synth as synth_module
-from realtime.voice import wav
 from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import SAMPLE_RATE, Synth, VoicePlayer
 from realtime.voice.wav import WavWriter
@@ -183,18 +183,24 @@ def test_gain_out_of_range_is_refused() -> None:
 
 
 def test_begun_anew_it_plays_for_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, ...]] = []
     voice = SimpleNamespace(poll=lambda: None, begin_anew=True)
-
-    def anew(*more: str) -> None:
-        asked.append(more)
-        voice.begin_anew = False
-
-    clock = iter([0.0, 3.5, 99.0])
-    monkeypatch.setattr(synth_module, "begin_anew", anew)
+    clock = iter([0.0, 3.5])
     monkeypatch.setattr(synth_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    synth_module._watch(voice, threading.Event(), 10.0, False)  # type: ignore[arg-type]
-    assert asked == [("--seconds", "6.500")]
+    left = synth_module._watch(voice, threading.Event(), 10.0, False)  # type: ignore[arg-type]
+    assert left == ("--seconds", "6.500")
+
+
+def test_begun_anew_it_still_speaks_to_the_terminal() -> None:
+    program = """
+import os, sys
+from realtime.voice import synth
+synth._watch = lambda *_: ("--more",)
+synth.begin_anew = lambda *more: os.execv(sys.executable, [sys.executable, "-c",
+    f"import sys; print({more!r}, file=sys.stderr)"])
+synth.synth(0)
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "('--more',)"
 
 
 # -- the process ------------------------------------------------------------------------------------
@@ -211,6 +217,39 @@ def test_a_port_in_use_is_one_clear_line() -> None:
 def test_an_unknown_host_is_one_clear_line() -> None:
     with pytest.raises(DeviceError, match="cannot resolve host"):
         Synth(0, host="no.such.host.invalid")
+
+
+class Gone:
+    """A stream that its server has left: it never calls, and stopping it takes for ever."""
+
+    active, device, latency = True, 0, 0.01
+
+    def __init__(self, **_: object) -> None:
+        self.start = self.close = lambda: None
+        self.stop = threading.Event().wait
+
+
+@pytest.mark.parametrize("ends_first", [False, True])
+def test_a_device_that_has_gone_is_not_waited_for(
+    ends_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = SimpleNamespace(
+        OutputStream=Gone, query_hostapis=list, query_devices=lambda _: {"name": "a"}, PortAudioError=OSError
+    )
+    monkeypatch.setitem(sys.modules, "sounddevice", fake)
+    monkeypatch.setattr(output, "_STOPPING_S", 0.1)
+    monkeypatch.setattr(output, "_UNCALLED_S", 99.0 if ends_first else 0.0)
+    said: list[str] = []
+    voice = Synth(0, wav=tmp_path / "take.wav", say=said.append)
+    assert voice.device == "a"
+    if not ends_first:
+        voice.poll()
+        assert said == ["audio device 'a' has gone; going on into the file alone; start again to hear it"]
+        assert voice.device is None
+        time.sleep(0.1)
+    assert (voice.close()["seconds"] > 0.0) is not ends_first
+    assert voice.lost
+    assert (tmp_path / "take.wav").stat().st_size > 40
 
 
 @pytest.fixture

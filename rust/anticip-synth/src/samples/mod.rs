@@ -44,8 +44,8 @@ pub struct Samples {
 
 impl Samples {
     /// Reads the sounds of a folder and of the folders in it: WAV, FLAC, Ogg Vorbis, MP3 and AIFF of any length
-    /// and rate, in the order of their names, until 128 MiB of memory are full. Links and what is no plain file
-    /// are left alone.
+    /// and rate, in the order of their names, until 128 MiB of memory are full. Links to files are followed; what is
+    /// hidden and links to folders are left alone.
     ///
     /// # Errors
     /// [`SynthError::SampleRate`] outside 8 to 192 kHz; [`SynthError::Samples`] for a folder that cannot be read
@@ -66,6 +66,11 @@ impl Samples {
             sample_rate,
             said,
         })
+    }
+
+    /// Whether a folder, or one in it, has a file that is read, by the names.
+    pub fn any(folder: &Path) -> bool {
+        read::any(folder)
     }
 
     /// What was read and what was not, in a line.

@@ -30,6 +30,12 @@ const LOWEST: f64 = 20.0;
 /// Power of the mean of all channels over that of the loudest below which they cancel each other.
 const CANCELLED: f64 = 0.01;
 const KINDS: [&str; 9] = ["wav", "wave", "bwf", "flac", "ogg", "oga", "mp3", "aif", "aiff"];
+/// Kinds of sound that are not read: left out, and told of.
+const OTHERS: [&str; 12] = [
+    "m4a", "m4b", "mp4", "aac", "opus", "wma", "caf", "ape", "wv", "amr", "au", "w64",
+];
+/// Files that are left out by name, the first ones.
+const TOLD: usize = 5;
 
 /// All sounds one after another, and their pieces.
 pub(super) struct Found {
@@ -38,24 +44,45 @@ pub(super) struct Found {
     pub(super) said: String,
 }
 
-/// Plain files whose names say that they are sound, by name.
-fn files(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+/// A file whose name says that it is sound, and why it is not read.
+type Named = (PathBuf, Option<&'static str>);
+
+/// Files whose names say that they are sound, by name; those of another are not seen, nor what is hidden.
+fn files(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<Named>) -> std::io::Result<()> {
     let mut inside: Vec<_> = fs::read_dir(folder)?.take(*left).collect::<Result<_, _>>()?;
     *left -= inside.len();
     inside.sort_by_key(fs::DirEntry::file_name);
     for entry in inside {
-        // Of a link this is the link's own: it is followed nowhere.
-        let kind = entry.file_type()?;
+        // Beside each file macOS lays its own of that name on a disk of others, `._a.wav`.
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
         let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            if depth > 0 {
+                // A folder inside that is closed to us holds nothing for us.
+                let _ = files(&path, depth - 1, left, found);
+            }
+            continue;
+        }
         let known = path.extension().and_then(|kind| kind.to_str());
-        if kind.is_dir() && depth > 0 {
-            // A folder inside that is closed to us holds nothing for us.
-            let _ = files(&path, depth - 1, left, found);
-        } else if kind.is_file() && known.is_some_and(|k| KINDS.contains(&k.to_ascii_lowercase().as_str())) {
-            found.push(path);
+        let kind = known.map(str::to_ascii_lowercase).unwrap_or_default();
+        // Of a link what it leads to; one to a folder may lead round.
+        let plain = fs::metadata(&path).is_ok_and(|what| what.is_file());
+        if KINDS.contains(&kind.as_str()) {
+            found.push((path, (!plain).then_some("no file")));
+        } else if plain && OTHERS.contains(&kind.as_str()) {
+            found.push((path, Some("its format is not read")));
         }
     }
     Ok(())
+}
+
+/// Whether a folder has a file that is read, by the names.
+pub(super) fn any(folder: &Path) -> bool {
+    let mut paths = Vec::new();
+    let looked = files(folder, DEPTH, &mut ENTRIES.clone(), &mut paths);
+    looked.is_ok() && paths.iter().any(|(_, unread)| unread.is_none())
 }
 
 /// The sounds of a folder at `sample_rate`.
@@ -69,30 +96,39 @@ pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthErro
         pieces: Vec::new(),
         said: String::new(),
     };
-    let mut count = 0;
-    let (mut passed, mut why, mut full) = (0, String::new(), false);
-    for path in &paths {
+    let (mut count, mut more, mut full) = (0, 0, false);
+    let mut passed = Vec::new();
+    for (path, unread) in &paths {
         let left = MOST - found.sound.len();
-        full = left < (SHORTEST * sample_rate) as usize;
-        if full {
-            break;
-        }
-        // A decoder that gives up on a damaged file in the hard way takes nobody along.
-        let decoded = catch_unwind(AssertUnwindSafe(|| decoded(path, sample_rate, left, None)));
-        let decoded = decoded.unwrap_or_else(|_| Err("damaged".to_owned()));
-        match decoded.and_then(|sound| found.add(&sound, sample_rate)) {
+        full |= left < (SHORTEST * sample_rate) as usize;
+        let added = match unread {
+            Some(why) => Err((*why).to_owned()),
+            None if full => {
+                more += 1;
+                continue;
+            }
+            None => {
+                // A decoder that gives up on a damaged file in the hard way takes nobody along.
+                catch_unwind(AssertUnwindSafe(|| decoded(path, sample_rate, left, None)))
+                    .unwrap_or_else(|_| Err("damaged".to_owned()))
+                    .and_then(|sound| found.add(&sound, sample_rate))
+            }
+        };
+        match added {
             Ok(()) => {
                 count += 1;
                 full = found.sound.len() == MOST;
             }
             Err(problem) => {
-                passed += 1;
-                if why.is_empty() {
-                    let name = path.file_name().unwrap_or_default().to_string_lossy();
-                    why = format!("{name}: {problem}");
-                }
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let name = name.replace(char::is_control, "?");
+                passed.push(format!("{name}: {problem}"));
             }
         }
+    }
+    let mut why = passed[..passed.len().min(TOLD)].join("; ");
+    if passed.len() > TOLD {
+        why += &format!("; {} more", passed.len() - TOLD);
     }
     if count == 0 {
         return Err(named(&if why.is_empty() {
@@ -104,12 +140,11 @@ pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthErro
     let seconds = found.sound.len() as f64 / sample_rate;
     found.said = format!("{}: {count} sounds, {seconds:.1} s", folder.display());
     if full {
-        let out = paths.len() - passed - count;
         found.said +=
-            &format!("; the memory for them (128 MiB) is full, {out} more and the end of the last left out");
+            &format!("; the memory for them (128 MiB) is full, {more} more and the end of the last left out");
     }
-    if passed > 0 {
-        found.said += &format!("; {passed} left out ({why})");
+    if !passed.is_empty() {
+        found.said += &format!("; {} left out ({why})", passed.len());
     }
     Ok(found)
 }
@@ -259,7 +294,7 @@ mod tests {
         let places = [folder.clone(), folder.join("z"), folder.join("z/z")];
         fs::create_dir_all(&places[2]).unwrap();
         for place in &places {
-            for name in ["a.wav", "b.WAV", "c.txt"] {
+            for name in ["a.wav", "b.WAV", "c.txt", "._a.wav"] {
                 fs::write(place.join(name), b"").unwrap();
             }
         }
@@ -269,9 +304,9 @@ mod tests {
             paths.len()
         };
         assert_eq!([found(8, 100), found(1, 100), found(0, 100)], [6, 4, 2]);
-        // Of each of the upper folders there are four.
+        // Of each of the upper folders there are five.
         assert_eq!(
-            [found(8, 11), found(8, 8), found(8, 4), found(8, 0)],
+            [found(8, 14), found(8, 10), found(8, 5), found(8, 0)],
             [6, 4, 2, 0]
         );
         fs::remove_dir_all(&folder).unwrap();
