@@ -36,6 +36,7 @@ from training.evaluate.takes import KINDS, Clip, Takes, implausible
 from training.report.tables import Say
 from training.tasks.motion.data import cache_folder
 from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.people import not_strangers
 from training.tasks.motion.scores import Predictions, run_model
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
@@ -252,7 +253,7 @@ def _rounded(values: Any, digits: int = 3) -> list[float]:
 
 
 def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], rivals: Learned | None) -> list[str]:
-    """Who is not known to have been held out, and what is no measure."""
+    """Who is no stranger to the checkpoint, and what is no measure."""
     found = []
     if rivals is None:
         found.append("nobody on the training side: no rival has learned")
@@ -264,14 +265,7 @@ def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], rivals: Learne
             f"{sounds} of {len(clips)} clips are taught by their sound, not by the teacher of movement, "
             "whose causal twin the rivals play: there they are no measure"
         )
-    kept = training.get("held_out")
-    if not isinstance(kept, Mapping):
-        return [*found, "the checkpoint does not say which subjects it was not trained on"]
-    out = {str(name) for names in kept.values() for name in names}
-    if seen := sorted({clip.person for clip in clips} - out):
-        who = ", ".join(seen)
-        found.append(f"not held out of this checkpoint's training as far as it says: subject {who}")
-    return found
+    return found + not_strangers(training, {clip.person for clip in clips})
 
 
 def retune(

@@ -118,11 +118,10 @@ def teach_beats(
         figures = taught.before_and_after(
             model, changed, lambda one: judged(one, lesson.judged, lesson.kinds), progress
         )
-        teacher = {"teacher_version": TEACHER_VERSION}
         counts = {"steps": steps, "seed": seed, "frames": len(frames.inputs)}
-        report = {**teacher, **lesson.noted, **counts, **figures}
+        report = {"teacher_version": TEACHER_VERSION, **lesson.noted, **counts, **figures}
         progress("writing", 0, 1)
-        save_checkpoint(out, changed, training={**manifest.training, **teacher, "beats": report})
+        save_checkpoint(out, changed, training=taught.training_of(manifest, "beats", report))
         progress("writing", 1, 1)
     return {"checkpoint": str(out), **report, "warnings": warnings}
 

@@ -28,7 +28,6 @@ from training.run.averaged import train_averaged
 from training.tasks.motion.data import TrainingData, base_set, change_scale, error_weights, training_data
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import measure, run_model
-from training.teacher.handmade import TEACHER_VERSION
 
 COPIES: Final = 24
 STEPS: Final = 12_000
@@ -138,8 +137,7 @@ def teach_poses(
             model, changed, lambda one: judged(one, lesson.validation, kinds), progress
         )
         report = {**taught.noted(lesson, copies, without), "steps": steps, "seed": seed, **figures}
-        teacher = {"teacher_version": TEACHER_VERSION}
-        save_checkpoint(out, changed, training={**manifest.training, **teacher, "poses": report})
+        save_checkpoint(out, changed, training=taught.training_of(manifest, "poses", report))
     return {"checkpoint": str(out), **report, "warnings": warnings}
 
 

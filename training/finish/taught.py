@@ -81,6 +81,16 @@ def noted(data: TrainingData, copies: int, without: Sequence[str]) -> dict[str, 
     }
 
 
+def training_of(manifest: Manifest, stage: str, report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint says of its training once ``stage`` taught it: who did is held out no more."""
+    found = {**manifest.training, "teacher_version": TEACHER_VERSION, stage: report}
+    if isinstance(kept := found.get("held_out"), Mapping):
+        taught = {*report["learned_from"]}
+        sides = {side: who for side, who in kept.items() if isinstance(who, list)}
+        found["held_out"] = {side: [one for one in who if one not in taught] for side, who in sides.items()}
+    return found
+
+
 def warn(console: Console, lines: Sequence[str]) -> None:
     """Print warnings, a line each."""
     for line in lines:

@@ -127,7 +127,7 @@ def test_who_is_judged_does_not_teach_the_rivals(takes, cache):
     found = evaluate(None, takes, people=("01", "06"), cache=cache)
     assert found["split"] == "people"
     assert found["taught"] == ["02"]
-    expected = "not held out of this checkpoint's training as far as it says: subject 01"
+    expected = "this checkpoint learned from subject 01, who is judged here"
     assert found["warnings"][-1] == expected
 
 

@@ -23,8 +23,9 @@ from training.run.recorder import Recorder
 from training.run.task import Run, Task, load_weights, read_config
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
-from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model, taught_by
+from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model
 from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.people import taught_by
 from training.tasks.motion.planning import fit_codebook
 from training.tasks.motion.validation import COLUMNS, in_memory, row, validate
 from training.tasks.motion.windows import Feed, check_pieces
@@ -335,7 +336,7 @@ def check_held_out(options: MotionTrainOptions, data: TrainingData) -> frozenset
     held_out = {example.subject for example in data.validation} | {*data.test_subjects}
     others = frozenset[str]()
     for path, name in given_checkpoints(options).items():
-        learned_from = taught_by(Path(path))
+        learned_from = taught_by(read_manifest(Path(path)).training)
         if known := sorted(learned_from & held_out):
             raise OptionError(
                 f"option {name}: {path} learned from {', '.join(known)}, whom this run holds out"
