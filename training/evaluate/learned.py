@@ -1,6 +1,6 @@
 """The rivals that learn: ridge, a recurrent network, and the parameters' own autoregression.
 
-They learn from the people whom the model has learned from, and see what it can see: positions and speeds of
+They learn from the training side of the data, and see what it can see: positions and speeds of
 the joints with the heading taken away, and the causal twin at four delays and two means.
 """
 
@@ -266,10 +266,10 @@ class _Lessons:
 def fit(
     examples: Sequence[Example], pieces: Sequence[Piece], folder: Path, *, seeds: int = 1, say: Say
 ) -> Learned:
-    """Fit the rivals on those who taught the model.
+    """Fit the rivals on the training side.
 
     Args:
-        examples: clips of them.
+        examples: its clips.
         pieces: the motion of the same clips, of which varied copies are made.
         folder: where each rival is kept once it is fitted, and read from the next time; a damaged file is
             fitted anew.

@@ -36,7 +36,7 @@ from training.evaluate.takes import KINDS, Clip, Takes, implausible
 from training.report.tables import Say
 from training.tasks.motion.data import cache_folder
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.people import not_strangers
+from training.tasks.motion.people import not_strangers, taught_by
 from training.tasks.motion.scores import Predictions, run_model
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
@@ -153,7 +153,11 @@ def evaluate(
     kinds = [clip.kind for clip in clips]
     report: dict[str, Any] = {
         "format": "pyanticip-motion-report-3",
-        "checkpoint": {"name": described.name, "parameters": described.parameters},
+        "checkpoint": {
+            "name": described.name,
+            "parameters": described.parameters,
+            "learned_from": sorted(taught_by(described.training)),
+        },
         "data": takes.digest,
         "split": "people" if people else split,
         "teacher_version": TEACHER_VERSION,
@@ -184,7 +188,7 @@ def evaluate(
 def _learned(
     takes: Takes, taught: Sequence[Clip], cache: Path | str | None, seeds: int, say: Say
 ) -> Learned | None:
-    """The rivals that learn, from those who taught the model; none where nobody did."""
+    """The rivals that learn, from the training side; none where nobody is on it."""
     if not taught:
         return None
     who = sorted({clip.person for clip in taught})
