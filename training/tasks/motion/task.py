@@ -129,10 +129,13 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         self._taught_others: frozenset[str] = frozenset()
 
     def check(self, options: MotionTrainOptions, world: int) -> None:
-        """Enough windows for all processes, and a checkpoint to start from that fits."""
+        """Enough windows for all processes, sizes that make a model, a checkpoint to start from that fits."""
         check_pieces(options, world)
         if options.run.init:
             begun_from(options)
+        else:
+            with torch.random.fork_rng(devices=[]):
+                MotionTransformer(options.config())
         ensemble_of(options)
 
     def begin(self, options: MotionTrainOptions, draft: Path, console: Console) -> dict[str, Any]:
