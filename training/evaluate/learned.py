@@ -231,13 +231,16 @@ class Learned:
 class _Lessons:
     """What is learned from, made when first asked for: clips and their varied copies."""
 
-    def __init__(self, examples: Sequence[Example], pieces: Sequence[Piece], say: Say) -> None:
-        self._given = (list(examples), list(pieces), say)
+    def __init__(
+        self, examples: Sequence[Example], pieces: Sequence[Piece], say: Say, tell: Callable[[str], None]
+    ) -> None:
+        self._given = (list(examples), list(pieces), say, tell)
 
     @cached_property
     def clips(self) -> list[Example]:
         """Those that are long enough."""
-        examples, pieces, say = self._given
+        examples, pieces, say, tell = self._given
+        tell("fitting the rivals that learn: some ten minutes, once for this set")
         rng = np.random.default_rng(0)
         found = list(examples)
         for number, piece in enumerate(pieces * COPIES):
@@ -264,7 +267,13 @@ class _Lessons:
 
 
 def fit(
-    examples: Sequence[Example], pieces: Sequence[Piece], folder: Path, *, seeds: int = 1, say: Say
+    examples: Sequence[Example],
+    pieces: Sequence[Piece],
+    folder: Path,
+    *,
+    seeds: int = 1,
+    say: Say,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Learned:
     """Fit the rivals on the training side.
 
@@ -275,9 +284,10 @@ def fit(
             fitted anew.
         seeds: how many recurrent networks.
         say: told how far it is.
+        tell: told, where one is not kept, that it takes a while.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lessons = _Lessons(examples, pieces, say)
+    lessons = _Lessons(examples, pieces, say, tell)
     linear = partial(_kept, read=_read_ridge, write=_write_ridge)
     ridge = linear(folder / "ridge.npz", lambda: lessons.linear(lessons.rows, slice(None)))
     own = tuple(

@@ -1,7 +1,7 @@
 """``pyanticip evaluate motion``: a checkpoint on strangers, each kind of movement apart, beside rivals."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -71,6 +71,7 @@ def evaluate(
     seeds: int = 1,
     seed: int = 0,
     say: Say = lambda what, done, of: None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Judge a checkpoint.
 
@@ -85,6 +86,7 @@ def evaluate(
         seeds: how many recurrent rivals.
         seed: of every bootstrap.
         say: told how far it is.
+        tell: told that the rivals that learn are fitted, which takes minutes, where none are kept.
 
     Returns:
         A dictionary of plain values.
@@ -119,7 +121,7 @@ def evaluate(
         )
     judged = {clip.person for clip in clips}
     taught = [clip for clip in takes.clips if clip.side == "train" and clip.person not in judged]
-    rivals = _learned(takes, taught, cache, seeds, say)
+    rivals = _learned(takes, taught, cache, seeds, say, tell)
     systems = systems_of(model)
 
     def answers(clip: Clip, shown: Sequence[Clip], said: Predictions) -> dict[str, Answer]:
@@ -186,7 +188,12 @@ def evaluate(
 
 
 def _learned(
-    takes: Takes, taught: Sequence[Clip], cache: Path | str | None, seeds: int, say: Say
+    takes: Takes,
+    taught: Sequence[Clip],
+    cache: Path | str | None,
+    seeds: int,
+    say: Say,
+    tell: Callable[[str], None],
 ) -> Learned | None:
     """The rivals that learn, from the training side; none where nobody is on it."""
     if not taught:
@@ -197,7 +204,7 @@ def _learned(
     options = MotionTrainOptions().but(data={"cache": cache or ""})
     folder = cache_folder(options) / f"rivals-{key[:16]}"
     examples, pieces = [clip.example for clip in taught], [clip.piece for clip in taught]
-    return learned.fit(examples, pieces, folder, seeds=seeds, say=say)
+    return learned.fit(examples, pieces, folder, seeds=seeds, say=say, tell=tell)
 
 
 def _kind(clips: Sequence[Clip], tallies: Sequence[Tally], field: Field, seed: int) -> dict[str, Any]:
