@@ -27,8 +27,8 @@ def evaluate() -> None:
 def evaluate_motion(given: options.MotionOptions) -> Answer:
     """Is it ahead? Errors beside tuned and learned rivals, lags, whom it harms; each kind of movement apart.
 
-    The rivals that learn do so from the training side of DATA, once, in some ten minutes. The report says how
-    often the test side was looked at.
+    The rivals that learn do so from the training side of DATA, in some ten minutes, once for each state of
+    it. The report says how often the test side was looked at.
 
     Example: pyanticip evaluate motion --data data --report report
              pyanticip evaluate motion --data data --split test --report docs/results.md
@@ -47,7 +47,8 @@ def evaluate_motion(given: options.MotionOptions) -> Answer:
     if given.report is not None:
         page.check(given.report)
         seen = page.looks(given.report)
-    with bars(Console(stderr=True, quiet=given.as_json)) as told:
+    console = Console(stderr=True, quiet=given.as_json)
+    with bars(console) as told:
         if given.retune is not None:
             motion.retune(given.data, given.retune, cache=given.cache, say=told)
         found = motion.evaluate(
@@ -60,6 +61,7 @@ def evaluate_motion(given: options.MotionOptions) -> Answer:
             settings=given.retune,
             seeds=given.seeds,
             say=told,
+            tell=lambda line: None if console.is_terminal else console.print(line),  # there bars say it
         )
     command = shlex.join(["pyanticip", *sys.argv[1:]])
     found |= {

@@ -170,6 +170,10 @@ def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path, monk
     for rows in report["kinds"].values():
         assert list(rows) == ["stands still", "constant velocity", "carried on", "ridge", "ghost"]
     text = judge.markdown(report)
+    assert "Warning" not in text
+    save_forecaster(tmp_path / "ghost", load_forecaster(GHOST), training={"people": ["02", "35"]})
+    seen = judge.markdown(judge.evaluate(takes, "validation", tmp_path / "ghost", tmp_path))
+    assert "Warning: this checkpoint learned from subject 35, who is judged here.\n" in seen
     assert "| cm, 120, 200, 400 ms ahead | stands still |" in text
     walking = report["kinds"]["walking"]
     assert all(

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from pyanticip.errors import FormatError
 from pyanticip.models.forecast.forecaster import load_forecaster
-from pyanticip.models.forecast.manifest import GHOST
+from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
 from pyanticip.vocabulary import RATE
 from training.evaluate.takes import KINDS, Takes
 from training.report.tables import table
 from training.tasks.ghost.windows import LENGTH, OBSERVED, STRIDE, TARGET, Windows, every
+from training.tasks.motion.people import not_strangers
 
 AHEAD_MS: Final = (120, 200, 400)
 _AT: Final = [round(ms * RATE / 1000.0 / STRIDE) - 1 for ms in AHEAD_MS]
@@ -105,7 +106,8 @@ def evaluate(
     strangers, taught = takes.strangers(split), takes.taught()
     drawn = Windows([clip.piece for clip in taught], [clip.person for clip in taught], 0).batch(_LEARNED)
     ridges = [Ridge(drawn, penalty) for penalty in PENALTIES]
-    model = load_forecaster(GHOST if checkpoint is None else checkpoint)
+    folder = GHOST if checkpoint is None else checkpoint
+    model = load_forecaster(folder)
     found: dict[str, Any] = {"split": split, "ahead_ms": list(AHEAD_MS), "clips": 0, "kinds": {}}
     for kind in KINDS:
         shown = [(clip.person, every(clip.piece)) for clip in strangers if clip.kind == kind]
@@ -125,6 +127,7 @@ def evaluate(
             "and its judgement take"
         )
     found["people"] = sorted({clip.person for clip in strangers})
+    found["warnings"] = not_strangers(read_forecast_manifest(folder).training, found["people"])
     return found
 
 
@@ -137,4 +140,5 @@ def markdown(report: dict[str, Any]) -> str:
     ]
     ahead = ", ".join(str(ms) for ms in report["ahead_ms"])
     about = f"Side: {report['split']}. People: {', '.join(report['people'])}. {report['clips']} clips.\n\n"
+    about += "".join(f"Warning: {line}.\n\n" for line in report["warnings"])
     return about + table((f"cm, {ahead} ms ahead", *systems), rows)

@@ -1,6 +1,6 @@
 """The rivals that learn: ridge, a recurrent network, and the parameters' own autoregression.
 
-They learn from the people whom the model has learned from, and see what it can see: positions and speeds of
+They learn from the training side of the data, and see what it can see: positions and speeds of
 the joints with the heading taken away, and the causal twin at four delays and two means.
 """
 
@@ -231,13 +231,16 @@ class Learned:
 class _Lessons:
     """What is learned from, made when first asked for: clips and their varied copies."""
 
-    def __init__(self, examples: Sequence[Example], pieces: Sequence[Piece], say: Say) -> None:
-        self._given = (list(examples), list(pieces), say)
+    def __init__(
+        self, examples: Sequence[Example], pieces: Sequence[Piece], say: Say, tell: Callable[[str], None]
+    ) -> None:
+        self._given = (list(examples), list(pieces), say, tell)
 
     @cached_property
     def clips(self) -> list[Example]:
         """Those that are long enough."""
-        examples, pieces, say = self._given
+        examples, pieces, say, tell = self._given
+        tell("fitting the rivals that learn: some ten minutes, once for this set")
         rng = np.random.default_rng(0)
         found = list(examples)
         for number, piece in enumerate(pieces * COPIES):
@@ -264,20 +267,27 @@ class _Lessons:
 
 
 def fit(
-    examples: Sequence[Example], pieces: Sequence[Piece], folder: Path, *, seeds: int = 1, say: Say
+    examples: Sequence[Example],
+    pieces: Sequence[Piece],
+    folder: Path,
+    *,
+    seeds: int = 1,
+    say: Say,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Learned:
-    """Fit the rivals on those who taught the model.
+    """Fit the rivals on the training side.
 
     Args:
-        examples: clips of them.
+        examples: its clips.
         pieces: the motion of the same clips, of which varied copies are made.
         folder: where each rival is kept once it is fitted, and read from the next time; a damaged file is
             fitted anew.
         seeds: how many recurrent networks.
         say: told how far it is.
+        tell: told, where one is not kept, that it takes a while.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lessons = _Lessons(examples, pieces, say)
+    lessons = _Lessons(examples, pieces, say, tell)
     linear = partial(_kept, read=_read_ridge, write=_write_ridge)
     ridge = linear(folder / "ridge.npz", lambda: lessons.linear(lessons.rows, slice(None)))
     own = tuple(

@@ -1,7 +1,7 @@
 """``pyanticip evaluate motion``: a checkpoint on strangers, each kind of movement apart, beside rivals."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,7 @@ from training.evaluate.takes import KINDS, Clip, Takes, implausible
 from training.report.tables import Say
 from training.tasks.motion.data import cache_folder
 from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.people import not_strangers, taught_by
 from training.tasks.motion.scores import Predictions, run_model
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
@@ -70,6 +71,7 @@ def evaluate(
     seeds: int = 1,
     seed: int = 0,
     say: Say = lambda what, done, of: None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Judge a checkpoint.
 
@@ -84,6 +86,7 @@ def evaluate(
         seeds: how many recurrent rivals.
         seed: of every bootstrap.
         say: told how far it is.
+        tell: told that the rivals that learn are fitted, which takes minutes, where none are kept.
 
     Returns:
         A dictionary of plain values.
@@ -118,7 +121,7 @@ def evaluate(
         )
     judged = {clip.person for clip in clips}
     taught = [clip for clip in takes.clips if clip.side == "train" and clip.person not in judged]
-    rivals = _learned(takes, taught, cache, seeds, say)
+    rivals = _learned(takes, taught, cache, seeds, say, tell)
     systems = systems_of(model)
 
     def answers(clip: Clip, shown: Sequence[Clip], said: Predictions) -> dict[str, Answer]:
@@ -152,7 +155,11 @@ def evaluate(
     kinds = [clip.kind for clip in clips]
     report: dict[str, Any] = {
         "format": "pyanticip-motion-report-3",
-        "checkpoint": {"name": described.name, "parameters": described.parameters},
+        "checkpoint": {
+            "name": described.name,
+            "parameters": described.parameters,
+            "learned_from": sorted(taught_by(described.training)),
+        },
         "data": takes.digest,
         "split": "people" if people else split,
         "teacher_version": TEACHER_VERSION,
@@ -181,9 +188,14 @@ def evaluate(
 
 
 def _learned(
-    takes: Takes, taught: Sequence[Clip], cache: Path | str | None, seeds: int, say: Say
+    takes: Takes,
+    taught: Sequence[Clip],
+    cache: Path | str | None,
+    seeds: int,
+    say: Say,
+    tell: Callable[[str], None],
 ) -> Learned | None:
-    """The rivals that learn, from those who taught the model; none where nobody did."""
+    """The rivals that learn, from the training side; none where nobody is on it."""
     if not taught:
         return None
     who = sorted({clip.person for clip in taught})
@@ -192,7 +204,7 @@ def _learned(
     options = MotionTrainOptions().but(data={"cache": cache or ""})
     folder = cache_folder(options) / f"rivals-{key[:16]}"
     examples, pieces = [clip.example for clip in taught], [clip.piece for clip in taught]
-    return learned.fit(examples, pieces, folder, seeds=seeds, say=say)
+    return learned.fit(examples, pieces, folder, seeds=seeds, say=say, tell=tell)
 
 
 def _kind(clips: Sequence[Clip], tallies: Sequence[Tally], field: Field, seed: int) -> dict[str, Any]:
@@ -252,7 +264,7 @@ def _rounded(values: Any, digits: int = 3) -> list[float]:
 
 
 def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], rivals: Learned | None) -> list[str]:
-    """Who is not known to have been held out, and what is no measure."""
+    """Who is no stranger to the checkpoint, and what is no measure."""
     found = []
     if rivals is None:
         found.append("nobody on the training side: no rival has learned")
@@ -264,14 +276,7 @@ def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], rivals: Learne
             f"{sounds} of {len(clips)} clips are taught by their sound, not by the teacher of movement, "
             "whose causal twin the rivals play: there they are no measure"
         )
-    kept = training.get("held_out")
-    if not isinstance(kept, Mapping):
-        return [*found, "the checkpoint does not say which subjects it was not trained on"]
-    out = {str(name) for names in kept.values() for name in names}
-    if seen := sorted({clip.person for clip in clips} - out):
-        who = ", ".join(seen)
-        found.append(f"not held out of this checkpoint's training as far as it says: subject {who}")
-    return found
+    return found + not_strangers(training, {clip.person for clip in clips})
 
 
 def retune(

@@ -103,7 +103,7 @@ METHOD: Final = (
     "ratios are averaged instead: then parameters that hardly move weigh as much as others. In brackets "
     "95 % intervals over people and the clips within them; of one person, over the clips alone. *With "
     "those that learn*: among the rivals are then also ridge, a GRU of 160 units, and each parameter's "
-    "own autoregression, which learned from the people that the model learned from.",
+    "own autoregression, which learned from {taught}.",
     "**Lag**: how much later the parameters are that a forecast fits best (correlation, means of the "
     "clip taken away, averaged over the eight), of -200 to 400 ms. **R2**: the share of what came that "
     "a forecast explains beyond the best linear mix of all rivals, with those that learn; in brackets "
@@ -111,6 +111,17 @@ METHOD: Final = (
     f"at least {BEYOND:g}; else it is *surer* where its ratio is below 1, better calibrated but not "
     "earlier, and *no better* where it is not.",
 )
+
+
+def _method(report: Mapping[str, Any]) -> Iterator[str]:
+    """:data:`METHOD`, and whom the rivals learned from."""
+    model = report["checkpoint"]["learned_from"]
+    taught = "the training side of DATA"
+    if model == report["taught"]:
+        taught = "the people that the model learned from"
+    elif model:
+        taught += " (not those who taught this checkpoint)"
+    return (line.format(taught=taught) for line in METHOD)
 
 
 def write(report: Mapping[str, Any], target: Path) -> list[Path]:
@@ -176,7 +187,7 @@ def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]
     yield "title", TITLE
     yield from _head(report)
     yield "table", summary(report)
-    for line in METHOD:
+    for line in _method(report):
         yield "text", line
     if pictures:
         caption = "Error over the best rival's, by kind of movement; orange: with the rivals that learn."

@@ -95,7 +95,7 @@ def teach_beats(
 
     Raises:
         OptionError: a folder that holds something, data that nothing can be learned from, a model that cannot
-            follow strokes.
+            follow strokes or that learned from who is judged.
         FormatError: no motion there, or a set of another version or teacher.
         CheckpointError: no motion model, or one of another teacher.
     """
@@ -105,8 +105,10 @@ def teach_beats(
     console = Console(stderr=True, quiet=quiet)
     given = {"path": data, "copies": copies, "cache": "" if cache is None else cache}
     options = MotionTrainOptions().but(data=given)
-    lesson = _lesson(base_set(options, console), options, without, faster, console)
-    warnings = [*lesson.warnings, *taught.not_left_out(manifest.training, without)]
+    base = base_set(options, console)
+    unsure = taught.check_strangers(manifest, base, without)
+    lesson = _lesson(base, options, without, faster, console)
+    warnings = [*lesson.warnings, *unsure]
     taught.warn(console, warnings)
     with bars(console) as progress:
         frames = frames_of(model, lesson, progress)
@@ -118,11 +120,10 @@ def teach_beats(
         figures = taught.before_and_after(
             model, changed, lambda one: judged(one, lesson.judged, lesson.kinds), progress
         )
-        teacher = {"teacher_version": TEACHER_VERSION}
         counts = {"steps": steps, "seed": seed, "frames": len(frames.inputs)}
-        report = {**teacher, **lesson.noted, **counts, **figures}
+        report = {"teacher_version": TEACHER_VERSION, **lesson.noted, **counts, **figures}
         progress("writing", 0, 1)
-        save_checkpoint(out, changed, training={**manifest.training, **teacher, "beats": report})
+        save_checkpoint(out, changed, training=taught.training_of(manifest, "beats", report))
         progress("writing", 1, 1)
     return {"checkpoint": str(out), **report, "warnings": warnings}
 

@@ -28,7 +28,6 @@ from training.run.averaged import train_averaged
 from training.tasks.motion.data import TrainingData, base_set, change_scale, error_weights, training_data
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import measure, run_model
-from training.teacher.handmade import TEACHER_VERSION
 
 COPIES: Final = 24
 STEPS: Final = 12_000
@@ -117,7 +116,7 @@ def teach_poses(
 
     Raises:
         OptionError: a folder that holds something, data that nothing can be learned from, a model that cannot
-            have such a perceptron.
+            have such a perceptron or that learned from who is judged.
         FormatError: no motion there, or a set of another version or teacher.
         CheckpointError: no motion model, or one of another teacher.
     """
@@ -128,9 +127,10 @@ def teach_poses(
     given = {"path": data, "copies": copies, "copies_seed": seed, "recipe": RECIPE}
     options = MotionTrainOptions().but(data={**given, "cache": "" if cache is None else cache})
     base = base_set(options, console)
+    unsure = taught.check_strangers(manifest, base, without)
     lesson = training_data(options, console, base=base, without=without)
     kinds = taught.kinds_of(base, data, lesson.validation)
-    warnings = [*lesson.warnings, *taught.not_left_out(manifest.training, without)]
+    warnings = [*lesson.warnings, *unsure]
     taught.warn(console, warnings)
     with bars(console) as progress:
         changed = with_poses(model, learn(model, lesson, steps, seed, progress))
@@ -138,8 +138,7 @@ def teach_poses(
             model, changed, lambda one: judged(one, lesson.validation, kinds), progress
         )
         report = {**taught.noted(lesson, copies, without), "steps": steps, "seed": seed, **figures}
-        teacher = {"teacher_version": TEACHER_VERSION}
-        save_checkpoint(out, changed, training={**manifest.training, **teacher, "poses": report})
+        save_checkpoint(out, changed, training=taught.training_of(manifest, "poses", report))
     return {"checkpoint": str(out), **report, "warnings": warnings}
 
 
@@ -192,7 +191,7 @@ def table(report: Mapping[str, Any]) -> Table:
     """Errors by kind of movement, before and after, at each horizon."""
     title = "Error of the eight parameters (0..1), added up"
     found = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
-    found.add_column("people unseen", no_wrap=True)
+    found.add_column("people judged", no_wrap=True)
     for when in ("before", "after"):
         for number, ms in enumerate(JUDGED):
             found.add_column(f"{'' if number else when}\n{ms} ms", justify="right", no_wrap=True)

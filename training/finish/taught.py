@@ -15,6 +15,7 @@ from training.data.sets import MotionSet
 from training.evaluate.takes import kind_of_take
 from training.report.tables import Say
 from training.tasks.motion.data import TrainingData
+from training.tasks.motion.people import not_strangers, taught_by
 from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
 
 
@@ -54,13 +55,28 @@ def teachable(checkpoint: Path | None, cannot: str, **changes: Any) -> tuple[Man
     return manifest, model
 
 
-def not_left_out(training: Mapping[str, Any], without: Sequence[str]) -> list[str]:
-    """A warning of who is left out here, but not of the training of the checkpoint, as far as it says."""
-    kept = training.get("held_out")
-    out = {str(name) for names in kept.values() for name in names} if isinstance(kept, Mapping) else set()
-    if who := sorted({*without} - out):
-        return [f"the checkpoint does not say that its training left out subject {', '.join(who)}"]
-    return []
+def check_strangers(manifest: Manifest, base: MotionSet, without: Sequence[str]) -> list[str]:
+    """Refuse to judge a checkpoint on whom it learned from.
+
+    Args:
+        manifest: of the checkpoint.
+        base: the set it is to be taught by.
+        without: training subjects to judge on instead of the validation side.
+
+    Returns:
+        A warning of who is judged and, as far as it says, was not held out of its training.
+
+    Raises:
+        OptionError: it learned from one who is judged; a checkpoint that does not say whom it learned from
+            is believed.
+    """
+    judged = {*without} or {*base.subjects("validation")}
+    if known := sorted(judged & taught_by(manifest.training)):
+        raise OptionError(
+            f"checkpoint {manifest.folder}: learned from {', '.join(known)}, whom this judges; expected "
+            "a validation side that it has not seen (train data build --split-file), or others in --without"
+        )
+    return not_strangers(manifest.training, judged)
 
 
 def kinds_of(base: MotionSet, data: Path, examples: Sequence[Example]) -> list[str]:
@@ -79,6 +95,16 @@ def noted(data: TrainingData, copies: int, without: Sequence[str]) -> dict[str, 
         "learned_from": sorted({example.subject for example in data.bare}),
         "judged_on": sorted({example.subject for example in data.validation}),
     }
+
+
+def training_of(manifest: Manifest, stage: str, report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint says of its training once ``stage`` taught it: who did is held out no more."""
+    found = {**manifest.training, "teacher_version": TEACHER_VERSION, stage: report}
+    if isinstance(kept := found.get("held_out"), Mapping):
+        taught = {*report["learned_from"]}
+        sides = {side: who for side, who in kept.items() if isinstance(who, list)}
+        found["held_out"] = {side: [one for one in who if one not in taught] for side, who in sides.items()}
+    return found
 
 
 def warn(console: Console, lines: Sequence[str]) -> None:

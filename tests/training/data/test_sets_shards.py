@@ -60,12 +60,11 @@ def test_together_they_are_the_set_of_one_build(takes, shards, tmp_path):
 def test_each_prepares_its_share_alone_and_goes_on_where_it_was(takes, tmp_path):
     states = []
     for number in range(1, COUNT + 1):
-        report = build(takes, tmp_path / "shard", shard=f"{number}/{COUNT}")
+        report = build(takes, tmp_path / f"shard{number}", shard=f"{number}/{COUNT}")
         states.append((report.made, report.found, report.takes))
-    # In one folder after the other: what is finished is not made again.
     assert states == [(2, 0, 2), (2, 0, 2), (1, 0, 1)]
-    (tmp_path / "shard" / SHARD).unlink()
-    assert build(takes, tmp_path / "shard", shard="1/3").found == 2
+    (tmp_path / "shard1" / SHARD).unlink()
+    assert build(takes, tmp_path / "shard1", shard="1/3").found == 2
 
 
 def test_a_shard_more_than_there_are_takes_is_empty(takes, tmp_path):
@@ -94,9 +93,11 @@ def test_what_does_not_fit_together_is_refused(takes, shards, tmp_path):
         OptionError, match=r"shard2: is of another build than .*shard1: rate is 60.0, not None"
     ):
         merge(shards, out)
-    build(takes, shards[1], shard="2/2")
+    with pytest.raises(OptionError, match=r"shard2: holds shard 2/3; expected another folder for shard 2/2"):
+        build(takes, shards[1], shard="2/2")
+    build(takes, tmp_path / "half", shard="2/2")
     with pytest.raises(OptionError, match="2 shards, not 3"):
-        merge(shards, out)
+        merge([shards[0], tmp_path / "half", shards[2]], out)
     (takes / "ben" / "show.anticip").rename(takes / "ben" / "other.anticip")
     build(takes, shards[1], shard="2/3")
     with pytest.raises(OptionError, match="it saw other takes"):

@@ -97,7 +97,9 @@ def test_a_report_holds_everything_and_stands_alone(tested, tmp_path):
     page = files[0].read_text()
     assert page.count("<img") == 2
     assert not re.search(r'(src|href)="(?!data:)', page)
-    for words in ("looked at 3 times", "Whom it harms", "The second time through", "Events on the beat"):
+    others = "learned from the training side of DATA (not those who taught this checkpoint)."
+    titles = ("Whom it harms", "The second time through", "Events on the beat")
+    for words in ("looked at 3 times", others, *titles):
         assert words in page, words
     assert json.loads((tmp_path / "out" / "report.json").read_text())["kinds"] == found["kinds"]
     pictures = list((tmp_path / "out").glob("*.png"))
@@ -114,6 +116,10 @@ def test_a_report_holds_everything_and_stands_alone(tested, tmp_path):
         "img/results-ratios.png",
         "img/results-lags.png",
     ]
+    checkpoint = found["checkpoint"] | {"learned_from": ["01", "02"]}
+    assert "which learned from the people that the model learned from." in report.markdown(
+        named(found) | {"checkpoint": checkpoint}
+    )
     links = re.findall(r"\]\((img/[^)]+)\)", written[0].read_text())
     assert all((tmp_path / "docs" / link).is_file() for link in links)
     assert len(links) == 2
@@ -127,7 +133,7 @@ def test_who_is_judged_does_not_teach_the_rivals(takes, cache):
     found = evaluate(None, takes, people=("01", "06"), cache=cache)
     assert found["split"] == "people"
     assert found["taught"] == ["02"]
-    expected = "not held out of this checkpoint's training as far as it says: subject 01"
+    expected = "this checkpoint learned from subject 01, who is judged here"
     assert found["warnings"][-1] == expected
 
 

@@ -122,10 +122,13 @@ def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
         monkeypatch.setattr(learned, name, value)
     pieces = [piece_of(150, seed=s, subject=f"0{s}") for s in range(2)]
     examples = [plain(piece) for piece in pieces]
-    said = []
-    one = learned.fit(examples, pieces, tmp_path, say=lambda what, done, total: said.append(what))
+    said, told = [], []
+    say, tell = (lambda what, done, total: said.append(what)), told.append
+    one = learned.fit(examples, pieces, tmp_path, say=say, tell=tell)
     assert set(said) == {"varied copies", "GRU"}
-    again = learned.fit(examples, pieces, tmp_path, say=lambda *told: pytest.fail("fitted again"))
+    assert told == ["fitting the rivals that learn: some ten minutes, once for this set"]
+    never = lambda *told: pytest.fail("fitted again")  # noqa: E731
+    again = learned.fit(examples, pieces, tmp_path, say=never, tell=never)
     twins = Twins(examples[0].quats)
     for name, answer in one.answers(twins).items():
         assert answer.shape == (150, 8, 3)

@@ -23,7 +23,7 @@ from training.data.manifest import SHARD
 from training.data.sets.discover import Found, Source, discover, printable
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet, is_set
 from training.data.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
-from training.data.sets.shards import Whole, numbers, read_shards, write_shard
+from training.data.sets.shards import Whole, check_place, numbers, read_shards, write_shard
 from training.data.sets.sounds import Sound, pair
 from training.data.sets.splits import sides_of, split_warnings, strangers
 from training.data.sets.writer import Lock, SetWriter, prepare_folder
@@ -218,6 +218,7 @@ def _build_shard(
     number, count = numbers(shard)
     if is_set(out):
         raise OptionError(f"{out}: holds a set; expected another folder for a shard")
+    check_place(out, (number, count))
     mine = whole.sources[number - 1 :: count]
     work = prepare_folder(out)
     with Lock(work):

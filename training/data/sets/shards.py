@@ -74,6 +74,21 @@ def write_shard(out: Path, shard: tuple[int, int], whole: Whole, results: Mappin
     return str(index["digest"])
 
 
+def check_place(out: Path, shard: tuple[int, int]) -> None:
+    """Refuse a folder that holds another finished shard; one that is damaged is none.
+
+    Raises:
+        OptionError: it does.
+    """
+    try:
+        there = tuple(_read(out)["shard"])
+    except FormatError:
+        return
+    if there != shard:
+        (i, n), (number, count) = there, shard
+        raise OptionError(f"{out}: holds shard {i}/{n}; expected another folder for shard {number}/{count}")
+
+
 def read_shards(folders: Sequence[Path]) -> tuple[Whole, dict[str, Result], dict[str, Path]]:
     """What shards were to become, what became of every take, and in which work folder each waits.
 

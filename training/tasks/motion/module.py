@@ -1,6 +1,5 @@
 """One update of a motion model: forward, losses, weights."""
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +9,6 @@ from torch import Tensor, nn
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
-from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.core.part import Lesson
 from pyanticip.models.motion.transformer import MotionOutput
 from pyanticip.vocabulary import EVENTS
@@ -96,20 +94,6 @@ def ensemble_of(options: MotionTrainOptions) -> list[MotionTransformer]:
         CheckpointError: one is damaged, or made for other features or another body.
     """
     return [load_motion_model(Path(path)).eval().requires_grad_(False) for path in options.run.ensemble]
-
-
-def taught_by(checkpoint: Path) -> frozenset[str]:
-    """Whom a checkpoint says that it learned from, in its run and in what taught it more afterwards.
-
-    Raises:
-        CheckpointError: it is damaged.
-    """
-    training = read_manifest(checkpoint).training
-    said = [training.get("people")]
-    for stage in ("beats", "poses"):
-        noted = training.get(stage)
-        said.append(noted.get("learned_from") if isinstance(noted, Mapping) else None)
-    return frozenset(str(name) for names in said if isinstance(names, list) for name in names)
 
 
 def widened(out: MotionOutput) -> MotionOutput:

@@ -86,8 +86,9 @@ class MotionScheduleOptions(AveragedScheduleOptions):
 
     steps: int = Field(default=2400, ge=1)
     """Updates of the weights."""
-    batch_frames: int = Field(default=3072, ge=1)
-    """Frames of an update, over all processes; the number of its windows follows from their length."""
+    batch_frames: int = Field(default=3072, ge=640)
+    """Frames of an update, over all processes; the number of its windows follows from their length, of which
+    640 is the longest."""
     peak_lr: float = Field(default=2e-3, ge=0, le=10)
     """Learning rate after the warm-up."""
     final_lr: float = Field(default=2e-5, ge=0, le=10)

@@ -23,8 +23,9 @@ from training.run.recorder import Recorder
 from training.run.task import Run, Task, load_weights, read_config
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
-from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model, taught_by
+from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model
 from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.people import taught_by
 from training.tasks.motion.planning import fit_codebook
 from training.tasks.motion.validation import COLUMNS, in_memory, row, validate
 from training.tasks.motion.windows import Feed, check_pieces
@@ -128,10 +129,13 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         self._taught_others: frozenset[str] = frozenset()
 
     def check(self, options: MotionTrainOptions, world: int) -> None:
-        """Enough windows for all processes, and a checkpoint to start from that fits."""
+        """Enough windows for all processes, sizes that make a model, a checkpoint to start from that fits."""
         check_pieces(options, world)
         if options.run.init:
             begun_from(options)
+        else:
+            with torch.random.fork_rng(devices=[]):
+                MotionTransformer(options.config())
         ensemble_of(options)
 
     def begin(self, options: MotionTrainOptions, draft: Path, console: Console) -> dict[str, Any]:
@@ -335,7 +339,7 @@ def check_held_out(options: MotionTrainOptions, data: TrainingData) -> frozenset
     held_out = {example.subject for example in data.validation} | {*data.test_subjects}
     others = frozenset[str]()
     for path, name in given_checkpoints(options).items():
-        learned_from = taught_by(Path(path))
+        learned_from = taught_by(read_manifest(Path(path)).training)
         if known := sorted(learned_from & held_out):
             raise OptionError(
                 f"option {name}: {path} learned from {', '.join(known)}, whom this run holds out"

@@ -28,7 +28,7 @@ TINY: dict[str, Any] = {
         "pose_horizons": [400],
     },
     "data": {"copies": 0},
-    "schedule": {"steps": 8, "batch_frames": 320, "warm_up_steps": 2, "seed": 3},
+    "schedule": {"steps": 8, "batch_frames": 640, "warm_up_steps": 2, "seed": 3},
     "run": {"device": "cpu", "threads": 1, "log_every": 3, "validate_every": 4, "save_every": 2},
 }
 

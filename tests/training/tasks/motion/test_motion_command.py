@@ -103,6 +103,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(cli, config, tmp_path, monkeyp
     [
         (["--out", "full"], "full: is not empty; give a new folder"),
         (["--out", "run", "--init", "nowhere"], "checkpoint nowhere/model.json: no such file"),
+        (["--out", "run", "--set", "model.d_model=16"], "d_model must be over 21, the channels that"),
         (["--out", "run", "--set", "data.recipe=glitchd"], "did you mean glitched?"),
         (["--out", "run", "--data", "full/a.txt"], "full/a.txt: is a file; expected a set"),
     ],

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyanticip.errors import OptionError
+from training.data.batches import LENGTHS
 from training.tasks.motion.options import MotionTrainOptions
 
 
@@ -119,3 +120,9 @@ def test_the_page_names_every_option():
     assert {table: set(content) for table, content in given.items() if table != "model"} == {
         table: set(content) for table, content in tables.items() if table != "model"
     }
+
+
+def test_an_update_has_room_for_the_longest_window():
+    assert MotionTrainOptions(batch_frames=LENGTHS[-1]).schedule.batch_frames == 640
+    with pytest.raises(OptionError, match=r"batch_frames.* 640"):
+        MotionTrainOptions(batch_frames=LENGTHS[-1] - 1)

@@ -289,7 +289,7 @@ def test_a_told_cursor_learns_to_reset(tiny, data, tmp_path):
         options = tiny(
             model=PRISM,
             loss={"reset": weight},
-            schedule={"steps": 16, "peak_lr": 0.02, "ema": 0.9, "batch_frames": 480},
+            schedule={"steps": 16, "peak_lr": 0.02, "ema": 0.9, "batch_frames": 640},
             run={"validate_every": 16, "save_every": 16, "tensorboard": False},
         )
         fit(options, tmp_path / str(weight), data=data)

@@ -15,13 +15,14 @@ from support.takes import rows, same_weights
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model, save_checkpoint
-from pyanticip.models.checkpoint.manifest import SHIPPED
+from pyanticip.models.checkpoint.manifest import SHIPPED, read_manifest
 from training.data.batches import event_targets
 from training.run.files import BEST, LAST, REPORT, alone, read_state
 from training.run.recorder import Recorder, read_metrics
 from training.tasks.motion.losses import event_nll, losses
-from training.tasks.motion.module import MotionModule, new_model, taught_by, widened
+from training.tasks.motion.module import MotionModule, new_model, widened
 from training.tasks.motion.options import MotionTrainOptions
+from training.tasks.motion.people import not_strangers, taught_by
 from training.tasks.motion.scores import Predictions
 from training.tasks.motion.task import check_held_out, fit, load_run
 from training.tasks.motion.validation import clip_figures
@@ -147,10 +148,24 @@ def test_who_is_held_out_must_have_been_held_out(tiny, data, tmp_path, option):
 
 
 def test_the_packaged_model_says_whom_it_learned_from(tiny, data):
-    assert taught_by(SHIPPED) >= {"01", "Jasmine_Coro", "reactidle008"}
+    assert taught_by(read_manifest(SHIPPED).training) >= {"01", "Jasmine_Coro", "reactidle008"}
     options = tiny().but(run={"ensemble": [str(SHIPPED)]})
     with pytest.raises(OptionError, match=r"run\.ensemble: .* learned from 05, 08, whom this run holds out"):
         check_held_out(options, replace(data, test_subjects=("05",)))
+
+
+def test_who_taught_a_checkpoint_is_no_stranger_to_it():
+    run = {"people": ["anna"], "held_out": {"validation": ["ben"], "test": ["cleo"]}}
+    assert not_strangers(run, ["ben", "cleo", "somebody new"]) == []
+    heard = {**run, "beats": {"learned_from": ["ben"]}}
+    told = "this checkpoint learned from subject anna, ben, who is judged here"
+    assert not_strangers(heard, ["ben", "anna", "dora"]) == [told]
+    # What does not say who taught it: of before there was such a list.
+    del heard["people"]
+    assert not_strangers(heard, ["ben", "cleo", "dora"]) == [
+        "this checkpoint learned from subject ben, who is judged here",
+        "not held out of this checkpoint's training as far as it says: subject dora",
+    ]
 
 
 def test_a_clip_is_judged_by_what_the_losses_ask_for(example_of):

@@ -22,7 +22,7 @@ name = "first"
 kind = "train"
 options.model = { d_model = 32, heads = 2, fast_layers = 1, slow_layers = 1, ff = 32, control_hidden = 48 }
 options.data = { copies = 1 }
-options.schedule = { steps = 6, batch_frames = 320 }
+options.schedule = { steps = 6, batch_frames = 640 }
 options.run = { threads = 1, save_every = 2, tensorboard = false }
 
 [[stage]]
@@ -31,7 +31,7 @@ kind = "train"
 from = "first"
 ensemble = ["first"]
 options.data = { copies = 0 }
-options.schedule = { steps = 1, batch_frames = 160 }
+options.schedule = { steps = 1, batch_frames = 640 }
 options.run = { threads = 1, tensorboard = false }
 
 [[stage]]

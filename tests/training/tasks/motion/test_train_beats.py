@@ -15,7 +15,7 @@ from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.config import ModelConfig
 from training.data.sets import MotionSet
 from training.data.sets.vary import _opened
-from training.finish import beats, event_head, taught
+from training.finish import beats, event_head, poses, taught
 from training.tasks.motion import task
 from training.tasks.motion.module import begun_from
 from training.tasks.motion.options import MotionTrainOptions
@@ -38,7 +38,7 @@ def checkpoint(tmp_path_factory):
     with torch.no_grad():
         for parameter in model.control.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
-    training = {"teacher_version": TEACHER_VERSION, "held_out": {"validation": ["ben"], "test": []}}
+    training = {"teacher_version": TEACHER_VERSION, "held_out": {"validation": ["ben", "carl"], "test": []}}
     return save_checkpoint(tmp_path_factory.mktemp("before") / "checkpoint", model, training=training)
 
 
@@ -95,7 +95,7 @@ def test_the_same_twice_and_what_is_noted_about_it(cli, saved):
             assert all(len(row) == 3 and 0.0 <= min(row) <= max(row) <= 1.0 for row in rows.values())
     model, noted = saved["out"]
     assert noted["beats"] == {k: v for k, v in report.items() if k not in ("checkpoint", "warnings")}
-    assert noted["held_out"] == {"validation": ["ben"], "test": []}
+    assert noted["held_out"] == {"validation": ["carl"], "test": []}  # Ben taught the head
     assert cli(out="again")[0] == 0
     again = saved["again"][0].state_dict()
     assert all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
@@ -120,7 +120,7 @@ def test_nothing_is_learned_from_who_is_left_out(cli, saved, lively, tmp_path):
     assert code == 0, told
     report = json.loads(printed)
     assert (report["learned_from"], report["judged_on"], report["without"]) == (["anna"], ["ben"], ["ben"])
-    assert not any("left out subject" in line for line in report["warnings"])
+    assert not any("held out" in line for line in report["warnings"])
     found = MotionSet.open(lively)
     (mine,) = _opened(lively, found.digest, ("ben",))[1]
     assert found.clips[mine].subject == "anna"
@@ -128,7 +128,19 @@ def test_nothing_is_learned_from_who_is_left_out(cli, saved, lively, tmp_path):
     assert MotionSet.open(copies).subjects() == ["anna"]
     code, _, told = cli(without="anna", out="other")
     assert code == 0
-    assert "warning: the checkpoint does not say that its training left out subject anna" in told
+    unsure = "not held out of this checkpoint's training as far as it says: subject anna"
+    assert f"warning: {unsure}" in told
+
+
+@pytest.mark.parametrize("teach", [beats.teach_beats, poses.teach_poses])
+def test_nobody_is_judged_on_who_taught_the_checkpoint(teach, lively, checkpoint, monkeypatch, tmp_path):
+    heard = {"people": ["dora"], "beats": {"learned_from": ["carl", "ben"]}}
+    found = replace(read_manifest(checkpoint), training=heard), load_motion_model(checkpoint)
+    monkeypatch.setattr(taught, "teachable", lambda *given, **changes: found)
+    for without, who in (((), "carl"), (("ben", "anna"), "ben")):
+        with pytest.raises(OptionError, match=f"learned from {who}, whom this judges; expected a v"):
+            teach(lively, tmp_path / "out", checkpoint=checkpoint, without=without, cache=tmp_path / "cache")
+    assert not list(tmp_path.iterdir())
 
 
 def still(folder):

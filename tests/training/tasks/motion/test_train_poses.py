@@ -31,7 +31,7 @@ def lively(tmp_path_factory):
 def checkpoint(tmp_path_factory):
     torch.manual_seed(0)
     model = MotionTransformer(ModelConfig(**SIZES, twin=True)).eval()
-    training = {"teacher_version": TEACHER_VERSION, "held_out": {"validation": ["ben"], "test": []}}
+    training = {"teacher_version": TEACHER_VERSION, "held_out": {"validation": ["ben", "carl"], "test": []}}
     return save_checkpoint(tmp_path_factory.mktemp("before") / "checkpoint", model, training=training)
 
 
@@ -75,7 +75,7 @@ def test_the_same_twice_and_what_is_noted_about_it(cli):
     assert (report["learned_from"], report["judged_on"], report["without"]) == (["anna"], ["ben"], ["ben"])
     noted = read_manifest("out").training
     assert noted["poses"] == {k: v for k, v in report.items() if k not in ("checkpoint", "warnings")}
-    assert noted["held_out"] == {"validation": ["ben"], "test": []}
+    assert noted["held_out"] == {"validation": ["ben", "carl"], "test": []}
     assert cli(out="again", without="ben")[0] == 0
     again = load_motion_model("again").state_dict()
     assert all(
