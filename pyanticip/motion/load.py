@@ -4,14 +4,15 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion import text
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import Joints, read_joints, with_joints
 from pyanticip.motion.npz import never_upright, smpl_skeleton, upright_part
 from pyanticip.motion.understand import understand
-from pyanticip.motion.units import check_rate
+from pyanticip.motion.units import SLOW, check_rate
 
 SUFFIXES = (".amc", ".bvh", ".c3d", ".mvnx", ".npz", ".anticip")
 """Names that motion files end in. What a file is, is told by its content."""
@@ -92,6 +93,19 @@ def load_motion(
         rest=rest,
         joints=joints,
     )
+
+
+def load_take(path: str | os.PathLike[str], **reading: Any) -> Clip:
+    """:func:`load_motion` of what is played or learned from: frames that come fast enough to tell a movement.
+
+    A frame time in milliseconds would make a show of hours. Raises FormatError, OptionError.
+    """
+    clip = load_motion(path, **reading)
+    if clip.rate < SLOW:
+        raise FormatError(
+            f"{path}: {clip.rate:.3g} frames a second, expected at least {SLOW:g}; give its rate"
+        )
+    return clip
 
 
 def parse_motion(

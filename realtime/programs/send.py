@@ -85,9 +85,9 @@ def send(
     sock, _ = connect_udp(host, port, "send", broadcast=True)
     try:
         from pyanticip.motion.datagrams import at_speed
-        from pyanticip.motion.load import load_motion
+        from pyanticip.motion.load import load_take
 
-        clip = at_speed(load_motion(path, **reading), speed)
+        clip = at_speed(load_take(path, **reading), speed)
         if say is not None:
             for line in clip.warnings:
                 say(f"{path}: {line}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.load import load_motion
+from pyanticip.motion.load import load_take
 from pyanticip.teach.curves import load_curves, sample
 from pyanticip.teach.labels import GESTURE, parse_labels
 from pyanticip.teach.outputs import parse_values
@@ -48,7 +48,7 @@ def add_file(
     :param end: seconds into the file where it ends.
     :raises MotionError: a file that cannot be read, outputs that do not exist, nothing wanted.
     """
-    clip = load_motion(file, rate=rate).retarget("humanoid").resample(RATE)
+    clip = load_take(file, rate=rate).retarget("humanoid").resample(RATE)
     warnings = list(clip.warnings)
     first, last = _span(file, len(clip), start, end)
     lead_in = min(first, LEAD_IN)

@@ -257,6 +257,31 @@ def test_a_body_that_is_not_the_files_is_refused_by_all(tmp_path, right):
     assert build(tmp_path, tmp_path / "set", up="y").takes == 1
 
 
+def test_a_frame_time_in_milliseconds_is_played_and_learned_by_none(tmp_path, right):
+    from pyanticip.teach.project import Project
+    from realtime.programs.rehearse import rehearse
+    from realtime.programs.send import send
+    from realtime.sources.replay import open_show
+    from realtime.teaching.adding import add_file
+
+    path = tmp_path / "ms.bvh"
+    save_bvh(right, path)
+    text = path.read_text()
+    seconds = text.split("Frame Time: ")[1].split()[0]
+    path.write_text(text.replace(seconds, "8.333"))
+    assert "milliseconds" in " ".join(pa.load_motion(path).warnings)
+    why = r"ms\.bvh: 0\.12 frames a second, expected at least 5; give "
+    for refuses in (
+        lambda: open_show(path),
+        lambda: send(path, "mocopi", "127.0.0.1", 9),
+        lambda: rehearse([path], tmp_path / "x.memory"),
+        lambda: add_file(Project.create(tmp_path / "project"), path, values={"a": 1.0}),
+    ):
+        with pytest.raises(FormatError, match=why):
+            refuses()
+    assert open_show(path, rate=50.0)[0] == "msgpack"
+
+
 def test_joints_nobody_knows_are_named_by_a_map(tmp_path, right, body):
     plain = saved(right, tmp_path, "plain")
     names = {name: f"bone_{number:02}" for number, name in enumerate(right.skeleton.names)}
