@@ -301,12 +301,14 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     for name in ("still", "move"):
         if given.file is not None and getattr(given, name) is not None:
             raise OptionError(f"--{name} is for a suit; all of {given.file} is read")
+    if given.file is None and given.reading().keys() - given.body().keys():
+        raise OptionError("--skeleton is for a file; expected a FILE")
     file = given.rig_file
     if file is not None:
         check_folder(file)
-    rig = load_rig(file if file and file.exists() else None, given.over)
+    rig = load_rig(file if file and file.exists() else None, given.over, **given.reading())
     if given.file is not None:
-        table = calibrate_from(given.file, rig)
+        table = calibrate_from(given.file, rig, say)
     else:
         table = calibrate_live(rig, given.still or STILL_S, given.move or MOVE_S, say)
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]

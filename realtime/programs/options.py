@@ -89,7 +89,7 @@ class RecordOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
     over: Annotated[dict[str, Any], Overrides(Rig, SOURCE)] = {}
 
 
-class CalibrateOptions(RigOptions, JsonOption):
+class CalibrateOptions(RigOptions, ReadingOptions, JsonOption):
     """Of ``calibrate``."""
 
     file: Path | None = option("A file in the suit's place.", None, argument=True, exists=True)
