@@ -82,6 +82,7 @@ def add(given: options.AddOptions) -> Answer:
                 start=given.start,
                 end=given.end,
                 rate=given.rate,
+                **given.reading(),
             )
             if not added:
                 _tell_new(before, labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import CheckpointOption, JsonOption, Options, option
 from pyanticip.teach.options import FitOptions
 from realtime.rig import Rig, SourceRig
@@ -37,7 +38,7 @@ class TakeOptions(ProjectOptions, JsonOption):
     gesture: str | None = option("The gesture it shows, from its beginning to its end.", None)
 
 
-class AddOptions(TakeOptions):
+class AddOptions(TakeOptions, ReadingOptions):
     """Of ``teach add``."""
 
     files: tuple[Path, ...] = option("Motion files.", argument=True)
