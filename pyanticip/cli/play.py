@@ -301,8 +301,8 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     for name in ("still", "move"):
         if given.file is not None and getattr(given, name) is not None:
             raise OptionError(f"--{name} is for a suit; all of {given.file} is read")
-    if given.file is None and given.reading().keys() - given.body().keys():
-        raise OptionError("--skeleton is for a file; expected a FILE")
+    for name in given.reading().keys() - given.body().keys() if given.file is None else ():
+        raise OptionError(f"--{name} is for a file; expected a FILE")
     file = given.rig_file
     if file is not None:
         check_folder(file)

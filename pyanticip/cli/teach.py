@@ -81,7 +81,6 @@ def add(given: options.AddOptions) -> Answer:
                 labels=labels,
                 start=given.start,
                 end=given.end,
-                rate=given.rate,
                 **given.reading(),
             )
             if not added:

@@ -81,7 +81,7 @@ def read_bvh(
     else:
         rate = units.check_rate(rate)
     warnings: list[str] = []
-    mend = "if that is wrong, correct Frame Time: in the file (in Python give rate=)"
+    mend = f"if that is wrong, correct Frame Time: in the file or give {units.RATE_HINT}"
     if rate < units.SLOW:
         warnings.append(f"a frame every {1.0 / rate:.3g} s (is it in milliseconds?): {mend}")
     elif not sure:
@@ -284,7 +284,9 @@ def _convert(
     reach = body.reach(names, parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)
     if not 0.3 <= reach * scale <= 2.5:
-        warnings.append(f"a body {reach * scale:.3g} m from hips to fingertips: give units= if that is wrong")
+        warnings.append(
+            f"a body {reach * scale:.3g} m from hips to fingertips: if that is wrong, give {units.UNITS_HINT}"
+        )
     stretched = [
         name
         for name, joint in zip(names[1:], joints[1:], strict=True)

@@ -51,7 +51,10 @@ def read_c3d(
         raise text.fail(path, None, f"is cut short: {len(rows)} frames of {frames}")
     told = [f"more than one performer: the first, {subject.name}, was read"] if others else []
     if length_unit is None and unit not in units.UNITS:
-        told.append(f"its unit of length is {text.show(unit)}: millimetres are taken, give units= if wrong")
+        told.append(
+            f"its unit of length is {text.show(unit)}: millimetres are taken; if that is wrong, give"
+            f" {units.UNITS_HINT}"
+        )
     scale = (
         units.metres_per_unit(length_unit, 1.0) if length_unit is not None else units.UNITS.get(unit, 0.001)
     )

@@ -12,7 +12,7 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import Joints, read_joints, with_joints
 from pyanticip.motion.npz import never_upright, smpl_skeleton, upright_part
 from pyanticip.motion.understand import understand
-from pyanticip.motion.units import SLOW, check_rate
+from pyanticip.motion.units import RATE_HINT, SLOW, check_rate
 
 SUFFIXES = (".amc", ".bvh", ".c3d", ".mvnx", ".npz", ".anticip")
 """Names that motion files end in. What a file is, is told by its content."""
@@ -103,7 +103,7 @@ def load_take(path: str | os.PathLike[str], **reading: Any) -> Clip:
     clip = load_motion(path, **reading)
     if clip.rate < SLOW:
         raise FormatError(
-            f"{path}: {clip.rate:.3g} frames a second, expected at least {SLOW:g}; give its rate"
+            f"{path}: {clip.rate:.3g} frames a second, expected at least {SLOW:g}; give {RATE_HINT}"
         )
     return clip
 
@@ -184,7 +184,10 @@ def _parse(
         return read_mvnx(file, data, rate=rate, length_unit=units)
     if _ASF_START.search(head):
         raise text.fail(
-            file, 1, "is a skeleton without motion (ASF): load the AMC file, with skeleton= this one"
+            file,
+            1,
+            "is a skeleton without motion (ASF): load the AMC file, with --skeleton this one (skeleton= in"
+            " Python)",
         )
     if _AMC_START.search(head) or file.suffix.lower() == ".amc":
         from pyanticip.motion.amc import read_amc

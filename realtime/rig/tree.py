@@ -179,8 +179,8 @@ class Rig(Options):
                 found.append(
                     f"source.addresses: {source.kind} has no use for them; {', '.join(PRESETS)} have"
                 )
-            if source.skeleton is not None:
-                found.append("source.skeleton: a suit has no use for it; it is for files")
+            for name in source.reading().keys() - source.body().keys():
+                found.append(f"source.{name}: a suit has no use for it; it is for files")
         if self.midi.port is None:
             if any(one.channel is not None for one in self.performers):
                 found.append("performer.channel: without midi.port nothing is sent there")

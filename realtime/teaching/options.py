@@ -45,7 +45,6 @@ class AddOptions(TakeOptions, ReadingOptions):
     curve: Path | None = option("CSV, npz or recording: values over time.", None)
     start: float = option("Seconds into the file to begin at.", 0.0, ge=0)
     end: float | None = option("Seconds into the file to end at.", None, gt=0)
-    rate: float | None = option("Frames a second, where the file does not say (AMC: 120).", None)
 
 
 class RecordOptions(TakeOptions):

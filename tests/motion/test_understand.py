@@ -172,7 +172,7 @@ def test_somebody_who_lies_throughout_is_said(tmp_path, right):
     clip = pa.load_motion(saved(lying, tmp_path))
     assert clip.up == "y"
     assert said(clip)
-    assert any("give up= if wrong" in line for line in clip.warnings)
+    assert any("give --up AXIS" in line for line in clip.warnings)
     assert pa.load_motion(saved(lying, tmp_path), up="-z").up == "-z"
 
 
