@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Command, Group
-from pyanticip.cli.terminal import Answer, drawn, say, speed_factor, typed
+from pyanticip.cli.terminal import Answer, drawn, say, speed_factor, typed, unwound
 from pyanticip.errors import OptionError
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ def replay(given: options.ReplayOptions) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")
+@unwound()
 def render(given: options.RenderOptions) -> Answer:
     """Turn a motion file into sound or numbers; of a folder every file, on all cores.
 
