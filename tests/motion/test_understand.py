@@ -282,6 +282,21 @@ def test_a_frame_time_in_milliseconds_is_played_and_learned_by_none(tmp_path, ri
     assert open_show(path, rate=50.0)[0] == "msgpack"
 
 
+def test_two_joints_of_one_name_are_refused_where_the_other_side_lacks_one(tmp_path, data_dir):
+    path, table = tmp_path / "twins.bvh", tmp_path / "map.toml"
+    text = (data_dir / "cmu/05_02.bvh").read_text()
+    for wrong, right in (("LeftArm", "RightArm"), ("RightFoot", "LeftFoot")):
+        path.write_text(text.replace(f"JOINT {right}\n", f"JOINT {wrong}\n"))
+        with pytest.raises(SkeletonError, match=rf"twins\.bvh: .* '{wrong}', .*--joints map\.toml"):
+            pa.load_motion(path).retargeter()
+    path.write_text(text.replace("JOINT RightArm\n", "JOINT LeftArm\n"))
+    told = as_toml(pa.load_motion(path).skeleton)
+    told = told.replace('# right_shoulder = ""', 'right_shoulder = "RightShoulder"')
+    told = told.replace('right_upper_arm = "RightShoulder"', 'right_upper_arm = "LeftArm_2"')
+    table.write_text(told)
+    assert pa.load_motion(path, joints=table).retargeter().mask.all()
+
+
 def test_joints_nobody_knows_are_named_by_a_map(tmp_path, right, body):
     plain = saved(right, tmp_path, "plain")
     names = {name: f"bone_{number:02}" for number, name in enumerate(right.skeleton.names)}
