@@ -1,5 +1,6 @@
 """C3D: markers that are put onto a known body, written, and read back as that body."""
 
+import io
 import sys
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from support.odd_rigs import walker
 from support.worn_markers import c3d_bytes, worn
 
 import pyanticip as pa
+from pyanticip.motion.c3d import _count, read_c3d
 from pyanticip.motion.c3d import _markers as marked
-from pyanticip.motion.c3d import read_c3d
 from pyanticip.motion.markers import Subject, body_of_markers, find_subjects
 
 BONES = {
@@ -271,6 +272,23 @@ def test_bytes_that_are_not_there_are_missed_whatever_the_numbers_take(markers, 
         pa.FormatError, match=rf"is cut short: {needed - 1} bytes of 20 frames, expected {needed}"
     ):
         read_c3d(Path("take.c3d"), data[: start + needed - 1])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scale", [-1.0, 0.1])
+def test_more_frames_than_a_header_can_tell_are_counted(markers, scale):
+    data = c3d_bytes({name: place[:20] for name, place in markers.items()}, scale=scale)
+    size = len(markers) * 4 * (4 if scale < 0 else 2)
+    reader = c3d.Reader(io.BytesIO(data))
+    start = 512 * (reader.header.data_block - 1)
+    head = bytearray(data[:start].replace(b"ACTUAL_END", b"ACTUAL_ANY"))
+    head[8:10] = b"\xff\xff"
+    rows = data[start : start + 20 * size] * 3300
+    long = bytes(head) + rows + bytes(-len(rows) % 512)
+    reader = c3d.Reader(io.BytesIO(long))
+    assert _count(Path("long.c3d"), long, reader, len(markers)) == 66000
+    assert len(range(reader.first_frame, reader.last_frame + 1)) == 66000
+    assert len(next(reader.read_frames())[1]) == len(markers)
 
 
 def test_a_unit_that_is_given_is_taken_at_its_word(markers):
