@@ -19,6 +19,7 @@ SUFFIXES = (".amc", ".bvh", ".c3d", ".mvnx", ".npz", ".anticip")
 
 RECORDING_MAGIC = b"ANTICIP\0"
 _KINDS = "BVH, AMC (with its ASF), C3D, MVNX, npz (ours, AMASS or SMPL), or an .anticip recording"
+_BVH_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s*#[^\r\n]*[\r\n])*\s*HIERARCHY", re.IGNORECASE)
 _ASF_START = re.compile(rb"^[ \t]*:(?:bonedata|hierarchy|root|units)", re.MULTILINE | re.IGNORECASE)
 _AMC_START = re.compile(
     rb"^[ \t]*:FULLY-SPECIFIED|\A[ \t]*#!OML|\A\s*\d+[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE
@@ -134,7 +135,7 @@ def parse_motion(
 
 
 def _is_bvh(data: bytes) -> bool:
-    return data[:65536].lstrip(b"\xef\xbb\xbf \t\r\n")[:9].upper() == b"HIERARCHY"
+    return _BVH_START.match(data[:65536]) is not None
 
 
 def _is_npz(data: bytes) -> bool:

@@ -102,7 +102,9 @@ def body_of_markers(path: Path, markers: dict[str, NDArray[np.float64]]) -> Mark
         seen = {"LPSI": seen["SACR"], "RPSI": seen["SACR"]} | seen
     missing = [name for name in dict.fromkeys(_NAMES.values()) if name not in seen and name not in _OPTIONAL]
     if missing:
-        has = f"it has {', '.join(seen)}" if seen else "it has none of Plug-in Gait's or CMU's names"
+        has = "it has none of Plug-in Gait's or CMU's names"
+        if markers:
+            has = f"it has {', '.join(seen)}" if seen else "all are hidden in more than half of the frames"
         raise text.fail(
             path, None, f"markers of a whole body are wanted, missing: {', '.join(missing)}; {has}"
         )

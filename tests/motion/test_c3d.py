@@ -197,6 +197,10 @@ def test_hidden_markers_are_bridged_and_told(markers, body, tmp_path):
             "markers of a whole body are wanted, missing: C7, LELB; it has CLAV",
         ),
         (lambda m: {f"m{n}": p for n, p in m.items()}, "it has none of Plug-in Gait's or CMU's names"),
+        (
+            lambda m: {n: np.where(np.arange(len(p))[:, None] < 9, p, np.nan) for n, p in m.items()},
+            "RTOE; all are hidden in more than half of the frames",
+        ),
         (lambda m: m | {"RTOE": np.full_like(m["RTOE"], np.nan)}, "missing: RTOE; it has"),
     ],
 )
