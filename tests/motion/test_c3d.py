@@ -189,6 +189,13 @@ def test_hidden_markers_are_bridged_and_told(markers, body, tmp_path):
     assert angle(mine["right upper_leg"][40:], whole["right upper_leg"][40:]).max() < 1.5
 
 
+def test_axes_of_the_left_hand_are_put_right_before_there_is_a_body(markers, body, tmp_path):
+    read = load(tmp_path, c3d_bytes({n: p * (-1, 1, 1) for n, p in markers.items()}, 60.0))
+    assert "axes of the left hand, or left and right exchanged: its markers were mirrored" in read.warnings
+    assert not any("mirrored" in line for line in body.warnings)
+    assert same(read, body)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
