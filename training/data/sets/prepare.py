@@ -69,7 +69,7 @@ class TakeSound:
         return []
 
 
-PREPARE_VERSION: Final = 2
+PREPARE_VERSION: Final = 3
 """Counts the changes of what is made of a file; results of another version are made anew."""
 
 
