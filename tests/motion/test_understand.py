@@ -28,7 +28,7 @@ from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.joints import as_toml, guessed, read_joints
 from pyanticip.motion.npz import save_npz
-from pyanticip.motion.rotations import angle_between, multiply
+from pyanticip.motion.rotations import angle_between, multiply, rotate
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.understand import understand
 from pyanticip.motion.world import up_axis
@@ -295,6 +295,23 @@ def test_two_joints_of_one_name_are_refused_where_the_other_side_lacks_one(tmp_p
     told = told.replace('right_upper_arm = "RightShoulder"', 'right_upper_arm = "LeftArm_2"')
     table.write_text(told)
     assert pa.load_motion(path, joints=table).retargeter().mask.all()
+
+
+def test_hands_that_are_bent_throughout_point_where_their_ends_do(right):
+    quats, ends = right.quats.astype(np.float64), {}
+    for side, sign in (("Left", 1.0), ("Right", -1.0)):
+        hand = right.skeleton.index(f"{side}Hand")
+        quats[:, hand] = about(Z, -50.0 * sign)
+        ends[hand] = (0.1 * sign, 0.0, 0.0)
+    body = Skeleton(right.skeleton.names, right.skeleton.parents, right.skeleton.offsets, tips=ends)
+    bent = replace(right, quats=quats.astype(np.float32), skeleton=body)
+    read = understand(local_axes(bent, 7))
+    assert read.warnings[-1] == "the zero pose is no T-pose: its motion tells the rest pose"
+    found, truth = read.retarget("humanoid").global_rotations(), bent.global_rotations()
+    for hand, end in ends.items():
+        shown, there = rotate(found[:, hand], np.array(end)), rotate(truth[:, hand], np.array(end))
+        apart = np.degrees(np.arccos(np.clip((shown * there).sum(axis=-1) / 0.01, -1.0, 1.0)))
+        assert apart.max() < 5.0
 
 
 def test_joints_nobody_knows_are_named_by_a_map(tmp_path, right, body):
