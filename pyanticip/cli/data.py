@@ -58,8 +58,6 @@ def data_build(given: options.BuildOptions) -> Answer:
             subject_from=given.subject_from,
             split_file=given.split_file,
             min_seconds=given.min_seconds,
-            rate=given.rate,
-            units=given.unit(),
             sound=given.sound,
             manifest=given.manifest,
             shard=given.shard,

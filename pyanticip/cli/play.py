@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Command, Group
-from pyanticip.cli.terminal import Answer, drawn, say, speed_factor, typed
+from pyanticip.cli.terminal import Answer, drawn, say, speed_factor, typed, unwound
 from pyanticip.errors import OptionError
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ def replay(given: options.ReplayOptions) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")
+@unwound()
 def render(given: options.RenderOptions) -> Answer:
     """Turn a motion file into sound or numbers; of a folder every file, on all cores.
 
@@ -301,12 +302,14 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     for name in ("still", "move"):
         if given.file is not None and getattr(given, name) is not None:
             raise OptionError(f"--{name} is for a suit; all of {given.file} is read")
+    for name in given.reading().keys() - given.body().keys() if given.file is None else ():
+        raise OptionError(f"--{name} is for a file; expected a FILE")
     file = given.rig_file
     if file is not None:
         check_folder(file)
-    rig = load_rig(file if file and file.exists() else None, given.over)
+    rig = load_rig(file if file and file.exists() else None, given.over, **given.reading())
     if given.file is not None:
-        table = calibrate_from(given.file, rig)
+        table = calibrate_from(given.file, rig, say)
     else:
         table = calibrate_live(rig, given.still or STILL_S, given.move or MOVE_S, say)
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]

@@ -81,7 +81,7 @@ def add(given: options.AddOptions) -> Answer:
                 labels=labels,
                 start=given.start,
                 end=given.end,
-                rate=given.rate,
+                **given.reading(),
             )
             if not added:
                 _tell_new(before, labels)

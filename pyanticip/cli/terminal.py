@@ -6,10 +6,13 @@ import contextlib
 import json
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -102,6 +105,24 @@ def run(group: click.Command) -> int:
         return _complain("this is nested too deep", 1)
     except (KeyboardInterrupt, click.Abort):
         return 130
+
+
+@contextlib.contextmanager
+def unwound() -> Iterator[None]:
+    """Within, SIGTERM ends as Ctrl-C does: nothing unfinished is left (exit code 143); twice, at once."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        sys.exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def replace_closed_streams() -> None:

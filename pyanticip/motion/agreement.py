@@ -1,5 +1,7 @@
 """The guard: nobody plays, sends or learns from a body that is not the one its file shows."""
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,9 +9,13 @@ from pyanticip import _core
 from pyanticip.errors import SkeletonError
 from pyanticip.motion.canonical import retargeter
 from pyanticip.motion.skeleton import Skeleton
+from pyanticip.vocabulary import CANONICAL_JOINTS
 
 FRAMES = 100
 """So many frames, spread over the clip, are compared."""
+
+_SECOND = re.compile(r"(.+)_\d+")
+_LIMBS = (("shoulder", "upper_arm", "lower_arm", "hand"), ("upper_leg", "lower_leg", "foot", "toes"))
 
 
 def checked_retargeter(skeleton: Skeleton, quats: NDArray[np.float32], label: str) -> _core.Retargeter:
@@ -27,6 +33,7 @@ def checked_retargeter(skeleton: Skeleton, quats: NDArray[np.float32], label: st
     prefix = f"{label}: " if label else ""
     try:
         mapped = retargeter(skeleton)
+        _check_twins(skeleton, mapped)
     except SkeletonError as error:
         raise SkeletonError(
             f"{prefix}{error}; say which is which: `pyanticip info FILE --joints > map.toml`, "
@@ -39,6 +46,35 @@ def checked_retargeter(skeleton: Skeleton, quats: NDArray[np.float32], label: st
             "or --up AXIS (`pyanticip info FILE` tells what was found)"
         )
     return mapped
+
+
+def _check_twins(skeleton: Skeleton, mapped: _core.Retargeter) -> None:
+    """Refuse two joints of one name where the second has its place on the other side, which lacks one.
+
+    Another joint of that side, as the clavicle, would stand in for it, unnoticed.
+    """
+    joint_of = {
+        index: joint
+        for joint, ends in zip(CANONICAL_JOINTS, mapped.ends, strict=True)
+        for index in ends or ()
+    }
+    parents = skeleton.parents.tolist()
+    for second, name in enumerate(skeleton.names):
+        found = _SECOND.fullmatch(name)
+        if found is None or found[1] not in skeleton.names:
+            continue
+        twins = (skeleton.names.index(found[1]), second)
+        side, _, part = next((joint_of[twin] for twin in twins if twin in joint_of), "").partition("_")
+        other = {"left": "right", "right": "left"}.get(side)
+        beside = {parents[twin] for twin in twins} | {i for i, p in enumerate(parents) if p in twins}
+        if not any(joint_of.get(index, "").startswith(f"{other}_") for index in beside):
+            continue
+        limb = next((limb for limb in _LIMBS if part in limb), ())
+        lacks = [f"{other}_{part}" for part in limb if f"{other}_{part}" not in joint_of.values()]
+        if lacks:
+            raise SkeletonError(
+                f"two joints are called {found[1]!r}, and no joint was found for {', '.join(lacks)}"
+            )
 
 
 def angles(skeleton: Skeleton, quats: NDArray[np.float32]) -> dict[str, float]:

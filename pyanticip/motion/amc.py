@@ -72,7 +72,9 @@ def read_amc(
             root = root + _translations(bone, values)
     if rate is None:
         rate = DEFAULT_RATE
-        warnings.append(f"AMC files have no rate: {rate:g} Hz assumed, give its rate if that is wrong")
+        warnings.append(
+            f"AMC files have no rate: {rate:g} Hz assumed; if that is wrong, give {units.RATE_HINT}"
+        )
     return Clip(
         quats,
         (root * scale).astype(np.float32),

@@ -309,5 +309,6 @@ def find_asf(amc: Path) -> Path:
     if len(found) == 1:
         return found[0]
     raise FormatError(
-        f"{amc}: has no skeleton beside it: expected {amc.stem.split('_')[0]}.asf, or give skeleton=FILE.asf"
+        f"{amc}: has no skeleton beside it: expected {amc.stem.split('_')[0]}.asf, or give"
+        " --skeleton FILE.asf (skeleton= in Python)"
     )

@@ -19,6 +19,7 @@ from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
 
 _MOTION = re.compile(rb"^[ \t]*MOTION[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _BRACES = re.compile(r"([{}])")
+_COMMENT = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 _AXES = {"x": 0, "y": 1, "z": 2}
 _UNSAFE = re.compile(r"[\s{}]+")
 _CENTIMETRES = 100.0
@@ -64,6 +65,8 @@ def read_bvh(
         One line with file, line and reason.
     """
     data = text.text_lines(path, data)
+    if b"#" in data:
+        data = _COMMENT.sub(b"", data)
     motion = _MOTION.search(data, 0, MAX_HEADER_BYTES)
     if motion is None and len(data) > MAX_HEADER_BYTES:
         raise text.fail(path, None, f"has no MOTION in its first {MAX_HEADER_BYTES >> 20} MB")
@@ -77,11 +80,11 @@ def read_bvh(
         try:
             rate, sure = units.rate_from_frame_time(frame_time[1])
         except FormatError as error:
-            raise text.fail(path, time_line, str(error)) from None
+            raise text.fail(path, time_line, f"{error}{text.comma(frame_time[1])}") from None
     else:
         rate = units.check_rate(rate)
     warnings: list[str] = []
-    mend = "if that is wrong, correct Frame Time: in the file (in Python give rate=)"
+    mend = f"if that is wrong, correct Frame Time: in the file or give {units.RATE_HINT}"
     if rate < units.SLOW:
         warnings.append(f"a frame every {1.0 / rate:.3g} s (is it in milliseconds?): {mend}")
     elif not sure:
@@ -168,7 +171,7 @@ def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
             pending = len(joints)
             parent = open_joints[-1] if open_joints else -1
             joints.append(_Joint(" ".join(words[1:]) or f"joint_{len(joints)}", parent, line))
-        elif key == "END":
+        elif key in ("END", "ENDSITE", "END_SITE"):
             if not open_joints or open_joints[-1] < 0:
                 raise text.fail(path, line, "an End Site outside any joint")
             pending = -1
@@ -191,6 +194,8 @@ def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
                 joints[open_joints[-1]].offset = offset
             else:
                 joints[open_joints[-2]].tip = offset
+        elif key == "CHANNELS" and open_joints and open_joints[-1] < 0 and words[1:] == ["0"]:
+            pass  # of an End Site
         elif key == "CHANNELS":
             if not open_joints or open_joints[-1] < 0:
                 raise text.fail(path, line, "CHANNELS outside any joint")
@@ -284,7 +289,9 @@ def _convert(
     reach = body.reach(names, parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)
     if not 0.3 <= reach * scale <= 2.5:
-        warnings.append(f"a body {reach * scale:.3g} m from hips to fingertips: give units= if that is wrong")
+        warnings.append(
+            f"a body {reach * scale:.3g} m from hips to fingertips: if that is wrong, give {units.UNITS_HINT}"
+        )
     stretched = [
         name
         for name, joint in zip(names[1:], joints[1:], strict=True)

@@ -13,6 +13,9 @@ from pyanticip.motion import text, units
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.markers import Subject, body_of_markers, find_subjects
 
+_MOST = 65_535
+"""The last frame that a header can tell."""
+
 
 def read_c3d(
     path: Path, data: bytes, *, rate: float | None = None, length_unit: str | float | None = None
@@ -33,11 +36,11 @@ def read_c3d(
         warnings.simplefilter("ignore")
         try:
             reader = c3d.Reader(io.BytesIO(data))
-            frames, points, labels = reader.frame_count, int(reader.point_used), _labels(path, reader)
+            points, labels = int(reader.point_used), _labels(path, reader)
             said = reader.get("POINT:UNITS")
             unit = "" if said is None else said.string_value.strip().lower()
             rate = units.check_rate(float(reader.point_rate)) if rate is None else rate
-            _check_size(path, data, reader, frames, points)
+            frames = _count(path, data, reader, points)
             subject, *others = find_subjects(labels[:points])
             columns = list(subject.columns.values())
             rows = [row[columns, :4] for _, row, _ in reader.read_frames(copy=False, analog_transform=False)]
@@ -51,7 +54,10 @@ def read_c3d(
         raise text.fail(path, None, f"is cut short: {len(rows)} frames of {frames}")
     told = [f"more than one performer: the first, {subject.name}, was read"] if others else []
     if length_unit is None and unit not in units.UNITS:
-        told.append(f"its unit of length is {text.show(unit)}: millimetres are taken, give units= if wrong")
+        told.append(
+            f"its unit of length is {text.show(unit)}: millimetres are taken; if that is wrong, give"
+            f" {units.UNITS_HINT}"
+        )
     scale = (
         units.metres_per_unit(length_unit, 1.0) if length_unit is not None else units.UNITS.get(unit, 0.001)
     )
@@ -82,16 +88,31 @@ def _labels(path: Path, reader: Any) -> list[str]:
     return labels
 
 
-def _check_size(path: Path, data: bytes, reader: Any, frames: int, points: int) -> None:
-    """Before anything is made of what the header says: as many bytes must be there."""
+def _count(path: Path, data: bytes, reader: Any, points: int) -> int:
+    """How many frames there are, for which the bytes must be there before anything is made of it.
+
+    Its numbers end at 65,535: where nothing tells of more, there are as many as there are bytes for.
+    """
+    first, last = int(reader.first_frame), int(reader.last_frame)
+    frames, start = last - first + 1, 512 * (int(reader.header.data_block) - 1)
     if frames < 1 or points < 1:
         raise text.fail(path, None, "has no frame of markers")
-    text.check_size(path, None, frames, 4 * points)
     size = 4 if reader.point_scale < 0 else 2
-    whole = frames * size * (4 * points + max(int(reader.analog_used * reader.analog_per_frame), 0))
-    there = len(data) - 512 * (int(reader.header.data_block) - 1)
-    if whole > there:
-        raise text.fail(path, None, f"is cut short: {there} bytes of {frames} frames, expected {whole}")
+    size *= 4 * points + max(int(reader.analog_used * reader.analog_per_frame), 0)
+    there = len(data) - start
+    if last == _MOST and there // size > frames:
+        frames = there // size
+        if not any(data[start + (frames - 1) * size :]):
+            frames -= 1  # what fills the last block
+    text.check_size(path, None, frames, 4 * points)
+    if frames * size > there:
+        raise text.fail(
+            path, None, f"is cut short: {there} bytes of {frames} frames, expected {frames * size}"
+        )
+    if last == _MOST:
+        # Otherwise the library counts in 16 bits, and wraps.
+        reader.header.last_frame = first + frames - 1
+    return frames
 
 
 def _markers(subject: Subject, places: NDArray[np.float64], scale: float) -> dict[str, NDArray[np.float64]]:

@@ -4,20 +4,22 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion import text
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import Joints, read_joints, with_joints
 from pyanticip.motion.npz import never_upright, smpl_skeleton, upright_part
 from pyanticip.motion.understand import understand
-from pyanticip.motion.units import check_rate
+from pyanticip.motion.units import RATE_HINT, SLOW, check_rate
 
 SUFFIXES = (".amc", ".bvh", ".c3d", ".mvnx", ".npz", ".anticip")
 """Names that motion files end in. What a file is, is told by its content."""
 
 RECORDING_MAGIC = b"ANTICIP\0"
 _KINDS = "BVH, AMC (with its ASF), C3D, MVNX, npz (ours, AMASS or SMPL), or an .anticip recording"
+_BVH_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s*#[^\r\n]*[\r\n])*\s*HIERARCHY", re.IGNORECASE)
 _ASF_START = re.compile(rb"^[ \t]*:(?:bonedata|hierarchy|root|units)", re.MULTILINE | re.IGNORECASE)
 _AMC_START = re.compile(
     rb"^[ \t]*:FULLY-SPECIFIED|\A[ \t]*#!OML|\A\s*\d+[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE
@@ -94,6 +96,19 @@ def load_motion(
     )
 
 
+def load_take(path: str | os.PathLike[str], **reading: Any) -> Clip:
+    """:func:`load_motion` of what is played or learned from: frames that come fast enough to tell a movement.
+
+    A frame time in milliseconds would make a show of hours. Raises FormatError, OptionError.
+    """
+    clip = load_motion(path, **reading)
+    if clip.rate < SLOW:
+        raise FormatError(
+            f"{path}: {clip.rate:.3g} frames a second, expected at least {SLOW:g}; give {RATE_HINT}"
+        )
+    return clip
+
+
 def parse_motion(
     file: Path,
     data: bytes,
@@ -120,7 +135,7 @@ def parse_motion(
 
 
 def _is_bvh(data: bytes) -> bool:
-    return data[:65536].lstrip(b"\xef\xbb\xbf \t\r\n")[:9].upper() == b"HIERARCHY"
+    return _BVH_START.match(data[:65536]) is not None
 
 
 def _is_npz(data: bytes) -> bool:
@@ -170,7 +185,10 @@ def _parse(
         return read_mvnx(file, data, rate=rate, length_unit=units)
     if _ASF_START.search(head):
         raise text.fail(
-            file, 1, "is a skeleton without motion (ASF): load the AMC file, with skeleton= this one"
+            file,
+            1,
+            "is a skeleton without motion (ASF): load the AMC file, with --skeleton this one (skeleton= in"
+            " Python)",
         )
     if _AMC_START.search(head) or file.suffix.lower() == ".amc":
         from pyanticip.motion.amc import read_amc

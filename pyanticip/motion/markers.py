@@ -102,12 +102,17 @@ def body_of_markers(path: Path, markers: dict[str, NDArray[np.float64]]) -> Mark
         seen = {"LPSI": seen["SACR"], "RPSI": seen["SACR"]} | seen
     missing = [name for name in dict.fromkeys(_NAMES.values()) if name not in seen and name not in _OPTIONAL]
     if missing:
-        has = f"it has {', '.join(seen)}" if seen else "it has none of Plug-in Gait's or CMU's names"
+        has = "it has none of Plug-in Gait's or CMU's names"
+        if markers:
+            has = f"it has {', '.join(seen)}" if seen else "all are hidden in more than half of the frames"
         raise text.fail(
             path, None, f"markers of a whole body are wanted, missing: {', '.join(missing)}; {has}"
         )
     often = [f"{name} {hidden[name]:.0%}" for name in seen if hidden.get(name, 0.0) > _TOLD]
-    warnings = (f"markers often hidden, bridged straight: {', '.join(often)}",) if often else ()
+    warnings = [f"markers often hidden, bridged straight: {', '.join(often)}"] if often else []
+    if _is_mirrored(seen):
+        seen = {name: place * np.array((-1.0, 1.0, 1.0)) for name, place in seen.items()}
+        warnings.append("axes of the left hand, or left and right exchanged: its markers were mirrored")
     places, turns, tips = _Wearer(seen).joints()
 
     names = tuple(_TREE)
@@ -120,7 +125,15 @@ def body_of_markers(path: Path, markers: dict[str, NDArray[np.float64]]) -> Mark
             quats[:, index] = multiply(conjugate(turns[parent]), turns[name])
     ends = {names.index(name): tuple(_local(turns[name], tip - places[name])) for name, tip in tips.items()}
     skeleton = Skeleton(names, parents, offsets.astype(np.float32), tips=ends)
-    return MarkedBody(normalized(quats), places["Hips"], skeleton, warnings)
+    return MarkedBody(normalized(quats), places["Hips"], skeleton, tuple(warnings))
+
+
+def _is_mirrored(at: dict[str, NDArray[np.float64]]) -> bool:
+    """Whether the trunk is below the pelvis of somebody whose left is left and whose front is ahead."""
+    left = at["LASI"] + at["LPSI"] - at["RASI"] - at["RPSI"]
+    ahead = at["LASI"] + at["RASI"] - at["LPSI"] - at["RPSI"]
+    up = at["C7"] + at["CLAV"] - at["LASI"] - at["RPSI"]
+    return float(np.median((np.cross(ahead, left) * up).sum(axis=-1))) < 0.0
 
 
 def _bridged(place: NDArray[np.float64]) -> NDArray[np.float64]:

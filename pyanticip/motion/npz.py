@@ -261,7 +261,7 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
     if rate is None:
         found = next((name for name in _RATES if name in arrays.names), None)
         if found is None:
-            raise text.fail(path, None, f"has no frame rate ({_RATES[0]}): give rate=")
+            raise text.fail(path, None, f"has no frame rate ({_RATES[0]}): give {units.RATE_HINT}")
         rate = _scalar(arrays, found)
     root = _numbers(arrays, "trans", (frames, 3)) if "trans" in arrays.names else np.zeros((frames, 3))
     if "trans" not in arrays.names:

@@ -1,12 +1,23 @@
 """Options that help a motion file which does not say what it means."""
 
+import contextlib
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from pyanticip.motion.units import RATE_LIMITS, metres_per_unit
 from pyanticip.options import Options, option
 
 __all__ = ["BodyOptions", "ReadingOptions"]
+
+
+def _unit(value: str | float) -> str | float:
+    """A name of a unit, or metres, which a command line says as text."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    metres_per_unit(value, 1.0)
+    return value
 
 
 class BodyOptions(Options):
@@ -30,7 +41,14 @@ class ReadingOptions(BodyOptions):
     """How a motion file is read; see :func:`pyanticip.load_motion`."""
 
     skeleton: str | None = option("The ASF file of an AMC file.", None, metavar="PATH")
+    rate: Annotated[float, Field(ge=RATE_LIMITS[0], le=RATE_LIMITS[1])] | None = option(
+        "Frames a second of the file, instead of what it says (AMC says nothing: 120).", None
+    )
+    units: Annotated[str | float, AfterValidator(_unit)] | None = option(
+        "The file's unit of length: m, cm, mm, in, cmu or metres.", None, metavar="UNIT"
+    )
 
     def reading(self) -> dict[str, Any]:
         """What was given, as options of ``load_motion``."""
-        return {**self.body(), **({} if self.skeleton is None else {"skeleton": self.skeleton})}
+        given = {"skeleton": self.skeleton, "rate": self.rate, "units": self.units}
+        return {**self.body(), **{name: value for name, value in given.items() if value is not None}}

@@ -22,6 +22,9 @@ BONE_LIMIT = 20.0
 HINGE_LIMIT = 75.0
 """Elbows and knees bend about the axis they should, give or take this: 30 degrees in the CMU database."""
 
+_TIP = 0.02
+"""Metres from a hand to its end, or to its fingers, from which on that tells where it points."""
+
 _LIMBS = tuple(
     (f"{side}_{upper}", f"{side}_{lower}", f"{side}_{end}", straight, hinge)
     for side, x in (("left", 1.0), ("right", -1.0))
@@ -137,6 +140,7 @@ def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
         side = rotate(raise_up, _mean_direction(rotate(conjugate(heading[straightest]), across[straightest])))
         square = turn_between(side, np.array((1.0, 0.0, 0.0)))
         rest.update({name: multiply(square, rest[name]) for name in carried if name in rest})
+    ends = dict(zip(canonical_skeleton().names, retargeter(skeleton).ends, strict=True))
     for upper, lower, end, straight, axis in _LIMBS:
         for name, to in ((upper, lower), (lower, end)):
             rest[name] = _limb(watched, mean, name, to, upper, np.array(straight), np.array(axis))
@@ -149,19 +153,29 @@ def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
         if set(follows) <= mean.keys():
             last, carrier = follows
             rest[last] = multiply(rest[carrier], multiply(conjugate(mean[carrier]), mean[last]))
+            pair = ends[last] if last == end else None
+            tip = None if pair is None else _hand_tip(skeleton, pair[1])
+            if tip is not None:
+                rest[last] = multiply(turn_between(rotate(rest[last], tip), np.array(straight)), rest[last])
     locals_ = _mean(watched.quats[straightest])
-    ends = retargeter(skeleton).ends
-    target = {
-        pair[1]: rest[name]
-        for name, pair in zip(canonical_skeleton().names, ends, strict=True)
-        if pair is not None and name in rest
-    }
+    target = {pair[1]: rest[name] for name, pair in ends.items() if pair is not None and name in rest}
     world: list[Doubles] = []
     for index, parent in enumerate(skeleton.parents.tolist()):
         above = world[parent] if parent >= 0 else np.array((1.0, 0.0, 0.0, 0.0))
         world.append(target.get(index, multiply(above, locals_[index])))
         locals_[index] = multiply(conjugate(above), world[index])
     return upright(skeleton.with_rest(normalized(locals_)))
+
+
+def _hand_tip(skeleton: Skeleton, index: int) -> Doubles | None:
+    """(3,) where a hand points in its own frame: to its end, or to the middle of its fingers; else None."""
+    fingers = [
+        skeleton.offsets[child]
+        for child in np.flatnonzero(skeleton.parents == index)
+        if "thumb" not in skeleton.names[child].lower()
+    ]
+    way = np.mean(fingers, axis=0) if fingers else np.array(skeleton.tips.get(index, (0.0, 0.0, 0.0)))
+    return unit(way.astype(np.float64)) if np.linalg.norm(way) > _TIP else None
 
 
 def _limb(

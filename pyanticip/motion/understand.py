@@ -68,7 +68,9 @@ def understand(
     order = canonical_skeleton().names
     missing = [joint for joint in ("neck", "head") if not mapped.mask[order.index(joint)]]
     if "head" in missing:
-        warnings.append(f"no joint found for {', '.join(missing)}: give joints= if there is one")
+        warnings.append(
+            f"no joint found for {', '.join(missing)}: if there is one, give --joints MAP (joints= in Python)"
+        )
     watched = _watched(clip, mapped)
     wrong = rest.verdict(clip.skeleton, mapped, watched)
 
@@ -81,7 +83,8 @@ def understand(
         axis = world.check_up(up)
     if not sure:
         warnings.append(
-            f"head, feet and floor do not tell which way is up: {axis} is taken, give up= if wrong"
+            f"head, feet and floor do not tell which way is up: {axis} is taken;"
+            " if that is wrong, give --up AXIS (up= in Python)"
         )
     if axis != "y":
         warnings.append(f"{axis} is up in the file: turned")

@@ -18,6 +18,11 @@ _CUT_RATES = (60.0, 30.0)
 
 RATE_LIMITS = (0.1, 10_000.0)
 
+RATE_HINT = "--rate (send: --file-rate; rate= in Python)"
+"""How to overrule a rate."""
+UNITS_HINT = "--units m, cm, mm, in, cmu or metres (units= in Python)"
+"""... and a unit of length."""
+
 SLOW = 5.0
 """Frames a second below which no movement of a body can be told; a frame time in milliseconds looks so."""
 

@@ -26,12 +26,13 @@ __all__ = ["calibrate_from", "calibrate_live"]
 _PATIENCE = 10.0
 
 
-def calibrate_from(file: Path, rig: Rig) -> Table:
+def calibrate_from(file: Path, rig: Rig, say: Callable[[str], None] | None = None) -> Table:
     """The performer of a recording or a motion file: all of it counts as moving, less what stands still.
 
-    Of a recording it is who was heard then. Raises a MotionError, OSError.
+    Of a recording it is who was heard then. ``say`` is told what had to be decided in reading it. Raises a
+    MotionError, OSError.
     """
-    kind, items = open_show(file)
+    kind, items = open_show(file, say=say, **rig.source.reading())
     shown = list(items)
     clock = OfflineClock(shown[0].t_ns if shown else 0)
     source = rig.source.model_copy(update={"sender": recorded_sender(file)})

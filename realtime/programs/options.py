@@ -89,7 +89,7 @@ class RecordOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
     over: Annotated[dict[str, Any], Overrides(Rig, SOURCE)] = {}
 
 
-class CalibrateOptions(RigOptions, JsonOption):
+class CalibrateOptions(RigOptions, ReadingOptions, JsonOption):
     """Of ``calibrate``."""
 
     file: Path | None = option("A file in the suit's place.", None, argument=True, exists=True)
@@ -131,7 +131,13 @@ class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     rate: float | None = option(
         "Frames a second, 1 to 1000; else mocopi 50, msgpack the file's, others 60.", None
     )
+    file_rate: float | None = option("Frames a second of the file, instead of what it says (AMC: 120).", None)
     speed: float = option("Times as fast.", 1.0, ge=0.01, le=100)
+
+    def reading(self) -> dict[str, Any]:
+        """What was given of how the file is read; ``rate`` is what is sent."""
+        given = {name: value for name, value in super().reading().items() if name != "rate"}
+        return given if self.file_rate is None else {**given, "file_rate": self.file_rate}
 
 
 class RehearseOptions(ReadingOptions, JsonOption):

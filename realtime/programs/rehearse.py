@@ -62,9 +62,12 @@ def rehearse(
         found = [poses for poses in pieces if len(poses) >= _SHORTEST]
         if not pieces:
             say(f"{file}: holds no motion and is left out")
-        for short in (len(poses) / RATE for poses in pieces if len(poses) < _SHORTEST):
-            say(f"{file}: a piece of {short:.2f} s is left out; a take has at least {_SHORTEST / RATE:g} s")
-            left.append(round(short, 2))
+        short = [len(poses) / RATE for poses in pieces if len(poses) < _SHORTEST]
+        if short:
+            several, length = len(short) > 1, f"{sum(short):.2f} s"
+            some = f"{len(short)} pieces, {length} in all, are" if several else f"a piece of {length} is"
+            say(f"{file}: {some} left out; a take has at least {_SHORTEST / RATE:g} s")
+        left += [round(each, 2) for each in short]
         for poses in found:
             name = title if len(found) == 1 else _numbered(title, 1, {*titles, *takes})
             takes[name] = poses

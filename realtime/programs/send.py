@@ -34,6 +34,7 @@ def send(
     *,
     loop: bool = False,
     rate: float | None = None,
+    file_rate: float | None = None,
     speed: float = 1.0,
     seconds: float | None = None,
     progress: bool = False,
@@ -53,6 +54,8 @@ def send(
         Begin again at the end until ``seconds`` have passed or Ctrl-C.
     rate
         Frames a second, 1 to 1000; if not given mocopi 50, msgpack the file's own, else 60.
+    file_rate
+        Frames a second of the file, instead of what it says: the ``rate`` of :func:`pyanticip.load_motion`.
     speed
         The performer moves this many times as fast; the frames a second stay.
     seconds
@@ -85,9 +88,9 @@ def send(
     sock, _ = connect_udp(host, port, "send", broadcast=True)
     try:
         from pyanticip.motion.datagrams import at_speed
-        from pyanticip.motion.load import load_motion
+        from pyanticip.motion.load import load_take
 
-        clip = at_speed(load_motion(path, **reading), speed)
+        clip = at_speed(load_take(path, rate=file_rate, **reading), speed)
         if say is not None:
             for line in clip.warnings:
                 say(f"{path}: {line}")

@@ -110,7 +110,7 @@ def load_rig(
     merged, everything else replaces. A source of another kind on the command line does not inherit the
     file's port, nor another memory the sum of the file's. Where there is no rig file and a recording is
     ``played``, what shaped its sound stands in: all of its rig but receivers, ports and devices. ``body`` is
-    what is said of the source's skeleton (up, rest, joints), None where nothing is. Raises
+    what is said of how it is read (up, rest, joints ...), None where nothing is. Raises
     :class:`RigError`, FormatError for a damaged recording, or one whose memory is not there.
     """
     over = dict(overrides or {})

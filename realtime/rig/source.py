@@ -91,8 +91,8 @@ class SourceRig(ReadingOptions):
         """Lines about keys that a live show has no use for."""
         if self.addresses and self.kind not in (*PRESETS, "auto"):
             yield f"source.addresses: {self.kind} has no use for them; {', '.join(PRESETS)} have"
-        if self.skeleton is not None:
-            yield "source.skeleton: a suit has no use for it; it is for files"
+        for name in (n for n in self.reading() if n not in self.body()):
+            yield f"source.{name}: a suit has no use for it; it is for files"
         with contextlib.suppress(ValueError):
             remote = not ip_address(who := host_of(self.sender or "")).is_loopback
             if remote and (self.host.startswith("127.") or self.host in ("::1", "localhost")):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pyanticip.errors import FormatError
 from pyanticip.motion.datagrams import datagrams
-from pyanticip.motion.load import load_motion
+from pyanticip.motion.load import load_take
 from pyanticip.motion.recording import Control, Raw, is_recording, read_recording
 from pyanticip.untrusted import open_file
 from realtime.clock import OfflineClock, ScaledClock
@@ -179,7 +179,7 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
     with open_file(path) as file:
         begins = file.read(16)
     if not is_recording(begins):
-        clip = load_motion(path, **reading)
+        clip = load_take(path, **reading)
         # The live path counts a skeleton it cannot use; a file's is told at once.
         clip.retargeter()
         if say is not None:

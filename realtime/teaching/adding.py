@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.load import load_motion
+from pyanticip.motion.load import load_take
 from pyanticip.teach.curves import load_curves, sample
 from pyanticip.teach.labels import GESTURE, parse_labels
 from pyanticip.teach.outputs import parse_values
@@ -35,7 +36,7 @@ def add_file(
     labels: Mapping[str, str] | None = None,
     start: float = 0.0,
     end: float | None = None,
-    rate: float | None = None,
+    **reading: Any,
 ) -> tuple[TakeEntry, list[str]]:
     """Add a motion file as a take; the take and what there is to say about it.
 
@@ -46,9 +47,10 @@ def add_file(
     :param labels: which label of a class it shows.
     :param start: seconds into the file where the take begins; what comes before leads in.
     :param end: seconds into the file where it ends.
+    :param reading: options of :func:`pyanticip.load_motion` for a file that has to be helped.
     :raises MotionError: a file that cannot be read, outputs that do not exist, nothing wanted.
     """
-    clip = load_motion(file, rate=rate).retarget("humanoid").resample(RATE)
+    clip = load_take(file, **reading).retarget("humanoid").resample(RATE)
     warnings = list(clip.warnings)
     first, last = _span(file, len(clip), start, end)
     lead_in = min(first, LEAD_IN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import CheckpointOption, JsonOption, Options, option
 from pyanticip.teach.options import FitOptions
 from realtime.rig import Rig, SourceRig
@@ -37,14 +38,13 @@ class TakeOptions(ProjectOptions, JsonOption):
     gesture: str | None = option("The gesture it shows, from its beginning to its end.", None)
 
 
-class AddOptions(TakeOptions):
+class AddOptions(TakeOptions, ReadingOptions):
     """Of ``teach add``."""
 
     files: tuple[Path, ...] = option("Motion files.", argument=True)
     curve: Path | None = option("CSV, npz or recording: values over time.", None)
     start: float = option("Seconds into the file to begin at.", 0.0, ge=0)
     end: float | None = option("Seconds into the file to end at.", None, gt=0)
-    rate: float | None = option("Frames a second, where the file does not say (AMC: 120).", None)
 
 
 class RecordOptions(TakeOptions):

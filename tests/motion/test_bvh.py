@@ -14,7 +14,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.bvh import read_bvh, save_bvh
 from pyanticip.motion.rotations import angle_between, from_euler, normalized, to_euler_zyx
 from pyanticip.motion.skeleton import Skeleton
-from pyanticip.motion.units import rate_from_frame_time
+from pyanticip.motion.units import UNITS_HINT, rate_from_frame_time
 
 ORDERS = ("ZYX", "ZXY", "YXZ", "XYZ", "ZYX")
 
@@ -143,7 +143,7 @@ def test_a_frame_time_in_milliseconds_is_told(tmp_path):
     told = [line for line in clip.warnings if "frame" in line]
     assert told == [
         "a frame every 8.33 s (is it in milliseconds?): if that is wrong, correct Frame Time: in the file"
-        " (in Python give rate=)"
+        " or give --rate (send: --file-rate; rate= in Python)"
     ]
     assert not any("frame every" in line for line in pa.load_motion(write_bvh(tmp_path)).warnings)
 
@@ -409,7 +409,7 @@ def read(header: str = BVH_HEADER, rows: np.ndarray = ROWS, **options: float) ->
 def test_a_body_that_nobody_has_is_told(reach: float, odd: bool) -> None:
     said = read(length_unit=reach / 125.0).warnings
     assert said == (
-        (f"a body {reach} m from hips to fingertips: give units= if that is wrong",) if odd else ()
+        (f"a body {reach} m from hips to fingertips: if that is wrong, give {UNITS_HINT}",) if odd else ()
     )
 
 

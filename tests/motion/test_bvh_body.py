@@ -1,4 +1,6 @@
-"""Where in a BVH the body is: what stands above its hips, what hangs beside and on it."""
+"""Where in a BVH the body is: what stands above its hips, beside and on it; and other spellings."""
+
+import re
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from scipy.spatial.transform import Rotation
 from support.motion_files import BVH_HEADER, ROWS, bvh_text, t_pose_bvh, write_bvh
 
 import pyanticip as pa
+from pyanticip.errors import FormatError
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.skeleton import Skeleton
@@ -62,7 +65,7 @@ def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
     assert np.ptp(clip.root[:, 0]) > 0.25
     assert "the reference joint 'World' was folded into 'Reference'" in clip.warnings
     assert f"the reference joint 'Reference' was folded into {clip.skeleton.names[0]!r}" in clip.warnings
-    told = "no joint found for neck, head: give joints= if there is one"
+    told = "no joint found for neck, head: if there is one, give --joints MAP (joints= in Python)"
     assert (told in clip.warnings) == (names is NAMED)
     assert any(line.startswith("not of the body and left out: 'LeftFootIK'") for line in clip.warnings)
 
@@ -92,3 +95,27 @@ def test_positions_that_are_lost_are_told_of(tmp_path):
         lines = "\n".join(" ".join(f"{value:g}" for value in row) for row in rows)
         clip = pa.load_motion(write_bvh(tmp_path, text[:start] + lines))
         assert any("positions of 'LeftLeg' move" in line for line in clip.warnings) == told
+
+
+def test_comments_and_other_spellings_of_an_end_site_are_read(tmp_path):
+    plain = bvh_text()
+    clip = pa.load_motion(write_bvh(tmp_path, plain))
+    assert "End Site" in plain
+    for text in (
+        "# by hand\n\n  # and once more\n" + plain,
+        plain.replace("MOTION\n", "# now\nMOTION\n # of a dance\n"),
+        plain.rstrip() + "\n# the end\n",
+        plain.replace("End Site", "EndSite"),
+        plain.replace("End Site", "End_Site"),
+        re.sub(r"(End Site\s*\{)", r"\1\nCHANNELS 0\n", plain),
+    ):
+        assert text != plain
+        read = pa.load_motion(write_bvh(tmp_path, text))
+        assert read.skeleton.names == clip.skeleton.names
+        assert read.skeleton.tips == clip.skeleton.tips
+        np.testing.assert_array_equal(read.quats, clip.quats)
+
+
+def test_a_frame_time_with_a_comma_is_told_what_it_needs(tmp_path):
+    with pytest.raises(FormatError, match=r"given '0,00833' \(decimals need a point, not a comma\)$"):
+        pa.load_motion(write_bvh(tmp_path, bvh_text(frame_time="0,00833")))

@@ -1,5 +1,6 @@
 """C3D: markers that are put onto a known body, written, and read back as that body."""
 
+import io
 import sys
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from support.odd_rigs import walker
 from support.worn_markers import c3d_bytes, worn
 
 import pyanticip as pa
+from pyanticip.motion.c3d import _count, read_c3d
 from pyanticip.motion.c3d import _markers as marked
-from pyanticip.motion.c3d import read_c3d
 from pyanticip.motion.markers import Subject, body_of_markers, find_subjects
 
 BONES = {
@@ -188,6 +189,13 @@ def test_hidden_markers_are_bridged_and_told(markers, body, tmp_path):
     assert angle(mine["right upper_leg"][40:], whole["right upper_leg"][40:]).max() < 1.5
 
 
+def test_axes_of_the_left_hand_are_put_right_before_there_is_a_body(markers, body, tmp_path):
+    read = load(tmp_path, c3d_bytes({n: p * (-1, 1, 1) for n, p in markers.items()}, 60.0))
+    assert "axes of the left hand, or left and right exchanged: its markers were mirrored" in read.warnings
+    assert not any("mirrored" in line for line in body.warnings)
+    assert same(read, body)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -196,6 +204,10 @@ def test_hidden_markers_are_bridged_and_told(markers, body, tmp_path):
             "markers of a whole body are wanted, missing: C7, LELB; it has CLAV",
         ),
         (lambda m: {f"m{n}": p for n, p in m.items()}, "it has none of Plug-in Gait's or CMU's names"),
+        (
+            lambda m: {n: np.where(np.arange(len(p))[:, None] < 9, p, np.nan) for n, p in m.items()},
+            "RTOE; all are hidden in more than half of the frames",
+        ),
         (lambda m: m | {"RTOE": np.full_like(m["RTOE"], np.nan)}, "missing: RTOE; it has"),
     ],
 )
@@ -273,13 +285,30 @@ def test_bytes_that_are_not_there_are_missed_whatever_the_numbers_take(markers, 
         read_c3d(Path("take.c3d"), data[: start + needed - 1])
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scale", [-1.0, 0.1])
+def test_more_frames_than_a_header_can_tell_are_counted(markers, scale):
+    data = c3d_bytes({name: place[:20] for name, place in markers.items()}, scale=scale)
+    size = len(markers) * 4 * (4 if scale < 0 else 2)
+    reader = c3d.Reader(io.BytesIO(data))
+    start = 512 * (reader.header.data_block - 1)
+    head = bytearray(data[:start].replace(b"ACTUAL_END", b"ACTUAL_ANY"))
+    head[8:10] = b"\xff\xff"
+    rows = data[start : start + 20 * size] * 3300
+    long = bytes(head) + rows + bytes(-len(rows) % 512)
+    reader = c3d.Reader(io.BytesIO(long))
+    assert _count(Path("long.c3d"), long, reader, len(markers)) == 66000
+    assert len(range(reader.first_frame, reader.last_frame + 1)) == 66000
+    assert len(next(reader.read_frames())[1]) == len(markers)
+
+
 def test_a_unit_that_is_given_is_taken_at_its_word(markers):
     few = {name: place[:20] for name, place in markers.items()}
     plain = read_c3d(Path("take.c3d"), c3d_bytes(few, 60.0))
     assert not [line for line in plain.warnings if "unit" in line]
     ells = c3d_bytes(few, 60.0, unit="ells")
-    said = "its unit of length is 'ells': millimetres are taken, give units= if wrong"
-    assert said in read_c3d(Path("take.c3d"), ells).warnings
+    said = "its unit of length is 'ells': millimetres are taken; if that is wrong, give --units "
+    assert read_c3d(Path("take.c3d"), ells).warnings[0].startswith(said)
     given = read_c3d(Path("take.c3d"), ells, length_unit="cm", rate=50.0)
     assert said not in given.warnings
     assert (given.rate, given.unit) == (50.0, 0.01)

@@ -118,9 +118,28 @@ def test_an_amc_is_given_its_skeleton(data_dir, tmp_path):
     take = tmp_path / "take.amc"
     take.write_bytes((data_dir / "cmu/09_01.amc").read_bytes())
     asf = data_dir / "cmu/09.asf"
-    assert "give skeleton=" in str(run("info", take).exception)
+    assert "give --skeleton" in str(run("info", take).exception)
     found = json.loads(run("info", take, "--skeleton", asf, "--json").stdout)
     assert found["frames"] > 100
     assert np.isclose(found["unit"], 0.056444, atol=1e-6)
     done = run("render", take, "--skeleton", asf, "--out", tmp_path / "take.csv", "--no-model", "--json")
     assert json.loads(done.stdout)["frames"] > 40
+
+
+def test_the_command_line_says_what_a_file_does_not(data_dir, tmp_path):
+    take = data_dir / "cmu/09_01.amc"
+    found = json.loads(run("info", take, "--json").stdout)
+    told = json.loads(run("info", take, "--rate", 60, "--units", "0.05", "--json").stdout)
+    assert told["duration_s"] == pytest.approx(2 * found["duration_s"], rel=0.01)
+    assert told["unit"] == 0.05
+    assert not any("no rate" in line for line in told["warnings"])
+    rig, lengths = tmp_path / "rig.toml", []
+    rig.write_text("[source]\nrate = 60\nunits = 'cmu'\n")
+    for how in (("--rig", rig), ("--rate", 60), ()):
+        words = ("render", take, *how, "--out", tmp_path / "take.csv", "--no-model", "--json")
+        lengths.append(json.loads(run(*words).stdout)["seconds"])
+    assert lengths[0] == lengths[1] == pytest.approx(2 * lengths[2], rel=0.05)
+    to = ("--as", "msgpack", "--to", "127.0.0.1:9", "--json")
+    sent = run("send", take, *to, "--rate", 10, "--file-rate", 240)
+    assert json.loads(sent.stdout)["seconds"] == pytest.approx(found["duration_s"] / 2, abs=0.3)
+    assert "units is one of m, cm" in str(run("info", take, "--units", "ell").output)

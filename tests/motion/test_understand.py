@@ -28,7 +28,7 @@ from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.joints import as_toml, guessed, read_joints
 from pyanticip.motion.npz import save_npz
-from pyanticip.motion.rotations import angle_between, multiply
+from pyanticip.motion.rotations import angle_between, multiply, rotate
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.understand import understand
 from pyanticip.motion.world import up_axis
@@ -172,7 +172,7 @@ def test_somebody_who_lies_throughout_is_said(tmp_path, right):
     clip = pa.load_motion(saved(lying, tmp_path))
     assert clip.up == "y"
     assert said(clip)
-    assert any("give up= if wrong" in line for line in clip.warnings)
+    assert any("give --up AXIS" in line for line in clip.warnings)
     assert pa.load_motion(saved(lying, tmp_path), up="-z").up == "-z"
 
 
@@ -255,6 +255,63 @@ def test_a_body_that_is_not_the_files_is_refused_by_all(tmp_path, right):
     # Helped by what the motion says, it is taken by all.
     assert open_show(path, up="y")[0] == "msgpack"
     assert build(tmp_path, tmp_path / "set", up="y").takes == 1
+
+
+def test_a_frame_time_in_milliseconds_is_played_and_learned_by_none(tmp_path, right):
+    from pyanticip.teach.project import Project
+    from realtime.programs.rehearse import rehearse
+    from realtime.programs.send import send
+    from realtime.sources.replay import open_show
+    from realtime.teaching.adding import add_file
+
+    path = tmp_path / "ms.bvh"
+    save_bvh(right, path)
+    text = path.read_text()
+    seconds = text.split("Frame Time: ")[1].split()[0]
+    path.write_text(text.replace(seconds, "8.333"))
+    assert "milliseconds" in " ".join(pa.load_motion(path).warnings)
+    why = r"ms\.bvh: 0\.12 frames a second, expected at least 5; give "
+    for refuses in (
+        lambda: open_show(path),
+        lambda: send(path, "mocopi", "127.0.0.1", 9),
+        lambda: rehearse([path], tmp_path / "x.memory"),
+        lambda: add_file(Project.create(tmp_path / "project"), path, values={"a": 1.0}),
+    ):
+        with pytest.raises(FormatError, match=why):
+            refuses()
+    assert open_show(path, rate=50.0)[0] == "msgpack"
+
+
+def test_two_joints_of_one_name_are_refused_where_the_other_side_lacks_one(tmp_path, data_dir):
+    path, table = tmp_path / "twins.bvh", tmp_path / "map.toml"
+    text = (data_dir / "cmu/05_02.bvh").read_text()
+    for wrong, right in (("LeftArm", "RightArm"), ("RightFoot", "LeftFoot")):
+        path.write_text(text.replace(f"JOINT {right}\n", f"JOINT {wrong}\n"))
+        with pytest.raises(SkeletonError, match=rf"twins\.bvh: .* '{wrong}', .*--joints map\.toml"):
+            pa.load_motion(path).retargeter()
+    path.write_text(text.replace("JOINT RightArm\n", "JOINT LeftArm\n"))
+    told = as_toml(pa.load_motion(path).skeleton)
+    told = told.replace('# right_shoulder = ""', 'right_shoulder = "RightShoulder"')
+    told = told.replace('right_upper_arm = "RightShoulder"', 'right_upper_arm = "LeftArm_2"')
+    table.write_text(told)
+    assert pa.load_motion(path, joints=table).retargeter().mask.all()
+
+
+def test_hands_that_are_bent_throughout_point_where_their_ends_do(right):
+    quats, ends = right.quats.astype(np.float64), {}
+    for side, sign in (("Left", 1.0), ("Right", -1.0)):
+        hand = right.skeleton.index(f"{side}Hand")
+        quats[:, hand] = about(Z, -50.0 * sign)
+        ends[hand] = (0.1 * sign, 0.0, 0.0)
+    body = Skeleton(right.skeleton.names, right.skeleton.parents, right.skeleton.offsets, tips=ends)
+    bent = replace(right, quats=quats.astype(np.float32), skeleton=body)
+    read = understand(local_axes(bent, 7))
+    assert read.warnings[-1] == "the zero pose is no T-pose: its motion tells the rest pose"
+    found, truth = read.retarget("humanoid").global_rotations(), bent.global_rotations()
+    for hand, end in ends.items():
+        shown, there = rotate(found[:, hand], np.array(end)), rotate(truth[:, hand], np.array(end))
+        apart = np.degrees(np.arccos(np.clip((shown * there).sum(axis=-1) / 0.01, -1.0, 1.0)))
+        assert apart.max() < 5.0
 
 
 def test_joints_nobody_knows_are_named_by_a_map(tmp_path, right, body):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import threading
 import time
 import tomllib
@@ -168,11 +169,24 @@ def test_a_recorded_performance_and_its_command(data_dir: Path, tmp_path: Path) 
     take = data_dir / "cmu" / "49_10.amc"
     found = CliRunner().invoke(cli, ["calibrate", str(take), "--rig", str(rig), "--json"])
     assert found.exit_code == 0, found.output
-    table = json.loads(found.output)
+    table = json.loads(found.stdout)
     assert table == calibrate_from(take, with_performer())
     assert tomllib.loads(rig.read_text())["performer"] == table
     still, low, high = table["loudness"]
     assert still == 0.02 <= low < 0.05 < high < 0.25
+
+
+def test_a_file_is_read_as_the_rig_or_the_command_says(data_dir: Path, tmp_path: Path) -> None:
+    cmu, alone, rig = data_dir / "cmu", tmp_path / "take.amc", tmp_path / "rig.toml"
+    shutil.copy(cmu / "49_10.amc", alone)
+    rig.write_text(f"[source]\nskeleton = '{cmu / '49.asf'}'\n")
+    as_the_rig = CliRunner().invoke(cli, ["calibrate", str(alone), "--rig", str(rig)])
+    told = CliRunner().invoke(cli, ["calibrate", str(alone), "--skeleton", str(cmu / "49.asf")])
+    for found in (as_the_rig, told):
+        assert found.exit_code == 0, found.output
+        assert f"{alone}: AMC files have no rate" in found.stderr
+    of_a_suit = CliRunner().invoke(cli, ["calibrate", "--skeleton", str(cmu / "49.asf")])
+    assert "--skeleton is for a file" in str(of_a_suit.exception)
 
 
 def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:

@@ -92,7 +92,15 @@ def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(
         for n, frame in enumerate(FRAMES[:500]):
             if n < 200 or 300 <= n < 430:
                 tape.raw((n + 1) * 20_000_000, "mocopi", frame)
+    with RecordingWriter(tmp_path / "holes.anticip", {}) as tape:
+        tape.raw(0, "mocopi", SKELETON)
+        for n, frame in enumerate(FRAMES[:500]):
+            if n < 200 or 300 <= n < 330 or 430 <= n < 460:
+                tape.raw((n + 1) * 20_000_000, "mocopi", frame)
     said: list[str] = []
+    rehearse([tmp_path / "holes.anticip"], tmp_path / "y.memory", say=said.append)
+    assert said[0].endswith("holes.anticip: 2 pieces, 1.20 s in all, are left out; a take has at least 3 s")
+    said.clear()
     found = rehearse([tmp_path / "gaps.anticip"], tmp_path / "x.memory", say=said.append)
     assert found["takes"] == {"gaps": 4.0}
     assert found["left_out"] == [2.6]

@@ -1,6 +1,8 @@
 """Rendering offline: the same pipeline, the same bytes, faster than real time."""
 
 import csv
+import subprocess
+import sys
 import wave
 from collections.abc import Callable
 from pathlib import Path
@@ -154,6 +156,19 @@ def test_what_cannot_be_rendered_is_one_clear_line_and_leaves_nothing(
         render(source, tmp_path / out, rig=SCALARS_ONLY)
     assert "\n" not in str(caught.value)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_render_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
+    code = f"""if True:
+        import signal, sys
+        from pyanticip.cli import main
+        from realtime.programs import render
+        render.play_offline = lambda *_: signal.raise_signal(signal.SIGTERM)
+        sys.argv = ["pyanticip", "render", {str(PERFORMANCE)!r}, "--out", "x.wav", "--no-model"]
+        main()"""
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "", "")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:

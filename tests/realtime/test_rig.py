@@ -81,6 +81,7 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         ("[source]\nfrom = '10.0.0.3'\nhost = '0.0.0.0'", []),
         ("[source]\nfrom = '[::1]:4000'", []),
         ("source.skeleton = 'a.asf'", ["source.skeleton: a suit has no use for it; it is for files"]),
+        ("source.units = 0.01", ["source.units: a suit has no use for it; it is for files"]),
         (several, ["performer.channel: without midi.port nothing is sent there"]),
         (several + "[midi]\nport = 'virtual'", []),
         ("[midi]", ["midi: without midi.port nothing is sent"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -45,6 +46,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         return done.output
 
     return call
+
+
+def test_a_file_that_has_to_be_helped(run: Run, data_dir: Path) -> None:
+    cmu = data_dir / "cmu"
+    shutil.copy(cmu / "49_10.amc", "take.amc")
+    run("teach", "new", "mine", "--outputs", "mix")
+    words = ("teach", "add", "mine", "take.amc", "--values", "mix=1")
+    with pytest.raises(MotionError, match="skeleton"):
+        run(*words)
+    assert "take take:" in run(*words, "--skeleton", str(cmu / "49.asf"), "--up", "y")
 
 
 def test_from_files_to_a_mapping_and_back(run: Run) -> None:

@@ -34,18 +34,9 @@ class BuildOptions(WorkersOption, ReadingOptions, JsonOption):
     )
     split_file: Path | None = option("Subjects and their sides: TOML or CSV.", None, exists=True)
     min_seconds: float = option("Shorter stretches are left out.", 1.6, ge=0.1)
-    rate: float | None = option("Frames a second of all files.", None, ge=1, le=1000)
-    units: str | None = option("Unit of length of all files: m, cm, mm, in, cmu or metres.", None)
     sound: Literal["auto", "none"] = option("Whether a .wav or .flac beside a take teaches it.", "auto")
     manifest: Path | None = option("Takes, their sounds and offsets: TOML or CSV.", None, exists=True)
     shard: str | None = option("i/n: only this share of the takes, for train data merge.", None)
-
-    def unit(self) -> str | float | None:
-        """A name of a unit, or metres."""
-        try:
-            return None if self.units is None else float(self.units)
-        except ValueError:
-            return self.units
 
 
 class MergeOptions(JsonOption):

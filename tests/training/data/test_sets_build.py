@@ -21,6 +21,7 @@ from support.takes import pieces_of, pieces_of_side
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.npz import save_npz
+from pyanticip.motion.units import RATE_HINT
 from training.data.examples import plain
 from training.data.sets import MotionSet, build
 from training.data.sets.format import ARRAYS, INDEX
@@ -144,7 +145,7 @@ def test_takes_that_are_too_short_are_told(take, tmp_path):
     assert any("shorter than 5.12 s, the window of the scalars" in line for line in report.warnings)
     slow = tmp_path / "takes" / "b" / "short.bvh"
     slow.write_text(slow.read_text().replace("Frame Time: 0.02", "Frame Time: 2.00"))
-    why = "b/short.bvh: 0.5 frames a second, expected at least 5; give its rate"
+    why = f"b/short.bvh: 0.5 frames a second, expected at least 5; give {RATE_HINT}"
     assert build(tmp_path / "takes", tmp_path / "set").refused[0]["reason"] == why
     take(slow, 79)
     assert build(tmp_path / "takes", tmp_path / "set", min_seconds=1.0).clips == 2

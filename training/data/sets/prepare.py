@@ -16,9 +16,8 @@ from pyanticip.errors import FormatError, MotionError
 from pyanticip.motion.asf import find_asf
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.joints import Joints
-from pyanticip.motion.load import load_motion
+from pyanticip.motion.load import load_take
 from pyanticip.motion.npz import never_upright
-from pyanticip.motion.units import SLOW
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.examples import SHORTEST, Example, Piece, at_rate, plain, steady_runs
@@ -70,7 +69,7 @@ class TakeSound:
         return []
 
 
-PREPARE_VERSION: Final = 2
+PREPARE_VERSION: Final = 3
 """Counts the changes of what is made of a file; results of another version are made anew."""
 
 
@@ -303,7 +302,7 @@ def _key(options: Options, record: dict[str, Any]) -> str:
 
 def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], list[str], list[str]]:
     options = task.options
-    clip = load_motion(
+    clip = load_take(
         file,
         skeleton=skeleton,
         rate=options.rate,
@@ -313,8 +312,6 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
         joints=options.joints,
     ).retarget("humanoid")
     rate = float(clip.rate)
-    if rate < SLOW:
-        raise FormatError(f"{file}: {rate:.3g} frames a second, expected at least {SLOW:g}; give its rate")
     notes = list(clip.warnings)
     if never_upright(clip.quats[:, 0]) and not any("lies down" in note for note in notes):
         notes.append("the body lies down throughout, or hangs: is up in this file another axis?")
