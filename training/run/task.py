@@ -41,7 +41,8 @@ class Run(Generic[Opt, D]):
 class Task(ABC, Generic[Opt, D]):
     """Something to train a model on: options, data, model and loss, judge. One of it serves one run.
 
-    :func:`training.run.train.train` trains one of any package; those of ``training.tasks`` have commands.
+    Add one by a line in :data:`training.tasks.TASKS`, or by an entry point of the group
+    ``pyanticip.tasks`` of another package.
     """
 
     command: ClassVar[str]

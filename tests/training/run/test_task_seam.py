@@ -1,4 +1,4 @@
-"""A task of somebody else's: one class, and the trainer does the rest."""
+"""A task of somebody else's: one class and one line, and the trainer does the rest."""
 
 from typing import NamedTuple
 
@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
+import training.tasks
 from pyanticip.errors import CheckpointError, OptionError
 from training.run.files import BEST, LAST, load_best, read_state
 from training.run.module import TrainModule
@@ -93,21 +94,30 @@ QUICK = {
 }
 
 
-def test_a_task_is_trained_judged_and_loaded(tmp_path):
+@pytest.fixture
+def known(monkeypatch):
+    monkeypatch.setitem(training.tasks.TASKS, "line", f"{__name__}:LineTask")
+    monkeypatch.setattr(training.tasks, "import_module", lambda name: __import__("sys").modules[__name__])
+    return training.tasks.find("line")
+
+
+def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path):
     out = tmp_path / "run"
-    report, lines = train_as_given(LineTask(), out, QUICK, settings=["slope=-1.5"], quiet=True)
+    report, lines = train_as_given(known(), out, QUICK, settings=["slope=-1.5"], quiet=True)
     assert (report["finished"], report["slope"], report["step"]) == (True, -1.5, 40)
     assert lines == [f"wrote {out}"]
-    assert read_options(LineTask, out).data.slope == -1.5
+    assert read_options(known, out).data.slope == -1.5
     model = nn.Linear(1, 1)
     load_weights(model, out, "best")
     assert float(model.weight.detach()) == pytest.approx(-1.5, abs=0.1)
     assert [row["step"] for row in read_metrics(out)] == [10, 20, 30, 40]
+    with pytest.raises(OptionError, match="unknown task 'lime'; did you mean line"):
+        training.tasks.find("lime")
 
 
-def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(tmp_path):
-    options = LineTask.options(**QUICK)
-    train(LineTask(), options, tmp_path / "whole")
+def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path, monkeypatch):
+    options = known.options(**QUICK)
+    train(known(), options, tmp_path / "whole")
 
     class Stopped(LineTask):
         def recorder(self, run, module, batches, start):
@@ -118,21 +128,21 @@ def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(tmp_path):
     assert not train(Stopped(), options, tmp_path / "run")["finished"]
     assert int(read_state(tmp_path / "run")["global_step"]) == 17
     with pytest.raises(OptionError, match=r"data\.slope: the run in .* was begun with 2\.0, given 3\.0"):
-        train(LineTask(), options.but(slope=3.0), tmp_path / "run", resume=True)
-    assert train(LineTask(), None, tmp_path / "run", resume=True)["resumed_at"] == 17
+        train(known(), options.but(slope=3.0), tmp_path / "run", resume=True)
+    assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] == 17
     states = [read_state(tmp_path / name)["state_dict"] for name in ("whole", "run")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-def test_a_state_of_another_model_is_refused_in_one_line(tmp_path):
+def test_a_state_of_another_model_is_refused_in_one_line(known, tmp_path):
     folder = tmp_path / "run"
-    train(LineTask(), LineTask.options(**QUICK), folder)
+    train(known(), known.options(**QUICK), folder)
     (folder / "report.json").unlink()
     state = read_state(folder)
     state["global_step"], state["state_dict"] = 10, {"model.slope": torch.zeros(1)}
     torch.save(state, folder / LAST)
     with pytest.raises(CheckpointError, match=r"run: begun by a version whose state does not fit \("):
-        train(LineTask(), None, folder, resume=True)
+        train(known(), None, folder, resume=True)
 
 
 def test_weights_of_runs_from_before_positions_had_one_name_are_read(tmp_path):
