@@ -33,7 +33,7 @@ demo: $(VENV)/.installed ## set up, then play the bundled dance
 .PHONY: test
 test: $(VENV)/.made ## set up everything, then lint, type-check and test it
 	$(MAKE) --jobs=2 target/wheel/.unpacked check-python
-	$(MAKE) --jobs=2 $(VENV)/.dev test-rust check-rust collect
+	$(MAKE) --jobs=2 $(VENV)/.dev test-rust collect check-rust
 	$(MAKE) test-python
 
 .PHONY: train
