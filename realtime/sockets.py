@@ -59,7 +59,8 @@ def bind_udp(host: str, port: int, what: str) -> socket.socket:
             raise DeviceError(
                 f"{what}: port {port} at {host} is in use by another program; close it or choose another port"
             ) from None
-        raise DeviceError(f"{what}: cannot listen at {host_and_port(host, port)} ({reason(error)})") from None
+        where = host_and_port(host, port) if port else host
+        raise DeviceError(f"{what}: cannot listen at {where} ({reason(error)})") from None
     return sock
 
 

@@ -186,7 +186,7 @@ def test_begun_anew_it_plays_for_the_rest_of_its_time(monkeypatch: pytest.Monkey
     voice = SimpleNamespace(poll=lambda: None, begin_anew=True)
     clock = iter([0.0, 3.5])
     monkeypatch.setattr(synth_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    left = synth_module._watch(voice, threading.Event(), 10.0, False)  # type: ignore[arg-type]
+    left = synth_module._watch(voice, threading.Event(), 10.0, False)
     assert left == ("--seconds", "6.500")
 
 

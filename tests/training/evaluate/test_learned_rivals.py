@@ -127,7 +127,10 @@ def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
     one = learned.fit(examples, pieces, tmp_path, say=say, tell=tell)
     assert set(said) == {"varied copies", "GRU"}
     assert told == ["fitting the rivals that learn: some ten minutes, once for this set"]
-    never = lambda *told: pytest.fail("fitted again")  # noqa: E731
+
+    def never(*told):
+        pytest.fail("fitted again")
+
     again = learned.fit(examples, pieces, tmp_path, say=never, tell=never)
     twins = Twins(examples[0].quats)
     for name, answer in one.answers(twins).items():
