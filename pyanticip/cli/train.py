@@ -96,9 +96,9 @@ def train_completion(given: options.CompletionOptions) -> Answer:
     from training.report.tables import bars
     from training.run.files import save_weights
     from training.tasks.completion.fit import fit
-    from training.tasks.completion.net import check_replaceable
+    from training.tasks.completion.net import check_new
 
-    check_replaceable(given.out)
+    check_new(given.out)
     torch.set_num_threads(given.threads)
     taught = Takes(given.data, given.cache).taught()
     with bars(Console(stderr=True, quiet=given.as_json)) as told:
@@ -126,9 +126,11 @@ def train_ghost(given: options.GhostOptions) -> Answer:
     from pyanticip.models.checkpoint.folder import check_replaceable
     from pyanticip.models.forecast.forecaster import save_forecaster
     from training.evaluate.takes import Takes
+    from training.finish.taught import check_new
     from training.report.tables import bars
     from training.tasks.ghost.fit import fit
 
+    check_new(given.out)
     check_replaceable(given.out)
     torch.set_num_threads(given.threads)
     takes = Takes(given.data, given.cache)

@@ -17,7 +17,7 @@ from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
 from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
-from training.tasks.completion.net import JOINTS, CompletionNet, check_replaceable, matrices, nearest, places
+from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
 from training.tasks.options import CompletionOptions
 from training.teacher.kinematics import multiply, positions
@@ -165,7 +165,8 @@ def test_where_the_weights_cannot_go_is_told_before_the_training(tmp_path, comma
         code, _, complaint = told(out)
         assert (code > 0, says in complaint.splitlines()[-1]) == (True, True), complaint
     assert (tmp_path / "mine.safetensors").read_bytes() == b"mine"
-    check_replaceable(WEIGHTS)
+    code, _, complaint = told(WEIGHTS)
+    assert (code, "give a new file for the weights" in complaint) == (2, True)
 
 
 def test_the_weights_were_made_as_the_command_makes_them() -> None:

@@ -11,6 +11,7 @@ import torch
 from support.takes import pieces_of_side, same_weights
 
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.models.forecast.forecaster import load_forecaster, save_forecaster
 from pyanticip.models.forecast.manifest import GHOST
 from pyanticip.motion.rotations import multiply
@@ -181,3 +182,10 @@ def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path, monk
     )
     # Nor is it behind a ridge that all takes have taught.
     assert (np.array(walking["ghost"]) < (1.5, 2.4, 4.6)).all()
+
+
+def test_it_is_trained_over_nothing(tmp_path, command) -> None:
+    (tmp_path / "a.bvh").touch()
+    shutil.copytree(SHIPPED, tmp_path / "motion")
+    code, _, complaint = command("train", "ghost", "--data", tmp_path, "--out", tmp_path / "motion")
+    assert (code, "is there already; give a new folder" in complaint) == (2, True)

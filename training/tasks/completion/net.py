@@ -4,15 +4,12 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import check_out
-from training.run.files import read_weights
 from training.teacher.kinematics import OFFSETS, PARENTS
 
 JOINTS: Final = len(PARENTS)
@@ -147,17 +144,13 @@ class CompletionNet(nn.Module):
         return torch.where(there[..., None] > 0, seen, said), out[..., 6], facing
 
 
-def check_replaceable(path: Path) -> None:
-    """Check before a training that its weights can be written, and replace nothing but such weights.
+def check_new(path: Path) -> None:
+    """Check before a training that its weights can be written, and over nothing.
 
     Raises:
-        OptionError: no name of a file of weights, or a file that holds something else.
+        OptionError: no name of a file of weights, or something is there already.
         DeviceError: no such folder.
     """
     check_out(path, (".safetensors",))
-    if not path.exists():
-        return
-    try:
-        CompletionNet().load_state_dict(safetensors.torch.load(read_weights(path)))
-    except (CheckpointError, safetensors.SafetensorError, RuntimeError):
-        raise OptionError(f"{path}: is there already, and no such network's weights; give another") from None
+    if path.exists():
+        raise OptionError(f"{path}: is there already; give a new file for the weights")
