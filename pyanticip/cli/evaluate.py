@@ -115,10 +115,12 @@ def evaluate_forecast(given: options.ForecastOptions) -> Answer:
              pyanticip evaluate forecast --data data/cmu-bench --checkpoint runs/forecast
              pyanticip evaluate forecast --folds runs/folds --report report
     """
-    from training.report.pages import as_markdown, write
+    from training.report.pages import as_markdown, places, write
     from training.tasks.forecast import evaluate as judge
     from training.tasks.forecast import report as writer
 
+    if given.page is not None:
+        places(given.page)
     if given.folds is not None:
         from training.tasks.forecast.folds import judge_folds
 
@@ -146,9 +148,11 @@ def evaluate_following(given: options.FollowingOptions) -> Answer:
 
     Example: pyanticip evaluate following --data data --picture following.png
     """
-    from pyanticip.motion.atomic import write_file
+    from pyanticip.motion.atomic import check_out, write_file
     from training.evaluate import following
 
+    if given.picture is not None:
+        check_out(given.picture, (".png",))
     report = following.evaluate(given.data, given.side, given.copies, given.seed)
     wrote = []
     if given.picture is not None:

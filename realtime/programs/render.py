@@ -12,6 +12,7 @@ import io
 import queue
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,8 @@ def render(
     be read or written.
     """
     kind_of_file = check_out(out, SUFFIXES)
+    if out.exists() and kind_of_file == ".npz" and not _is_rendered(out):
+        raise OptionError(f"{out}: is there already and was not rendered; give another name")
     rig = rig or Rig()
     begun, opening = time.perf_counter(), 0.0
     source, shown = show or open_show(path, say=say, **rig.source.reading())
@@ -234,6 +237,15 @@ def _watched(items: list[Item], progress: bool) -> Iterator[Item]:
 def _cut(arrays: dict[str, npt.NDArray[Any]], kept: int) -> dict[str, npt.NDArray[Any]]:
     """Without the frames of the fade-out."""
     return {name: a if name.startswith("event_") else a[:kept] for name, a in arrays.items()}
+
+
+def _is_rendered(out: Path) -> bool:
+    """Whether an npz is one of :func:`_save_npz`, and neither motion nor anything else."""
+    try:
+        with zipfile.ZipFile(out) as file:
+            return "parameters.npy" in file.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def _save_npz(out: Path, arrays: dict[str, npt.NDArray[Any]], outputs: list[str]) -> None:

@@ -73,6 +73,14 @@ def test_numbers_and_table_agree(tmp_path: Path) -> None:
         assert np.allclose([float(r[name]) for r in rows], found["scalars"][:, i], atol=1e-6)
 
 
+def test_motion_is_not_rendered_over(tmp_path: Path) -> None:
+    save_npz(load_motion(PERFORMANCE)[:60], tmp_path / "take.npz")
+    with pytest.raises(OptionError, match="is there already and was not rendered"):
+        render(tmp_path / "take.npz", tmp_path / "take.npz", rig=SCALARS_ONLY)
+    for _ in range(2):
+        render(tmp_path / "take.npz", tmp_path / "a.npz", rig=SCALARS_ONLY)
+
+
 def test_limbs_are_written_in_every_row_but_those_of_silence(tmp_path: Path) -> None:
     clip = load_motion(PERFORMANCE)[:180].resample(120.0)
     path = tmp_path / "take.anticip"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pyanticip.errors import OptionError
 from training.evaluate.report import played, summary
-from training.report.pages import as_html, as_markdown
+from training.report.pages import as_html, as_markdown, write
 
 PARTS = [
     ("title", "A < B"),
@@ -26,6 +27,18 @@ def test_markdown_keeps_the_marks():
     page = as_markdown(PARTS)
     assert "| model | **0.01** / 0.02 |" in page
     assert page.startswith("# A < B\n")
+
+
+@pytest.mark.parametrize("target", [".", "notes.html"])
+def test_a_report_goes_over_a_report_and_over_nothing_else(tmp_path, target):
+    own = tmp_path / ("report.json" if target == "." else "notes.html")
+    own.write_text("mine")
+    with pytest.raises(OptionError, match="is there already and of no report"):
+        write(PARTS, {}, tmp_path / target, "x")
+    assert own.read_text() == "mine"
+    own.unlink()
+    for _ in range(2):
+        write(PARTS, {}, tmp_path / target, "x")
 
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -40,9 +40,15 @@ class LanguageOptions(JsonOption):
     runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUN...", exists=True)
     report: Path | None = option("Folder for report.html, .md and .json.", None, written=True)
     sequences: int = option("Held-out sequences, at most.", 256, ge=1)
-    drift_steps: int = option("Self-predicted steps; 0: none.", 5000, ge=0)
+    drift_steps: int = option("Self-predicted steps, at least 20; 0: none.", 5000, ge=0)
     which: Literal["best", "last"] = option("Weights.", "best")
     seed: int = option("Of the intervals.", 0, ge=0)
+
+    def check(self) -> None:
+        """As for all, and whether the steps make ten blocks that vary."""
+        super().check()
+        if 0 < self.drift_steps < 20:
+            raise OptionError(f"--drift-steps: expected 0 or at least 20, got {self.drift_steps}")
 
 
 class GenerationOptions(JsonOption):
@@ -129,4 +135,4 @@ class FollowingOptions(JsonOption):
     )
     copies: int = option("Warped copies of takes.", 90, ge=3)
     seed: int = option("Of the warps.", 0, ge=0)
-    picture: Path | None = option("Draw a performance, as PNG.", None, written=True)
+    picture: Path | None = option("PNG to draw a performance into.", None, written=True)

@@ -156,10 +156,12 @@ def check(target: Path) -> None:
     """Whether a report can be written there, before anything is judged.
 
     Raises:
-        OptionError: a path that is none of those of :func:`write`.
+        OptionError: a path that is none of those of :func:`write`, or that of something else.
     """
-    if target.suffix.lower() != ".md":
-        pages.one_page(target)
+    if target.suffix.lower() == ".md":
+        pages.check_pair(target, target.with_suffix(".json"))
+    else:
+        pages.places(target)
 
 
 def looks(target: Path) -> int:

@@ -22,6 +22,7 @@ figcaption { color: #555; }
 """
 
 DPI: Final = 80
+PAGES: Final = (".html", ".htm")
 
 Row = Sequence[str]
 Part = tuple[str, Any]
@@ -117,16 +118,36 @@ def as_html(parts: Sequence[Part], name: str) -> str:
     )
 
 
-def one_page(target: Path) -> bool:
-    """Whether a report goes into one page rather than a folder.
+def places(target: Path, name: str = "report", data: str = "") -> tuple[Path, Path]:
+    """The page of a report, and the file of its numbers; both are as yet to come or an earlier report's.
+
+    Args:
+        target: see :func:`write`, which all of these are of.
+        name: of the files in a folder.
+        data: of the JSON there, if it is called otherwise.
 
     Raises:
-        OptionError: it is neither.
+        OptionError: neither a folder nor a page, or one of the two files is there without the other, so that
+            it is none of a report.
     """
-    alone = target.suffix.lower() in (".html", ".htm")
+    alone = target.suffix.lower() in PAGES
     if target.is_dir() if alone else target.exists() and not target.is_dir():
         raise OptionError(f"report {target}: expected a folder or a name that ends in .html")
-    return alone
+    page = target if alone else target / f"{name}.html"
+    figures = page.with_suffix(".json") if alone else target / f"{data or name}.json"
+    check_pair(page, figures)
+    return page, figures
+
+
+def check_pair(page: Path, figures: Path) -> None:
+    """Refuse to write a report over one of two files that is there without the other.
+
+    Raises:
+        OptionError: it is.
+    """
+    there = [file for file in (page, figures) if file.exists()]
+    if len(there) == 1:
+        raise OptionError(f"{there[0]}: is there already and of no report; give another place for the report")
 
 
 def write(
@@ -153,15 +174,14 @@ def write(
         The files, the page first.
 
     Raises:
-        OptionError: see :func:`one_page`.
+        OptionError: see :func:`places`.
     """
-    alone = one_page(target)
-    page = target if alone else target / f"{name}.html"
+    page, figures = places(target, name, data)
     page.parent.mkdir(parents=True, exist_ok=True)
-    files = [page, page.with_suffix(".json") if alone else target / f"{data or name}.json"]
+    files = [page, figures]
     page.write_text(as_html(parts, title), encoding="utf-8")
-    files[1].write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
-    if not alone:
+    figures.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    if page != target:
         files.append(page.with_suffix(".md"))
         files[2].write_text(as_markdown(parts), encoding="utf-8")
         for kind, value in parts:

@@ -228,7 +228,7 @@ def test_bad_input_is_one_clear_error(takes, piece_of, set_of, cache, tmp_path):
         evaluate(None, takes, manifest=tmp_path / "bad.csv", cache=cache)
     (tmp_path / "file.txt").write_text("x")
     with pytest.raises(OptionError, match=r"ends in \.html"):
-        pages.one_page(tmp_path / "file.txt")
+        pages.places(tmp_path / "file.txt")
 
 
 def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, capsys):

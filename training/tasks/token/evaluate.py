@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
+from training.report.pages import places
 from training.run.recorder import read_metrics
 from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.tasks.token.listen import HeldOut, ScalarsOf, by_context, drift, listen
@@ -183,7 +184,7 @@ def evaluate(
         ``runs``, a report each, and ``summary``, mean and spread over the seeds of equal runs.
 
     Raises:
-        OptionError: no run is named, or the same one twice.
+        OptionError: no run is named, or the same one twice, or the report would replace something else.
         CheckpointError: a folder without a trained run.
     """
     if not folders:
@@ -191,6 +192,8 @@ def evaluate(
     resolved = [Path(folder).resolve() for folder in folders]
     if len(set(resolved)) < len(resolved):
         raise OptionError("evaluate language: a run is named twice")
+    if report is not None:
+        places(report)
     sheets = [judge(folder, sequences=sequences, steps=steps, which=which, seed=seed) for folder in folders]
     names = [sheet.report["run"] for sheet in sheets]
     if len(set(names)) < len(names):
