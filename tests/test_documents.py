@@ -103,6 +103,14 @@ def test_links_point_at_files() -> None:
                 assert (page.parent / target).exists(), f"{page.name} points at {target}"
 
 
+def test_a_table_begins_after_a_blank_line() -> None:
+    for page in PAGES:
+        lines = page.read_text(encoding="utf-8").split("\n")
+        for number, line in enumerate(lines[2:]):
+            if re.fullmatch(r"\|( ?:?-+:? ?\|)+", line):
+                assert not lines[number].startswith("|"), f"{page.name}:{number + 2} is a head in a table"
+
+
 def modules() -> list[str]:
     names = []
     for package in DOCTESTED:

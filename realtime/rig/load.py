@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -25,6 +26,8 @@ __all__ = ["load_rig", "monitors", "parse_rig", "recorded_as", "solo", "template
 
 LARGEST = 1 << 20
 """No rig has more bytes."""
+RECORDING = "the recording"
+"""Where a rig comes from that is in no file."""
 
 
 def _recorded(path: Path, *, remembers: bool) -> dict[str, Any]:
@@ -119,7 +122,7 @@ def load_rig(
     if played is not None and path is None:
         tree = _recorded(played, remembers="file" not in over.get("memory", {}))
     if tree:
-        where = "the recording"
+        where = RECORDING
     if path is not None:
         where = str(path)
         tree = parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
@@ -137,7 +140,13 @@ def load_rig(
     if new and isinstance(old, dict) and new.get("kind", old.get("kind")) != old.get("kind", "mocopi"):
         old.pop("port", None)
     _merge(tree, over)
-    rig = parse_rig(tree, where)
+    try:
+        rig = parse_rig(tree, where)
+    except RigError as error:
+        if where != RECORDING:
+            raise
+        # It was played with what is not here, such as another package's voice.
+        raise RigError(f"{error}; play it by another rig: --rig FILE") from None
     rig._file = None if path is None else Path(path)
     return rig
 
@@ -170,7 +179,8 @@ def _one_line(error: ValidationError) -> str:
         return f"{key}: unknown key{unknown(str(loc[-1]), _keys_at(loc[:-1]))}{more}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
-        return (f"{key}.{message}" if loc else message) + more
+        within = re.match(r"[^\s:]+: ", message)  # it begins with a key of the table
+        return (f"{key}{'.' if within else ': '}{message}" if loc else message) + more
     given = first["input"]
     if first["type"] == "tuple_type" and isinstance(given, Mapping):
         return f"{key}: there may be several: expected [[{key}]], got [{key}]{more}"

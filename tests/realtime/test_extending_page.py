@@ -7,7 +7,11 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from pyanticip.errors import RigError
 from pyanticip.motion.load import load_motion
+from pyanticip.motion.recording import RecordingWriter
 from realtime.programs.demo import PERFORMANCE
 from realtime.programs.live import replay
 from realtime.programs.render import render
@@ -37,6 +41,11 @@ def test_the_package_of_the_page_plays(install: Callable[..., None], tmp_path: P
     assert (report["counters"]["errors"], report["counters"]["failed_steps"]) == (0, 0)
     assert len((tmp_path / "pitch").read_text().splitlines()) > 90
     render(PERFORMANCE, tmp_path / "out.wav", rig=load_rig(None, tree), seconds=0.5)
+    elsewhere = {"rig": {**tree, "model": {"backend": "of another package"}}}
+    with RecordingWriter(tmp_path / "take.anticip", elsewhere):
+        pass
+    with pytest.raises(RigError, match=r"the recording: model\.backend: .*; play it by another rig: --rig"):
+        load_rig(None, None, tmp_path / "take.anticip")
     mysuit, clip = SOURCES.load("mysuit")(), load_motion(PERFORMANCE)
     (_, first) = next(mysuit.encode(clip, rate=None, loop=False, unix_time=None))
     assert mysuit.decode(first) == [first[::-1]]

@@ -215,6 +215,9 @@ def test_the_sender_s_name_is_looked_up() -> None:
             "clock_offset_ms: it moves time tags, which are sent with schedule",
         ),
         ("[[osc]]\nframing = 'length'", 'framing: length is for a stream; expected transport = "tcp"'),
+        ("source = 'mocpi'", "source: expected auto, mocopi, "),
+        ("osc = ['nohost']", "osc.0: expected HOST:PORT"),
+        ("[source]\nkind = 'osc'", "source.addresses: an osc source needs them"),
         (
             "[source]\nkind = 'kinect'",
             "msgpack, vrchat, phone, wek, osc, got",
