@@ -1,15 +1,18 @@
 """``pyanticip tasks report``: tables and pictures of evaluated runs, put into their page."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from pyanticip.motion.atomic import write_atomic
+from pyanticip.system import quoted
 from training.report.tables import place, spread, table
 from training.tasks.algorithmic import TASKS, find, plots
 from training.tasks.algorithmic.plots import Group, gather, settings
+from training.tasks.algorithmic.runs import TaskRun
 
 PAGE: Final = "page.md"
 BEGIN: Final = "<!-- tables: written by `pyanticip tasks report`, do not edit -->"
@@ -17,6 +20,27 @@ END: Final = "<!-- end of tables -->"
 
 FIRM: Final = 0.95
 """Exact matches from which on a length counts as mastered."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """What the command was given: runs or folders of them, the page, the tasks of one table."""
+
+    places: Sequence[Path]
+    out: Path | None
+    brief: Sequence[str]
+
+    @property
+    def where(self) -> str:
+        """The places, as they are typed."""
+        return " ".join(quoted(str(place)) for place in self.places)
+
+    @property
+    def report(self) -> str:
+        """The command line."""
+        out = "" if self.out is None else f" --out {quoted(str(self.out))}"
+        few = f" --brief {','.join(self.brief)}" if self.brief else ""
+        return f"pyanticip tasks report {self.where}{out}{few}"
 
 
 def report(
@@ -33,14 +57,15 @@ def report(
     Returns:
         ``tables`` as Markdown; ``groups``: the figures.
     """
+    again = Again(places, out, brief)
     short = {find(name).name for name in brief}
     groups = gather(places)
     text, pictures = _sections(
-        [group for group in groups if group.task not in short], brief, counters=counters and out is not None
+        [group for group in groups if group.task not in short], again, counters=counters and out is not None
     )
     rest = [group for group in groups if group.task in short]
     if rest:
-        text += "\n" + _brief(rest, brief)
+        text += "\n" + _brief(rest, again)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         for name, picture in pictures.items():
@@ -49,9 +74,7 @@ def report(
     return {"tables": text, "groups": [_plain(group) for group in groups]}
 
 
-def _sections(
-    groups: Sequence[Group], brief: Sequence[str], *, counters: bool
-) -> tuple[str, dict[str, bytes]]:
+def _sections(groups: Sequence[Group], again: Again, *, counters: bool) -> tuple[str, dict[str, bytes]]:
     lines: list[str] = []
     pictures: dict[str, bytes] = {}
     for task, longest in dict.fromkeys((group.task, group.longest) for group in groups):
@@ -75,11 +98,11 @@ def _sections(
                         f"![Cursors of {group.label}, before and after training]({name})",
                         "",
                     ]
-        lines += [_cost(mine), train_and_judge(mine, brief), ""]
+        lines += [_cost(mine), train_and_judge(mine, again), ""]
     return "\n".join(lines), pictures
 
 
-def _brief(groups: Sequence[Group], names: Sequence[str]) -> str:
+def _brief(groups: Sequence[Group], again: Again) -> str:
     """One table of several tasks: every curve in a cell."""
     head = [
         "task",
@@ -110,7 +133,7 @@ def _brief(groups: Sequence[Group], names: Sequence[str]) -> str:
             ]
         )
     title = "## The other tasks\n\nLast weights (mean ± standard deviation over seeds):\n\n"
-    return f"{title}{table(head, rows)}\n{train_and_judge(groups, names)}\n"
+    return f"{title}{table(head, rows)}\n{train_and_judge(groups, again)}\n"
 
 
 def _table(groups: Sequence[Group], top: bool) -> str:
@@ -180,42 +203,36 @@ def _plain(group: Group) -> dict[str, Any]:
     }
 
 
-def train_and_judge(groups: Sequence[Group], brief: Sequence[str] = ()) -> str:
+def train_and_judge(groups: Sequence[Group], again: Again) -> str:
     """A block of the commands that train these groups, measure them and write their tables.
 
-    Groups that differ only in their positions are trained by one command. Where a folder would have two runs
-    of one name, another folder is used. ``brief``: as in :func:`~training.tasks.algorithmic.report.report`.
+    Runs of one folder that differ only in their positions are trained by one command.
     """
-    made: dict[tuple[str, str], list[Group]] = {}
+    made: dict[tuple[str, str, Path], list[TaskRun]] = {}
     for group in groups:
-        made.setdefault((group.task, settings(group.runs[0].options)), []).append(group)
-    lines, folders, seen = ["```"], ["runs/tasks"], set[tuple[str, str]]()
-    for (task, special), same in made.items():
-        seeds = sorted({run.options.schedule.seed for group in same for run in group.runs})
-        names = {(task, group.positions) for group in same}
-        if names & seen:
-            folders.append(f"runs/tasks-{len(folders) + 1}")
-        folder = folders[-1] if names & seen else folders[0]
-        seen |= names
+        for run in group.runs:
+            key = (group.task, settings(run.options), run.folder.parent)
+            made.setdefault(key, []).append(run)
+    lines = ["```"]
+    for (task, special, folder), runs in made.items():
+        positions = dict.fromkeys(run.options.positions for run in runs)
+        seeds = sorted({run.options.schedule.seed for run in runs})
         lines.append(
-            f"pyanticip tasks train --out {folder} --task {task} --positions "
-            f"{','.join(group.positions for group in same)} --seeds {','.join(map(str, seeds))}{special}"
+            f"pyanticip tasks train --out {quoted(str(folder))} --task {task} --positions "
+            f"{','.join(positions)} --seeds {','.join(map(str, seeds))}{special}"
         )
-    where = " ".join(folders)
+    one_task = len({group.task for group in groups}) == 1
     judged: dict[str, None] = {}
     for group in groups:
         page = group.pages[0]
         counts = sorted(set(page["samples"].values()), reverse=True)
         far = f" --long-samples {counts[-1]}" if len(counts) > 1 else ""
         far += " --whole" if page.get("whole") else ""
-        one_task = len({g.task for g in groups}) == 1
-        folder = where if one_task else f"{folders[0]}/{group.task}-*"
+        homes = dict.fromkeys(quoted(str(run.folder.parent)) for run in group.runs)
+        where = again.where if one_task else " ".join(f"{home}/{group.task}-*" for home in homes)
         most = max(len(p["curves"]) for g in groups if one_task or g.task == group.task for p in g.pages)
         judged[
-            f"pyanticip tasks evaluate {folder} --samples {counts[0]}{far} --seed {page['seed']} "
+            f"pyanticip tasks evaluate {where} --samples {counts[0]}{far} --seed {page['seed']} "
             f"--lengths {','.join(str(n) for n in group.shares(False))} --checkpoints {most}"
         ] = None
-    few = f" --brief {','.join(brief)}" if brief else ""
-    return "\n".join(
-        [*lines, *judged, f"pyanticip tasks report {where} --out docs/experiments/prism-tasks{few}", "```"]
-    )
+    return "\n".join([*lines, *judged, again.report, "```"])

@@ -382,21 +382,23 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
     for name, measured in whole.items():
         for step, shares in measured["curves"].items():
             assert shares == {n: curves[name][step][n] for n in shares}
-    assert "--samples 20 --whole --seed 0" in report([out], None)["tables"]
+    alone = report([out], None)["tables"]
+    assert "--samples 20 --whole --seed 0" in alone
+    assert f"\npyanticip tasks report {out}\n" in alone
     for page_file in out.glob("*/evaluation.streamed"):
         page_file.rename(page_file.with_suffix(".json"))
     found = report([out], tmp_path / "docs")
     page = (tmp_path / "docs" / "page.md").read_text()
     assert "| none | 2 |" in page
-    assert "pyanticip tasks train --out runs/tasks --task copy --positions none" in page
+    assert f"pyanticip tasks train --out {out} --task copy --positions none" in page
     pictures = sorted(p.name for p in (tmp_path / "docs").glob("*.png"))
     assert pictures == ["copy-3-cursors.png", "copy-3.png"]
     assert found["groups"][0]["seeds"] == [0, 1]
     short = report([out], tmp_path / "short", brief=["copy"])["tables"]
     assert "| copy | prism | 2 | 3 digits | 6 | 4 | 0.003 |" in short
     assert "| 2: " in short
-    assert "evaluate runs/tasks --samples 20 --long-samples 4 --seed 0 --lengths 2,3,6,16 " in short
-    assert "--out docs/experiments/prism-tasks --brief copy" in short
+    assert f"evaluate {out} --samples 20 --long-samples 4 --seed 0 --lengths 2,3,6,16 " in short
+    assert f"pyanticip tasks report {out} --out {tmp_path / 'short'} --brief copy\n" in short
     assert not list((tmp_path / "short").rglob("*.png"))
     with pytest.raises(OptionError, match="unknown task 'copi'; did you mean copy"):
         report([out], None, brief=["copi"])
