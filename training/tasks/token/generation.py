@@ -56,7 +56,8 @@ def compare(
         seed: of sampling, shuffling and resampling.
 
     Raises:
-        OptionError: a run that has no gate, a judge with another vocabulary, windows too short.
+        OptionError: a run that has no gate, a judge that is the same or has another vocabulary, windows too
+            short.
         CheckpointError: no run, or no weights in it.
     """
     run = open_run(folder)
@@ -69,6 +70,9 @@ def compare(
         same = tokenizer.to_json() == other.to_json()
     if not same or critic.cfg.vocab != model.cfg.vocab:
         raise OptionError(f"{judge}: the judge has another vocabulary than {folder}")
+    mine, its = model.state_dict(), critic.state_dict()
+    if mine.keys() == its.keys() and all(torch.equal(mine[name], its[name]) for name in mine):
+        raise OptionError(f"{judge}: the judge is {folder} itself; expected another run, best a baseline")
     windows = run.data.valid.take(run.data.valid.spread(prompts))
     if windows.shape[1] < prompt + tokens:
         raise OptionError(

@@ -36,7 +36,8 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
             # A plain transformer has no scalars: its zeros say nothing.
             if key in columns and (key in ("ce", "valid_ce") or np.nanmax(columns[key]) > 0.0):
                 known = np.isfinite(columns[key])
-                axis.plot(columns["step"][known], columns[key][known], lw=1.2, label=name)
+                dot = "o" if known.sum() == 1 else None  # a line of one point is none
+                axis.plot(columns["step"][known], columns[key][known], lw=1.2, marker=dot, ms=4, label=name)
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("step")
         if key in ("scalar_refined", "ortho_excess"):

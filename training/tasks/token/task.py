@@ -109,11 +109,12 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
 
     def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
         """How good it became."""
+        first, last = f"{report['first_loss']:.3f}", f"{report['last_loss']:.3f}"
+        loss = last if report["first_loss"] == report["last_loss"] else f"{first} -> {last}"
         return [
             f"wrote {out}: {report['step']} steps, {report['parameters']} parameters, "
-            f"{report['seconds']:.0f} s; training loss {report['first_loss']:.3f} -> "
-            f"{report['last_loss']:.3f}, best validation perplexity {report['best_perplexity']:.2f} "
-            f"at step {report['best_step']}"
+            f"{report['seconds']:.0f} s; training loss {loss}, best validation perplexity "
+            f"{report['best_perplexity']:.2f} at step {report['best_step']}"
         ]
 
 

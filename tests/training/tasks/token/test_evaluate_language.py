@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from training.tasks.token.evaluate import bridge, evaluate, held_out
 from training.tasks.token.gate import shuffled_loss
 from training.tasks.token.generation import compare, judge_of, shuffle, variety
 from training.tasks.token.listen import Drift, HeldOut, by_context, drift, endless, listen
-from training.tasks.token.task import load_run, open_run
+from training.tasks.token.task import LanguageTask, load_run, open_run
 from training.tasks.token.tokens import Tokenizer
 from training.tasks.token.windows import JUDGED_DATA, Windows, synthetic_windows
 
@@ -294,6 +295,8 @@ def test_variety():
 def test_refusals(runs):
     with pytest.raises(OptionError, match="needs an anticipatory model"):
         compare(runs["plain"], runs["own-0"])
+    with pytest.raises(OptionError, match=r"the judge is .* itself"):
+        compare(runs["own-0"], runs["own-0"])
     with pytest.raises(OptionError, match="must fit a window of 41"):
         compare(runs["own-0"], runs["plain"], prompt=20, tokens=30)
 
@@ -321,3 +324,14 @@ def test_the_labels_of_the_heads_picture_lie_within_it(monkeypatch):
             box = label.get_window_extent()
             assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, label
             assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, label
+
+
+def test_a_loss_that_was_logged_once_is_a_dot_and_one_number(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "png", drawn.append)
+    once, twice = ({"step": np.arange(n) * 10.0, "ce": np.arange(n) + 4.0} for n in (1, 2))
+    plots.losses({"once": once, "twice": twice})
+    assert [line.get_marker() for line in drawn[0].axes[0].lines] == ["o", "None"]
+    report = {"step": 8, "parameters": 9, "seconds": 1.0, "best_perplexity": 2.0, "best_step": 8}
+    for first, says in ((4.0, "loss 4.000, best"), (5.0, "loss 5.000 -> 4.000, best")):
+        assert says in LanguageTask().lines(Path("r"), {**report, "first_loss": first, "last_loss": 4.0})[0]
