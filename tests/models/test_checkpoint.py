@@ -233,8 +233,13 @@ def everything(folder):
 
 
 def test_the_folder_of_a_run_is_told_from_its_checkpoint(saved, tmp_path):
-    shutil.copytree(saved, tmp_path / "run" / "checkpoint")
-    with pytest.raises(CheckpointError, match=r"has no model\.json; did you mean .*run/checkpoint\?"):
+    for inside in ("checkpoint", "model"):
+        shutil.copytree(saved, tmp_path / inside / inside)
+        with pytest.raises(CheckpointError, match=rf"has no model\.json; did you mean .*{inside}/{inside}\?"):
+            read_manifest(tmp_path / inside)
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints" / "last.ckpt").touch()
+    with pytest.raises(CheckpointError, match="is a run that is not finished; go on"):
         read_manifest(tmp_path / "run")
     with pytest.raises(CheckpointError, match=r"no such file$"):
         read_manifest(tmp_path)

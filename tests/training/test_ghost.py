@@ -10,10 +10,10 @@ import pytest
 import torch
 from support.takes import pieces_of_side, same_weights
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.checkpoint.manifest import SHIPPED
-from pyanticip.models.forecast.forecaster import load_forecaster, save_forecaster
-from pyanticip.models.forecast.manifest import GHOST
+from pyanticip.models.forecast.forecaster import PoseForecaster, load_forecaster, save_forecaster
+from pyanticip.models.forecast.manifest import GHOST, ForecastConfig
 from pyanticip.motion.rotations import multiply
 from realtime.monitor.ghost import STRIDE, Ghost
 from training.data.examples import at_rate
@@ -172,6 +172,9 @@ def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path, monk
         assert list(rows) == ["stands still", "constant velocity", "carried on", "ridge", "ghost"]
     text = judge.markdown(report)
     assert "Warning" not in text
+    save_forecaster(tmp_path / "other", PoseForecaster(ForecastConfig(width=8, blocks=1)), training={})
+    with pytest.raises(CheckpointError, match="the next 25 of 25 joints, expected 10, 10 and 22: one of"):
+        judge.evaluate(takes, "validation", tmp_path / "other", tmp_path)
     save_forecaster(tmp_path / "ghost", load_forecaster(GHOST), training={"people": ["02", "35"]})
     seen = judge.markdown(judge.evaluate(takes, "validation", tmp_path / "ghost", tmp_path))
     assert "Warning: this checkpoint learned from subject 35, who is judged here.\n" in seen

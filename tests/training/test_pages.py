@@ -1,13 +1,16 @@
 """The same parts as a page for people and as Markdown."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from pyanticip.errors import OptionError
 from training.evaluate.report import played, summary
 from training.report.pages import as_html, as_markdown, write
+from training.report.tables import bars
 
 PARTS = [
     ("title", "A < B"),
@@ -39,6 +42,16 @@ def test_a_report_goes_over_a_report_and_over_nothing_else(tmp_path, target):
     own.unlink()
     for _ in range(2):
         write(PARTS, {}, tmp_path / target, "x")
+
+
+def test_work_that_ends_before_its_first_bar_prints_nothing():
+    console = Console(file=io.StringIO(), force_terminal=True)
+    with bars(console):
+        pass
+    assert console.file.getvalue() == ""
+    with bars(console) as say:
+        say("counting", 1, 2)
+    assert "counting" in console.file.getvalue()
 
 
 ROOT = Path(__file__).resolve().parents[2]

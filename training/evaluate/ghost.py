@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pyanticip.errors import FormatError
+from pyanticip.errors import CheckpointError, FormatError
 from pyanticip.models.forecast.forecaster import load_forecaster
 from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
-from pyanticip.vocabulary import RATE
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.evaluate.takes import KINDS, Takes
 from training.report.tables import table
 from training.tasks.ghost.windows import LENGTH, OBSERVED, STRIDE, TARGET, Windows, every
@@ -100,14 +100,21 @@ def evaluate(
     Raises:
         FormatError: no motion, or no clip on that side that is long enough.
         OptionError: none to learn from that is.
-        CheckpointError: no forecaster, or one that cannot be read.
+        CheckpointError: no forecaster, one of other bodies, or one that cannot be read.
     """
+    folder = GHOST if checkpoint is None else checkpoint
+    model = load_forecaster(folder)
+    said = (model.cfg.observed, model.cfg.target, model.cfg.joints)
+    wanted = (OBSERVED, TARGET, len(CANONICAL_JOINTS))
+    if said != wanted:
+        raise CheckpointError(
+            "checkpoint {}: forecasts from {} frames the next {} of {} joints, expected {}, {} and {}: "
+            "one of train ghost".format(folder, *said, *wanted)
+        )
     takes = Takes(data, cache)
     strangers, taught = takes.strangers(split), takes.taught()
     drawn = Windows([clip.piece for clip in taught], [clip.person for clip in taught], 0).batch(_LEARNED)
     ridges = [Ridge(drawn, penalty) for penalty in PENALTIES]
-    folder = GHOST if checkpoint is None else checkpoint
-    model = load_forecaster(folder)
     found: dict[str, Any] = {"split": split, "ahead_ms": list(AHEAD_MS), "clips": 0, "kinds": {}}
     for kind in KINDS:
         shown = [(clip.person, every(clip.piece)) for clip in strangers if clip.kind == kind]

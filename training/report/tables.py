@@ -71,12 +71,17 @@ Say = Callable[[str, int, int], None]
 def bars(console: Console) -> Iterator[Say]:
     """A bar for every part of the work; none where the console is quiet."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, disable=console.quiet) as progress:
-        tasks: dict[str, TaskID] = {}
+    progress, tasks = Progress(*columns, console=console, disable=console.quiet), dict[str, TaskID]()
 
-        def say(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total)
-            progress.update(tasks[what], completed=done, total=total)
+    def say(what: str, done: int, total: int) -> None:
+        if not tasks:
+            progress.start()
+        if what not in tasks:
+            tasks[what] = progress.add_task(what, total=total)
+        progress.update(tasks[what], completed=done, total=total)
 
+    try:
         yield say
+    finally:
+        if tasks:  # it leaves an empty line where there is no bar
+            progress.stop()

@@ -115,9 +115,14 @@ def read_description(folder: Path) -> dict[str, Any]:
     """
     where = f"checkpoint {folder}"
     file = folder / MANIFEST
-    inside = folder / "checkpoint"  # where the runs of `train motion` keep theirs
-    if not file.exists() and (inside / MANIFEST).is_file():
-        raise CheckpointError(f"{where}: has no {MANIFEST}; did you mean {inside}?")
+    if not file.exists():
+        for inside in (folder / "checkpoint", folder / "model"):  # where runs keep theirs
+            if (inside / MANIFEST).is_file():
+                raise CheckpointError(f"{where}: has no {MANIFEST}; did you mean {inside}?")
+        if (folder / "checkpoints/last.ckpt").is_file() and not (folder / "report.json").is_file():
+            raise CheckpointError(
+                f"{where}: is a run that is not finished; go on with its command and --resume"
+            )
     data = parse_json(_read(file, _LARGEST_MANIFEST), f"{where}: {MANIFEST}", CheckpointError)
     if not isinstance(data, dict):
         raise CheckpointError(f"{where}: {MANIFEST} does not describe a checkpoint")
