@@ -2,10 +2,13 @@
 
 use crate::{MemoryError, Place};
 
-/// Cues are said on a place that has been trusted so much for so many frames, and moved on without a jump, seconds.
+/// A cue is said where the performer has been so surely before it for so many frames, and moved on without a jump,
+/// seconds.
 const TRUST: f64 = 0.6;
 const STEADY: u32 = 4;
 const JUMP: f64 = 0.2;
+/// Places in several takes are the same moment for a cue that they are equally far before, within so many seconds.
+const SAME: f64 = 0.5;
 /// Who moves more slowly than this share of the rehearsal's tempo is about to stand still: nothing can be foretold.
 const SLOWEST: f64 = 0.3;
 /// A cue found to be due is said as long as it is no later than this, seconds.
@@ -37,6 +40,8 @@ pub struct Due {
     pub cue: usize,
     /// Seconds from the frame at which it was said, 0 to its `ahead`.
     pub seconds: f64,
+    /// 0 to 1: the belief in the half second around, whichever of the takes that show the same it is in.
+    pub trust: f64,
 }
 
 /// How a cue was said.
@@ -48,6 +53,22 @@ struct Said {
     frames: u32,
 }
 
+/// A cue, and the performer's way to it.
+#[derive(Debug, Clone)]
+struct Watched {
+    /// How long before it is said.
+    ahead: f64,
+    /// Where it is: takes, and seconds in them.
+    spots: Vec<(usize, f64)>,
+    /// How it was said; `None`: it is armed.
+    said: Option<Said>,
+    /// Frames for which the place before it has been trusted.
+    steady: u32,
+    /// How far before it that was the last time; and before a gap that nobody has been followed since.
+    trusted: Option<f64>,
+    interrupted: Option<f64>,
+}
+
 /// Says each cue once in every pass through it, at the first frame from which it is no more than `ahead` away.
 ///
 /// Until it is said, a stop, a jump or another tempo moves or cancels it; what was said cannot be called back. A cue
@@ -55,18 +76,8 @@ struct Said {
 /// until the performer was followed for a tenth of a second.
 #[derive(Debug, Clone)]
 pub struct Cues {
-    /// How long before each is said.
-    ahead: Vec<f64>,
-    /// Where they are: cue, take, seconds.
-    spots: Vec<(usize, usize, f64)>,
-    /// How each was said; `None`: it is armed.
-    said: Vec<Option<Said>>,
-    last: Option<Place>,
-    /// Frames for which the place has been trusted.
-    steady: u32,
-    /// Where that was the last time; and where it was before a gap that nobody has been followed since.
-    trusted: Option<Place>,
-    interrupted: Option<Place>,
+    cues: Vec<Watched>,
+    last: Vec<Place>,
 }
 
 fn wrong(option: &'static str, expected: &'static str, given: &dyn ToString) -> MemoryError {
@@ -86,18 +97,21 @@ impl Cues {
         if cues.len() > MOST {
             return Err(wrong("cues", "at most 10000", &cues.len()));
         }
-        let mut made = Self {
-            ahead: cues.iter().map(|cue| cue.ahead).collect(),
+        if let Some(cue) = cues.iter().find(|cue| !(0.0..=FURTHEST).contains(&cue.ahead)) {
+            return Err(wrong("ahead", "0 to 2 seconds", &cue.ahead));
+        }
+        let armed = |cue: &Cue| Watched {
+            ahead: cue.ahead,
             spots: Vec::new(),
-            said: vec![None; cues.len()],
-            last: None,
+            said: None,
             steady: 0,
             trusted: None,
             interrupted: None,
         };
-        if let Some(ahead) = made.ahead.iter().find(|ahead| !(0.0..=FURTHEST).contains(*ahead)) {
-            return Err(wrong("ahead", "0 to 2 seconds", ahead));
-        }
+        let mut made = Self {
+            cues: cues.iter().map(armed).collect(),
+            last: Vec::new(),
+        };
         for (number, cue) in cues.iter().enumerate() {
             made.also(number, cue.take, cue.seconds)?;
         }
@@ -110,13 +124,14 @@ impl Cues {
     /// # Errors
     /// No such cue, a time that is not finite or before the take.
     pub fn also(&mut self, cue: usize, take: usize, seconds: f64) -> Result<(), MemoryError> {
-        if cue >= self.ahead.len() {
-            return Err(wrong("also", "the index of a cue", &cue));
-        }
+        let cue = self
+            .cues
+            .get_mut(cue)
+            .ok_or_else(|| wrong("also", "the index of a cue", &cue))?;
         if !(0.0..f64::INFINITY).contains(&seconds) {
             return Err(wrong("seconds", "seconds from the take's begin on", &seconds));
         }
-        self.spots.push((cue, take, seconds));
+        cue.spots.push((take, seconds));
         Ok(())
     }
 
@@ -125,84 +140,110 @@ impl Cues {
     /// # Errors
     /// No such cue.
     pub fn passed(&mut self, cue: usize) -> Result<(), MemoryError> {
-        let said = self
-            .said
+        let cue = self
+            .cues
             .get_mut(cue)
             .ok_or_else(|| wrong("passed", "the index of a cue", &cue))?;
-        *said = Some(Said { away: 0.0, frames: 0 });
+        cue.said = Some(Said { away: 0.0, frames: 0 });
         Ok(())
     }
 
     /// Takes over from other cues in mid-pass; `same` are, cue by cue, the numbers of those that were there.
     pub fn take_over(&mut self, before: &Self, same: &[Option<usize>]) {
-        (self.last, self.steady) = (before.last, before.steady);
-        (self.trusted, self.interrupted) = (before.trusted, before.interrupted);
-        for (said, number) in self.said.iter_mut().zip(same) {
-            *said = said.or_else(|| before.said.get((*number)?).copied().flatten());
+        self.last.clone_from(&before.last);
+        for (cue, number) in self.cues.iter_mut().zip(same) {
+            if let Some(was) = number.and_then(|number| before.cues.get(number)) {
+                cue.said = cue.said.or(was.said);
+                (cue.steady, cue.trusted, cue.interrupted) = (was.steady, was.trusted, was.interrupted);
+            }
         }
     }
 
     /// A new run: all are armed.
     pub fn reset(&mut self) {
-        self.said.fill(None);
-        self.last = None;
-        self.steady = 0;
-        (self.trusted, self.interrupted) = (None, None);
-    }
-
-    /// Frames are missing. Where the performer is found farther back in the same take, all that comes is armed; else
-    /// the pass goes on.
-    pub fn resume(&mut self) {
-        self.interrupted = self.interrupted.or(self.trusted);
-        self.last = None;
-        self.steady = 0;
-    }
-
-    /// Takes where the performer is in a frame of the 50 Hz grid; the cues to be said now, soonest first.
-    pub fn push(&mut self, place: Option<&Place>) -> Vec<Due> {
-        let mut due = Vec::new();
-        let place = place.filter(|place| place.trust >= TRUST);
-        let last = std::mem::replace(&mut self.last, place.copied());
-        let goes_on = place.zip(last).is_some_and(|(place, last)| {
-            place.take == last.take && (place.seconds - last.seconds).abs() < JUMP
-        });
-        self.steady = if goes_on { self.steady + 1 } else { 0 };
-        let Some(place) = place.filter(|_| self.steady >= STEADY) else {
-            return due;
-        };
-        self.trusted = Some(*place);
-        let gap = self.interrupted.take();
-        let anew = gap.is_some_and(|was| was.take == place.take && place.seconds < was.seconds - BACK);
-        for &(cue, take, at) in &self.spots {
-            if take != place.take {
-                continue;
-            }
-            if anew && at >= place.seconds {
-                self.said[cue] = None;
-            }
-            let (said, ahead) = (&mut self.said[cue], self.ahead[cue]);
-            let away = at - place.seconds;
-            if let Some(Said { away: was, frames }) = said {
-                *frames = if away > BEFORE.max(*was + BACK) {
-                    *frames + 1
-                } else {
-                    0
-                };
-                if *frames < FRAMES {
-                    continue;
-                }
-                *said = None;
-            }
-            let seconds = away / place.tempo;
-            if place.tempo >= SLOWEST && (-LATE..=ahead).contains(&seconds) {
-                *said = Some(Said { away, frames: 0 });
-                due.push(Due {
-                    cue,
-                    seconds: seconds.max(0.0),
-                });
-            }
+        self.last.clear();
+        for cue in &mut self.cues {
+            (cue.said, cue.steady, cue.trusted, cue.interrupted) = (None, 0, None, None);
         }
+    }
+
+    /// Frames are missing. Where the performer is found farther before a cue that is still to come, it is armed;
+    /// else the pass goes on.
+    pub fn resume(&mut self) {
+        self.last.clear();
+        for cue in &mut self.cues {
+            cue.interrupted = cue.interrupted.or(cue.trusted);
+            cue.steady = 0;
+        }
+    }
+
+    /// Takes where the performer is in a frame of the 50 Hz grid, as [`crate::Follower::places`] gives it: the place
+    /// that is believed in most first, then the best of every other take. The cues to be said now, soonest first.
+    pub fn push(&mut self, places: &[Place]) -> Vec<Due> {
+        let goes_on = places.first().is_some_and(|now| {
+            let near = |last: &Place| last.take == now.take && (now.seconds - last.seconds).abs() < JUMP;
+            self.last.iter().any(near)
+        });
+        self.last.clear();
+        self.last.extend_from_slice(places);
+        let said = self.cues.iter_mut().enumerate().filter_map(|(number, cue)| {
+            let (seconds, trust) = cue.push(places, goes_on)?;
+            Some(Due {
+                cue: number,
+                seconds,
+                trust,
+            })
+        });
+        let mut due: Vec<Due> = said.collect();
         due.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         due
+    }
+}
+
+impl Watched {
+    /// Seconds until it is due and how sure that is, where it is to be said.
+    fn push(&mut self, places: &[Place], goes_on: bool) -> Option<(f64, f64)> {
+        let way = self.way(places).filter(|(_, trust)| *trust >= TRUST);
+        self.steady = if goes_on && way.is_some() {
+            self.steady + 1
+        } else {
+            0
+        };
+        let (away, trust) = way.filter(|_| self.steady >= STEADY)?;
+        self.trusted = Some(away);
+        if self.interrupted.take().is_some_and(|was| away > was + BACK) && away >= 0.0 {
+            self.said = None;
+        }
+        if let Some(Said { away: was, frames }) = &mut self.said {
+            *frames = if away > BEFORE.max(*was + BACK) {
+                *frames + 1
+            } else {
+                0
+            };
+            if *frames < FRAMES {
+                return None;
+            }
+            self.said = None;
+        }
+        let tempo = places[0].tempo;
+        let seconds = away / tempo;
+        if tempo < SLOWEST || !(-LATE..=self.ahead).contains(&seconds) {
+            return None;
+        }
+        self.said = Some(Said { away, frames: 0 });
+        Some((seconds.max(0.0), trust))
+    }
+
+    /// How far before it the performer is, seconds of the rehearsal, and the belief in that: where several takes show
+    /// the same, each has a part of it.
+    fn way(&self, places: &[Place]) -> Option<(f64, f64)> {
+        let away = |place: &Place| {
+            let mut spots = self.spots.iter().filter(|(take, _)| *take == place.take);
+            spots.next().map(|(_, at)| at - place.seconds)
+        };
+        let first = away(places.first()?)?;
+        let same = |place: &&Place| away(place).is_some_and(|away| (away - first).abs() < SAME);
+        let trust: f64 = places.iter().filter(same).map(|place| place.trust).sum();
+        Some((first, trust.min(1.0)))
     }
 }

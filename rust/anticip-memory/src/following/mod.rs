@@ -102,6 +102,8 @@ pub struct Follower {
     performer: Performer,
     fine: Fine,
     scratch: Scratch,
+    /// Where the newest frame is: what [`Self::push`] gave, then the best of every other take.
+    places: Vec<Place>,
     /// How long nobody has seen who was followed, seconds.
     unseen: Option<f64>,
 }
@@ -141,6 +143,7 @@ impl Follower {
             performer,
             fine: Fine::default(),
             scratch: Scratch::default(),
+            places: Vec::new(),
             unseen: None,
         })
     }
@@ -172,6 +175,13 @@ impl Follower {
         self.frame = 0;
         self.candidates.clear();
         self.fine = Fine::default();
+        self.places.clear();
+    }
+
+    /// Where the newest frame is: what [`Self::push`] gave of it, then the best place in every other take that is
+    /// believed in; takes that show the same movement share the belief in it.
+    pub fn places(&self) -> &[Place] {
+        &self.places
     }
 
     /// Takes a frame and says where it is, or nothing where it is in no take (as far as is known).
@@ -198,14 +208,16 @@ impl Follower {
             }
         }
         self.learn(&seen);
-        let believed = self.place();
+        self.place();
         let now = self.frame;
         self.frame += 1;
-        if believed.is_none() {
+        let Some(believed) = self.places.first_mut() else {
             self.fine.lose();
-        }
+            return None;
+        };
         let last = [0, 1, 2, 3].map(|ago: usize| &self.past[(now - ago.min(now)) % KEPT].place);
-        Some(self.fine.refine(&self.rehearsal, last, now, believed?))
+        *believed = self.fine.refine(&self.rehearsal, last, now, *believed);
+        Some(*believed)
     }
 
     fn see(&mut self, pose: &CanonicalPose) -> Seen {
@@ -287,8 +299,10 @@ impl Follower {
         let most = if self.frame < TOP { AT_FIRST } else { AT_MOST };
         let mut masses: Vec<f32> = self.stretches.iter().map(Stretch::mass).collect();
         masses.sort_by(|a, b| b.total_cmp(a));
-        let least = masses.get(most).copied().unwrap_or(0.0).max(FAINT);
-        self.stretches.retain(|s| s.mass() > least);
+        // Takes that are the same are believed in alike.
+        let least = masses.get(most - 1).copied().unwrap_or(0.0);
+        self.stretches.retain(|s| s.mass() > FAINT && s.mass() >= least);
+        self.stretches.truncate(most);
         evidence
     }
 
@@ -368,44 +382,56 @@ impl Follower {
         });
     }
 
-    /// The half second that is believed in most.
-    fn place(&self) -> Option<Place> {
-        let mut best: (f32, Option<(&Stretch, usize)>) = (NOWHERE, None);
+    /// The half second of every take that is believed in most, the best first.
+    fn place(&mut self) {
+        let mut found: Vec<(f32, &Stretch, usize)> = Vec::new();
         for stretch in &self.stretches {
-            let mut sum = 0.0;
+            let (mut sum, mut best) = (0.0, (NOWHERE, None));
             for (i, row) in stretch.rows.iter().enumerate() {
                 sum += mass(row);
                 if let Some(gone) = i.checked_sub(AROUND) {
                     sum -= mass(&stretch.rows[gone]);
                 }
                 if sum > best.0 {
-                    best = (sum, Some((stretch, (i + 1).saturating_sub(AROUND))));
+                    best = (sum, Some((i + 1).saturating_sub(AROUND)));
                 }
             }
-        }
-        let (trust, Some((stretch, first))) = best else {
-            return None;
-        };
-        let mut half = 0.5 * trust;
-        let median = stretch.rows[first..].iter().position(|row| {
-            half -= mass(row);
-            half <= 0.0
-        });
-        let median = first + median.unwrap_or(0);
-        let (mut sum, mut place, mut tempo) = (0.0, 0.0, 0.0);
-        let end = (median + CORE + 1).min(stretch.rows.len());
-        for i in median.saturating_sub(CORE)..end {
-            for (w, r) in stretch.rows[i].iter().zip(TEMPI) {
-                sum += f64::from(*w);
-                place += f64::from(*w) * (stretch.start + i) as f64;
-                tempo += f64::from(*w) * f64::from(r);
+            if let (trust, Some(first)) = best {
+                found.push((trust, stretch, first));
             }
         }
-        Some(Place {
-            take: stretch.take,
-            seconds: (place / sum - self.rehearsal.frames(stretch.take).start as f64) / RATE,
-            tempo: tempo / sum,
-            trust: f64::from(trust.min(1.0)),
-        })
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        self.places.clear();
+        for (trust, stretch, first) in found {
+            if self.places.iter().all(|place| place.take != stretch.take) {
+                let begin = self.rehearsal.frames(stretch.take).start;
+                self.places.push(within(stretch, first, trust, begin));
+            }
+        }
+    }
+}
+
+/// The place in the half second of a stretch that begins with its row `first`, of a take that begins at `begin`.
+fn within(stretch: &Stretch, first: usize, trust: f32, begin: usize) -> Place {
+    let mut half = 0.5 * trust;
+    let median = stretch.rows[first..].iter().position(|row| {
+        half -= mass(row);
+        half <= 0.0
+    });
+    let median = first + median.unwrap_or(0);
+    let (mut sum, mut place, mut tempo) = (0.0, 0.0, 0.0);
+    let end = (median + CORE + 1).min(stretch.rows.len());
+    for i in median.saturating_sub(CORE)..end {
+        for (w, r) in stretch.rows[i].iter().zip(TEMPI) {
+            sum += f64::from(*w);
+            place += f64::from(*w) * (stretch.start + i) as f64;
+            tempo += f64::from(*w) * f64::from(r);
+        }
+    }
+    Place {
+        take: stretch.take,
+        seconds: (place / sum - begin as f64) / RATE,
+        tempo: tempo / sum,
+        trust: f64::from(trust.min(1.0)),
     }
 }

@@ -57,14 +57,13 @@ impl Following {
         let mut dues = Vec::new();
         let places = poses.iter().enumerate().map(|(n, pose)| {
             let place = self.follower.push(pose);
-            let trust = place.map_or(0.0, |place| place.trust);
             let due = self
                 .cues
                 .as_mut()
-                .map_or_else(Vec::new, |cues| cues.push(place.as_ref()));
+                .map_or_else(Vec::new, |cues| cues.push(self.follower.places()));
             dues.extend(
                 due.iter()
-                    .map(|due| (due.cue, trust, (due.seconds - ago(n)).max(0.0))),
+                    .map(|due| (due.cue, due.trust, (due.seconds - ago(n)).max(0.0))),
             );
             place
         });
@@ -89,7 +88,7 @@ impl Following {
     }
 }
 
-/// Number of the cue, trust in the place, seconds ahead.
+/// Number of the cue, how sure it is, seconds ahead.
 pub(crate) type Due = (usize, f64, f64);
 
 #[pyclass(name = "Follower", module = "pyanticip._core", frozen)]
@@ -178,7 +177,7 @@ impl PyCues {
             tempo,
             trust,
         });
-        let due = self.0.with(py, |cues| cues.push(place.as_ref()));
+        let due = self.0.with(py, |cues| cues.push(place.as_slice()));
         due.into_iter().map(|due| (due.cue, due.seconds)).collect()
     }
 
