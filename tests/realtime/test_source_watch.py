@@ -42,7 +42,7 @@ def test_a_suit_that_comes_and_goes() -> None:
 
 
 def test_a_suit_that_never_comes_is_asked_for_twice_a_minute_at_most() -> None:
-    lines = said([(float(now), {}) for now in range(1, 62)])
+    lines = said([(float(now), {}) for now in range(1, 92)])
     assert len(lines) == 3
     assert lines[0] == (
         "no frame of mocopi came to 127.0.0.1:12351 in 3 s; a suit on the network needs"
@@ -80,6 +80,46 @@ def test_a_halted_sender_that_repeats_its_last_frame_is_told_from_one_that_is_go
     counts = {"packets": 9, "frames": 5, "doubled": 4}
     lines = said([(1.0, counts), (4.0, counts | {"packets": 99, "doubled": 94})])
     assert lines[1].startswith("90 datagrams repeat the last frame")
+
+
+EULER = b"MXTP01" + bytes(754)
+
+
+def said_of_xsens(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[float, str]]:
+    """Of looks at times, with frames and unusable packets so far and what has come last."""
+    last = b""
+    attendance = SourceWatch("xsens", HERE, 0.0, newest=lambda: last)
+    told = []
+    for now, frames, bad, newest in seen:
+        # A new object for each datagram, as a socket makes it.
+        last = bytes(bytearray(newest))
+        counters = {"frames": frames, "packets": frames + bad, "malformed": bad}
+        if line := attendance.look(now, counters):
+            told.append((now, line))
+    return told
+
+
+def test_a_show_that_gets_what_cannot_be_played_is_told_why_and_when_that_changes() -> None:
+    vmc = FRAMES["vmc"](0, 0.0, 0.3)
+    first = [(float(t), 60 * t, 0, b"") for t in (1, 2)]
+    euler = [(2.0 + t, 120, 60 * t, EULER) for t in range(1, 41)]
+    other = [(42.0 + t, 120, 2400 + 60 * t, vmc) for t in range(1, 41)]
+    again = [(83.0, 180, 4800, b"")]
+    (_, come), (_, why), (then, changed), (_, back) = said_of_xsens(first + euler + other + again)
+    assert (come, back) == ("frames of xsens come", "frames of xsens come again")
+    assert why.startswith("180 datagrams came")
+    assert "choose Position + Orientation" in why
+    assert then <= 48.0
+    assert "this is vmc: use --source vmc" in changed
+
+
+def test_what_comes_late_and_cannot_be_played_is_told_of_soon_and_then_every_half_minute() -> None:
+    quiet = [(float(t), 0, 0, b"") for t in range(1, 9)]
+    euler = [(8.0 + t, 0, 60 * t, EULER) for t in range(1, 41)]
+    (_, nothing), (soon, why), (later, same) = said_of_xsens(quiet + euler)
+    assert nothing.startswith("no frame of xsens came")
+    assert (soon, later) == (11.0, 41.0)
+    assert all("choose Position + Orientation" in line for line in (why, same))
 
 
 class Front:
@@ -183,8 +223,8 @@ def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_
     assert said([(1.0, here), (3.99, here)]) == ["frames of mocopi come"]
     assert said([(1.0, here), (4.0, here)])[1:] == ["nothing from the suit for 3 s; waiting for it"]
     assert said([(1.0, here), (4.0, here), (40.0, here), (80.0, here)])[2:] == [], "once is enough"
-    asked = said([(2.99, {}), (3.0, {}), (29.9, {}), (30.0, {}), (59.9, {}), (60.0, {})])
-    assert [line.split(" in ")[1].split(";")[0] for line in asked] == ["3 s", "30 s", "60 s"]
+    asked = said([(2.99, {}), *((float(now), {}) for now in range(3, 66))])
+    assert [line.split(" in ")[1].split(";")[0] for line in asked] == ["3 s", "33 s", "63 s"]
     some = {"packets": 5, "alien": 4, "malformed": 0}
     assert "has not sent its skeleton yet" in why_silent("mocopi", HERE, 3.0, some)
     assert "none of them a usable" in why_silent("mocopi", HERE, 3.0, some | {"malformed": 1})
@@ -197,7 +237,7 @@ def test_who_sends_where_somebody_else_alone_is_heard() -> None:
         "120 datagrams of mocopi come from 10.0.0.9:1, and only 10.0.0.1 is heard (source.from);"
         " /anticip/control/source 10.0.0.9:1 hands over"
     )
-    told = attendance.look(40.0, counters, ["10.0.0.9:1", "10.0.0.1:7"])
+    told = attendance.look(40.0, {"packets": 240, "ignored": 120}, ["10.0.0.9:1", "10.0.0.1:7"])
     assert "has not sent its skeleton yet" in (told or "")
 
 
