@@ -19,13 +19,18 @@ _PATIENCE_S = 3.0
 _AGAIN_S = 30.0
 # What differs between two lines of one reason.
 _PASSING = re.compile(r"\d+|\(the last: .*")
+_UNMAPPED = "no rotation at an address of [source.addresses] is in them"
 # Kinds whose skeleton comes in a message of its own.
-_TELL = ("mocopi", "natnet", "msgpack")
+_TELL = ("mocopi", "msgpack")
 _BAD = ("truncated", "malformed", "alien")
 # What datagrams of the others lack that are no frame.
 _LACKS = {
     "vmc": "no bones (/VMC/Ext/Bone/Pos) are in them; switch on the sending of the body in its program",
     "vrchat": "no rotation of a tracker (/tracking/trackers/1/rotation) is in them",
+    "phone": "no quaternion (at an address with quat in it, or in JSON) is in them; switch on QUATERNION in"
+    " the app, or map what it sends: [source.addresses] and --source osc",
+    "natnet": "no skeleton is tracked in them and no rigid body named after a part of a body (Hips, Head,"
+    " LeftHand ...), or Motive has not told its names yet; loose markers are not played",
     **dict.fromkeys(_TELL, "the suit has not sent its skeleton yet"),
 }
 # The rate is told once it has been measured for so long; so many other senders are told of.
@@ -186,14 +191,16 @@ def why_silent(
     packets = counters.get("packets", 0)
     bad = sum(counters.get(name, 0) for name in _BAD)
     came = f"{packets or 'some'} datagrams of {kind} came to {where}, no frame: "
-    mapped = kind == "osc" and recognise(newest) in PRESETS
+    looks = recognise(newest)
+    # What such kinds play is a matter of addresses.
+    mapped = kind in PRESETS and looks in PRESETS and "osc" in (kind, looks)
     told = "" if mapped or not newest else wrong_kind(kind, newest, address[1])
     if told or (packets and bad >= packets):
         told = told or "what does the sender speak?"
         return f"{packets or 'some'} datagrams came to {where}, none of them a usable {kind}: {told}"
     if newest and kind in PRESETS:
         such = f" (the last: {name})" if (name := osc_address(newest)) else ""
-        return came + f"no rotation at an address of [source.addresses] is in them{such}"
+        return came + _LACKS.get(kind, _UNMAPPED) + such
     if newest or packets:
         return came + _LACKS.get(kind, "no whole body is in them yet")
     text = f"no frame of {kind} came to {where} in {seconds:.0f} s"

@@ -17,6 +17,11 @@ from realtime.sources.watch import SourceWatch, why_silent
 HERE = ("127.0.0.1", 12351)
 
 
+def bundle(*messages: bytes) -> bytes:
+    elements = b"".join(len(one).to_bytes(4) + one for one in messages)
+    return b"#bundle\0" + (1).to_bytes(8) + elements
+
+
 def said(seen: list[tuple[float, dict[str, int]]]) -> list[str]:
     attendance = SourceWatch("mocopi", HERE, 0.0)
     return [line for now, counts in seen if (line := attendance.look(now, counts))]
@@ -59,6 +64,7 @@ def test_why_there_is_no_frame() -> None:
     assert told.endswith("none of them a usable mocopi: this is xsens: use --source xsens://0.0.0.0:12351")
     assert "skeleton" in why_silent("mocopi", HERE, 3.0, {"packets": 120})
     lacking = {"vmc": "no bones (/VMC/Ext/Bone/Pos)", "vrchat": "no rotation", "rokoko": "no whole body"}
+    lacking["natnet"] = "no skeleton is tracked in them and no rigid body named after"
     for kind, lacks in lacking.items():
         assert f"no frame: {lacks}" in why_silent(kind, HERE, 3.0, {"packets": 120})
     assert "0.0.0.0" not in why_silent("vmc", ("192.168.0.7", 39539), 3.0, {})
@@ -74,6 +80,20 @@ def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
     assert told.endswith(
         "no rotation at an address of [source.addresses] is in them (the last: /gyrosc/quat)"
     )
+
+
+def test_a_phone_without_its_quaternion_is_told_what_to_switch_on() -> None:
+    for newest in (
+        osc("/rotationvector", 0.1, 0.2, 0.3),
+        json.dumps({"device": {"name": "p"}, "sensordata": {"accel": {"x": 0.0}}}).encode(),
+    ):
+        told = why_silent("phone", HERE, 3.0, {}, newest)
+        assert "no frame: no quaternion" in told
+        assert "switch on QUATERNION" in told
+    told = why_silent(
+        "mocopi", HERE, 3.0, {"packets": 60, "alien": 60}, osc("/rotationvector", 0.1, 0.2, 0.3)
+    )
+    assert "source.addresses and --source osc" in told
 
 
 def test_a_halted_sender_that_repeats_its_last_frame_is_told_from_one_that_is_gone() -> None:
@@ -185,6 +205,11 @@ def test_every_kind_by_another_encoder(kind: str) -> None:
         ("wek", osc("/wek/inputs", 0.5, 0.1)),
         ("phone", osc("/ZIGSIM/me/quaternion", 0.0, 0.0, 0.0, 1.0)),
         ("phone", osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0)),
+        ("phone", bundle(osc("/ZIGSIM/me/accel", 0.0, 0.0, 1.0), osc("/ZIGSIM/me/quaternion", 0, 0, 0, 1))),
+        ("osc", osc("/ZIGSIM/me/accel", 0.0, 0.0, 1.0)),
+        ("osc", osc("/gyrosc/accel", 0.0, 0.0, 1.0)),
+        ("osc", osc("/rotationvector", 0.1, 0.2, 0.3)),
+        ("osc", osc("/orientation", 10.0, 20.0, 30.0)),
         ("osc", osc("/1/fader1", 0.5)),
         ("rokoko", json.dumps({"version": 3, "fps": 60, "scene": {"timestamp": 0}}).encode()),
         (None, b""),
