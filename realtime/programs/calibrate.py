@@ -19,6 +19,7 @@ from realtime.rig import Rig
 from realtime.sockets import host_and_port
 from realtime.sources.replay import Command, open_show, play_offline, recorded_sender
 from realtime.sources.udp import UdpSource
+from realtime.sources.watch import why_silent
 from realtime.stage import assemble
 
 __all__ = ["calibrate_from", "calibrate_live"]
@@ -107,5 +108,9 @@ async def _stages(
             waited = waited + 0.1 if now == max(before, 0.0) else 0.0
             before = now if now > 0.0 else before
             if waited > _PATIENCE:
-                raise DeviceError(f"calibrate: expected somebody to {words}, got nothing for {waited:.0f} s")
+                counters = pipeline.front.counters()
+                why = f"expected somebody to {words}, got nothing for {waited:.0f} s"
+                if not counters["frames"]:
+                    why = why_silent(source.kind, source.address, waited, counters, source.newest)
+                raise DeviceError(f"calibrate: {why}")
     return calibration.table()

@@ -144,8 +144,9 @@ class OscSource:
 def messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
     """Addresses and their numbers; ZIG SIM's JSON has the same under ``sensordata``."""
     if datagram.startswith(b"{"):
-        quaternion = json.loads(datagram)["sensordata"]["quaternion"]
-        yield "/quaternion", [float(quaternion[axis]) for axis in "xyzw"]
+        # Other sensors may be switched on without it.
+        if (quaternion := json.loads(datagram)["sensordata"].get("quaternion")) is not None:
+            yield "/quaternion", [float(quaternion[axis]) for axis in "xyzw"]
         return
     try:
         packet = OscPacket(datagram)

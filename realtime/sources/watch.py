@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,13 +15,22 @@ from realtime.sources.osc import PRESETS
 __all__ = ["SourceWatch", "why_silent"]
 
 _PATIENCE_S = 3.0
+# One reason is given again after so long.
+_AGAIN_S = 30.0
+# What differs between two lines of one reason.
+_PASSING = re.compile(r"\d+|\(the last: .*")
+_UNMAPPED = "no rotation at an address of [source.addresses] is in them"
 # Kinds whose skeleton comes in a message of its own.
-_TELL = ("mocopi", "natnet", "msgpack")
+_TELL = ("mocopi", "msgpack")
 _BAD = ("truncated", "malformed", "alien")
 # What datagrams of the others lack that are no frame.
 _LACKS = {
     "vmc": "no bones (/VMC/Ext/Bone/Pos) are in them; switch on the sending of the body in its program",
     "vrchat": "no rotation of a tracker (/tracking/trackers/1/rotation) is in them",
+    "phone": "no quaternion (at an address with quat in it, or in JSON) is in them; switch on QUATERNION in"
+    " the app, or map what it sends: [source.addresses] and --source osc",
+    "natnet": "no skeleton is tracked in them and no rigid body named after a part of a body (Hips, Head,"
+    " LeftHand ...), or Motive has not told its names yet; loose markers are not played",
     **dict.fromkeys(_TELL, "the suit has not sent its skeleton yet"),
 }
 # The rate is told once it has been measured for so long; so many other senders are told of.
@@ -51,9 +62,16 @@ class SourceWatch:
         self._wanted = wanted
         self._kind = kind
         self._address = address
-        self._frames = self._doubled = 0
-        self._last = self._began = now
-        self._state = "waiting"
+        # Frames so far, and when the last one came; since when datagrams that are none come, or nothing does.
+        self._frames = 0
+        self._last = self._since = self._looked = now
+        self._come = False
+        # What was counted at the last frame, or when last asked why there is none, and what had come by then;
+        # the reason that was told last, and when each was.
+        self._counted: dict[str, int] = {}
+        self._seen = newest()
+        self._reason = ""
+        self._told: dict[str, float] = {}
         self._measure = 0.0
         self._player = ""
         self._others: set[str] = set()
@@ -113,37 +131,56 @@ class SourceWatch:
         the ``senders`` that it has heard."""
         frames = counters.get("frames", 0)
         if frames > self._frames:
-            self._frames, self._last, self._doubled = frames, now, counters.get("doubled", 0)
-            if self._state == "playing":
-                return None
-            again = " again" if self._state == "silent" else ""
-            self._state = "playing"
-            return f"frames of {self._kind} come{again}"
-        if now - self._last < _PATIENCE_S:
+            again = " again" if self._frames else ""
+            news = f"frames of {self._kind} come{again}" if self._reason or not again else None
+            self._frames, self._last, self._reason, self._told = frames, now, "", {}
+            self._from_here(now, counters)
+            return news
+        came = Counter(counters)
+        came.subtract(self._counted)
+        # Every datagram is an object of its own, whatever is in it.
+        newest = self._newest()
+        if newest is self._seen:
+            newest = b""
+        if (come := bool(newest or came["packets"])) != self._come:
+            self._come, self._since = come, self._looked
+        self._looked = now
+        # Of a body that is refused another line tells.
+        if now - self._since < _PATIENCE_S or came["refused"]:
             return None
-        if self._state == "waiting":
-            self._state = "absent"
-            return self._why_silent(now - self._began, counters, senders)
-        if self._state == "absent" and now - self._began >= 10 * _PATIENCE_S:
-            self._began = now
-            return self._why_silent(now - self._last, counters, senders)
-        if self._state == "playing":
-            self._state = "silent"
-            if doubled := counters.get("doubled", 0) - self._doubled:
-                return (
-                    f"{doubled} datagrams repeat the last frame; is its playback halted? waiting for the next"
-                )
-            return f"nothing from the suit for {now - self._last:.0f} s; waiting for it"
-        return None
+        self._from_here(now, counters)
+        line = self._why_silent(now - self._last, came, newest, senders)
+        reason = _PASSING.sub("", line)
+        # A show that has played is told once, and again when the reason is another.
+        if now - self._told.get(reason, -math.inf) < _AGAIN_S or (self._frames and reason == self._reason):
+            return None
+        self._reason = reason
+        self._told[reason] = now
+        return line
 
-    def _why_silent(self, seconds: float, counters: Mapping[str, int], senders: Sequence[str]) -> str:
-        wanted, packets = self._wanted(), counters.get("packets", 0)
-        if wanted and senders and not any(is_from(name, wanted) for name in senders):
+    def _from_here(self, now: float, counters: Mapping[str, int]) -> None:
+        """What comes is counted from here on."""
+        self._since = self._looked = now
+        self._counted, self._seen, self._come = dict(counters), self._newest(), False
+
+    def _why_silent(self, seconds: float, came: Counter[str], newest: bytes, senders: Sequence[str]) -> str:
+        wanted, packets = self._wanted(), came["packets"]
+        if wanted and packets and senders and not any(is_from(name, wanted) for name in senders):
             return (
                 f"{packets} datagrams of {self._kind} come from {senders[0]}, and only {wanted} is heard"
                 f" (source.from); /anticip/control/source {senders[0]} hands over"
             )
-        return why_silent(self._kind, self._address, seconds, counters, self._newest())
+        if self._frames and wanted and packets == came["ignored"]:
+            # Of others, whom nobody asked for.
+            packets, newest = 0, b""
+        if came["doubled"] > sum(came[name] for name in _BAD):
+            return (
+                f"{came['doubled']} datagrams repeat the last frame; is its playback halted?"
+                " waiting for the next"
+            )
+        if self._frames and not (newest or packets):
+            return f"nothing from the suit for {seconds:.0f} s; waiting for it"
+        return why_silent(self._kind, self._address, seconds, came, newest)
 
 
 def why_silent(
@@ -154,14 +191,16 @@ def why_silent(
     packets = counters.get("packets", 0)
     bad = sum(counters.get(name, 0) for name in _BAD)
     came = f"{packets or 'some'} datagrams of {kind} came to {where}, no frame: "
-    mapped = kind == "osc" and recognise(newest) in PRESETS
+    looks = recognise(newest)
+    # What such kinds play is a matter of addresses.
+    mapped = kind in PRESETS and looks in PRESETS and "osc" in (kind, looks)
     told = "" if mapped or not newest else wrong_kind(kind, newest, address[1])
     if told or (packets and bad >= packets):
         told = told or "what does the sender speak?"
         return f"{packets or 'some'} datagrams came to {where}, none of them a usable {kind}: {told}"
     if newest and kind in PRESETS:
         such = f" (the last: {name})" if (name := osc_address(newest)) else ""
-        return came + f"no rotation at an address of [source.addresses] is in them{such}"
+        return came + _LACKS.get(kind, _UNMAPPED) + such
     if newest or packets:
         return came + _LACKS.get(kind, "no whole body is in them yet")
     text = f"no frame of {kind} came to {where} in {seconds:.0f} s"

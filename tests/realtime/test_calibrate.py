@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import socket
 import threading
 import time
 import tomllib
@@ -15,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyanticip.cli import cli
-from pyanticip.errors import OptionError, RigError
+from pyanticip.errors import DeviceError, OptionError, RigError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from realtime.bench.ear import Ear, integrated
@@ -221,10 +222,22 @@ def test_a_replay_gives_the_same_bits_whatever_the_clock(data_dir: Path) -> None
     assert played[0] == played[1]
 
 
-def test_nobody_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("junk", "why"),
+    [(b"", "no frame of xsens came to"), (b"MXTP01" + bytes(754), "MXTP01 .*choose Position")],
+)
+def test_nobody_comes_or_what_cannot_be_played(
+    monkeypatch: pytest.MonkeyPatch, junk: bytes, why: str
+) -> None:
     monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 0.3)
-    rig = load_rig(None, {"source": {"kind": "mocopi", "port": free_port()}})
+    rig = load_rig(None, {"source": {"kind": "xsens", "port": (port := free_port())}})
+
+    def send_junk(line: str) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            if junk:
+                sock.sendto(junk, ("127.0.0.1", port))
+
     began = time.monotonic()
-    with pytest.raises(Exception, match="expected somebody to stand still, got nothing"):
-        calibrate_live(rig, 2.0, 2.0, lambda line: None)
+    with pytest.raises(DeviceError, match=why):
+        calibrate_live(rig, 2.0, 2.0, send_junk)
     assert time.monotonic() - began < 20.0

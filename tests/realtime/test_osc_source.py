@@ -95,6 +95,11 @@ def test_json_of_zig_sim_is_the_same() -> None:
     assert spoken == pytest.approx(played(OscSource(PHONE), as_osc)[0], abs=1e-6)
 
 
+def test_other_sensors_of_zig_sim_are_no_frame_and_no_mistake() -> None:
+    datagram = json.dumps({"device": {"name": "p"}, "sensordata": {"accel": {"x": 0.0}}}).encode()
+    assert list(OscSource(PHONE).decode(datagram)) == []
+
+
 def test_orders_of_numbers() -> None:
     order: Order
     x, y, z, w = about_z(50.0)
@@ -169,7 +174,7 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
     def send() -> None:
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         time.sleep(0.1)
-        for packet in (b"hello", osc("/1/fader", 0.5), osc("/a/quaternion", 0, 0, 0, 1)):
+        for packet in (b"hello", osc("/gyrosc/accel", 0, 0, 1), osc("/gyrosc/quat", 0, 0, 0, 1)):
             sender.sendto(packet, ("127.0.0.1", ports["mocopi"]))
         sender.close()
 

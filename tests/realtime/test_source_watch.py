@@ -17,6 +17,11 @@ from realtime.sources.watch import SourceWatch, why_silent
 HERE = ("127.0.0.1", 12351)
 
 
+def bundle(*messages: bytes) -> bytes:
+    elements = b"".join(len(one).to_bytes(4) + one for one in messages)
+    return b"#bundle\0" + (1).to_bytes(8) + elements
+
+
 def said(seen: list[tuple[float, dict[str, int]]]) -> list[str]:
     attendance = SourceWatch("mocopi", HERE, 0.0)
     return [line for now, counts in seen if (line := attendance.look(now, counts))]
@@ -42,7 +47,7 @@ def test_a_suit_that_comes_and_goes() -> None:
 
 
 def test_a_suit_that_never_comes_is_asked_for_twice_a_minute_at_most() -> None:
-    lines = said([(float(now), {}) for now in range(1, 62)])
+    lines = said([(float(now), {}) for now in range(1, 92)])
     assert len(lines) == 3
     assert lines[0] == (
         "no frame of mocopi came to 127.0.0.1:12351 in 3 s; a suit on the network needs"
@@ -59,6 +64,7 @@ def test_why_there_is_no_frame() -> None:
     assert told.endswith("none of them a usable mocopi: this is xsens: use --source xsens://0.0.0.0:12351")
     assert "skeleton" in why_silent("mocopi", HERE, 3.0, {"packets": 120})
     lacking = {"vmc": "no bones (/VMC/Ext/Bone/Pos)", "vrchat": "no rotation", "rokoko": "no whole body"}
+    lacking["natnet"] = "no skeleton is tracked in them and no rigid body named after"
     for kind, lacks in lacking.items():
         assert f"no frame: {lacks}" in why_silent(kind, HERE, 3.0, {"packets": 120})
     assert "0.0.0.0" not in why_silent("vmc", ("192.168.0.7", 39539), 3.0, {})
@@ -76,10 +82,64 @@ def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
     )
 
 
+def test_a_phone_without_its_quaternion_is_told_what_to_switch_on() -> None:
+    for newest in (
+        osc("/rotationvector", 0.1, 0.2, 0.3),
+        json.dumps({"device": {"name": "p"}, "sensordata": {"accel": {"x": 0.0}}}).encode(),
+    ):
+        told = why_silent("phone", HERE, 3.0, {}, newest)
+        assert "no frame: no quaternion" in told
+        assert "switch on QUATERNION" in told
+    told = why_silent(
+        "mocopi", HERE, 3.0, {"packets": 60, "alien": 60}, osc("/rotationvector", 0.1, 0.2, 0.3)
+    )
+    assert "source.addresses and --source osc" in told
+
+
 def test_a_halted_sender_that_repeats_its_last_frame_is_told_from_one_that_is_gone() -> None:
     counts = {"packets": 9, "frames": 5, "doubled": 4}
     lines = said([(1.0, counts), (4.0, counts | {"packets": 99, "doubled": 94})])
     assert lines[1].startswith("90 datagrams repeat the last frame")
+
+
+EULER = b"MXTP01" + bytes(754)
+
+
+def said_of_xsens(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[float, str]]:
+    """Of looks at times, with frames and unusable packets so far and what has come last."""
+    last = b""
+    attendance = SourceWatch("xsens", HERE, 0.0, newest=lambda: last)
+    told = []
+    for now, frames, bad, newest in seen:
+        # A new object for each datagram, as a socket makes it.
+        last = bytes(bytearray(newest))
+        counters = {"frames": frames, "packets": frames + bad, "malformed": bad}
+        if line := attendance.look(now, counters):
+            told.append((now, line))
+    return told
+
+
+def test_a_show_that_gets_what_cannot_be_played_is_told_why_and_when_that_changes() -> None:
+    vmc = FRAMES["vmc"](0, 0.0, 0.3)
+    first = [(float(t), 60 * t, 0, b"") for t in (1, 2)]
+    euler = [(2.0 + t, 120, 60 * t, EULER) for t in range(1, 41)]
+    other = [(42.0 + t, 120, 2400 + 60 * t, vmc) for t in range(1, 41)]
+    again = [(83.0, 180, 4800, b"")]
+    (_, come), (_, why), (then, changed), (_, back) = said_of_xsens(first + euler + other + again)
+    assert (come, back) == ("frames of xsens come", "frames of xsens come again")
+    assert why.startswith("180 datagrams came")
+    assert "choose Position + Orientation" in why
+    assert then <= 48.0
+    assert "this is vmc: use --source vmc" in changed
+
+
+def test_what_comes_late_and_cannot_be_played_is_told_of_soon_and_then_every_half_minute() -> None:
+    quiet = [(float(t), 0, 0, b"") for t in range(1, 9)]
+    euler = [(8.0 + t, 0, 60 * t, EULER) for t in range(1, 41)]
+    (_, nothing), (soon, why), (later, same) = said_of_xsens(quiet + euler)
+    assert nothing.startswith("no frame of xsens came")
+    assert (soon, later) == (11.0, 41.0)
+    assert all("choose Position + Orientation" in line for line in (why, same))
 
 
 class Front:
@@ -145,6 +205,11 @@ def test_every_kind_by_another_encoder(kind: str) -> None:
         ("wek", osc("/wek/inputs", 0.5, 0.1)),
         ("phone", osc("/ZIGSIM/me/quaternion", 0.0, 0.0, 0.0, 1.0)),
         ("phone", osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0)),
+        ("phone", bundle(osc("/ZIGSIM/me/accel", 0.0, 0.0, 1.0), osc("/ZIGSIM/me/quaternion", 0, 0, 0, 1))),
+        ("osc", osc("/ZIGSIM/me/accel", 0.0, 0.0, 1.0)),
+        ("osc", osc("/gyrosc/accel", 0.0, 0.0, 1.0)),
+        ("osc", osc("/rotationvector", 0.1, 0.2, 0.3)),
+        ("osc", osc("/orientation", 10.0, 20.0, 30.0)),
         ("osc", osc("/1/fader1", 0.5)),
         ("rokoko", json.dumps({"version": 3, "fps": 60, "scene": {"timestamp": 0}}).encode()),
         (None, b""),
@@ -183,8 +248,8 @@ def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_
     assert said([(1.0, here), (3.99, here)]) == ["frames of mocopi come"]
     assert said([(1.0, here), (4.0, here)])[1:] == ["nothing from the suit for 3 s; waiting for it"]
     assert said([(1.0, here), (4.0, here), (40.0, here), (80.0, here)])[2:] == [], "once is enough"
-    asked = said([(2.99, {}), (3.0, {}), (29.9, {}), (30.0, {}), (59.9, {}), (60.0, {})])
-    assert [line.split(" in ")[1].split(";")[0] for line in asked] == ["3 s", "30 s", "60 s"]
+    asked = said([(2.99, {}), *((float(now), {}) for now in range(3, 66))])
+    assert [line.split(" in ")[1].split(";")[0] for line in asked] == ["3 s", "33 s", "63 s"]
     some = {"packets": 5, "alien": 4, "malformed": 0}
     assert "has not sent its skeleton yet" in why_silent("mocopi", HERE, 3.0, some)
     assert "none of them a usable" in why_silent("mocopi", HERE, 3.0, some | {"malformed": 1})
@@ -197,7 +262,7 @@ def test_who_sends_where_somebody_else_alone_is_heard() -> None:
         "120 datagrams of mocopi come from 10.0.0.9:1, and only 10.0.0.1 is heard (source.from);"
         " /anticip/control/source 10.0.0.9:1 hands over"
     )
-    told = attendance.look(40.0, counters, ["10.0.0.9:1", "10.0.0.1:7"])
+    told = attendance.look(40.0, {"packets": 240, "ignored": 120}, ["10.0.0.9:1", "10.0.0.1:7"])
     assert "has not sent its skeleton yet" in (told or "")
 
 

@@ -14,6 +14,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from scipy.spatial.transform import Rotation
 
 from pyanticip import _core
+from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import angle_between, multiply
 from pyanticip.vocabulary import CANONICAL_JOINTS
@@ -188,6 +189,13 @@ def test_rigid_bodies_of_optitrack_are_a_body() -> None:
     assert bends[0] > math.radians(60) > bends[1]
     # She faces +x, so that is ahead: nothing of her body is turned.
     assert angle_between(pose[0], [1.0, 0, 0, 0]) < 1e-3
+    # A skeleton that comes takes over, and is as if it had been there from the first.
+    alone = _core.LiveFront("natnet", window=64)
+    body = list(datagrams(load_motion(PERFORMANCE), "natnet"))[:100]
+    for one, since in ((front, 3_000_000_000), (alone, 0)):
+        for t_ns, packet in body:
+            out = one.feed(packet, since + t_ns) or out
+    assert front.confidence.tolist() == alone.confidence.tolist()
 
 
 def test_hands_and_feet_are_where_their_trackers_are_though_limbs_and_torso_are_solved() -> None:

@@ -62,17 +62,9 @@ pub const PROTOCOLS: [Protocol; 8] = [
     },
 ];
 
-/// OSC addresses that tell what is sent, without a body of their own: the kind, and the address or its end.
-const ADDRESSES: [(&str, &str); 8] = [
-    ("wek", "/wek/inputs"),
-    ("phone", "/gyrosc/"),
-    ("phone", "/ZIGSIM/"),
-    ("phone", "/zigsim/"),
-    ("phone", "/quaternion"),
-    ("phone", "/orientation"),
-    ("phone", "/rotationvector"),
-    ("phone", "/gamerotationvector"),
-];
+/// Words in OSC addresses that tell what is sent, without a body of its own. A phone's other messages (acceleration,
+/// rotation vectors) tell nothing: none of them can be played as a phone's, and its quaternion may come beside them.
+const ADDRESSES: [(&str, &str); 2] = [("wek", "/wek/inputs"), ("phone", "/quat")];
 
 /// The kind of sender a datagram is from, by its looks: a protocol's name, `wek`, `phone`, or `osc` for OSC
 /// of somebody else's; none where it is nothing known.
@@ -80,7 +72,8 @@ pub fn recognise(datagram: &[u8]) -> Option<&'static str> {
     if let Some(protocol) = PROTOCOLS.iter().find(|p| (p.recognises)(datagram)) {
         return Some(protocol.name);
     }
-    let address = crate::osc::first_address(datagram)?;
-    let told = |(_, word): &&(&str, &str)| address.windows(word.len()).any(|part| part == word.as_bytes());
+    crate::osc::first_address(datagram)?;
+    // In any message of a bundle.
+    let told = |(_, word): &&(&str, &str)| datagram.windows(word.len()).any(|part| part == word.as_bytes());
     Some(ADDRESSES.iter().find(told).map_or("osc", |(kind, _)| kind))
 }

@@ -31,7 +31,12 @@ impl Decoder {
     ) -> bool {
         let mut good = false;
         let result = self.source.decode(datagram, &mut |update| match update {
-            Update::Skeleton(skeleton) => stage.skeleton(skeleton, counters),
+            Update::Skeleton(skeleton) => {
+                if self.trackers.take().is_some() {
+                    stage.places(0);
+                }
+                stage.skeleton(skeleton, counters);
+            }
             Update::Frame(pose) => good |= stage.frame(pose, arrival_ns, counters),
             Update::Past(number) => stage.past(number, counters),
             Update::Trackers(told) => {

@@ -2,7 +2,7 @@
 //!
 //! Binary, little-endian: a header of 64 bytes (u16 `0xddff`, u32 version, u16 count of numbers, u8 with displacement, u8
 //! with reference, u32 avatar, 32 bytes name, u32 frame, three reserved u32, u16 `0xeeff`), then so many f32. Text: the
-//! avatar, its name, the same numbers and `||`, blanks between.
+//! avatar, its name (of any number of words), the same numbers and `||`, blanks between.
 //!
 //! The numbers are a line of BVH's motion for 59 bones: six of the reference where there is one; of each bone the
 //! displacement (cm; without displacement of the hips alone) and degrees about y, x and z, turned in that order. Axes are
@@ -73,6 +73,9 @@ const ENDS: [u8; 2] = [0xff, 0xee];
 const REFERENCE: usize = 6;
 const FULL: usize = 6 * BONES;
 const SHORT: usize = 3 + 3 * BONES;
+const COUNTS: [usize; 4] = [FULL, FULL + REFERENCE, SHORT, SHORT + REFERENCE];
+/// So many words at the end of a name may be numbers; as many as a bone's are one bone more.
+const NAMED: usize = 2;
 /// So many datagrams of others make one of them heard.
 pub const AWAY: u32 = 200;
 /// A bone whose length changes by more than this (metres) is another body's.
@@ -148,10 +151,18 @@ impl AxisDecoder {
             let text = text.trim_end().trim_end_matches("||");
             let mut words = text.split_ascii_whitespace();
             let avatar = words.next().and_then(|word| word.parse().ok()).ok_or(bad)?;
-            words.next();
-            for word in words {
-                self.numbers.push(word.parse().map_err(|_| bad)?);
-            }
+            // Its name stands between: of any words or none, the last few perhaps numbers.
+            let numbers = words.rev().map_while(|word| word.parse::<f32>().ok());
+            self.numbers.extend(numbers);
+            self.numbers.reverse();
+            let more = |whole| {
+                self.numbers
+                    .len()
+                    .checked_sub(whole)
+                    .filter(|more| *more <= NAMED)
+            };
+            let more = COUNTS.into_iter().find_map(more).unwrap_or(0);
+            self.numbers.drain(..more);
             return Ok((avatar, None));
         }
         let (Some(count), Some(avatar), Some(frame), true) = (

@@ -9,7 +9,7 @@
 //! Names, parents and offsets come as model definitions (kind 5), which a client asks for ([`ASK`], to port 1510). Bones
 //! are told in the world or in their parents, as Motive's *Skeleton Coordinates* says; which, the definitions' offsets
 //! tell. Right-handed, y up, and in T-pose every bone's rotation is the identity. Of several skeletons the first is heard, as long as
-//! it is there. Where no skeleton is defined, rigid bodies are trackers.
+//! it is there. Where none has been tracked, rigid bodies are trackers.
 
 mod encode;
 mod reader;
@@ -62,10 +62,12 @@ impl NatnetDecoder {
     fn frame(&mut self, found: &Frame, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let there = |id: &i32| found.skeletons.iter().any(|(other, _)| other == id);
         if self.heard.filter(there).is_none() {
-            let known = |(id, _): &&(i32, Vec<Bone>)| self.definitions.iter().any(|d| d.id == *id);
+            let known = |(id, bones): &&(i32, Vec<Bone>)| {
+                bones.iter().any(|bone| bone.tracked) && self.definitions.iter().any(|d| d.id == *id)
+            };
             let Some((id, _)) = found.skeletons.iter().find(known) else {
-                // Nobody is tracked, or nobody has said yet who that is, or there is no skeleton.
-                if self.definitions.is_empty() {
+                // Nobody is tracked, or nobody has said yet who that is. A skeleton that was heard may come back.
+                if self.heard.is_none() {
                     self.rigid(found, take);
                 }
                 return Ok(());

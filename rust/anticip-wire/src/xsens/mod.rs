@@ -10,8 +10,8 @@
 //!
 //! A sample may come in several datagrams, in any order; it is a frame when all are there, or when the next one
 //! begins. The counter skips where fewer samples are sent than are captured: frames are numbered by the smallest step
-//! that it takes. Where it stands still, another time code is another sample. Of several
-//! characters the first is heard, another one when that has been away for two seconds of its time.
+//! that it takes. Where it stands still, another time code is another sample, and so is another content of one datagram.
+//! Of several characters the first is heard, another one when that has been away for two seconds of its time.
 
 use crate::WireError;
 use crate::bytes::array;
@@ -79,6 +79,8 @@ struct Sample {
     /// How many datagrams it has, once the last one is there.
     parts: Option<u32>,
     done: bool,
+    /// A number of what the newest datagram held, none where it is one of several.
+    content: Option<u64>,
 }
 
 /// The smallest step that the sample counter took lately.
@@ -180,12 +182,15 @@ impl XsensAssembler {
         &mut self,
         counter: u32,
         time_ms: u32,
+        content: Option<u64>,
         take: &mut dyn FnMut(Update<'_>),
     ) -> Option<&mut Sample> {
         if let Some(now) = self.sample {
             let back = now.counter.wrapping_sub(counter);
-            // All of a sample has one time: with another it is the next, whose counter stands still.
-            let stands = back == 0 && now.done && now.time_ms != time_ms;
+            // All of a sample has one time, and one content where it is one datagram: with another it is the next,
+            // whose counter stands still.
+            let other = content.zip(now.content).is_some_and(|(a, b)| a != b);
+            let stands = back == 0 && now.done && (now.time_ms != time_ms || other);
             if (1..=OVERTAKEN).contains(&back) || (back == 0 && now.done && !stands) {
                 return None;
             }
@@ -219,6 +224,7 @@ impl XsensAssembler {
             got: 0,
             parts: None,
             done: false,
+            content: None,
         });
     }
 
@@ -237,6 +243,14 @@ impl XsensAssembler {
             self.figure.end(take);
         }
     }
+}
+
+/// A number that datagrams share which hold the same.
+fn content(items: &[u8]) -> u64 {
+    let words = items.as_chunks::<8>().0.iter();
+    words.fold(0, |sum: u64, word| {
+        (sum.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(0x517c_c1b7_2722_0a95)
+    })
 }
 
 impl Source for XsensAssembler {
@@ -277,13 +291,15 @@ impl Source for XsensAssembler {
         }
         let number = u32::from(part & 0x7f);
         let last = part & 0x80 != 0;
-        let Some(sample) = self.sample(counter, time_ms, take) else {
+        let alone = (last && number == 0).then(|| content(&body[..needed]));
+        let Some(sample) = self.sample(counter, time_ms, alone, take) else {
             // Each sample has one last datagram.
             if last {
                 take(Update::Past(self.past(counter)));
             }
             return Ok(());
         };
+        sample.content = alone;
         sample.got |= 1 << number;
         if last {
             sample.parts = Some(number + 1);

@@ -105,6 +105,25 @@ fn binary_and_text_with_and_without_displacement_say_the_same() {
 }
 
 #[test]
+fn a_name_in_text_may_have_blanks_or_digits_or_be_empty() {
+    let told = String::from_utf8(text(true, -40.0)).unwrap();
+    let plain = decoded(&mut AxisDecoder::default(), told.as_bytes());
+    assert_eq!(plain.1.len(), 1);
+    for name in ["", "My Char", "Anna 2", "7", "12 34", "nan"] {
+        let named = told.replace("Avatar00", name);
+        assert_eq!(
+            decoded(&mut AxisDecoder::default(), named.as_bytes()),
+            plain,
+            "{name}"
+        );
+    }
+    // A bone more is another body.
+    let other = told.replace("||", "0 0 0 ||");
+    let refused = AxisDecoder::default().decode(other.as_bytes(), &mut |_| ());
+    assert!(matches!(refused, Err(WireError::Malformed { .. })));
+}
+
+#[test]
 fn the_body_that_nothing_tells_of_ends_where_one_of_170_cm_does() {
     let body = standard();
     let mut places = body.offsets.clone();

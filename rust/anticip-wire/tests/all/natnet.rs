@@ -261,6 +261,33 @@ fn rigid_bodies_are_trackers_where_there_is_no_skeleton() {
 }
 
 #[test]
+fn rigid_bodies_play_until_the_skeleton_that_is_defined_is_tracked() {
+    let bone = Out::default().text("Hip").int(1).int(0).floats(&OFFSET);
+    let skeleton = Out::default().text("Dancer").int(3).int(1).add(bone);
+    let mut told = Out::default().int(2);
+    let head = Out::default().text("Head").int(7).int(-1).floats(&[0.0; 3]);
+    for (kind, one) in [(1, head), (2, skeleton)] {
+        let one = one.int(0);
+        told = told.int(kind).int(one.0.len() as i32).add(one);
+    }
+    let (mut decoder, mut found) = (NatnetDecoder::default(), Vec::new());
+    let (two, whole) = (bodies(41, true), frame(41, 9, 0.1, false));
+    for data in [told.message(5), two.clone(), whole, two] {
+        let result = decoder.decode(&data, &mut |update| {
+            found.push(match update {
+                Update::Trackers(_) => "trackers",
+                Update::Skeleton(_) => "skeleton",
+                Update::Frame(_) => "frame",
+                other => panic!("{other:?}"),
+            });
+        });
+        result.expect("decodes");
+    }
+    // Who was heard may come back.
+    assert_eq!(found, ["trackers", "skeleton", "frame"]);
+}
+
+#[test]
 fn what_is_no_message_is_said() {
     let decode = |data: &[u8]| NatnetDecoder::default().decode(data, &mut |_| ());
     let whole = frame(41, 0, 0.1, false);

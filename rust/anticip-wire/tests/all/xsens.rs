@@ -198,6 +198,20 @@ fn a_counter_that_stands_still_gives_a_frame_for_each_time() {
 }
 
 #[test]
+fn where_counter_and_time_stand_still_another_content_is_a_frame() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    for turn in [0.1, 0.2, 0.2, 0.3] {
+        feed(
+            &mut source,
+            &mut heard,
+            &datagram(header(0, 0x80, 0, 0), &body(turn)),
+        );
+    }
+    let told: Vec<_> = heard.frames.iter().map(|f| (f.seq, f.time)).collect();
+    assert_eq!(told, [0, 1, 2].map(|number| (Some(number), Some(0.0))));
+}
+
+#[test]
 fn a_counter_that_skips_numbers_frames_one_by_one_and_tells_what_is_lost() {
     let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
     for counter in [8, 12, 16, 24, 28, 29, 30] {
