@@ -202,13 +202,19 @@ class Child:
             _shut(process.stdin)
             _shut(process.stdout)
 
+    def leave(self) -> None:
+        """Let it finish by itself; :meth:`close` waits for that. It is told nothing any more."""
+        self.given_up = True
+        if self._process is not None:
+            _shut(self._process.stdin)
+            self._process.stdin = None
+
     def close(self) -> int | None:
         """End it: let it finish by itself, then make it. Its exit code, if it was there."""
-        self.given_up = True
+        self.leave()
         process, self._process = self._process, None
         if process is None:
             return None
-        _shut(process.stdin)
         try:
             return self._end(process)
         finally:
