@@ -54,8 +54,9 @@ class Child:
         self._say = say
         self._final = tuple(final)
         self._errors = subprocess.DEVNULL if quiet else None
-        # UTF-8 through the pipes, whatever the terminal speaks.
-        self._command = [sys.executable, "-X", "utf8", "-P", "-m", module, *arguments]
+        # UTF-8 through the pipes, whatever the terminal speaks. Other arguments count from the next start on.
+        self._command = [sys.executable, "-X", "utf8", "-P", "-m", module]
+        self._arguments = list(arguments)
         self._process: subprocess.Popen[bytes] | None = None
         self._pause, self._again = self.first_pause, 0.0
         self._heard = b""
@@ -71,7 +72,12 @@ class Child:
     def _start(self) -> None:
         pipe = subprocess.PIPE
         self._process = process = subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, stderr=self._errors, bufsize=0, **ALONE
+            [*self._command, *self._arguments],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=self._errors,
+            bufsize=0,
+            **ALONE,
         )
         for end in (process.stdin, process.stdout):
             if end is not None:
