@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,6 +126,7 @@ def load_rig(
         where = str(path)
         tree = parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
         tree = found_from(tree, Path(path).parent)
+    alone = copy.deepcopy(tree)
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])
     if isinstance(over.get("monitor"), str):
@@ -138,7 +141,11 @@ def load_rig(
         old.pop("port", None)
     _merge(tree, over)
     rig = parse_rig(tree, where)
-    rig._file = None if path is None else Path(path)
+    if path is not None:
+        rig._file = Path(path)
+        # What only the command line makes a rig is written as a whole.
+        with contextlib.suppress(RigError):
+            rig._begun = parse_rig(alone, where), rig.model_copy()
     return rig
 
 
