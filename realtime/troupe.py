@@ -26,7 +26,7 @@ from realtime.rig import Rig
 from realtime.rig.load import monitors, solo
 from realtime.seams import BACKENDS
 from realtime.show import Show, close_shows
-from realtime.sinks.config import OscConfig
+from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sinks.guard import Guard
 from realtime.sockets import free_port, host_and_port, known_as
@@ -73,7 +73,11 @@ class Troupe:
         return {
             "seconds": round(time.monotonic() - begun, 3),
             "counters": dict(counters),
-            "sinks": {f"{who}: {name}": n for who, one in found.items() for name, n in one["sinks"].items()},
+            "sinks": {
+                name if name == ENSEMBLE else f"{who}: {name}": n
+                for who, one in found.items()
+                for name, n in one["sinks"].items()
+            },
             "performers": found,
         }
 
