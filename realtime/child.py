@@ -13,7 +13,7 @@ from typing import IO
 from pyanticip.errors import DeviceError
 from pyanticip.system import ALONE
 
-__all__ = ["Child"]
+__all__ = ["Child", "tell_parent"]
 
 _LONGEST_PAUSE = 30.0
 _OPENING_S = 20.0
@@ -240,3 +240,10 @@ def _shut(pipe: IO[bytes] | None) -> None:
     with contextlib.suppress(OSError):
         if pipe is not None:
             pipe.close()
+
+
+def tell_parent(line: str) -> None:
+    """What a child says to whoever began it. Where that has died nobody hears: not a word at the terminal,
+    as Python has for what is left in its buffer."""
+    with contextlib.suppress(OSError):
+        os.write(1, " ".join(line.split()).encode(errors="replace") + b"\n")
