@@ -13,7 +13,7 @@ from typing import IO
 from pyanticip.errors import DeviceError
 from pyanticip.system import ALONE
 
-__all__ = ["Child"]
+__all__ = ["Child", "tell_parent"]
 
 _LONGEST_PAUSE = 30.0
 _OPENING_S = 20.0
@@ -54,8 +54,9 @@ class Child:
         self._say = say
         self._final = tuple(final)
         self._errors = subprocess.DEVNULL if quiet else None
-        # UTF-8 through the pipes, whatever the terminal speaks.
-        self._command = [sys.executable, "-X", "utf8", "-P", "-m", module, *arguments]
+        # UTF-8 through the pipes, whatever the terminal speaks. Other arguments count from the next start on.
+        self._command = [sys.executable, "-X", "utf8", "-P", "-m", module]
+        self._arguments = list(arguments)
         self._process: subprocess.Popen[bytes] | None = None
         self._pause, self._again = self.first_pause, 0.0
         self._heard = b""
@@ -71,7 +72,12 @@ class Child:
     def _start(self) -> None:
         pipe = subprocess.PIPE
         self._process = process = subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, stderr=self._errors, bufsize=0, **ALONE
+            [*self._command, *self._arguments],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=self._errors,
+            bufsize=0,
+            **ALONE,
         )
         for end in (process.stdin, process.stdout):
             if end is not None:
@@ -202,13 +208,19 @@ class Child:
             _shut(process.stdin)
             _shut(process.stdout)
 
+    def leave(self) -> None:
+        """Let it finish by itself; :meth:`close` waits for that. It is told nothing any more."""
+        self.given_up = True
+        if self._process is not None:
+            _shut(self._process.stdin)
+            self._process.stdin = None
+
     def close(self) -> int | None:
         """End it: let it finish by itself, then make it. Its exit code, if it was there."""
-        self.given_up = True
+        self.leave()
         process, self._process = self._process, None
         if process is None:
             return None
-        _shut(process.stdin)
         try:
             return self._end(process)
         finally:
@@ -228,3 +240,10 @@ def _shut(pipe: IO[bytes] | None) -> None:
     with contextlib.suppress(OSError):
         if pipe is not None:
             pipe.close()
+
+
+def tell_parent(line: str) -> None:
+    """What a child says to whoever began it. Where that has died nobody hears: not a word at the terminal,
+    as Python has for what is left in its buffer."""
+    with contextlib.suppress(OSError):
+        os.write(1, " ".join(line.split()).encode(errors="replace") + b"\n")

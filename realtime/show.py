@@ -20,6 +20,7 @@ from realtime.oscquery.offer import Offer
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig.tree import ControlRig
+from realtime.sinks.base import Lingering
 from realtime.sources.base import DatagramStream
 from realtime.sources.replay import Command
 from realtime.sources.watch import SourceWatch
@@ -27,7 +28,7 @@ from realtime.status import BeatWatch, SinkWatch, sink_counts
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
-__all__ = ["Show"]
+__all__ = ["Show", "close_shows"]
 
 _FRAME = 0.02
 # How long before the next datagram the dummy step comes, which is slow itself. The loop's timers round up to
@@ -127,7 +128,15 @@ class Show:
     # -- the loop ----------------------------------------------------------------------------------
 
     async def run(self, seconds: float | None = None) -> dict[str, Any]:
-        """Play until the source ends, ``seconds`` have passed or Ctrl-C; then fade out and close."""
+        """:meth:`play`, and close; what happened, in numbers."""
+        try:
+            return await self.play(seconds)
+        finally:
+            close_shows([self])
+
+    async def play(self, seconds: float | None = None) -> dict[str, Any]:
+        """Play until the source ends, ``seconds`` have passed or Ctrl-C, then fade out: what blocks the loop
+        waits for :func:`close_shows`."""
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         begun = time.monotonic()
@@ -158,20 +167,10 @@ class Show:
             self._source.close()
             if self.control is not None:
                 self.control.close()
-            for remote in self._remotes:
-                remote.close()
-            if self._recorder is not None:
-                self._recorder.close()
-            sinks = sink_counts(self.pipeline.sinks)
-            self.pipeline.close()
-            for child in self.children:
-                child.close()
-            if self._synth is not None:
-                self._synth.close()
         return {
             "seconds": round(time.monotonic() - begun, 3),
             "counters": self.pipeline.counters(),
-            "sinks": sinks,
+            "sinks": sink_counts(self.pipeline.sinks),
             "collections": {"runs": self.collector.runs, "longest_us": self.collector.longest_ns // 1000},
         }
 
@@ -359,6 +358,30 @@ class Show:
             " what it says may be far off: teach it with this suit"
         )
 
+    # -- the end, in the steps of close_shows --------------------------------------------------------
+
+    def _leave(self) -> None:
+        for child in filter(None, (self._recorder, self._synth)):
+            child.leave()
+        for sink in self.pipeline.sinks:
+            if isinstance(sink, Lingering):
+                sink.leave()
+
+    def _part(self) -> None:
+        for remote in self._remotes:
+            remote.close()
+        if self._recorder is not None:
+            self._recorder.close()
+        self.pipeline.close()
+
+    def _dismiss(self) -> None:
+        for child in self.children:
+            child.leave()
+
+    def _wait(self) -> None:
+        for child in filter(None, (*self.children, self._synth)):
+            child.close()
+
     # -- recording ---------------------------------------------------------------------------------
 
     def start_recording(self, path: Path) -> None:
@@ -452,3 +475,15 @@ class Show:
             raise OptionError("record/stop: nothing is being recorded")
         await self._idle(recorder)
         return str(path)
+
+
+def close_shows(shows: Sequence[Show]) -> None:
+    """Close shows that have played, all of it whatever is raised on the way.
+
+    Who takes a while to end is told so by every show before any is waited for: many take no longer than one.
+    The terminal and the guard come behind the recorders and the receivers' connections, of which they tell.
+    """
+    with contextlib.ExitStack() as last_first:
+        for step in (Show._wait, Show._dismiss, Show._part, Show._leave):
+            for show in reversed(shows):
+                last_first.callback(step, show)

@@ -25,8 +25,8 @@ from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.load import monitors, solo
 from realtime.seams import BACKENDS
-from realtime.show import Show
-from realtime.sinks.config import OscConfig
+from realtime.show import Show, close_shows
+from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sinks.guard import Guard
 from realtime.sockets import free_port, host_and_port, known_as
@@ -48,35 +48,46 @@ class Troupe:
         self._say = say
 
     async def run(self, seconds: float | None = None) -> dict[str, Any]:
-        """Play until ``seconds`` have passed or Ctrl-C; then all fade out and close."""
+        """Play until ``seconds`` have passed or Ctrl-C; then all fade out, and once all have, close."""
         loop = asyncio.get_running_loop()
         begun = time.monotonic()
-        tasks = [loop.create_task(show.run(seconds)) for show in self.shows.values()]
+        tasks = [loop.create_task(self._play(name, seconds)) for name in self.shows]
         try:
             # Each has begun, and asked for Ctrl-C; it is for all.
             await asyncio.sleep(0)
             obey_signals(loop, self.interrupt, self.end)
             if self.control is not None:
                 self.control.start(loop)
-            done = await asyncio.gather(*tasks, return_exceptions=True)
+            done = await asyncio.gather(*tasks)
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             if self.control is not None:
                 self.control.close()
-        found: dict[str, Any] = {}
-        for name, summary in zip(self.shows, done, strict=True):
-            if isinstance(summary, BaseException):
-                self._say(f"{name}: ended: {type(summary).__name__}: {summary}")
-            else:
-                found[name] = summary
+            close_shows(list(self.shows.values()))
+        found = {name: summary for name, summary in zip(self.shows, done, strict=True) if summary}
         counters: Counter[str] = Counter()
         for summary in found.values():
             counters.update(summary["counters"])
         return {
             "seconds": round(time.monotonic() - begun, 3),
             "counters": dict(counters),
-            "sinks": {f"{who}: {name}": n for who, one in found.items() for name, n in one["sinks"].items()},
+            "sinks": {
+                name if name == ENSEMBLE else f"{who}: {name}": n
+                for who, one in found.items()
+                for name, n in one["sinks"].items()
+            },
             "performers": found,
         }
+
+    async def _play(self, name: str, seconds: float | None) -> dict[str, Any]:
+        """What one performer's show came to; nothing where it failed, which is told."""
+        try:
+            return await self.shows[name].play(seconds)
+        except Exception as error:
+            self._say(f"{name}: ended: {type(error).__name__}: {error}")
+            return {}
 
     def interrupt(self) -> None:
         """What Ctrl-C does: all finish, and asked twice, at once."""

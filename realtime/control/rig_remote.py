@@ -39,8 +39,9 @@ class RigRemote:
     """See :class:`realtime.control.server.Remote`. ``rig`` is the one that the show began with;
     ``play`` plays a mapping file; ``memories`` is the folder of memories where it is another one.
 
-    What differs from it is written, with the preset, the mapping and the memory that play; all else in the
-    file stays as it is. Files are read and written beside the loop.
+    What differs from its file is written, with the preset, the mapping and the memory that play, and with
+    what the command line said but ``--record``; all else in the file stays as it is. Files are read and
+    written beside the loop.
     """
 
     def __init__(
@@ -63,8 +64,14 @@ class RigRemote:
         self._commands = commands
         self._play = play
         self._folder, self._memories = folder, folder if memories is None else memories
-        # Of a show without a file everything has to be written.
-        self._written: Mapping[str, Any] = {} if rig.file is None else tree_of(rig)
+        # What the file says, and what is kept of what no command changes; of a show without a file everything
+        # that plays has to be written.
+        self._written: Mapping[str, Any] = {}
+        self._kept: Mapping[str, Any] = {}
+        if rig.file is not None:
+            self._written, told = map(tree_of, rig.begun)
+            record = {name: self._written[name] for name in ("record",) if name in self._written}
+            self._kept = {**{name: said for name, said in told.items() if name != "record"}, **record}
         self._thread = ThreadPoolExecutor(1, "rig")
 
     async def _save(self, name: object = "") -> str:
@@ -84,7 +91,7 @@ class RigRemote:
         return str(path)
 
     def _now(self) -> Mapping[str, Any]:
-        """What plays, as a file would say it, beside what the file says of what cannot change."""
+        """What plays, as a file would say it, beside what was told of what cannot change."""
         playing = tree_of(self._commands.live_rig.rig)
         if preset := self._commands.preset:
             playing["synth"] = {**playing.get("synth", {}), "preset": preset}
@@ -93,7 +100,7 @@ class RigRemote:
         playing.pop("cue", None)
         if cues := self._commands.cues:
             playing["cue"] = [cue.model_dump(exclude_defaults=True) for cue in cues]
-        kept = self._written or {name: told for name, told in playing.items() if name != "record"}
+        kept = self._kept or {name: told for name, told in playing.items() if name != "record"}
         tree = {name: told for name, told in kept.items() if name not in _BY_COMMAND}
         return tree | {name: playing[name] for name in _BY_COMMAND if name in playing}
 
@@ -140,7 +147,7 @@ class RigRemote:
         elif rig.mapping is None and self._pipeline.taught is not None:
             done.append(self._obey("unload"))
         if not now.one:
-            self._written = tree_of(rig)
+            self._kept = tree_of(rig)
             # Of what could change, and what did not, what is changed from now on differs.
             self._written = self._now()
             self._commands.live_rig.written(path)

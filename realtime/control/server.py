@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-from pyanticip.errors import MotionError, OptionError, printable
+from pyanticip.errors import MotionError, OptionError, printable, suggestion
 from realtime.control.budget import Bucket, Budgets, Lines, messages
 from realtime.control.rig_keys import CONTROLS
 from realtime.sockets import bind_udp
@@ -209,11 +209,7 @@ class ControlServer:
         if action is None:
             family = next((family for family in self._families if name.startswith(family)), None)
             if family is None:
-                told = self._of_one(name)
-                self._refuse(name, told or "unknown command")
-                self._reply(
-                    asked, "error", told or f"unknown command; known: {', '.join(sorted(self._actions))}"
-                )
+                self._answer(asked, "error", self._unknown(name))
                 return
             action, arguments = self._families[family], (name.removeprefix(family), *arguments)
         elif _is_button(name):
@@ -255,11 +251,18 @@ class ControlServer:
             self._refuse(asked.name, text)
         self._reply(asked, verdict, text)
 
-    def _of_one(self, name: str) -> str:
-        """How a command is said that is each performer's own; empty: nobody has it."""
-        own = [f"{who}/{name}" for who in self._performers]
-        found = [one for one in own if one in self._actions or one.startswith(tuple(self._families))]
-        return f"is for one performer: {', '.join(found)}" if found else ""
+    def _unknown(self, name: str) -> str:
+        """Why there is no command of this name: one performer has it, something lacks, or it is misspelt."""
+        several = [f"{who}/{name}" for who in self._performers]
+        found = [one for one in several if one in self._actions or one.startswith(tuple(self._families))]
+        if found:
+            return f"is for one performer: {', '.join(found)}"
+        who, _, rest = name.partition("/")
+        own, asked = (f"{who}/", rest) if who in self._performers else ("", name)
+        if asked.startswith("teach/") and not any(one.startswith(f"{own}teach/") for one in self._actions):
+            return f"{who if own else 'this show'} has no project to teach: expected `teach` in the rig"
+        known = [one for one in (*self._actions, *self._families) if one.startswith(own)]
+        return f"unknown command{suggestion(name[:_LONGEST_NAME], known) or '; docs/osc.md has them all'}"
 
     def _refuse(self, name: str, text: str) -> None:
         self.counts["errors"] += 1

@@ -113,6 +113,8 @@ class Meters:
         yield _line([*words, (f"model on {health['backend']}", "")])
         hears = [name for name in health["sinks"] if name not in _OURS]
         told = [(name, self._troubles.get(name, "")) for name in hears]
+        # Those in trouble first: the end of the line may be out of sight.
+        told.sort(key=lambda one: not one[1])
         receivers = [(f"{name}: {why}", "red") if why else (name, "green") for name, why in told]
         yield _line(receivers or [("no receiver", "dim")])
 

@@ -29,6 +29,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.system import ignore_terminal, lower_priority
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALARS
+from realtime.child import tell_parent
 from realtime.control.folder import listing
 from realtime.loop import input_lines, run_loop
 from realtime.monitor.ghost import STRIDE, Ghost
@@ -297,7 +298,7 @@ async def serve(options: dict[str, Any]) -> None:
     except OSError as error:
         where = f"{options['host']}:{options['port']}"
         raise DeviceError(f"monitor: cannot listen at {where} ({reason(error)})") from None
-    print("ready", flush=True)
+    tell_parent("ready")
     async for line in input_lines():
         with contextlib.suppress(ValueError):
             for kind, told in json.loads(line).items():
@@ -313,7 +314,7 @@ def main(arguments: list[str]) -> int:
     try:
         run_loop(serve(json.loads(arguments[0])))
     except Exception as error:
-        print("error", " ".join(str(error).split()), flush=True)
+        tell_parent(f"error {error}")
         return 1
     return 0
 

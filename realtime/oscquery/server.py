@@ -21,6 +21,7 @@ from pythonosc.osc_message import OscMessage
 
 from pyanticip.errors import DeviceError
 from pyanticip.system import ignore_terminal, lower_priority
+from realtime.child import tell_parent
 from realtime.loop import input_lines, run_loop
 from realtime.oscquery.space import Space
 from realtime.sockets import bind_udp, reason, resolve, served_at
@@ -164,21 +165,17 @@ async def serve(options: dict[str, Any]) -> None:
         where = f"{options['host']}:{options['port']}"
         raise DeviceError(f"OSCQuery: cannot listen at {where} ({reason(error)})") from None
     server.describe(await anext(lines))
-    _say("ready")
+    tell_parent("ready")
     zeroconf = None
     try:
         zeroconf = await announced(options)
     except Exception as error:
-        _say(f"note OSCQuery is not announced by mDNS: {type(error).__name__}: {error}")
+        tell_parent(f"note OSCQuery is not announced by mDNS: {type(error).__name__}: {error}")
     async for line in lines:
         server.describe(line)
     if zeroconf is not None:
         await zeroconf.async_close()
     answering.close()
-
-
-def _say(line: str) -> None:
-    print(" ".join(line.split()), flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -190,7 +187,7 @@ def main(arguments: list[str]) -> int:
     try:
         run_loop(serve(json.loads(arguments[0])))
     except Exception as error:
-        _say(f"error {error}")
+        tell_parent(f"error {error}")
         return 1
     return 0
 

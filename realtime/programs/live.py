@@ -108,11 +108,13 @@ def replay(
     return _run(rig, clock, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
 
 
-def _terminal(stack: contextlib.ExitStack, say: Say, meters: bool) -> tuple[Terminal | None, Say]:
-    """The meters, where there are any, and who says a line then."""
+def _terminal(
+    stack: contextlib.ExitStack, say: Say, meters: bool, whose: str = ""
+) -> tuple[Terminal | None, Say]:
+    """The meters, where there are any, and who says a line then; ``whose`` of several performers they are."""
     if not meters:
         return None, say
-    terminal = Terminal("pyanticip", say)
+    terminal = Terminal(f"pyanticip {whose}".strip(), say)
     stack.callback(terminal.close)
     return terminal, terminal.say
 
@@ -156,7 +158,7 @@ def _live_troupe(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dic
         for performer in rig.performers:
             check_new(recorded_as(Path(rig.record), performer.name))
     with contextlib.ExitStack() as stack:
-        terminal, say = _terminal(stack, say, meters)
+        terminal, say = _terminal(stack, say, meters, rig.performers[0].name)
         return _play(rig, open_troupe(rig, MonotonicClock(), say, terminal), seconds)
 
 

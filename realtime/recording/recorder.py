@@ -301,6 +301,12 @@ class Recorder(recording.Records, Child):
         if self._process is not None and self._process.stdin is not None:
             widen_pipe(self._process.stdin.fileno(), _PIPE)
 
+    def leave(self) -> None:
+        """See :meth:`Child.leave`; where the child still has to take something, :meth:`close` sees to it."""
+        self._hand_over()
+        if not self._queue:
+            super().leave()
+
     def close(self, timeout: float = 5.0) -> int | None:
         """Hand over the rest, end the child and wait for it, at most ``timeout`` seconds each."""
         deadline = time.monotonic() + timeout
@@ -308,6 +314,8 @@ class Recorder(recording.Records, Child):
             self.poll()
             time.sleep(0.01)
         self.dropped += len(self._counts)
+        self._queue.clear()
+        self._counts.clear()
         code = super().close()
         take, self._take = self._take, None
         if take is not None:

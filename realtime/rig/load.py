@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import os
 import re
 from collections.abc import Mapping
@@ -16,7 +18,7 @@ from pyanticip.untrusted import open_file, parse_toml, read_file
 from realtime.config import unknown
 from realtime.rig.mapping import PerformerRig
 from realtime.rig.monitor import monitor_table
-from realtime.rig.paths import found_from
+from realtime.rig.paths import found_from, is_there
 from realtime.rig.source import source_table
 from realtime.rig.tree import Rig
 from realtime.sinks.config import OscConfig
@@ -30,10 +32,10 @@ RECORDING = "the recording"
 """Where a rig comes from that is in no file."""
 
 
-def _recorded(path: Path, *, remembers: bool) -> dict[str, Any]:
+def _recorded(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
     """What shaped the sound of a recording, as a tree; empty for what is no recording.
 
-    Where it ``remembers`` by its own memory, raises a FormatError where that is not there.
+    Raises a FormatError where its memory, mapping or model is not there, and none comes ``over`` it.
     """
     from pyanticip.motion.recording import is_recording, read_recording
 
@@ -64,13 +66,22 @@ def _recorded(path: Path, *, remembers: bool) -> dict[str, Any]:
     # Who does not say it comes from before leads were automatic.
     tree.setdefault("lead_ms", 0.0)
     if isinstance(mapping, dict) and isinstance(tree.get("mapping"), str):
-        tree["mapping"] = file_of(tree["mapping"], str(mapping.get("sha256")), path, ran)
+        file, sha256 = tree["mapping"], str(mapping.get("sha256"))
+        tree["mapping"] = found = file_of(file, sha256, path, ran)
+        if not over.get("mapping") and not is_there(found):
+            raise _gone(path, "mapping", file, sha256, ran)
+    remembers = "file" not in over.get("memory", {})
     tree["memory"] = _recorded_memory(path, rig.get("memory"), ran, remembers)
     model, known = tree.get("model"), header.get("model")
     if isinstance(model, dict) and isinstance(known, dict) and isinstance(model.get("checkpoint"), str):
         sums = known.get("sha256")
-        weights = sums.get(WEIGHTS) if isinstance(sums, dict) else None
-        tree["model"] = {**model, "checkpoint": file_of(model["checkpoint"], str(weights), path, ran)}
+        file, weights = model["checkpoint"], str(sums.get(WEIGHTS) if isinstance(sums, dict) else None)
+        found = file_of(file, weights, path, ran)
+        tree["model"] = {**model, "checkpoint": found}
+        asked = over.get("model", {})
+        steps = {**model, **asked}.get("enabled") is not False and "checkpoint" not in asked
+        if steps and not is_there(found):
+            raise _gone(path, "checkpoint", file, weights, ran)
     synth, source = rig.get("synth"), rig.get("source")
     if isinstance(synth, dict):
         tree["synth"] = {key: synth[key] for key in ("preset", "samples", "options") if synth.get(key)}
@@ -93,12 +104,18 @@ def _recorded_memory(path: Path, table: object, ran: object, remembers: bool) ->
     found = file_of(file, sha256, path, ran)
     known = remembers and table.get("sha256") is not None and table.get("enabled") is not False
     if known and sum_of(Path(found)) != sha256:
-        places = ", ".join(map(str, places_of(file, path, ran)))
-        raise FormatError(
-            f"{path}: the memory that it was played with ({file}, sha256 {sha256[:12]}) is in none of"
-            f" {places}, nor under another name beside the recording; expected --memory FILE"
-        )
+        raise _gone(path, "memory", file, sha256, ran)
     return {**table, "file": found}
+
+
+def _gone(path: Path, what: str, file: str, sha256: str, ran: object) -> FormatError:
+    """What a recording was played with is nowhere; ``what`` is the option that names another."""
+    places = ", ".join(map(str, places_of(file, path, ran)))
+    renamed = "" if what == "checkpoint" else ", nor under another name beside the recording"
+    return FormatError(
+        f"{path}: the {what} that it was played with ({file}, sha256 {sha256[:12]}) is in none of"
+        f" {places}{renamed}; expected --{what} {'FOLDER' if what == 'checkpoint' else 'FILE'}"
+    )
 
 
 def load_rig(
@@ -114,19 +131,20 @@ def load_rig(
     file's port, nor another memory the sum of the file's. Where there is no rig file and a recording is
     ``played``, what shaped its sound stands in: all of its rig but receivers, ports and devices. ``body`` is
     what is said of how it is read (up, rest, joints ...), None where nothing is. Raises
-    :class:`RigError`, FormatError for a damaged recording, or one whose memory is not there.
+    :class:`RigError`, FormatError for a damaged recording, or one that lacks its memory, mapping or model.
     """
     over = dict(overrides or {})
     tree: dict[str, Any] = {}
     where = "command line"
     if played is not None and path is None:
-        tree = _recorded(played, remembers="file" not in over.get("memory", {}))
+        tree = _recorded(played, over)
     if tree:
         where = RECORDING
     if path is not None:
         where = str(path)
         tree = parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
         tree = found_from(tree, Path(path).parent)
+    alone = copy.deepcopy(tree)
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])
     if isinstance(over.get("monitor"), str):
@@ -147,7 +165,11 @@ def load_rig(
             raise
         # It was played with what is not here, such as another package's voice.
         raise RigError(f"{error}; play it by another rig: --rig FILE") from None
-    rig._file = None if path is None else Path(path)
+    if path is not None:
+        rig._file = Path(path)
+        # What only the command line makes a rig is written as a whole.
+        with contextlib.suppress(RigError):
+            rig._begun = parse_rig(alone, where), rig.model_copy()
     return rig
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["found_from", "told_in"]
+__all__ = ["found_from", "is_there", "told_in"]
 
 _OF_ONE = ("mapping", "teach", "memory", "source.joints", "source.skeleton")
 _NEW = ("record",)
@@ -57,12 +57,13 @@ def _changed(tree: Mapping[str, Any], keys: Sequence[str], change: Callable[[str
 
 def _found(folder: Path, path: str, sought: Path) -> str:
     """A path from where the program runs; ``sought`` is what has to be there."""
-    return path if not _is_there(folder / sought) and _is_there(sought) else str(folder / path)
+    return path if not is_there(folder / sought) and is_there(sought) else str(folder / path)
 
 
-def _is_there(path: Path) -> bool:
+def is_there(path: str | Path) -> bool:
+    """Whether a file or folder of this name, which may be anybody's, is there."""
     try:
-        return path.exists()
+        return Path(path).exists()
     except (OSError, ValueError):
         # No name that a file could have.
         return False

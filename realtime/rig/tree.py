@@ -145,6 +145,7 @@ class Rig(Options):
     realtime_priority: bool = True
     spin: bool = option("Stay awake before each datagram.", False)
     _file: Path | None = PrivateAttr(default=None)
+    _begun: tuple[Rig, Rig] | None = PrivateAttr(default=None)
     _one: str = PrivateAttr(default="")
     _only_records: bool = PrivateAttr(default=False)
 
@@ -189,6 +190,11 @@ class Rig(Options):
     def file(self) -> Path | None:
         """The file it was read from; None of one performer's, for that file is everybody's."""
         return None if self._one else self._file
+
+    @property
+    def begun(self) -> tuple[Rig, Rig]:
+        """As the file alone has it, and with the command line, before anything was looked up or found out."""
+        return self._begun or (self, self)
 
     @property
     def folder(self) -> Path:

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
     F32 = npt.NDArray[np.float32]
 
-__all__ = ["ControlFrame", "Extra", "Onlooker", "Prewarmed", "Sink", "SinkType", "Tempo", "trouble_of"]
+__all__ = [
+    "ControlFrame",
+    "Extra",
+    "Lingering",
+    "Onlooker",
+    "Prewarmed",
+    "Sink",
+    "SinkType",
+    "Tempo",
+    "trouble_of",
+]
 
 Tempo = tuple[float, float, float]
 """The beat that the body keeps: beats a minute (0: none was ever known), phase 0..1 (0 at the beat), trust
@@ -149,6 +159,13 @@ class Prewarmed:
 
     def prewarm(self, frame: ControlFrame) -> None:
         """Do that work for this frame, which was sent, once more: shortly before the next one, for caches."""
+
+
+class Lingering:
+    """A sink that takes a while to close."""
+
+    def leave(self) -> None:
+        """Begin to close, without waiting; :meth:`Sink.close` follows."""
 
 
 def trouble_of(sink: Sink) -> str:

@@ -40,7 +40,7 @@ _SINCE = 2 * _EVERY
 class Guard(Child):
     """The guard's process, one for all performers of a show. Where it dies it is started again.
 
-    It is closed as often as somebody was watched; with the last it ends.
+    At the end it fades those whose last frame was not silence.
     """
 
     first_pause = 0.1
@@ -49,7 +49,6 @@ class Guard(Child):
         self._watched: list[bytes] = []
         self._kept: dict[int, bytes] = {}
         self._told = 0.0
-        self._open = 0
         super().__init__("the guard", "realtime.sinks.guard", [], say, quiet=True)
 
     def watch(self, receivers: Sequence[OscSink], neutral: Sequence[float]) -> Sink:
@@ -59,7 +58,6 @@ class Guard(Child):
         """
         who = len(self._watched)
         self._watched.append(b"")
-        self._open += 1
         return _Watch(self, who, receivers, neutral)
 
     def introduce(self, who: int, targets: Sequence[OscConfig], neutral: Sequence[float]) -> None:
@@ -84,13 +82,10 @@ class Guard(Child):
         for line in self._watched:
             self.write(line)
 
-    def close(self) -> int | None:
-        """One who was watched has finished; where their last frame was not silence, it fades at the end."""
-        self._open -= 1
-        if self._open > 0:
-            return None
+    def leave(self) -> None:
+        """See :meth:`Child.leave`; it is told what was kept."""
         self._hand_over()
-        return super().close()
+        super().leave()
 
 
 class _Watch(Onlooker):

@@ -72,7 +72,8 @@ class Loader:
         """Play a mapping file from the next frame on."""
         taught: LiveMapping = await self.beside(lambda: open_mapping(file, self._pipeline.backend))
         self._commands.play_mapping(taught, file)
-        line = f"mapping {taught.mapping.name}: {', '.join(taught.names)}"
+        plays = [*taught.names, *(f"gesture/{gesture.name}" for gesture in taught.mapping.gestures)]
+        line = f"mapping {taught.mapping.name}: {', '.join(plays)}"
         self._say(line)
         return line
 

@@ -19,7 +19,8 @@ __all__ = ["SynthProcess"]
 
 # What the voice's process returns for settings that make no sense: starting it again cannot help.
 _BAD_SETTINGS = 2
-# A child that has begun is told its preset for so long: it listens only when it has opened its device.
+# Its preset is told again for so long: from when the child first says how it plays, for it listens only once
+# samples are read and a device is open, however long that takes.
 _TOLD = 5.0
 # It tells how it is once a second; silent for so long it stands still.
 _SILENT_S = 10.0
@@ -47,13 +48,11 @@ class SynthProcess(Child):
         self.device: str | None = None
         # Whether it has recorded sounds, as it says; None: it has not told.
         self._sampled: bool | None = None
-        # When that was told last (0: not yet).
-        self._told = 0.0
-        arguments = ["--port", str(port)]
+        # When that was told first and last (0: not yet).
+        self._heard_first = self._told = 0.0
+        arguments = ["--preset", preset, "--options", json.dumps(self._options), "--port", str(port)]
         if device is not None:
             arguments += ["--device", str(device)]
-        if preset != "default" or options:
-            arguments += ["--preset", preset, "--options", json.dumps(self._options)]
         super().__init__("the built-in voice", "realtime.voice.synth", arguments, say, (_BAD_SETTINGS,))
 
     def preset(self, name: str) -> None:
@@ -68,6 +67,8 @@ class SynthProcess(Child):
         if self._began_with not in _core.PRESETS:
             raise OptionError(f"preset: the voice {self._began_with!r} has no presets to switch to")
         self._preset, self._chosen = name, time.monotonic()
+        # As it is told, and as it begins with where it has to begin again.
+        self._arguments[1] = name
         self._tell()
 
     def _tell(self) -> None:
@@ -80,7 +81,7 @@ class SynthProcess(Child):
     def poll(self) -> list[str]:
         """See whether it lives; it says how it plays, a line of JSON a second."""
         now = time.monotonic()
-        if self._chosen and now - max(self.begun, self._chosen) < _TOLD:
+        if self._chosen and (not self._told or now - max(self._heard_first, self._chosen) < _TOLD):
             self._tell()
         lines = super().poll()
         for line in lines:
@@ -88,13 +89,15 @@ class SynthProcess(Child):
                 told = json.loads(line)
                 before, self.device = self.device, told["device"]
                 self.sound_ms, self._told = float(told["sound_ms"]), now
+                self._heard_first = self._heard_first or now
                 self._sampled = told["sampled"]
                 if self.device is not None and self.device != before:
                     self._say(f"{self.name} plays on {self.device}")
         return lines
 
     def _greet(self) -> None:
-        self._told, self.device, self._sampled = 0.0, None, None
+        self._heard_first = self._told = 0.0
+        self.device = self._sampled = None
 
     def _is_stuck(self, now: float) -> bool:
         return bool(self._told) and now - self._told > _SILENT_S

@@ -31,6 +31,7 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.system import begin_anew, readable, signals
+from realtime.child import tell_parent
 from realtime.sockets import bind_udp
 from realtime.voice.audio import SAMPLE_RATE, own_stderr, rate_of
 from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, block_of, way_ms
@@ -294,11 +295,10 @@ def _watch(
             return "--seconds", f"{max(begun + seconds - time.monotonic(), 0.001):.3f}"
         if child and time.monotonic() >= told + _TELL_S:
             told = time.monotonic()
-            with contextlib.suppress(OSError):
-                plays = voice.player.voice
-                how = {"sound_ms": round(voice.way_ms, 1), "device": voice.device}
-                how["sampled"] = isinstance(plays, _core.Voice) and plays.sampled
-                print(json.dumps(how), flush=True)
+            plays = voice.player.voice
+            how = {"sound_ms": round(voice.way_ms, 1), "device": voice.device}
+            how["sampled"] = isinstance(plays, _core.Voice) and plays.sampled
+            tell_parent(json.dumps(how))
         if seconds is not None and time.monotonic() - begun >= seconds:
             return None
         if child and (os.getppid() != parent or _input_ended()):

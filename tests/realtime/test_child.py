@@ -66,6 +66,18 @@ def test_one_that_speaks_while_it_ends_is_let_finish(child, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_one_whose_parent_has_died_says_nothing_at_the_terminal():
+    """What nobody read would stay in Python's buffer, and be told when it ends."""
+    speaks = (
+        "import sys; from realtime.child import tell_parent\nsys.stdin.read(); tell_parent('how it is')\n"
+    )
+    process = subprocess.Popen([sys.executable, "-P", "-c", speaks], stdin=-1, stdout=-1, stderr=-1)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.communicate()[1] == b""
+    assert process.returncode == 0
+
+
 def test_one_that_can_never_begin_is_given_up(child):
     one, lines = child(REFUSES, (2,))
     wait_for(lambda: one.poll() or one.given_up)

@@ -126,19 +126,21 @@ def test_what_is_for_one_performer_is_answered_with_how_it_is_said(remote: socke
     async def show() -> list[str]:
         server = ControlServer("127.0.0.1", 0, actions, None, families, performers=("alice", "bob"))
         server.start(asyncio.get_running_loop())
-        for name in ("source", "plan", "rig/shape/pan/steps", "sauce"):
+        for name in ("source", "plan", "rig/shape/pan/steps", "sauce", "bob/plam", "bob/teach/list"):
             remote.sendto(say(f"/anticip/control/{name}"), server.address)
         await asyncio.sleep(0.05)
         server.close()
-        return [OscMessage(remote.recv(4096)).params[1] for _ in range(4)]
+        return [OscMessage(remote.recv(4096)).params[1] for _ in range(6)]
 
-    *told, unknown = asyncio.run(show())
+    *told, unknown, near, lacking = asyncio.run(show())
     assert told == [
         "is for one performer: alice/source, bob/source",
         "is for one performer: bob/plan",
         "is for one performer: alice/rig/shape/pan/steps, bob/rig/shape/pan/steps",
     ]
-    assert unknown.startswith("unknown command; known: ")
+    assert unknown == "unknown command; did you mean bob/source?"
+    assert near == "unknown command; did you mean bob/plan?"
+    assert lacking == "bob has no project to teach: expected `teach` in the rig"
 
 
 def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.socket) -> None:
@@ -152,7 +154,7 @@ def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.soc
     )
     assert lines == [
         "refused /anticip/control/gain: gain: expected a number, got 'loud'",
-        "refused /anticip/control/?[2J: unknown command",
+        "refused /anticip/control/?[2J: unknown command; docs/osc.md has them all",
     ]
 
 
@@ -167,7 +169,7 @@ def test_mistakes_are_answered(remote: socket.socket) -> None:
     assert [r.params[0] for r in replies] == ["error"] * 3
     assert "expected a number, got 'loud'" in replies[0].params[1]
     assert "number of arguments: 0" in replies[1].params[1]
-    assert "known: gain" in replies[2].params[1]
+    assert replies[2].params[1] == "unknown command; did you mean gain?"
     assert server.counts["errors"] == 3
 
 

@@ -21,6 +21,7 @@ from realtime.bench.performer import sway
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.ensemble import EnsembleOut
+from realtime.sockets import free_port
 
 F32 = npt.NDArray[np.float32]
 Body = tuple[F32, F32]
@@ -211,3 +212,10 @@ def test_whoever_was_not_heard_for_half_a_second_is_not_there() -> None:
         there.append(ensemble.step() != Together())
     # Heard last in step 59; a step counts before it is asked.
     assert there == [True] * (60 + 24) + [False] * (60 - 24)
+
+
+def test_what_was_sent_is_counted_once() -> None:
+    out = EnsembleOut([OscConfig(port=free_port())], 2)
+    assert [bool(sink.counters()) for sink in out.sinks] == [True, False]
+    for sink in out.sinks:
+        sink.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyanticip.errors import FormatError
 from pyanticip.motion.recording import RecordingWriter
 from realtime.clock import OfflineClock
 from realtime.rig import Rig, load_rig
@@ -78,6 +79,18 @@ def test_it_is_found_from_where_the_show_ran_and_under_another_name(
     assert load_rig(None, None, tmp_path / "kept" / "show.anticip").memory.file == str(renamed)
     _, items = open_show(tmp_path / "kept" / "show.anticip")
     assert next(iter(items)) == Command(5, "memory", (str(renamed), TRUE))
+    put(tmp_path / "ran" / "model" / "model.safetensors").rename(tmp_path / "away")
+    (tmp_path / "ran" / "model").rmdir()
+    with pytest.raises(
+        FormatError, match=r"the checkpoint that .* \(model, .*; expected --checkpoint FOLDER$"
+    ):
+        load_rig(None, None, tmp_path / "kept" / "show.anticip")
+    for told in ({"checkpoint": "other"}, {"enabled": False}):
+        load_rig(None, {"model": told}, tmp_path / "kept" / "show.anticip")
+    lacks = {"rig": {"mapping": "mine/mapping.safetensors"}, "mapping": {"sha256": TRUE}}
+    RecordingWriter(tmp_path / "kept" / "taught.anticip", lacks).close()
+    with pytest.raises(FormatError, match=r"the mapping that .* \(mine/mapping.*; expected --mapping FILE$"):
+        load_rig(None, None, tmp_path / "kept" / "taught.anticip")
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "/dev/zero", "mappings/..", "/"])

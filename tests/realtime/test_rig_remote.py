@@ -90,6 +90,34 @@ def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_i
     assert big.read_text() == before
 
 
+def test_what_the_command_line_said_is_saved_but_not_where_to_record(
+    tmp_path: Path, play: type[Playing]
+) -> None:
+    file = tmp_path / "a.toml"
+    table = "[source]\nport = 21000\nfrom = 'localhost'\n[[osc]]\nport = 29096\n"
+    file.write_text("lead_ms = 50.0\n" + QUIET + table)
+    over = {
+        "lead_ms": 200.0, "synth": {"preset": "choir"}, "source": "mocopi://0.0.0.0:21001", "spin": True,
+        "osc": [{"port": 29097}, {"port": 29098}], "record": "x.anticip",
+    }  # fmt: skip
+    show = play(load_rig(file, over).resolved())
+    show.commands.obey("gain", 0.7)
+    show.do("save")
+    was = load_rig(file)
+    assert (was.lead_ms, was.synth.preset, was.spin, was.gain, was.record) == (
+        200.0,
+        "choir",
+        True,
+        0.7,
+        None,
+    )
+    assert ([table.port for table in was.osc], was.source.port, was.source.sender) == (
+        [29097, 29098],
+        21001,
+        "localhost",
+    )
+
+
 def test_a_calibration_is_written_into_the_rig_that_the_show_has_by_then(
     tmp_path: Path, play: type[Playing]
 ) -> None:

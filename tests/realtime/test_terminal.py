@@ -97,6 +97,10 @@ def test_a_receiver_that_refuses_is_told_and_one_that_hears_again_is_not() -> No
     assert "nobody" not in shown(meters)
     meters.stand({**HEALTH, "away": ["osc 127.0.0.1:9000"]})
     assert "9000: cannot be reached" in shown(meters)
+    # However many receivers there are, the terminal's edge hides none in trouble.
+    many = {f"osc 127.0.0.1:{9000 + n}": {"sent": 9} for n in range(9)}
+    meters.stand({**HEALTH, "away": ["osc 127.0.0.1:9008"], "sinks": many})
+    assert "9008: cannot be reached" in shown(meters, 80)
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 300])

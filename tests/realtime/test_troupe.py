@@ -7,7 +7,9 @@ import json
 import re
 import time
 from collections.abc import Awaitable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from pyanticip.memory import rehearse as remember
 from realtime.bench.performer import mocopi_datagrams, sway
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.server import everyones
+from realtime.loop import run_loop
 from realtime.programs.live import live
 from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.load import solo
@@ -345,6 +348,35 @@ def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
         live(parse_rig(lacking, ""), say=lambda line: None)
     taken.close()
     bind_udp("127.0.0.1", port, "test").close()
+
+
+def test_who_waits_for_a_suit_holds_nobody_at_the_end() -> None:
+    """Alice's suit never came: her end must not block the loop in which Bob fades out."""
+    tree = {
+        "osc": [],
+        "control": {"enabled": False},
+        "model": {"enabled": False},
+        "source": {"port": free_port()},
+    }
+    troupe = open_troupe(parse_rig({"performer": TWO, **tree}, ""), MonotonicClock(), str)
+    bob, order = troupe.shows["bob"].pipeline, list[tuple[str, str, bool]]()
+
+    def beside(whose: str) -> Any:
+        def told(what: str) -> None:
+            order.append((what, whose, troupe.shows["bob"]._is_over))
+
+        return SimpleNamespace(
+            name=whose, state="yes", poll=list, leave=partial(told, "leave"), close=partial(told, "close")
+        )
+
+    for name, show in troupe.shows.items():
+        show.children.append(beside(name))
+    for t, data in suit(25, 1):
+        bob.feed(data, time.monotonic_ns() + t - 500_000_000, BOB)
+    assert bob.state == "playing"
+    run_loop(troupe.run(0.1))
+    # And nobody waits for what others have not been told yet.
+    assert order == [(what, name, True) for what in ("leave", "close") for name in ("alice", "bob")]
 
 
 def bundles(ear: Hearing) -> dict[str, list[dict[str, list[Any]]]]:

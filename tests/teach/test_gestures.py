@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +43,7 @@ from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 from realtime.teaching.checking import check_project
 from realtime.teaching.fitting import fit_project
+from realtime.teaching.remote import Loader
 
 STILL, LASTS = 1.0, 1.4
 Poses = npt.NDArray[np.float32]
@@ -79,6 +83,13 @@ def fitted(project: Project) -> Path:
     assert told["end_ms"] < 200
     assert "Gestures" in (project.folder / "report.html").read_text()
     return project.folder / MAPPING
+
+
+def test_what_plays_is_told_with_its_gestures(fitted: Path) -> None:
+    show: Any = SimpleNamespace(backend=None, play_mapping=lambda taught, file: None)
+    loader = Loader(show, show, fitted, str, fitted.parent)
+    assert asyncio.run(loader.load()).endswith(": cutoff, gesture/raise")  # type: ignore[arg-type]
+    loader.close()
 
 
 def play(fitted: Path, clip: Clip, lost: range = range(0)) -> tuple[Ear, Pipeline]:

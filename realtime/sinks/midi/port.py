@@ -19,6 +19,7 @@ from typing import Any
 
 from pyanticip.errors import DeviceError, MotionError
 from pyanticip.system import ignore_terminal, readable
+from realtime.child import tell_parent
 from realtime.sinks.midi.schedule import Schedule, unpack
 
 __all__ = ["VIRTUAL", "main"]
@@ -149,10 +150,6 @@ def _choose(text: str, there: list[str]) -> int:
     )
 
 
-def _tell(line: str) -> None:
-    print(" ".join(line.split()), flush=True)
-
-
 def serve(port: Port) -> None:
     """Send what comes through standard input until it ends, then end every note and reset the controllers."""
     schedule = Schedule()
@@ -176,11 +173,11 @@ def serve(port: Port) -> None:
                     schedule.heard()
                 else:
                     if not gone:
-                        _tell("gone")
+                        tell_parent("gone")
                     gone = not port.again()
                     if not gone:
                         port.send(schedule.missed())
-                        _tell("back")
+                        tell_parent("back")
     finally:
         port.send(schedule.quiet(sound_off=True) + schedule.leave())
         time.sleep(_LAST_S)
@@ -198,13 +195,13 @@ def main(arguments: list[str]) -> int:
     text, *options = arguments
     try:
         if options == ["--check"]:
-            _tell(f"ready {_find(text)[-1]}")
+            tell_parent(f"ready {_find(text)[-1]}")
             return 0
         port = Port(text)
     except Exception as error:
-        _tell(f"error {error}")
+        tell_parent(f"error {error}")
         return 1
-    _tell(f"ready {port.name}")
+    tell_parent(f"ready {port.name}")
     serve(port)
     return 0
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from support.wire import wait_for
 
 from pyanticip._core import Samples, Voice
 from pyanticip.errors import OptionError
+from realtime.child import Child
 from realtime.rig import load_rig
 from realtime.sockets import free_port
 from realtime.voice.open import open_voice
@@ -215,6 +217,9 @@ def test_without_sounds_the_show_goes_on_with_a_line(tmp_path: Path) -> None:
             open_voice("granular", options, RATE)
 
 
+STATUS = '{"sound_ms": 10.0, "device": null, "sampled": true}'
+
+
 def test_the_rig_and_the_performer_name_the_folder(tmp_path: Path) -> None:
     rig = load_rig(None, {"synth": {"preset": "granular", "samples": str(tmp_path)}})
     assert rig.synth.told == {"samples": str(tmp_path)}
@@ -237,3 +242,23 @@ def test_a_folder_without_a_sound_is_no_preset_to_choose(tmp_path: Path) -> None
             process.preset("granular")
     finally:
         process.close()
+
+
+def test_a_preset_that_is_chosen_while_samples_are_read_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that listens late, and one that begins again, are told as long as it takes."""
+    monkeypatch.setattr(Child, "_start", lambda self: self._greet())
+    listened: list[bool] = []
+    monkeypatch.setattr(SynthProcess, "_tell", lambda self: listened.append(True))
+    process = SynthProcess(1, "none", lambda line: None)
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(Child, "poll", lambda self: [STATUS] if now[0] == 160.0 else [])
+    process.preset("choir")
+    for now[0], still in ((130.0, 1), (160.0, 1), (162.0, 1), (180.0, 0)):
+        listened.clear()
+        process.poll()
+        assert len(listened) == still
+    process._greet()  # it begins again
+    process.poll()
+    assert len(listened) == 1
+    assert process._arguments[:2] == ["--preset", "choir"]
