@@ -1076,12 +1076,6 @@ def field_gates(
 
 # --- trajectory positions ---
 
-def trajectory_displacements(
-    embedded: npt.NDArray[Any], strength: float, magnitude: float, rms: bool, moved: npt.NDArray[Any]
-) -> None:
-    """How far content moves each step of embeddings (B, L, D) float32, into `moved` (B, L) float64: NaN from
-    a row's first embedding on that is not finite; the GIL is released."""
-
 def trajectory_encode(
     embedded: npt.NDArray[Any],
     strength: float,

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import pytest
 import torch
 from torch import Tensor, nn
 
@@ -70,28 +69,11 @@ def a_plan(rows, length, width=16, k=5):
     return Plan(torch.randint(30, (rows, length, k)), log_weights, table, marks, norm)
 
 
-CHANGES = {
-    "places": {},
-    "rope": {"positions": "rope"},
-    "no-bias": {"bias": "none"},
-    "stride-1": {"slow_stride": 1},
-    "field": {"control_field": True},
-    "field-no-bias": {"control_field": True, "bias": "none"},
-    "no-slow": {"slow_layers": 0},
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "mode"),
-    [
-        *((name, "external") for name in CHANGES),
-        ("places", "refined_prev"),
-        ("field-no-bias", "refined_prev"),
-    ],
-)
 @torch.no_grad()
-def test_a_stream_says_what_the_sequence_says(name, mode):
-    made = trunk(**CHANGES[name])
+def test_a_stream_says_what_the_sequence_says():
+    """With what :mod:`test_family` does not put together: places and plans from outside, a bias refined by
+    the step before, and a control field."""
+    made, mode = trunk(control_field=True), "refined_prev"
     x, given = torch.randn(2, 24, 16).double(), torch.rand(2, 24, 7).double()
     plan = a_plan(2, 24)
     whole, _ = made(x, given, mode=mode, plan=plan)
@@ -117,25 +99,6 @@ def test_a_stream_says_what_the_sequence_says(name, mode):
             (got[1:, 11:], getattr(fresh, name)),
         ):
             torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
-
-
-@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
-def test_nothing_looks_ahead_and_all_of_it_learns(changes):
-    made = trunk(**changes)
-    x = torch.randn(1, 24, 16).double().requires_grad_()
-    given = torch.rand(1, 24, 7).double()
-    plan = a_plan(1, 24)
-    plan.marks.requires_grad_()
-    out, _ = made(x, given, plan=plan)
-    for t in (0, 3, 5, 17):
-        total = sum(getattr(out, name)[:, t].sum() for name in FIELDS)
-        for gradient in torch.autograd.grad(total, (x, plan.marks), retain_graph=True):
-            assert torch.count_nonzero(gradient[:, t + 1 :]) == 0
-            # An empty plan, as that of step 4 is, says nothing.
-            assert torch.isfinite(gradient).all()
-            assert gradient[:, t].any()
-    sum(getattr(out, name).sum() for name in FIELDS).backward()
-    assert [name for name, p in made.named_parameters() if p.grad is None] == []
 
 
 @torch.no_grad()

@@ -267,8 +267,9 @@ def test_the_same_bytes_are_found_again_and_no_others():
     again, _ = positions(e2)
     assert (positions.counters.hits, positions.counters.misses) == (2, 4)
     assert torch.equal(again[[0, 2]], first[[0, 2]])
-    torch.testing.assert_close(again, plain(e2)[0], atol=1e-7, rtol=0)
-    assert torch.equal(first, plain(e)[0])
+    # Lengths of steps are float32 here, float64 in the core that encodes without a cache.
+    torch.testing.assert_close(again, plain(e2)[0], atol=1e-6, rtol=0)
+    torch.testing.assert_close(first, plain(e)[0], atol=1e-6, rtol=0)
     assert positions.counters.sequences == 6
     assert positions.counters.steps == 96
     assert positions.counters.throughput > 0

@@ -241,7 +241,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "field_forward": whole(kernels.field()),
     "field_backward": whole(kernels.field_backward()),
     "field_gates": whole(kernels.gates()),
-    "trajectory_displacements": whole(kernels.displacements()),
     "trajectory_encode": whole(kernels.trajectory()),
     "encode_positions": whole(kernels.positions()),
     "at_lead": call(controls.forecasts, controls.leads | st.lists(controls.leads, min_size=8, max_size=8)),

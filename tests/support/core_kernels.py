@@ -185,13 +185,6 @@ rules = st.tuples(st.floats(0.1, 2), st.floats(0.1, 2), st.booleans())
 
 
 @st.composite
-def displacements(draw: DrawFn) -> list[Any]:
-    """Of ``trajectory_displacements``."""
-    path = _path(draw)
-    return [path, *draw(rules), np.zeros(path.shape[:2])]
-
-
-@st.composite
 def trajectory(draw: DrawFn) -> list[Any]:
     """Of ``trajectory_encode``."""
     path = _path(draw)

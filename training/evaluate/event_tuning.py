@@ -1,6 +1,5 @@
 """Choosing the settings of the rivals in foreseeing events, on the training subjects."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -10,8 +9,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import FormatError
-from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, Array, events_of, score_clips, total
@@ -30,6 +27,7 @@ from training.evaluate.extrapolator import (
     speed_curve,
 )
 from training.evaluate.rules import LEADS_MS
+from training.tasks.motion.baselines import read_tuned, table_of, write_tuned
 from training.teacher.handmade import TEACHER_VERSION
 
 MOTION_DELAYS_S: Final = (0.02, 0.04)
@@ -59,13 +57,8 @@ class EventRivals:
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        content = {
-            "teacher_version": TEACHER_VERSION,
-            "events": EVENTS,
-            "leads_ms": LEADS_MS,
-            "extrapolators": [[asdict(one) for one in row] for row in self.extrapolators],
-        }
-        path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        rows = [[asdict(one) for one in row] for row in self.extrapolators]
+        write_tuned(path, events=EVENTS, leads_ms=LEADS_MS, extrapolators=rows)
 
     @classmethod
     def load(cls, path: Path) -> "EventRivals":
@@ -74,16 +67,12 @@ class EventRivals:
         Raises:
             FormatError: not such a file, or one for another teacher.
         """
-        try:
-            content = read_json(path)
-            version = content["teacher_version"]
-            rows = tuple(tuple(_extrapolator_of(one) for one in row) for row in content["extrapolators"])
-            found = cls(rows)
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{path}: not a file of tuned event rivals ({error})") from error
-        if version != TEACHER_VERSION:
-            raise FormatError(f"{path}: tuned for teacher {version}, expected {TEACHER_VERSION}")
-        return found
+        return read_tuned(
+            path,
+            "event rivals",
+            lambda content: cls(table_of(_extrapolator_of, content["extrapolators"])),
+            since=TEACHER_VERSION,
+        )
 
 
 def tune(examples: Sequence[Example], on_part: Callable[[], None] | None = None) -> EventRivals:
@@ -191,8 +180,8 @@ def fit(clips: Sequence[Array], kind: int) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(round(float(value), 5) for value in row) for row in found)
 
 
-def _extrapolator_of(found: dict[str, Any]) -> Extrapolator:
-    return Extrapolator(**{**found, "weights": tuple(tuple(row) for row in found["weights"])})
+def _extrapolator_of(*, weights: Any, **found: Any) -> Extrapolator:
+    return Extrapolator(**found, weights=tuple(tuple(row) for row in weights))
 
 
 def _best(tried: list[tuple[float, Extrapolator]]) -> list[tuple[float, Extrapolator]]:

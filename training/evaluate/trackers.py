@@ -6,10 +6,9 @@ Vogel, CHI 2012) carried on along its own speed estimate. Which of the two, and 
 the training subjects, for each parameter at each horizon by itself, as for the other two rivals.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -18,16 +17,20 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_discrete_are
 from scipy.signal import lfilter, lfilter_zi
 
-from pyanticip.errors import FormatError
-from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
-from training.tasks.motion.baselines import DELAYS_S, MOTION_DELAYS_S, Made, judged
+from training.tasks.motion.baselines import (
+    DELAYS_S,
+    MOTION_DELAYS_S,
+    Array,
+    Judge,
+    Made,
+    read_tuned,
+    table_of,
+    write_tuned,
+)
 from training.teacher.filters import causal_twin
-from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
-
-Array = NDArray[np.float64]
 
 DT: Final = 1.0 / RATE
 
@@ -138,13 +141,8 @@ Table = tuple[tuple[Tracker, ...], ...]
 
 def save(table: Table, path: Path) -> None:
     """Write as JSON."""
-    content = {
-        "teacher_version": TEACHER_VERSION,
-        "parameters": PARAMETERS,
-        "horizon_frames": HORIZONS,
-        "trackers": [[asdict(tracker) for tracker in row] for row in table],
-    }
-    path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    rows = [[asdict(tracker) for tracker in row] for row in table]
+    write_tuned(path, parameters=PARAMETERS, horizon_frames=HORIZONS, trackers=rows)
 
 
 def load(path: Path) -> Table:
@@ -153,16 +151,7 @@ def load(path: Path) -> Table:
     Raises:
         FormatError: not such a file, or one for another teacher.
     """
-    try:
-        content = read_json(path)
-        version = content["teacher_version"]
-        table = tuple(tuple(Tracker(**tracker) for tracker in row) for row in content["trackers"])
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{path}: not a file of tuned trackers ({error})") from error
-    if not PARAMETERS_SINCE <= version <= TEACHER_VERSION:
-        expected = f"{PARAMETERS_SINCE} to {TEACHER_VERSION}"
-        raise FormatError(f"{path}: tuned for teacher {version}, expected {expected}")
-    return table
+    return read_tuned(path, "trackers", lambda content: table_of(Tracker, content["trackers"]))
 
 
 def candidates(delay: float, motion_delay: float) -> list[Tracker]:
@@ -185,7 +174,7 @@ def tune(
     on_twin: Callable[[], None] | None = None,
 ) -> Table:
     """The trackers with the least mean absolute error, mean over the subjects of ``examples``."""
-    judge = _Judge(examples)
+    judge = Judge(examples)
     best = np.full((len(PARAMETERS), len(HORIZONS)), np.inf)
     found = [[Tracker("kalman", 0.0, 0.0)] * len(HORIZONS) for _ in PARAMETERS]
     for delay in delays:
@@ -202,7 +191,7 @@ def tune(
                         key: (np.concatenate([x for x, _ in pairs]), np.concatenate([v for _, v in pairs]))
                     }
                 value, speed = known[key]
-                mean = judge.errors(value, speed, tracker)
+                mean = judge.errors(partial(_said, value, speed, tracker))
                 better = mean < best
                 best[better] = mean[better]
                 for k, i in zip(*np.nonzero(better), strict=True):
@@ -212,32 +201,8 @@ def tune(
     return tuple(tuple(row) for row in found)
 
 
-class _Judge:
-    """Mean errors over subjects of all clips laid end to end."""
-
-    def __init__(self, examples: Sequence[Example]) -> None:
-        lengths = np.array([len(example) for example in examples])
-        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        params = np.concatenate([example.params for example in examples]).astype(np.float64)
-        owners = np.array([example.subject for example in examples])
-        self.where, self.targets, self.weights = [], [], []
-        for horizon in HORIZONS:
-            spans = [judged(n, horizon) for n in lengths]
-            rows = [np.arange(s.start, s.stop) + at for s, at in zip(spans, starts, strict=True)]
-            frames = np.concatenate(rows)
-            who = np.concatenate([np.full(len(r), o) for r, o in zip(rows, owners, strict=True)])
-            names, index, counts = np.unique(who, return_inverse=True, return_counts=True)
-            self.where.append(frames)
-            self.targets.append(params[frames + horizon])
-            self.weights.append(1.0 / counts[index] / len(names))
-
-    def errors(self, value: Array, speed: Array, tracker: Tracker) -> Array:
-        """(8, 5)."""
-        out = np.zeros((len(PARAMETERS), len(HORIZONS)))
-        for i, horizon in enumerate(HORIZONS):
-            said = carry(value[self.where[i]], speed[self.where[i]], tracker, horizon)
-            out[:, i] = self.weights[i] @ np.abs(said - self.targets[i])
-        return out
+def _said(value: Array, speed: Array, tracker: Tracker, rows: NDArray[np.int64], horizon: int) -> Array:
+    return carry(value[rows], speed[rows], tracker, horizon)
 
 
 def predict(example: Example, table: Table, twins: Made | None = None) -> NDArray[np.float32]:

@@ -31,34 +31,6 @@ pub struct Sinusoids<'a> {
 }
 
 impl Trajectory {
-    /// Displacements of embeddings (sequences, steps, width), written to `moved` (sequences, steps): NaN from
-    /// a sequence's first embedding on that is not finite.
-    pub fn displacements(
-        &self,
-        embedded: &[f32],
-        steps: usize,
-        width: usize,
-        moved: &mut [f64],
-    ) -> Result<(), KernelError> {
-        let one = sequence_len(embedded, steps, width)?;
-        let each = embedded.len().checked_div(width);
-        check("moved", moved, each.unwrap_or(moved.len()))?;
-        if one == 0 {
-            return Ok(());
-        }
-        let arch = Arch::new();
-        for (path, moved) in embedded.chunks_exact(one).zip(moved.chunks_exact_mut(steps)) {
-            let rule = *self;
-            arch.dispatch(Displace {
-                rule,
-                path,
-                width,
-                moved,
-            });
-        }
-        Ok(())
-    }
-
     /// Encodings of embeddings (sequences, steps, width) into `out` of the same shape.
     ///
     /// Returns how many sequences have an embedding that is not finite; from it on theirs is the encoding of
@@ -238,25 +210,6 @@ fn sequence_len(embedded: &[f32], steps: usize, width: usize) -> Result<usize, K
     Ok(one)
 }
 
-struct Displace<'a> {
-    rule: Trajectory,
-    path: &'a [f32],
-    width: usize,
-    moved: &'a mut [f64],
-}
-
-impl NullaryFnOnce for Displace<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let mut walk = Walk::new(self.rule);
-        for (moved, here) in self.moved.iter_mut().zip(self.path.chunks_exact(self.width)) {
-            *moved = walk.step(here);
-        }
-    }
-}
-
 struct Encode<'a> {
     rule: Trajectory,
     path: &'a [f32],
@@ -365,9 +318,9 @@ mod tests {
                 magnitude: 1.5,
                 rms,
             };
-            let mut moved = vec![0.0; 40];
-            rule.displacements(&path, 20, width, &mut moved).unwrap();
-            for (path, moved) in path.chunks(20 * width).zip(moved.chunks(20)) {
+            for path in path.chunks(20 * width) {
+                let mut walk = Walk::new(rule);
+                let moved: Vec<f64> = path.chunks(width).map(|here| walk.step(here)).collect();
                 let (mut total, mut power) = (0.0, 0.0);
                 assert_eq!(moved[0], 0.0);
                 for i in 1..20 {
@@ -403,13 +356,10 @@ mod tests {
             for at in 0..6 {
                 let mut path = [&sound[..], &sound[..]].concat();
                 path[4 * at + 2] = bad;
-                let (mut out, mut moved) = (vec![0.0; 48], vec![0.0; 12]);
+                let mut out = vec![0.0; 48];
                 assert_eq!(rule.encode(&path, 6, known, &mut out), Ok(1));
-                rule.displacements(&path, 6, width, &mut moved).unwrap();
                 assert_eq!(out[..4 * at], out[24..24 + 4 * at]);
                 assert_eq!(out[4 * at..24], table[4 * at..24]);
-                assert!((0..6).all(|i| moved[i].is_nan() == (i >= at)));
-                assert!(moved[6..].iter().all(|m| m.is_finite()));
             }
         }
         // Far apart, and yet finite.
@@ -435,7 +385,6 @@ mod tests {
         };
         assert!(rule.encode(&[0.0; 12], 2, known, &mut [0.0; 12]).is_err());
         assert!(rule.encode(&[0.0; 16], 2, known, &mut [0.0; 12]).is_err());
-        assert!(rule.displacements(&[0.0; 16], 2, 4, &mut [0.0; 3]).is_err());
         assert!(known.encode(&[0.0], &mut [0.0; 3]).is_err());
         for wrong in [
             Sinusoids { table: &[], ..known },

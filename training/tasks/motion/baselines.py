@@ -7,8 +7,9 @@ chosen on the training subjects, for each parameter at each horizon by itself.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from training.teacher.filters import causal_twin
 from training.teacher.handmade import EDGE, PARAMETERS_SINCE, TEACHER_VERSION
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 DELAYS_S: Final = (0.0, 0.02, 0.04, 0.07, 0.11, 0.16, 0.25, 0.4)
 MOTION_DELAYS_S: Final = (0.0, 0.02, 0.04)
@@ -39,6 +41,36 @@ class Setting:
     gain: float = 0.0
 
 
+def table_of(kind: Callable[..., T], rows: Any) -> tuple[tuple[T, ...], ...]:
+    """Settings from what JSON says of each."""
+    return tuple(tuple(kind(**one) for one in row) for row in rows)
+
+
+def write_tuned(path: Path, **content: Any) -> None:
+    """Write settings as JSON, with the teacher they were tuned for."""
+    path.write_text(json.dumps({"teacher_version": TEACHER_VERSION, **content}) + "\n", encoding="utf-8")
+
+
+def read_tuned(path: Path, what: str, made: Callable[[Any], T], since: int = PARAMETERS_SINCE) -> T:
+    """What ``made`` makes of what :func:`write_tuned` wrote.
+
+    Rivals that play parameters fit every teacher since those, which later ones left alone.
+
+    Raises:
+        FormatError: not such a file, or one for another teacher.
+    """
+    try:
+        content = read_json(path)
+        version = content["teacher_version"]
+        found = made(content) if since <= version <= TEACHER_VERSION else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: not a file of tuned {what} ({error})") from error
+    if found is None:
+        expected = f"{since} to {TEACHER_VERSION}" if since < TEACHER_VERSION else since
+        raise FormatError(f"{path}: tuned for teacher {version}, expected {expected}")
+    return found
+
+
 @dataclass(frozen=True)
 class Rivals:
     """The tuned settings: ``hold[k][i]`` and ``linear[k][i]`` for parameter k at horizon i."""
@@ -48,12 +80,11 @@ class Rivals:
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        content = {"teacher_version": TEACHER_VERSION, "parameters": PARAMETERS, "horizon_frames": HORIZONS}
         tables = {
             name: [[asdict(setting) for setting in row] for row in table]
             for name, table in (("hold", self.hold), ("linear", self.linear))
         }
-        path.write_text(json.dumps(content | tables) + "\n", encoding="utf-8")
+        write_tuned(path, parameters=PARAMETERS, horizon_frames=HORIZONS, **tables)
 
     @classmethod
     def load(cls, path: Path) -> "Rivals":
@@ -62,21 +93,8 @@ class Rivals:
         Raises:
             FormatError: not such a file, or one for another teacher.
         """
-        try:
-            content = read_json(path)
-            version = content["teacher_version"]
-            # The rivals play parameters, which later versions may have left alone.
-            if not PARAMETERS_SINCE <= version <= TEACHER_VERSION:
-                raise FormatError(
-                    f"{path}: tuned for teacher {version}, expected {PARAMETERS_SINCE} to {TEACHER_VERSION}"
-                )
-            hold, linear = (
-                tuple(tuple(Setting(**setting) for setting in row) for row in content[name])
-                for name in ("hold", "linear")
-            )
-        except (KeyError, TypeError) as error:
-            raise FormatError(f"{path}: not a file of tuned rivals ({error})") from error
-        return cls(hold, linear)
+        names = ("hold", "linear")
+        return read_tuned(path, "rivals", lambda known: cls(*(table_of(Setting, known[n]) for n in names)))
 
 
 def extrapolate(twin: NDArray[np.floating], setting: Setting, horizon: int) -> Array:
@@ -99,6 +117,33 @@ def judged(frames: int, horizon: int) -> slice:
     return slice(EDGE, max(frames - EDGE - horizon, EDGE))
 
 
+class Judge:
+    """Mean errors over subjects of all clips laid end to end."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        lengths = np.array([len(example) for example in examples])
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        params = np.concatenate([example.params for example in examples]).astype(np.float64)
+        owners = np.array([example.subject for example in examples])
+        self.where, self.targets, self.weights = [], [], []
+        for horizon in HORIZONS:
+            spans = [judged(n, horizon) for n in lengths]
+            rows = [np.arange(s.start, s.stop) + at for s, at in zip(spans, starts, strict=True)]
+            frames = np.concatenate(rows)
+            who = np.concatenate([np.full(len(r), o) for r, o in zip(rows, owners, strict=True)])
+            names, index, counts = np.unique(who, return_inverse=True, return_counts=True)
+            self.where.append(frames)
+            self.targets.append(params[frames + horizon])
+            self.weights.append(1.0 / counts[index] / len(names))
+
+    def errors(self, said: Callable[[NDArray[np.int64], int], Array]) -> Array:
+        """(8, 5) of what is said (n, 8) at some frames, so many frames ahead."""
+        out = np.zeros((len(PARAMETERS), len(HORIZONS)))
+        for i, horizon in enumerate(HORIZONS):
+            out[:, i] = self.weights[i] @ np.abs(said(self.where[i], horizon) - self.targets[i])
+        return out
+
+
 def tune(
     examples: Sequence[Example],
     *,
@@ -118,6 +163,7 @@ def tune(
         gains: gains of the slope to try.
         on_twin: called after each pair of delays (progress bars).
     """
+    judge = Judge(examples)
     size = (len(PARAMETERS), len(HORIZONS))
     best = {name: np.full(size, np.inf) for name in ("hold", "linear")}
     found: dict[str, list[list[Setting]]] = {
@@ -125,20 +171,13 @@ def tune(
     }
     for delay in delays:
         for motion_delay in motion_delays:
-            twins = [causal_twin(example.quats, delay, motion_delay) for example in examples]
+            # End to end: the slope at a frame that is judged does not reach into the clip before.
+            twins = np.concatenate([causal_twin(example.quats, delay, motion_delay) for example in examples])
             trials = [Setting(delay, motion_delay)]
             trials += [Setting(delay, motion_delay, n, g) for n in slope_frames for g in gains]
             for setting in trials:
                 kind = "linear" if setting.gain else "hold"
-                errors = np.stack([_clip_error(e, w, setting) for e, w in zip(examples, twins, strict=True)])
-                counts = np.array([[_judged_frames(e, h) for h in HORIZONS] for e in examples])
-                subjects = sorted({example.subject for example in examples})
-                rows = []
-                for subject in subjects:
-                    mine = np.array([example.subject == subject for example in examples])
-                    count = counts[mine].sum(axis=0)
-                    rows.append(np.where(count > 0, errors[mine].sum(axis=0) / np.maximum(count, 1), np.nan))
-                mean = np.nanmean(np.stack(rows), axis=0)
+                mean = judge.errors(partial(_said, twins, setting))
                 better = mean < best[kind]
                 best[kind][better] = mean[better]
                 for k, i in zip(*np.nonzero(better), strict=True):
@@ -149,20 +188,8 @@ def tune(
     return Rivals(hold, linear)
 
 
-def _judged_frames(example: Example, horizon: int) -> int:
-    span = judged(len(example), horizon)
-    return max(int(span.stop) - int(span.start), 0)
-
-
-def _clip_error(example: Example, twin: NDArray[np.float32], setting: Setting) -> Array:
-    """Sum of absolute errors (8, 5) over the judged frames of a clip, the same setting everywhere."""
-    total = np.zeros((len(PARAMETERS), len(HORIZONS)))
-    for i, horizon in enumerate(HORIZONS):
-        span = judged(len(twin), horizon)
-        if span.stop > span.start:
-            ahead = example.params[span.start + horizon : span.stop + horizon]
-            total[:, i] = np.abs(extrapolate(twin, setting, horizon)[span] - ahead).sum(axis=0)
-    return total
+def _said(twins: NDArray[np.float32], setting: Setting, rows: NDArray[np.int64], horizon: int) -> Array:
+    return extrapolate(twins, setting, horizon)[rows]
 
 
 Made = dict[tuple[float, float], NDArray[np.float32]]

@@ -9,7 +9,6 @@ use crate::errors::{Kind, raise};
 
 /// Adds this module's functions to `pyanticip._core`.
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(trajectory_displacements, m)?)?;
     m.add_function(wrap_pyfunction!(trajectory_encode, m)?)?;
     m.add_function(wrap_pyfunction!(encode_positions, m)?)
 }
@@ -23,31 +22,6 @@ fn sizes(embedded: &PyReadonlyArrayDyn<'_, f32>) -> PyResult<[usize; 2]> {
             Err(raise(Kind::Shape, &words))
         }
     }
-}
-
-/// Displacements of embeddings (sequences, steps, width), written into `moved`.
-#[pyfunction]
-#[pyo3(signature = (embedded, strength, magnitude, rms, moved))]
-fn trajectory_displacements(
-    py: Python<'_>,
-    embedded: &Bound<'_, PyAny>,
-    strength: f64,
-    magnitude: f64,
-    rms: bool,
-    moved: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    let rule = Trajectory {
-        strength,
-        magnitude,
-        rms,
-    };
-    let (embedded, mut moved) = (
-        reading::<f32>("embedded", embedded)?,
-        writing::<f64>("moved", moved)?,
-    );
-    let [steps, width] = sizes(&embedded)?;
-    let (embedded, moved) = (embedded.as_slice()?, moved.as_slice_mut()?);
-    done(py.detach(|| rule.displacements(embedded, steps, width, moved)))
 }
 
 /// Encodings of embeddings (sequences, steps, width), written into `out`; how many sequences fell back.

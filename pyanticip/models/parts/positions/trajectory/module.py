@@ -363,12 +363,7 @@ class TrajectoryPositions(Positions):
         self.counters.misses += len(missing)
         if missing:
             some = embedded if len(missing) == len(keys) else embedded[missing]
-            if self._in_core(embedded):
-                fresh = torch.empty(some.shape[:2], dtype=torch.float64)
-                path, rms = some.detach().contiguous().numpy(), self.scale == "rms"
-                _core.trajectory_displacements(path, self.strength, self.magnitude, rms, fresh.numpy())
-            else:
-                fresh, _ = self.displacements(some)
+            fresh, _ = self.displacements(some)
             for row, moved in zip(missing, fresh, strict=True):
                 cache.put(keys[row], moved.clone())
                 known[row] = moved
