@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,10 +62,11 @@ def health(
 def settable(live_rig: LiveRig) -> Mapping[str, Any]:
     """JSON of what of the rig can be set, and how it stands."""
     rig = live_rig.rig
+    parts = Counter(message.part for message in SENT.values())
     return {
         "file": None if live_rig.file is None else live_rig.file.name,
         "outputs": live_rig.outputs(),
         "receivers": [table.url for table in rig.osc],
-        "parts": {message.part: message.text for message in SENT.values()},
+        "parts": {message.part: message.text for message in SENT.values() if parts[message.part] == 1},
         "keys": [(key, takes.types, takes.limits, value) for key, takes, value in live_rig.settable()],
     }

@@ -20,7 +20,7 @@ from realtime.rig.mapping import PerformerRig
 from realtime.rig.monitor import monitor_table
 from realtime.rig.paths import found_from, is_there
 from realtime.rig.source import source_table
-from realtime.rig.tree import Rig
+from realtime.rig.tree import OscQueryRig, Rig
 from realtime.sinks.config import OscConfig
 from realtime.sources.named_files import file_of, places_of, sum_of
 
@@ -259,7 +259,7 @@ def solo(rig: Rig, name: str) -> Rig:
             }
         ),
         "monitor": rig.monitor.model_copy(update={"port": monitors(rig).get(name, rig.monitor.port)}),
-        "oscquery": rig.oscquery.model_copy(update={"enabled": False}),
+        "oscquery": OscQueryRig(),
     }
     if not first:
         fields = type(rig).model_fields

@@ -82,7 +82,8 @@ class Playing:
         return live.sha256, live.memory.learning, live.following.cues, sorted(live.following._shared)
 
 
-def test_after_a_gap_the_dance_goes_on_and_no_cue_is_said_again() -> None:
+@pytest.mark.parametrize("takes", [1, 2])
+def test_after_a_gap_the_dance_goes_on_and_no_cue_is_said_again(takes: int) -> None:
     """The suit is away for .7 s between an announcement and its moment; the dance began standing as well."""
     time = np.arange(1500)[:, None] / 50.0
     moving = np.clip(time - 1.6, 0.0, 1.0) * np.clip(np.abs(time - 18.5) - 1.0, 0.0, 1.0)
@@ -90,10 +91,11 @@ def test_after_a_gap_the_dance_goes_on_and_no_cue_is_said_again() -> None:
     quats = np.zeros((1500, 22, 4), np.float32)
     quats[..., 0] = 1.0
     quats[:, [8, 12], 0], quats[:, [8, 12], 3] = np.cos(half), np.sin(half)
-    follower = _core.Follower([quats])
-    follower.arm(_core.Cues([(0, 0.6, 0.2), (0, 20.0, 2.0)]))
+    follower = _core.Follower([quats] * takes)
+    also = [(cue, take, seconds) for take in range(1, takes) for cue, seconds in enumerate((0.6, 20.0))]
+    follower.arm(_core.Cues([(0, 0.6, 0.2), (0, 20.0, 2.0)], also))
     engine = _core.Engine(_core.LiveFront("msgpack"), Mixer().core, Mixer().core, 0, None)
-    engine.set_memory(_core.Memory(5000), follower, [0])
+    engine.set_memory(_core.Memory(5000), follower, list(range(takes)))
     said, places = [], {}
     for frame in (*range(905), *range(940, 1400)):
         ns = 10**9 + frame * 20_000_000

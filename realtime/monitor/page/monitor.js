@@ -75,9 +75,11 @@ function frame(told) {
   mapping.stand({ ...Object.fromEntries(hello.params.map((name, i) => [name, told.params[i]])), ...told.extras });
   const t = told.seq * FRAME;
   history.push(kept(told));
-  const names = Object.keys(told.extras);
-  if (params.lanes.length !== hello.params.length + names.length) {
-    params.lanes = [...hello.params, ...names].map((name) => ({ name, low: 0, high: 1 }));
+  const names = [...hello.params, ...Object.keys(told.extras)];
+  if (params.lanes.map(({ name }) => name).join() !== names.join()) {
+    params.lanes = names.map((name) => ({ name, low: 0, high: 1 }));
+    for (const past of history) past.extras = [];
+    history.at(-1).extras = Object.values(told.extras);
   }
   if (told.pose) posed = told.seq;
   if (told.pose) shown = { pose: told.pose, ghosts: told.ghosts ?? shown?.ghosts ?? [] };
