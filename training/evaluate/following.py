@@ -316,7 +316,7 @@ def markdown(report: Mapping[str, Any]) -> str:
             f"People: {', '.join(report['people'])}.\n",
             table(("warped copies", *HEAD[1:]), rows(report["warped"])),
             table(("real repeats", *HEAD[1:]), rows(report["repeats"])),
-            f"Other people who do something else: {stranger['said']} cues said in"
+            f"Other people who do something else: {stranger['said']} cues sent in"
             f" {stranger['seconds']:.0f} s, {stranger['share']:.3f} of what following would pass.\n",
         ]
     )
