@@ -239,7 +239,7 @@ def test_a_client_listens_and_hears_of_what_comes_and_goes(server: Served) -> No
             server.offer.told["/fx/mix"] = OFFERED["/fx/mix"]
             server.process.poll()
             news: str | bytes = b""
-            while isinstance(news, bytes):
+            while isinstance(news, bytes) or "/fx/mix" not in news:
                 news = await asyncio.wait_for(stream.recv(), 10)
             # Of a setting, whoever sets it.
             gain = "/anticip/control/gain"
