@@ -732,7 +732,10 @@ class Cues:
         cls, cues: Sequence[tuple[int, float, float]], also: Sequence[tuple[int, int, float]] = ...
     ) -> Cues: ...
     def push(self, place: tuple[int, float, float, float] | None, /) -> list[tuple[int, float]]:
-        """Takes what `Follower.push` gave for a frame: indices of cues, and seconds until each is due."""
+        """Takes what `Follower.push` gave for a frame: indices of cues, and seconds until each is due.
+
+        A show's `Engine` (`Follower.arm`) also takes the belief in the other takes into account.
+        """
 
     def passed(self, cue: int) -> None:
         """The performer is at this cue now: it is said in the next pass. Raises `OptionError`."""

@@ -69,7 +69,8 @@ class RigRemote:
         self._written: Mapping[str, Any] = {}
         self._kept: Mapping[str, Any] = {}
         if rig.file is not None:
-            self._written, told = map(tree_of, rig.begun)
+            alone, whole = rig.begun
+            self._written, told = {} if alone is None else tree_of(alone), tree_of(whole)
             record = {name: self._written[name] for name in ("record",) if name in self._written}
             self._kept = {**{name: said for name, said in told.items() if name != "record"}, **record}
         self._thread = ThreadPoolExecutor(1, "rig")

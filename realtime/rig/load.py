@@ -167,7 +167,8 @@ def load_rig(
         raise RigError(f"{error}; play it by another rig: --rig FILE") from None
     if path is not None:
         rig._file = Path(path)
-        # What only the command line makes a rig is written as a whole.
+        rig._begun = None, rig.model_copy()
+        # Only the command line may make it a rig.
         with contextlib.suppress(RigError):
             rig._begun = parse_rig(alone, where), rig.model_copy()
     return rig

@@ -145,7 +145,7 @@ class Rig(Options):
     realtime_priority: bool = True
     spin: bool = option("Stay awake before each datagram.", False)
     _file: Path | None = PrivateAttr(default=None)
-    _begun: tuple[Rig, Rig] | None = PrivateAttr(default=None)
+    _begun: tuple[Rig | None, Rig] | None = PrivateAttr(default=None)
     _one: str = PrivateAttr(default="")
     _only_records: bool = PrivateAttr(default=False)
 
@@ -192,8 +192,8 @@ class Rig(Options):
         return None if self._one else self._file
 
     @property
-    def begun(self) -> tuple[Rig, Rig]:
-        """As the file alone has it, and with the command line, before anything was looked up or found out."""
+    def begun(self) -> tuple[Rig | None, Rig]:
+        """As the file alone has it (None: that is no rig), and with the command line, before any look-up."""
         return self._begun or (self, self)
 
     @property

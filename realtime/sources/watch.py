@@ -85,7 +85,7 @@ class SourceWatch:
         found = self.look(now, front.counters(), [name for name, *_ in senders])
         if found:
             news.append(found)
-            self._measure = now + _MEASURED_S if "come" in found else 0.0
+            self._measure = now + _MEASURED_S if found.startswith("frames of") else 0.0
         rate, jitter_ms, _ = front.timing
         if self._measure and now >= self._measure and rate is not None:
             self._measure = 0.0
@@ -145,10 +145,12 @@ class SourceWatch:
         if (come := bool(newest or came["packets"])) != self._come:
             self._come, self._since = come, self._looked
         self._looked = now
-        # Of a body that is refused another line tells.
-        if now - self._since < _PATIENCE_S or came["refused"]:
+        if now - self._since < _PATIENCE_S:
             return None
         self._from_here(now, counters)
+        if came["refused"]:
+            # Of a body that cannot be played another line tells.
+            return None
         line = self._why_silent(now - self._last, came, newest, senders)
         reason = _PASSING.sub("", line)
         # A show that has played is told once, and again when the reason is another.

@@ -142,6 +142,14 @@ def test_what_comes_late_and_cannot_be_played_is_told_of_soon_and_then_every_hal
     assert all("choose Position + Orientation" in line for line in (why, same))
 
 
+def test_what_comes_after_a_body_that_is_refused_is_told_of() -> None:
+    refused = [(t / 2, {"packets": 30 * t, "refused": 30 * t}) for t in range(1, 5)]
+    aliens = [(2.0 + t, {"packets": 120 + 50 * t, "refused": 120, "alien": 50 * t}) for t in range(1, 11)]
+    gone = [(12.0 + t, {"packets": 620, "refused": 120, "alien": 500}) for t in range(1, 11)]
+    lines = said([*refused, *aliens, *gone])
+    assert ["datagrams came" in line for line in lines] == [True, False], lines
+
+
 class Front:
     """What a front end says of its senders."""
 

@@ -59,8 +59,8 @@ def read_tuned(path: Path, what: str, made: Callable[[Any], T], since: int = PAR
     Raises:
         FormatError: not such a file, or one for another teacher.
     """
+    content = read_json(path)
     try:
-        content = read_json(path)
         version = content["teacher_version"]
         found = made(content) if since <= version <= TEACHER_VERSION else None
     except (KeyError, TypeError, ValueError) as error:

@@ -20,6 +20,8 @@ mod rehearsal;
 mod search;
 mod spotter;
 
+use std::cmp::Reverse;
+
 use anticip_motion::CanonicalPose;
 use anticip_motion::features::RATE;
 
@@ -297,12 +299,11 @@ impl Follower {
         let evidence = self.normalise();
         self.merge();
         let most = if self.frame < TOP { AT_FIRST } else { AT_MOST };
-        let mut masses: Vec<f32> = self.stretches.iter().map(Stretch::mass).collect();
-        masses.sort_by(|a, b| b.total_cmp(a));
-        // Takes that are the same are believed in alike.
-        let least = masses.get(most - 1).copied().unwrap_or(0.0);
-        self.stretches.retain(|s| s.mass() > FAINT && s.mass() >= least);
+        // Masses are positive, so their bits are in their order.
+        self.stretches.sort_by_cached_key(|s| Reverse(s.mass().to_bits()));
         self.stretches.truncate(most);
+        self.stretches.retain(|s| s.mass() > FAINT);
+        self.stretches.sort_by_key(|s| s.start);
         evidence
     }
 
