@@ -294,7 +294,10 @@ def test_tuning_beats_untuned_settings_and_survives_saving(example_of, tmp_path)
     (tmp_path / "t.json").write_text(text.replace('"teacher_version": ', '"teacher_version": 9'))
     with pytest.raises(FormatError, match=r"teacher 9., expected 1 to "):
         trackers.load(tmp_path / "t.json")
+    (tmp_path / "t.json").write_text('{"trackers": []}')
     with pytest.raises(FormatError, match="not a file of tuned trackers"):
+        trackers.load(tmp_path / "t.json")
+    with pytest.raises(FormatError, match=r"nowhere\.json: no such file"):
         trackers.load(tmp_path / "nowhere.json")
 
 
