@@ -106,7 +106,7 @@ fn binary_and_text_with_and_without_displacement_say_the_same() {
 
 #[test]
 fn a_name_in_text_may_have_blanks_or_digits_or_be_empty() {
-    let told = String::from_utf8(text(true, -40.0)).unwrap();
+    let told = String::from_utf8(text(true, -40.0)).expect("ASCII");
     let plain = decoded(&mut AxisDecoder::default(), told.as_bytes());
     assert_eq!(plain.1.len(), 1);
     for name in ["", "My Char", "Anna 2", "7", "12 34", "nan"] {
