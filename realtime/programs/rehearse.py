@@ -54,7 +54,7 @@ def rehearse(
     titles = _titles(files)
     for file, title in zip(files, titles, strict=True):
         try:
-            shown = open_show(file, say=say, **reading)
+            shown = open_show(file, say=say, joined=True, **reading)
         except NobodyCameError:
             say(f"{file}: nobody came; it is left out")
             continue

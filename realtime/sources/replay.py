@@ -148,6 +148,7 @@ def play_offline(
     is one, or with the item ``end``.
     """
     end_ns: int | None = None
+    items = iter(items)
     for item in items:
         if end_ns is not None and item.t_ns > end_ns:
             clock.advance_to(end_ns)
@@ -158,6 +159,8 @@ def play_offline(
             if frame and seconds is not None and end_ns is None:
                 end_ns = item.t_ns + round(seconds * 1e9)
         elif item.name == "end":
+            # A file may have something to say of what lies behind it.
+            next(items, None)
             return
         else:
             obey(item)
@@ -166,15 +169,17 @@ def play_offline(
 Say = Callable[[str], None]
 
 
-def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[str, Iterable[Item]]:
+def open_show(
+    path: Path, *, say: Say | None = None, joined: bool = False, **reading: Any
+) -> tuple[str, Iterable[Item]]:
     """The wire format, and the datagrams and commands, of a motion file or a recording.
 
     A recording gives the datagrams of its first source as they came, and what was commanded between them, of
-    files where they lie now;
-    any other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
+    files where they lie now, up to the first ``end``, or with ``joined`` of all recordings in the file; any
+    other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
     skeleton at its own rate. ``say`` is told what had to be decided, and behind the last item of a recording
-    what of it could not be read. Raises FormatError (NobodyCameError of an
-    empty recording), SkeletonError, OSError.
+    what of it could not be read or is left out. Raises FormatError (NobodyCameError of an empty recording),
+    SkeletonError, OSError.
     """
     with open_file(path) as file:
         begins = file.read(16)
@@ -195,17 +200,25 @@ def open_show(path: Path, *, say: Say | None = None, **reading: Any) -> tuple[st
         raise FormatError(f"{path}: was recorded from {kind!r}, expected one of {', '.join(NATIVE)}")
 
     def items() -> Iterator[Item]:
+        ended, behind = False, 0
         for record in taken:
             if isinstance(record, Raw):
                 source, _, sender = record.source.partition("@")
-                if source == kind:
+                if source == kind and ended:
+                    behind += 1
+                elif source == kind:
                     yield Datagram(record.t_ns, record.data, sender)
-            elif isinstance(record, Control):
+            elif isinstance(record, Control) and not ended:
                 told = files_of(record.name, record.arguments, path, taken.header.get("folder"))
                 yield Command(record.t_ns, record.name, told)
-        if say is not None:
-            for line in taken.warnings:
-                say(line)
+                ended = record.name == "end" and not joined
+        if say is None:
+            return
+        if behind:
+            say(f"{path}: what follows the end ({behind} datagrams) is not played")
+        if taken.warnings:
+            first, *more = taken.warnings
+            say(first + (f"; and {len(more)} more such places (`pyanticip info` lists them)" if more else ""))
 
     return kind, items()
 

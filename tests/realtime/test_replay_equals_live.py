@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -41,12 +41,12 @@ def msgpack(frames: int) -> list[Pair]:
     ]
 
 
-def play(pairs: list[Pair], kind: str, path: Path, speed: float | None, jitter_ns: int = 0) -> list[Output]:
+def play(pairs: Iterable[Pair], kind: str, path: Path, speed: float | None, jitter_ns: int = 0) -> list[Output]:
     rng = np.random.default_rng(1)
-    late: list[Item] = [
+    late = (
         p if isinstance(p, Command) else Datagram(p[0] + int(rng.integers(0, jitter_ns + 1)), *p[1:])
         for p in pairs
-    ]
+    )
     rig = Rig.model_validate(
         {"record": str(path), "model": {"enabled": False}, "osc": [], "control": {"enabled": False}}
     )
@@ -100,6 +100,28 @@ def test_a_recording_of_two_suits_replays_the_first(tmp_path: Path) -> None:
     assert kind == "mocopi"
     assert [type(p).__name__ for p in pairs] == ["Datagram"] * 6
     assert sum(isinstance(r, Raw) for r in read_recording(tmp_path / "a.anticip")) == 12
+
+
+@pytest.mark.parametrize("speed", [None, 100.0])
+def test_a_replay_tells_of_damage_and_of_what_follows_the_end(speed: float | None, tmp_path: Path) -> None:
+    whole = play(mocopi(50), "mocopi", tmp_path / "a.anticip", 100.0)
+    recording = (tmp_path / "a.anticip").read_bytes()
+    begins, *more = recording.split(b"sony motion format")
+    damaged = begins
+    for n, rest in enumerate(more):
+        damaged += (b"sony motion format", b"Sony motion format")[n in (20, 30, 40)] + rest
+    (tmp_path / "j.anticip").write_bytes(damaged + recording)
+    said: list[str] = []
+    kind, items = open_show(tmp_path / "j.anticip", say=said.append)
+    assert len(play(items, kind, tmp_path / "b.anticip", speed)) == pytest.approx(len(whole), abs=4)
+    behind, damage = said
+    assert behind == f"{tmp_path / 'j.anticip'}: what follows the end (51 datagrams) is not played"
+    assert "the checksum does not hold" in damage
+    # The magic of the second file is the fourth.
+    assert "and 3 more such places" in damage
+    # Takes of a memory are all that there are.
+    _, items = open_show(tmp_path / "j.anticip", joined=True)
+    assert sum(isinstance(item, Datagram) for item in items) > 51 + 45
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ type Turns = [Option<Quat>; JOINT_COUNT];
 /// A body of trackers.
 ///
 /// The first rotation of each counts as its joint's rest, and what is ahead then is forward: whoever wears them begins
-/// standing straight. A hand's rest is that of the arm as it then is, hanging or spread. Hips and a foot give the leg
+/// standing straight. An arm's rest is as it then is, hanging or spread. Hips and a foot give the leg
 /// between them, its length from that first frame, the knee towards where the thigh points, else hips and foot; hips,
 /// head and a hand give the torso as a straight line, and the arm, its length from that first frame too. Such limbs and
 /// torso say where head, hands and feet are, and little of how they bend: real people have other proportions.
@@ -106,7 +106,11 @@ impl Trackers {
         for (joint, turn) in turns.iter().enumerate() {
             let Some(turn) = turn else { continue };
             let here = facing * *turn;
-            let rest = *self.rest[joint].get_or_insert_with(|| here.conj());
+            let rest = match self.rest[joint] {
+                Some(rest) => rest,
+                None => here.conj() * self.begun(joint),
+            };
+            self.rest[joint] = Some(rest);
             self.world[joint] = Some((here * rest).normalize_or(Quat::IDENTITY));
             measured |= 1 << joint;
         }
@@ -156,6 +160,43 @@ impl Trackers {
         let sideways = apart.reduce(add).map(|[x, _, z]| [-z, 0.0, x]);
         let [x, _, z] = ahead.and_then(looks).or(sideways)?;
         Some(Quat::from_axis_angle(UP, -x.atan2(z)))
+    }
+
+    /// How a joint is turned in the world when its first rotation comes: an arm hangs unless its place, the lowest that
+    /// is known, is more out than down from the shoulder. A hand with a place is turned by [`Self::solve_arm`].
+    fn begun(&mut self, joint: usize) -> Quat {
+        let Some(side) = (0..2).find(|side| (1..=3).contains(&joint.wrapping_sub(ARMS[*side]))) else {
+            return Quat::IDENTITY;
+        };
+        let [upper, lower, hand] = [1, 2, 3].map(|below| ARMS[side] + below);
+        if joint == hand {
+            if self.places[hand].is_some() {
+                return Quat::IDENTITY;
+            }
+            self.hands[side] = true;
+        }
+        let size = self.places[HIPS].map_or(1.0, |hips| self.size(hips));
+        let at_rest = |joint: usize| {
+            let above = |joint: &usize| usize::try_from(PARENTS[*joint]).ok();
+            std::iter::successors(Some(joint), above).fold([0.0; 3], |sum, j| add(sum, OFFSETS[j]))
+        };
+        let shoulder = [HIPS, HEAD, UPPER_CHEST].into_iter().find_map(|from| {
+            let there = scaled(minus(at_rest(upper), at_rest(from)), size);
+            Some(add(
+                self.places[from]?,
+                self.world[from].map_or(there, |turn| turn.rotate(there)),
+            ))
+        });
+        let place = [hand, lower, upper]
+            .into_iter()
+            .find_map(|joint| self.places[joint]);
+        match place
+            .zip(shoulder)
+            .map(|(place, shoulder)| minus(place, shoulder))
+        {
+            Some([x, y, z]) if x.hypot(z) > -y => Quat::IDENTITY,
+            _ => Quat::from_two_vectors(outwards(side), scaled(UP, -1.0)),
+        }
     }
 
     /// Thigh and shin of the leg whose foot is known, as bits.

@@ -133,6 +133,51 @@ fn arms_that_are_spread_at_first_tell_their_length_and_their_shoulder() {
 }
 
 #[test]
+fn arms_begun_hanging_or_spread_are_the_same_arms_by_what_is_worn_on_them() {
+    let about = |angle: f64| Quat::from_axis_angle([0.0, 0.0, 1.0], angle);
+    // Arms so far down (radians), as who has this on.
+    let told = |down: f64, parts: &[&str], placed: bool| {
+        let mut told = standing(0.7, &[]);
+        told.trackers
+            .retain(|t| !["L_Hand", "RightHand"].contains(&t.name.as_str()));
+        for (side, left) in [("Left", 1.0), ("Right", -1.0)] {
+            for part in parts {
+                let reach = if *part == "Elbow" { 0.4 } else { 0.22 };
+                let place = [left * (0.16 + reach * down.cos()), 1.42 - reach * down.sin(), 0.0];
+                let room = Quat::from_axis_angle(UP, 0.7);
+                let turn = room * about(-left * down) * Quat::from_axis_angle([0.6, 0.8, 0.0], left);
+                told.trackers.push(Tracker {
+                    name: format!("{side}{part}"),
+                    rotation: Some(turn.to_array().map(|v| v as f32)),
+                    position: placed.then(|| room.rotate(place).map(|v| v as f32)),
+                });
+            }
+        }
+        told
+    };
+    let hanging = std::f64::consts::FRAC_PI_2;
+    // Where nothing says so they hang.
+    for (parts, placed, begun) in [
+        (&["UpperArm"][..], true, &[0.0, hanging][..]),
+        (&["UpperArm", "Elbow"], true, &[0.0, hanging]),
+        (&["UpperArm", "Elbow", "Wrist"], false, &[hanging]),
+    ] {
+        for (first, now) in begun
+            .iter()
+            .flat_map(|f| [0.0, 0.6, hanging].map(|now| (*f, now)))
+        {
+            let found = world(&[told(first, parts, placed), told(now, parts, placed)]);
+            for (side, left) in [(0, 1.0), (1, -1.0)] {
+                for below in 1..=parts.len() {
+                    let off = found[ARMS[side] + below].angle_to(about(-left * now));
+                    assert!(off < 1e-3, "{parts:?} {first} {now} {side} {below} {off}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_hand_that_is_lifted_bends_the_elbow_and_lies_where_it_is() {
     let lift = [("L_Hand", [0.02, 0.35, 0.32])];
     let found = world(&[standing(0.7, &[]), standing(0.7, &lift)]);

@@ -260,6 +260,10 @@ impl Source for XsensAssembler {
             return alien("MVN datagram (MXTP02)");
         }
         if &datagram[4..6] != b"02" {
+            // Beside the pose there may be whatever else was chosen.
+            if self.character.is_some() {
+                return Ok(());
+            }
             return alien(expected(&datagram[4..6]));
         }
         let (Some(counter), Some([part, items]), Some(time), Some([character])) = (

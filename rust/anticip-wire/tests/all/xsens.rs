@@ -286,6 +286,12 @@ fn other_messages_and_cut_ones_are_told_apart() {
         assert_eq!(recognise(&other), Some("xsens"));
         let told = decode(&other).to_string();
         assert!(told.contains("Position + Orientation (Quaternion)"), "{told}");
+        // Beside a pose they are no trouble.
+        let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+        for bytes in [&good, &other] {
+            feed(&mut source, &mut heard, bytes);
+        }
+        assert_eq!(heard.frames.len(), 1);
     }
     assert!(
         decode(b"MXTP01............................")
