@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import socket
+import struct
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from pyanticip.errors import DeviceError
@@ -14,6 +16,7 @@ __all__ = [
     "bind_udp",
     "connect_udp",
     "free_port",
+    "hear_group",
     "host_and_port",
     "host_of",
     "is_from",
@@ -22,6 +25,9 @@ __all__ = [
     "resolve",
     "served_at",
 ]
+
+# Python has no name for it.
+_LINUX_MULTICAST_ALL = 49
 
 
 def reason(error: BaseException) -> str:
@@ -64,12 +70,52 @@ def bind_udp(host: str, port: int, what: str) -> socket.socket:
     return sock
 
 
-def join_group(sock: socket.socket, group: str, host: str) -> None:
-    """Hear what is sent to a multicast group at the interface of ``host``; without a network, nothing."""
-    with contextlib.suppress(OSError):
-        sock.setsockopt(
-            socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(host)
-        )
+def hear_group(sock: socket.socket, group: str, say: Callable[[str], None]) -> list[socket.socket]:
+    """Hear what is sent to a multicast group at the interface of ``sock``, at each where it is bound to all.
+
+    A socket that is bound to one address is handed no multicast (but by Windows): what else has to be read
+    for it comes back, bound to the group. Where nothing can be joined, one line is said.
+    """
+    host, port = sock.getsockname()[:2]
+    everywhere = host in ("0.0.0.0", "::")
+    more: list[socket.socket] = []
+    try:
+        if not everywhere and sys.platform != "win32":
+            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            more.append(sock)
+            sock.setblocking(False)
+            # As others do who hear it, too.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((group, port))
+        if sys.platform == "linux":
+            # Else it hears what others of this machine have joined, wherever that comes in.
+            sock.setsockopt(socket.IPPROTO_IP, _LINUX_MULTICAST_ALL, 0)
+        _join(sock, socket.inet_aton(group), None if everywhere else host)
+    except OSError as error:
+        for one in more:
+            one.close()
+        say(f"multicast to {group} is not heard at {host_and_port(host, port)} ({reason(error)})")
+        return []
+    return more
+
+
+def _join(sock: socket.socket, group: bytes, host: str | None) -> None:
+    """Join at the interface of an IPv4 address; None: at each. Raises an OSError where there is none."""
+    if host is not None:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + socket.inet_aton(host))
+        return
+    joined, failed = False, OSError("no interface")
+    for index, _ in socket.if_nameindex():
+        # By its number: an `ip_mreqn`, and at Windows an address of network 0.
+        way = struct.pack("!I", index) if sys.platform == "win32" else struct.pack("@4xi", index)
+        try:
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + way)
+            joined = True
+        except OSError as error:
+            # One that is IPv6's alone, say.
+            failed = error
+    if not joined:
+        raise failed
 
 
 def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> tuple[socket.socket, object]:

@@ -117,7 +117,7 @@ def open_troupe(
     rigs = {name: solo(rig, name).resolved() for name in names}
     shows: dict[str, Show] = {}
     with contextlib.ExitStack() as undo:
-        seats = _seats(rigs, undo)
+        seats = _seats(rigs, undo, say)
         out = EnsembleOut(rig.osc, len(names))
         guard = Guard(say) if rig.osc else None
         if guard is not None:
@@ -196,14 +196,14 @@ def _close(show: Show) -> None:
     run_loop(show.run(0.0))
 
 
-def _seats(rigs: Mapping[str, Rig], undo: contextlib.ExitStack) -> dict[str, Seat]:
+def _seats(rigs: Mapping[str, Rig], undo: contextlib.ExitStack, say: Say) -> dict[str, Seat]:
     """A place at a socket for each performer: one socket for each address that the suits send to."""
     sockets: dict[tuple[str, int], SharedSource] = {}
     found: dict[str, Seat] = {}
     for name, own in rigs.items():
         where = own.source.listen
         if where not in sockets:
-            source = UdpSource(own.source.kind, *where, **own.source.opened())
+            source = UdpSource(own.source.kind, *where, say=say, **own.source.opened())
             undo.callback(source.close)
             sockets[where] = SharedSource(source)
         found[name] = sockets[where].seat(own.source.sender)

@@ -48,6 +48,11 @@ def read_c3d(
             raise
         except OptionError as error:
             raise text.fail(path, None, f"POINT:RATE: {error}") from None
+        except UnboundLocalError:
+            # What the library makes of it.
+            raise text.fail(
+                path, None, "is a broken C3D file: its header names no type of processor"
+            ) from None
         except Exception as error:
             raise text.fail(path, None, f"is a broken C3D file: {one_line(error)}") from None
     if len(rows) != frames:

@@ -20,10 +20,11 @@ from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.load import recorded_as
 from realtime.show import Show
-from realtime.sockets import bind_udp, host_and_port, known_as
+from realtime.sockets import bind_udp, host_and_port
 from realtime.sources.arrivals import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
+from realtime.sources.watch import listening
 from realtime.stage import assemble, recording_header, stage
 from realtime.status import sink_counts
 from realtime.troupe import Troupe, open_troupe
@@ -52,7 +53,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
         kind, port = first_sender(rig.source.host, say, seconds, rig.source.port)
         found = rig.source.model_copy(update={"kind": kind, "port": port})
         rig = rig.model_copy(update={"source": found})
-    source = UdpSource(rig.source.kind, *rig.source.listen, **rig.source.opened())
+    source = UdpSource(rig.source.kind, *rig.source.listen, say=say, **rig.source.opened())
     try:
         clock = MonotonicClock()
         return _run(rig, clock, source, assemble(rig, clock), seconds, say, True, meters)
@@ -133,11 +134,7 @@ def _run(
         terminal, say = _terminal(stack, say, meters)
         show = stage(rig, pipeline, source, prewarm=prewarm, say=say, terminal=terminal)
         if isinstance(source, UdpSource):
-            host, port = source.address
-            if known_as(host) == host:
-                say(f"listening for {rig.source.kind} at {host_and_port(host, port)}")
-            else:
-                say(f"listening for {rig.source.kind}: type into its app {known_as(host)}, port {port}")
+            say(listening(rig.source.kind, source.address))
         for target in rig.osc:
             say(f"sending OSC to {target.url}")
         for sink in pipeline.sinks:

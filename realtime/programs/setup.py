@@ -118,7 +118,7 @@ def _listen(wanted: Mapping[str, Any], wait: float, say: Say) -> Heard:
     port = wanted.get("port") or (SOURCES.load(kind)().port if kind else None)
     if port is not None:
         ports.setdefault(port, str(kind))
-    arrivals = Arrivals(ports)
+    arrivals = Arrivals(ports, say)
     try:
         for taken in arrivals.taken:
             say(f"port {taken} ({ports[taken]}) belongs to another program: what comes there is not heard")

@@ -13,7 +13,7 @@ from pyanticip import _core
 from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError, OptionError, printable
 from realtime.seams import SOURCES
-from realtime.sockets import bind_udp, host_and_port, join_group
+from realtime.sockets import bind_udp, hear_group, host_and_port
 from realtime.sources.base import Source
 
 __all__ = [
@@ -167,10 +167,11 @@ class Heard:
 
 class Arrivals:
     """Listens at ``ports`` (their kinds by number) of ``host``, by default of every interface; ``taken`` are
-    those that other programs have, and why. Raises a :class:`DeviceError` where these are all.
+    those that other programs have, and why. ``say`` is told what multicast cannot be heard. Raises a
+    :class:`DeviceError` where these are all.
     """
 
-    def __init__(self, ports: Mapping[int, str], host: str = "0.0.0.0") -> None:
+    def __init__(self, ports: Mapping[int, str], say: Callable[[str], None], host: str = "0.0.0.0") -> None:
         self.heard: dict[tuple[int, str], Heard] = {}
         self.taken: dict[int, str] = {}
         self._sockets: dict[socket.socket, int] = {}
@@ -183,7 +184,7 @@ class Arrivals:
             self._sockets[sock] = port
             for one in (kind,) if kind in SOURCES else suits():
                 if group := getattr(SOURCES.load(one)(), "group", None):
-                    join_group(sock, group, host)
+                    self._sockets |= dict.fromkeys(hear_group(sock, group, say), port)
         if not self._sockets:
             if len(ports) == 1:
                 raise DeviceError(*self.taken.values())
@@ -206,6 +207,8 @@ class Arrivals:
                 heard.take(datagram, time.monotonic_ns())
                 ask = getattr(SOURCES.load(heard.kind)(), "ask", None) if heard.kind else None
                 if ask is not None and not heard.frames:
+                    # One that is bound to a group comes behind the one that the answer comes to.
+                    sock = next(one for one, port in self._sockets.items() if port == heard.port)
                     with contextlib.suppress(OSError):
                         sock.sendto(ask[0], (peer[0], ask[1]))
 
@@ -226,7 +229,7 @@ def first_sender(
     """
     usual = usual_ports()
     ports = usual if port is None else {port: usual.get(port, "auto")}
-    arrivals = Arrivals(ports, host)
+    arrivals = Arrivals(ports, say, host)
     try:
         for why in arrivals.taken.values():
             say(why)

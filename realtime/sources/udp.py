@@ -15,7 +15,7 @@ from typing import Any
 
 from pyanticip.errors import MotionError, WireError
 from realtime.seams import SOURCES
-from realtime.sockets import bind_udp, host_and_port, join_group
+from realtime.sockets import bind_udp, hear_group, host_and_port
 from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
 from realtime.sources.osc import OscSource
@@ -64,10 +64,20 @@ class UdpSource:
     so are those of a suit that is helped by ``reading`` (see :mod:`realtime.sources.helped`), which for OSC
     are its ``addresses`` (:mod:`realtime.sources.osc`). ``trouble`` is
     what a decoder said last, ``newest`` the last datagram that came. ``server`` is the address of one that
-    sends to those alone who ask, for kinds that have such; it is asked as long as nothing comes.
+    sends to those alone who ask, for kinds that have such; it is asked as long as nothing comes. ``say`` is
+    told where the multicast of a kind that has a group cannot be heard.
     """
 
-    def __init__(self, kind: str, host: str, port: int, *, server: str | None = None, **reading: Any) -> None:
+    def __init__(
+        self,
+        kind: str,
+        host: str,
+        port: int,
+        *,
+        server: str | None = None,
+        say: Callable[[str], None] = lambda line: None,
+        **reading: Any,
+    ) -> None:
         self.kind = kind
         self._open_source = opener(kind, reading)
         self._decoders: dict[str, Source] = {}
@@ -75,17 +85,21 @@ class UdpSource:
         self._sock = bind_udp(host, port, f"source {kind}")
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
         source = self._open_source()
+        self._socks = [self._sock]
         if group := getattr(source, "group", None):
-            join_group(self._sock, group, host)
+            self._socks += hear_group(self._sock, group, say)
         self._ask: tuple[bytes, int] | None = getattr(source, "ask", None)
         self._ask_at = 0
         self._greet: tuple[bytes, bytes] | None = getattr(source, "greet", None) if server else None
         self._server = server or ""
         self._greeting: asyncio.TimerHandle | None = None
-        with contextlib.suppress(OSError):
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        self.stamp = self._ask_for_stamps()
+        self.stamp = "user"
+        for sock in self._socks:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            self.stamp = self._ask_for_stamps(sock)
         self.dropped = 0
+        self._thrown: dict[socket.socket, int] = {}
         self.trouble = ""
         self.newest = b""
         self._buffer = bytearray(65536)
@@ -95,17 +109,17 @@ class UdpSource:
         self._receive: Receive | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def _ask_for_stamps(self) -> str:
+    def _ask_for_stamps(self, sock: socket.socket) -> str:
         options: list[tuple[str, int]] = []
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
-                self._sock.setsockopt(socket.SOL_SOCKET, _LINUX_RXQ_OVFL, 1)
+                sock.setsockopt(socket.SOL_SOCKET, _LINUX_RXQ_OVFL, 1)
             options = [("SO_TIMESTAMPNS", _LINUX_TIMESTAMPNS)]
         elif sys.platform != "win32":
             options = [("SO_TIMESTAMP", _BSD_TIMESTAMP)]
         for name, number in options:
             with contextlib.suppress(OSError):
-                self._sock.setsockopt(socket.SOL_SOCKET, number, 1)
+                sock.setsockopt(socket.SOL_SOCKET, number, 1)
                 return name
         return "user"
 
@@ -113,7 +127,8 @@ class UdpSource:
         """Call ``receive`` for each datagram from now on."""
         self._loop = loop
         self._receive = receive if self._open_source().native else self._decoded(receive)
-        loop.add_reader(self._sock.fileno(), self.poll)
+        for sock in self._socks:
+            loop.add_reader(sock.fileno(), self.poll)
         if self._greet is not None and self._ask is not None:
             self._say_hello(*self._greet, (self._server, self._ask[1]))
 
@@ -152,15 +167,19 @@ class UdpSource:
 
     def poll(self) -> None:
         """Hand on every datagram that is there."""
+        for sock in self._socks:
+            self._read(sock)
+
+    def _read(self, sock: socket.socket) -> None:
         if self._receive is None:
             return
         for _ in range(_BURST):
             try:
                 if sys.platform == "win32":
                     ancillary: list[tuple[int, int, bytes]] = []
-                    size, peer = self._sock.recvfrom_into(self._buffer)
+                    size, peer = sock.recvfrom_into(self._buffer)
                 else:
-                    size, ancillary, _, peer = self._sock.recvmsg_into(self._views, 128)
+                    size, ancillary, _, peer = sock.recvmsg_into(self._views, 128)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
@@ -168,7 +187,7 @@ class UdpSource:
                 continue
             arrival = time.monotonic_ns()
             if ancillary:
-                arrival -= self._age_ns(ancillary)
+                arrival -= self._age_ns(sock, ancillary)
             # Whatever the wall clock does, arrivals do not go back.
             self._arrival = arrival = max(arrival, self._arrival)
             self.newest = bytes(self._views[0][:size])
@@ -191,12 +210,13 @@ class UdpSource:
             name = self._names[peer] = host_and_port(peer[0].removeprefix("::ffff:"), port)
         return name
 
-    def _age_ns(self, ancillary: list[tuple[int, int, bytes]]) -> int:
+    def _age_ns(self, sock: socket.socket, ancillary: list[tuple[int, int, bytes]]) -> int:
         """How long the datagram has waited since the kernel stamped it (the stamp is wall time)."""
         age = 0
         for _, kind, data in ancillary:
             if kind == _LINUX_RXQ_OVFL and self.stamp == "SO_TIMESTAMPNS":
-                self.dropped = int.from_bytes(data[:4], sys.byteorder)
+                self._thrown[sock] = int.from_bytes(data[:4], sys.byteorder)
+                self.dropped = sum(self._thrown.values())
             elif kind == _LINUX_TIMESTAMPNS and self.stamp == "SO_TIMESTAMPNS":
                 seconds, nanos = _TIMESPEC.unpack_from(data)
                 age = time.time_ns() - (seconds * 1_000_000_000 + nanos)
@@ -210,14 +230,15 @@ class UdpSource:
         """Wait so long at most, to the microsecond; True at once when a datagram is there to be read."""
         if self._sock.fileno() < 0:
             return False
-        ready, _, _ = select.select([self._sock], [], [], max(seconds, 0.0))
+        ready, _, _ = select.select(self._socks, [], [], max(seconds, 0.0))
         return bool(ready)
 
     def close(self) -> None:
         """Stop reading and close the socket."""
         if self._greeting is not None:
             self._greeting.cancel()
-        if self._loop is not None:
-            self._loop.remove_reader(self._sock.fileno())
-            self._loop = self._receive = None
-        self._sock.close()
+        for sock in self._socks:
+            if self._loop is not None:
+                self._loop.remove_reader(sock.fileno())
+            sock.close()
+        self._loop = self._receive = None

@@ -12,7 +12,7 @@ from realtime.sockets import host_and_port, host_of, is_from, known_as
 from realtime.sources.arrivals import osc_address, recognise, wrong_kind
 from realtime.sources.osc import PRESETS
 
-__all__ = ["SourceWatch", "why_silent"]
+__all__ = ["SourceWatch", "listening", "why_silent"]
 
 _PATIENCE_S = 3.0
 # One reason is given again after so long.
@@ -33,6 +33,8 @@ _LACKS = {
     " LeftHand ...), or Motive has not told its names yet; loose markers are not played",
     **dict.fromkeys(_TELL, "the suit has not sent its skeleton yet"),
 }
+# What an address is not enough for.
+_SENDS = {"natnet": "in Motive choose Multicast, or Unicast with `from` under [source]"}
 # The rate is told once it has been measured for so long; so many other senders are told of.
 _MEASURED_S = 1.0
 _MOST_OTHERS = 16
@@ -185,6 +187,16 @@ class SourceWatch:
         return why_silent(self._kind, self._address, seconds, came, newest)
 
 
+def listening(kind: str, address: tuple[str, int]) -> str:
+    """That a socket listens at an address, and what the suit has to be told."""
+    host, port = known_as(address[0]), address[1]
+    if kind in _SENDS:
+        return f"listening for {kind} at {host_and_port(host, port)}: {_SENDS[kind]}"
+    if host == address[0]:
+        return f"listening for {kind} at {host_and_port(host, port)}"
+    return f"listening for {kind}: type into its app {host}, port {port}"
+
+
 def why_silent(
     kind: str, address: tuple[str, int], seconds: float, counters: Mapping[str, int], newest: bytes = b""
 ) -> str:
@@ -206,6 +218,8 @@ def why_silent(
     if newest or packets:
         return came + _LACKS.get(kind, "no whole body is in them yet")
     text = f"no frame of {kind} came to {where} in {seconds:.0f} s"
+    if kind in _SENDS:
+        text += f"; {_SENDS[kind]}"
     if address[0].startswith("127.") or address[0] == "::1":
         text += f"; a suit on the network needs --source {kind}://0.0.0.0:{address[1]}"
     return text

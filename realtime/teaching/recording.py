@@ -77,7 +77,7 @@ async def _record(
     # Refused now rather than after the countdown.
     lesson.start(name, seconds)
     lesson.cancel()
-    udp = UdpSource(source.kind, *source.listen, **source.opened())
+    udp = UdpSource(source.kind, *source.listen, say=say, **source.opened())
     try:
         obey_signals(loop, done.set, done.set)
         udp.start(loop, receive)

@@ -225,6 +225,7 @@ def test_what_is_missing_is_named_in_one_line(markers, tmp_path, change, says):
         (lambda data: data[: len(data) // 2], "is cut short"),
         (lambda data: data[:600], "is a broken C3D file"),
         (lambda data: data[:1] + b"Q" + data[2:], "is a broken C3D file: C3D magic"),
+        (lambda data: data[:2] + bytes(2000), "is a broken C3D file: its header names no type of processor"),
         (lambda data: data.replace(b"LABELS", b"LIBELS"), "it has none of"),
         (lambda data: data.replace(np.float32(60.0).tobytes(), np.float32(0.0).tobytes()), "POINT:RATE"),
         (lambda data: data.replace(np.float32(60.0).tobytes(), np.float32(np.nan).tobytes()), "C3D|RATE"),

@@ -41,7 +41,9 @@ def msgpack(frames: int) -> list[Pair]:
     ]
 
 
-def play(pairs: Iterable[Pair], kind: str, path: Path, speed: float | None, jitter_ns: int = 0) -> list[Output]:
+def play(
+    pairs: Iterable[Pair], kind: str, path: Path, speed: float | None, jitter_ns: int = 0
+) -> list[Output]:
     rng = np.random.default_rng(1)
     late = (
         p if isinstance(p, Command) else Datagram(p[0] + int(rng.integers(0, jitter_ns + 1)), *p[1:])

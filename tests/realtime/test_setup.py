@@ -188,7 +188,7 @@ def test_ports_of_other_programs_are_told(ports: dict[str, int], send: Any, tmp_
         with pytest.raises(DeviceError, match=f"port {ports['vmc']} is in use by another program: end it"):
             guided(tmp_path, suit=f"vmc://0.0.0.0:{ports['vmc']}", synth=True, force=True)
         with pytest.raises(DeviceError, match="in use by another program; close it"):
-            Arrivals({ports["vmc"]: "vmc"})
+            Arrivals({ports["vmc"]: "vmc"}, str)
 
 
 def test_questions_and_their_answers(ports: dict[str, int], send: Any, tmp_path: Path) -> None:

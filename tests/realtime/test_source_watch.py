@@ -12,7 +12,7 @@ from support.stranger import FRAMES, packets
 from support.wire import message as osc
 
 from realtime.sources.arrivals import recognise, wrong_kind
-from realtime.sources.watch import SourceWatch, why_silent
+from realtime.sources.watch import SourceWatch, listening, why_silent
 
 HERE = ("127.0.0.1", 12351)
 
@@ -68,6 +68,12 @@ def test_why_there_is_no_frame() -> None:
     for kind, lacks in lacking.items():
         assert f"no frame: {lacks}" in why_silent(kind, HERE, 3.0, {"packets": 120})
     assert "0.0.0.0" not in why_silent("vmc", ("192.168.0.7", 39539), 3.0, {})
+    # No address is typed into Motive where it multicasts, or is asked.
+    for told in (why_silent("natnet", ("0.0.0.0", 1511), 3.0, {}), listening("natnet", ("0.0.0.0", 1511))):
+        assert "Multicast, or Unicast with `from` under [source]" in told
+        assert "type into" not in told
+    assert "type into its app" in listening("vmc", ("0.0.0.0", 39539))
+    assert listening("vmc", HERE) == "listening for vmc at 127.0.0.1:12351"
 
 
 def test_osc_of_another_kind_and_without_an_address_is_named() -> None:

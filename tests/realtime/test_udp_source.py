@@ -66,7 +66,7 @@ def test_all_waiting_datagrams_are_read_in_order_in_spite_of_a_flood() -> None:
 
 def test_arrivals_do_not_go_back_whatever_the_wall_clock_does(monkeypatch: pytest.MonkeyPatch) -> None:
     ages = iter([0, 5_000_000_000, 0])
-    monkeypatch.setattr(UdpSource, "_age_ns", lambda source, ancillary: next(ages))
+    monkeypatch.setattr(UdpSource, "_age_ns", lambda *given: next(ages))
     got: list[int] = []
 
     async def show() -> None:
@@ -176,6 +176,56 @@ def test_a_server_is_asked_to_send_and_told_that_somebody_listens(monkeypatch: p
         finally:
             source.close()
             loop.close()
+
+
+LO = socket.inet_aton("127.0.0.1")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "::"])
+def test_a_group_is_heard_at_the_interface_of_an_address_and_at_each(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = "239.255.42.99"
+    monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group=group))
+    got: list[bytes] = []
+    said: list[str] = []
+
+    async def show() -> None:
+        try:
+            source = UdpSource("natnet", host, 0, say=said.append)
+        except (DeviceError, OSError):
+            pytest.skip(f"there is no {host} here")
+        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as motive:
+            motive.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, LO)
+            # What another program of this machine has joined is not ours.
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+                other.setsockopt(
+                    socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.255.42.98") + LO
+                )
+                for where in (group, "127.0.0.1", "239.255.42.98"):
+                    motive.sendto(where.encode(), (where, source.address[1]))
+                assert source.wait(5.0)
+                await asyncio.sleep(0.05)
+        source.close()
+
+    asyncio.run(show())
+    assert sorted(got) == [b"127.0.0.1", group.encode()]
+    assert not said
+
+
+def test_a_group_that_cannot_be_heard_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group="239.255.42.99"))
+    said: list[str] = []
+    try:
+        source = UdpSource("natnet", "::1", 0, say=said.append)
+    except (DeviceError, OSError):
+        pytest.skip("there is no IPv6 here")
+    source.close()
+    where = f"[::1]:{source.address[1]}"
+    assert [line.partition(" (")[0] for line in said] == [
+        f"multicast to 239.255.42.99 is not heard at {where}"
+    ]
 
 
 def test_who_has_to_be_asked_for_their_skeleton_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
