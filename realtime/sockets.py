@@ -80,6 +80,8 @@ def hear_group(sock: socket.socket, group: str, say: Callable[[str], None]) -> l
     everywhere = host in ("0.0.0.0", "::")
     more: list[socket.socket] = []
     try:
+        if not everywhere and sock.family != socket.AF_INET:
+            raise OSError("expected an address of IPv4")
         if not everywhere and sys.platform != "win32":
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             more.append(sock)
