@@ -14,6 +14,7 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from realtime.programs.demo import PERFORMANCE
 from realtime.sources import native, udp
+from realtime.sources.arrivals import Arrivals
 from realtime.sources.native import NativeSource
 from realtime.sources.udp import UdpSource
 
@@ -207,7 +208,13 @@ def test_a_group_is_heard_at_the_interface_of_an_address_and_at_each(
                     motive.sendto(where.encode(), (where, source.address[1]))
                 assert source.wait(5.0)
                 await asyncio.sleep(0.05)
-        source.close()
+            source.close()
+            port = source.address[1]
+            arrivals = Arrivals({port: "natnet"}, said.append, host)
+            motive.sendto(b"\7\0\0\0", (group, port))
+            arrivals.listen(5.0)
+            arrivals.close()
+            assert [at for at, _ in arrivals.heard] == [port]
 
     asyncio.run(show())
     assert sorted(got) == [b"127.0.0.1", group.encode()]
