@@ -101,6 +101,8 @@ class Pipeline:
         self._now_ns = clock.now_ns()
         self._model = GuardedModel(backend, clock, budget_ms, self.counts)
         self._outlet = Outlet(sinks, clock, self.counts)
+        #: Send every frame to one more.
+        self.add = self._outlet.add
         # Until when the first frame is one sender's alone, and whose the others are.
         self._alone: tuple[int, Callable[[], str | None]] | None = None
         self._warm_mixer = Mixer(performer=None if mixer.performer is None else PerformerRange())
@@ -444,7 +446,6 @@ class Pipeline:
         front = self.front.counters()
         model = self.backend.told if self.backend is not None else "none"
         resting = self._model.rests(self._now_ns)
-        lost = front.get("lost", 0)
         bad = sum(front.get(name, 0) for name in ("truncated", "malformed", "alien"))
         return (
             self.state,
@@ -452,7 +453,7 @@ class Pipeline:
             f"backend={model}",
             f"plays={'model' if self.mixer.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
             f"frames={self.counts['frames']}",
-            f"lost={lost}",
+            f"lost={front.get('lost', 0)}",
             f"bad={bad}",
             *sink_words(self.sinks),
             *stream_words(self.front, self._engine.buffer_ms, self._now_ns),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import socket
 import struct
 import sys
@@ -19,6 +20,7 @@ __all__ = [
     "hear_group",
     "host_and_port",
     "host_of",
+    "is_loopback",
     "is_from",
     "known_as",
     "reason",
@@ -145,6 +147,14 @@ def host_of(sender: str) -> str:
     if sender.startswith("["):
         return sender[1:].partition("]")[0]
     return sender if sender.count(":") > 1 else sender.partition(":")[0]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody else on the network can reach what is bound to ``host``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def is_from(sender: str, who: str) -> bool:

@@ -164,11 +164,11 @@ def stage(
         if receivers:
             guard = guard or Guard(say)
             undo.callback(guard.close)
-            pipeline.sinks.append(guard.watch(receivers, rig.silence.neutral_vector()))
+            pipeline.add(guard.watch(receivers, rig.silence.neutral_vector()))
         if rig.synth.enabled:
             synth = voice or begin_voice(rig.synth, say)
             undo.callback(synth.close)
-            pipeline.sinks.append(OscSink(OscConfig(port=synth.port)))
+            pipeline.add(OscSink(OscConfig(port=synth.port)))
         commands = Commands(pipeline, say, rig, synth)
         loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say, rig.folder)
         # Saved, and looked for: beside the one that was named, or else where the rig lies.
@@ -218,17 +218,18 @@ def stage(
         if guard is not None and receivers:
             show.children.append(guard)
         obeys = None if show.control is None else show.control.address
-        obeyed = None if show.control is None else show.control.names
+        offered = show.control if rig.offers_control else None
+        obeyed = None if offered is None else offered.names
         target = OscConfig(send=rig.oscquery.send)
         show.offer = Offer(target, pipeline, obeyed, commands.live_rig, lambda: _taught(project))
         if rig.oscquery.enabled:
-            oscquery = OscQueryProcess(rig.oscquery, obeys, show.offer, say)
+            oscquery = OscQueryProcess(rig.oscquery, obeys if offered else None, show.offer, say)
             undo.callback(oscquery.close)
             show.children.append(oscquery)
             show.offer.tell(oscquery.port)
         stands = partial(health, pipeline, commands, show.control, rig.synth.preset)
         if terminal is not None:
-            pipeline.sinks.append(terminal.attend(pipeline.clock, stands))
+            pipeline.add(terminal.attend(pipeline.clock, stands))
             show.children.append(terminal)
             show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
         if rig.monitor.enabled:
@@ -237,7 +238,7 @@ def stage(
             )
             undo.callback(monitor.close)
             show.children.append(monitor)
-            pipeline.sinks.append(MonitorFeed(monitor.port, pipeline.clock, every=2, suit=True))
+            pipeline.add(MonitorFeed(monitor.port, pipeline.clock, every=2, suit=True))
         if isinstance(stream, ReplaySource):
             stream.ended = show.end
             stream.obey = show.again

@@ -130,7 +130,7 @@ def open_troupe(
                 own = rigs[name] = _as_chosen(own, next(iter(pipelines.values())))
             pipelines[name] = pipeline = assemble(own, clock)
             waiting.append(pipeline)
-            pipeline.sinks.append(sink)
+            pipeline.add(sink)
         for name, own in rigs.items():
             first = not shows
             # One for all obeys for each; the monitor steers who it shows.
@@ -163,15 +163,16 @@ def open_troupe(
             undo.callback(control.close)
         if rig.oscquery.enabled:
             target = OscConfig(send=rig.oscquery.send)
+            offered = control if rig.offers_control else None
             offers = [
-                show.offer.of(name, None if control is None else (show.actions(), show.families()))
+                show.offer.of(name, None if offered is None else (show.actions(), show.families()))
                 for name, show in shows.items()
                 if show.offer is not None
             ]
             shared = [name for name in actions if name.partition("/")[0] not in shows]
-            obeys = None if control is None else control.address
-            offered = Offers(offers, [] if control is None else shared, target)
-            oscquery = OscQueryProcess(rig.oscquery, obeys, offered, say)
+            obeys = None if offered is None else offered.address
+            together = Offers(offers, [] if offered is None else shared, target)
+            oscquery = OscQueryProcess(rig.oscquery, obeys, together, say)
             undo.callback(oscquery.close)
             next(iter(shows.values())).children.append(oscquery)
             for offer in offers:

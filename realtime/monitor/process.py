@@ -14,6 +14,7 @@ from typing import Any
 from pyanticip.errors import DeviceError
 from realtime.child import Child
 from realtime.control.live_rig import LiveRig
+from realtime.control.rig_keys import CONTROLS
 from realtime.monitor.health import settable
 from realtime.rig.monitor import MonitorRig
 from realtime.sockets import free_port, host_and_port, known_as
@@ -47,6 +48,8 @@ class MonitorProcess(Child):
         token = rig.token or ("" if rig.is_local else secrets.token_urlsafe(9))
         told = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
         told |= {"folder": str(folder.absolute()), "kind": kind, "everybody": dict(everybody or {})}
+        # Commands that take text: "2026" is a name there.
+        told["takes"] = {name: each.types for name, each in CONTROLS.items() if "s" in each.types}
         #: What to open in a browser.
         where = host_and_port(known_as(rig.host), rig.port)
         self.url = f"http://{where}/{f'?token={token}' if token else ''}"

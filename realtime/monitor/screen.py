@@ -134,7 +134,7 @@ class Meters:
 
 _LISTS = ("scalars", "params", "tempo", "trust")
 # Who draws or counts is no receiver.
-_OURS = ("monitor", "meters", "announced")
+_OURS = ("monitor", "meters", "announced", "oscquery")
 
 
 def _line(words: list[tuple[str, str]]) -> Text:

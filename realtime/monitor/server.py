@@ -43,6 +43,8 @@ _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 _LINE, _SAID = 1 << 20, 1 << 14
 # A browser that does not keep up is not sent what it has not read: it misses frames, and nobody waits.
 _UNREAD = 1 << 17
+# Seconds in which pages may say goodbye.
+_PARTING = 0.2
 # Frames that a newcomer sees at once.
 _PAST = 200
 _KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -169,17 +171,17 @@ class Remote(asyncio.DatagramProtocol):
 class Server:
     """Everybody who looks, and what they are shown."""
 
-    def __init__(self, page: Page, folder: Path, kind: str, everybody: dict[str, int]) -> None:
-        self.page = page
-        self._folder = folder
-        self._suit = Suit(kind)
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.page = Page(options)
+        self._folder = Path(options["folder"])
+        self._suit = Suit(options["kind"])
         self._ghost = Ghost()
         self._parents: list[int] | None = None
         self.remote: Remote | None = None
         self._clients: set[Any] = set()
         self._past: deque[dict[str, Any]] = deque(maxlen=_PAST)
         # What newcomers have to know, by kind, in its newest form.
-        self._known: dict[str, str] = {"hello": _json(_hello(everybody))}
+        self._known: dict[str, str] = {"hello": _json(_hello(options))}
 
     async def look(self, client: Any) -> None:
         """One browser."""
@@ -252,8 +254,8 @@ class _Feed(asyncio.DatagramProtocol):
         self._server.hear(data)
 
 
-def _hello(everybody: dict[str, int]) -> dict[str, Any]:
-    """What the page has to know to draw, and where the other performers' pages are."""
+def _hello(options: dict[str, Any]) -> dict[str, Any]:
+    """What the page has to know to draw and to command, and where the other performers' pages are."""
     body = canonical_skeleton()
     return {
         "hello": {
@@ -263,7 +265,9 @@ def _hello(everybody: dict[str, int]) -> dict[str, Any]:
             "scalars": list(SCALARS),
             "params": list(PARAMETERS),
             "horizons_ms": list(HORIZONS_MS),
-            "everybody": everybody,
+            "everybody": options["everybody"],
+            "obeys": options["obeys"] is not None,
+            "takes": options["takes"],
         }
     }
 
@@ -280,7 +284,7 @@ async def serve(options: dict[str, Any]) -> None:
     """Serve until standard input ends. Raises a DeviceError where the port is not to be had."""
     from websockets.asyncio.server import serve as serve_websockets
 
-    server = Server(Page(options), Path(options["folder"]), options["kind"], options["everybody"])
+    server = Server(options)
     loop = asyncio.get_running_loop()
     feed = bind_udp("127.0.0.1", options["feed"], "monitor")
     await loop.create_datagram_endpoint(lambda: _Feed(server), sock=feed)
@@ -288,7 +292,7 @@ async def serve(options: dict[str, Any]) -> None:
     server.remote = remote = Remote(obeys, server.tell)
     await loop.create_datagram_endpoint(lambda: remote, local_addr=remote.from_where)
     try:
-        await serve_websockets(
+        listening = await serve_websockets(
             server.look,
             served_at(options["host"]),
             options["port"],
@@ -303,6 +307,10 @@ async def serve(options: dict[str, Any]) -> None:
         with contextlib.suppress(ValueError):
             for kind, told in json.loads(line).items():
                 server.tell({kind: told}, kind)
+    # Pages hear that the show has ended (1001), which is another thing than no connection; briefly.
+    listening.close()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(listening.wait_closed(), _PARTING)
 
 
 def main(arguments: list[str]) -> int:

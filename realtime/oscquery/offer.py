@@ -133,8 +133,8 @@ class Offer:
     def tell(self, port: int) -> None:
         """Send what is offered to ``port`` of this machine, as to one more receiver."""
         sink = OscSink(self._target.model_copy(update={"port": port}))
-        sink.announce(self._extras())
-        self._pipeline.sinks.append(sink)
+        sink.name = "oscquery"
+        self._pipeline.add(sink)
 
     def version(self) -> object:
         """Something that is another whenever the nodes are."""

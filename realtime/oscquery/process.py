@@ -10,7 +10,7 @@ from pyanticip.errors import DeviceError
 from realtime.child import Child
 from realtime.oscquery.offer import Offer, Offers
 from realtime.rig.tree import OscQueryRig
-from realtime.sockets import free_port, host_and_port
+from realtime.sockets import free_port, host_and_port, known_as
 
 __all__ = ["OscQueryProcess"]
 
@@ -40,7 +40,8 @@ class OscQueryProcess(Child):
         self._told: object = None
         super().__init__("OSCQuery", "realtime.oscquery.server", [json.dumps(told)], say)
         self.opened()
-        say(f"describing everything to OSCQuery clients at http://{host_and_port(rig.host, rig.port)}")
+        where = host_and_port(known_as(rig.host), rig.port)
+        say(f"describing everything to OSCQuery clients at http://{where}")
 
     def poll(self) -> list[str]:
         """See whether it lives, hear its notes, and tell it what has changed."""

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 import socket
 import sys
 from collections.abc import Iterable
@@ -31,6 +32,8 @@ __all__ = ["main"]
 # A description is a line of some tens of kilobytes; what a client says is short; one that does not read is
 # not sent more than this.
 _LINE, _SAID, _UNREAD = 1 << 22, 1 << 14, 1 << 18
+# So many addresses that are not there yet a client may wait for, and what they look like.
+_WISHES, _ADDRESS = 1024, re.compile(r"(?=.{2,255}$)(/[^\s#*,/?\[\]{}]+)+")
 
 
 class Server:
@@ -64,7 +67,7 @@ class Server:
                 with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                     told = json.loads(said)
                     command, address = told["COMMAND"], str(told["DATA"])
-                    if command == "LISTEN" and address in self._space.addresses:
+                    if command == "LISTEN" and self._may_come(address, wanted):
                         wanted.add(address)
                     elif command == "IGNORE":
                         wanted.discard(address)
@@ -72,6 +75,11 @@ class Server:
             pass
         finally:
             del self._listening[client]
+
+    def _may_come(self, address: str, wanted: set[str]) -> bool:
+        """Whether an address is there, or may be later: with the first frame, a mapping, a cue."""
+        known = self._space.addresses
+        return address in known or (len(wanted - known) < _WISHES and _ADDRESS.fullmatch(address) is not None)
 
     def hear(self, bundle: bytes) -> None:
         """A bundle of the show: keep it, and send on what is listened to."""
@@ -111,8 +119,9 @@ class _Ear(asyncio.DatagramProtocol):
         self._server.hear(data)
 
 
-async def announced(options: dict[str, Any]) -> Any:
-    """Tell of the services by mDNS, on loopback alone where nobody else could reach them."""
+async def announced(options: dict[str, Any]) -> tuple[Any, str]:
+    """Tell of the services by mDNS, on loopback alone where nobody else could reach them; and by what name,
+    which is another where somebody has it already."""
     import ifaddr
     from zeroconf import IPVersion
     from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
@@ -125,16 +134,18 @@ async def announced(options: dict[str, Any]) -> Any:
     services = [("_oscjson._tcp", options["port"])]
     if options["osc_port"]:
         services.append(("_osc._udp", options["osc_port"]))
+    name = options["name"]
     for kind, port in services:
         info = AsyncServiceInfo(
             f"{kind}.local.",
-            f"{options['name']}.{kind}.local.",
+            f"{name}.{kind}.local.",
             port=port,
             parsed_addresses=addresses,
             server=f"{socket.gethostname().partition('.')[0]}.local.",
         )
         await zeroconf.async_register_service(info, allow_name_change=True)
-    return zeroconf
+        name = info.name.removesuffix(f".{kind}.local.")
+    return zeroconf, name
 
 
 async def serve(options: dict[str, Any]) -> None:
@@ -146,7 +157,8 @@ async def serve(options: dict[str, Any]) -> None:
         host |= {"OSC_PORT": options["osc_port"], "OSC_TRANSPORT": "UDP"}
         if options["osc_ip"] not in ("0.0.0.0", "::"):
             host["OSC_IP"] = options["osc_ip"]
-    server = Server(Space(host))
+    space = Space(host)
+    server = Server(space)
     loop = asyncio.get_running_loop()
     ear = bind_udp("127.0.0.1", options["ear"], "OSCQuery")
     await loop.create_datagram_endpoint(lambda: _Ear(server), sock=ear)
@@ -168,7 +180,7 @@ async def serve(options: dict[str, Any]) -> None:
     tell_parent("ready")
     zeroconf = None
     try:
-        zeroconf = await announced(options)
+        zeroconf, space.host["NAME"] = await announced(options)
     except Exception as error:
         tell_parent(f"note OSCQuery is not announced by mDNS: {type(error).__name__}: {error}")
     async for line in lines:

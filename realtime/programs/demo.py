@@ -24,9 +24,11 @@ from realtime.loop import run_loop
 from realtime.monitor.terminal import Terminal, can_draw
 from realtime.programs.render import render
 from realtime.rig import Rig
+from realtime.rig.tree import ControlRig
 from realtime.rig.voice import begin_voice
 from realtime.show import Show
 from realtime.sinks.base import ControlFrame, Extra
+from realtime.sockets import free_port
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, open_show
 from realtime.stage import assemble, stage
 from realtime.step.base import StepBackend
@@ -112,8 +114,10 @@ def demo(
         check_out(out, (".wav",))
     host, port = osc or _OSC
     tree = {"osc": [{"host": host, "port": port}], "synth": {**synth, "enabled": audio}}
-    beside = {"midi": {"port": midi}, "monitor": monitor, "control": {"enabled": False}}
-    rig = Rig.model_validate({**tree, **beside})
+    rig = Rig.model_validate({**tree, "midi": {"port": midi}, "monitor": monitor})
+    # What is pressed on the monitor's page is a command; a show that plays may have the usual port.
+    control = ControlRig(enabled=rig.monitor.enabled, port=free_port())
+    rig = rig.model_copy(update={"control": control})
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with contextlib.ExitStack() as stack:
         say: Callable[[str], None] = console.print
@@ -142,7 +146,7 @@ def demo(
         if midi is not None:
             say(f"MIDI notes and controllers to {pipeline.sinks[-1].name.removeprefix('midi ')}")
         announced = _Announced()
-        pipeline.sinks.append(announced)
+        pipeline.add(announced)
         source = ReplaySource(items, clock)
         show = stage(rig, pipeline, source, say=say, terminal=terminal, voice=voice)
         result = _play(show, source, seconds, say)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any
 
 from pydantic import Field, model_validator
 
 from pyanticip.options import Options, host_port
 from realtime.config import Port
+from realtime.sockets import is_loopback
 
 __all__ = ["MonitorRig", "monitor_table"]
 
@@ -33,10 +33,7 @@ class MonitorRig(Options):
     @property
     def is_local(self) -> bool:
         """Whether nobody else on the network can reach it."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
 
 def monitor_table(text: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from realtime.rig.tree import Rig
     from realtime.sinks.config import OscConfig
 
-__all__ = ["check_ports", "sent_to_itself", "sent_twice"]
+__all__ = ["check_ports", "out_of_reach", "sent_to_itself", "sent_twice"]
 
 _ANY = ("0.0.0.0", "::")
 _LOOPBACK = ("127.0.0.1", "::1", *_ANY)
@@ -34,6 +34,15 @@ def check_ports(rig: Rig) -> None:
         same = one.host == other.host or one.host in _ANY or other.host in _ANY
         if same and (one.udp, one.port) == (other.udp, other.port):
             raise OptionError(f"{other.key}.port: {one.key} listens at {one.port} already; choose another")
+
+
+def out_of_reach(rig: Rig) -> Iterator[str]:
+    """A line where those on the network who ask by OSCQuery cannot reach the remote control."""
+    if rig.oscquery.enabled and rig.control.enabled and not rig.offers_control:
+        yield (
+            f"oscquery: offers no commands at {rig.oscquery.host}, for control.host is {rig.control.host}:"
+            " expected one that the network reaches"
+        )
 
 
 def sent_to_itself(rig: Rig) -> Iterator[str]:

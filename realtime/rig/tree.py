@@ -15,11 +15,12 @@ from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Sm
 from realtime.rig.memory import MemoryRig
 from realtime.rig.monitor import MonitorRig
 from realtime.rig.performers import OneOfManyRig, check
-from realtime.rig.ports import sent_to_itself, sent_twice
+from realtime.rig.ports import out_of_reach, sent_to_itself, sent_twice
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
 from realtime.sinks.midi.config import MidiConfig
+from realtime.sockets import is_loopback
 
 __all__ = ["ControlRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig"]
 
@@ -184,7 +185,12 @@ class Rig(Options):
             self.cue or any(one.cue and one.memory is None for one in self.performers)
         ):
             found.append("cue: without the memory (memory.enabled = false) none is sent")
-        return [*found, *sent_to_itself(self), *sent_twice(self.osc)]
+        return [*found, *out_of_reach(self), *sent_to_itself(self), *sent_twice(self.osc)]
+
+    @property
+    def offers_control(self) -> bool:
+        """Whether those who ask by OSCQuery can reach the remote control."""
+        return is_loopback(self.oscquery.host) or not is_loopback(self.control.host)
 
     @property
     def file(self) -> Path | None:

@@ -28,6 +28,7 @@ class Outlet:
 
     def __init__(self, sinks: Sequence[Sink], clock: Clock, counts: dict[str, int]) -> None:
         self.sinks = list(sinks)
+        self._extras: Sequence[Extra] = ()
         self.is_leaving = False
         self.say: Callable[[str], None] | None = None
         self._failed: set[int] = set()
@@ -83,7 +84,13 @@ class Outlet:
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Tell the sinks which outputs come beside the eight."""
+        self._extras = extras
         self._each(lambda sink: sink.announce(extras))
+
+    def add(self, sink: Sink) -> None:
+        """Hand frames to one more, who is told which outputs come beside the eight."""
+        self.sinks.append(sink)
+        sink.announce(self._extras)
 
     def close(self) -> None:
         """Close the sinks."""

@@ -85,9 +85,11 @@ export class Mapping {
       if (input.type === "number") Object.assign(input, { step: type === "i" ? 1 : "any", ...(limits ? { min: limits[0], max: limits[1] } : {}) });
       return input;
     });
+    let steps = false;
     for (const input of inputs) {
       input.dataset.key = key;
       input.ariaLabel = `${output} ${title}`;
+      input.addEventListener("keydown", (e) => { steps = /^(Arrow|Page|Home|End)/.test(e.key); });
       input.addEventListener("change", () => {
         const values = inputs.flatMap((one) => {
           if (one.type === "checkbox") return [one.checked];
@@ -96,7 +98,7 @@ export class Mapping {
           return one.value === "" ? [] : [words ? one.value : Number(one.value)];
         });
         say(...(values.length < inputs.length ? [] : values));
-        if (document.activeElement === input && input.type !== "checkbox") input.blur();
+        if (document.activeElement === input && input.type !== "checkbox" && !steps) input.blur();
       });
     }
     label.append(...inputs);

@@ -5,6 +5,7 @@ import { Mapping } from "./mapping.js";
 import { Plots } from "./plots.js";
 
 const $ = (id) => document.getElementById(id);
+const [freeze, bypass] = ["freeze", "bypass"].map((name) => document.querySelector(`[data-switch=${name}]`));
 const FRAME = 0.02, KEPT = 400;
 // So many frames are bridged; behind them nothing is foreseen any more.
 const BRIDGED = 20;
@@ -27,7 +28,7 @@ const MEANS = {
   stability: "how free from jerks it is",
 };
 
-let hello = null, socket = null, body = null, params = null, scalars = null, pause = 500;
+let hello = null, socket = null, body = null, params = null, scalars = null, pause = 500, lost = "", unanswered = 0;
 let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0, posed = -Infinity;
 
 function colours() {
@@ -43,9 +44,13 @@ function say(text, bad, where = "answer") {
   $(where).classList.toggle("bad", Boolean(bad));
 }
 
+/** Whether it could be told. */
 function tell(name, ...rest) {
-  if (!socket || socket.readyState !== WebSocket.OPEN) { say("the show is gone", true); return; }
-  socket.send(JSON.stringify({ do: name, with: rest }));
+  const there = socket?.readyState === WebSocket.OPEN;
+  if (!there) say(lost === "gone" ? "the show is gone" : "no connection", true);
+  else socket.send(JSON.stringify({ do: name, with: rest }));
+  if (there && name === "teach/fit") say("fitting");
+  return there;
 }
 
 // -- what comes ------------------------------------------------------------------------------------
@@ -55,6 +60,8 @@ function begin(told) {
   const everybody = Object.entries(told.everybody).map(([name, port]) => [String(port), name]);
   $("who").hidden = everybody.length < 2;
   options($("who"), everybody, location.port);
+  $("notice").textContent = told.obeys ? "" : "view only";
+  allow();
   body ??= new Body($("body"), hello);
   params ??= new Plots($("params").querySelector("canvas"), hello.params.map((name) => ({ name, low: 0, high: 1 })), "param");
   scalars ??= new Plots($("scalars").querySelector("canvas"), hello.scalars.map((name) => {
@@ -63,11 +70,18 @@ function begin(told) {
   }), "scalar");
 }
 
+/** What commands is dead where nothing obeys. */
+function allow() {
+  for (const one of document.querySelectorAll("#panic, :is(#controls, #mapping) :is(button, input, select)")) one.disabled = !hello.obeys;
+}
+
 const kept = (told) => ({ t: told.seq * FRAME, values: told.params, scalars: told.scalars, extras: Object.values(told.extras) });
 
 function frame(told) {
   if (newest && told.seq < newest.seq) { history = []; shown = null; events = []; posed = -Infinity; }
   const first = !newest;
+  if (newest?.state !== told.state) freeze.classList.toggle("on", told.state === "frozen");
+  if ($("state").textContent !== told.state) state(told.state);
   newest = told;
   // What of the head is told by frames need not wait for the next second.
   if (first && health.state) stand(health);
@@ -94,6 +108,19 @@ function frame(told) {
   }
   for (const e of events) if (e.state === "due" && e.t <= t) e.state = "come";
   events = events.filter((e) => e.t > t - 7);
+}
+
+/** A switch shows at once what it was told; here, what the show says of it. */
+function switches(told) {
+  freeze.classList.toggle("on", told.mode === "frozen");
+  bypass.classList.toggle("on", told.bypass);
+  // A file takes a while to be made.
+  if (!unanswered) recording(told.recording);
+}
+
+function recording(on) {
+  $("record").classList.toggle("on", on);
+  $("record").textContent = on ? "Stop recording" : "Record";
 }
 
 function words(status) {
@@ -126,10 +153,7 @@ function stand(told) {
     input.nextElementSibling.textContent = value === "auto" ? `auto ${Math.round(number)}` : `${+number.toFixed(2)}`;
   }
   $("auto").classList.toggle("on", told.settings.lead_ms === "auto");
-  document.querySelector("[data-switch=freeze]").classList.toggle("on", told.mode === "frozen");
-  document.querySelector("[data-switch=bypass]").classList.toggle("on", told.bypass);
-  $("record").classList.toggle("on", Boolean(told.recording));
-  $("record").textContent = told.recording ? "Stop recording" : "Record";
+  switches(told);
   options($("preset"), told.presets.map((p) => [p, p]), told.preset);
   options($("source"), [["", "whoever comes"], ...told.senders.map(([name]) => [name, name])], told.listens_to ?? "");
   $("senders").tBodies[0].replaceChildren(...told.senders.map(([name, plays, frames, gone]) => row([name, gone ? `gone ${gone} s` : plays ? "plays" : "waits", `${frames} frames`])));
@@ -139,14 +163,16 @@ function stand(told) {
   }));
   for (const id of ["teach", "memory", "calibrate"]) $(id).hidden = !told.commands.some((c) => c.startsWith(id));
   options($("commands"), told.commands.map((c) => [c, ""]), "");
+  // Of a suit that has gone the newest frame tells nothing.
+  const now = told.rate ? newest : null;
   const facts = [
     ["suit", told.source], ["rate", told.rate ? `${told.rate.toFixed(0)} Hz` : "-"],
     ["lost", told.lost, told.lost > (before.lost ?? told.lost)],
-    ["way", newest && told.rate ? `${newest.way_ms.toFixed(2)} ms` : "-"],
-    ["tempo", newest && newest.tempo[2] >= 0.5 ? `${newest.tempo[0].toFixed(0)} bpm` : "-"],
-    ["trust", newest && newest.trust.length ? `${Math.round(100 * newest.trust.reduce((a, b) => a + b) / newest.trust.length)} %` : "-"],
-    ["gate", newest && newest.gate !== null ? newest.gate.toFixed(2) : "-"],
-    ["place", newest && newest.place && newest.place[0] >= 0 ? `${newest.place[1].toFixed(1)} s` : "-"],
+    ["way", now ? `${now.way_ms.toFixed(2)} ms` : "-"],
+    ["tempo", now && now.tempo[2] >= 0.5 ? `${now.tempo[0].toFixed(0)} bpm` : "-"],
+    ["trust", now && now.trust.length ? `${Math.round(100 * now.trust.reduce((a, b) => a + b) / now.trust.length)} %` : "-"],
+    ["gate", now && now.gate !== null ? now.gate.toFixed(2) : "-"],
+    ["place", now && now.place && now.place[0] >= 0 ? `${now.place[1].toFixed(1)} s` : "-"],
     ["model", told.backend], ["bad", told.bad, told.bad > (before.bad ?? told.bad)],
   ];
   $("facts").replaceChildren(...facts.map(([name, value, bad]) => {
@@ -160,20 +186,28 @@ function stand(told) {
 /** What the folder of the show has, by kind. */
 function files(told) {
   for (const select of document.querySelectorAll("[data-kind]")) {
-    options(select, told[select.dataset.kind].map((name) => [name, name]), select.value);
-    select.closest(".row").hidden = !told[select.dataset.kind].length;
+    const names = told[select.dataset.kind];
+    options(select, names.map((name) => [name, name]), names.includes(select.value) ? select.value : names[0]);
+    select.closest(".row").hidden = !names.length;
   }
   $("nothing").textContent = Object.values(told).some((names) => names.length) ? "" : "There are none.";
 }
 
 function state(text) {
   $("state").textContent = text;
-  $("state").className = `pill ${text}`;
+  $("state").className = `pill ${text.replace(" ", "-")}`;
 }
 
 function connect() {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
   socket = new WebSocket(`${scheme}//${location.host}/live${location.search}`);
+  let opened = false;
+  socket.onopen = () => {
+    opened = true;
+    if (lost) say("");
+    lost = "";
+    unanswered = 0;
+  };
   socket.onmessage = ({ data }) => {
     const told = JSON.parse(data);
     pause = 500;
@@ -184,19 +218,28 @@ function connect() {
     else if (told.health) stand(told.health);
     else if (told.suit) suit = told.suit;
     else if (told.files) files(told.files);
-    else if (told.rig) mapping.show((rig = told.rig));
-    else if (told.reply !== undefined) {
+    else if (told.rig) {
+      mapping.show((rig = told.rig));
+      allow();
+    } else if (told.reply !== undefined) {
+      if (told.reply.startsWith("record/")) unanswered = Math.max(unanswered - 1, 0);
       say(told.ok ? `${told.reply} ${told.text}` : told.text, !told.ok, /^(rig\/(?!load)|learn\/)/.test(told.reply) ? "mapped" : "answer");
       // What was refused does not stand there any longer.
       if (!told.ok && rig) mapping.show(rig);
+      if (!told.ok && health.state) switches(health);
     }
   };
-  socket.onclose = () => {
-    // Of a show that has ended no suit is heard.
-    if (health.state) stand({ ...health, state: "gone", rate: null, senders: [] });
-    else state("gone");
+  socket.onclose = async ({ code }) => {
+    // A show that has ended says so; of one that is not heard nothing is known.
+    lost = code === 1001 ? "gone" : lost || "no connection";
+    if (health.state) stand({ ...health, state: lost, rate: null, senders: [] });
+    else state(lost);
     setTimeout(connect, pause);
     pause = Math.min(2 * pause, 8000);
+    if (opened) return;
+    // Why a websocket is refused no page is told: but why the page is.
+    const why = await fetch(location.href).then((answer) => (answer.status === 403 ? answer.text() : ""), () => "");
+    if (why && lost) $("notice").textContent = why;
   };
 }
 
@@ -226,17 +269,18 @@ function draw() {
 
 // -- what is pressed -------------------------------------------------------------------------------
 
-/** Words to arguments: numbers are numbers. */
-const parsed = (text) => text.trim().split(/\s+/).filter(Boolean).map((word) => (word !== "" && Number.isFinite(Number(word)) ? Number(word) : word));
+/** Words to arguments of a command: numbers are numbers, but where it takes text. */
+const parsed = (name, words) => words.map((word, i) => (hello?.takes[name]?.[i] === "s" || !Number.isFinite(Number(word)) ? word : Number(word)));
+/** Who chose with the pointer has the keys back; who chose with keys goes on. */
+const leave = (input) => { if (!input.matches(":focus-visible")) input.blur(); };
 
 for (const button of document.querySelectorAll("[data-do]")) {
   button.addEventListener("click", () => tell(button.dataset.do, ...JSON.parse(button.dataset.with ?? "[]")));
 }
 for (const button of document.querySelectorAll("[data-switch]")) {
   button.addEventListener("click", () => {
-    const on = button.classList.contains("on");
-    if (button.dataset.switch === "freeze") tell(on ? "start" : "freeze");
-    else tell(button.dataset.switch, on ? 0 : 1);
+    const on = !button.classList.contains("on"), name = button.dataset.switch;
+    if (name === "freeze" ? tell(on ? "freeze" : "start") : tell(name, on ? 1 : 0)) button.classList.toggle("on", on);
   });
 }
 for (const input of document.querySelectorAll("[data-set]")) {
@@ -246,30 +290,39 @@ for (const input of document.querySelectorAll("[data-set]")) {
     input.nextElementSibling.textContent = input.value;
     if (performance.now() - last > 50) send();
   });
-  input.addEventListener("change", () => { send(); input.blur(); });
+  input.addEventListener("change", () => { send(); leave(input); });
 }
 $("who").addEventListener("change", (e) => { location.port = e.target.value; });
-$("preset").addEventListener("change", (e) => { tell("preset", e.target.value); e.target.blur(); });
-$("source").addEventListener("change", (e) => { tell("source", e.target.value); e.target.blur(); });
-$("record").addEventListener("click", () => tell(health.recording ? "record/stop" : "record/start"));
+$("preset").addEventListener("change", (e) => { tell("preset", e.target.value); leave(e.target); });
+$("source").addEventListener("change", (e) => { tell("source", e.target.value); leave(e.target); });
+$("record").addEventListener("click", () => {
+  const on = !$("record").classList.contains("on");
+  if (!tell(on ? "record/start" : "record/stop")) return;
+  unanswered += 1;
+  recording(on);
+});
 $("files").addEventListener("toggle", () => { if ($("files").open && socket) socket.send(JSON.stringify({ ask: "files" })); });
 for (const button of document.querySelectorAll("[data-load]")) {
   button.addEventListener("click", () => {
     const name = button.closest(".row").querySelector("select").value;
-    tell(button.dataset.load, ...(button.dataset.what ? [button.dataset.what] : []), name);
+    if (name) tell(button.dataset.load, ...(button.dataset.what ? [button.dataset.what] : []), name);
   });
 }
 $("want").addEventListener("click", () => {
-  const pairs = $("taught").value.trim().split(/[\s,]+/).filter(Boolean).map((pair) => pair.split("="));
-  tell("teach/values", ...pairs.flatMap(([name, value]) => [name, ...parsed(value ?? "")]));
+  tell("teach/values", ...parsed("teach/values", $("taught").value.split(/[\s,=]+/).filter(Boolean)));
 });
 $("begin").addEventListener("click", () => tell("teach/start", ...($("take").value.trim() ? [$("take").value.trim()] : [])));
 $("here").addEventListener("click", () => tell("cue/set", $("cue").value.trim()));
-$("do").addEventListener("click", () => { const [name, ...rest] = parsed($("command").value); if (name) tell(String(name), ...rest); });
-$("command").addEventListener("keydown", (e) => { if (e.key === "Enter") $("do").click(); });
+$("do").addEventListener("click", () => {
+  const [name, ...words] = $("command").value.split(/\s+/).filter(Boolean);
+  if (name) tell(name, ...parsed(name, words));
+});
 addEventListener("keydown", (e) => {
-  if (e.key === "Escape") { tell("panic"); return; }
-  if (e.target.matches("input, select, textarea") || e.ctrlKey || e.metaKey || e.altKey) return;
+  // A key that is held is pressed once.
+  if (e.repeat) { if (e.target.matches("button")) e.preventDefault(); return; }
+  if (e.key === "Escape") { $("panic").click(); return; }
+  if (e.key === "Enter" && e.target.matches(".row input")) { e.target.parentElement.querySelector("input ~ button").click(); return; }
+  if (e.target.matches("select, input:not([type=checkbox], [type=range])") || e.ctrlKey || e.metaKey || e.altKey) return;
   const button = document.querySelector(`[data-key="${CSS.escape(e.key.toLowerCase())}"]`);
   if (button) { e.preventDefault(); button.click(); }
 });
