@@ -239,7 +239,9 @@ function connect() {
     if (opened) return;
     // Why a websocket is refused no page is told: but why the page is.
     const why = await fetch(location.href).then((answer) => (answer.status === 403 ? answer.text() : ""), () => "");
-    if (why && lost) $("notice").textContent = why;
+    if (!why || !lost) return;
+    $("notice").textContent = why;
+    state((lost = "no connection"));
   };
 }
 
