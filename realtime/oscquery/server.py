@@ -144,7 +144,8 @@ async def announced(options: dict[str, Any]) -> tuple[Any, str]:
             server=f"{socket.gethostname().partition('.')[0]}.local.",
         )
         await zeroconf.async_register_service(info, allow_name_change=True)
-        name = info.name.removesuffix(f".{kind}.local.")
+        if kind == "_oscjson._tcp":
+            name = info.name.removesuffix(f".{kind}.local.")
     return zeroconf, name
 
 

@@ -48,12 +48,13 @@ class Ear:
 
 
 class Browser(threading.Thread):
-    """Looks at a monitor's page as soon as it is there, and keeps twenty frames."""
+    """Looks at a monitor's page as soon as it is there, commands, and keeps the answer and twenty frames."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.address = f"127.0.0.1:{tcp_port()}"
         self.seen: list[dict[str, Any]] = []
+        self.answer: dict[str, Any] = {}
         self.start()
 
     def run(self) -> None:
@@ -61,7 +62,9 @@ class Browser(threading.Thread):
 
         while not self.seen:
             with contextlib.suppress(OSError), connect(f"ws://{self.address}/live") as client:
+                client.send(json.dumps({"do": "gain", "with": [0.5]}))
                 told = (json.loads(client.recv(10)) for _ in range(200))
+                self.answer = next(each for each in told if "reply" in each)
                 self.seen += itertools.islice((each["frame"] for each in told if "frame" in each), 20)
             time.sleep(0.05)
 
@@ -102,6 +105,7 @@ def test_the_demo_sends_its_bundles_and_ends(
     if browser is not None:
         # The dance comes at 60 Hz, of which two frames of five have no body: the page is told of the others.
         browser.join(10)
+        assert (browser.answer["reply"], browser.answer["ok"]) == ("gain", True), browser.answer
         assert sum(frame["pose"] is not None for frame in browser.seen) >= 18
         bodies = [frame for frame in browser.seen if frame["pose"] is not None]
         assert all(np.shape(frame["ghosts"]) == (2, 22, 3) for frame in bodies)

@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pythonosc.osc_message import OscMessage
 from support.paper import paper_frame
-from support.wire import message, udp
-from websockets.exceptions import InvalidStatus
+from support.wire import message, udp, wait_for
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from pyanticip.cli import cli
@@ -35,7 +36,7 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.bench.performer import mocopi_datagrams
-from realtime.clock import MonotonicClock, OfflineClock
+from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
 from realtime.control.live_rig import LiveRig
 from realtime.monitor.feed import MonitorFeed
@@ -46,9 +47,11 @@ from realtime.monitor.suit import Suit
 from realtime.programs.demo import PERFORMANCE
 from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.monitor import MonitorRig
+from realtime.show import close_shows
 from realtime.sinks.base import ControlFrame, Onlooker
 from realtime.sockets import free_port
-from realtime.stage import assemble
+from realtime.sources.replay import ReplaySource
+from realtime.stage import assemble, stage
 from realtime.step.base import StepResult
 from realtime.troupe import open_troupe
 
@@ -143,11 +146,12 @@ def test_a_frame_that_does_not_leave_is_counted_once(
 
 def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
     feed = MonitorFeed(monitor.port, MonotonicClock(), suit=True)
-    feed.announce([type("Extra", (), {"name": "cutoff", "address": None, "range": float})()])
     with looking(monitor.url) as client:
         hello = told(client, "hello")
         assert (hello["scalars"], hello["params"]) == (list(SCALARS), list(PARAMETERS))
         assert len(hello["joints"]) == len(hello["parents"]) == len(hello["offsets"]) == 22
+        assert hello["obeys"] is True
+        assert (hello["takes"]["memory/save"], hello["takes"].get("gain")) == ("s", None)
         monitor.poll()
         assert told(client, "health") == HEALTH
         settable = told(client, "rig")
@@ -158,13 +162,12 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         feed.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
         feed.look()
         assert told(client, "status") == ["playing", "rate=50.0"]
-        feed.send(a_frame(7, extras=[0.125]))
+        feed.send(a_frame(7))
         feed.look()
         frame = told(client, "frame")
         assert frame["seq"] == 7
         assert frame["params"] == [0.25] * 8
         assert frame["events"] == [["onset", 0.75, 0.125]]
-        assert frame["extras"] == {"cutoff": 0.125}
         assert np.shape(frame["pose"]) == (22, 4)
         assert np.shape(frame["forecast"]) == (8, 5)
         assert frame["gate"] == 0.5
@@ -186,6 +189,58 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert told(client, "status") == ["playing", "rate=50.0"]
         assert [each["seq"] for each in told(client, "past")] == [7, 8, 9]
     feed.close()
+
+
+class Taught:
+    """A mapping that was fitted before."""
+
+    names, neutral = ("cutoff",), (0.5,)
+    extras = (SimpleNamespace(name="cutoff", address=None, range=float),)
+    mapping = SimpleNamespace(classes=(), name="paper", lacking=lambda mask: [])
+    gestures, is_beyond, novelty = None, False, 0.0
+    step = rehearse = staticmethod(lambda *_: [0.125])
+
+
+def test_a_show_that_begins_with_a_mapping_shows_what_is_taught() -> None:
+    off = {"enabled": False}
+    told_ = {
+        "model": off,
+        "memory": off,
+        "control": off,
+        "osc": [],
+        "monitor": f"127.0.0.1:{free_tcp_port()}",
+    }
+    rig, clock = Rig.model_validate(told_), ScaledClock(1.0)
+    pipeline = assemble(rig, clock)
+    taught: Any = Taught()
+    pipeline.teach(taught)
+    show = stage(rig, pipeline, ReplaySource([], clock))
+    try:
+        with looking(f"http://127.0.0.1:{rig.monitor.port}/") as client:
+            assert told(client, "hello")["obeys"] is False
+            skeleton, moved = mocopi_datagrams(3)
+            for n, data in enumerate((skeleton, *moved)):
+                pipeline.feed(data, n * 20_000_000)
+            assert list(told(client, "frame")["extras"]) == ["cutoff"]
+    finally:
+        close_shows([show])
+
+
+def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_not(
+    monitor: MonitorProcess,
+) -> None:
+    for end, code in ((lambda: os.kill(monitor.pid or 0, signal.SIGKILL), None), (monitor.close, 1001)):
+        with looking(monitor.url) as client:
+            told(client, "hello")
+            end()
+            with pytest.raises(ConnectionClosed) as closed:
+                told(client, "never")
+            assert (closed.value.rcvd and closed.value.rcvd.code) == code
+        if code is None:
+            wait_for(lambda: monitor.poll() or monitor.pid is None)
+            monitor._again = 0.0
+            monitor.poll()
+            monitor.opened()
 
 
 def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 from support.browser import CHROMIUM, Browser
-from support.wire import start
+from support.wire import start, tcp_port
 
 from realtime.bench.performer import mocopi_datagrams
+from realtime.monitor.process import MonitorProcess
 from realtime.rig import load_rig
+from realtime.rig.monitor import MonitorRig
 from realtime.sockets import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
@@ -136,7 +138,7 @@ def test_a_show_is_seen_and_steered(show: Show, tmp_path: Path, width: int, heig
 def test_a_suit_and_a_show_that_have_gone_are_seen_as_gone(show: Show, tmp_path: Path) -> None:
     browser = Browser(tmp_path / "profile")
     fact = "[...document.querySelectorAll('#facts div')].find((e) => e.firstChild.textContent === '{}')"
-    facts = [f"{fact.format(name)}?.lastChild.textContent" for name in ("rate", "way")]
+    facts = [f"{fact.format(name)}?.lastChild.textContent" for name in ("rate", "way", "trust", "gate")]
     try:
         browser.open(show.url)
         for asked in facts:
@@ -144,13 +146,99 @@ def test_a_suit_and_a_show_that_have_gone_are_seen_as_gone(show: Show, tmp_path:
         browser.wait('document.querySelector("#senders").textContent.includes("plays")')
         show.suit_goes()
         browser.wait('document.querySelector("#senders").textContent.includes("gone")')
-        assert [browser.ask(asked) for asked in facts] == ["-", "-"]
+        assert [browser.ask(asked) for asked in facts] == ["-"] * 4
         assert browser.ask('document.querySelector("#bridged").hidden')
         show.end()
         browser.wait('document.querySelector("#state").textContent === "gone"')
-        assert [browser.ask(asked) for asked in facts] == ["-", "-"]
+        assert [browser.ask(asked) for asked in facts] == ["-"] * 4
         assert browser.problems == []
     finally:
+        browser.close()
+
+
+def test_what_is_pressed_counts_at_once_and_once(show: Show, tmp_path: Path) -> None:
+    browser = Browser(tmp_path / "profile")
+
+    def is_on(button: str) -> bool:
+        return bool(browser.ask(f'document.querySelector("{button}").classList.contains("on")'))
+
+    def state(word: str) -> None:
+        browser.wait(f'document.querySelector("#state").textContent === "{word}"')
+
+    def answered(text: str) -> None:
+        browser.wait(f'document.querySelector("#answer").textContent.includes("{text}")')
+
+    try:
+        browser.open(show.url)
+        state("playing")
+        # A box that was ticked keeps no key to itself.
+        browser.ask('document.querySelector("#suited").focus()')
+        for _ in range(2):
+            browser.press("f")
+            assert is_on("[data-switch=freeze]")
+            state("frozen")
+            browser.press("f")
+            assert not is_on("[data-switch=freeze]")
+            state("playing")
+        for on in (True, False):
+            browser.press("b")
+            assert is_on("[data-switch=bypass]") == on
+        answered("bypass off")
+        # A key that is held is pressed once.
+        for n in range(12):
+            browser.call("Input.dispatchKeyEvent", type="keyDown", key="r", autoRepeat=n > 0)
+        answered("record/start take-")
+        browser.call("Input.dispatchKeyEvent", type="keyUp", key="r")
+        browser.press("r")
+        answered("record/stop take-")
+        assert len(list(tmp_path.glob("take-*.anticip"))) == 1
+        # Sliders go on under keys.
+        browser.ask('document.querySelector("#gain").focus()')
+        for _ in range(3):
+            browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", windowsVirtualKeyCode=39)
+        answered("gain 1.15")
+        assert browser.ask("document.activeElement.id") == "gain"
+        # A name of digits is a name.
+        browser.ask(
+            '(() => { const e = document.querySelector("#command"); e.closest("details").open = true;'
+            ' e.value = "memory/save 2026"; e.focus(); })()'
+        )
+        browser.press("Enter")
+        answered("2026.memory")
+        # What there is none of is not offered, and of the rest the first is chosen.
+        browser.ask('document.querySelector("#files").open = true')
+        chosen = (
+            "[...document.querySelectorAll('#files .row')].filter((e) => e.offsetParent)"
+            ".map((e) => e.querySelector('select').value).join()"
+        )
+        browser.wait(f"{chosen} === 'rig.toml,2026.memory'")
+        assert browser.problems == []
+    finally:
+        browser.close()
+
+
+def test_a_page_where_nothing_obeys_and_one_that_is_refused_say_so(tmp_path: Path) -> None:
+    browser, port = Browser(tmp_path / "profile"), tcp_port()
+
+    def monitor(token: str) -> MonitorProcess:
+        rig = MonitorRig(enabled=True, port=port, token=token)
+        return MonitorProcess(rig, None, dict, lambda line: None, folder=tmp_path)
+
+    process = monitor("one")
+    try:
+        browser.open(process.url)
+        browser.wait('document.querySelector("#notice")?.textContent === "view only"')
+        assert browser.ask('document.querySelector("#panic").disabled')
+        assert not browser.ask('document.querySelector("#suited").disabled')
+        process.close()
+        browser.wait('document.querySelector("#state").textContent === "gone"')
+        process = monitor("two")
+        browser.wait(
+            'document.querySelector("#notice").textContent.includes("open the address, with its token")'
+        )
+        assert browser.ask('document.querySelector("#state").textContent') == "no connection"
+    finally:
+        process.close()
         browser.close()
 
 

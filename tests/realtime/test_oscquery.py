@@ -31,19 +31,23 @@ from pyanticip.errors import DeviceError
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import Project
 from realtime.bench.performer import mocopi_datagrams
-from realtime.clock import MonotonicClock
+from realtime.clock import MonotonicClock, ScaledClock
 from realtime.control.rig_keys import CONTROLS
 from realtime.oscquery import process as oscquery_process
 from realtime.oscquery.offer import controls, outputs
 from realtime.oscquery.process import OscQueryProcess
+from realtime.oscquery.server import announced
 from realtime.oscquery.space import Space
 from realtime.rig import parse_rig
 from realtime.rig.tree import OscQueryRig
+from realtime.show import close_shows
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS, OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sinks.outputs import SENT
 from realtime.sockets import free_port
+from realtime.sources.replay import ReplaySource
+from realtime.stage import assemble, stage
 from realtime.troupe import open_troupe
 
 served = pytest.mark.skipif(
@@ -225,17 +229,21 @@ def test_a_client_reads_values_over_http(server: Served) -> None:
 def test_a_client_listens_and_hears_of_what_comes_and_goes(server: Served) -> None:
     from websockets.asyncio.client import connect
 
-    async def client() -> tuple[OscMessage, dict[str, Any]]:
+    async def client() -> tuple[dict[str, OscMessage], dict[str, Any]]:
         async with connect(f"ws://127.0.0.1:{server.rig.port}", proxy=None) as stream:
             for strange in ("", "[]", "{}", '{"COMMAND": []}', b"\xff\xfe", "[" * 5000):
                 await stream.send(strange)
-            await stream.send(json.dumps({"COMMAND": "LISTEN", "DATA": "/nowhere"}))
-            await stream.send(json.dumps({"COMMAND": "LISTEN", "DATA": "/anticip/param/density"}))
-            heard: str | bytes = ""
-            while not isinstance(heard, bytes):
+            # The last is not there yet.
+            for address in ("/nowhere", "/nonsense*", "/anticip/param/density", "/fx/mix"):
+                await stream.send(json.dumps({"COMMAND": "LISTEN", "DATA": address}))
+            heard: dict[str, OscMessage] = {}
+            deadline = time.monotonic() + 20
+            while len(heard) < 2 and time.monotonic() < deadline:
                 server.send(everything_sent()[0])
                 with contextlib.suppress(TimeoutError):
-                    heard = await asyncio.wait_for(stream.recv(), 0.1)
+                    one = await asyncio.wait_for(stream.recv(), 0.1)
+                    if isinstance(one, bytes):
+                        heard[OscMessage(one).address] = OscMessage(one)
             server.offer.told["/fx/mix"] = OFFERED["/fx/mix"]
             server.process.poll()
             news: str | bytes = b""
@@ -255,10 +263,11 @@ def test_a_client_listens_and_hears_of_what_comes_and_goes(server: Served) -> No
             assert OscMessage(changed).params in ([0.5], [1.5])
             server.offer.told[gain] = OFFERED[gain]
             server.process.poll()
-            return OscMessage(heard), json.loads(news)
+            return heard, json.loads(news)
 
-    message, news = asyncio.run(client())
-    assert (message.address, message.params) == ("/anticip/param/density", [0.25])
+    heard, news = asyncio.run(client())
+    assert heard.keys() == {"/anticip/param/density", "/fx/mix"}
+    assert heard["/anticip/param/density"].params == [0.25]
     assert news == {"COMMAND": "PATH_ADDED", "DATA": "/fx/mix"}
     assert server.get("/fx/mix")["TYPE"] == "f"
 
@@ -324,6 +333,56 @@ def test_it_is_found_by_mdns(server: Served) -> None:
     zeroconf.close()
     assert {name: found[name].port for name in names} == names
     assert all(found[name].parsed_addresses() == ["127.0.0.1"] for name in names)
+
+
+@served
+def test_who_is_announced_by_another_name_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+
+    class Taken:
+        """A network where the first name is somebody's already."""
+
+        def __init__(self, **_: Any) -> None: ...
+
+        async def async_register_service(self, info: Any, allow_name_change: bool) -> None:
+            info.name = info.name.replace("stage.", "stage-2.")
+            found.append(info.name)
+
+    monkeypatch.setattr("zeroconf.asyncio.AsyncZeroconf", Taken)
+    told = {"host": "127.0.0.1", "port": 9020, "osc_port": 9010, "name": "stage"}
+    assert asyncio.run(announced(told))[1] == "stage-2"
+    assert found == ["stage-2._oscjson._tcp.local.", "stage-2._osc._udp.local."]
+
+
+@pytest.mark.parametrize(("host", "control", "offers"), [
+    ("0.0.0.0", "127.0.0.1", False), ("0.0.0.0", "0.0.0.0", True), ("127.0.0.1", "127.0.0.1", True),
+])  # fmt: skip
+def test_a_remote_control_is_offered_where_it_can_be_reached(
+    monkeypatch: pytest.MonkeyPatch, host: str, control: str, offers: bool
+) -> None:
+    told = {
+        "oscquery": {"enabled": True, "host": host},
+        "control": {"host": control, "port": free_port()},
+        "osc": [],
+    }
+    rig, clock = parse_rig({"model": {"enabled": False}, **told}, "test"), ScaledClock(1.0)
+    asked: list[Any] = []
+
+    def process(rig: Any, obeys: Any, offer: Any, say: Any) -> Any:
+        asked.extend((obeys, offer.nodes()))
+        return SimpleNamespace(port=free_port(), close=lambda: None, leave=lambda: None)
+
+    monkeypatch.setattr("realtime.stage.OscQueryProcess", process)
+    pipeline = assemble(rig, clock)
+    show = stage(rig, pipeline, ReplaySource([], clock))
+    assert show.control is not None
+    show.control.close()
+    close_shows([show])
+    assert "oscquery" in [sink.name for sink in pipeline.sinks]
+    obeys, nodes = asked
+    assert (obeys is not None, "/anticip/control/gain" in nodes) == (offers, offers)
+    warned = [line for line in rig.in_vain() if line.startswith("oscquery: offers no commands at 0.0.0.0")]
+    assert len(warned) == (not offers)
 
 
 @served

@@ -51,7 +51,11 @@ HEALTH: dict[str, Any] = {
     "backend": "rust",
     "senders": [("10.0.0.1:4000", True, 9, 0), ("10.0.0.2:5000", False, 1, 0)],
     "away": [],
-    "sinks": {"osc 127.0.0.1:9000": {"sent": 9, "refused": 0}, "somebody's": {"sent": 9}},
+    "sinks": {
+        "osc 127.0.0.1:9000": {"sent": 9, "refused": 0},
+        "somebody's": {"sent": 9},
+        "oscquery": {"sent": 9},
+    },
 }
 
 
@@ -77,6 +81,7 @@ def test_meters_show_the_newest_frame_and_who_plays_and_hears() -> None:
     assert "cancel" not in text
     assert "gone" not in text
     assert "meters" not in text
+    assert "oscquery" not in text
     assert text.count("█" * 27) == 8
     assert max(map(len, text.splitlines())) < 200
     meters.stand({**HEALTH, "rate": None, "senders": [("10.0.0.1:4000", True, 9, 5)]})
