@@ -61,7 +61,7 @@ class Server:
         """One websocket: LISTEN and IGNORE an address."""
         from websockets.exceptions import ConnectionClosed
 
-        self._listening[client] = wanted = set()
+        wanted = self._listening[client] = set[str]()
         try:
             async for said in client:
                 with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
