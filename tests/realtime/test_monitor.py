@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import itertools
 import json
 import math
 import os
@@ -22,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pythonosc.osc_message import OscMessage
 from support.paper import paper_frame
@@ -32,8 +30,6 @@ from websockets.sync.client import ClientConnection, connect
 
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError
-from pyanticip.motion.datagrams import datagrams
-from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
@@ -43,8 +39,6 @@ from realtime.monitor.feed import MonitorFeed
 from realtime.monitor.health import health
 from realtime.monitor.process import MonitorProcess
 from realtime.monitor.server import Page, Remote
-from realtime.monitor.suit import Suit
-from realtime.programs.demo import PERFORMANCE
 from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.monitor import MonitorRig
 from realtime.show import close_shows
@@ -302,49 +296,6 @@ def test_other_sites_and_other_names_are_refused(monitor: MonitorProcess):
         pass
     with looking(monitor.url, origin=monitor.url.rstrip("/")) as client:
         assert told(client, "hello")
-
-
-@functools.cache
-def dancing(kind: str) -> list[bytes]:
-    """The first datagrams of the bundled dance."""
-    return [data for _, data in itertools.islice(datagrams(load_motion(PERFORMANCE), kind), 12)]
-
-
-@pytest.mark.parametrize(("kind", "joints"), [("mocopi", 27), ("vmc", 55), ("xsens", 23), ("rokoko", 21)])
-def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
-    suit = Suit(kind)
-    suit.hear(("one", data) for data in dancing(kind))
-    body = suit.body
-    assert body is not None
-    assert len(body["parents"]) == len(body["places"]) == joints
-    assert body["parents"].count(-1) == 1
-    # A standing person: feet at the floor, and a head.
-    heights = [place[1] for place in body["places"]]
-    assert -0.1 < min(heights) < 0.2
-    assert 1.3 < max(heights) < 1.9
-    before = body
-    suit.hear([("one", b"nonsense"), ("two", b"")])
-    assert suit.body is None
-    suit.hear([("one", b"")])
-    assert suit.body == before
-    # An app that is switched off and on comes from another port every time.
-    for n in range(20):
-        suit.hear((f"again {n}", data) for data in dancing(kind))
-        assert suit.body == before
-    suit.hear([("one", b"")])
-    assert suit.body is None, "the oldest is forgotten"
-
-
-@settings(max_examples=settings().max_examples // 2)
-@given(st.sampled_from(["mocopi", "vmc", "msgpack", "phone"]), st.lists(st.binary(max_size=40)), st.randoms())
-def test_no_datagram_disturbs_the_drawing_of_a_suit(kind: str, noise: list[bytes], chance: Any):
-    suit = Suit(kind)
-    known = [] if kind == "phone" else dancing(kind)
-    for data in [*noise, *known]:
-        at = chance.randrange(len(data) + 1)
-        suit.hear([("one", data), ("one", data[:at]), ("one", data[:at] + b"\xff" + data[at + 1 :])])
-        assert suit.body is None or len(suit.body["parents"]) == len(suit.body["places"])
-    assert kind != "phone" or suit.body is None
 
 
 def test_the_files_of_the_show_are_listed(monitor: MonitorProcess, tmp_path):

@@ -4,15 +4,62 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime.control.rig_keys import CONTROLS
-from realtime.oscquery.offer import controls
-from tests.realtime.test_oscquery import OFFERED, space
+from realtime.oscquery.offer import controls, outputs
+from tests.realtime.test_oscquery import EXTRAS, OFFERED, everything_sent, methods, space
 
 ATTRIBUTES = ["VALUE", "TYPE", "RANGE", "HOST_INFO", "CONTENTS", "ACCESS", "TAGS", "", "X", "VALUE=1&TYPE"]
+
+
+def test_a_part_that_is_left_out_is_not_described() -> None:
+    assert set(outputs("/anticip", ["tempo", "frame"])) == {"/anticip/tempo", "/anticip/frame"}
+    onset = {"/anticip/event/onset", "/anticip/event/onset/cancel"}
+    assert set(outputs("/anticip", ["pitch", "onset"], EXTRAS)) == {"/anticip/param/pitch", *onset}
+
+
+def test_what_the_show_may_not_have_is_there_when_it_was_sent() -> None:
+    made = space()
+    assert made.answer("/anticip/trust")[0] == HTTPStatus.NOT_FOUND
+    made.hear(everything_sent()[0])
+    assert made.answer("/anticip/trust")[0] == HTTPStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "body"),
+    [
+        ("/nowhere", 404, None),
+        ("/anticip/param/pitch/", 200, None),
+        ("/anticip/param/pitch?VALUE", 204, None),
+        ("/anticip/param/pitch?TYPE", 200, {"TYPE": "f"}),
+        ("/anticip/param/pitch?RANGE", 200, {"RANGE": [{"MIN": 0.0, "MAX": 1.0}]}),
+        ("/anticip?TYPE", 204, None),
+        ("/anticip/control/gain?VALUE", 200, {"VALUE": [1.5]}),
+        ("/anticip/control/start?ACCESS", 200, {"ACCESS": 2}),
+        ("/?TAGS", 204, None),
+        ("/?WHAT", 400, None),
+        ("/fx/mix?FULL_PATH", 200, {"FULL_PATH": "/fx/mix"}),
+    ],
+)
+def test_answers_are_those_of_the_proposal(target: str, status: int, body: Any) -> None:
+    found, data = space().answer(target)
+    assert found == status
+    if body is not None:
+        assert json.loads(data) == body
+    assert (data == b"") == (status != 200)
+
+
+def test_the_tree_holds_every_node_once() -> None:
+    made = space()
+    made.hear(everything_sent()[0])
+    assert methods(json.loads(made.answer("/")[1])).keys() == OFFERED.keys()
+    assert json.loads(made.answer("?HOST_INFO")[1]) == json.loads(made.answer("/HOST_INFO")[1])
+    assert json.loads(made.answer("?HOST_INFO")[1])["EXTENSIONS"]["LISTEN"] is True
 
 
 def test_a_value_that_changes_is_a_message_of_its_type() -> None:
