@@ -94,7 +94,10 @@ class Voice:
         """What limb `index` (0..3, see `LIMBS`) does: speed, height, strength of a stroke now, 0..1 each."""
 
     def fade(self, value: float, seconds: float) -> None:
-        """Moves the master gain to `value`, 0..1, in a straight line over `seconds` (0..60)."""
+        """Moves the master gain to `value`, 0..1, in a straight line over `seconds` (0..60).
+
+        At 0 the output is exactly zero, and what rang is gone.
+        """
 
     def render(self, samples: int) -> npt.NDArray[np.float32]:
         """The next samples, shape (samples, 2), each within `VOICE_CEILING`; the GIL is released."""

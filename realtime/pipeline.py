@@ -124,7 +124,7 @@ class Pipeline:
         self._local_ns = 0
         self._tempo: Tempo = (0.0, 0.0, 0.0)
         self._taped: list[float] = []
-        self._status_ns = -_STATUS_NS
+        self._status_ns, self._told = -_STATUS_NS, self.mixer.mode
 
     @property
     def sinks(self) -> list[Sink]:
@@ -427,9 +427,9 @@ class Pipeline:
         self._outlet.leave(frame, release_ns)
 
     def _tell_status(self, now: int) -> None:
-        """Send the status where it is due: by itself, so that no frame waits for it."""
-        if now - self._status_ns >= _STATUS_NS:
-            self._status_ns = now
+        """Send the status where it is due, a new mode at once: by itself, so that no frame waits for it."""
+        if now - self._status_ns >= _STATUS_NS or self._told != self.mixer.mode:
+            self._status_ns, self._told = now, self.mixer.mode
             self._outlet.send(ControlFrame(-1, 0.0, self._scalars, (), (), self.status(), t_ns=now))
 
     @property

@@ -34,7 +34,7 @@ from realtime.sources.replay import Item, open_show, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend, open_processor
-from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, block_of, way_ms
+from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, block_of, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
@@ -57,6 +57,7 @@ class OfflinePlayer:
         self._wav = wav
         self._voice = voice or open_voice("default", {}, SAMPLE_RATE)
         self._strokes = Strokes(self._voice)
+        self._panics = False
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._made: list[npt.NDArray[np.float32]] = []
         self._error: BaseException | None = None
@@ -72,9 +73,13 @@ class OfflinePlayer:
         """Render up to ``seconds``, then set the parameters, announce the events, tell beat and limbs."""
         values, events, limbs = np.asarray(frame.params, np.float32), frame.events, list(frame.limbs)
         bpm, phase, trust = frame.tempo
+        panics = frame.state == "panic"
 
         def order() -> None:
             self._render_to(seconds)
+            if panics is not self._panics:
+                self._panics = panics
+                self._voice.fade(*((0.0, PANIC_S) if panics else (1.0, RETURN_S)))
             self._voice.params(values)
             if trust >= BEAT_TRUST and isinstance(self._voice, Rhythmic):
                 self._voice.tempo(bpm, phase)

@@ -13,6 +13,8 @@ from pyanticip.errors import OptionError, one_line
 
 __all__ = [
     "NEEDS_SAMPLES",
+    "PANIC_S",
+    "RETURN_S",
     "SAMPLED",
     "Limbed",
     "Preset",
@@ -27,6 +29,10 @@ __all__ = [
 #: The built-in preset that needs a folder of sounds.
 SAMPLED = "granular"
 NEEDS_SAMPLES = "it needs a folder of sounds ([synth] samples in the rig, or --samples FOLDER)"
+
+
+#: How long a voice takes to fall silent in a panic, and to come back, seconds.
+PANIC_S, RETURN_S = 0.02, 0.3
 
 
 class Voice(Protocol):
@@ -63,7 +69,7 @@ class Voice(Protocol):
         ...
 
     def fade(self, value: float, seconds: float) -> None:
-        """Move the master gain to 0..1 in a straight line."""
+        """Move the master gain to 0..1 in a straight line; at 0 what rings should end."""
         ...
 
     def render(self, samples: int) -> npt.NDArray[np.float32]:

@@ -17,10 +17,11 @@ from realtime.protocols import BEAT_TRUST
 __all__ = ["VoiceInput"]
 
 #: ("set", index, value, 0), ("event", index, strength, seconds ahead), ("cancel", index, 0, seconds ahead),
-#: ("tempo", 0, bpm, phase), ("preset", name) or ("limbs", speed, height and stroke of each).
+#: ("tempo", 0, bpm, phase), ("preset", name), ("status", state), ("limbs", speed, height, stroke of each).
 Command = tuple[str, int, float, float] | tuple[str, str] | tuple[str, tuple[float, ...]]
 
 _BUNDLE = b"#bundle\0"
+_WORDS = {b"/anticip/control/preset": "preset", b"/anticip/status": "status"}
 _DEPTH = 4
 _LONGEST_AHEAD = 10.0
 
@@ -83,11 +84,11 @@ class VoiceInput:
         elif (index := self._cancels.get(address)) is not None:
             (ahead,) = _floats(data, at, 1)
             out.append(("cancel", index, 0.0, _ahead(ahead)))
-        elif address == b"/anticip/control/preset":
+        elif address in _WORDS:
             tags, at = _string(data, at)
             if tags[:2] != b",s":
-                raise ValueError("not a name")
-            out.append(("preset", _string(data, at)[0].decode("utf-8")))
+                raise ValueError("not a word")
+            out.append((_WORDS[address], _string(data, at)[0].decode("utf-8")))
         elif address.startswith(b"/"):
             self.counts["other"] += 1
             return

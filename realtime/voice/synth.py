@@ -1,8 +1,9 @@
 """The built-in voice as a process of its own: OSC in, sound out.
 
 ``python -P -m realtime.voice.synth --port N``. It listens on the very addresses that every other receiver
-gets (``/anticip/param/<name>``, ``/anticip/params``, ``/anticip/event/<name>``, ``/anticip/tempo``), so
-nothing that sends knows that it is built in, and on ``/anticip/control/preset``. A thread receives and
+gets (``/anticip/param/<name>``, ``/anticip/params``, ``/anticip/event/<name>``, ``/anticip/tempo``,
+``/anticip/status`` for the panic), so nothing that sends knows that it is built in, and on
+``/anticip/control/preset``. A thread receives and
 stamps; the audio callback alone touches the voice. Without PortAudio or without a device it says so, and goes
 on without sound.
 """
@@ -34,7 +35,7 @@ from pyanticip.system import begin_anew, readable, signals
 from realtime.child import tell_parent
 from realtime.sockets import bind_udp
 from realtime.voice.audio import SAMPLE_RATE, own_stderr, rate_of
-from realtime.voice.base import Limbed, Rhythmic, Switchable, Voice, block_of, way_ms
+from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, block_of, way_ms
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.output import BLOCK, Sound
@@ -42,7 +43,7 @@ from realtime.voice.strokes import Strokes
 
 __all__ = ["SAMPLE_RATE", "Synth", "VoicePlayer", "main", "synth"]
 
-_HOLD, _FADE, _RETURN, _END = 1.0, 2.0, 0.3, 0.4
+_HOLD, _FADE, _END = 1.0, 2.0, 0.4
 # The show is told how it plays so often, seconds.
 _TELL_S = 1.0
 # What the process returns that is to be begun again for its audio device.
@@ -68,7 +69,7 @@ class VoicePlayer:
         self._inbox: deque[tuple[float, list[Command]]] = deque(maxlen=1024)
         self._last_arrival = -1.0
         self._sounding = False
-        self._ending = False
+        self._ending = self._panics = False
         self.voice.fade(0.0, 0.0)
         block_of(self.voice, 2 * BLOCK)
         self.late_events = 0
@@ -101,7 +102,9 @@ class VoicePlayer:
             return
         if len(command) == 2:
             # Whoever sends to the voice itself is not answered: a name that it has not is passed over.
-            if isinstance(self.voice, Switchable):
+            if command[0] == "status":
+                self._panic(command[1] == "panic")
+            elif isinstance(self.voice, Switchable):
                 with contextlib.suppress(OptionError):
                     self.voice.preset(command[1])
             return
@@ -124,10 +127,19 @@ class VoicePlayer:
             self.late_events += 1
         self._strokes.strike(index, value, max(wait, 0.0))
 
+    def _panic(self, on: bool) -> None:
+        """Silence at once, whatever rings, until the show is in another state or nothing comes any more."""
+        if on and not self._panics:
+            self.voice.fade(0.0, PANIC_S)
+            self._sounding = False
+        self._panics = on
+
     def _presence(self, now: float) -> None:
-        present = self._last_arrival >= 0.0 and now - self._last_arrival < _HOLD and not self._ending
+        heard = self._last_arrival >= 0.0 and now - self._last_arrival < _HOLD
+        self._panics &= heard
+        present = heard and not (self._ending or self._panics)
         if present and not self._sounding:
-            self.voice.fade(self._gain, _RETURN)
+            self.voice.fade(self._gain, RETURN_S)
             self._sounding = True
         elif not present and self._sounding:
             self.voice.fade(0.0, _END * 0.75 if self._ending else _FADE)

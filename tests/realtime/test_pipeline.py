@@ -409,6 +409,10 @@ def test_the_status_comes_once_a_second_and_before_the_first_frame(stage: Any) -
     assert "lost=3" in told[-1]
     assert {"rate=50.0", "jitter_ms=0.5", "from=10.0.0.1:4000", "ignored=1"} <= set(told[-1])
     assert "bad=2" in told[-1]
+    # A panic is told with the frame that it begins in, for whoever has to be silent at once.
+    s.pipeline.mixer.set_mode("panic")
+    s.frame(260)
+    assert [one[0] for one in s.ear.statuses[6:]] == ["panic"]
 
 
 def test_the_tape_hears_everything(stage: Any) -> None:

@@ -8,7 +8,7 @@ use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::limiter::Limiter;
 use crate::params::{EVENTS, Event, LIMBS, PARAMETERS, Parameter, Settings};
-use crate::presets::{Controls, Instrument, PRESETS};
+use crate::presets::{Controls, Instrument, PRESETS, position};
 use crate::queue::{QUEUE, Queue};
 use crate::room::Room;
 
@@ -22,19 +22,6 @@ const LEVEL: f32 = 0.7;
 const SMOOTHING: [f32; 8] = [0.012, 0.006, 0.008, 0.010, 0.010, 0.030, 0.010, 0.012];
 /// Where the parameters stand before anything is set: silent, in the middle, dry.
 const START: [f32; 8] = [0.4, 0.0, 0.4, 0.1, 0.2, 0.3, 0.5, 0.0];
-
-/// Where in the list a preset is.
-fn position(name: &str) -> Result<usize, SynthError> {
-    let found = PRESETS.iter().position(|preset| preset.name == name);
-    found.ok_or_else(|| SynthError::Preset {
-        got: name.to_owned(),
-        known: PRESETS
-            .iter()
-            .map(|preset| preset.name)
-            .collect::<Vec<_>>()
-            .join(", "),
-    })
-}
 
 /// A preset, and how far it is faded in: 0..1.
 struct Player {
@@ -185,11 +172,7 @@ impl Voice {
         self.moved = false;
         self.struck = [0.0; 4];
         self.chosen = self.first;
-        for (i, player) in self.players.iter_mut().enumerate() {
-            player.presence = if i == self.first { 1.0 } else { 0.0 };
-            player.instrument.reset();
-        }
-        self.room.reset(START[Parameter::Space as usize]);
+        self.clear(START[Parameter::Space as usize]);
         self.limiter.reset();
         self.waiting.clear();
         self.played = FRAME;
@@ -270,7 +253,8 @@ impl Voice {
         let _ = self.fade(value, 0.03);
     }
 
-    /// Moves the master gain to `value`, 0..1, in a straight line over `seconds`; at 0 the output is exactly zero.
+    /// Moves the master gain to `value`, 0..1, in a straight line over `seconds`; at 0 the output is exactly zero, and
+    /// what rang is gone.
     ///
     /// # Errors
     /// [`SynthError::Seconds`] outside 0..60.
@@ -364,6 +348,15 @@ impl Voice {
         self.ignored
     }
 
+    /// Nothing rings any more, and the chosen preset alone is there.
+    fn clear(&mut self, space: f32) {
+        for (i, player) in self.players.iter_mut().enumerate() {
+            player.presence = if i == self.chosen { 1.0 } else { 0.0 };
+            player.instrument.reset();
+        }
+        self.room.reset(space);
+    }
+
     fn frame_seconds(&self) -> f32 {
         (FRAME as f64 / self.sample_rate) as f32
     }
@@ -414,10 +407,19 @@ impl Voice {
         let swell = self.swell.step(self.swell_target);
         self.swell_target *= (-dt / 1.4).exp();
         let beat = self.beat.frame();
+        let sounded = self.gain.from > 0.0;
         let gain = self.step_gain();
         let limbs: [[Line; 2]; 4] = core::array::from_fn(|limb| {
             core::array::from_fn(|i| self.limbs[limb][i].step(self.limb_targets[limb][i]))
         });
+        let struck = core::mem::take(&mut self.struck);
+        if gain.from <= 0.0 && gain.to <= 0.0 {
+            if sounded || self.players[self.chosen].presence < 1.0 {
+                self.clear(space.to);
+            }
+            self.frame = core::array::from_fn(|_| self.limiter.tick([0.0; 2]));
+            return;
+        }
 
         let controls = Controls {
             harmony: &self.harmony,
@@ -435,7 +437,7 @@ impl Voice {
             stroke: self.beat.stroke(),
             limbs,
             moved: self.moved,
-            struck: core::mem::take(&mut self.struck),
+            struck,
         };
         self.dry = [[0.0; 2]; FRAME];
         for (i, player) in self.players.iter_mut().enumerate() {

@@ -8,6 +8,7 @@ import time
 import wave
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -283,12 +284,42 @@ def test_the_voice_obeys_the_control_address() -> None:
     assert not np.array_equal(switched.render(RATE, now), first.render(RATE, now))
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_panic_silences_what_rings(preset: str) -> None:
+    """Within 50 ms to -60 dBFS, with the longest room; and once it is over nothing of before is heard."""
+    player = VoicePlayer(opened(preset))
+    now = 0.0
+
+    def play(seconds: float, *more: Any, **changed: float) -> Sound:
+        nonlocal now
+        parts = []
+        for _ in range(round(seconds * 50)):
+            told = [("set", i, float(v), 0.0) for i, v in enumerate(vector(space=1.0, **changed))]
+            player.push([*told, *more], now)
+            parts.append(player.render(RATE // 50, now))
+            now += 0.02
+        return np.concatenate(parts)
+
+    play(1.5, loudness=1.0, density=1.0)
+    assert np.abs(play(0.1, ("event", 0, 1.0, 0.0), loudness=1.0, density=1.0)).max() > 0.05
+    fading = play(0.04, ("status", "panic"), loudness=1.0)
+    assert np.abs(fading[: RATE // 100]).max() > 0.01
+    assert np.abs(play(1.0, ("status", "panic"), loudness=0.0)[RATE // 100 :]).max() < 1e-3
+    assert np.abs(play(0.8, ("status", "playing"), loudness=0.0)).max() < 1e-3
+    assert np.abs(play(1.0, ("status", "playing"), ("event", 0, 1.0, 0.0))).max() > 0.01
+    play(0.1, ("status", "panic"))
+    # Whoever panicked has gone: another that says nothing of it is heard.
+    now += 1.0
+    player.render(RATE // 50, now)
+    assert np.abs(play(1.0, ("event", 0, 1.0, 0.0))).max() > 0.01
+
+
 def samples(path: Path) -> npt.NDArray[np.uint8]:
     with wave.open(str(path)) as file:
         return np.frombuffer(file.readframes(file.getnframes()), np.uint8)
 
 
-def test_a_recording_plays_the_change_of_preset_again(tmp_path: Path) -> None:
+def test_a_recording_plays_the_change_of_preset_and_the_panic_again(tmp_path: Path) -> None:
     """Recorded where no voice plays, and heard where the recording is rendered."""
     alone: dict[str, object] = {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []}
     kind, show = open_show(PERFORMANCE)
@@ -298,8 +329,11 @@ def test_a_recording_plays_the_change_of_preset_again(tmp_path: Path) -> None:
             begun.append(item)
     middle = Command(begun[0].t_ns + 2_500_000_000, "preset", ("bells",))
     wrong = Command(begun[0].t_ns + 2_600_000_000, "preset", ("bagpipe",))
+    panic, start = (
+        Command(begun[0].t_ns + t, name) for t, name in ((3_000_000_000, "panic"), (3_400_000_000, "start"))
+    )
     said: list[str] = []
-    for name, more in (("plain", []), ("changed", [middle, wrong])):
+    for name, more in (("plain", []), ("changed", [middle, wrong, panic, start])):
         items = sorted([*begun, *more], key=lambda item: item.t_ns)
         rig = load_rig(
             None,
@@ -316,3 +350,11 @@ def test_a_recording_plays_the_change_of_preset_again(tmp_path: Path) -> None:
     assert np.array_equal(changed, second)
     apart = np.flatnonzero(plain != changed)[0] / 6 / RATE
     assert 2.48 < apart < 2.6
+    whole = np.zeros((changed.size // 3, 4), np.uint8)
+    whole[:, 1:] = changed.reshape(-1, 3)
+    heard = np.abs(whole.view("<i4").reshape(-1, 2) / 2**31)
+    before, silent, after = (
+        heard[round(a * RATE) : round(b * RATE)] for a, b in ((2.9, 3), (3.05, 3.4), (3.4, 4))
+    )
+    assert silent.max() < 1e-3
+    assert min(before.max(), after.max()) > 0.01

@@ -56,6 +56,19 @@ presets! {
     granular Granular: "grains of your own folder of samples, found by how they sound",
 }
 
+/// Where in the list a preset is.
+pub(crate) fn position(name: &str) -> Result<usize, SynthError> {
+    let found = PRESETS.iter().position(|preset| preset.name == name);
+    found.ok_or_else(|| SynthError::Preset {
+        got: name.to_owned(),
+        known: PRESETS
+            .iter()
+            .map(|preset| preset.name)
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
 /// What a preset is told of a frame.
 pub(crate) struct Controls<'a> {
     pub(crate) harmony: &'a Harmony,

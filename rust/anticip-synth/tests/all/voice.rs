@@ -147,6 +147,25 @@ fn loudness_zero_dies_away_and_a_faded_voice_is_exactly_silent() {
 }
 
 #[test]
+fn what_rang_is_gone_from_a_voice_that_was_faded_out() {
+    for preset in PRESETS {
+        let mut voice = Voice::with(48_000.0, &settings(0, Some(preset.name))).unwrap();
+        voice.params(&[0.5, 1.0, 0.9, 0.7, 1.0, 1.0, 0.5, 0.6]);
+        voice.event(0, 1.0, 0.9).unwrap();
+        let (mut second, mut fade) = (vec![0.0; 2 * 48_000], vec![0.0; 2 * 2_400]);
+        voice.render(&mut second).unwrap();
+        assert!(second.iter().any(|x| x.abs() > 0.05), "{}", preset.name);
+        voice.fade(0.0, 0.02).unwrap();
+        voice.set(1, 0.0).unwrap();
+        voice.render(&mut fade).unwrap();
+        voice.gain(1.0);
+        voice.render(&mut second).unwrap();
+        let peak = second.iter().fold(0.0_f32, |p, x| p.max(x.abs()));
+        assert!(peak < 1e-3, "{}: {peak} rings on", preset.name);
+    }
+}
+
+#[test]
 fn an_event_sounds_when_it_is_due() {
     let sound = |ahead: f64| {
         let mut voice = Voice::new(48_000.0).unwrap();
