@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from pyanticip.errors import suggestion
 from pyanticip.vocabulary import HORIZONS_MS
 from realtime.seams import Registry
 
-__all__ = ["BufferMs", "LeadMs", "Port", "Seconds", "Sender", "Unit", "named", "registered", "unknown"]
+__all__ = [
+    "BufferMs",
+    "LeadMs",
+    "Port",
+    "Seconds",
+    "Sender",
+    "Unit",
+    "named",
+    "one_problem",
+    "registered",
+    "unknown",
+]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -76,3 +88,45 @@ def named(*known: str, also: str = "") -> AfterValidator:
 def unknown(name: str, known: tuple[str, ...]) -> str:
     """What to say behind an unknown name."""
     return suggestion(name, known) or f"; expected one of {', '.join(known)}"
+
+
+def one_problem(error: ValidationError, table: type[BaseModel], *outer: str) -> str:
+    """The first problem with a table that lies at the keys ``outer``: its key and, for an unknown one, the
+    nearest known."""
+    problems = error.errors(include_url=False)
+    # Of what may be a name or a list, a list is no wrong name.
+    problems = [p for p in problems if not (p["loc"][-1:] == ("str",) and _is_list(p["input"]))]
+    first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    # Where there may be a number or a word, pydantic names which of them it tried.
+    loc = tuple(part for part in first["loc"] if not str(part).endswith(("]", "float")))
+    key = ".".join("performer" if part == "performers" else str(part) for part in (*outer, *loc)) or "rig"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] == "extra_forbidden":
+        return f"{key}: unknown key{unknown(str(loc[-1]), _keys_at(table, loc[:-1]))}{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        within = re.match(r"[^\s:]+: ", message)  # it begins with a key of the table
+        return (f"{key}{'.' if within else ': '}{message}" if outer or loc else message) + more
+    given = first["input"]
+    if first["type"] == "tuple_type" and isinstance(given, Mapping):
+        return f"{key}: there may be several: expected [[{key}]], got [{key}]{more}"
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {given!r}{more}"
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _keys_at(table: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The keys of the table at a location of the tree, as a rig has them."""
+    for part in loc:
+        field = table.model_fields.get(part) if isinstance(part, str) else None
+        if field is not None:
+            table = next((t for t in _tables(field.annotation)), table)
+    return tuple(field.alias or name for name, field in table.model_fields.items())
+
+
+def _tables(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [t for a in get_args(annotation) for t in _tables(a)]

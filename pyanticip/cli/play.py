@@ -251,18 +251,19 @@ def synth(given: options.SynthOptions) -> Answer:
 
     Example: pyanticip synth --port 57140
     """
+    from realtime.rig import load_rig
     from realtime.voice.synth import synth as play
 
-    told = dict(given.over.get("synth", {}))
+    rig = load_rig(given.rig_file, given.over).synth
     found = play(
         given.port,
         host=given.host,
-        device=int(given.device) if given.device and given.device.isdecimal() else given.device,
+        device=int(given.device) if given.device and given.device.isdecimal() else given.device or rig.device,
         gain=given.gain,
         wav=given.wav,
         seconds=given.seconds,
-        preset=told.pop("preset", "default"),
-        options=told,
+        preset=rig.preset,
+        options=rig.told,
         say=say,
     )
     return found, ()
@@ -388,6 +389,8 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
 
         mapping = load_mapping(found.mapping)
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
+        if not any(one.mapping or one.teach for one in found.performers) and not found.teach:
+            lines += [f"  {line}" for line in found.untaught(mapping.names)]
     lines += [f"  {line}" for line in found.in_vain()]
     for one in [solo(found, name) for name in heard if name] or [found]:
         if one.cue and one.memory.enabled:

@@ -12,6 +12,7 @@ from typing import Any
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import PARAMETERS
+from realtime.config import unknown
 from realtime.control.rig_keys import RigKey, path_of, rig_keys, sending
 from realtime.control.server import meant, switch
 from realtime.pipeline import Pipeline
@@ -173,7 +174,9 @@ class LiveRig:
     def _become(self, tree: Mapping[str, Any]) -> None:
         """Play by another tree, or say why not and change nothing."""
         if fixed := [name for name in tree if name not in LIVE]:
-            raise OptionError(f"rig: {fixed[0]}: needs a restart; live are {', '.join(LIVE)}")
+            if fixed[0] in Rig.model_fields:
+                raise OptionError(f"rig: {fixed[0]}: needs a restart; live are {', '.join(LIVE)}")
+            raise OptionError(f"rig: {fixed[0]}: unknown key{unknown(fixed[0], LIVE)}")
         before, mixer = self.rig, self._pipeline.mixer
         told = parse_rig(tree, "rig")
         rig = before.model_copy(update={name: getattr(told, name) for name in LIVE})

@@ -194,14 +194,20 @@ class ControlServer:
 
     def _take(self, data: bytes, peer: tuple[Any, ...]) -> None:
         try:
-            message = OscMessage(_plain(data))
+            name = data[len(_OURS) :].partition(b"\0")[0].decode()
             room = _REPLY_MOST if _is_near(peer[0]) else max(len(data), _REPLY_LEAST)
+        except ValueError:
+            self.counts["alien"] += 1
+            return
+        asked = _Asked(peer, name, room)
+        try:
             # Nil is how some programs press a button.
-            arguments = tuple(argument for argument in message.params if argument is not None)
-            self._obey(_Asked(peer, message.address.removeprefix(CONTROL), room), arguments)
+            told = OscMessage(_plain(data)).params
+            self._obey(asked, tuple(argument for argument in told if argument is not None))
         except Exception:
             # python-osc raises several kinds for bytes that are not OSC; a remote must not stop us.
             self.counts["alien"] += 1
+            self._answer(asked, "error", "malformed: expected what the types say, in UTF-8")
 
     def _obey(self, asked: _Asked, arguments: tuple[Any, ...]) -> None:
         name = asked.name

@@ -163,7 +163,7 @@ class DemoOptions(SecondsOption, JsonOption):
     over: Annotated[dict[str, Any], Overrides(Rig, {**PRESET, "monitor": "monitor"})] = {}
 
 
-class SynthOptions(SecondsOption, JsonOption):
+class SynthOptions(RigOptions, SecondsOption, JsonOption):
     """Of ``synth``."""
 
     port: int = option("UDP port to listen at.", 57140, ge=1, le=65535)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from pyanticip.errors import FormatError, RigError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.untrusted import open_file, parse_toml, read_file
-from realtime.config import unknown
+from realtime.config import one_problem
 from realtime.rig.mapping import PerformerRig
 from realtime.rig.monitor import monitor_table
 from realtime.rig.paths import found_from, is_there
@@ -179,7 +178,7 @@ def parse_rig(tree: Mapping[str, Any], where: str) -> Rig:
     try:
         return Rig.model_validate(tree)
     except ValidationError as error:
-        raise RigError(f"{where}: {_one_line(error)}") from None
+        raise RigError(f"{where}: {one_problem(error, Rig)}") from None
 
 
 def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
@@ -188,42 +187,6 @@ def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
             _merge(tree[key], value)
         else:
             tree[key] = dict(value) if isinstance(value, Mapping) else value
-
-
-def _one_line(error: ValidationError) -> str:
-    """The first problem, with its key and, for an unknown key, the nearest known one."""
-    problems = error.errors(include_url=False)
-    first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    # Where there may be a number or a word, pydantic names which of them it tried.
-    loc = tuple(part for part in first["loc"] if not str(part).endswith(("]", "float")))
-    key = ".".join("performer" if part == "performers" else str(part) for part in loc) or "rig"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{unknown(str(loc[-1]), _keys_at(loc[:-1]))}{more}"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        within = re.match(r"[^\s:]+: ", message)  # it begins with a key of the table
-        return (f"{key}{'.' if within else ': '}{message}" if loc else message) + more
-    given = first["input"]
-    if first["type"] == "tuple_type" and isinstance(given, Mapping):
-        return f"{key}: there may be several: expected [[{key}]], got [{key}]{more}"
-    return f"{key}: {message[:1].lower()}{message[1:]}, got {given!r}{more}"
-
-
-def _keys_at(loc: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The keys of the table at a location of the tree, as a rig has them."""
-    table: type[BaseModel] = Rig
-    for part in loc:
-        field = table.model_fields.get(part) if isinstance(part, str) else None
-        if field is not None:
-            table = next((t for t in _tables(field.annotation)), table)
-    return tuple(field.alias or name for name, field in table.model_fields.items())
-
-
-def _tables(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [t for a in get_args(annotation) for t in _tables(a)]
 
 
 def template() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from pyanticip.memory.cues import Cue
 from pyanticip.options import Options, option
-from realtime.config import LeadMs, Port, registered
-from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Smoothings
+from realtime.config import LeadMs, Port, one_problem, registered
+from realtime.rig.mapping import EventsRig, PerformerRig, ShapeRig, Shapes, SilenceRig, Smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.rig.monitor import MonitorRig
 from realtime.rig.performers import OneOfManyRig, check
@@ -52,10 +52,7 @@ def _config(config: type[BaseModel], given: Mapping[str, Any], *key: str) -> Bas
     try:
         return config.model_validate(given)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join((*key, *map(str, problem["loc"])))
-        message = problem["msg"].removeprefix("Value error, ")
-        raise ValueError(f"{where}: {message[:1].lower()}{message[1:]}" if where else message) from None
+        raise ValueError(one_problem(error, config, *key)) from None
 
 
 class SinkRig(Options):
@@ -181,6 +178,15 @@ class Rig(Options):
                 found.append("performer.channel: without midi.port nothing is sent there")
             elif "midi" in self.model_fields_set and "port" not in self.midi.model_fields_set:
                 found.append("midi: without midi.port nothing is sent")
+        else:
+            cues = {cue.name for one in (self, *self.performers) for cue in one.cue or ()}
+            names = dict.fromkeys(note.event.removeprefix("cue/") for note in self.midi.note if note.is_cue)
+            found += [f"midi.note: there is no cue {name!r}" for name in names if name not in cues]
+        if not any(one.mapping or one.teach for one in (self, *self.performers)):
+            found += self.untaught(())
+        for name, shape in self.shape.items():
+            if shape.hysteresis != ShapeRig().hysteresis and shape.threshold is None and not shape.toggle:
+                found.append(f"shape.{name}.hysteresis: without threshold or toggle it does nothing")
         if not self.memory.enabled and (
             self.cue or any(one.cue and one.memory is None for one in self.performers)
         ):
@@ -191,6 +197,13 @@ class Rig(Options):
     def offers_control(self) -> bool:
         """Whether those who ask by OSCQuery can reach the remote control."""
         return is_loopback(self.oscquery.host) or not is_loopback(self.control.host)
+
+    def untaught(self, taught: Collection[str]) -> list[str]:
+        """Lines about keys that name what a mapping would teach, where it teaches ``taught``."""
+        midi = [one.output for one in (*self.midi.note, *self.midi.controls)] if self.midi.port else []
+        named = dict.fromkeys(name for name in (*self.shape, *midi) if name.startswith("taught/"))
+        missing = [name for name in named if name.removeprefix("taught/") not in taught]
+        return [f"{name}: no mapping teaches it" for name in missing]
 
     @property
     def file(self) -> Path | None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, OptionError
 from realtime.voice.audio import chosen, probe, quiet_stderr
 from realtime.voice.wav import WavWriter
 
@@ -160,6 +160,8 @@ class _Tap:
     """
 
     def __init__(self, path: Path | None, rate: int, say: Say) -> None:
+        if path is not None and path.exists():
+            raise OptionError(f"{path}: exists already; a recording is never overwritten")
         self.rate = rate
         self._path, self._say = path, say
         self._file = WavWriter(path, rate) if path is not None else None

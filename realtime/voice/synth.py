@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip import _core
-from pyanticip.errors import MotionError, OptionError
+from pyanticip.errors import MotionError, OptionError, printable
 from pyanticip.system import begin_anew, readable, signals
 from realtime.child import tell_parent
 from realtime.sockets import bind_udp
@@ -46,6 +46,8 @@ __all__ = ["SAMPLE_RATE", "Synth", "VoicePlayer", "main", "synth"]
 _HOLD, _FADE, _END = 1.0, 2.0, 0.4
 # The show is told how it plays so often, seconds.
 _TELL_S = 1.0
+# Of so many presets that it has not is told, each once.
+_MOST_TOLD = 20
 # What the process returns that is to be begun again for its audio device.
 _ANEW = 3
 
@@ -73,6 +75,8 @@ class VoicePlayer:
         self.voice.fade(0.0, 0.0)
         block_of(self.voice, 2 * BLOCK)
         self.late_events = 0
+        #: Presets that were asked for in vain, and why.
+        self.refused: dict[str, str] = {}
 
     def push(self, commands: list[Command], arrival: float) -> None:
         """Commands that arrived at ``arrival`` (monotonic seconds)."""
@@ -101,12 +105,15 @@ class VoicePlayer:
                     self.voice.limb(limb, *command[1][3 * limb : 3 * limb + 3])
             return
         if len(command) == 2:
-            # Whoever sends to the voice itself is not answered: a name that it has not is passed over.
             if command[0] == "status":
                 self._panic(command[1] == "panic")
             elif isinstance(self.voice, Switchable):
-                with contextlib.suppress(OptionError):
+                try:
                     self.voice.preset(command[1])
+                except OptionError as error:
+                    # Whoever sends to the voice itself is not answered.
+                    if len(self.refused) < _MOST_TOLD:
+                        self.refused.setdefault(command[1], str(error))
             return
         kind, index, value, ahead = command
         if kind == "set":
@@ -162,6 +169,7 @@ class Synth:
     ) -> None:
         self.player = VoicePlayer(voice, gain=gain)
         self.input = VoiceInput()
+        self._say, self._told = say, 0
         self._socket = bind_udp(host, port, "synth")
         self._socket.settimeout(0.2)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
@@ -194,6 +202,9 @@ class Synth:
     def poll(self) -> None:
         """Now and then, from the main thread: write what was played, look after the device."""
         self._sound.poll()
+        for why in [*self.player.refused.values()][self._told :]:
+            self._told += 1
+            self._say(printable(why)[:300])
 
     @property
     def begin_anew(self) -> bool:

@@ -175,12 +175,28 @@ def test_mistakes_are_answered(remote: socket.socket) -> None:
 
 def test_what_is_not_ours_is_survived_and_not_answered(remote: socket.socket) -> None:
     server, heard, replies = talk(
-        remote, b"", b"\xff" * 40, b"/anticip/control/gain", b"#bundle\0\0", say("/other", 1.0),
-        say("/anticip/control/gain", 0.25),
+        remote, b"", b"\xff" * 40, b"/anticip/control/ga\xffn\0\0\0,\0\0\0", b"#bundle\0\0",
+        say("/other", 1.0), say("/anticip/control/gain", 0.25),
     )  # fmt: skip
     assert heard == [0.25]
     assert len(replies) == 1
     assert server.counts["alien"] >= 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"/anticip/control/gain",
+        b"/anticip/control/gain\0\0\0,ff\0" + bytes(3),
+        b"/anticip/control/gain\0\0\0,s\0\0\xff\xfe\0\0",
+        b"/anticip/control/gain\0\0\0," + b"T" * 8000 + bytes(7),
+    ],
+)
+def test_a_malformed_command_is_answered_as_such(remote: socket.socket, data: bytes) -> None:
+    server, heard, (reply,) = talk(remote, data)
+    assert (heard, server.counts["alien"], server.counts["errors"]) == ([], 1, 1)
+    assert reply.address == "/anticip/reply/gain"
+    assert reply.params == ["error", "malformed: expected what the types say, in UTF-8"]
 
 
 def test_a_bundle_of_the_far_future_does_not_stall(remote: socket.socket) -> None:
@@ -235,7 +251,7 @@ def test_bundles_in_bundles_and_long_datagrams_are_survived(remote: socket.socke
         remote, nested, lied, bytes(20_000), many, say("/anticip/control/gain", 0.25)
     )  # fmt: skip
     assert heard == [0.25]
-    assert (server.counts["alien"], server.counts["errors"]) == (4, 0)
+    assert (server.counts["alien"], server.counts["errors"]) == (4, 1)
 
 
 def test_what_files_are_needed_for_is_done_once_at_a_time_and_not_too_often(remote: socket.socket) -> None:

@@ -154,6 +154,7 @@ def test_receivers_are_told_by_the_new_table(ear: socket.socket) -> None:
         ("rig/osc/3/send/pitch", (1,), "there are 1 receivers, counted from 0"),
         ("rig/osc/0/port", (9001,), "osc.0.port: needs a restart"),
         ("rig/source/kind", ("vmc",), "source: needs a restart"),
+        ("rig/gian", (1.0,), "rig: gian: unknown key; did you mean gain?"),
         ("rig/", (), "no such key"),
         ("rig/merge", ("[",), "expected JSON"),
         ("rig/merge", ('"a"',), "expected an object"),

@@ -92,6 +92,13 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         ),
         ("[[osc]]\nsend = ['pan']\n[[osc]]\nsend = ['pan']\naddresses.pan = '/n_set'", []),
         ("[[osc]]\n[[osc]]\nprefix = '/other'", []),
+        (
+            "[shape.pan]\nhysteresis = 0.2\n[shape.'taught/x']\nsteps = 3",
+            [
+                "taught/x: no mapping teaches it",
+                "shape.pan.hysteresis: without threshold or toggle it does nothing",
+            ],
+        ),
         (unheard, ["cue: without the memory (memory.enabled = false) none is sent"]),
     ):
         file = write(tmp_path, text)
@@ -99,6 +106,18 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
         assert all(f"  {line}" in answer.output.splitlines() for line in says)
         assert "says cues" not in answer.output
+
+
+def test_midi_that_follows_what_is_not_there_is_said() -> None:
+    table = {
+        "port": "virtual",
+        "note": [{"event": "cue/drop"}, {"event": "cue/lift"}],
+        "control": [{"from": "taught/x", "to": 7}],
+    }
+    rig = Rig.model_validate({"midi": table, "cue": [{"name": "lift", "take": "a", "at": 1.0}]})
+    assert rig.in_vain() == ["midi.note: there is no cue 'drop'", "taught/x: no mapping teaches it"]
+    assert rig.model_copy(update={"mapping": "a.safetensors"}).in_vain() == rig.in_vain()[:1]
+    assert rig.untaught({"x"}) == []
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ class Scale:
 Channel = Annotated[int, Field(ge=1, le=16)]
 Seven = Annotated[int, Field(ge=0, le=127)]
 _LONGEST_MS = 60_000.0
+# Controllers above it are none.
+_LAST = 119
 
 
 def _known(*names: str, also: str = "") -> AfterValidator:
@@ -116,6 +118,11 @@ class MidiNote(Options):
             raise ValueError("velocity: expected low and high from 1 to 127")
         return self
 
+    @property
+    def is_cue(self) -> bool:
+        """Whether it sounds at a cue."""
+        return self.event.startswith("cue/")
+
     def build(self) -> Scale:
         """The notes that can be chosen."""
         if self.note is not None:
@@ -125,7 +132,7 @@ class MidiNote(Options):
 
 
 class MidiControl(RangeConfig):
-    """A controller (0 to 127), the pitch bend or the channel pressure that follows an output.
+    """A controller (0 to 119), the pitch bend or the channel pressure that follows an output.
 
     ``low`` and ``high`` are 0..127 (14 bits have 128 steps between two of these numbers), those of the bend
     are semitones. ``channel`` "note" stands for the members that notes sound on, with MPE.
@@ -151,9 +158,19 @@ class MidiControl(RangeConfig):
         least, most = (-96.0, 96.0) if self.to == "bend" else (0.0, 127.0)
         if not all(least <= end <= most for end in (self.low, self.high)):
             raise ValueError(f"low, high: expected {least:g} to {most:g}, got {self.low:g} to {self.high:g}")
+        if isinstance(self.to, int) and self.to > _LAST:
+            raise ValueError(
+                f"to: {self.to} is a channel mode message (120 and above end notes, or change the mode);"
+                f" expected 0 to {_LAST}, bend or pressure"
+            )
         if self.bits == 14 and (not isinstance(self.to, int) or self.to > 31):
             raise ValueError("bits: controllers 0 to 31 have 14 bits, the bend has always, others 7")
         return self
+
+    @property
+    def sent(self) -> tuple[int | str, ...]:
+        """What it goes to: of 14 bits the fine ones have a controller of their own."""
+        return (self.to, self.to + 32) if isinstance(self.to, int) and self.bits == 14 else (self.to,)
 
 
 def _controls(channel: int | str, **to: int | str) -> tuple[MidiControl, ...]:
@@ -193,7 +210,15 @@ class MidiConfig(Options):
     @model_validator(mode="after")
     def _makes_sense(self) -> MidiConfig:
         widest = self.semitones
+        taken: dict[tuple[int | str, int | str], str] = {}
         for control in self.controls:
+            for to in control.sent:
+                if other := taken.get((control.channel, to)):
+                    raise ValueError(
+                        f"control: {other} and {control.output} both go to {to} of channel {control.channel}"
+                        " (14 bits take the controller 32 above as well)"
+                    )
+                taken[control.channel, to] = control.output
             if control.channel == "note" and not self.mpe:
                 raise ValueError('control.channel: "note" needs mpe, the number of its members')
             if isinstance(control.channel, int) and 1 < control.channel <= 1 + self.mpe:

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from click.testing import CliRunner
 
 from pyanticip._core import PRESETS, SCALES, VOICE_CEILING, Samples, Voice
+from pyanticip.cli import cli
 from pyanticip.errors import OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.ear import integrated
@@ -202,6 +204,17 @@ def partials(root: str, **options: object) -> float:
     return float(np.fft.rfftfreq(3 * RATE, 1 / RATE)[np.abs(np.fft.rfft(mono)).argmax()])
 
 
+def test_the_rig_of_a_synth_of_its_own_says_what_it_plays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, begun = tmp_path / "a.toml", dict[str, Any]()
+    file.write_text("[synth]\npreset = 'choir'\ndevice = 3\noptions.root = 'A2'\n")
+    monkeypatch.setattr("realtime.voice.synth.synth", lambda port, **told: begun.update(told) or {})
+    answer = CliRunner().invoke(cli, ["synth", "--rig", str(file), "--preset", "bells"])
+    assert answer.exit_code == 0, answer.output
+    assert (begun["preset"], begun["options"], begun["device"]) == ("bells", {"root": "A2"}, 3)
+
+
 def test_the_rig_sets_key_and_tuning() -> None:
     # Partials of the drone are pairs about 1 % apart.
     assert partials("A2") / partials("D2") == pytest.approx(2 ** (7 / 12), rel=0.02)
@@ -252,7 +265,8 @@ def test_a_performance_is_about_as_loud_at_every_root() -> None:
         ({"a4": 1.0}, "a4: input should be greater than or equal to 380"),
         ({"chords": [[0, 1, 99]]}, "chords: expected at most 8"),
         ({"chords": [[]]}, "chords: expected at most 8 chords of exactly three steps each, from -24 to 24"),
-        ({"scael": "major"}, "scael"),
+        ({"scael": "major"}, r"synth\.options\.scael: unknown key; did you mean scale\?"),
+        ({"scale": [0, "x"]}, r"synth\.options\.scale\.1: input should be a valid number"),
     ],
 )
 def test_wrong_options_are_one_line(options: dict[str, object], says: str) -> None:

@@ -266,11 +266,15 @@ def test_without_portaudio_it_says_so_and_writes_the_file_all_the_same(tmp_path:
     assert said[0].startswith("no sound: ")
     assert "PortAudio" in said[0]
     sink = OscSink(OscConfig(port=voice.address[1]))
+    with udp(1) as asking:
+        for name in ("bagpipe", "granular", "bagpipe"):
+            asking.sendto(message("/anticip/control/preset", [name]), voice.address)
     perform(sink, 1.0)
     voice.poll()
+    assert [line.partition(":")[0] for line in said] == ["no sound", "preset", "preset granular"]
     report = voice.close()
     sink.close()
-    assert report["datagrams"] == 50
+    assert report["datagrams"] == 50 + 3
     assert report["events"] == 2
     assert report["malformed"] == 0
     assert report["device"] is None
@@ -279,6 +283,8 @@ def test_without_portaudio_it_says_so_and_writes_the_file_all_the_same(tmp_path:
     assert 0.05 < np.abs(sound).max() <= 0.892
     assert np.abs(sound[-100:]).max() < 1e-3, "it fades out at the end"
     assert [p.name for p in tmp_path.iterdir()] == ["take.wav"]
+    with pytest.raises(OptionError, match=r"take\.wav: exists already; a recording is never overwritten"):
+        Synth(0, wav=path)
 
 
 @pytest.mark.usefixtures("without_sounddevice")
