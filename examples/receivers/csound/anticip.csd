@@ -1,4 +1,5 @@
-; csound anticip.csd, then: pyanticip live --rig rig.toml
+; csound anticip.csd (with JACK: csound -+rtaudio=jack -odac:system:playback_ anticip.csd), then:
+; pyanticip live --rig rig.toml
 <CsoundSynthesizer>
 <CsOptions>
 -odac -b256 -B1024 --use-system-sr
