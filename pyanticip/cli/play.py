@@ -389,7 +389,7 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
 
         mapping = load_mapping(found.mapping)
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
-        if not any(one.mapping or one.teach for one in found.performers) and not found.teach:
+        if not (found.teach or any(one.mapping or one.teach for one in found.performers)):
             lines += [f"  {line}" for line in found.untaught(mapping.names)]
     lines += [f"  {line}" for line in found.in_vain()]
     for one in [solo(found, name) for name in heard if name] or [found]:

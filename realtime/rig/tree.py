@@ -173,16 +173,17 @@ class Rig(Options):
         """Lines about keys that a live show has no use for, and receivers that are its own."""
         sources = (self.source, *(one.hears(self.source) for one in self.performers))
         found = list(dict.fromkeys(line for source in sources for line in source.in_vain()))
+        everybody: tuple[Rig | OneOfManyRig, ...] = (self, *self.performers)
         if self.midi.port is None:
             if any(one.channel is not None for one in self.performers):
                 found.append("performer.channel: without midi.port nothing is sent there")
             elif "midi" in self.model_fields_set and "port" not in self.midi.model_fields_set:
                 found.append("midi: without midi.port nothing is sent")
         else:
-            cues = {cue.name for one in (self, *self.performers) for cue in one.cue or ()}
-            names = dict.fromkeys(note.event.removeprefix("cue/") for note in self.midi.note if note.is_cue)
+            cues = {"", *(cue.name for one in everybody for cue in one.cue or ())}
+            names = dict.fromkeys(note.event.partition("/")[2] for note in self.midi.note)
             found += [f"midi.note: there is no cue {name!r}" for name in names if name not in cues]
-        if not any(one.mapping or one.teach for one in (self, *self.performers)):
+        if not any(one.mapping or one.teach for one in everybody):
             found += self.untaught(())
         for name, shape in self.shape.items():
             if shape.hysteresis != ShapeRig().hysteresis and shape.threshold is None and not shape.toggle:
@@ -200,10 +201,12 @@ class Rig(Options):
 
     def untaught(self, taught: Collection[str]) -> list[str]:
         """Lines about keys that name what a mapping would teach, where it teaches ``taught``."""
-        midi = [one.output for one in (*self.midi.note, *self.midi.controls)] if self.midi.port else []
-        named = dict.fromkeys(name for name in (*self.shape, *midi) if name.startswith("taught/"))
-        missing = [name for name in named if name.removeprefix("taught/") not in taught]
-        return [f"{name}: no mapping teaches it" for name in missing]
+        named = [*self.shape]
+        if self.midi.port is not None:
+            named += [note.output for note in self.midi.note]
+            named += [control.output for control in self.midi.controls]
+        missing = dict.fromkeys(name for name in named if name.startswith("taught/"))
+        return [f"{n}: no mapping teaches it" for n in missing if n.removeprefix("taught/") not in taught]
 
     @property
     def file(self) -> Path | None:

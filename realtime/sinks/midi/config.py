@@ -118,11 +118,6 @@ class MidiNote(Options):
             raise ValueError("velocity: expected low and high from 1 to 127")
         return self
 
-    @property
-    def is_cue(self) -> bool:
-        """Whether it sounds at a cue."""
-        return self.event.startswith("cue/")
-
     def build(self) -> Scale:
         """The notes that can be chosen."""
         if self.note is not None:
