@@ -129,6 +129,10 @@ class Manifests:
                 return said
         return Described()
 
+    def words(self, path: str) -> str:
+        """What is said to be shown by a take's path or, failing that, by its name; raises as :meth:`of`."""
+        return self.of(path).words or self.of(PurePosixPath(path).name).words
+
 
 def rows(file: Path, *columns: str) -> list[dict[str, str]]:
     """The rows of a table that has at least these columns; cells that are not there are empty.
@@ -151,7 +155,7 @@ def _read(file: Path) -> dict[str, Described]:
     return {
         bare(row["file"]): Described(
             re.sub(r"^cmu(?=\d+$)", "", normalize("NFC", row.get("person") or row.get("subject") or "")),
-            f"{row.get('kind', '')} {row.get('description', '')}",
+            f"{row.get('kind', '')} {row.get('description', '')}".strip(),
         )
         for row in rows(file, "file")
         if row.get("description") != "skeleton"

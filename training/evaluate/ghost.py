@@ -134,7 +134,8 @@ def evaluate(
             "and its judgement take"
         )
     found["people"] = sorted({clip.person for clip in strangers})
-    found["warnings"] = not_strangers(read_forecast_manifest(folder).training, found["people"])
+    known = not_strangers(read_forecast_manifest(folder).training, found["people"])
+    found["warnings"] = [*takes.warnings, *known]
     return found
 
 

@@ -81,7 +81,7 @@ def evaluate(
         split: which people: validation or test.
         people: judge these instead, say some that a run of training left out.
         cache: folder of sets and fitted rivals; the user's cache folder by default.
-        manifest: what the takes show (``MANIFEST.csv`` or its folder); the one in ``data_dir`` by default.
+        manifest: what the takes show (``MANIFEST.csv`` or its folder); what the set says by default.
         settings: folder of tuned rivals; the package's own by default.
         seeds: how many recurrent rivals.
         seed: of every bootstrap.
@@ -170,7 +170,7 @@ def evaluate(
         "simple": [names[n] for n in field.simple],
         "learned": [names[n] for n in field.rivals if n not in field.simple],
         "flagged": flagged,
-        "warnings": _warnings(described.training, clips, rivals),
+        "warnings": [*takes.warnings, *_warnings(described.training, clips, rivals)],
         "kinds": {},
         "second_time": {},
     }

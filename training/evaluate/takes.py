@@ -7,7 +7,7 @@ they say.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from rich.console import Console
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from training.data.examples import Example, Piece, Split
-from training.data.manifest import Manifests, bare, rows, takes_folder
+from training.data.manifest import Manifests, bare, rows
 from training.tasks.motion.data import base_set
 from training.tasks.motion.options import MotionTrainOptions
 from training.teacher.kinematics import positions
@@ -96,6 +96,11 @@ def implausible(quats: NDArray[np.floating], rate: float, kind: str) -> str:
 
 REPEATS: Final = "repeats.csv"
 
+UNSAID: Final = (
+    "says nothing of what the takes show: all are 'other'; build the set again with a MANIFEST.csv beside "
+    "them, or give evaluate motion --manifest"
+)
+
 KINDS: Final = (
     "walking",
     "styled walk",
@@ -131,12 +136,6 @@ def kind_of(words: str) -> str:
     """The kind of a take that is described so; ``WalkTurnLeft90`` is read as four words."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|_", " ", words).lower()
     return next((kind for kind, rule in _RULES if re.search(rule, apart)), "other")
-
-
-def kind_of_take(source: str, manifests: Manifests) -> str:
-    """The kind of a take by what is said of its path or, failing that, of its name."""
-    file = PurePosixPath(source)
-    return kind_of(manifests.of(source).words or manifests.of(file.name).words)
 
 
 def read_repeats(folder: Path) -> list[tuple[str, str, str]]:
@@ -189,7 +188,8 @@ class Takes:
     Args:
         data: folder of either.
         cache: where folders of takes are built into sets; the user's cache folder by default.
-        manifest: folder or file that says what the takes show; by default the ones in ``data``.
+        manifest: folder or file that says what the takes show; by default the set does, by the manifests that
+            it was built with.
         quiet: no progress while a set is built.
 
     Raises:
@@ -205,7 +205,9 @@ class Takes:
         options = MotionTrainOptions().but(data={"path": data, "cache": cache or ""})
         found = base_set(options, None if quiet else Console(stderr=True))
         self.digest = found.digest
-        manifests = Manifests(manifest or takes_folder(data))
+        manifests = None if manifest is None else Manifests(manifest)
+        said = [manifests.words(clip.source) if manifests else clip.words for clip in found.clips]
+        self.warnings = [] if any(said) else [f"{manifest or data}: {UNSAID}"]
         alike = read_repeats(data) if (data / REPEATS).is_file() else []
         pairs = [(bare(a), bare(b)) for _, a, b in alike]
         again = {take for pair in pairs for take in pair}
@@ -213,7 +215,7 @@ class Takes:
         for number, entry in enumerate(found.clips):
             if entry.of:
                 continue
-            source, kind = bare(entry.source), kind_of_take(entry.source, manifests)
+            source, kind = bare(entry.source), kind_of(said[number])
             if kind == "dance, improvised" and source in again:
                 kind = "dance, repeated"
             what = found.example(number), found.piece(number), kind, entry.split, source

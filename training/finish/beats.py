@@ -162,7 +162,7 @@ def _lesson(
         count=len(data.train) + faster * len(free),
         frames=round(sum(map(len, data.train)) + frames),
         judged=data.validation,
-        kinds=taught.kinds_of(base, Path(options.data.path), data.validation),
+        kinds=taught.kinds_of(base, data.validation),
         noted={**taught.noted(data, options.data.copies, without), "faster": faster},
         warnings=warnings,
     )

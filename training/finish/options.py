@@ -56,7 +56,7 @@ class PosesOptions(PosesHeadOptions, TaughtOptions):
 class PackagedOptions(JsonOption):
     """Of ``train packaged``."""
 
-    data: Path = option("The CMU takes.", variable="PYANTICIP_DATA")
+    data: Path = option("The takes (a folder with cmu/ and more/), or a set.", variable="PYANTICIP_DATA")
     out: Path = option("Folder of the stages; goes on.", Path("runs/packaged"), written=True)
     recipe: Path | None = option("Another recipe (TOML) than that of the packaged model.", None, exists=True)
     cache: Path | None = option(CACHE, None)

@@ -129,7 +129,7 @@ def teach_poses(
     base = base_set(options, console)
     unsure = taught.check_strangers(manifest, base, without)
     lesson = training_data(options, console, base=base, without=without)
-    kinds = taught.kinds_of(base, data, lesson.validation)
+    kinds = taught.kinds_of(base, lesson.validation)
     warnings = [*lesson.warnings, *unsure]
     taught.warn(console, warnings)
     with bars(console) as progress:

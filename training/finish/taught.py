@@ -10,9 +10,8 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
 from training.data.examples import Example
-from training.data.manifest import Manifests, takes_folder
 from training.data.sets import MotionSet
-from training.evaluate.takes import kind_of_take
+from training.evaluate.takes import kind_of
 from training.report.tables import Say
 from training.tasks.motion.data import TrainingData
 from training.tasks.motion.people import not_strangers, taught_by
@@ -79,11 +78,10 @@ def check_strangers(manifest: Manifest, base: MotionSet, without: Sequence[str])
     return not_strangers(manifest.training, judged)
 
 
-def kinds_of(base: MotionSet, data: Path, examples: Sequence[Example]) -> list[str]:
-    """What each of some clips of a set, which was built of ``data``, shows."""
-    manifests = Manifests(takes_folder(data))
-    sources = {clip.name: clip.source for clip in base.clips}
-    return [kind_of_take(sources[example.name], manifests) for example in examples]
+def kinds_of(base: MotionSet, examples: Sequence[Example]) -> list[str]:
+    """What each of some clips of a set shows."""
+    words = {clip.name: clip.words for clip in base.clips}
+    return [kind_of(words[example.name]) for example in examples]
 
 
 def noted(data: TrainingData, copies: int, without: Sequence[str]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def test_people_have_one_name_and_a_suffix_does_not_count(tmp_path):
     assert Manifests(tmp_path).of("a.bvh") == Described()
     table(tmp_path, "in/14_02.amc,cmu14,other,", "a/M_1.bvh,Mike,karate,Move1", "05.asf,5,,skeleton", "b.bvh")
     said = Manifests(tmp_path)
-    assert said.of("in/14_02.bvh") == Described("14", "other ")
+    assert said.of("in/14_02.bvh") == Described("14", "other")
     assert said.of("a/M_1.bvh") == Described("Mike", "karate Move1")
     assert said.of("05.bvh") == said.of("M_1.bvh") == Described()
     assert said.of("b.bvh").person == ""
@@ -63,24 +63,26 @@ def test_what_is_no_manifest_is_said(tmp_path, content, words):
     (tmp_path / "a.bvh").touch()
     (tmp_path / "MANIFEST.csv").write_bytes(content)
     with pytest.raises(FormatError, match=f"MANIFEST.csv: {words}"):
-        discover(tmp_path, tmp_path / "set")
-    assert [source.subject for source in discover(tmp_path, tmp_path / "set", "top").sources] == [
-        tmp_path.name
-    ]
+        discover(tmp_path, tmp_path / "set", "top")
 
 
 def test_a_set_follows_its_manifest(takes, tmp_path):
     build(takes, tmp_path / "set")
     before = MotionSet.open(tmp_path / "set")
-    table(takes, "anna/walk.bvh,Zoe", heading="file,subject")
+    assert "words" not in before.index["clips"][0]  # as in sets of before there were any
+    table(takes, "anna/walk.bvh,Zoe,,slow walk", "b.npz,,jog,", heading="file,subject,kind,description")
     report = build(takes, tmp_path / "set")
     assert (report.kept, report.made) == (5, 0)
     after = MotionSet.open(tmp_path / "set")
+    assert [clip.words for clip in after.clips] == ["", "slow walk", "", "", "jog"]
     changed = [
         clip.name for clip, old in zip(after.clips, before.clips, strict=True) if clip.subject != old.subject
     ]
     assert changed == ["anna/walk"]
     assert after.digest != before.digest
+    table(takes, "anna/walk.bvh,Zoe,,run", heading="file,subject,kind,description")
+    build(takes, tmp_path / "set")
+    assert [clip.words for clip in MotionSet.open(tmp_path / "set").clips] == ["", "run", "", "", ""]
 
 
 def test_two_folders_are_one_without_what_lies_beside_them(tmp_path):

@@ -29,6 +29,7 @@ def machines(written, take, tmp_path_factory):
     takes = shutil.copytree(written, folder / "takes")
     take(takes / "dora" / "again.bvh", 200, 1)  # the same motion as anna's walk, in another shard
     (takes / "ben" / "cut.bvh").write_text("HIERARCHY")
+    (takes / "MANIFEST.csv").write_text("file,kind\nanna/walk.bvh,walk\n")
     for number in range(1, COUNT + 1):
         mine = takes.rename(folder / f"machine{number}")
         build(mine, folder / f"shard{number}", shard=f"{number}/{COUNT}")
@@ -52,6 +53,7 @@ def test_together_they_are_the_set_of_one_build(takes, shards, tmp_path):
     assert (report.refused, report.warnings) == (one.refused, one.warnings)
     assert any("the same motion as" in line for line in report.warnings)
     found = MotionSet.open(tmp_path / "many", verify=True)
+    assert [clip.words for clip in found.clips] == ["", "walk", "", "", ""]
     assert (len(found), found.frames) == (5, one.frames)
     # Later takes are added as to any set.
     assert build(takes, tmp_path / "many").kept == 5

@@ -1,4 +1,5 @@
 import shutil
+from dataclasses import replace
 
 import pytest
 from support.synthetic_motion import example_of, move, one_thread, piece_of
@@ -12,9 +13,10 @@ __all__ = ["example_of", "move", "one_thread", "piece_of"]
 
 @pytest.fixture(scope="session")
 def set_of():
-    """``set_of(folder, {side: pieces})`` makes a set of synthetic pieces."""
+    """``set_of(folder, {side: pieces}, words)`` makes a set of synthetic pieces, which show ``words`` by name."""
 
-    def make(folder, sides):
+    def make(folder, sides, words=()):
+        said = dict(words)
         with SetWriter(folder) as writer:
             for side, pieces in sides.items():
                 for piece in pieces:
@@ -22,6 +24,7 @@ def set_of():
                     file = f"{piece.name}.bvh"
                     who = (piece.name, piece.subject, side)
                     entry = ClipEntry(*who, 0, 0, (), file, None, 0.0, "teacher", (0, 0, 0))
+                    entry = replace(entry, words=said.get(piece.name, ""))
                     rows = (taught.features, taught.params, piece.quats, piece.root)
                     writer.append(entry, *rows, taught.onsets, taught.phrases)
             writer.finish(made_by={}, sources=[], refused=[], warnings=[])

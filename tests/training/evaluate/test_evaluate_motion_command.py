@@ -44,15 +44,14 @@ def quick():
 
 @pytest.fixture(scope="module")
 def takes(piece_of, set_of, tmp_path_factory):
-    """A set of synthetic pieces, with a manifest in it."""
+    """A set of synthetic pieces, of which it says what they show."""
     sides = {
         "train": [piece_of(200, seed=s, subject=f"0{1 + s}") for s in range(2)],
         "validation": [piece_of(200, seed=7, subject="06"), piece_of(220, seed=8, subject="35")],
         "test": [piece_of(200, seed=n, subject="07") for n in (9, 10)],
     }
-    made = set_of(tmp_path_factory.mktemp("data") / "takes", sides)
-    rows = "m7.bvh,walk\nm8.bvh,dance - turn\nm9.bvh,karate\nm10.bvh,karate\n"
-    (made / "MANIFEST.csv").write_text(f"file,description\n{rows}")
+    words = {"m7": "walk", "m8": "dance - turn", "m9": "karate", "m10": "karate"}
+    made = set_of(tmp_path_factory.mktemp("data") / "takes", sides, words)
     (made / "repeats.csv").write_text("person,a,b,ratio\n07,m9.bvh,m10.bvh,.2\n")
     return made
 
@@ -152,8 +151,13 @@ def test_a_set_without_a_training_side_has_no_rivals_that_learn(piece_of, set_of
     made = set_of(tmp_path / "set", {"validation": [piece_of(200, seed=7, subject="06")]})
     found = evaluate(None, made, cache=cache)
     assert found["learned"] == []
-    assert found["warnings"][0] == "nobody on the training side: no rival has learned"
+    unsaid, *others = found["warnings"]
+    assert unsaid.startswith(f"{made}: says nothing of what the takes show: all are 'other'; ")
+    assert others[0] == "nobody on the training side: no rival has learned"
     assert list(found["kinds"]) == ["other"]
+    (tmp_path / "words.csv").write_text("file,kind\nm7.bvh,walk\n")
+    said = Takes(made, manifest=tmp_path / "words.csv")
+    assert ([clip.kind for clip in said.clips], said.warnings) == (["walking"], [])
     assert "Nobody here shows the same twice." in report.markdown(named(found))
 
 

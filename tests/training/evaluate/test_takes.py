@@ -11,12 +11,12 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training.data.manifest import Manifests
+from training.data.sets import build
 from training.evaluate.takes import (
     KINDS,
     Takes,
     implausible,
     kind_of,
-    kind_of_take,
     read_repeats,
     step_rate,
     turn_rate,
@@ -54,7 +54,7 @@ def test_kinds_follow_from_a_takes_words(words, kind):
 def test_the_kind_of_a_take_is_found_by_its_path_or_its_name(tmp_path):
     (tmp_path / "MANIFEST.csv").write_text("file,kind,description\na/M_1.bvh,karate,Move1\n07_02.amc,,jog\n")
     said = Manifests(tmp_path)
-    found = [kind_of_take(path, said) for path in ("a/M_1.bvh", "deep/07_02.bvh", "M_1.bvh")]
+    found = [kind_of(said.words(path)) for path in ("a/M_1.bvh", "deep/07_02.bvh", "M_1.bvh")]
     assert found == ["martial art", "running", "other"]
 
 
@@ -120,6 +120,10 @@ def test_both_folders_are_one_set_and_everybody_has_a_side(folder, tmp_path_fact
     assert found["cmu/07_02"] == ("07", "test", "dance, repeated")
     assert found["cmu/07_03"] == ("07", "test", "dance, improvised")
     assert takes.pairs == [("cmu/07_01", "cmu/07_02")]
+    assert takes.warnings == []
+    build(folder, cache / "mine")  # the manifests stay with the takes, their words are in the set
+    told = {clip.source: clip.kind for clip in Takes(cache / "mine").clips}
+    assert (told["cmu/06_01"], told["more/m/mike_1"]) == ("walking", "martial art")
     assert {clip.person for clip in takes.strangers("test")} == {"07", "Mike_Gassaway"}
     assert {clip.person for clip in takes.strangers("test", ("01",))} == {"01"}
     with pytest.raises(OptionError, match="no motion of subject 77"):

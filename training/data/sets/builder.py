@@ -390,7 +390,10 @@ class _Plan:
 
     def fingerprint(self, sides: Mapping[str, Split]) -> str:
         """sha256 of all that decides what will be written."""
-        takes = [[source.name, source.subject, sides[source.subject]] for source, _ in self.takes]
+        takes = [
+            [source.name, source.subject, sides[source.subject], *filter(None, [source.words])]
+            for source, _ in self.takes
+        ]
         text = json.dumps([takes, self.records, self.refused, self.warnings], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -441,6 +444,7 @@ def _append(writer: SetWriter, source: Source, split: Split, path: str, part: Pa
         seconds=part.seconds,
         targets=part.targets,
         events=(0, 0, 0),
+        words=source.words,
     )
     writer.append(entry, part.features, part.params, part.quats, part.root, part.onsets, part.phrases)
 

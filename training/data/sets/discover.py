@@ -29,6 +29,8 @@ class Source:
     """Whether it has a CMU name."""
     paths: tuple[str, ...]
     """Relative to the folder, / between the parts."""
+    words: str = ""
+    """What it shows, as a manifest says."""
 
 
 @dataclass
@@ -93,8 +95,8 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
     Args:
         folder: of the takes.
         out: where the set goes, which may be inside.
-        subject_from: rule of :func:`training.data.sets.splits.subject_of`; what a ``MANIFEST.csv`` above a
-            take says goes before ``auto``.
+        subject_from: rule of :func:`training.data.sets.splits.subject_of`; whom a ``MANIFEST.csv`` above a
+            take names goes before ``auto``.
 
     Raises:
         FormatError: no such folder, no take in it, or a manifest that is none.
@@ -139,10 +141,11 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
         if names[name] > 1:
             name = first.as_posix()
         said = (manifests.of(path).person for path in group if subject_from == "auto")
+        words = next(filter(None, map(manifests.words, group)), "")
         subject = next(filter(None, said), "") or composed(
             printable(subject_of(group[0], folder.resolve().name, subject_from))
         )
         cmu = CMU_NAME.fullmatch(first.stem)
         known = cmu is not None and subject == cmu[1]
-        found.sources.append(Source(printable(name), subject, known, tuple(group)))
+        found.sources.append(Source(printable(name), subject, known, tuple(group), words))
     return found

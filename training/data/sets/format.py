@@ -65,6 +65,8 @@ class ClipEntry:
     """First row in ``events.i32``; how many onsets are there, and how many phrases after them."""
     of: str = ""
     """The clip of which this is a variation."""
+    words: str = ""
+    """What it shows, as a manifest of the takes said when the set was built."""
 
     def __len__(self) -> int:
         return self.frames
@@ -73,9 +75,7 @@ class ClipEntry:
         """As it stands in the JSON file."""
         found = dict(vars(self))
         found["missing"], found["events"] = list(self.missing), list(self.events)
-        if not self.of:
-            del found["of"]
-        return found
+        return {name: value for name, value in found.items() if name not in ("of", "words") or value}
 
 
 def digest_of(index: Mapping[str, Any]) -> str:
@@ -337,4 +337,5 @@ def _entry(found: Mapping[str, Any]) -> ClipEntry:
         targets=found["targets"],
         events=(first, onsets, phrases),
         of=str(found.get("of", "")),
+        words=str(found.get("words", "")),
     )
