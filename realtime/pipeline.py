@@ -50,7 +50,7 @@ _LOUDNESS = PARAMETERS.index("loudness")
 
 _COUNTED = (
     *("frames", "bridged", "ticks", "overtaken", "superseded", "stale_events"),
-    *("late_steps", "failed_steps", "invalid", "errors"),
+    *("late_steps", "failed_steps", "without_model", "invalid", "errors"),
 )
 
 STAGES = ("decode", "resample", "scalars", "step", "map", "send")
@@ -142,7 +142,7 @@ class Pipeline:
 
     @property
     def model_error(self) -> str:
-        """Why the model failed last; empty: it did not."""
+        """Why the model failed last, as a line; empty: it did not."""
         return self._model.error
 
     @property
@@ -197,6 +197,7 @@ class Pipeline:
         self._local_ns = out.t_local_ns
         self.expected_ns = out.expected_ns
         self.counts["frames"] += 1
+        self.counts["without_model"] += step is None and self.backend is not None
         if not out.valid:
             self.counts["invalid"] += 1
         if self.tape is not None:

@@ -328,8 +328,7 @@ class Show:
             news += self._source_watch.watch(time.monotonic(), self.pipeline.front)
         if (line := beat.look(self.pipeline.tempo)) is not None:
             news.append(line)
-        failed = self.pipeline.model_error
-        for once in (failed and f"the model failed, the scalars play: {failed}", self._mapping_trouble()):
+        for once in (self.pipeline.model_error, self._mapping_trouble()):
             if once and once not in told:
                 told.add(once)
                 news.append(once)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,10 +23,16 @@ def _show(summary: dict[str, Any]) -> Answer:
     """What a show did, when it is over."""
     counts = summary["counters"]
     lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s, {counts.get('lost', 0)} lost"]
+    lines[0] += _alone(counts)
     for name, found in summary["sinks"].items():
         trouble = "".join(f", {n} {what}" for what, n in found.items() if what != "sent" and n)
         lines.append(f"{name}: {found['sent']} bundles{trouble}")
     return summary, lines
+
+
+def _alone(counts: Mapping[str, int]) -> str:
+    """How many frames the scalars played because the model was late or failed."""
+    return f", {n} without the model" if (n := counts["without_model"]) else ""
 
 
 def _progress(as_json: bool) -> bool:
@@ -168,7 +174,7 @@ def render(given: options.RenderOptions) -> Answer:
             progress=shown,
             say=say,
         )
-        told = "{out}: {files} files, {seconds:.0f} s in {work_seconds:.0f} s".format(**done)
+        told = "{out}: {files} files, {seconds:.0f} s in {work_seconds:.0f} s".format(**done) + _alone(done)
         if not done["failed"]:
             return done, told
         return done, f"{told}; {len(done['failed'])} could not be rendered", 1
@@ -179,7 +185,8 @@ def render(given: options.RenderOptions) -> Answer:
             )
     rig = load_rig(given.rig_file, given.over, given.file)
     found = play(given.file, given.out, rig=rig, seconds=given.seconds, progress=shown, say=say)
-    return found, "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
+    told = "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
+    return found, told + _alone(found)
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RecordOptions")

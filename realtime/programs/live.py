@@ -93,6 +93,8 @@ def replay(
                 )
             play_offline(items, offline, pipeline.feed, Commands(pipeline, say, rig).again, seconds)
             pipeline.run_until(pipeline.fade_out(offline.now_ns()))
+            if pipeline.model_error:
+                say(pipeline.model_error)
             if rig.record is not None:
                 tape.close()
             sinks = sink_counts(pipeline.sinks)

@@ -163,7 +163,8 @@ def render(
     """Render motion file ``path`` to ``out``: .wav (48 kHz stereo), .npz or .csv; what was done, in numbers.
 
     ``rig`` gives model, lead, smoothing and the rest; ``seconds`` of motion at most; ``say`` is told what
-    had to be decided in reading it. The result's ``times_real_time`` is seconds of motion per second of
+    had to be decided in reading it, and why the model failed, where it did: the result's ``without_model``
+    counts the frames that the scalars then played. Its ``times_real_time`` is seconds of motion per second of
     work, reading the file included, opening the model left out. Raises a MotionError for a file that cannot
     be read or written.
     """
@@ -212,14 +213,17 @@ def render(
             _save_csv(out, capture, kept)
         took = time.perf_counter() - begun - opening
         model = backend.name if backend is not None else "none"
-        failed = pipeline.counts["failed_steps"]
+        counts = pipeline.counts
+        if say is not None and pipeline.model_error:
+            say(pipeline.model_error)
     report = {
         "out": str(out),
         "frames": kept,
         "seconds": round(length, 3),
         "events": sum(not name.endswith(CANCEL) for _, name, _, _ in capture.events),
         "model": model,
-        "failed_steps": failed,
+        "failed_steps": counts["failed_steps"],
+        "without_model": counts["without_model"],
         "work_seconds": round(took, 3),
         "times_real_time": round(length / took, 1),
     }

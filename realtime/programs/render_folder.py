@@ -72,9 +72,11 @@ def render_folder(
     for line in failed.values():
         if say is not None:
             say(line)
+    told: set[str] = set()
     for path, result, lines in _shown(spread(_one, tasks, count), len(tasks), progress):
         for line in (*lines, *([result] if isinstance(result, str) else [])):
-            if say is not None:
+            if say is not None and line not in told:
+                told.add(line)
                 say(line)
         if isinstance(result, str):
             failed[str(path)] = result
@@ -87,6 +89,7 @@ def render_folder(
         "files": len(done),
         "failed": failed,
         "seconds": round(length, 3),
+        "without_model": sum(report["without_model"] for report in done),
         "work_seconds": round(took, 3),
         "times_real_time": round(length / took, 1),
         "workers": count,

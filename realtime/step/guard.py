@@ -16,7 +16,8 @@ _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
 
 
 class GuardedModel:
-    """Whether a backend steps; ``error`` is why it failed last, into ``counts`` goes how often.
+    """Whether a backend steps; ``error`` is the line that says why it failed last, into ``counts`` goes how
+    often.
 
     A step slower than ``budget_ms`` is late, where the clock is a live one.
     """
@@ -62,7 +63,7 @@ class GuardedModel:
         self._stale = False
         if failure is not None:
             self._counts["failed_steps"] += 1
-            self.error = failure
+            self.error = f"the model failed, the scalars play: {failure}"
             self.rest(now)
             return False
         if not (self._clock.live and took_ns > self._budget_ns):

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from pyanticip.cli import cli
 from pyanticip.errors import MotionError, OptionError, RigError
 from pyanticip.motion.load import load_motion
+from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import Raw, read_recording
 from realtime.clock import OfflineClock
 from realtime.programs import doctor as doctor_module
@@ -119,6 +122,13 @@ class Flat(StepBackend):
         raise RuntimeError("never closes")
 
 
+class Torn(Flat):
+    """A model that fails."""
+
+    def step(self, rows):
+        raise RuntimeError("no\\ngrip")
+
+
 class Tone:
     """Half the parameter pitch, as a constant."""
 
@@ -169,6 +179,7 @@ late = stranger:Late
 
 [pyanticip.backends]
 flat = stranger:Flat
+torn = stranger:Torn
 bare = stranger:Bare
 
 [pyanticip.voices]
@@ -256,10 +267,29 @@ def test_a_backend_steps_by_its_name() -> None:
     backend.prewarm()
     with pytest.raises(OptionError, match="no plans"):
         backend.steer(np.zeros(3, np.float32))
-    with pytest.raises(OptionError, match="one of auto, rust, torch, cuda-graph, bare, flat, got 'sharp'"):
+    with pytest.raises(OptionError, match="one of auto, rust, torch, cuda-graph, bare, flat, torn, got 'sharp'"):
         open_backend("sharp")
     with pytest.raises(RigError, match=r"command line: model\.backend: .*got 'sharp'"):
         load_rig(None, {"model": {"backend": "sharp"}})
+
+
+def test_a_model_that_fails_offline_is_told_of_once_and_its_frames_are_counted(tmp_path: Path) -> None:
+    rig = tmp_path / "rig.toml"
+    rig.write_text('osc = []\nmodel.backend = "torn"\nmemory.enabled = false\n')
+    (tmp_path / "takes").mkdir()
+    for name in "ab":
+        save_npz(load_motion(PERFORMANCE)[:60], tmp_path / "takes" / f"{name}.npz")
+    take, done = str(tmp_path / "takes" / "a.npz"), ", 60 without the model"
+    for asked, says in (
+        (["render", take, "--out", str(tmp_path / "a.csv")], done),
+        (["render", str(tmp_path / "takes"), "--out", str(tmp_path / "made"), "--workers", "1"], ", 120 wi"),
+        (["replay", take, "--speed", "max"], done),
+    ):
+        answer = CliRunner().invoke(cli, [*asked, "--rig", str(rig)])
+        assert answer.exit_code == 0, answer.stderr
+        assert says in answer.stdout
+        told = [line for line in answer.stderr.splitlines() if "failed" in line]
+        assert told == ["the model failed, the scalars play: RuntimeError: no grip"], asked
 
 
 def test_a_voice_plays_what_is_rendered(tmp_path: Path) -> None:
