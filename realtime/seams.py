@@ -31,11 +31,15 @@ T = TypeVar("T")
 class _Foreign:
     """A thing of somebody else's package: what it raises and what it lacks is told in one line."""
 
-    def __init__(self, what: str, point: metadata.EntryPoint, has: Sequence[str]) -> None:
+    def __init__(
+        self, what: str, point: metadata.EntryPoint, has: Sequence[str], does: Sequence[str]
+    ) -> None:
         self._at = f"{what} {point.name!r}: {point.value}"
-        self._has = has
+        self._has = (*has, *does)
         with self._told("cannot be imported"):
             self._thing = point.load()
+        if isinstance(self._thing, type):  # what a function will open is not known before
+            self._check(self._thing, does)
 
     @property
     def Config(self) -> type[BaseModel]:
@@ -50,10 +54,12 @@ class _Foreign:
         """Open one."""
         with self._told("cannot be opened"):
             opened = self._thing(*given)
-        for name in self._has:
-            if not hasattr(opened, name):
-                raise OptionError(f"{self._at} cannot be used (it has no {name})")
+        self._check(opened, self._has)
         return opened
+
+    def _check(self, thing: Any, has: Sequence[str]) -> None:
+        if lacks := [name for name in has if not hasattr(thing, name)]:
+            raise OptionError(f"{self._at} cannot be used (it has no {', '.join(lacks)})")
 
     @contextlib.contextmanager
     def _told(self, why: str) -> Iterator[None]:
@@ -72,13 +78,13 @@ class Registry(Generic[T]):
 
     Built-in ones are named as entry points are, ``module:attribute``, and imported when they are asked for.
     Another package adds its own in the entry-point ``group`` of its metadata; built-in names cannot be taken.
-    What its thing opens ``has`` these attributes.
+    What its thing opens ``has`` these attributes, and methods for what it ``does``.
     """
 
-    def __init__(self, what: str, group: str, built_in: Mapping[str, str], has: str) -> None:
+    def __init__(self, what: str, group: str, built_in: Mapping[str, str], has: str, does: str) -> None:
         self.what = what
         self.group = group
-        self._has = has.split()
+        self._has, self._does = has.split(), does.split()
         self._built_in = {name: metadata.EntryPoint(name, at, group) for name, at in built_in.items()}
 
     @property
@@ -112,11 +118,11 @@ class Registry(Generic[T]):
     def load(self, name: str) -> T:
         """The thing of that name.
 
-        :raises OptionError: as :meth:`find`, and where somebody else's package cannot be imported; so do what
-            is loaded of theirs, where it cannot be opened or lacks something.
+        :raises OptionError: as :meth:`find`, and where somebody else's package cannot be imported or its class
+            lacks a method; so do what is loaded of theirs, where it cannot be opened or lacks something.
         """
         point = self.find(name)
-        thing = point.load() if name in self._built_in else _Foreign(self.what, point, self._has)
+        thing = point.load() if name in self._built_in else _Foreign(self.what, point, self._has, self._does)
         return cast(T, thing)
 
 
@@ -128,7 +134,8 @@ SOURCES: Registry[Callable[[], Source]] = Registry(
         **{kind: f"realtime.sources.native:{kind}" for kind in _core.PROTOCOLS},
         **{kind: f"realtime.sources.osc:{kind}" for kind in ("phone", "wek", "osc")},
     },
-    "port wire native decode",
+    "port wire native",
+    "decode",
 )
 
 #: Kinds of receivers. A name gives what opens a :class:`realtime.sinks.base.Sink` from a table of the rig.
@@ -140,7 +147,8 @@ SINKS: Registry[SinkType] = Registry(
         "midi": "realtime.sinks.midi.sink:MidiSink",
         "link": "realtime.sinks.link:LinkSink",
     },
-    "name announce send counters close",
+    "name",
+    "announce send counters close",
 )
 
 #: What steps the model. A name gives what opens a checkpoint (its folder; None: the one that comes with the
@@ -153,7 +161,8 @@ BACKENDS: Registry[Callable[[str | Path | None], StepBackend]] = Registry(
         "torch": "realtime.step.torch:TorchBackend",
         "cuda-graph": "realtime.step.torch:CudaGraphBackend",
     },
-    "name told manifest hidden codes why core step imagine reset prewarm steer close",
+    "name told manifest hidden codes why core",
+    "step imagine reset prewarm steer close",
 )
 
 #: Voices. A name gives what opens a :class:`realtime.voice.base.Voice` from ``[synth] options``.
@@ -161,5 +170,6 @@ VOICES: Registry[Preset] = Registry(
     "voice",
     "pyanticip.voices",
     {name: f"realtime.voice.open:PRESETS.{name}" for name in _core.PRESETS},
-    "sample_rate latency position set params event fade render",
+    "sample_rate latency position",
+    "set params event fade render",
 )

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    RootModel,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from pyanticip.memory.cues import Cue
 from pyanticip.options import Options, option
@@ -47,9 +57,18 @@ class OscQueryRig(Options):
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
 
 
+@cache
+def _closed(config: type[BaseModel]) -> type[BaseModel]:
+    """The same table, which refuses keys that it does not know unless it says that it takes any."""
+    if config.model_config.get("extra") == "allow" or issubclass(config, RootModel):
+        return config
+    return create_model(config.__name__, __base__=config, __cls_kwargs__={"extra": "forbid"})
+
+
 def _config(config: type[BaseModel], given: Mapping[str, Any], *key: str) -> BaseModel:
     """A table of somebody else's; what is wrong with it is told as of a key of ours."""
     try:
+        _closed(config).model_validate(given)
         return config.model_validate(given)
     except ValidationError as error:
         raise ValueError(one_problem(error, config, *key)) from None

@@ -134,6 +134,8 @@ def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
         raise OptionError(f"{at}: cannot be rendered ({type(error).__name__}: {one_line(error)})") from None
     if block.shape != (samples, 2):
         raise OptionError(f"{at}: expected samples of shape ({samples}, 2), got {block.shape}")
+    if not np.isfinite(block).all():
+        raise OptionError(f"{at}: expected samples within -1..1, got NaN or infinity")
     return block
 
 

@@ -160,6 +160,13 @@ class Mono(Tone):
         return super().render(samples)[:, 0]
 
 
+class Void(Tone):
+    class Config(BaseModel):
+        model_config = {"extra": "allow"}
+
+        level: float = float("nan")
+
+
 class Hoarse(Tone):
     def render(self, samples):
         raise RuntimeError("no\\nbreath")
@@ -187,6 +194,7 @@ tone = stranger:Tone
 bare = stranger:Bare
 mono = stranger:Mono
 hoarse = stranger:Hoarse
+void = stranger:Void
 """
 
 
@@ -242,6 +250,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
     for wrong, says in (
         ({"kind": "lines"}, "command line: sink.0.path: field required"),
         ({"kind": "lines", "path": "x", "every": "often"}, "sink.0.every: input should be a valid integer"),
+        ({"kind": "lines", "path": "x", "evry": 2}, "sink.0.evry: unknown key; did you mean every?"),
         ({"kind": "fax"}, "sink.0.kind: expected one of osc, midi, link, bare, .*, got 'fax'"),
     ):
         with pytest.raises(RigError, match=says):
@@ -303,7 +312,11 @@ def test_a_voice_plays_what_is_rendered(tmp_path: Path) -> None:
     assert sound.max() == pytest.approx(0.4 * 0.625, abs=0.01)
     with pytest.raises(RigError, match=r"synth\.options\.level: input should be a valid number"):
         load_rig(None, {"synth": {"preset": "tone", "options": {"level": "loud"}}})
-    with pytest.raises(RigError, match=r"synth\.preset: expected one of default, .*, tone, got 'harp'"):
+    with pytest.raises(RigError, match=r"synth\.options\.lvel: unknown key; did you mean level\?"):
+        load_rig(None, {"synth": {"preset": "tone", "options": {"lvel": 0.5}}})
+    taken = {"preset": "void", "options": {"lvel": 0.5}}
+    assert load_rig(None, {"synth": taken}).synth.config().model_extra == {"lvel": 0.5}
+    with pytest.raises(RigError, match=r"synth\.preset: expected one of default, .*, tone, void, got 'harp'"):
         load_rig(None, {"synth": {"preset": "harp"}})
 
 
@@ -333,7 +346,13 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line(
     check = doctor_module._plug_ins()
     assert check["status"] == "warn"
     assert "source 'broken': stranger:NotThere cannot be imported" in check["found"]
-    assert "source 'bare': stranger:Bare cannot be used (it has no port)" in check["found"]
+    for lacks in (
+        "source 'bare': stranger:Bare cannot be used (it has no decode)",
+        "sink 'bare': stranger:Bare cannot be used (it has no announce, send, counters, close)",
+        "backend 'bare': stranger:Bare cannot be used (it has no step, imagine, reset, prewarm, steer, close)",
+        "voice 'bare': stranger:Bare cannot be used (it has no set, params, event, fade, render)",
+    ):
+        assert lacks in check["found"]
     assert doctor_module._ports()["name"] == "ports"
     clip = load_motion(PERFORMANCE)
     assert frames_of(SOURCES.load("vmc")().encode(clip, rate=None, loop=False, unix_time=None)) > 100
@@ -350,17 +369,18 @@ def test_what_breaks_its_contract_is_refused_in_one_line(tmp_path: Path) -> None
         render(PERFORMANCE, tmp_path / "out.wav", rig=rig, seconds=0.5)
 
     for act, says in (
-        (lambda: opened(sink=[{"kind": "bare"}]), "sink 'bare': stranger:Bare cannot be used (Attr"),
+        (lambda: opened(sink=[{"kind": "bare"}]), "sink 'bare': stranger:Bare cannot be used (it has no annou"),
         (
             lambda: opened(sink=[{"kind": "late", "path": "x"}]),
             "sink 'late': stranger:Late cannot be opened (RuntimeError: no paper)",
         ),
-        (lambda: open_backend("bare"), "backend 'bare': stranger:Bare cannot be opened (TypeError"),
+        (lambda: open_backend("bare"), "backend 'bare': stranger:Bare cannot be used (it has no step"),
         (
             lambda: Rig.model_validate({"source": {"kind": "bare"}}).source.listen,
             "stranger:Bare cannot be used",
         ),
-        (lambda: rendered("bare"), "voice 'bare': stranger:Bare cannot be used (Attr"),
+        (lambda: rendered("bare"), "voice 'bare': stranger:Bare cannot be used (it has no set"),
+        (lambda: rendered("void"), "voice stranger:Void: expected samples within -1..1, got NaN or infinity"),
         (lambda: rendered("mono"), "voice stranger:Mono: expected samples of shape (960, 2), got (960,)"),
         (lambda: rendered("hoarse"), "voice stranger:Hoarse: cannot be rendered (RuntimeError: no breath)"),
         (lambda: VoicePlayer(open_voice("mono", {}, 48_000)), "of shape (960, 2), got (960,)"),
