@@ -83,14 +83,18 @@ def _joint_weights(
     for name, given in (("weights", weights), ("mask", mask)):
         if given is not None:
             w = w * _column(name, given, (joints,))
+    wrong = np.flatnonzero(~(np.isfinite(w) & (w >= 0.0)))
+    if wrong.size or not w.any():
+        given = f"{w[wrong[0]]} of joint {wrong[0]}" if wrong.size else "only 0"
+        raise OptionError(f"option weights: expected finite weights of at least 0, not all 0, given {given}")
     result: list[float] = w.tolist()
     return result
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: Any, expected: str = "at least 1") -> int:
     """A positive integer, or one clear line."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise OptionError(f"option {name}: expected an integer of at least 1, given {value!r}")
+        raise OptionError(f"option {name}: expected an integer of {expected}, given {value!r}")
     return int(value)
 
 
@@ -132,8 +136,8 @@ class _Options(dict[str, Any]):
         stability: str,
     ) -> None:
         super().__init__(
-            window=None if window is None else _count("window", window),
-            k=_count("k", k),
+            window=None if window is None else _count("window", window, "32 to 16384 frames"),
+            k=_count("k", k, "2 to 1024 neighbours"),
             stride=_count("stride", stride),
             horizon=_count("horizon", horizon),
             theiler=_count("theiler", theiler),

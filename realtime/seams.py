@@ -118,8 +118,8 @@ class Registry(Generic[T]):
     def load(self, name: str) -> T:
         """The thing of that name.
 
-        :raises OptionError: as :meth:`find`, and where somebody else's package cannot be imported or its class
-            lacks a method; so do what is loaded of theirs, where it cannot be opened or lacks something.
+        :raises OptionError: as :meth:`find`, and where somebody else's package cannot be imported or its
+            class lacks a method; so does what is loaded of theirs, where it cannot be opened or lacks more.
         """
         point = self.find(name)
         thing = point.load() if name in self._built_in else _Foreign(self.what, point, self._has, self._does)

@@ -18,12 +18,18 @@ def rehearse(takes: Iterable[tuple[str, NDArray[np.floating]]], *, capacity: int
 
     Raises:
         ShapeError: rotations of another shape, or values that are not finite or no unit quaternions.
-        OptionError: no take long enough to have a moment (0.9 s), two of one name, or more than there is room
-            for.
+        OptionError: takes that are no such pairs, none long enough to have a moment (0.9 s), two of one name,
+            or more than there is room for.
     """
     memory = Memory(capacity)
     names: set[str] = set()
-    for name, quats in takes:
+    for take in takes if isinstance(takes, Iterable) else [takes]:
+        if not (isinstance(take, tuple | list) and len(take) == 2 and isinstance(take[0], str)):
+            raise OptionError(
+                "takes are pairs of a name and rotations (T, 22, 4), such as "
+                f"[('walk', clip.retarget('humanoid').resample(50).quats)], got {type(take).__name__}"
+            )
+        name, quats = take
         if name in names:
             raise OptionError(f"there is a take called {name!r} already")
         names.add(name)

@@ -140,6 +140,7 @@ def test_shapes_are_refused(call, message):
         (lambda: pa.ScalarStream(2, window=16), "option window: expected 32 to 16384 frames, given 16"),
         (lambda: pa.VectorStream(8, window=1), "option window: expected 32 to 16384 frames, given 1"),
         (lambda: pa.ScalarStream(2, window=None), "option window: expected 32 to 16384 frames for poses"),
+        (lambda: pa.ScalarStream(2, window=0), "option window: .* integer of 32 to 16384 frames, given 0"),
         (lambda: pa.ScalarStream(2, window=64.5), "option window: expected an integer"),
         (lambda: pa.ScalarStream(2, k=1), "option k: expected 2 to 1024 neighbours, given 1"),
         (lambda: pa.ScalarStream(2, stride=0), "option stride: expected an integer of at least 1, given 0"),
@@ -172,7 +173,8 @@ def test_shapes_are_refused(call, message):
         ),
         (lambda: pa.ScalarStream(2, commitment="abc"), "option commitment: expected a number, given 'a'"),
         (lambda: pa.ScalarStream(2, stability="jerk"), 'option stability: .*"max_jerk", given "jerk"'),
-        (lambda: pa.ScalarStream(2, mask=[False, False]), "option weights: .*not all 0"),
+        (lambda: pa.ScalarStream(2, mask=[False, False]), "option weights: .*not all 0, given only 0"),
+        (lambda: pa.ScalarStream(2, weights=[1, np.nan]), "option weights: .*, given nan of joint 1"),
         (lambda: pa.ScalarStream(2, profile="paper"), "always 'causal', given 'paper' .*future"),
         (lambda: pa.VectorStream(2, profile="paper"), "always 'causal', given 'paper' .*future"),
         (

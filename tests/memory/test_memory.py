@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import pyanticip as pa
 from pyanticip._core import TEACHER_REACH, Memory, StepResult, teacher_parameters
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.memory import rehearse
+from pyanticip.motion.canonical import canonical_skeleton
 
 MODEL_SAYS = np.random.default_rng(0).uniform(0.0, 1.0, (2000, 8, 5)).astype(np.float32)
 
@@ -227,6 +229,10 @@ def test_what_is_refused(move, known):
         rehearse([("short", move(40))])
     with pytest.raises(OptionError, match="a take called 'twice' already"):
         rehearse([("twice", move(100)), ("twice", move(100))])
+    canonical = pa.Clip(move(100).astype(np.float32), np.zeros((100, 3)), 50.0, canonical_skeleton())
+    for wrong, what in (([canonical], "Clip"), (canonical, "Clip"), (["take.bvh"], "str")):
+        with pytest.raises(OptionError, match=rf"pairs of a name and rotations \(T, 22, 4\), .*, got {what}"):
+            rehearse(wrong)
     with pytest.raises(ShapeError, match="take 'nothing': expected unit quaternions"):
         rehearse([("nothing", np.zeros((100, 22, 4)))])
     known.push_many(move(300))

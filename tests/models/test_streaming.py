@@ -29,10 +29,19 @@ def run_chunks(model, x, sizes, state=None, mode="external"):
     return {name: torch.cat([getattr(o, name) for o in outs], 1) for name in FIELDS}, state
 
 
-@pytest.mark.parametrize("batch", [0, -1])
+@pytest.mark.parametrize("batch", [0, -1, 2.5, True])
 def test_a_state_has_rows(build, batch):
-    with pytest.raises(OptionError, match=f"batch must be at least 1, got {batch}"):
+    with pytest.raises(OptionError, match=f"batch must be an integer of at least 1, got {batch}"):
         build().initial_state(batch)
+
+
+@pytest.mark.parametrize("rows", [torch.tensor([0, 1]), torch.tensor([True]), [True, False]])
+def test_rows_that_are_no_mask_reset_nothing(build, rows):
+    _, state = build()(frames(2, 3), build().initial_state(2))
+    before = state.clone()
+    with pytest.raises(ShapeError, match=r"rows must be .*\(2,\) of torch.bool, got"):
+        state.reset(rows)
+    assert all(map(torch.equal, state.tensors(), before.tensors()))
 
 
 def assert_same(got, wanted, tolerance):

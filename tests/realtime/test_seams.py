@@ -276,7 +276,7 @@ def test_a_backend_steps_by_its_name() -> None:
     backend.prewarm()
     with pytest.raises(OptionError, match="no plans"):
         backend.steer(np.zeros(3, np.float32))
-    with pytest.raises(OptionError, match="one of auto, rust, torch, cuda-graph, bare, flat, torn, got 'sharp'"):
+    with pytest.raises(OptionError, match="auto, rust, torch, cuda-graph, bare, flat, torn, got 'sharp'"):
         open_backend("sharp")
     with pytest.raises(RigError, match=r"command line: model\.backend: .*got 'sharp'"):
         load_rig(None, {"model": {"backend": "sharp"}})
@@ -349,7 +349,7 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line(
     for lacks in (
         "source 'bare': stranger:Bare cannot be used (it has no decode)",
         "sink 'bare': stranger:Bare cannot be used (it has no announce, send, counters, close)",
-        "backend 'bare': stranger:Bare cannot be used (it has no step, imagine, reset, prewarm, steer, close)",
+        "backend 'bare': stranger:Bare cannot be used (it has no step, imagine, reset, prew",
         "voice 'bare': stranger:Bare cannot be used (it has no set, params, event, fade, render)",
     ):
         assert lacks in check["found"]
@@ -369,7 +369,10 @@ def test_what_breaks_its_contract_is_refused_in_one_line(tmp_path: Path) -> None
         render(PERFORMANCE, tmp_path / "out.wav", rig=rig, seconds=0.5)
 
     for act, says in (
-        (lambda: opened(sink=[{"kind": "bare"}]), "sink 'bare': stranger:Bare cannot be used (it has no annou"),
+        (
+            lambda: opened(sink=[{"kind": "bare"}]),
+            "sink 'bare': stranger:Bare cannot be used (it has no annou",
+        ),
         (
             lambda: opened(sink=[{"kind": "late", "path": "x"}]),
             "sink 'late': stranger:Late cannot be opened (RuntimeError: no paper)",

@@ -23,7 +23,9 @@ class MotionOptions(JsonOption):
     split: Literal["validation", "test"] = option("Which people.", "validation")
     subjects: str | None = option("Judge these instead, such as 02,05,09 left out of a run's training.", None)
     report: Path | None = option("Folder, NAME.html or NAME.md for the report.", None, written=True)
-    manifest: Path | None = option("MANIFEST.csv: what the takes show; by default what the set says.", None, exists=True)
+    manifest: Path | None = option(
+        "MANIFEST.csv: what the takes show; by default what the set says.", None, exists=True
+    )
     seeds: int = option("How many recurrent rivals are trained.", 1, ge=1, le=10)
     cache: Path | None = option("Folder of sets and rivals that are made on the way.", None)
     retune: Path | None = option("Tune the simple rivals anew, into this folder.", None)

@@ -1,5 +1,6 @@
 """Checks of what models are given, each with one line that says what was expected."""
 
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -18,10 +19,10 @@ def readable(x: Tensor) -> bool:
 def check_batch(batch: int) -> None:
     """A state has rows.
 
-    :raises OptionError: it would have none.
+    :raises OptionError: it would have none, or no whole number.
     """
-    if batch < 1:
-        raise OptionError(f"batch must be at least 1, got {batch!r}")
+    if isinstance(batch, bool) or not isinstance(batch, Integral) or batch < 1:
+        raise OptionError(f"batch must be an integer of at least 1, got {batch!r}")
 
 
 def check_tensor(x: Any, name: str, shape: str) -> None:

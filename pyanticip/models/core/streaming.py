@@ -17,6 +17,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from pyanticip.errors import ShapeError
+from pyanticip.models.core.inputs import check_tensor
+
 
 @dataclass
 class State:
@@ -63,7 +66,13 @@ class State:
         """Put rows back to the start of a stream, in place.
 
         :param rows: (B,) bool, the rows to reset; ``None`` resets all of them.
+        :raises ShapeError: ``rows`` are something else; nothing is reset then.
         """
+        if rows is not None and (batch := next((len(tensor) for tensor in self.tensors()), None)) is not None:
+            wanted = f"({batch},) of torch.bool"
+            check_tensor(rows, "rows", wanted)
+            if rows.dtype != torch.bool or rows.shape != (batch,):
+                raise ShapeError(f"rows must be {wanted}, got {tuple(rows.shape)} of {rows.dtype}")
         for tensor in self.tensors():
             if rows is None:
                 tensor.zero_()

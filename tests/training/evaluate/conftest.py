@@ -13,7 +13,7 @@ __all__ = ["example_of", "move", "one_thread", "piece_of"]
 
 @pytest.fixture(scope="session")
 def set_of():
-    """``set_of(folder, {side: pieces}, words)`` makes a set of synthetic pieces, which show ``words`` by name."""
+    """``set_of(folder, {side: pieces}, words)`` makes a set of synthetic pieces that show ``words``."""
 
     def make(folder, sides, words=()):
         said = dict(words)
