@@ -32,7 +32,7 @@ def _show(summary: dict[str, Any]) -> Answer:
 
 def _alone(counts: Mapping[str, int]) -> str:
     """How many frames the scalars played because the model was late or failed."""
-    return f", {n} without the model" if (n := counts["without_model"]) else ""
+    return f", {n} frames without the model" if (n := counts["without_model"]) else ""
 
 
 def _progress(as_json: bool) -> bool:

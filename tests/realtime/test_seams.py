@@ -288,10 +288,10 @@ def test_a_model_that_fails_offline_is_told_of_once_and_its_frames_are_counted(t
     (tmp_path / "takes").mkdir()
     for name in "ab":
         save_npz(load_motion(PERFORMANCE)[:60], tmp_path / "takes" / f"{name}.npz")
-    take, done = str(tmp_path / "takes" / "a.npz"), ", 60 without the model"
+    take, done = str(tmp_path / "takes" / "a.npz"), ", 60 frames without the model"
     for asked, says in (
         (["render", take, "--out", str(tmp_path / "a.csv")], done),
-        (["render", str(tmp_path / "takes"), "--out", str(tmp_path / "made"), "--workers", "1"], ", 120 wi"),
+        (["render", str(tmp_path / "takes"), "--out", str(tmp_path / "made"), "--workers", "1"], ", 120 fr"),
         (["replay", take, "--speed", "max"], done),
     ):
         answer = CliRunner().invoke(cli, [*asked, "--rig", str(rig)])

@@ -16,7 +16,7 @@ def readable(x: Tensor) -> bool:
     return not (x.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
-def check_batch(batch: int) -> None:
+def check_batch(batch: Any) -> None:
     """A state has rows.
 
     :raises OptionError: it would have none, or no whole number.
