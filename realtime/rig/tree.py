@@ -60,7 +60,7 @@ class OscQueryRig(Options):
 @cache
 def _closed(config: type[BaseModel]) -> type[BaseModel]:
     """The same table, which refuses keys that it does not know unless it says that it takes any."""
-    if config.model_config.get("extra") == "allow" or issubclass(config, RootModel):
+    if config.model_config.get("extra") in ("allow", "forbid") or issubclass(config, RootModel):
         return config
     return create_model(config.__name__, __base__=config, __cls_kwargs__={"extra": "forbid"})
 
