@@ -445,13 +445,12 @@ class Pipeline:
     def status(self) -> tuple[str, ...]:
         """What `/anticip/status` says: the state, then name=value."""
         front = self.front.counters()
-        model = self.backend.told if self.backend is not None else "none"
         resting = self._model.rests(self._now_ns)
         bad = sum(front.get(name, 0) for name in ("truncated", "malformed", "alien"))
         return (
             self.state,
             f"source={self.source}",
-            f"backend={model}",
+            f"backend={'none' if self.backend is None else self.backend.told}",
             f"plays={'model' if self.mixer.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
             f"frames={self.counts['frames']}",
             f"lost={front.get('lost', 0)}",
