@@ -64,6 +64,13 @@ OPTIONS = {
         {"planning": True, "plan_inference": "recurrent", "positions": "none"},
         {**PRISM, "prism_again": 3, "prism_copy": True, "prism_absolute": True},
         {**PRISM, "prism_again": 2, "control_field": True},
+        {**PRISM, "prism_orthogonal": "none", "prism_sharpen": False},
+        {**PRISM, "prism_orthogonal": "penalty", "prism_cursors": 1},
+        {**PRISM, "prism_norm": "fixed", "prism_absolute": True},
+        *(
+            {"positions": "trajectory", "trajectory_interpolation": between, "trajectory_scale": scale}
+            for between, scale in (("linear", "none"), ("cubic", "rms"))
+        ),
     ],
 }
 """What a part can be beside the choices that the combinations are made of; ``mode`` is the forward's."""
@@ -161,8 +168,11 @@ def test_nothing_looks_ahead_and_all_of_it_learns(kind, changes, mode):
     told = [value for value in found.values() if value.requires_grad]
     total = sum(value[row, t].sum() for value in told for row, t in enumerate(steps))
     # The simulator has a loss of its own.
-    learns = [parameter for name, parameter in model.named_parameters() if "simulator" not in name]
-    gradient, *_ = torch.autograd.grad(total, [caught[0], *learns])
+    learns = {name: each for name, each in model.named_parameters() if "simulator" not in name}
+    gradient, *others = torch.autograd.grad(total, [caught[0], *learns.values()])
+    for name, other in zip(learns, others, strict=True):
+        # A first pool's gate has no other to be weighed against.
+        assert other.any() or name.startswith("trunk.slow.0.field."), name
     for row, t in enumerate(steps):
         assert torch.count_nonzero(gradient[row, t + 1 :]) == 0
         assert torch.count_nonzero(gradient[row, t]) > 0

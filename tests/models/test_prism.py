@@ -1,4 +1,4 @@
-"""PRISM positions: the module's stream, its parts, options and presets, and the picture of its cursors."""
+"""PRISM positions: the module's state, its parts, options and presets, and the picture of its cursors."""
 
 import copy
 
@@ -19,14 +19,6 @@ from pyanticip.models.token.baseline import BaselineTransformer
 from pyanticip.models.token.prism_presets import PRESETS, prism_config
 from pyanticip.models.token.transformer import AnticipatoryTransformer
 
-OPTIONS = {
-    "default": {},
-    "copy": {"prism_copy": True, "prism_copy_width": 8},
-    "absolute": {"prism_absolute": True, "prism_norm": "fixed"},
-    "plain": {"prism_orthogonal": "none", "prism_sharpen": False, "prism_copy": True, "prism_copy_width": 8},
-    "penalty": {"prism_orthogonal": "penalty", "prism_cursors": 1},
-}
-
 
 def config(**changes):
     sizes = {"d_model": 24, "heads": 4, "prism_cursors": 5, "prism_width": 8, "prism_hidden": 12}
@@ -40,61 +32,6 @@ def build(dtype=torch.float64, seed=0, **changes):
         for parameter in made.parameters():
             parameter.add_(0.4 * torch.randn_like(parameter))
     return made.to(dtype).eval()
-
-
-def parts(places):
-    return {"queries": places.queries, "keys": places.keys, "histograms": places.histograms}
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("changes", OPTIONS.values(), ids=OPTIONS)
-@pytest.mark.parametrize("gradients", [False, True])
-def test_a_stream_says_what_the_sequence_says(dtype, tolerance, changes, gradients):
-    """Across the last place, in chunks and single steps, and after one row begins anew."""
-    made = build(dtype, **changes)
-    x = torch.randn(2, 70, 24, dtype=dtype)
-    with torch.set_grad_enabled(gradients):
-        whole, none = made(x)
-        fresh, _ = made(x[1:, 41:])
-        assert none is None
-        made.reference = True
-        loop, _ = made(x)
-        made.reference = False
-        state, at, seen = made.initial_state(2), 0, []
-        for size in [1] * 12 + [5, 23, 1] + [1, 9, 19]:
-            if at == 41:
-                state.reset(torch.tensor([False, True]))
-            part, state = made(x[:, at : at + size], state)
-            seen.append(part)
-            at += size
-    assert at == 70
-    for name, tensor in parts(whole).items():
-        got = torch.cat([parts(part)[name] for part in seen], 1)
-        torch.testing.assert_close(parts(loop)[name], tensor, atol=tolerance, rtol=0)
-        torch.testing.assert_close(got[0], tensor[0], atol=tolerance, rtol=0)
-        torch.testing.assert_close(got[1, :41], tensor[1, :41], atol=tolerance, rtol=0)
-        torch.testing.assert_close(got[1:, 41:], parts(fresh)[name], atol=tolerance, rtol=0)
-
-
-@pytest.mark.parametrize("changes", OPTIONS.values(), ids=OPTIONS)
-def test_nothing_looks_ahead_and_everything_learns(changes):
-    made = build(**changes)
-    x = torch.randn(1, 24, 24, dtype=torch.float64, requires_grad=True)
-    places, _ = made(x)
-    for t in (0, 4, 17):
-        total = sum(
-            (torch.arange(1, p[0, t].numel() + 1) * p[0, t].flatten()).sum() for p in parts(places).values()
-        )
-        (gradient,) = torch.autograd.grad(total, x, retain_graph=True)
-        assert torch.count_nonzero(gradient[:, t + 1 :]) == 0
-        assert gradient[:, t].any()
-    changed = x.detach().clone()
-    changed[:, 15:] += torch.randn_like(changed[:, 15:])
-    other, _ = made(changed)
-    for name, tensor in parts(places).items():
-        assert torch.equal(parts(other)[name][:, :15], tensor[:, :15])
-    sum(torch.randn_like(p).mul(p).sum() for p in parts(places).values()).backward()
-    assert [name for name, p in made.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
 def test_state_and_step_do_not_grow_with_the_stream():

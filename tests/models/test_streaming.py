@@ -1,12 +1,11 @@
-"""A sequence, chunks of any length and single steps say the same; rows are independent; snapshots go back."""
+"""What a stream keeps: rows are independent, its memory is finite and stays; a sequence is what chunks of it
+say (``test_family.py``)."""
 
 import dataclasses
 import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support import models
 
 from pyanticip.errors import OptionError, ShapeError
@@ -16,17 +15,6 @@ FIELDS = ("params", "events", "scalars", "initial", "gate", "share", "hidden")
 
 def frames(rows, length, seed=1, dtype=torch.float64):
     return torch.randn(rows, length, 231, generator=torch.Generator().manual_seed(seed), dtype=dtype)
-
-
-def run_chunks(model, x, sizes, state=None, mode="external"):
-    state = model.initial_state(x.shape[0]) if state is None else state
-    outs, at = [], 0
-    for size in sizes:
-        out, state = model(x[:, at : at + size], state, mode=mode)
-        outs.append(out)
-        at += size
-    assert at == x.shape[1]
-    return {name: torch.cat([getattr(o, name) for o in outs], 1) for name in FIELDS}, state
 
 
 @pytest.mark.parametrize("batch", [0, -1, 2.5, True])
@@ -42,68 +30,6 @@ def test_rows_that_are_no_mask_reset_nothing(build, rows):
     with pytest.raises(ShapeError, match=r"rows must be .*\(2,\) of torch.bool, got"):
         state.reset(rows)
     assert all(map(torch.equal, state.tensors(), before.tensors()))
-
-
-def assert_same(got, wanted, tolerance):
-    for name in FIELDS:
-        wanted_value = wanted[name] if isinstance(wanted, dict) else getattr(wanted, name)
-        torch.testing.assert_close(got[name], wanted_value, atol=tolerance, rtol=tolerance)
-
-
-@given(
-    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8),
-    stride=st.integers(1, 12),
-    strokes=st.booleans(),
-)
-@settings(max_examples=12)
-def test_chunks_of_any_length_equal_the_sequence(build, sizes, stride, strokes):
-    model = build(slow_stride=stride, strokes=strokes)
-    x = frames(2, sum(sizes))
-    with torch.no_grad():
-        chunked, _ = run_chunks(model, x, sizes)
-        assert_same(chunked, model(x), 1e-10)
-
-
-@given(
-    resets=st.lists(st.tuples(st.integers(0, 39), st.sets(st.integers(0, 2))), max_size=5),
-    chunk=st.integers(1, 7),
-    strokes=st.booleans(),
-)
-@settings(max_examples=8)
-def test_resetting_rows_starts_them_afresh_and_leaves_the_others(build, resets, chunk, strokes):
-    """Each row equals the concatenation of fresh runs between its resets, whatever the chunks."""
-    model = build(strokes=strokes)
-    x = frames(3, 40)
-    cuts = {row: {0, 40} | {at for at, rows in resets if row in rows} for row in range(3)}
-    state = model.initial_state(3)
-    outs, at = [], 0
-    with torch.no_grad():
-        while at < 40:
-            mask = torch.tensor([at in cuts[row] for row in range(3)])
-            state.reset(mask)
-            end = min([at + chunk, *(c for row in range(3) for c in cuts[row] if c > at)])
-            out, state = model(x[:, at:end], state)
-            outs.append(out)
-            at = end
-        got = {name: torch.cat([getattr(o, name) for o in outs], 1) for name in FIELDS}
-        for row in range(3):
-            edges = sorted(cuts[row])
-            for low, high in itertools.pairwise(edges):
-                fresh = model(x[row : row + 1, low:high])
-                assert_same({name: got[name][row : row + 1, low:high] for name in FIELDS}, fresh, 1e-10)
-
-
-@torch.no_grad()
-def test_snapshot_and_restore_replay_bit_for_bit(build):
-    model = build(torch.float32)
-    x = frames(2, 50, dtype=torch.float32)
-    _, state = run_chunks(model, x[:, :31], [31])
-    snapshot = state.clone()
-    first, after = run_chunks(model, x[:, 31:], [1] * 19, state)
-    after.restore(snapshot)
-    second, _ = run_chunks(model, x[:, 31:], [1] * 19, after)
-    for name in FIELDS:
-        assert torch.equal(first[name], second[name])
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Strokes in the motion model: by definition, as a stream, in the live step, and in checkpoints."""
+"""Strokes in the motion model: by definition, frame by frame, and in checkpoints."""
 
 import json
 import shutil
@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, settings
 from support.models import motion_stream
 from support.takes import arrivals
 
@@ -17,9 +16,6 @@ from pyanticip.models.motion.kinematics import MEASURES
 from pyanticip.models.motion.strokes import FALL, FLOOR, LAGS, STROKES, Strokes
 from pyanticip.vocabulary import EVENT_BINS
 from realtime.step.open import open_backend
-
-PROPERTY = settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
-FIELDS = ("params", "hazards", "scalars", "gate", "hidden")
 
 
 def movement(seed, frames, pace=0.1):
@@ -62,48 +58,6 @@ def test_a_stroke_turns_where_the_teacher_has_an_arrival():
     # One frame of delay: the curve is that of the frame before, but for a little; its past is its past.
     np.testing.assert_allclose(told[100:, 0], np.log2(speed[99:-1] + FLOOR), atol=0.1)
     np.testing.assert_allclose(told[200:, 1 + LAGS.index(24)] + told[200:, 0], told[176:-24, 0])
-
-
-@torch.no_grad()
-def test_a_stream_in_single_precision_says_what_the_sequence_says(build):
-    """1e-5 of the probabilities, and of the logits as large as they are: 30 with these weights."""
-    model = build(torch.float32, strokes=True)
-    x = torch.from_numpy(movement(2, 60))[None]
-    whole, state, outs = model(x), model.initial_state(1), []
-    for t in range(60):
-        out, state = model.step(x[:, t], state)
-        outs.append(out.events)
-    got = torch.cat(outs, 1)
-    assert (torch.sigmoid(got) - torch.sigmoid(whole.events)).abs().max() < 1e-5
-    assert (got - whole.events).abs().max() < 1e-5 * whole.events.abs().max().clamp(min=1.0)
-
-
-def test_backends_agree_over_wrap_around_resets_and_gaps(folder):
-    rng = np.random.default_rng(0)
-    one, two = open_backend("rust", folder), open_backend("torch", folder)
-    rows, at = movement(3, 150), 0
-    while at < 150:
-        if at > 70 and rng.random() < 0.04:
-            one.reset()
-            two.reset()
-        count = int(rng.integers(1, 6))  # several rows at once: a gap that was filled
-        one.prewarm()
-        a, b = one.step(rows[at : at + count]), two.step(rows[at : at + count])
-        at += count
-        for name in FIELDS:
-            np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=1e-5, rtol=0)
-        assert a.emit == b.emit
-
-
-@pytest.mark.parametrize("kind", ["rust", "torch"])
-def test_prewarming_leaves_the_strokes_as_they_are(folder, kind):
-    warm, cold = open_backend(kind, folder), open_backend(kind, folder)
-    for row in movement(4, 25):
-        before = warm.state()
-        warm.prewarm()
-        assert all(np.array_equal(a, b) for a, b in zip(before, warm.state(), strict=True))
-        a, b = warm.step(row[None]), cold.step(row[None])
-        assert all(np.array_equal(getattr(a, n), getattr(b, n)) for n in FIELDS)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Trajectory positions by themselves: the definition, its limits, gradients, streams, the cache."""
+"""Trajectory positions by themselves: the definition, its limits, gradients, long streams, the cache."""
 
 import math
 
@@ -126,31 +126,6 @@ def test_the_table_reaches_the_last_position(interpolation):
     assert error < {"exact": 1e-6, "linear": 0.13, "cubic": 0.03}[interpolation]
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
-@pytest.mark.parametrize("length", [40, 0])
-@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-@torch.no_grad()
-def test_a_stream_says_what_the_sequence_says(scale, interpolation, length, dtype, close):
-    """In single steps and in chunks, one row reset on the way."""
-    positions = make(9, dtype, length=length, strength=0.2, scale=scale, interpolation=interpolation)
-    e = path(2, 40, 9, dtype)
-    whole, _ = positions(e)
-    fresh, _ = positions(e[1:, 17:])
-    for sizes in ([1] * 40, [3, 14, 1, 20, 2]):
-        state, at, outs = positions.embed_state(2, e), 0, []
-        for size in sizes:
-            if at == 17:
-                state.reset(torch.tensor([False, True]))
-            out, state = positions(e[:, at : at + size], state)
-            outs.append(out)
-            at += size
-        got = torch.cat(outs, 1)
-        torch.testing.assert_close(got[0], whole[0], atol=close, rtol=0)
-        torch.testing.assert_close(got[1, :17], whole[1, :17], atol=close, rtol=0)
-        torch.testing.assert_close(got[1:, 17:], fresh, atol=close, rtol=0)
-
-
 @torch.no_grad()
 def test_a_long_stream_in_float32_keeps_to_the_sequence():
     positions = make(16, torch.float32, length=32_768, strength=0.25)
@@ -193,21 +168,6 @@ def test_embeddings_that_repeat_have_finite_gradients(scale):
     e = path(1, 1, 6).expand(1, 8, 6).clone().requires_grad_()
     make(6, scale=scale)(e)[0].sum().backward()
     assert bool(e.grad.isfinite().all())
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_nothing_looks_ahead(scale):
-    positions = make(6, length=20, scale=scale)
-    e = path(1, 20, 6).requires_grad_()
-    encoded, _ = positions(e)
-    for t in (2, 7, 18):  # by rms the first step is 1 in any case
-        (gradient,) = torch.autograd.grad(encoded[:, t].sum(), e, retain_graph=True)
-        assert torch.count_nonzero(gradient[:, t + 1 :]) == 0
-        assert torch.count_nonzero(gradient[:, t]) > 0
-    for bad in (9.0, math.inf, math.nan):
-        other = e.detach().clone()
-        other[:, 11:] = bad
-        assert torch.equal(positions(other)[0][:, :11], encoded[:, :11])
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
