@@ -1,6 +1,5 @@
 """One update of a model on a task: forward, loss, weights."""
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -35,23 +34,19 @@ def capacity(options: TaskOptions, longest: int = 0) -> int:
     return task.tokens(reach)
 
 
-def new_model(options: TaskOptions, longest: int = 0, *, start: int = 0) -> BaselineTransformer:
+def new_model(options: TaskOptions, longest: int = 0) -> BaselineTransformer:
     """The untrained model of a run: the same weights for the same seed.
 
     Args:
         options: of the run.
         longest: the length it must be able to read; 0: those of training. The weights do not depend on it.
-        start: other first weights of the same seed, see :mod:`training.tasks.algorithmic.starts`.
     """
     with torch.random.fork_rng():
-        torch.manual_seed(derived_seed(options.schedule.seed, INITIAL, *([start] if start else [])))
+        torch.manual_seed(derived_seed(options.schedule.seed, INITIAL))
         model = BaselineTransformer(options.config(capacity(options, longest)), matched=False)
         if options.start.latch:
             for source in sources(model)[:1]:
                 latch(source, options.start.latch)
-        if options.start.habits == "dealt":
-            for source in sources(model):
-                deal(source)
         if options.start.embedding:
             nn.init.normal_(model.token.weight, 0.0, options.start.embedding)
         return model
@@ -69,19 +64,6 @@ def latch(cursors: PrismPositions, gain: float) -> None:
     recurrence = cursors.recurrent
     recurrence.recurrent[2] = gain * torch.eye(recurrence.hidden)
     recurrence.input_bias[: recurrence.hidden] = 1.0
-
-
-@torch.no_grad()
-def deal(cursors: PrismPositions) -> None:
-    """Let cursors begin with habits dealt in turn, up, down and neither, over the queries' and over the
-    keys', in place of drawn ones."""
-    cfg = cursors.cfg
-    habits = cursors.gates.bias.view(4, -1)
-    habits[0] = math.log(cfg.reset / (1.0 - cfg.reset))
-    habits[1:] = 0.0
-    for group in (habits[:, : cursors.pairs], habits[:, cursors.pairs :]):
-        for number, cursor in enumerate(group.unbind(1)):
-            cursor[1 + number % 3] = cfg.spread
 
 
 def fitted(weights: Mapping[str, Tensor], model: BaselineTransformer) -> dict[str, Tensor]:
@@ -156,7 +138,6 @@ class TaskModule(TrainModule):
     def __init__(self, model: BaselineTransformer, options: TaskOptions) -> None:
         super().__init__(model, options)
         self._doubts: list[Tensor] = []
-        self._weights = cursor_weights(model)
         for source in sources(model) if options.loss.crisp else ():
             source.gates.register_forward_hook(self._doubted)
 
@@ -175,14 +156,8 @@ class TaskModule(TrainModule):
         lesson, total = Lesson(out), loss
         for part in self.model.parts():
             total = total + sum(part.losses(lesson).values())
-        if batch.step >= self.options.loss.crisp_from * self.options.schedule.steps:
-            if self._doubts:
-                total = total + self.options.loss.crisp * torch.stack(self._doubts).sum()
-            if self.options.loss.sparse and self._weights:
-                total = (
-                    total
-                    + self.options.loss.sparse * torch.stack([w.abs().mean() for w in self._weights]).mean()
-                )
+        if self._doubts and batch.step >= self.options.loss.crisp_from * self.options.schedule.steps:
+            total = total + self.options.loss.crisp * torch.stack(self._doubts).sum()
         self._doubts.clear()
         asked = targets != IGNORED
         wrong = ((logits.argmax(-1) != targets) & asked).sum() / asked.sum()

@@ -18,10 +18,8 @@ POSITIONS: Final[tuple[str, ...]] = get_args(Positions)
 CURSORS: Final = (
     "recurrent_decay",
     "latch",
-    "habits",
     "crisp",
     "crisp_from",
-    "sparse",
     "cursor_lr",
     "cursor_betas",
 )
@@ -86,36 +84,20 @@ class StartOptions(Options):
     """What the candidate state of the cursors' recurrence begins with: so many times itself. Above some 1.4 a
     unit that was switched stays switched: a cursor that turns round at ``=`` has to keep that in mind for the
     whole answer. 0: as the model begins by itself."""
-    habits: Literal["drawn", "dealt"] = "drawn"
-    """What cursors tend to do at the start. ``"drawn"``: logits of moves and resets
-    drawn for each, with a standard deviation of ``model.prism_spread``. ``"dealt"``: up, down and neither in
-    turn, over the queries' cursors and over the keys', each ``model.prism_spread`` above the other two moves;
-    all go back to the start as often. Then no model begins without cursors of every direction."""
     embedding: float = Field(default=0.0, ge=0, le=100)
     """Standard deviation that embeddings begin with. 0: as the model begins, with 0.02. Sinusoids have 0.7:
     beside them tokens are hardly seen, until they have grown."""
-    starts: int = Field(default=1, ge=1)
-    """How many first weights are tried at most, see :mod:`training.tasks.algorithmic.starts`; 1: there are
-    no trials."""
-    trial: int = Field(default=300, ge=1)
-    """Updates of a trial; at least so many that all lengths are in."""
-    trial_loss: float = Field(default=0.05, ge=0, le=100)
-    """Training loss at the end of a trial below which no more are made; otherwise the least one is kept."""
 
 
 class LossOptions(Options):
-    """What is minimised: the cross-entropy of the answer, and these."""
+    """What is minimised: the cross-entropy of the answer, and this."""
 
     crisp: float = Field(default=0.02, ge=0, le=100)
     """Weight, in the loss, of the entropy of the cursors' moves. A cursor that is in doubt at every step
     loses its place little by little, and on strings of the training lengths nothing tells it so."""
     crisp_from: float = Field(default=0.5, ge=0, le=1)
-    """Share of the updates after which that counts, and ``sparse``: cursors that may not doubt before they
-    know what to do stay as they began."""
-    sparse: float = Field(default=0.0, ge=0, le=100)
-    """Weight, in the loss, of the mean magnitude of the cursors' weights in the scores. A cursor that a task
-    has no use for otherwise keeps the weight it began with. On strings of the training lengths that is made
-    up for; on longer ones its places go further than any seen, and it outweighs the cursors that count."""
+    """Share of the updates after which that counts: cursors that may not doubt before they know what to do
+    stay as they began."""
 
 
 class TaskScheduleOptions(ScheduleOptions):
@@ -192,10 +174,6 @@ class TaskOptions(TrainOptions):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.start.starts > 1 and self.start.trial > self.schedule.steps:
-            raise OptionError(
-                f"option start.trial: no more than steps={self.schedule.steps}, given {self.start.trial}"
-            )
         for name in ("positions", "vocab", "max_seq_len"):
             if name in self.model:
                 raise OptionError(f"option model.{name}: decided by the task and the option positions")

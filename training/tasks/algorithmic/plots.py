@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
@@ -21,10 +21,6 @@ from training.tasks.algorithmic.module import cursor_weights, new_model
 from training.tasks.algorithmic.options import CURSORS, POSITIONS, TaskOptions
 from training.tasks.algorithmic.problem import decode
 from training.tasks.algorithmic.runs import TaskRun, find_runs, newest
-from training.tasks.algorithmic.starts import chosen
-
-UNUSED: Final[Mapping[str, Any]] = {"habits": "drawn", "sparse": 0.0, "starts": 1}
-"""Values of options that go without saying in a label."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +50,9 @@ class Group:
         return dict(sorted(found.items()))
 
     def cpu(self) -> list[float]:
-        """Processor seconds of all updates of every seed, those of trials included."""
-        updates = [
-            page["cpu_ms_per_update"] * self.runs[0].options.schedule.steps / 1000 for page in self.reports
-        ]
-        trials = [page.get("trials", {}).get("cpu_seconds", 0.0) for page in self.reports]
-        return [sum(pair) for pair in zip(updates, trials, strict=True)]
+        """Processor seconds of all updates of every seed."""
+        steps = self.runs[0].options.schedule.steps
+        return [page["cpu_ms_per_update"] * steps / 1000 for page in self.reports]
 
 
 def gather(places: list[Path]) -> list[Group]:
@@ -96,12 +89,11 @@ def gather(places: list[Path]) -> list[Group]:
 
 
 def _special(run: TaskRun, family: Sequence[TaskRun]) -> str:
-    """The options in which a run differs from any of its family, as ``name value``, but for those of
-    :data:`UNUSED`."""
+    """The options in which a run differs from any of its family, as ``name value``."""
     mine = run.options.flat()
     names = {n for other in family for n in run.options.differences(other.options)} - {"schedule.seed"}
     named = {name.rpartition(".")[2]: mine.get(name) for name in names}
-    return ", ".join(f"{n} {plain(v)}" for n, v in sorted(named.items()) if v != UNUSED.get(n))
+    return ", ".join(f"{n} {plain(v)}" for n, v in sorted(named.items()))
 
 
 def settings(options: TaskOptions) -> str:
@@ -206,7 +198,7 @@ def counters(run: TaskRun) -> bytes | None:
     example = samples(task, length, 1, 0)[0]
     ids = stack([example]).ids
     models = {
-        "before training": new_model(run.options, length, start=chosen(run.folder)).eval(),
+        "before training": new_model(run.options, length).eval(),
         "after training": run.load(newest(run, 1)[0], length),
     }
     weights = torch.stack([weight.abs() for weight in cursor_weights(models["after training"])])

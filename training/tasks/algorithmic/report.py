@@ -184,9 +184,7 @@ def _cost(groups: Sequence[Group]) -> str:
             ]
         )
     head = ["positions", "parameters", "updates", "batch", "rate", "CPU ms an update", "CPU s of all updates"]
-    return "What the runs are, and cost (processor time of one thread; trials included):\n\n" + table(
-        head, rows
-    )
+    return "What the runs are, and cost (processor time of one thread):\n\n" + table(head, rows)
 
 
 def _plain(group: Group) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from training.tasks.algorithmic.batches import VALID, Batches, samples
 from training.tasks.algorithmic.decode import all_right
 from training.tasks.algorithmic.module import PIECES, TaskModule, fitted, new_model
 from training.tasks.algorithmic.options import TaskOptions
-from training.tasks.algorithmic.starts import choose
 
 KEPT: Final = "step-*.safetensors"
 """In ``checkpoints/``: the weights of every validation once the loss was below :data:`LEARNED`."""
@@ -105,10 +104,10 @@ class TaskRecorder(Recorder):
         return {**found, "valid_error": 1.0 - found["valid_exact"]}
 
 
-AlgorithmicRun = Run[TaskOptions, dict[str, Any]]
+AlgorithmicRun = Run[TaskOptions, None]
 
 
-class AlgorithmicTask(Task[TaskOptions, dict[str, Any]]):
+class AlgorithmicTask(Task[TaskOptions, None]):
     """See :class:`~training.run.task.Task`; its data are drawn as they are needed."""
 
     command: ClassVar = "tasks train"
@@ -129,15 +128,13 @@ class AlgorithmicTask(Task[TaskOptions, dict[str, Any]]):
         config: Mapping[str, Any],
         here: Processes,
         console: Console,
-    ) -> dict[str, Any]:
-        """What the trials of first weights came to; filled when the model is made."""
-        return {}
+    ) -> None:
+        """Nothing: data are drawn."""
 
     def module(self, run: AlgorithmicRun, *, fresh: bool) -> TaskModule:
-        """A model with the first weights that were best."""
+        """A model with its first weights."""
         self._cpu = time.process_time()
-        run.data.update(choose(run.options, run.folder, run.device, quiet=run.quiet))
-        return TaskModule(new_model(run.options, start=run.data["start"]), run.options)
+        return TaskModule(new_model(run.options), run.options)
 
     def batches(self, run: AlgorithmicRun, start: int) -> Batches:
         """Drawn from seed and update."""
@@ -156,5 +153,4 @@ class AlgorithmicTask(Task[TaskOptions, dict[str, Any]]):
             "cpu_ms_per_update": round(1000 * record.busy_cpu / updates, 2),
             "wall": round(wall, 2),
             "cpu_seconds": round(time.process_time() - self._cpu, 2),
-            "trials": dict(run.data),
         }

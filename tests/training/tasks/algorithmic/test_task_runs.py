@@ -20,7 +20,6 @@ from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, t
 from training.tasks.algorithmic.module import (
     TaskModule,
     capacity,
-    cursor_weights,
     doubt,
     new_model,
     roomy,
@@ -30,7 +29,6 @@ from training.tasks.algorithmic.options import POSITIONS, TaskOptions
 from training.tasks.algorithmic.report import report
 from training.tasks.algorithmic.runs import open_run, study
 from training.tasks.algorithmic.runs import train_or_keep as train
-from training.tasks.algorithmic.starts import attempt, choose, chosen
 from training.tasks.algorithmic.task import kept
 
 TINY = {"d_model": 16, "heads": 2, "fast_layers": 1, "ff": 16}
@@ -224,60 +222,6 @@ def test_an_interrupted_run_ends_as_it_would_have(
     assert whole["valid"] == done["valid"]
 
 
-def test_a_run_goes_on_from_the_best_of_several_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    o = options("prism", starts=4, trial=3, trial_loss=0.0)
-    told = choose(o, tmp_path, "cpu")
-    assert told["losses"] == [attempt(o, start, "cpu") for start in range(4)]
-    assert len(set(told["losses"])) == 4
-    assert told["losses"][told["start"]] == min(told["losses"])
-    assert chosen(tmp_path) == told["start"]
-    (tmp_path / "starts.json").unlink()
-    good = max(told["losses"][0], min(told["losses"])) + 1e-6
-    assert choose(o.but(trial_loss=good), tmp_path, "cpu")["start"] == 0
-    assert choose(o.but(starts=1), tmp_path / "nowhere", "cpu")["start"] == 0
-    first = [new_model(o, start=start).token.weight for start in (0, 1)]
-    assert torch.equal(first[0], new_model(o.but(starts=1)).token.weight)
-    assert not torch.equal(*first)
-
-    # The run's first updates are those of the trial that was kept, whether it was interrupted or not.
-    o = o.but(log_every=1, starts=3)
-    whole = train(o, tmp_path / "whole")
-    calls = iter(range(100))
-    monkeypatch.setattr(Interrupt, "__call__", lambda self: next(calls) == 2)
-    assert not train(o, tmp_path / "cut")["finished"]
-    monkeypatch.setattr(Interrupt, "__call__", lambda self: False)
-    again = train(o, tmp_path / "cut")
-    assert {name: whole["trials"][name] for name in ("start", "losses")} == {
-        name: again["trials"][name] for name in ("start", "losses")
-    }
-    rows = rows_of(tmp_path / "whole")
-    assert rows == rows_of(tmp_path / "cut")
-    mean = np.mean([float(row["loss"]) for row in rows[:3]])
-    assert mean == pytest.approx(min(whole["trials"]["losses"]), rel=1e-5)
-
-
-def test_trials_that_were_interrupted_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    o = options("prism", starts=3, trial=3, trial_loss=0.0)
-    whole, tried, said = choose(o, tmp_path, "cpu"), list[int](), list[str]()
-
-    def interrupted(given: TaskOptions, start: int, device: str, *, quiet: bool) -> float:
-        tried.append(start)
-        if tried == [0, 1]:
-            raise KeyboardInterrupt
-        return attempt(given, start, device)
-
-    monkeypatch.setattr("training.tasks.algorithmic.starts.attempt", interrupted)
-    assert not study(tmp_path / "runs", o, ("prism",), (0,), say=said.append)["finished"]
-    assert "interrupted" in said[0]
-    assert "the same command goes on" in said[0]
-    done = study(tmp_path / "runs", o, ("prism",), (0,))
-    assert done["finished"]
-    assert tried == [0, 1, 1, 2]
-    assert done["runs"]["copy-prism-0"]["trials"]["losses"] == whole["losses"]
-
-
 def test_the_cursors_weights_have_rates_of_their_own() -> None:
     o = options("prism", cursor_lr=0.25, cursor_betas=(0.5, 0.6), recurrent_decay=0.7)
     model = new_model(o)
@@ -310,43 +254,6 @@ def test_doubt_is_the_entropy_of_the_moves_and_goes_into_the_loss() -> None:
     assert torch.equal(parts[0], parts[1])
     assert losses[2] == losses[0]
     assert losses[0] + 0.2 < losses[1] < losses[0] + 0.5 * np.log(6)
-
-
-def test_weights_of_cursors_without_use_shrink() -> None:
-    found = []
-    for sparse, since in ((0.0, 0.0), (0.5, 0.5), (0.5, 0.0)):
-        o = options("prism", sparse=sparse, crisp=0.0, crisp_from=since)
-        model = new_model(o)
-        loss = TaskModule(model, o).training_step(next(iter(Batches(o))))["loss"]
-        loss.backward()
-        found.append((float(loss.detach()), [weight.grad.clone() for weight in cursor_weights(model)]))
-    weights = [weight.detach() for weight in cursor_weights(new_model(options("prism")))]
-    assert found[1][0] == found[0][0]
-    mean = float(torch.stack([weight.abs().mean() for weight in weights]).mean())
-    assert found[2][0] == pytest.approx(found[0][0] + 0.5 * mean, rel=1e-5)
-    for weight, without, with_it in zip(weights, found[0][1], found[2][1], strict=True):
-        torch.testing.assert_close(with_it - without, 0.5 * weight.sign() / (len(weights) * weight.numel()))
-    bare = options("rope", sparse=1.0, crisp_from=0.0)
-    unmoved = TaskModule(new_model(bare), bare).training_step(next(iter(Batches(bare))))
-    assert torch.equal(unmoved["loss"].detach(), unmoved["parts"][0])
-
-
-def test_habits_are_dealt_in_turn() -> None:
-    few = {**FEW, "prism_cursors": 5, "prism_copy": True, "prism_spread": 1.5, "prism_reset": 0.2}
-    drawn, dealt = (
-        new_model(options("prism", habits=each, model={**TINY, **few})).positions
-        for each in ("drawn", "dealt")
-    )
-    assert drawn is not None
-    assert dealt is not None
-    habits = dealt.gates.bias.detach().view(4, 9)  # the first of the keys' cursors has no choice
-    assert torch.equal(habits[1:].argmax(0), torch.tensor([0, 1, 2, 0, 1, 0, 1, 2, 0]))
-    assert torch.equal(habits[1:].sum(0), torch.full((9,), 1.5))
-    torch.testing.assert_close(habits[0].sigmoid(), torch.full((9,), 0.2))
-    assert len(drawn.gates.bias.view(4, 9)[0].unique()) == 9
-    for name, weight in drawn.state_dict().items():
-        assert torch.equal(weight, dealt.state_dict()[name]) == (name != "gates.bias"), name
-    assert not new_model(options("rope", habits="dealt")).positions.cursors
 
 
 def test_embeddings_begin_as_large_as_asked_for() -> None:
@@ -428,8 +335,6 @@ def test_last_and_best_three_weights() -> None:
 def test_bad_options_are_one_clear_line(tmp_path: Path) -> None:
     for fields, message in (
         ({"task": "sort"}, "unknown task 'sort'; did you mean scan-cot? "),
-        ({"starts": 2, "trial": 900}, "option start.trial: no more than steps=800, given 900"),
-        ({"habits": "even"}, "option start.habits: expected one of drawn, dealt"),
         ({"positions": "learned"}, "option positions: expected one of prism"),
         ({"stepz": 1}, "unknown option 'stepz'; did you mean steps?"),
         ({"peak_lr": 0.0}, "option schedule.peak_lr: expected a number above 0"),
