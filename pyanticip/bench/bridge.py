@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.bench import bridge_numpy
 from pyanticip.bench.machine import machine, percentiles
 from pyanticip.errors import OptionError
 from pyanticip.geometry import vector_scalars
@@ -183,7 +182,6 @@ def _ways(
         else:
             torch.compiler.reset()
             yield name, _waited(torch.compile(torch_scalars, fullgraph=True, dynamic=False), there)
-    yield "numpy", lambda: bridge_numpy.vectorised(x)
 
 
 def _waited(scalars: Callable[[Any], Any], x: Any) -> Way:

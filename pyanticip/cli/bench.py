@@ -89,7 +89,7 @@ def bench_scalars(given: options.ScalarsOptions) -> Answer:
 
 @bench.command("bridge", options=f"{OPTIONS}:BridgeOptions")
 def bench_bridge(given: options.BridgeOptions) -> Answer:
-    """The scalars of a batch of embeddings in Rust, torch, torch.compile and NumPy, side by side.
+    """The scalars of a batch of embeddings in Rust, torch and torch.compile, side by side.
 
     Example: pyanticip bench bridge --seconds 120 --json
     """
