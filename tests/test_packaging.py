@@ -53,12 +53,20 @@ def test_versions_agree() -> None:
     assert pyanticip.__version__ == version
 
 
-def test_import_pyanticip_stays_light() -> None:
-    heavy = run_python(
-        "import sys, pyanticip; "
-        "print([m for m in ('torch', 'scipy', 'sounddevice', 'pydantic') if m in sys.modules])"
-    )
-    assert heavy == "[]"
+LIGHT = """
+import sys, pyanticip
+pyanticip.ScalarStream(22)
+print([m for m in ("torch", "scipy", "sounddevice", "pydantic") if m in sys.modules])
+from pyanticip.models import ModelConfig
+from pyanticip.models.checkpoint.manifest import SHIPPED, read_manifest
+ModelConfig()
+read_manifest(SHIPPED)
+print("torch" in sys.modules)
+"""
+
+
+def test_import_pyanticip_stays_light_and_models_are_described_without_torch() -> None:
+    assert run_python(LIGHT) == "[]\nFalse"
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
-"""The live front end through its binding: real packets, streams, faults."""
+"""The live front end through its binding, and on real packets; its streams and faults: the crate's tests."""
 
 import numpy as np
 import pytest
 from support.motions import dance, datagrams
 
-import pyanticip as pa
 from pyanticip import _core
 
 COUNTERS = {
@@ -64,42 +63,3 @@ def test_the_real_packets_of_a_suit_stand_in_t_pose(data_dir):
     # The same without the skeleton: a receiver may start between two of them.
     fresh = _core.LiveFront("mocopi").feed((live / "sample_fram.bin").read_bytes(), 1)
     np.testing.assert_array_equal(fresh.features, out.features)
-
-
-@pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])
-def test_a_dance_is_the_same_to_the_model_whatever_suit_sends_it(data_dir, source):
-    clip = pa.load_motion(data_dir / "cmu" / "05_02.bvh").retarget("humanoid").resample(50.0)
-    expected = clip.features()
-    front = _core.LiveFront(source)
-    sent = datagrams(source, len(clip), motion=(clip.quats, clip.root))
-    features = np.concatenate([front.feed(d, 0).features for d in sent])
-    assert features.shape == expected.shape
-    # float32 on the wire: 1e-6 rad, 50 times that as a velocity; the scalars rank neighbours by distance.
-    scalar = np.array([n.startswith("scalar.") for n in _core.FEATURE_NAMES])
-    np.testing.assert_allclose(features[:, ~scalar], expected[:, ~scalar], atol=2e-4)
-    assert np.median(np.abs(features[:, scalar] - expected[:, scalar])) < 1e-5
-
-
-def test_a_gap_comes_filled_with_the_next_packet():
-    sent = datagrams("mocopi", 40)
-    front = _core.LiveFront("mocopi", window=64)
-    for i in range(10):
-        front.feed(sent[i], i * 20_000_000)
-    # The frame that ends it waits for the one that tells how fast the movement is.
-    assert front.feed(sent[15], 300_000_000) is None
-    out = front.feed(sent[16], 320_000_000)
-    assert out.features.shape == (7, 279)
-    assert (out.filled, out.seq, out.reset) == (5, 16, False)
-    assert front.counters()["lost"] == 5
-    assert front.feed(sent[12], 330_000_000) is None
-    assert front.counters()["reordered"] == 1
-
-
-def test_a_reset_forgets_the_stream():
-    sent = datagrams("mocopi", 20)
-    front = _core.LiveFront("mocopi", window=64)
-    first = [front.feed(d, 0).features for d in sent]
-    front.reset()
-    again = [front.feed(d, 0) for d in sent]
-    assert again[0].reset
-    np.testing.assert_array_equal(first, [o.features for o in again])

@@ -92,8 +92,7 @@ def test_real_movement_passes_as_it_came(data_dir: Path) -> None:
         np.testing.assert_allclose(root[begin:], body.root[begin:], atol=1e-6)
 
 
-@pytest.mark.parametrize("body", ["mocopi", "vmc", "humanoid"])
-@pytest.mark.parametrize("rate", [24.0, 60.0, 240.0])
+@pytest.mark.parametrize(("body", "rate"), [("mocopi", 24.0), ("vmc", 60.0), ("humanoid", 240.0)])
 def test_a_trembling_body_stands_still_whatever_its_suit(body: str, rate: float) -> None:
     names, parents, offsets = _core.standard_skeleton(body)
     frames = round(15 * rate)
