@@ -126,8 +126,8 @@ target/wheel/.unpacked: $(SOURCES) | $(VENV)/.made
 	@touch $@
 
 .PHONY: mutants
-mutants: $(VENV)/.dev ## would the tests notice? mistakes, one at a time; ONLY=regex, or DRAWN=40 SEED=1 by chance
-	PYTHONPATH=tests $(BIN)/python -P -m mutants.run --only "$(ONLY)" --drawn $(or $(DRAWN),0) --seed $(or $(SEED),0) --jobs $(or $(JOBS),1)
+mutants: $(VENV)/.dev ## would the tests notice? mistakes, one at a time; ONLY=regex
+	PYTHONPATH=tests $(BIN)/python -P -m mutants.run --only "$(ONLY)" --jobs $(or $(JOBS),1)
 
 .PHONY: wheel
 wheel: $(VENV)/.made ## build dist/*.whl for this platform; WHEEL= takes options of maturin (docs/install.md)

@@ -16,9 +16,8 @@ class Mistake:
     name: str
     file: str
     """From the root of the repository."""
-    start: int
-    """First character that is replaced."""
     old: str
+    """Stands in its file exactly once."""
     new: str
     tests: tuple[str, ...]
     """Test files, and crates (``rust/...``) whose own tests are meant."""
@@ -27,11 +26,11 @@ class Mistake:
     @property
     def line(self) -> int:
         """Where it is in the file."""
-        return (ROOT / self.file).read_text(encoding="utf-8").count("\n", 0, self.start) + 1
+        return (ROOT / self.file).read_text(encoding="utf-8").partition(self.old)[0].count("\n") + 1
 
     def applied(self, text: str) -> str:
         """The file with the mistake in it."""
-        return text[: self.start] + self.new + text[self.start + len(self.old) :]
+        return text.replace(self.old, self.new)
 
 
 def listed() -> list[Mistake]:
@@ -45,5 +44,5 @@ def listed() -> list[Mistake]:
         text = (ROOT / row["file"]).read_text(encoding="utf-8")
         if (times := text.count(row["old"])) != 1:
             raise ValueError(f"{row['name']}: {row['file']} has its text {times} times, expected once")
-        found.append(Mistake(**{**row, "tests": tuple(row["tests"])}, start=text.index(row["old"])))
+        found.append(Mistake(**{**row, "tests": tuple(row["tests"])}))
     return found

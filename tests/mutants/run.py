@@ -1,8 +1,7 @@
 """Would the tests notice? Makes one mistake at a time in a copy of the tree and runs the tests that should.
 
-``make mutants`` makes those of ``list/``, written by hand; ``ONLY=regex`` such whose name or file matches;
-``DRAWN=40 SEED=1`` so many drawn by chance from the product instead (``draw.py``), ``JOBS=2`` two at a time.
-The exit code is 1 where less than 85 % are noticed.
+``make mutants`` makes those of ``list/``; ``ONLY=regex`` such whose name or file matches, ``JOBS=2`` two at a
+time. The exit code is 1 where less than 85 % are noticed.
 """
 
 import argparse
@@ -22,7 +21,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
-from mutants.draw import drawn, excused
 from mutants.mistakes import ROOT, Mistake, listed
 from rich.console import Console
 from rich.markup import escape
@@ -31,8 +29,6 @@ WANTED: Final = 0.85
 """Share of the mistakes that must be noticed."""
 LONGEST: Final = 900.0
 """Seconds for tests that run together, at most: those that do not end have noticed."""
-TOGETHER: Final = 6
-"""Test files that are asked together, and the next where those pass."""
 NOTHING_COLLECTED: Final = 5
 FAILED: Final = re.compile(
     r"^(?:FAILED|ERROR) (\S+\.py(?:::\w+)*)|^test (\S+) .*FAILED|^---- (\S+) stdout", re.MULTILINE
@@ -96,19 +92,18 @@ class Copy:
                 cores[0] = self._built("wrong")
                 path.write_text(right, encoding="utf-8")
                 cores[1] = self._built("right")
-            for begin in range(0, len(files), TOGETHER):
-                some, chance = files[begin : begin + TOGETHER], list[str]()
-                while by := self._pytest(some, cores[0], path, wrong, chance):
-                    again = [by] if "::" in by else some
-                    live = by.startswith("tests/realtime")
-                    if (not live or self._pytest(again, cores[0], path, wrong, chance)) and self._once(
-                        " ".join(again),
-                        lambda again=again, chance=chance: self._pytest(again, cores[1], path, right, chance),
-                    ):
-                        return "noticed", by
-                    if "::" not in by or len(chance) > 9:
-                        return "not asked", f"its tests fail without it: {by}"
-                    chance.append(by)
+            chance: list[str] = []
+            while files and (by := self._pytest(files, cores[0], path, wrong, chance)):
+                again = [by] if "::" in by else files
+                live = by.startswith("tests/realtime")
+                if (not live or self._pytest(again, cores[0], path, wrong, chance)) and self._once(
+                    " ".join(again),
+                    lambda again=again: self._pytest(again, cores[1], path, right, chance),
+                ):
+                    return "noticed", by
+                if "::" not in by or len(chance) > 9:
+                    return "not asked", f"its tests fail without it: {by}"
+                chance.append(by)
         except SyntaxError:
             return "not asked", "it does not compile"
         finally:
@@ -162,22 +157,16 @@ def main() -> int:
     """Run the command; 1 where too many mistakes go unnoticed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="mistakes whose name or file matches")
-    parser.add_argument("--drawn", type=int, default=0, help="draw so many by chance instead")
-    parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--jobs", type=int, default=1, help="mistakes at a time, each in its own copy")
     options, console = parser.parse_args(), Console(width=160)
-    if options.drawn:
-        mistakes = drawn(options.drawn, options.seed, options.only)
-    else:
-        mistakes = [one for one in listed() if re.search(options.only, f"{one.name} ({one.file})")]
+    mistakes = [one for one in listed() if re.search(options.only, f"{one.name} ({one.file})")]
     copies: SimpleQueue[Copy] = SimpleQueue()
     for number in range(options.jobs):
         copies.put(Copy(ROOT / "target" / "mutants" / f"tree{number}"))
 
     def tell(number: int, one: Mistake) -> str:
         begun, copy = time.monotonic(), copies.get()
-        why = excused(one)
-        verdict, by = ("nobody can", why) if why else copy.ask(one)
+        verdict, by = copy.ask(one)
         copies.put(copy)
         colour = {"noticed": "green", "survived": "bold red"}.get(verdict, "yellow")
         where = f"{one.file}:{one.line}, {time.monotonic() - begun:.0f} s"
