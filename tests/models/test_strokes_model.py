@@ -12,7 +12,6 @@ from support.takes import arrivals
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
 from pyanticip.models import ModelConfig, load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import MANIFEST, read_manifest
-from pyanticip.models.motion.kinematics import MEASURES
 from pyanticip.models.motion.strokes import FALL, FLOOR, LAGS, STROKES, Strokes
 from pyanticip.vocabulary import EVENT_BINS
 from realtime.step.open import open_backend
@@ -27,10 +26,6 @@ def movement(seed, frames, pace=0.1):
     rows[:, :132] = np.linalg.qr(walk)[0][..., :2].swapaxes(-1, -2).reshape(frames, 132)
     rows[:, 132:198] *= 5.0 * swell[:, 0, 0]
     return rows
-
-
-def velocities(model, rows):
-    return model.observe(torch.from_numpy(rows)[None])[..., -model.direct : -MEASURES]
 
 
 @pytest.fixture(scope="module")
