@@ -7,7 +7,7 @@ use crate::notes::{Note, Notes};
 use crate::params::{Event, Settings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 1.17;
+const LEVEL: f32 = 1.05;
 /// Bronze: neither low nor hissing.
 const RESONANCE: Body = [[1_425.0, 1.35, 18.0], [280.0, 0.6, -18.0], [7_000.0, 0.6, -12.5]];
 /// Hum, prime, tierce, quint, nominal and the partials above: ratio, amplitude, decay.
