@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,7 +56,6 @@ class OscQueryRig(Options):
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
 
 
-@cache
 def _closed(config: type[BaseModel]) -> type[BaseModel]:
     """The same table, which refuses keys that it does not know unless it says that it takes any."""
     if config.model_config.get("extra") in ("allow", "forbid") or issubclass(config, RootModel):
