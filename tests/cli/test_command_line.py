@@ -271,7 +271,7 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     done = python(TRACED, port)
     assert done.returncode == 0, done.stderr
     # Checks look at all of the tree.
-    checks = ("tree.Rig._", "tree.Rig.in_vain", "tree.Rig.untaught", "ports.")
+    checks = ("tree.Rig._", "tree.Rig.in_vain", "tree.Rig.untaught", "tree.Rig.offers_control", "ports.")
     seen = [name for name in done.stdout.splitlines()[-1].split() if not name.startswith(checks)]
     use = seen.index("mixer.Mixer.__init__")
     path = "load.load_rig load._merge load.parse_rig live.live tree.Rig.resolved stage.assemble"
