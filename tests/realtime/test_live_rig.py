@@ -144,7 +144,6 @@ def test_receivers_are_told_by_the_new_table(ear: socket.socket) -> None:
         ("rig/shape/pan/in", (0.8, 0.2), "rig: shape.pan.in: expected 0 <= low < high <= 1, got 0.8, 0.2"),
         ("rig/shape/pan/in", (float("nan"), 1.0), "shape.pan.in.0: input should be a finite number"),
         ("rig/shape/pann/steps", (3,), "shape.pann: unknown name; did you mean pan?"),
-        ("rig/shape/pan/stops", (3,), "shape"),
         ("rig/smoothing/pan/kind", ("soft",), "smoothing.pan.kind: input should be 'spring'"),
         ("rig/osc/0/ranges/pitch/curve", ("exponential",), "exponential range: expected both ends > 0"),
         ("rig/osc/0/addresses/pitch", ("synth",), "expected an address that starts with '/'"),

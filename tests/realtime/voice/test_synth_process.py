@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from support.wire import port_of, udp
 
 from pyanticip.errors import DeviceError, OptionError
-from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, message
@@ -33,7 +32,6 @@ from realtime.voice import output, wav
 from realtime.voice import synth as synth_module
 from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import SAMPLE_RATE, Synth, VoicePlayer
-from realtime.voice.wav import WavWriter
 
 PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
 # The child must find the packages that are tested, wherever they lie.
@@ -469,37 +467,3 @@ def test_what_it_plays_comes_out_of_the_device(
         at = int(match.argmax())
         found.append(float(np.corrcoef(made[at : at + length], piece)[0, 1]))
     assert sum(correlation > 0.999 for correlation in found) >= 4, found
-
-
-# -- files ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bits", [16, 24])
-def test_wav_files_are_exact_and_never_half(tmp_path: Path, bits: int) -> None:
-    path = tmp_path / "a.wav"
-    rng = np.random.default_rng(1)
-    block = rng.uniform(-1, 1, (1000, 2)).astype(np.float32)
-    with WavWriter(path, 48_000, bits=bits) as file:
-        file.write(block)
-        assert not path.exists()
-    with wave.open(str(path)) as file_:
-        assert file_.getnframes() == 1000
-        raw = np.frombuffer(file_.readframes(1000), np.uint8).reshape(-1, bits // 8)
-    whole = np.zeros((2000, 4), np.uint8)
-    whole[:, 4 - bits // 8 :] = raw
-    back = whole.view("<i4")[:, 0].reshape(-1, 2) / 2**31
-    assert np.abs(back - block).max() < 2.0 ** (2 - bits)
-    half = WavWriter(tmp_path / "b.wav", 48_000)
-    half.write(block)
-    half.abandon()
-    assert [p.name for p in tmp_path.iterdir()] == ["a.wav"]
-
-
-def test_a_missing_folder_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match=r"a\.wav: cannot write into .*no such file"):
-        WavWriter(tmp_path / "none" / "a.wav", 48_000)
-
-
-def test_the_voice_and_the_controls_name_the_same_parameters() -> None:
-    assert len(PARAMETERS) == 8
-    assert synth_module.SAMPLE_RATE == 48_000
