@@ -37,7 +37,9 @@ class CheckpointError(MotionError, ValueError):
 
 
 class RigError(MotionError, ValueError):
-    """A rig file or setting that does not make sense."""
+    """A rig file or setting that does not make sense; its ``problems`` are a line each, where known."""
+
+    problems: tuple[str, ...] = ()
 
 
 class DeviceError(MotionError, RuntimeError):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from pyanticip.errors import suggestion
 from pyanticip.vocabulary import HORIZONS_MS
@@ -23,6 +23,7 @@ __all__ = [
     "Unit",
     "named",
     "one_problem",
+    "problems_of",
     "registered",
     "unknown",
 ]
@@ -64,8 +65,8 @@ def registered(registry: Registry[Any], *also: str) -> AfterValidator:
 
     def check(name: str) -> str:
         if name not in also and name not in registry:
-            names = ", ".join((*also, *registry.names()))
-            raise PydanticCustomError("unregistered", "expected one of {names}", {"names": names})
+            names = (*also, *registry.names())
+            raise ValueError(f"expected one of {', '.join(names)}, got {name!r}{suggestion(name, names)}")
         return name
 
     return AfterValidator(check)
@@ -91,38 +92,56 @@ def unknown(name: str, known: tuple[str, ...]) -> str:
 
 
 def one_problem(error: ValidationError, table: type[BaseModel], *outer: str) -> str:
-    """The first problem with a table that lies at the keys ``outer``: its key and, for an unknown one, the
-    nearest known."""
+    """The first problem with a table that lies at the keys ``outer``, and how many more there are."""
+    first, *others = problems_of(error, table, *outer)
+    return first + (f" (and {len(others)} more)" if others else "")
+
+
+def problems_of(error: ValidationError, table: type[BaseModel], *outer: str) -> list[str]:
+    """Each problem: its key and, for an unknown one, the nearest known. Unknown keys come first."""
     problems = error.errors(include_url=False)
     # Of what may be a name or a list, a list is no wrong name.
     problems = [p for p in problems if not (p["loc"][-1:] == ("str",) and _is_list(p["input"]))]
-    first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    problems.sort(key=lambda problem: problem["type"] != "extra_forbidden")
+    return [_told(problem, table, outer) for problem in problems]
+
+
+def _told(problem: ErrorDetails, table: type[BaseModel], outer: tuple[str, ...]) -> str:
+    kind, given = problem["type"], problem["input"]
     # Where there may be a number or a word, pydantic names which of them it tried.
-    loc = tuple(part for part in first["loc"] if not str(part).endswith(("]", "float")))
+    loc = tuple(part for part in problem["loc"] if not str(part).endswith(("]", "float")))
     key = ".".join("performer" if part == "performers" else str(part) for part in (*outer, *loc)) or "rig"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{unknown(str(loc[-1]), _keys_at(table, loc[:-1]))}{more}"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
+    if kind == "extra_forbidden":
+        return f"{key}: unknown key{unknown(str(loc[-1]), _keys(_table_at(table, loc[:-1])))}"
+    message = problem["msg"].removeprefix("Value error, ")
+    if kind == "value_error":
         within = re.match(r"[^\s:]+: ", message)  # it begins with a key of the table
-        return (f"{key}{'.' if within else ': '}{message}" if outer or loc else message) + more
-    given = first["input"]
-    if first["type"] == "tuple_type" and isinstance(given, Mapping):
-        return f"{key}: there may be several: expected [[{key}]], got [{key}]{more}"
-    return f"{key}: {message[:1].lower()}{message[1:]}, got {given!r}{more}"
+        return f"{key}{'.' if within else ': '}{message}" if outer or loc else message
+    if kind == "tuple_type" and isinstance(given, Mapping):
+        return f"{key}: there may be several: expected [[{key}]], got [{key}]"
+    if kind in ("model_type", "dict_type"):
+        message = "expected a table" if any(isinstance(part, int) for part in loc) else f"expected [{key}]"
+    elif kind == "tuple_type":
+        field = _table_at(table, loc[:-1]).model_fields.get(str(loc[-1]))
+        message = f"expected [[{key}]]" if field and _tables(field.annotation) else "expected a list"
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {given!r}"
 
 
 def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _keys_at(table: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The keys of the table at a location of the tree, as a rig has them."""
+def _table_at(table: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
+    """The table at a location of the tree."""
     for part in loc:
         field = table.model_fields.get(part) if isinstance(part, str) else None
         if field is not None:
             table = next((t for t in _tables(field.annotation)), table)
+    return table
+
+
+def _keys(table: type[BaseModel]) -> tuple[str, ...]:
+    """The keys of a table, as a rig has them."""
     return tuple(field.alias or name for name, field in table.model_fields.items())
 
 

@@ -38,7 +38,7 @@ def _ours() -> None:
 def cli() -> None:
     """A performer moves; the music knows where the movement is going.
 
-    Example: pyanticip live --source mocopi --osc 127.0.0.1:9000
+    Example: pyanticip live --source mocopi://0.0.0.0 --osc 127.0.0.1:9000
     """
     _ours()
     if not clock_is_fine():

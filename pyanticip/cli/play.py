@@ -10,7 +10,7 @@ import click
 
 from pyanticip.cli.generate import Command, Group
 from pyanticip.cli.terminal import Answer, drawn, say, speed_factor, typed, unwound
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, RigError
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
@@ -102,7 +102,7 @@ def live(given: options.LiveOptions) -> Answer:
 
     Ctrl-C fades out, closes the recording and ends.
 
-    Example: pyanticip live --source mocopi://0.0.0.0:12351 --osc 127.0.0.1:57120 --lead-ms 100
+    Example: pyanticip live --source mocopi://0.0.0.0 --osc 127.0.0.1:57120 --lead-ms 100
     """
     from realtime.programs.live import live as play
     from realtime.rig import load_rig
@@ -117,7 +117,7 @@ def monitor(given: options.MonitorOptions) -> Answer:
 
     A show is seen, and steered, by `live --monitor`.
 
-    Example: pyanticip monitor --source mocopi --at 0.0.0.0:8765
+    Example: pyanticip monitor --source mocopi://0.0.0.0 --at 0.0.0.0:8765
     """
     from realtime.programs.live import live as play
     from realtime.rig import load_rig
@@ -193,7 +193,7 @@ def render(given: options.RenderOptions) -> Answer:
 def record(given: options.RecordOptions) -> Answer:
     """Record what a suit sends, and play nothing. Ctrl-C closes the file.
 
-    Example: pyanticip record take1.anticip --source mocopi --seconds 60
+    Example: pyanticip record take1.anticip --source mocopi://0.0.0.0 --seconds 60
     """
     from realtime.programs.live import live as play
     from realtime.rig import load_rig
@@ -299,7 +299,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     [performer]. With a FILE, a recording or any motion file stands in for the suit: all of it is read, and
     whatever does not stand still counts as moving, so --still and --move are for a suit alone.
 
-    Example: pyanticip calibrate --source mocopi://0.0.0.0:12351 --rig stage.toml
+    Example: pyanticip calibrate --source mocopi://0.0.0.0 --rig stage.toml
     """
     from pyanticip.motion.atomic import check_folder
     from realtime.programs.calibrate import calibrate_from, calibrate_live
@@ -376,7 +376,12 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     from realtime.rig.load import solo
     from realtime.sockets import host_and_port
 
-    found = load_rig(given.file)
+    try:
+        found = load_rig(given.file)
+    except RigError as error:
+        for line in error.problems[1:]:
+            say(line)
+        raise RigError(error.problems[0] if error.problems else str(error)) from None
     check_show(found)
     lines = [f"{given.file}: fine"]
     heard = {one.name: one.hears(found.source) for one in found.performers} or {"": found.source}

@@ -103,8 +103,9 @@ def record(given: options.RecordOptions) -> Answer:
 
     To teach while playing, and with values that move, see `live --teach` and /anticip/control/teach.
 
-    Example: pyanticip teach record mine --take arms-high --values brightness=.8 --seconds 5
+    Example: pyanticip teach record mine --source mocopi://0.0.0.0 --take high --values brightness=.8
     """
+    from realtime.rig import load_rig
     from realtime.teaching.recording import record_take
 
     values, labels = _values(given.values), _labels(given.labels, given.gesture)
@@ -115,7 +116,7 @@ def record(given: options.RecordOptions) -> Answer:
         _tell_new(before, labels)
         take = record_take(
             opened,
-            given.source,
+            load_rig(given.rig_file, given.over).source,
             name=given.take,
             values=values,
             labels=labels,

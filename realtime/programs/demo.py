@@ -221,7 +221,8 @@ def _tell(result: dict[str, Any], host: str, port: int, console: Console) -> Non
     console.print(
         "next:  pyanticip doctor              what works on this machine\n"
         "       pyanticip demo --monitor      see it in a browser, and where the body goes next\n"
-        "       pyanticip live --synth        plug in a mocopi (UDP 12351), or: --source vmc\n"
+        "       pyanticip setup               your suit and your synth, guided\n"
+        "       pyanticip live --source mocopi://0.0.0.0 --synth\n"
         "       pyanticip replay FILE.bvh     your own motion file\n"
         "       pyanticip render FILE.bvh --out FILE.wav"
     )

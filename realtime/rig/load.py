@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pyanticip.errors import FormatError, RigError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.untrusted import open_file, parse_toml, read_file
-from realtime.config import one_problem
+from realtime.config import one_problem, problems_of
 from realtime.rig.mapping import PerformerRig
 from realtime.rig.monitor import monitor_table
 from realtime.rig.paths import found_from, is_there
@@ -178,7 +178,9 @@ def parse_rig(tree: Mapping[str, Any], where: str) -> Rig:
     try:
         return Rig.model_validate(tree)
     except ValidationError as error:
-        raise RigError(f"{where}: {one_problem(error, Rig)}") from None
+        told = RigError(f"{where}: {one_problem(error, Rig)}")
+        told.problems = tuple(f"{where}: {line}" for line in problems_of(error, Rig))
+        raise told from None
 
 
 def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:

@@ -70,7 +70,10 @@ class SourceRig(ReadingOptions):
     @model_validator(mode="after")
     def _makes_sense(self) -> SourceRig:
         if self.kind == "osc" and not self.addresses:
-            raise ValueError('addresses: an osc source needs them, by joint: left_hand = "/phone/quat"')
+            raise ValueError(
+                'addresses: an osc source needs them, by joint: left_hand = "/phone/quat"'
+                " in [source.addresses] of a rig (--rig)"
+            )
         return self
 
     @model_validator(mode="before")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
 
 from pyanticip.motion.options import ReadingOptions
-from pyanticip.options import CheckpointOption, JsonOption, Options, option
+from pyanticip.options import CheckpointOption, JsonOption, Options, Overrides, option
 from pyanticip.teach.options import FitOptions
-from realtime.rig import Rig, SourceRig
+from realtime.rig import Rig
 
 
 class ProjectOptions(Options):
@@ -50,9 +51,10 @@ class AddOptions(TakeOptions, ReadingOptions):
 class RecordOptions(TakeOptions):
     """Of ``teach record``."""
 
-    source: SourceRig = option(
-        str(Rig.model_fields["source"].description), SourceRig(), metavar="KIND[://HOST:PORT]"
+    rig_file: Path | None = option(
+        "Rig file (TOML) that says the source.", None, flag="--rig", metavar="PATH"
     )
+    over: Annotated[dict[str, Any], Overrides(Rig, {"source": "source"})] = {}
     seconds: float | None = option("Length; without it Ctrl-C ends the take.", None, ge=0.5)
     countdown: float = option("Seconds to get ready.", 3.0, ge=0, le=60)
 

@@ -237,6 +237,13 @@ def test_the_sender_s_name_is_looked_up() -> None:
         ("source = 'mocpi'", "source: expected auto, mocopi, "),
         ("osc = ['nohost']", "osc.0: expected HOST:PORT"),
         ("[source]\nkind = 'osc'", "source.addresses: an osc source needs them"),
+        ("monitor = true", "monitor: expected [monitor], got True"),
+        ("[source]\naddresses = 'x'", "source.addresses: expected [source.addresses], got 'x'"),
+        ("osc = '127.0.0.1:9000'", "osc: expected [[osc]], got '127.0.0.1:9000'"),
+        ("osc = [1]", "osc.0: expected a table, got 1"),
+        ("[[osc]]\nsend = 'pitch'", "osc.0.send: expected a list, got 'pitch'"),
+        ("[source]\nkind = 'mocpi'", "got 'mocpi'; did you mean mocopi?"),
+        ("[synth]\npreset = 'pluckt'", "got 'pluckt'; did you mean plucked?"),
         (
             "[source]\nkind = 'kinect'",
             "msgpack, vrchat, phone, wek, osc, got",
@@ -251,6 +258,15 @@ def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, 
     assert says in message
     assert message.startswith(str(file))
     assert "\n" not in message
+
+
+def test_a_check_tells_every_problem(tmp_path: Path) -> None:
+    """Each on a line of its own, with the file and the key."""
+    file = write(tmp_path, "gian = 1\nmonitor = true\n[source]\nport = 0\n")
+    answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
+    lines = [*answer.stderr.splitlines(), str(answer.exception)]
+    assert {line.split(": ")[1] for line in lines} == {"gian", "monitor", "source.port"}
+    assert {line.split(": ")[0] for line in lines} == {str(file)}
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:

@@ -215,6 +215,7 @@ def test_mistakes_are_one_line(run: Run, words: list[str], says: str) -> None:
 
 @pytest.mark.parametrize("kind", ["mocopi", "phone"])
 def test_a_take_from_a_suit(run: Run, kind: str) -> None:
+    """The phone is named by a rig."""
     port = free_port()
     stop = threading.Event()
 
@@ -230,9 +231,12 @@ def test_a_take_from_a_suit(run: Run, kind: str) -> None:
     thread.start()
     try:
         time.sleep(0.2)
+        where = f"{kind}://127.0.0.1:{port}"
+        Path("rig.toml").write_text(f'source = "{where}"\n')
+        named = ("--source", where) if kind == "mocopi" else ("--rig", "rig.toml")
         run(
-            "teach", "record", "mine", "--source", f"{kind}://127.0.0.1:{port}", "--take", "still",
-            "--values", "mix=.4", "--seconds", "1", "--countdown", "1",
+            "teach", "record", "mine", *named, "--take", "still", "--values", "mix=.4",
+            "--seconds", "1", "--countdown", "1",
         )  # fmt: skip
     finally:
         stop.set()
