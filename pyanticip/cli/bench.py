@@ -28,7 +28,7 @@ def bench() -> None:
 
 @bench.command("latency", options=f"{OPTIONS}:LatencyOptions")
 def bench_latency(given: options.LatencyOptions) -> Answer:
-    """From a datagram's arrival to the OSC bundle's send: the real pipeline over real sockets.
+    """From a datagram's arrival to the OSC bundle's send, over real sockets.
 
     Example: pyanticip bench latency --seconds 60 --json
     """
@@ -63,9 +63,10 @@ def bench_performers(given: options.PerformersOptions) -> Answer:
 
 @bench.command("network", options=f"{OPTIONS}:NetworkOptions")
 def bench_network(given: options.NetworkOptions) -> Answer:
-    """What frame rates and poor networks change in the output: offline, the same every time.
+    """What frame rates and poor networks change in the output.
 
-    Motion FILES are sent as suits send them; the bundled performance if none is given.
+    Offline, the same every time. Motion FILES are sent as suits send them; the bundled performance if none
+    is given.
 
     Example: pyanticip bench network dance.bvh walk.amc --markdown
     """
@@ -78,7 +79,9 @@ def bench_network(given: options.NetworkOptions) -> Answer:
 
 @bench.command("scalars", options=f"{OPTIONS}:ScalarsOptions")
 def bench_scalars(given: options.ScalarsOptions) -> Answer:
-    """One frame of the seven scalars: smooth motion, the worst cases, and a stream a million frames old.
+    """One frame of the seven scalars.
+
+    Smooth motion, the worst cases, and a stream a million frames old.
 
     Example: pyanticip bench scalars --seconds 60 --json
     """
@@ -89,7 +92,7 @@ def bench_scalars(given: options.ScalarsOptions) -> Answer:
 
 @bench.command("bridge", options=f"{OPTIONS}:BridgeOptions")
 def bench_bridge(given: options.BridgeOptions) -> Answer:
-    """The scalars of a batch of embeddings in Rust, torch and torch.compile, side by side.
+    """The scalars of a batch of embeddings in Rust, torch and torch.compile.
 
     Example: pyanticip bench bridge --seconds 120 --json
     """
@@ -111,10 +114,10 @@ def bench_step(given: options.StepOptions) -> Answer:
 
 @bench.command("train", options=f"{OPTIONS}:TrainOptions", extra="train")
 def bench_train(given: options.TrainOptions) -> Answer:
-    """The token model beside a plain transformer of equal size: training step, memory, decoding.
+    """The token model beside a plain transformer of equal size.
 
-    What --seconds do not suffice for is left out and named, the longest sequences first; on two cores
-    everything takes about a minute and a half at least.
+    Training step, memory, decoding. What --seconds do not suffice for is left out and named, the longest
+    sequences first; on two cores everything takes about a minute and a half at least.
 
     Example: pyanticip bench train --seconds 120 --json
     """
@@ -136,7 +139,9 @@ def bench_performer(given: options.PerformerOptions) -> Answer:
 
 @bench.command("sound", options=f"{OPTIONS}:SoundOptions", extra="train")
 def bench_sound(given: options.SoundOptions) -> Answer:
-    """From movement in a file to energy in the sound: how late it is, and how near beats are to strokes.
+    """From movement in a file to energy in the sound: how late it is.
+
+    And how near beats are to strokes.
 
     Example: pyanticip bench sound walk.amc dance.bvh --preset default --json
     """

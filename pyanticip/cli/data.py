@@ -23,7 +23,7 @@ OPTIONS = "training.data.options"
 def data() -> None:
     """Prepare a folder of motion for training, and look at what is in it.
 
-    Example: pyanticip train data build takes --out sets/mine
+    Example: pyanticip train data build TAKES --out sets/mine
     """
 
 
@@ -38,13 +38,14 @@ def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step],
 
 @data.command("build", options=f"{OPTIONS}:BuildOptions")
 def data_build(given: options.BuildOptions) -> Answer:
-    """Make a set of all takes in DIR: BVH, AMC with ASF, C3D, MVNX, AMASS npz, recordings, in any folders.
+    """Make a set of all that is in TAKES, in any folders.
 
-    A sound beside a take (walk.wav, walk.bvh), or given in a manifest, teaches it in the teacher's place.
-    Interrupted, or with new takes in DIR, the same command goes on with what is finished.
+    BVH, AMC with ASF, C3D, MVNX, AMASS npz, recordings. A sound beside a take (walk.wav, walk.bvh), or given
+    in a manifest, teaches it in the teacher's place. Interrupted, or with new files, the same command goes
+    on with what is finished.
 
-    Example: pyanticip train data build takes --out sets/mine --workers 8
-             pyanticip train data build takes --out sets/mine --split-file who.toml
+    Example: pyanticip train data build TAKES --out sets/mine --workers 8
+             pyanticip train data build TAKES --out sets/mine --split-file who.toml
              pyanticip train data build amass --out sets/amass --subject-from top
              pyanticip train data build amass --out shards/2 --shard 2/8
     """

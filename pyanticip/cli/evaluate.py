@@ -19,16 +19,16 @@ OPTIONS = "training.evaluate.options"
 def evaluate() -> None:
     """Judge a model on people it never saw.
 
-    Example: pyanticip evaluate motion --data data/cmu
+    Example: pyanticip evaluate motion --data TAKES
     """
 
 
 @evaluate.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
 def evaluate_motion(given: options.MotionOptions) -> Answer:
-    """Is it ahead? Errors beside tuned and learned rivals, lags, whom it harms; each kind of movement apart.
+    """Is it ahead? Errors beside those of rivals, lags, and whom it harms.
 
-    The rivals that learn do so from the training side of DATA, in some ten minutes, once for each state of
-    it. The report says how often the test side was looked at.
+    Each kind of movement stands apart. The rivals that learn do so from the training side of TAKES, in some
+    ten minutes, once for each state of it. The report says how often the test side was looked at.
 
     Example: pyanticip evaluate motion --data data --report report
              pyanticip evaluate motion --data data --split test --report docs/results.md
@@ -75,7 +75,9 @@ def evaluate_motion(given: options.MotionOptions) -> Answer:
 
 @evaluate.command("language", options=f"{OPTIONS}:LanguageOptions", extra="train")
 def evaluate_language(given: options.LanguageOptions) -> Answer:
-    """Judge runs of train language on held-out data; runs that differ in their seed alone are averaged.
+    """Judge runs of train language on held-out data.
+
+    Runs that differ in their seed alone are averaged.
 
     Example: pyanticip evaluate language runs/text-0 runs/text-1 --report report
     """
@@ -96,7 +98,7 @@ def evaluate_language(given: options.LanguageOptions) -> Answer:
 
 @evaluate.command("generation", options=f"{OPTIONS}:GenerationOptions", extra="train")
 def evaluate_generation(given: options.GenerationOptions) -> Answer:
-    """Does waiting for commitment help? Gated against ungated generation at equal compute.
+    """Does waiting for commitment help? Gated beside ungated, at equal compute.
 
     Example: pyanticip evaluate generation runs/text-0 --judge runs/plain-1 --theta 0.8 --theta 0.5
     """
@@ -109,10 +111,10 @@ def evaluate_generation(given: options.GenerationOptions) -> Answer:
 
 @evaluate.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
 def evaluate_forecast(given: options.ForecastOptions) -> Answer:
-    """The published benchmark of motion prediction: both metrics, exactly, beside the published rows.
+    """The published benchmark of motion prediction, beside the published rows.
 
-    Example: pyanticip evaluate forecast --benchmark cmu --data data/cmu-bench --split train
-             pyanticip evaluate forecast --data data/cmu-bench --checkpoint runs/forecast
+    Example: pyanticip evaluate forecast --benchmark cmu --data TAKES/cmu-bench --split train
+             pyanticip evaluate forecast --data TAKES/cmu-bench --checkpoint runs/forecast
              pyanticip evaluate forecast --folds runs/folds --report report
     """
     from training.report.pages import as_markdown, places, write
@@ -144,9 +146,11 @@ def evaluate_forecast(given: options.ForecastOptions) -> Answer:
 
 @evaluate.command("following", options=f"{OPTIONS}:FollowingOptions", extra="train")
 def evaluate_following(given: options.FollowingOptions) -> Answer:
-    """Are cues on time? Takes played again at other tempi, real repeats, and people who do something else.
+    """Are cues on time, when takes are played again?
 
-    Example: pyanticip evaluate following --data data --picture following.png
+    At other tempi, in real repeats, and beside people who do something else.
+
+    Example: pyanticip evaluate following --data TAKES --picture following.png
     """
     from pyanticip.motion.atomic import check_out, write_file
     from training.evaluate import following
@@ -163,9 +167,11 @@ def evaluate_following(given: options.FollowingOptions) -> Answer:
 
 @evaluate.command("tempo", options=f"{OPTIONS}:TempoOptions", extra="train")
 def evaluate_tempo(given: options.TempoOptions) -> Answer:
-    """Does it keep the body's beat? The live tracker beside two rivals, against steps counted by the feet.
+    """Does it keep the body's beat? The live tracker beside two rivals.
 
-    Example: pyanticip evaluate tempo --data data --split test
+    Against steps counted by the feet.
+
+    Example: pyanticip evaluate tempo --data TAKES --split test
     """
     from training.evaluate import tempo
 
@@ -175,9 +181,9 @@ def evaluate_tempo(given: options.TempoOptions) -> Answer:
 
 @evaluate.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
 def evaluate_ghost(given: options.GhostOptions) -> Answer:
-    """Is the monitor's ghost where the body will be? Centimetres, beside simple rivals, one of which learns.
+    """Is the monitor's ghost where the body will be? Centimetres, beside rivals.
 
-    Example: pyanticip evaluate ghost --data data --split test
+    Example: pyanticip evaluate ghost --data TAKES --split test
     """
     from training.evaluate import ghost
 
@@ -187,9 +193,9 @@ def evaluate_ghost(given: options.GhostOptions) -> Answer:
 
 @evaluate.command("sensors", options=f"{OPTIONS}:SensorsOptions", extra="train")
 def evaluate_sensors(given: options.SensorsOptions) -> Answer:
-    """What are six sensors worth, or one? The model on bodies of which joints are hidden; simple rivals.
+    """What are six sensors worth, or one? Bodies with hidden joints, beside rivals.
 
-    Example: pyanticip evaluate sensors --data data
+    Example: pyanticip evaluate sensors --data TAKES
     """
     from rich.console import Console
 

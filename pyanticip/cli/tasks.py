@@ -18,7 +18,7 @@ OPTIONS = "training.tasks.options"
 
 @click.group("tasks", cls=Group)
 def tasks() -> None:
-    """Algorithmic tasks that ask for more than the training length: data, training, curves over length.
+    """Algorithmic tasks that ask for more than the training length.
 
     Example: pyanticip tasks train --task copy --out runs/copy
     """
@@ -70,7 +70,9 @@ def tasks_check(given: options.TaskCheckOptions) -> Answer:
 
 @tasks.command("train", options=f"{OPTIONS}:TaskTrainOptions", extra="train")
 def tasks_train(given: options.TaskTrainOptions) -> Answer:
-    """Train models on a task, over positions and seeds; after Ctrl-C the same command goes on.
+    """Train models on a task, over positions and seeds.
+
+    After Ctrl-C the same command goes on.
 
     Example: pyanticip tasks train --out runs/tasks --task copy --positions prism,rope --seeds 0-2
     """
@@ -94,9 +96,10 @@ def tasks_train(given: options.TaskTrainOptions) -> Answer:
 
 @tasks.command("evaluate", options=f"{OPTIONS}:TaskEvaluateOptions", extra="train")
 def tasks_evaluate(given: options.TaskEvaluateOptions) -> Answer:
-    """Exact matches over length by greedy decoding; of the last weights and the mean of the best three.
+    """Exact matches over length by greedy decoding.
 
-    RUNS are runs of `tasks train` or folders of them. Figures that are there already are kept.
+    Of the last weights and the mean of the best three. A RUN is one of `tasks train`, or a folder of them.
+    Figures that are there already are kept.
 
     Example: pyanticip tasks evaluate runs/tasks --checkpoints 3
     """
@@ -123,7 +126,9 @@ def tasks_evaluate(given: options.TaskEvaluateOptions) -> Answer:
 
 @tasks.command("report", options=f"{OPTIONS}:TaskReportOptions", extra="train")
 def tasks_report(given: options.TaskReportOptions) -> Answer:
-    """Tables and curves of evaluated runs: accuracy over length, cost, and what the cursors do.
+    """Tables and curves of evaluated runs.
+
+    Accuracy over length, cost, and what the cursors do.
 
     Example: pyanticip tasks report runs/tasks --out docs/experiments/prism-tasks
     """

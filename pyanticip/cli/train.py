@@ -25,7 +25,7 @@ FINISH = "training.finish.options"
 def train() -> None:
     """Train a model on a folder of motion, or on text.
 
-    Example: pyanticip train motion --data data/cmu --out runs/motion
+    Example: pyanticip train motion --data TAKES --out runs/motion
     """
 
 
@@ -57,10 +57,11 @@ def _train(
 
 @train.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
 def train_motion(given: options.MotionOptions) -> Answer | None:
-    """Train the motion model; its best checkpoint goes to OUT/checkpoint. Under torchrun all its processes
-    share the work.
+    """Train the motion model; its best checkpoint goes to OUT/checkpoint.
 
-    Example: pyanticip train motion --data takes --out runs/motion
+    Under torchrun all its processes share the work.
+
+    Example: pyanticip train motion --data TAKES --out runs/motion
              pyanticip train motion --config motion.toml --set ema=0.999 --seed 1 --out runs/one
              pyanticip train motion --out runs/one --resume
     """
@@ -87,7 +88,7 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
 def train_completion(given: options.CompletionOptions) -> Answer:
     """Train what completes a body from few sensors; about an hour of one core.
 
-    Example: pyanticip train completion --data data --out completion.safetensors
+    Example: pyanticip train completion --data TAKES --out completion.safetensors
     """
     import torch
     from rich.console import Console
@@ -116,9 +117,9 @@ def train_completion(given: options.CompletionOptions) -> Answer:
 
 @train.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
 def train_ghost(given: options.GhostOptions) -> Answer:
-    """Train the forecaster of bodies that the monitor draws; some two minutes of one core.
+    """Train the forecaster of bodies that the monitor draws: two minutes of one core.
 
-    Example: pyanticip train ghost --data data --out ghost
+    Example: pyanticip train ghost --data TAKES --out ghost
     """
     import torch
     from rich.console import Console
@@ -152,10 +153,12 @@ def train_ghost(given: options.GhostOptions) -> Answer:
 
 @train.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
 def train_forecast(given: options.ForecastOptions) -> Answer | None:
-    """Train a forecaster of poses on the benchmark's training files, or study it on clips left out.
+    """Train a forecaster of poses on the benchmark's training files.
 
-    Example: pyanticip train forecast --data data/cmu-bench --out runs/forecast
-             pyanticip train forecast --data data/cmu-bench --out runs/folds --folds 5
+    With --folds study it on clips of these that are left out.
+
+    Example: pyanticip train forecast --data TAKES/cmu-bench --out runs/forecast
+             pyanticip train forecast --data TAKES/cmu-bench --out runs/folds --folds 5
              pyanticip train forecast --out runs/forecast --resume
     """
     from training.tasks.forecast.folds import study
@@ -176,10 +179,11 @@ def train_forecast(given: options.ForecastOptions) -> Answer | None:
 
 @train.command("beats", options=f"{FINISH}:BeatsOptions", extra="train")
 def train_beats(given: finish.BeatsOptions) -> Answer:
-    """Teach a checkpoint's event head to hear strokes, for beats that are announced when they come.
+    """Teach a checkpoint's event head to hear strokes.
 
-    The head learns from the training side and is judged on the validation side, before and after. All else
-    that the model says stays as it is. Nothing is written before the end.
+    Beats are then announced when they come. The head learns from the training side and is judged on the
+    validation side, before and after. All else that the model says stays as it is. Nothing is written before
+    the end.
 
     Example: pyanticip train beats --data takes --checkpoint runs/motion/checkpoint --out runs/beats
     """
@@ -190,9 +194,10 @@ def train_beats(given: finish.BeatsOptions) -> Answer:
 
 @train.command("poses", options=f"{FINISH}:PosesOptions", extra="train")
 def train_poses(given: finish.PosesOptions) -> Answer:
-    """Teach a perceptron beside a checkpoint's trunk to read the parameters off the last poses.
+    """Teach a perceptron beside a checkpoint's trunk to read the last poses.
 
-    The model then says the mean of both, which errs less than either. It learns from the training side and is
+    It reads the parameters off them, and the model then says the mean of both, which errs less than either.
+    It learns from the training side and is
     judged on the validation side, before and after. Nothing is written before the end.
 
     Example: pyanticip train poses --data takes --checkpoint runs/motion/checkpoint --out runs/poses
@@ -229,7 +234,9 @@ def _taught(
 
 @train.command("packaged", options=f"{FINISH}:PackagedOptions", extra="train")
 def train_packaged(given: finish.PackagedOptions) -> Answer:
-    """Make the packaged model anew, from takes to checkpoint; interrupted, the same command goes on.
+    """Make the packaged model anew, from takes to checkpoint.
+
+    Interrupted, the same command goes on.
 
     Example: pyanticip train packaged --data TAKES --out runs/packaged
     """

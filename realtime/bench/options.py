@@ -81,7 +81,7 @@ class TrainOptions(JsonOption):
 class PerformerOptions(JsonOption):
     """Of ``bench performer``."""
 
-    data: Path = option("The folder that holds cmu and more.", Path("../shared/data"), exists=True)
+    data: Path = option("The takes (a folder with cmu/ and more/).", exists=True, variable="PYANTICIP_DATA")
     seeds: int = option("Draws of noise for each held pose.", 1, ge=1)
 
 

@@ -95,7 +95,9 @@ class SynthRig(Options):
     enabled: bool = option("Play the built-in voice.", False)
     port: Port | None = None
     device: str | int | None = None
-    preset: Annotated[str, registered(VOICES)] = option("What the voice plays.", "default")
+    preset: Annotated[str, registered(VOICES)] = option(
+        "What the voice plays: `presets` lists them.  [default: default]", "default"
+    )
     samples: str | None = option("Folder of sounds for the preset granular.", None, metavar="FOLDER")
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -121,19 +123,21 @@ class Rig(Options):
 
     source: SourceRig = option(
         f"{', '.join(SOURCES.built_in)}, or auto: whoever sends to one of their ports; with an optional"
-        " ://HOST or ://HOST:PORT to listen at.",
+        " ://HOST or ://HOST:PORT to listen at.  [default: mocopi://127.0.0.1]",
         SourceRig(),
         metavar="KIND[://HOST[:PORT]]",
     )
     model: ModelRig = ModelRig()
     memory: MemoryRig = MemoryRig()
     cue: tuple[Cue, ...] = ()
-    lead_ms: LeadMs = option("How far ahead to play: auto, or 0..400.", "auto", metavar="auto|MS")
+    lead_ms: LeadMs = option(
+        "How far ahead to play: auto, or 0..400.  [default: auto]", "auto", metavar="auto|MS"
+    )
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: Smoothings = {}
     shape: Shapes = {}
     osc: tuple[OscConfig, ...] = option(
-        "OSC receiver; repeatable.", (OscConfig(),), metavar="[tcp://]HOST:PORT"
+        "OSC receiver; repeatable.  [default: 127.0.0.1:9000]", (OscConfig(),), metavar="[tcp://]HOST:PORT"
     )
     midi: MidiConfig = MidiConfig()
     sink: tuple[SinkRig, ...] = ()
@@ -145,7 +149,7 @@ class Rig(Options):
     control: ControlRig = ControlRig()
     oscquery: OscQueryRig = OscQueryRig()
     monitor: MonitorRig = option(
-        "Show the show in a browser, and steer it there.",
+        "Show the show in a browser, at 127.0.0.1:8765 unless told otherwise, and steer it there.",
         MonitorRig(),
         metavar="[HOST:PORT]",
         alone="on",

@@ -43,6 +43,14 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
             assert parameter.help, f"{parameter.opts} says nothing"
 
 
+@pytest.mark.parametrize("group", [cli, *(c for _, c in commands(cli) if isinstance(c, click.Group))])
+def test_no_summary_is_cut_at_a_hundred_columns(group: click.Group) -> None:
+    context = click.Context(group, info_name="pyanticip", terminal_width=100, max_content_width=100)
+    listed = group.get_help(context).partition("Commands:\n")[2]
+    assert listed
+    assert "..." not in listed
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

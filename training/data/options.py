@@ -25,7 +25,7 @@ class WorkersOption(Options):
 class BuildOptions(WorkersOption, ReadingOptions, JsonOption):
     """Of ``train data build``."""
 
-    folder: Path = option("Takes, in any folders.", argument=True, metavar="DIR", exists=True)
+    folder: Path = option("Takes, in any folders.", argument=True, metavar="TAKES", exists=True)
     out: Path = option("Folder of the set.")
     subject_from: str = option(
         "Who performs: auto, folder, top, file, or a regular expression for the path.",
@@ -42,7 +42,7 @@ class BuildOptions(WorkersOption, ReadingOptions, JsonOption):
 class MergeOptions(JsonOption):
     """Of ``train data merge``."""
 
-    shards: tuple[Path, ...] = option("Folders of all shards.", argument=True, metavar="SHARD")
+    shards: tuple[Path, ...] = option("Folders of all shards.", argument=True, metavar="SHARD...")
     out: Path = option("Folder of the set.")
 
 

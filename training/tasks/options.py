@@ -192,7 +192,7 @@ class TaskCheckOptions(JsonOption):
 class TaskEvaluateOptions(JsonOption):
     """Of ``tasks evaluate``."""
 
-    runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUNS...", exists=True)
+    runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUN...", exists=True)
     lengths: str | None = option(
         "Such as 10,20,50.  [default: up to 15 times the longest training length]", None
     )
@@ -206,7 +206,7 @@ class TaskEvaluateOptions(JsonOption):
 class TaskReportOptions(JsonOption):
     """Of ``tasks report``."""
 
-    runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUNS...", exists=True)
+    runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUN...", exists=True)
     out: Path | None = option("Folder of page.md and its pictures.", None, written=True)
     counters: bool = option("Draw the cursors before and after training.", True)
     brief: str = option("Tasks that share one table, without pictures; with commas.", "")

@@ -19,7 +19,7 @@ class DataOptions(Options):
     path: Text = SYNTHETIC
     """``"synthetic"``, or the text file to train on."""
     valid: Text = ""
-    """The text file to validate on; needed where ``path`` is a file."""
+    """The text file to validate on; needed where ``data`` is one."""
     tokenizer: Literal["char", "bpe"] = "char"
     """``"char"`` or ``"bpe"``; learned from the training text alone."""
     vocab: int = Field(default=0, ge=0)
