@@ -1,5 +1,6 @@
 """README and docs are executed: Python blocks run, command lines parse, links point at files."""
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -94,6 +95,21 @@ def parse(page: str, line: str) -> None:
     if "--help" in words or "--version" in words:
         return
     command.parse_args(context, list(words))
+
+
+def test_what_the_program_says_is_quoted_as_it_says_it() -> None:
+    """Of each quotation in troubleshooting's first columns whatever lies between what varies."""
+    said = "\n".join(
+        node.value
+        for file in (ROOT / "realtime").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE)
+    parts = [part.strip(" ,()") for line in quoted for part in re.split(r"\.\.\.|: |;", line)]
+    assert len(quoted) > 15
+    assert [part for part in parts if part not in said] == []
 
 
 def test_links_point_at_files() -> None:

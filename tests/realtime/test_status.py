@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from realtime import status
+from realtime.memory.live_memory import LiveMemory
+from realtime.pipeline import Pipeline
+from realtime.recording.recorder import Recorder
 from realtime.status import (
     BeatWatch,
     SinkWatch,
@@ -87,3 +94,18 @@ def test_a_beat_that_lasts_is_said_once_and_another_again() -> None:
     assert looks((90.0, 0.9)) == ["the body keeps a beat: 90 a minute"], "slower"
     assert looks((110.0, 0.9)) == ["the body keeps a beat: 110 a minute"], "faster"
     assert looks((60.0, 0.1), (60.0, 0.9), (60.0, 0.9)) == [None, None, None], "not for long"
+
+
+def test_every_word_that_is_sent_stands_in_the_table() -> None:
+    """And none that is not: those of stream, recorder, memory, and the processes beside a show."""
+    root = Path(__file__).resolve().parents[2]
+    where = (status, Pipeline.status, Recorder.words.fget, LiveMemory.words)
+    sent = set(re.findall(r'"([a-z_]+)=', "\n".join(inspect.getsource(each) for each in where)))
+    for file in (root / "realtime").rglob("*.py"):
+        beside = re.findall(r'super\(\).__init__\("([^"]+)", "realtime', file.read_text(encoding="utf-8"))
+        sent.update(name.split()[-1].lower() for name in beside)
+    section = (
+        (root / "docs" / "osc.md").read_text(encoding="utf-8").split("## The status")[1].split("\n## ")[0]
+    )
+    rows = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
+    assert {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)} == sent
