@@ -12,11 +12,11 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 COLOURS = {
-    "000": ("#dfe7f2", "000 trunk: bias, two pathways, gates"),
-    "001": ("#f9dcc4", "001 learned positions (PRISM)"),
-    "002": ("#d8ecd4", "002 planning signal"),
-    "003": ("#f6efb9", "003 trajectory positions"),
-    "004": ("#ecd4e6", "004 control field"),
+    "000": ("#dfe7f2", "trunk: bias, two pathways, gates"),
+    "001": ("#f9dcc4", "learned positions (PRISM)"),
+    "002": ("#d8ecd4", "planning signal"),
+    "003": ("#f6efb9", "trajectory positions"),
+    "004": ("#ecd4e6", "control field"),
     "own": ("#f0f0f0", "fronts and heads"),
 }
 
