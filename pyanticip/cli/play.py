@@ -354,6 +354,8 @@ def rig() -> None:
 def rig_init(given: options.RigInitOptions) -> None:
     """Write a commented rig with every key at its built-in value.
 
+    But for those of [midi] and [[performer]], which docs/midi.md and docs/performers.md have.
+
     Example: pyanticip rig init stage.toml
     """
     from pyanticip.motion.atomic import write_file

@@ -41,7 +41,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     """
     if rig.control.enabled:
         # Whoever has it already is a show that plays: nothing is loaded beside it.
-        bind_udp(rig.control.host, rig.control.port, "control server").close()
+        bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
     for line in rig.in_vain():
         say(line)
     if rig.performers:

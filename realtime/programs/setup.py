@@ -73,7 +73,7 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
         played = live(trial, seconds=given.seconds, say=say, meters=meters)["counters"]
     import tomlkit
 
-    text = "# Made by `pyanticip setup`; `pyanticip rig init` writes one with every key there is.\n\n"
+    text = "# Made by `pyanticip setup`; `pyanticip rig init` writes one with the others.\n\n"
     text += tomlkit.dumps(tree)
     write_file(given.out, text.encode())
     if calibrates and "performer" not in tree:

@@ -101,7 +101,11 @@ CASES = [
     ("live --source mocpi", 2, "did you mean mocopi?"),
     ("live --source mocopi://127.0.0.1:21471 --checkpoint nowhere", 1, "nowhere"),
     ("live --source mocopi://127.0.0.1:21471 --checkpoint corrupt", 1, "corrupt"),
-    ("live --rig control.toml --checkpoint corrupt", 1, "port {port} at 127.0.0.1 is in use"),
+    (
+        "live --rig control.toml --checkpoint corrupt",
+        1,
+        "control server ([control] port in a rig): port {port} at 127.0.0.1 is in use",
+    ),
     (
         "live --source mocopi://127.0.0.1:21471 --checkpoint words",
         1,
