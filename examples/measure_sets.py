@@ -1,6 +1,6 @@
 """How long building a set takes, and how much memory: of a folder of takes, or of synthetic ones.
 
-python examples/measure_sets.py --takes FOLDER --workers 2
+python examples/measure_sets.py --takes TAKES/cmu --workers 2
 python examples/measure_sets.py --synthetic 10000 --workers 2
 """
 

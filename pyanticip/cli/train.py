@@ -185,7 +185,7 @@ def train_beats(given: finish.BeatsOptions) -> Answer:
     validation side, before and after. All else that the model says stays as it is. Nothing is written before
     the end.
 
-    Example: pyanticip train beats --data takes --checkpoint runs/motion/checkpoint --out runs/beats
+    Example: pyanticip train beats --data TAKES --checkpoint runs/motion/checkpoint --out runs/beats
     """
     from training.finish.beats import table, teach_beats
 
@@ -200,7 +200,7 @@ def train_poses(given: finish.PosesOptions) -> Answer:
     It learns from the training side and is
     judged on the validation side, before and after. Nothing is written before the end.
 
-    Example: pyanticip train poses --data takes --checkpoint runs/motion/checkpoint --out runs/poses
+    Example: pyanticip train poses --data TAKES --checkpoint runs/motion/checkpoint --out runs/poses
     """
     from training.finish.poses import table, teach_poses
 
