@@ -218,14 +218,13 @@ class Child:
     def close(self) -> int | None:
         """End it: let it finish by itself, then make it. Its exit code, if it was there."""
         self.leave()
-        process, self._process = self._process, None
-        if process is None:
+        if self._process is None:
             return None
         try:
-            return self._end(process)
+            return self._end(self._process)
         finally:
             # Not before it has ended: what it still says would break, and Python tell so at the terminal.
-            _shut(process.stdout)
+            self._release()
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
         for wait in self.closing:

@@ -43,10 +43,6 @@ _GRACE = 0.003
 # Who finds itself so late (seconds) has stood still; what waits then is read in so many bursts at most.
 _STOOD_STILL = 0.04
 _BURSTS = 64
-# How often a recorder is looked at that makes or finishes a file.
-_LOOK = 0.01
-# Smaller changes of the way to the ear are left alone.
-_NOTICED_MS = 2.0
 
 
 class Show:
@@ -94,9 +90,8 @@ class Show:
         self._silent_ns: int | None = None
         # Where files go.
         self._folder = Path()
-        # Whether commands come from a recording; and the least that what is sent takes to sound, by the rig.
+        # Whether commands come from a recording.
         self._again = False
-        self._told_ms = pipeline.mixer.sound_ms
         self.interrupted = False
         # Whether it has ended, or been told to at once: being asked again changes nothing then.
         self._is_over = False
@@ -321,8 +316,10 @@ class Show:
     def _look(self, beat: BeatWatch, sinks: SinkWatch, told: set[str]) -> None:
         for child in self._all_children():
             child.poll()
-        if self._synth is not None:
-            self._follow_sound(self._synth.sound_ms)
+        if self._synth is not None and self._synth.sound_ms is not None and not self._again:
+            # In a replay it is as it was then.
+            self._poll()
+            self.commands.follow_sound(self._synth.sound_ms)
         news = sinks.look(self.pipeline.sinks)
         if self._source_watch is not None:
             news += self._source_watch.watch(time.monotonic(), self.pipeline.front)
@@ -334,15 +331,6 @@ class Show:
                 news.append(once)
         for line in news:
             self._say(line)
-
-    def _follow_sound(self, sound_ms: float | None) -> None:
-        """Read parameters as far ahead as the voice says it takes; in a replay, as it was then."""
-        known = self.pipeline.mixer.sound_ms
-        if sound_ms is None or self._again or abs(sound_ms - known) < _NOTICED_MS or sound_ms < self._told_ms:
-            return
-        self._poll()
-        with contextlib.suppress(OptionError):
-            self.commands.obey("sound_ms", sound_ms)
 
     def _mapping_trouble(self) -> str:
         """What the performer should know about the mapping that plays."""
@@ -441,17 +429,11 @@ class Show:
 
     async def _recorded(self, recorder: Recorder, path: Path) -> str:
         """Wait until the recorder has made a file."""
-        await self._idle(recorder)
+        await recorder.settled()
         if recorder.path is None:
             self.pipeline.tape = None
         recorder.check()
         return str(path)
-
-    async def _idle(self, recorder: Recorder) -> None:
-        """Wait until the recorder neither makes nor finishes a file."""
-        while recorder.busy:
-            await asyncio.sleep(_LOOK)
-            recorder.poll()
 
     def _record_stop(self) -> Awaitable[str]:
         if self._recorder is None or self._recorder.path is None:
@@ -468,11 +450,11 @@ class Show:
         """Wait until a file is finished; one that is being made ends once it is there, for whoever made it
         still waits for it."""
         if path is None:
-            await self._idle(recorder)
+            await recorder.settled()
             path = self._end(recorder)
         if path is None:
             raise OptionError("record/stop: nothing is being recorded")
-        await self._idle(recorder)
+        await recorder.settled()
         return str(path)
 
 

@@ -170,13 +170,13 @@ def stage(
             undo.callback(synth.close)
             pipeline.add(OscSink(OscConfig(port=synth.port)))
         commands = Commands(pipeline, say, rig, synth)
-        loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), say, rig.folder)
+        loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), rig.folder)
         # Saved, and looked for: beside the one that was named, or else where the rig lies.
         memories = rig.folder if rig.memory.file is None else Path(rig.memory.file).parent
         remotes: list[Remote] = [
             loader,
-            MemoryRemote(lambda: pipeline.memory, memories, rig.one),
-            RigRemote(rig, pipeline, commands, loader.play, rig.folder, memories),
+            MemoryRemote(lambda: pipeline.memory, memories, rig.one, say),
+            RigRemote(rig, pipeline, commands, rig.folder, memories),
         ]
         project = None
         if rig.teach is not None:

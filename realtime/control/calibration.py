@@ -13,9 +13,10 @@ import numpy as np
 
 from pyanticip.errors import OptionError
 from realtime.control.server import Action, switch
-from realtime.mapping.performer import PLACES, RESTLESS, STRETCHED, PerformerRange, Reach
+from realtime.mapping.performer import PLACES, RESTLESS, STRETCHED, PerformerRange
 from realtime.pipeline import Pipeline
 from realtime.rig.edit import edit_rig
+from realtime.rig.mapping import PerformerRig
 
 __all__ = ["Calibration", "Table"]
 
@@ -50,6 +51,8 @@ class Calibration:
         self._samples = _nothing()
         self._seconds = {"still": 0.0, "move": 0.0}
         self._noise: list[float] = []
+        #: What :meth:`save` found last.
+        self.found: Table = {}
 
     @property
     def actions(self) -> dict[str, Action]:
@@ -74,7 +77,8 @@ class Calibration:
 
     def save(self) -> str | Awaitable[str]:
         """Play in what was found from now on, and write it into the rig, beside the loop."""
-        table = self.play()
+        table = self.found = self.table()
+        self.play(table)
         if (file := self._file()) is None:
             return "playing; there is no rig file to write it into"
         return self._write(file, table)
@@ -83,13 +87,11 @@ class Calibration:
         await asyncio.to_thread(edit_rig, file, {}, {"performer": table})
         return f"playing, and written into {file}"
 
-    def play(self) -> Table:
-        """Play in what was found from now on."""
-        table = self.table()
-        self._performer().calibrate({name: Reach(*table[name]) for name in STRETCHED})
+    def play(self, table: Mapping[str, Any]) -> None:
+        """Play in what was found from now on. Raises a ValueError where that is no ``[performer]``."""
+        self._performer().calibrate(PerformerRig.model_validate(table).reaches())
         self._known(table)
         self._end()
-        return table
 
     def clear(self) -> str:
         """Forget what was calibrated: the range is learned while playing."""

@@ -6,6 +6,8 @@ gives it again.
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,6 +37,8 @@ from realtime.voice.base import Switchable
 __all__ = ["Commands", "PlanControl"]
 
 _LARGEST = 1e6
+# Smaller changes of the way to the ear are left alone.
+_NOTICED_MS = 2.0
 
 
 class PlanControl:
@@ -78,6 +82,11 @@ class PlanControl:
         self._boosted, self._boosts = backend, boosts
         return ", ".join(f"{known}: {value:+g}" for known, value in sorted(boosts.items())) or "no wishes"
 
+    def so_far(self, t_ns: int) -> list[Command]:
+        """What is wished of the model that steps: the first commands of a recording."""
+        boosts = self._boosts if self._pipeline.backend is self._boosted else {}
+        return [Command(t_ns, "plan", boost) for boost in boosts.items()]
+
 
 class Commands:
     """The commands that change what is heard, by name.
@@ -98,6 +107,7 @@ class Commands:
         self._mapping: tuple[str, str] | None = None
         self._voice = voice
         self._preset = ""
+        self._sounds_by_hand = False
         rig = rig or Rig(osc=())
         #: The one sender that is heard, as it was told; empty: whoever comes.
         self.listens_to = rig.source.sender or ""
@@ -105,7 +115,7 @@ class Commands:
         self.live_rig = LiveRig(pipeline, rig)
         self._calibration = Calibration(pipeline, lambda: self.live_rig.file, self.live_rig.calibrated)
         self._memory = MemoryControl(pipeline)
-        plan = PlanControl(pipeline)
+        self._plan = PlanControl(pipeline)
         mixer = pipeline.mixer
         self._actions: dict[str, Action] = {
             "start": lambda: _mode(mixer, "playing"),
@@ -115,9 +125,10 @@ class Commands:
             "bypass": self._bypass,
             "source": self._source,
             "preset": self._play_preset,
-            "plan": plan.boost,
+            "plan": self._plan.boost,
             "unload": self._unload,
             **{name: self._setting(name) for name in mixer.settings},
+            "sound_ms": self._sound,
             **self._calibration.actions,
             **self._memory.actions,
             **self.live_rig.actions,
@@ -154,6 +165,9 @@ class Commands:
         """Do it now, and record it; returns the reply. Raises MotionError; TypeError: too many arguments."""
         now = self._now()
         answer = self._action(name)(*arguments)
+        if name == "calibrate/save":
+            # A recording may begin in the middle of a calibration.
+            arguments = (json.dumps(self._calibration.found),)
         self._record(now, name, arguments)
         return answer
 
@@ -164,8 +178,8 @@ class Commands:
                 return partial(act, name.removeprefix(family))
         return self._actions[name]
 
-    def play_mapping(self, taught: LiveMapping, path: Path) -> None:
-        """Play a mapping that was read from ``path`` from the next frame on.
+    def play_mapping(self, taught: LiveMapping, path: Path) -> str:
+        """Play a mapping that was read from ``path`` from the next frame on; what it plays, in a line.
 
         Raises a CheckpointError where it was taught on a model that steps no more.
         """
@@ -175,6 +189,10 @@ class Commands:
         self._pipeline.teach(taught)
         self._mapping = str(path), taught.mapping.sha256
         self._record(now, "mapping", self._mapping)
+        plays = [*taught.names, *(f"gesture/{gesture.name}" for gesture in taught.mapping.gestures)]
+        line = f"mapping {taught.mapping.name}: {', '.join(plays)}"
+        self._say(line)
+        return line
 
     def play_model(self, backend: StepBackend, path: str | None) -> None:
         """Step a model that was read from ``path`` (None: the packaged one) from the next frame on.
@@ -236,8 +254,7 @@ class Commands:
                 (player,) = map(str, arguments)
                 self._pipeline.begin_with(player, command.t_ns, lambda: self.listens_to or None)
             elif name == "calibrate/save":
-                # The rig was written then.
-                self._calibration.play()
+                self._calibrate_again(*map(str, arguments))
             else:
                 self._action(name)(*arguments)
         except KeyError:
@@ -266,7 +283,7 @@ class Commands:
             # Of a host that is wanted any port may come next.
             wanted = is_from(player, self.listens_to)
             found.append(Command(t_ns, "player", (self.listens_to if wanted else player,)))
-        found += self.live_rig.so_far(t_ns)
+        found += self.live_rig.so_far(t_ns) + self._plan.so_far(t_ns)
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))
         if self._preset:
@@ -296,6 +313,10 @@ class Commands:
             raise OptionError(f"{path} is another mapping now")
         self._pipeline.teach(taught)
         self._mapping = str(path), taught.mapping.sha256
+
+    def _calibrate_again(self, found: str = "") -> None:
+        """The rig was written then. Older recordings do not say what was found: it is found once more."""
+        self._calibration.play(json.loads(found) if found else self._calibration.table())
 
     def _step_by(self, backend: StepBackend, path: str | None) -> None:
         self._pipeline.play_model(backend)
@@ -360,6 +381,23 @@ class Commands:
             return f"{mixer.settings[name]:g}" if value != "auto" else "auto"
 
         return act
+
+    def _sound(self, value: object) -> str:
+        """Told so it stays; auto: what the rig says, or the voice from then on."""
+        by_hand, mixer = value != "auto", self._pipeline.mixer
+        mixer.sound_ms = number("sound_ms", meant(value)) if by_hand else self.live_rig.latency_ms
+        self._sounds_by_hand = by_hand
+        return f"{mixer.sound_ms:g}"
+
+    def follow_sound(self, sound_ms: float) -> None:
+        """Read parameters as far ahead as the voice says it takes; not where a receiver takes longer, or
+        where it was set by hand."""
+        change = abs(sound_ms - self._pipeline.mixer.sound_ms)
+        if self._sounds_by_hand or change < _NOTICED_MS or sound_ms < self.live_rig.latency_ms:
+            return
+        with contextlib.suppress(OptionError):
+            self.obey("sound_ms", sound_ms)
+            self._sounds_by_hand = False
 
     def _source(self, sender: object = "") -> str:
         """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes."""

@@ -58,6 +58,11 @@ class LiveRig:
         mixer = self._pipeline.mixer
         return self._rig.model_copy(update={"gain": mixer.gain, "lead_ms": mixer.lead_ms})
 
+    @property
+    def latency_ms(self) -> float:
+        """How late the latest of its receivers sounds."""
+        return _latency(self._rig)
+
     def written(self, file: Path) -> None:
         """It stands in this file from now on."""
         self.file = file

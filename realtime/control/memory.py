@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from pyanticip._core import Memory
-from pyanticip.errors import OptionError
+from pyanticip.errors import MotionError, OptionError
 from pyanticip.memory import save_moments
 from pyanticip.memory.cues import Cue
 from pyanticip.options import first_problem
@@ -101,16 +101,25 @@ class MemoryControl:
 class MemoryRemote:
     """See :class:`realtime.control.server.Remote`. Files go into ``folder``, written beside the loop.
 
-    ``performer`` is the one of several whose memory it is, and part of a name that is made up.
+    ``performer`` is the one of several whose memory it is, and part of a name that is made up. ``say`` is
+    told of what nobody waits for any more.
     """
 
-    def __init__(self, live: Callable[[], LiveMemory | None], folder: Path, performer: str = "") -> None:
+    def __init__(
+        self,
+        live: Callable[[], LiveMemory | None],
+        folder: Path,
+        performer: str = "",
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.actions: dict[str, Action] = {"memory/save": self._save}
         self.families: dict[str, Action] = {}
         self._live = live
         self._folder = folder
         self._stem = f"show-{performer}" if performer else "show"
+        self._say = say
         self._thread = ThreadPoolExecutor(1, "memory")
+        self._saving: tuple[Path, Iterator[Future[None] | None]] | None = None
 
     async def _save(self, name: object = "") -> str:
         """A name without a folder: a datagram must not choose where files go."""
@@ -119,21 +128,40 @@ class MemoryRemote:
             raise OptionError(f"{path}: exists already; a memory is never overwritten")
         if (live := self._live()) is None:
             raise OptionError("memory/save: the rig plays without it (memory.enabled = false)")
+        steps = self._steps(live, path)
+        self._saving = path, steps
+        for _ in steps:
+            # Where the show ends meanwhile, close() goes on with it.
+            await asyncio.sleep(_PAUSE)
+        return str(path.absolute())
+
+    def _steps(self, live: LiveMemory, path: Path) -> Iterator[Future[None] | None]:
+        """Save in steps between which the show has its turn: copy, and wait for what is written meanwhile."""
         takes = {} if live.following is None else live.following.takes
         live.saving = True
         try:
-            told = await _copied(live.memory)
-            await asyncio.get_running_loop().run_in_executor(self._thread, save_moments, *told, path, takes)
+            told = yield from _copied(live.memory)
+            written = self._thread.submit(save_moments, *told, path, takes)
+            while not written.done():
+                yield written
+            written.result()
         finally:
-            live.saving = False
-        return str(path.absolute())
+            live.saving, self._saving = False, None
 
     def close(self) -> None:
         """Finish what was begun."""
+        if self._saving is not None:
+            path, steps = self._saving
+            try:
+                for written in steps:
+                    wait([written] if written else ())
+                self._say(f"memory saved: {path}")
+            except (MotionError, OSError) as error:
+                self._say(f"memory/save: {error}")
         self._thread.shutdown()
 
 
-async def _copied(memory: Memory) -> Moments:
+def _copied(memory: Memory) -> Generator[None, None, Moments]:
     """What is remembered now, in pieces between which the show goes on.
 
     Of a full memory the oldest of the show are forgotten meanwhile: what comes behind them moves up, and its
@@ -144,7 +172,7 @@ async def _copied(memory: Memory) -> Moments:
     names, keys, followed, origins = memory.moments(kept, min(_PIECE, count - kept))
     show, rehearsed = [(keys, followed, origins)], []
     for first in range(kept + _PIECE, count, _PIECE):
-        await asyncio.sleep(_PAUSE)
+        yield
         before = first - 1 - (memory.forgotten - forgotten)
         if before < kept:
             raise OptionError("memory/save: the show forgets faster than it is copied; save once more")
@@ -152,7 +180,7 @@ async def _copied(memory: Memory) -> Moments:
         origins[:, 0] += show[-1][2][-1, 0] - origins[0, 0]
         show.append((keys[1:], followed[1:], origins[1:]))
     for first in range(0, kept, _PIECE):
-        await asyncio.sleep(_PAUSE)
+        yield
         rehearsed.append(memory.moments(first, min(_PIECE, kept - first))[1:])
     keys, followed, origins = (np.concatenate(parts) for parts in zip(*rehearsed, *show, strict=True))
     return names, keys, followed, origins

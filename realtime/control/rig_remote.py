@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -19,11 +19,13 @@ from realtime.control.commands import Commands
 from realtime.control.folder import inside, new_file
 from realtime.control.live_rig import LIVE, fixed_of, patch_of, tree_of
 from realtime.control.server import Action
-from realtime.memory.live_memory import Following, LiveMemory, check_cues, open_memory
+from realtime.mapping.live_mapping import open_mapping
+from realtime.memory.live_memory import LiveMemory, check_cues, open_memory
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, load_rig
 from realtime.rig.edit import edit_rig
 from realtime.rig.load import solo
+from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 
 __all__ = ["RigRemote"]
@@ -37,7 +39,7 @@ _BY_COMMAND = (*LIVE, "model", "mapping", "memory", "cue", "synth")
 
 class RigRemote:
     """See :class:`realtime.control.server.Remote`. ``rig`` is the one that the show began with;
-    ``play`` plays a mapping file; ``memories`` is the folder of memories where it is another one.
+    ``memories`` is the folder of memories where it is another one.
 
     What differs from its file is written, with the preset, the mapping and the memory that play, and with
     what the command line said but ``--record``; all else in the file stays as it is. Files are read and
@@ -49,7 +51,6 @@ class RigRemote:
         rig: Rig,
         pipeline: Pipeline,
         commands: Commands,
-        play: Callable[[Path], Awaitable[str]],
         folder: Path,
         memories: Path | None = None,
     ) -> None:
@@ -62,7 +63,6 @@ class RigRemote:
         self.families: dict[str, Action] = {}
         self._pipeline = pipeline
         self._commands = commands
-        self._play = play
         self._folder, self._memories = folder, folder if memories is None else memories
         # What the file says, and what is kept of what no command changes; of a show without a file everything
         # that plays has to be written.
@@ -106,47 +106,68 @@ class RigRemote:
         return tree | {name: playing[name] for name in _BY_COMMAND if name in playing}
 
     async def _load(self, name: object) -> str:
-        """Play by another rig, as far as a show can change; what needs a restart is told."""
+        """Play by another rig, as far as a show can change; what needs a restart is told.
+
+        All of it is read before any of it plays: what cannot be played changes nothing.
+        """
         path = inside(self._folder, name, "rig/load")
         self._check_unsaved("rig/load")
-        now = self._commands.live_rig.rig
+        now, played = self._commands.live_rig.rig, self._plays()
         rig = _for_one(await self._beside(lambda: load_rig(path)), now)
         restart = [n for n in Rig.model_fields if n not in (*_APART, *_BY_COMMAND)]
         restart = [n for n in restart if getattr(rig, n) != getattr(now, n)]
-        before, after = (
-            {n: tree_of(one).get(n, {}) for n in ("shape", "smoothing", "osc")} for one in (now, rig)
-        )
         if fixed_of(rig) != fixed_of(now):
             restart.append("osc")
-            after["osc"] = before["osc"]
-        patch = patch_of(before, after) | {"gain": rig.gain, "lead_ms": rig.lead_ms}
-        done = [self._obey("rig/merge", json.dumps(patch))]
-        if (
-            rig.synth.preset != (self._commands.preset or now.synth.preset)
-            and rig.synth.preset in _core.PRESETS
-        ):
-            done.append("preset " + self._obey("preset", rig.synth.preset))
         another = rig.model.checkpoint != now.model.checkpoint and rig.model.enabled
         if rig.model.model_copy(update={"checkpoint": now.model.checkpoint}) != now.model:
             restart.append("model")
             another = False
-        if another:
-            if self._pipeline.taught is not None:
-                done.append(self._obey("unload"))
-            done.append(await self._step_by(rig.model.checkpoint))
         if rig.synth.model_copy(update={"preset": now.synth.preset}) != now.synth:
             restart.append("synth")
         file, following = rig.memory.file, self._commands.following
-        if rig.memory.enabled and file is not None and file != now.memory.file:
-            done.append(await self._load_memory_of(rig, Path(file)))
-        elif rig.memory != now.memory:
-            restart.append("memory")
-        elif rig.cue != self._commands.cues and following is not None:
-            done.append(await self._say(rig.cue, following))
-        if rig.mapping is not None and (another or rig.mapping != (self._commands.mapping or now.mapping)):
-            done.append(await self._play(Path(rig.mapping)))
-        elif rig.mapping is None and self._pipeline.taught is not None:
+        backend = live = shared = taught = None
+        with contextlib.ExitStack() as undo:
+            if another:
+                backend = await self._open_model(rig.model.checkpoint)
+                undo.callback(backend.close)
+            if rig.memory.enabled and file is not None and file != now.memory.file:
+                how = {"learn": rig.memory.learn, "cues": rig.cue}
+                live = await self._beside(partial(open_memory, file, rig.memory.sha256, **how))
+            elif rig.memory != now.memory:
+                restart.append("memory")
+            elif rig.cue != self._commands.cues and following is not None:
+                check_cues(rig.cue, following.takes)
+                shared = await self._beside(partial(following.shared, rig.cue))
+            mapping = rig.mapping
+            if mapping is not None and (another or mapping != (self._commands.mapping or now.mapping)):
+                steps = backend or self._pipeline.backend
+                taught = await self._beside(partial(open_mapping, mapping, steps))
+            if self._plays() != played:
+                raise OptionError("rig/load: another model, memory or mapping plays by now; load once more")
+            before, after = (
+                {n: tree_of(one).get(n, {}) for n in ("shape", "smoothing", "osc")}
+                for one in (self._commands.live_rig.rig, rig)
+            )
+            if "osc" in restart:
+                after["osc"] = before["osc"]
+            patch = patch_of(before, after) | {"gain": rig.gain, "lead_ms": rig.lead_ms}
+            done = [self._obey("rig/merge", json.dumps(patch))]
+            undo.pop_all()
+        preset = rig.synth.preset
+        if preset != (self._commands.preset or now.synth.preset) and preset in _core.PRESETS:
+            done.append("preset " + self._obey("preset", preset))
+        if self._pipeline.taught is not None and (another or mapping is None):
             done.append(self._obey("unload"))
+        if backend is not None:
+            done.append(self._play_model(backend, rig.model.checkpoint))
+        if live is not None:
+            self._commands.play_memory(live, Path(str(file)), rig.memory)
+            done.append(f"memory {live.name}")
+        if shared is not None and following is not None:
+            self._commands.play_cues(following, rig.cue, shared)
+            done.append(f"cues {', '.join(cue.name for cue in rig.cue) or 'none'}")
+        if taught is not None:
+            done.append(self._commands.play_mapping(taught, Path(str(mapping))))
         if not now.one:
             self._kept = tree_of(rig)
             # Of what could change, and what did not, what is changed from now on differs.
@@ -156,11 +177,14 @@ class RigRemote:
 
     async def _load_model(self, name: object = "") -> str:
         """Step another model of the folder from the next frame on; no name: the packaged one."""
-        return await self._step_by(str(inside(self._folder, name, "model/load")) if str(name) else None)
+        checkpoint = str(inside(self._folder, name, "model/load")) if str(name) else None
+        return self._play_model(await self._open_model(checkpoint), checkpoint)
 
-    async def _step_by(self, checkpoint: str | None) -> str:
+    async def _open_model(self, checkpoint: str | None) -> StepBackend:
         kind = self._commands.live_rig.rig.model.backend
-        backend = await self._beside(lambda: open_backend(kind, checkpoint))
+        return await self._beside(lambda: open_backend(kind, checkpoint))
+
+    def _play_model(self, backend: StepBackend, checkpoint: str | None) -> str:
         try:
             self._commands.play_model(backend, checkpoint)
         except MotionError:
@@ -197,15 +221,8 @@ class RigRemote:
         if self._pipeline.memory is not None:
             self._pipeline.memory.check_unsaved(command)
 
-    async def _load_memory_of(self, rig: Rig, path: Path) -> str:
-        opened = partial(open_memory, path, rig.memory.sha256, learn=rig.memory.learn, cues=rig.cue)
-        live = await self._beside(opened)
-        self._commands.play_memory(live, path, rig.memory)
-        return f"memory {live.name}"
-
-    async def _say(self, cues: Sequence[Cue], following: Following) -> str:
-        self._commands.play_cues(following, cues, await self._beside(partial(following.shared, cues)))
-        return f"cues {', '.join(cue.name for cue in cues) or 'none'}"
+    def _plays(self) -> tuple[object, ...]:
+        return self._pipeline.backend, self._pipeline.memory, self._pipeline.taught
 
     def _obey(self, name: str, *arguments: object) -> str:
         return str(self._commands.obey(name, *arguments))

@@ -18,8 +18,8 @@ __all__ = ["Keys", "in_front"]
 
 _ESCAPE = "\x1b"
 _LOOK_S = 0.05
-# Arrows and their like begin as Esc does.
-_SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]")
+# Arrows and their like begin as Esc does: of Linux' console (F1) and with Alt, Shift or Ctrl, too.
+_SEQUENCE = re.compile(r"\x1b+[\[O]\[?[0-9;]*[A-Za-z~^$@]")
 
 
 def in_front(stream: TextIO) -> bool:
@@ -95,7 +95,10 @@ class Keys:
             if self._loop is not None:
                 self._loop.remove_reader(sys.stdin.fileno())
             return
-        for key in _SEQUENCE.sub("", pressed).lower():
+        if not pressed.strip(_ESCAPE):
+            self._press(_ESCAPE)
+            return
+        for key in _SEQUENCE.sub("", pressed).replace(_ESCAPE, "").lower():
             self._press(key)
 
     def _press(self, key: str) -> None:

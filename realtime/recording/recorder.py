@@ -9,9 +9,11 @@ file, ``NAME.2.anticip``.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,18 +40,22 @@ _PIPE = 1 << 20
 _SILENT_S = 4.0
 # Where the disk is full, room is looked for so often.
 _LOOK_S = 5.0
+# Who waits for a file asks for it so often.
+_POLL_S = 0.01
+_GONE = "the recorder's process has died"
 
 
 @dataclass(slots=True)
 class _Take:
     """A recording: the file that was asked for, how to begin another, the one that is written now, its
-    number among all files, and how many parts came before."""
+    number among all files, how many parts came before, and whether there is a file at all."""
 
     asked: Path
     begun: Begun
     path: Path
     number: int = 0
     parts: int = -1
+    is_made: bool = False
 
 
 class Recorder(recording.Records, Child):
@@ -75,8 +81,10 @@ class Recorder(recording.Records, Child):
         self._spare, self._limit = spare, limit
         self._take: _Take | None = None
         self._before: _Take | None = None
+        # By their numbers, those that the child was told to finish.
+        self._closing: dict[int, _Take] = {}
         self._number = 0
-        self._opening, self._closing = False, 0
+        self._opening = False
         # Of the file: bytes that are on the disk, when the child told so; what more the disk takes, if known.
         self._bytes, self._told = 0, 0.0
         self._free: int | None = None
@@ -101,7 +109,7 @@ class Recorder(recording.Records, Child):
     @property
     def busy(self) -> bool:
         """Whether a file is being made or finished: :meth:`poll` tells when it is."""
-        return self._opening or self._closing > 0
+        return self._opening or bool(self._closing)
 
     @property
     def is_writing(self) -> bool:
@@ -144,16 +152,21 @@ class Recorder(recording.Records, Child):
         if take is None:
             return None
         if not self._trouble and self.pid is not None:
-            self._closing = take.number
+            self._closing[take.number] = take
             self._post([recording.pack_control(take.number, CLOSE, ())])
             self._hand_over()
-        self._finished(take)
+        else:
+            self._finished(take, self._trouble or _GONE)
+        self._trouble = ""
         return take.path
 
-    def _finished(self, take: _Take) -> None:
+    def _finished(self, take: _Take, why: str = "") -> None:
+        """Tell of a recording that is over; ``why`` its last file was not finished."""
         lost = f", {self.dropped} records dropped" if self.dropped else ""
-        self._say(f"recorded {take.path}{lost}")
-        self._trouble = ""
+        if not take.is_made:
+            self._say(f"{take.path} is not recorded: {why}")
+        else:
+            self._say(f"{take.path} ends early: {why}{lost}" if why else f"recorded {take.path}{lost}")
 
     def _begin(self, take: _Take) -> None:
         """Begin a file, or the next part."""
@@ -186,6 +199,17 @@ class Recorder(recording.Records, Child):
             time.sleep(0.005)
         self.check()
 
+    async def settled(self, timeout: float = 10.0) -> None:
+        """Until no file is being made or finished. Raises a DeviceError: the child does not answer."""
+        deadline = time.monotonic() + timeout
+        while self.busy:
+            if time.monotonic() > deadline:
+                late = [f"{self.path} is not made"] if self._opening else []
+                late += [f"{take.path} is not finished" for take in self._closing.values()]
+                raise DeviceError(f"the recorder does not answer: {', '.join(late)}")
+            await asyncio.sleep(_POLL_S)
+            self.poll()
+
     def check(self) -> None:
         """Raises an OptionError where the file that was to be made could not be."""
         why, self._refusal = self._refusal, ""
@@ -196,13 +220,7 @@ class Recorder(recording.Records, Child):
         """See whether it lives, and hear how its file is."""
         self._hand_over()
         lines = super().poll()
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                number, word, *what = json.loads(line)
-                if number == self._closing and word in ("closed", "failed"):
-                    self._closing = 0
-                if self._take is not None and number == self._take.number:
-                    self._hear(self._take, word, *what)
+        self._hear(lines)
         now = time.monotonic()
         if self._take is not None and self._trouble and not self._opening and now >= self._look:
             self._look = now + _LOOK_S
@@ -216,13 +234,36 @@ class Recorder(recording.Records, Child):
             )
         return lines
 
-    def _hear(self, take: _Take, word: str, *what: Any) -> None:
+    def _hear(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                number, word, *what = json.loads(line)
+                if self._take is not None and number == self._take.number:
+                    self._hear_of(self._take, word, *what)
+                elif word in ("closed", "failed"):
+                    self._hear_of_before(number, *what[:1] if word == "failed" else ())
+
+    def _hear_of_before(self, number: int, why: str = "") -> None:
+        """A file has ended that another follows, or none."""
+        if number in self._closing:
+            self._finished(self._closing.pop(number), why)
+        elif self._before is not None and number == self._before.number:
+            self._trouble = why
+            if not why:
+                self._finished(self._before)
+                self._before = None
+
+    def _hear_of(self, take: _Take, word: str, *what: Any) -> None:
         self._told = time.monotonic()
         if word == "at":
             self._bytes, self._free = what
+        elif word == "closed":
+            self._finished(take)
+            self._take = None
         elif word == "opened":
             if self._before is not None:
-                self._finished(self._before)
+                self._finished(self._before, self._trouble)
+            take.is_made = True
             if take.parts:
                 take.path = Path(what[0])
                 self.dropped += what[1]
@@ -245,12 +286,11 @@ class Recorder(recording.Records, Child):
         self.dropped += len(self._counts)
         self._queue.clear()
         self._counts.clear()
-        self._closing = 0
-        if self._before is not None:
-            self._finished(self._before)
-            self._before = None
+        for take in [*self._closing.values(), *filter(None, [self._before])]:
+            self._finished(take, _GONE)
+        self._closing, self._before = {}, None
         if self._take is not None:
-            self._trouble = "the recorder's process has died"
+            self._trouble = _GONE
             self._begin(self._take)
 
     # -- records -----------------------------------------------------------------------------------
@@ -317,9 +357,13 @@ class Recorder(recording.Records, Child):
         self._queue.clear()
         self._counts.clear()
         code = super().close()
-        take, self._take = self._take, None
-        if take is not None:
-            if code:
-                self._say(f"{take.path}: the recorder has failed")
-            self._finished(take)
+        for take in [*self._closing.values(), *filter(None, [self._before, self._take])]:
+            self._finished(take, self._trouble or "the recorder has failed")
+        self._closing, self._before, self._take = {}, None, None
+        return code
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        code = super()._end(process)
+        # What it said at last.
+        self._hear(self._listen())
         return code

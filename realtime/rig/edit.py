@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import tomllib
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
@@ -19,9 +20,13 @@ __all__ = ["edit_rig"]
 Tree = Mapping[str, Any]
 Make = Callable[[], MutableMapping[str, Any]]
 
+# Of two threads that had read the same text, one would write over what the other has written.
+_ONE_AT_A_TIME = threading.Lock()
+
 
 def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) -> None:
-    """Write into a rig file what differs between two trees of settings; it is made if it is not there.
+    """Write into a rig file what differs between two trees of settings; it is made if it is not there. Any
+    thread may call it.
 
     What is in ``before`` and not in ``after`` is taken out. Paths in both are from where the program runs,
     and are written relative to the file's folder. ``source`` is the file that the text is taken from where it
@@ -34,10 +39,14 @@ def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) 
     DeviceError
         It cannot be read or written.
     """
+    with _ONE_AT_A_TIME:
+        _edit(path, before, after, source or path)
+
+
+def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    source = source or path
     before, after = told_in(before, source.parent), told_in(after, path.parent)
     try:
         data = read_file(source, LARGEST, RigError, "a rig") if source.exists() else b""

@@ -104,9 +104,9 @@ class Lesson:
         return self.busy or "idle"
 
     @property
-    def recording(self) -> bool:
-        """Whether a take is being played."""
-        return self._take is not None
+    def has_take(self) -> bool:
+        """Whether a take is being played, or one could not be stored: :meth:`stop` gives it."""
+        return self._take is not None or bool(self._unstored)
 
     @property
     def seconds(self) -> float:

@@ -21,7 +21,7 @@ from realtime.sources.udp import UdpSource
 from realtime.sources.watch import why_silent
 from realtime.teaching.lesson import Lesson, PlayedTake
 
-__all__ = ["record_take"]
+__all__ = ["record_take", "store_or_keep"]
 
 Say = Callable[[str], None]
 
@@ -112,11 +112,14 @@ async def _record(
     played = lesson.stop()
     if played.cut:
         say("the signal was lost: the take ends there")
-    return _store(played, project)
+    return store_or_keep(played, project)
 
 
-def _store(played: PlayedTake, project: Project) -> TakeEntry:
-    """Store a take; where that fails it is kept as a file, for nobody dances it the same way again."""
+def store_or_keep(played: PlayedTake, project: Project) -> TakeEntry:
+    """Store a take; where that fails it is kept as a file, for nobody dances it the same way again.
+
+    Raises a MotionError, which says where it is kept.
+    """
     try:
         return played.store(project)
     except DeviceError as error:

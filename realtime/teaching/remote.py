@@ -17,6 +17,7 @@ from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.teach.mapping import load_mapping
 from pyanticip.teach.outputs import parse_output
 from pyanticip.teach.project import MAPPING, Project
+from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import RATE
 from realtime.control.commands import Commands
 from realtime.control.folder import inside
@@ -24,7 +25,8 @@ from realtime.control.server import Action, number
 from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.pipeline import Pipeline
 from realtime.teaching.adding import parse_changes
-from realtime.teaching.lesson import Lesson
+from realtime.teaching.lesson import Lesson, PlayedTake
+from realtime.teaching.recording import store_or_keep
 from realtime.teaching.worker import fit_beside
 
 __all__ = ["Loader", "TeachRemote"]
@@ -40,14 +42,11 @@ class Loader:
     in ``folder``, that of the show.
     """
 
-    def __init__(
-        self, pipeline: Pipeline, commands: Commands, file: Path | None, say: Say, folder: Path
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, commands: Commands, file: Path | None, folder: Path) -> None:
         self.file = file
         self._folder = folder
         self._pipeline = pipeline
         self._commands = commands
-        self._say = say
         self._thread = ThreadPoolExecutor(1, "teach")
         self.actions: dict[str, Action] = {"load": self.load}
         self.families: dict[str, Action] = {}
@@ -71,15 +70,11 @@ class Loader:
     async def play(self, file: Path) -> str:
         """Play a mapping file from the next frame on."""
         taught: LiveMapping = await self.beside(lambda: open_mapping(file, self._pipeline.backend))
-        self._commands.play_mapping(taught, file)
-        plays = [*taught.names, *(f"gesture/{gesture.name}" for gesture in taught.mapping.gestures)]
-        line = f"mapping {taught.mapping.name}: {', '.join(plays)}"
-        self._say(line)
-        return line
+        return self._commands.play_mapping(taught, file)
 
     async def beside(self, work: Callable[[], T]) -> T:
-        """Run on the thread for files, in turn."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        """Run on the thread for files, in turn; where the show ends meanwhile, :meth:`close` waits for it."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
 
     def close(self) -> None:
         """Finish what was begun."""
@@ -129,7 +124,13 @@ class TeachRemote:
         self.families: dict[str, Action] = {"teach/param/": self._param}
 
     def close(self) -> None:
-        """Nothing: files are the loader's."""
+        """Store what is being played, as ``stop`` would, and what could not be stored before."""
+        while self.lesson.has_take:
+            try:
+                played = self.lesson.stop()
+                self._say(_take_line(played, store_or_keep(played, self._project)))
+            except (MotionError, OSError) as error:
+                self._say(str(error))
 
     def _values(self, *pairs: object) -> str:
         """Pairs of a name and a number."""
@@ -187,15 +188,7 @@ class TeachRemote:
             self.lesson.keep(played)
             again = "teach/stop tries again, teach/cancel throws it away"
             raise DeviceError(f"take {played.name} is not stored ({error}): {again}") from None
-        taught = ", ".join(
-            [
-                *(f"{n}={v:g}" for n, v in take.values.items()),
-                *(f"{n}: curve" for n in take.columns),
-                *(f"{n}={label}" for n, label in take.labels.items()),
-            ]
-        )
-        cut = "; the signal was lost, it ends there" if played.cut else ""
-        line = f"take {take.name}: {take.frames / RATE:.1f} s, {taught}{cut}"
+        line = _take_line(played, take)
         self._say(line)
         return line
 
@@ -244,6 +237,16 @@ class TeachRemote:
             self._fitting, self.lesson.busy = False, ""
         await self._loader.play(self._project.folder / MAPPING)
         return fit_line(report)
+
+
+def _take_line(played: PlayedTake, take: TakeEntry) -> str:
+    taught = [
+        *(f"{n}={v:g}" for n, v in take.values.items()),
+        *(f"{n}: curve" for n in take.columns),
+        *(f"{n}={label}" for n, label in take.labels.items()),
+    ]
+    cut = "; the signal was lost, it ends there" if played.cut else ""
+    return f"take {take.name}: {take.frames / RATE:.1f} s, {', '.join(taught)}{cut}"
 
 
 def _as_before(file: Path) -> dict[str, Any]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 import socket
 import threading
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, OptionError, RigError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
+from pyanticip.untrusted import read_file
 from realtime.bench.ear import Ear, integrated
 from realtime.bench.stillness import jitter, perform, with_performer
 from realtime.clock import OfflineClock
@@ -65,6 +69,23 @@ def test_the_rig_keeps_all_else(tmp_path: Path, text: str) -> None:
     ]
     assert [line for line in new.splitlines() if line in kept] == kept
     assert load_rig(file).performer.loudness == (0.02, 0.1, 0.6)
+
+
+def test_two_who_write_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file := tmp_path / "rig.toml").touch()
+    both = threading.Barrier(2, timeout=0.2)
+
+    def read(*told: Any) -> bytes:
+        data = read_file(*told)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait()
+        return data
+
+    monkeypatch.setattr("realtime.rig.edit.read_file", read)
+    with ThreadPoolExecutor(2) as threads:
+        for new in ({"performer": TABLE}, {"gain": 1.5}):
+            threads.submit(edit_rig, file, {}, new)
+    assert (load_rig(file).gain, load_rig(file).performer.loudness) == (1.5, (0.02, 0.1, 0.6))
 
 
 @pytest.mark.parametrize("text", ["performer = 3\n", "gain = [\n", "gain = 9.0\n"])

@@ -64,11 +64,8 @@ class Playing:
         self.rig = load_rig(folder / name)
         self.pipeline = assemble(self.rig, OfflineClock(0), sinks=[])
         self.commands = Commands(self.pipeline, pytest.fail, self.rig)
-        self.remote = RigRemote(self.rig, self.pipeline, self.commands, self._no_mapping, folder)
+        self.remote = RigRemote(self.rig, self.pipeline, self.commands, folder)
         self.pipeline.tape = self.tape = Tape()  # type: ignore[assignment]
-
-    async def _no_mapping(self, file: Path) -> str:
-        raise OptionError(f"{file}: no mapping")
 
     def do(self, name: str, *words: object) -> str:
         if name in self.remote.actions:

@@ -59,5 +59,23 @@ def test_it_is_on_by_default_and_can_be_told(tmp_path, stage):
         assert "\n" not in str(caught.value)
 
 
+def test_what_the_voice_says_is_followed_unless_it_was_set_by_hand(stage):
+    here = stage()
+    commands = Commands(here.pipeline, rig=Rig.model_validate({"osc": [{"latency_ms": 30}]}))
+    mixer = here.pipeline.mixer
+    # Less than a receiver takes is none of its matter, as is a small change.
+    for said, known in ((20.0, 0.0), (60.0, 60.0), (61.0, 60.0), (80.0, 80.0)):
+        commands.follow_sound(said)
+        assert mixer.sound_ms == known
+    assert commands.obey("sound_ms", 200) == "200"
+    commands.follow_sound(80.0)
+    assert mixer.sound_ms == 200.0
+    with pytest.raises(OptionError, match="sound_ms: expected"):
+        commands.obey("sound_ms", "soon")
+    assert commands.obey("sound_ms", "auto") == "30"
+    commands.follow_sound(80.0)
+    assert mixer.sound_ms == 80.0
+
+
 def test_a_mixer_without_a_rig_reads_now():
     assert Mixer().lead_ms == 0.0

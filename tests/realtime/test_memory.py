@@ -333,7 +333,7 @@ def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(
     rig = tmp_path / "rig.toml"
     rig.touch()
     commands = Commands(pipeline, rig=load_rig(rig))
-    files = RigRemote(load_rig(rig), pipeline, commands, pytest.fail, tmp_path)
+    files = RigRemote(load_rig(rig), pipeline, commands, tmp_path)
     shutil.copy(piece, tmp_path / "piece.memory")
     monkeypatch.setattr("realtime.control.memory._PIECE", 50)
     remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
@@ -356,6 +356,30 @@ def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(
     assert saved[0] == known[0]
     for one, other in zip(saved[1:], known[1:], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_save_that_is_under_way_when_the_show_ends_is_finished(
+    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = open_memory(piece)
+    known = live.memory.moments()
+    monkeypatch.setattr("realtime.control.memory._PIECE", 100)
+    said: list[str] = []
+
+    async def play(folder: Path) -> None:
+        remote = MemoryRemote(lambda: live, folder, say=said.append)
+        saving = asyncio.ensure_future(remote.actions["memory/save"]("show"))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        saving.cancel()
+        remote.close()
+
+    asyncio.run(play(tmp_path))
+    saved = load_memory(tmp_path / "show.memory").moments()
+    for one, other in zip(saved[1:], known[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+    asyncio.run(play(tmp_path / "away"))
+    assert said[0] == f"memory saved: {tmp_path / 'show.memory'}"
+    assert said[1].startswith(f"memory/save: {tmp_path / 'away' / 'show.memory'}: ")
 
 
 def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(

@@ -6,6 +6,7 @@ import json
 import time
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,44 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
     assert header["rig"]["performer"]["frozen"]
     assert header["rig"]["performer"]["loudness"] == [learned.still, learned.low, learned.high]
     pipeline.close()
+
+
+def test_a_recording_begun_in_the_middle_of_a_calibration_has_what_was_found_and_what_was_wished(
+    paper_model: Any,
+) -> None:
+    rig = Rig.model_validate({"osc": []})
+    models = [paper_model(), paper_model()]
+    for model in models:
+        model.codes = 8
+    first, again = (assemble(rig, OfflineClock(0), backend=model) for model in models)
+    commands, follower = Commands(first, rig=rig), Commands(again, pytest.fail, rig)
+    commands.obey("plan", 3, 10.0)
+    commands.obey("calibrate/move")
+    performer = first.mixer.performer
+    assert performer is not None
+    assert performer.listener is not None
+    for level in (0.2, 0.4, 0.6) * 50:
+        performer.listener([level] * 8, 1.0, 0.02)
+    recorded = commands.so_far(0)
+    tape = SimpleNamespace(control=lambda *told: recorded.append(Command(*told)))
+    first.tape = tape  # type: ignore[assignment]
+    commands.obey("calibrate/save")
+    for obeyed in recorded:
+        follower.again(obeyed)
+    assert again.mixer.performer is not None
+    assert again.mixer.performer.reaches() == performer.reaches()
+    assert follower.live_rig.rig.performer == commands.live_rig.rig.performer
+    assert [Command(0, "plan", (3, 10.0))] == [one for one in follower.so_far(0) if one.name == "plan"]
+    said: list[str] = []
+    for wrong in ('{"loudness": [0.1, 0.2]}', "[]", "{"):
+        Commands(again, said.append, rig).again(Command(0, "calibrate/save", (wrong,)))
+    # Of before it was recorded it is found again, where all of it was heard.
+    Commands(again, said.append, rig).again(Command(0, "calibrate/save"))
+    assert len(said) == 4
+    assert all("calibrate/save: cannot be done again as it was recorded: " in line for line in said)
+    assert again.mixer.performer.reaches() == performer.reaches()
+    first.close()
+    again.close()
 
 
 def test_a_host_that_is_heard_at_every_port_is_so_in_a_recording_begun_in_mid_show() -> None:

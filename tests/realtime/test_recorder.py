@@ -1,5 +1,6 @@
 """The recorder's child process: what it is given is on the disk, whoever dies, and it stalls nobody."""
 
+import asyncio
 import os
 import resource
 import signal
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from support.wire import wait_for
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError
 from pyanticip.motion.recording import Control, Note, Raw, read_recording
 from realtime.recording.recorder import Recorder
 from realtime.soak.processes import alive
@@ -255,6 +256,26 @@ def test_a_stalled_recorder_costs_records_not_time(tmp_path: Path) -> None:
     assert tape.close(30) == 0
     recording = read_recording(path, strict=True)
     assert len(list(recording)) == 201 * 3 + 1 - tape.dropped
+
+
+def test_a_recorder_that_stands_still_is_told_of_and_nothing_is_called_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Recorder, "closing", (0.1, 0.1))
+    said: list[str] = []
+    path, other = tmp_path / "show.anticip", tmp_path / "other.anticip"
+    tape = started(path, said)
+    os.kill(tape.pid, signal.SIGSTOP)
+    assert tape.finish() == path
+    with pytest.raises(DeviceError, match=rf"^the recorder does not answer: {path} is not finished$"):
+        asyncio.run(tape.settled(0.1))
+    tape.open(other, lambda: (0, {}, []))
+    with pytest.raises(DeviceError, match=r"^the recorder does not answer: \S+other.anticip is not made"):
+        asyncio.run(tape.settled(0.1))
+    assert tape.close() != 0
+    assert not other.exists()
+    why = "the recorder has failed"
+    assert said[1:] == [f"{path} ends early: {why}", f"{other} is not recorded: {why}"]
 
 
 @pytest.fixture

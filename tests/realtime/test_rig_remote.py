@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.models import another_checkpoint
 
-from pyanticip.errors import OptionError, RigError
+from pyanticip.errors import MotionError, OptionError, RigError
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.rig_remote import RigRemote
@@ -34,10 +34,7 @@ class Playing:
     def __init__(self, rig: Rig) -> None:
         self.pipeline = assemble(rig, OfflineClock(0))
         self.commands = Commands(self.pipeline, rig=rig)
-        self.remote = RigRemote(rig, self.pipeline, self.commands, self._no_mapping, rig.folder)
-
-    async def _no_mapping(self, file: Path) -> str:
-        raise OptionError(f"{file}: no mapping")
+        self.remote = RigRemote(rig, self.pipeline, self.commands, rig.folder)
 
     def do(self, name: str, *words: object) -> str:
         return asyncio.run(self.remote.actions[f"rig/{name}"](*words))  # type: ignore[arg-type]
@@ -88,6 +85,24 @@ def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_i
     with pytest.raises(RigError, match=r"b\.toml: osc: expected 1 of them, as the show has, got 2; nothing"):
         show.do("save")
     assert big.read_text() == before
+
+
+@pytest.mark.parametrize("lacks", ["mapping = 'gone.safetensors'", "memory.file = 'gone.memory'"])
+def test_a_rig_that_cannot_be_played_changes_nothing(tmp_path: Path, play: type[Playing], lacks: str) -> None:
+    text = QUIET + "[[osc]]\nport = 29096\n"
+    (tmp_path / "a.toml").write_text(text)
+    memory = "" if "memory" in lacks else "memory.enabled = false\n"
+    (tmp_path / "b.toml").write_text(
+        f"{lacks}\ngain = 2.5\nlead_ms = 120\n{memory}model.enabled = false\nsynth.preset = 'choir'\n"
+        "osc = [{port = 29096}]\n[shape.pan]\nin = [0.3, 0.6]\n"
+    )
+    show = play(load_rig(tmp_path / "a.toml"))
+    before = show.commands.live_rig.rig
+    with pytest.raises(MotionError, match=r"gone\."):
+        show.do("load", "b.toml")
+    assert (show.commands.live_rig.rig, show.commands.preset) == (before, "")
+    show.do("save")
+    assert (tmp_path / "a.toml").read_text() == text
 
 
 def test_what_the_command_line_said_is_saved_but_not_where_to_record(

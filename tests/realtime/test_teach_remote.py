@@ -250,6 +250,15 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
     assert [take.name for take in Project.open(project.folder).state.takes] == ["next"]
     with pytest.raises(OptionError, match="no take is being played"):
         asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
+    # What is played when the show ends is stored as well.
+    said.clear()
+    play("last")
+    teacher.close()
+    assert (said[0].partition(",")[0], teacher.lesson.state) == ("take last: 1.0 s", "idle")
+    assert [take.name for take in Project.open(project.folder).state.takes] == ["next", "last"]
+    act["teach/start"]("short")
+    teacher.close()
+    assert said[1:] == ["take short: 0.00 s are too short; expected at least 0.5 s"]
 
 
 def test_what_a_terminal_changes_beside_the_show_is_seen(tmp_path: Path) -> None:

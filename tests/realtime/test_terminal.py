@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -180,6 +181,31 @@ def test_each_key_is_a_command(stage: Any) -> None:
     for key in "fbr":
         pressed._press(key)
     assert said[-3:] == [("freeze", 0), ("bypass", 0), ("record/stop",)]
+
+
+@pytest.mark.parametrize(
+    ("pressed", "does"),
+    [
+        (b"\x1b", "panic"), (b"\x1b\x1b", "panic"), (b"\x1b[A", ""), (b"\x1bOP", ""), (b"\x1b[1;5C", ""),
+        # F1 of Linux' console, an arrow with Alt, with Shift as rxvt has it, Pos1 of the same.
+        (b"\x1b[[A", ""), (b"\x1b\x1b[A", ""), (b"\x1b[a", ""), (b"\x1b[7^", ""), (b"\x1b[[Bs", "start"),
+        # Alt with a letter.
+        (b"\x1bp", "panic"), (b"\x1bz", ""),
+    ],
+)  # fmt: skip
+def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(
+    stage: Any, monkeypatch: pytest.MonkeyPatch, pressed: bytes, does: str
+) -> None:
+    read, write = os.pipe()
+    said: list[str] = []
+    actions = {name: lambda name=name: said.append(name) for name in ("panic", "start")}
+    monkeypatch.setattr(keys, "in_front", lambda stream: True)
+    with os.fdopen(read, "rb", buffering=0) as there:
+        monkeypatch.setattr(keys.sys, "stdin", there)
+        os.write(write, pressed)
+        os.close(write)
+        Keys(stage().pipeline, actions, pytest.fail, said.append, lambda: None)._readable()  # type: ignore[arg-type]
+    assert said == ([does] if does else [])
 
 
 def test_where_there_is_no_terminal_nothing_is_read_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +29,7 @@ from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
 from pyanticip.teach.state import read_state
 from realtime.clock import OfflineClock
+from realtime.control.commands import Commands
 from realtime.oscquery.offer import outputs
 from realtime.pipeline import Pipeline
 from realtime.programs.kept import kept
@@ -86,8 +85,8 @@ def fitted(project: Project) -> Path:
 
 
 def test_what_plays_is_told_with_its_gestures(fitted: Path) -> None:
-    show: Any = SimpleNamespace(backend=None, play_mapping=lambda taught, file: None)
-    loader = Loader(show, show, fitted, str, fitted.parent)
+    pipeline = assemble(Rig.model_validate({"osc": [], "model": {"enabled": False}}), OfflineClock())
+    loader = Loader(pipeline, Commands(pipeline), fitted, fitted.parent)
 
     async def load() -> str:
         return await loader.load()

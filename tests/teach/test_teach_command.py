@@ -26,7 +26,7 @@ from pyanticip.teach.project import Project
 from realtime.seams import SOURCES
 from realtime.sockets import free_port
 from realtime.teaching.lesson import PlayedTake
-from realtime.teaching.recording import _store
+from realtime.teaching.recording import store_or_keep
 
 Run = Callable[..., str]
 
@@ -257,7 +257,7 @@ def test_a_take_that_cannot_be_stored_is_kept_and_added_by_what_is_told(run: Run
     takes.rename("aside")
     takes.write_text("in the way")
     with pytest.raises(DeviceError, match="the take is kept: pyanticip teach add mine") as caught:
-        _store(played, Project.open("mine"))
+        store_or_keep(played, Project.open("mine"))
     takes.unlink()
     Path("aside").rename(takes)
     name, *command = shlex.split(str(caught.value).rpartition("kept: ")[2])
