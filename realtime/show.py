@@ -13,7 +13,8 @@ from typing import Any
 from pyanticip.errors import DeviceError, OptionError
 from realtime.child import Child
 from realtime.control.commands import Commands
-from realtime.control.server import Action, ControlServer, Remote, plain_name
+from realtime.control.folder import plain_name
+from realtime.control.server import Action, ControlServer, Remote
 from realtime.loop import obey_signals
 from realtime.monitor.keys import Keys
 from realtime.oscquery.offer import Offer

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, printable
 from pyanticip.models.checkpoint.manifest import MANIFEST, WEIGHTS
 from pyanticip.untrusted import parse_toml, read_file
 
-__all__ = ["inside", "listing", "new_file"]
+__all__ = ["inside", "listing", "new_file", "plain_name"]
 
 # So many entries are looked at, and of rigs so many bytes.
 _MOST, _LARGEST = 4000, 1 << 18
+# Bytes of a new file's name.
+_LONGEST = 100
 
 
 def inside(folder: Path, name: object, what: str) -> Path:
@@ -39,22 +42,31 @@ def inside(folder: Path, name: object, what: str) -> Path:
     return path
 
 
-def new_file(folder: Path, name: object, suffix: str, what: str) -> Path:
-    """Where a new file of this name goes in the folder of the show.
+def new_file(folder: Path, name: object, stem: str, suffix: str, what: str) -> Path:
+    """Where a new file goes in the folder of the show, by its :func:`plain_name`.
 
     Raises
     ------
     OptionError
         Not a plain name, or there is one already.
     """
-    text = str(name)
-    path = Path(text) if text.endswith(suffix) else Path(text + suffix)
-    if not text.isprintable() or path.name != str(path) or path.name.startswith("."):
-        raise OptionError(f"{what}: expected a plain file name, got {text!r}")
-    found = folder / path
+    found = folder / plain_name(what, name, stem, suffix)
     if found.exists() or found.is_symlink():
         raise OptionError(f"{what}: {found} exists already; nothing is overwritten")
     return found
+
+
+def plain_name(command: str, given: object, stem: str, suffix: str) -> str:
+    """The name of a new file without a folder: a datagram must not choose where files go.
+
+    Empty: one that is made of ``stem`` and the time. Raises an :class:`OptionError`.
+    """
+    text = str(given) or datetime.now().strftime(f"{stem}-%Y%m%d-%H%M%S")
+    text = text.removesuffix(suffix)
+    fits = 0 < len(text.encode(errors="replace")) <= _LONGEST
+    if not fits or text.startswith(".") or not text.isprintable() or set(text) & set("/\\:"):
+        raise OptionError(f"{command}: expected a plain file name, got {printable(text)[:_LONGEST]!r}")
+    return text + suffix
 
 
 def listing(folder: Path) -> dict[str, list[str]]:

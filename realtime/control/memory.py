@@ -17,7 +17,8 @@ from pyanticip.errors import MotionError, OptionError
 from pyanticip.memory import save_moments
 from pyanticip.memory.cues import Cue
 from pyanticip.options import first_problem
-from realtime.control.server import Action, number, plain_name
+from realtime.control.folder import new_file
+from realtime.control.server import Action, number
 from realtime.memory.live_memory import Following, LiveMemory
 from realtime.pipeline import Pipeline
 
@@ -123,9 +124,7 @@ class MemoryRemote:
 
     async def _save(self, name: object = "") -> str:
         """A name without a folder: a datagram must not choose where files go."""
-        path = self._folder / plain_name("memory/save", name, self._stem, ".memory")
-        if path.exists():
-            raise OptionError(f"{path}: exists already; a memory is never overwritten")
+        path = new_file(self._folder, name, self._stem, ".memory", "memory/save")
         if (live := self._live()) is None:
             raise OptionError("memory/save: the rig plays without it (memory.enabled = false)")
         steps = self._steps(live, path)

@@ -82,7 +82,7 @@ class RigRemote:
             one = self._commands.live_rig.rig.one
             why = f"what {one} alone saves is another rig" if one else "the show was begun without a rig"
             raise OptionError(f"rig/save: {why}: expected a name for its file")
-        path = new_file(self._folder, name, ".toml", "rig/save") if str(name) else file
+        path = new_file(self._folder, name, "", ".toml", "rig/save") if str(name) else file
         assert path is not None
         now = self._now()
         before, source = self._written, path if file is None else file
@@ -228,7 +228,7 @@ class RigRemote:
         return str(self._commands.obey(name, *arguments))
 
     async def _beside(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
 
     def close(self) -> None:
         """Finish what was begun."""

@@ -11,7 +11,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +19,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.errors import MotionError, OptionError, printable, suggestion
 from realtime.control.budget import Bucket, Budgets, Lines, messages
+from realtime.control.folder import plain_name
 from realtime.control.rig_keys import CONTROLS
 from realtime.sockets import bind_udp
 
@@ -31,7 +31,6 @@ __all__ = [
     "everyones",
     "meant",
     "number",
-    "plain_name",
     "switch",
 ]
 
@@ -297,19 +296,6 @@ class ControlServer:
             self._loop.remove_reader(self._sock.fileno())
             self._loop = None
         self._sock.close()
-
-
-def plain_name(command: str, given: object, stem: str, suffix: str) -> str:
-    """The name of a new file without a folder: a datagram must not choose where files go.
-
-    Empty: one that is made of ``stem`` and the time. Raises an :class:`OptionError`.
-    """
-    text = str(given) or datetime.now().strftime(f"{stem}-%Y%m%d-%H%M%S")
-    text = text.removesuffix(suffix)
-    fits = 0 < len(text.encode(errors="replace")) <= _LONGEST_NAME
-    if not fits or text.startswith(".") or not text.isprintable() or set(text) & set("/\\:"):
-        raise OptionError(f"{command}: expected a plain file name, got {printable(text)[:_LONGEST_NAME]!r}")
-    return text + suffix
 
 
 def number(name: str, value: object) -> float:

@@ -161,12 +161,10 @@ class Recorder(recording.Records, Child):
         return take.path
 
     def _finished(self, take: _Take, why: str = "") -> None:
-        """Tell of a recording that is over; ``why`` its last file was not finished."""
+        """Tell of a recording that is over; ``why`` its last file was not finished by the child."""
+        line = f"{take.path} {'ends early' if take.is_made else 'is not recorded'}: {why}"
         lost = f", {self.dropped} records dropped" if self.dropped else ""
-        if not take.is_made:
-            self._say(f"{take.path} is not recorded: {why}")
-        else:
-            self._say(f"{take.path} ends early: {why}{lost}" if why else f"recorded {take.path}{lost}")
+        self._say((line if why else f"recorded {take.path}") + lost)
 
     def _begin(self, take: _Take) -> None:
         """Begin a file, or the next part."""
@@ -240,11 +238,11 @@ class Recorder(recording.Records, Child):
                 number, word, *what = json.loads(line)
                 if self._take is not None and number == self._take.number:
                     self._hear_of(self._take, word, *what)
-                elif word in ("closed", "failed"):
-                    self._hear_of_before(number, *what[:1] if word == "failed" else ())
+                elif word in ("closed", "failed", "refused"):
+                    self._hear_of_before(number, "" if word == "closed" else what[0])
 
-    def _hear_of_before(self, number: int, why: str = "") -> None:
-        """A file has ended that another follows, or none."""
+    def _hear_of_before(self, number: int, why: str) -> None:
+        """A file has ended that another follows, or none; ``why`` not as it should."""
         if number in self._closing:
             self._finished(self._closing.pop(number), why)
         elif self._before is not None and number == self._before.number:

@@ -17,12 +17,14 @@ from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["LEAD_IN", "add_file", "parse_changes"]
+__all__ = ["LEAD_IN", "SHORTEST", "add_file", "parse_changes"]
 
 LEAD_IN = 250
 """Frames before a take that the model sees and nobody learns from: 5 s, as far as there are any."""
 
-_SHORT = 25
+SHORTEST = 25
+"""Frames that a take has at least."""
+
 _APART_S = 1.0
 
 
@@ -96,10 +98,10 @@ def _span(file: Path, frames: int, start: float, end: float | None) -> tuple[int
     if end is not None and not start < end:
         raise OptionError(f"{file}: end must come after {start:g} s, got {end:g}")
     first, last = round(start * RATE), frames if end is None else min(round(end * RATE), frames)
-    if last - first < _SHORT:
+    if last - first < SHORTEST:
         raise OptionError(
             f"{file}: {(last - first) / RATE:.2f} s are too short for a take; expected at least"
-            f" {_SHORT / RATE:g} s"
+            f" {SHORTEST / RATE:g} s"
         )
     return first, last
 

@@ -23,14 +23,12 @@ from pyanticip.teach.outputs import Output, known_output
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import LONGEST, TakeEntry, check_take_name
 from pyanticip.vocabulary import RATE
-from realtime.teaching.adding import LEAD_IN
+from realtime.teaching.adding import LEAD_IN, SHORTEST
 
 __all__ = ["Lesson", "PlayedTake"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
-
-_SHORT = 25
 
 
 @dataclass(frozen=True)
@@ -198,7 +196,7 @@ class Lesson:
             return self._unstored.pop(0)
         frames = self._take
         name = self.cancel()
-        if frames is None or len(frames) < _SHORT:
+        if frames is None or len(frames) < SHORTEST:
             raise OptionError(
                 f"take {name}: {len(frames or ()) / RATE:.2f} s are too short; expected at least 0.5 s"
             )
