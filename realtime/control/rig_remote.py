@@ -131,8 +131,10 @@ class RigRemote:
                 backend = await self._open_model(rig.model.checkpoint)
                 undo.callback(backend.close)
             if rig.memory.enabled and file is not None and file != now.memory.file:
-                how = {"learn": rig.memory.learn, "cues": rig.cue}
-                live = await self._beside(partial(open_memory, file, rig.memory.sha256, **how))
+                told, cues = rig.memory, rig.cue
+                live = await self._beside(
+                    partial(open_memory, file, told.sha256, learn=told.learn, cues=cues)
+                )
             elif rig.memory != now.memory:
                 restart.append("memory")
             elif rig.cue != self._commands.cues and following is not None:

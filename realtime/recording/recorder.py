@@ -48,7 +48,8 @@ _GONE = "the recorder's process has died"
 @dataclass(slots=True)
 class _Take:
     """A recording: the file that was asked for, how to begin another, the one that is written now, its
-    number among all files, how many parts came before, and whether there is a file at all."""
+    number among all files, how many parts came before, whether there is a file at all, and how many records
+    were dropped by the time that it was over."""
 
     asked: Path
     begun: Begun
@@ -56,6 +57,7 @@ class _Take:
     number: int = 0
     parts: int = -1
     is_made: bool = False
+    dropped: int | None = None
 
 
 class Recorder(recording.Records, Child):
@@ -151,6 +153,7 @@ class Recorder(recording.Records, Child):
         take, self._take = self._take, None
         if take is None:
             return None
+        take.dropped = self.dropped
         if not self._trouble and self.pid is not None:
             self._closing[take.number] = take
             self._post([recording.pack_control(take.number, CLOSE, ())])
@@ -162,9 +165,12 @@ class Recorder(recording.Records, Child):
 
     def _finished(self, take: _Take, why: str = "") -> None:
         """Tell of a recording that is over; ``why`` its last file was not finished by the child."""
-        line = f"{take.path} {'ends early' if take.is_made else 'is not recorded'}: {why}"
-        lost = f", {self.dropped} records dropped" if self.dropped else ""
-        self._say((line if why else f"recorded {take.path}") + lost)
+        dropped = self.dropped if take.dropped is None else take.dropped
+        lost = f", {dropped} records dropped" if dropped else ""
+        if why and not take.is_made:
+            self._say(f"{take.path} is not recorded: {why}")
+        else:
+            self._say(f"{take.path} ends early: {why}{lost}" if why else f"recorded {take.path}{lost}")
 
     def _begin(self, take: _Take) -> None:
         """Begin a file, or the next part."""
