@@ -10,7 +10,6 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion import text
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import Joints, read_joints, with_joints
-from pyanticip.motion.npz import never_upright, smpl_skeleton, upright_part
 from pyanticip.motion.understand import understand
 from pyanticip.motion.units import RATE_HINT, SLOW, check_rate
 
@@ -127,8 +126,8 @@ def parse_motion(
         if joints is not None:
             clip = with_joints(clip, joints if isinstance(joints, Mapping) else read_joints(joints))
         helped = up is not None or rest is not None or joints is not None
-        if _is_npz(data) and not helped:
-            return _mended(clip)
+        if _is_npz(data) and clip.up == "y" and not helped:
+            return clip  # ours say how they are meant
         return understand(clip, up=up, rest_frame=rest, lead_in=_is_bvh(data), keep=keep_tpose)
     except OptionError as error:
         raise OptionError(f"{file}: {error}") from None
@@ -145,18 +144,6 @@ def _is_npz(data: bytes) -> bool:
 def _is_c3d(data: bytes) -> bool:
     """Where the parameters begin, a mark, and there the kind of processor that wrote them."""
     return data[1:2] == b"P" and data[:1] > b"\0" and data[512 * data[0] - 509 :][:1] in (b"T", b"U", b"V")
-
-
-def _mended(clip: Clip) -> Clip:
-    """An npz as it is: ours say how they are meant, AMASS is z up.
-
-    But one that lies throughout, and stands when it is turned as its motion says, was y up already.
-    """
-    lies = clip.skeleton.names == smpl_skeleton().names and never_upright(clip.quats[:, 0])
-    if not lies or clip.duration < 1.0:
-        return clip
-    turned = understand(clip)
-    return turned if upright_part(turned.quats[:, 0]) > 0.8 else clip
 
 
 def _parse(

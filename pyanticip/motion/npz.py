@@ -13,7 +13,7 @@ from pyanticip.errors import FormatError, MotionError, one_line
 from pyanticip.motion import text, units
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.rotations import multiply, normalized, rotate
+from pyanticip.motion.rotations import normalized
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
 from pyanticip.untrusted import check_unpacked
 
@@ -21,8 +21,6 @@ FORMAT = "pyanticip-clip"
 VERSION = 1
 MAX_MEMBER_BYTES = 512 * 1024 * 1024
 
-# AMASS: z up; a quarter turn about x takes z to y.
-_Z_UP_TO_Y_UP = np.array((np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0))
 _LARGEST_TURN = 4.0 * np.pi
 """No solver winds a joint up further than this, in radians."""
 _RATES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
@@ -239,7 +237,7 @@ def _ours(path: Path, arrays: _Archive, rate: float | None) -> Clip:
 
 
 def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | float | None) -> Clip:
-    """AMASS (Mahmood et al. 2019): axis-angle ``poses`` (T, >= 66), ``trans`` (T, 3) metres, z up.
+    """AMASS (Mahmood et al. 2019): axis-angle ``poses`` (T, >= 66), ``trans`` (T, 3) metres, mostly z up.
 
     ``trans`` is taken as the pelvis; the true one stands a constant few centimetres beside it, by an
     offset that depends on the body's shape, which is not read.
@@ -267,17 +265,19 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
     if "trans" not in arrays.names:
         warnings.append("has no 'trans': the root stays at the origin")
     quats = _from_rotation_vectors(vectors.reshape(frames, _JOINTS, 3))
-    quats[:, 0] = multiply(_Z_UP_TO_Y_UP, quats[:, 0])
-    warnings += _doubts(vectors, quats[:, 0])
+    largest = float(np.linalg.norm(vectors.reshape(-1, 3), axis=1).max())
+    if largest > _LARGEST_TURN:
+        warnings.append(f"rotations of up to {largest:.3g} rad: are its poses in degrees?")
     scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
     return Clip(
         normalized(quats).astype(np.float32),
-        (rotate(_Z_UP_TO_Y_UP, root) * scale).astype(np.float32),
+        (root * scale).astype(np.float32),
         rate,
         smpl_skeleton(),
         name=path.stem,
         warnings=tuple(warnings),
         source=str(path),
+        up="z",
     )
 
 
@@ -288,34 +288,6 @@ def smpl_skeleton() -> Skeleton:
         np.array([parent for _, parent, _ in _BODY], np.int32),
         np.array([offset for _, _, offset in _BODY], np.float32),
     )
-
-
-def upright_part(hips: NDArray[np.floating]) -> float:
-    """The part of the frames, 0 to 1, in which hips with rotations (T, 4) in a world with y up point up.
-
-    Within 60 degrees.
-    """
-    up = 1.0 - 2.0 * (hips[:, 1].astype(np.float64) ** 2 + hips[:, 3].astype(np.float64) ** 2)
-    return float((up > 0.5).mean())
-
-
-def never_upright(hips: NDArray[np.floating]) -> bool:
-    """Whether that is less than a tenth of the frames: nobody stands, walks or turns cartwheels so."""
-    return upright_part(hips) < 0.1
-
-
-def _doubts(vectors: NDArray[np.float64], pelvis: NDArray[np.float64]) -> list[str]:
-    """What looks as if the numbers were meant otherwise.
-
-    ``vectors`` (T, 3 J) in radians; ``pelvis`` (T, 4) its rotations in a world with y up.
-    """
-    found = []
-    largest = float(np.linalg.norm(vectors.reshape(-1, 3), axis=1).max())
-    if largest > _LARGEST_TURN:
-        found.append(f"rotations of up to {largest:.3g} rad: are its poses in degrees?")
-    if never_upright(pelvis):
-        found.append("the body lies down throughout: files like this are z up, is this one y up?")
-    return found
 
 
 def _from_rotation_vectors(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

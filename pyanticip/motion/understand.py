@@ -38,7 +38,8 @@ def understand(
 ) -> Clip:
     """``clip`` in a world with y up, on a skeleton whose rest pose is a T-pose or near it.
 
-    What was decided is in its ``warnings``, the axis that was up in its ``up``.
+    As read it is in the file's world, where its ``up`` is usual in files of its kind. What was decided is in
+    the ``warnings`` of what is returned, the axis that was up in its ``up``.
 
     Parameters
     ----------
@@ -56,14 +57,16 @@ def understand(
     """
     if rest_frame is not None and not 0 <= rest_frame < len(clip):
         raise OptionError(f"rest is a frame, 0 to {len(clip) - 1}, given {rest_frame}")
+    usual = clip.up
+    axis = usual if up is None else world.check_up(up)
     try:
         mapped = retargeter(clip.skeleton)
     except SkeletonError:
         # A body that is not recognised: nothing tells its head from its feet.
-        clip = clip if up is None else turned(clip, world.check_up(up))
+        clip = turned(clip, axis)
         return _begun(clip, rest_frame, keep) if lead_in else clip
     if clip.skeleton.names == canonical_skeleton().names and clip.skeleton.rests_as(canonical_skeleton()):
-        return clip if up is None else turned(clip, world.check_up(up))
+        return turned(clip, axis)
     warnings: list[str] = []
     order = canonical_skeleton().names
     missing = [joint for joint in ("neck", "head") if not mapped.mask[order.index(joint)]]
@@ -78,16 +81,21 @@ def understand(
     habit = _rests_along(mapped) if wrong <= 1.0 else None
     sure = True
     if up is None:
-        axis, sure = world.up_axis(watched.places, habit)
-    else:
-        axis = world.check_up(up)
+        axis, sure = world.up_axis(watched.places, habit if usual == "y" else usual)
+        if usual != "y" and axis not in (usual, "y"):
+            axis, sure = usual, False
     if not sure:
         warnings.append(
             f"head, feet and floor do not tell which way is up: {axis} is taken;"
             " if that is wrong, give --up AXIS (up= in Python)"
         )
-    if axis != "y":
-        warnings.append(f"{axis} is up in the file: turned")
+    if axis != usual:
+        warnings.append(
+            f"{axis} is up in the file" + (f", where {usual} is usual" if axis == "y" else ": turned")
+        )
+    if axis == "y":
+        clip = turned(clip, axis)
+    else:
         told = axis == habit and _stands(mapped, axis)
         clip = _turned_by(clip, np.array(mapped.world), axis) if told else turned(clip, axis)
     if axis != "y" or not _stands(mapped, "y"):
@@ -138,6 +146,8 @@ def _begun(clip: Clip, rest_frame: int | None, keep: bool) -> Clip:
 
 def turned(clip: Clip, up: str) -> Clip:
     """``clip`` with the axis ``up`` turned to +y."""
+    if up == "y":
+        return clip if clip.up == "y" else replace(clip, up="y")
     return _turned_by(clip, np.array(world.TO_Y_UP[up]), up)
 
 

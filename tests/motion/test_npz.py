@@ -7,19 +7,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
+from support.clips import walking_clip
 from support.motion_files import write_bvh
 
 import pyanticip as pa
 from pyanticip.errors import FormatError
-from pyanticip.motion.npz import never_upright, save_npz, upright_part
+from pyanticip.motion.canonical import retargeter
+from pyanticip.motion.npz import save_npz, smpl_skeleton
+from pyanticip.motion.rotations import angle_between, conjugate, multiply, turn_between
 
 FRAMES = 5
+Z_UP = Rotation.from_euler("x", 90, degrees=True)
+"""From a world with y up to one with z up."""
 
 
 def amass(**changes):
     rng = np.random.default_rng(1)
+    poses = rng.normal(size=(FRAMES, 156)) * 0.3
+    poses[:, :3] = (Z_UP * Rotation.from_rotvec(poses[:, :3])).as_rotvec()
     arrays = {
-        "poses": rng.normal(size=(FRAMES, 156)) * 0.3,
+        "poses": poses,
         "trans": rng.normal(size=(FRAMES, 3)),
         "mocap_framerate": np.array(60.0),
         "betas": np.zeros(16),
@@ -56,10 +63,9 @@ def test_amass_is_turned_to_y_up(tmp_path):
     assert clip.skeleton.names[:4] == ("pelvis", "left_hip", "right_hip", "spine1")
     x, y, z = arrays["trans"].T
     np.testing.assert_allclose(clip.root, np.stack((x, z, -y), axis=1), atol=1e-6)
-    up = Rotation.from_euler("x", -90, degrees=True)
     for joint in range(22):
         expected = Rotation.from_rotvec(arrays["poses"][:, 3 * joint : 3 * joint + 3])
-        expected = up * expected if joint == 0 else expected
+        expected = Z_UP.inv() * expected if joint == 0 else expected
         given = Rotation.from_quat(clip.quats[:, joint][:, [1, 2, 3, 0]])
         assert (given.inv() * expected).magnitude().max() < 1e-6
 
@@ -67,19 +73,53 @@ def test_amass_is_turned_to_y_up(tmp_path):
 def test_a_body_that_stands_in_amass_stands_here(tmp_path):
     poses = np.zeros((FRAMES, 72))
     poses[:, 0] = np.pi / 2  # SMPL's rest is y up, AMASS turns it to z up
-    clip = pa.load_motion(write_npz(tmp_path, amass(poses=poses, trans=np.zeros((FRAMES, 3)))))
+    trans = np.tile((0.0, 0.0, 0.95), (FRAMES, 1))
+    clip = pa.load_motion(write_npz(tmp_path, amass(poses=poses, trans=trans)))
     positions = clip.positions()[0]
-    assert positions[clip.skeleton.index("head"), 1] > 0.4
-    assert positions[clip.skeleton.index("left_foot"), 1] < -0.8
+    assert positions[clip.skeleton.index("head"), 1] > 1.4
+    assert positions[clip.skeleton.index("left_foot"), 1] < 0.1
     assert positions[clip.skeleton.index("left_wrist"), 0] > 0.6
     assert positions[clip.skeleton.index("left_foot"), 2] > 0.1
     assert clip.warnings == ()
 
 
+def as_smpl(body: pa.Clip, world: str, lift: float = 0.0) -> dict[str, np.ndarray]:
+    """A canonical clip as SMPL has it, in a world with y or z up."""
+    axes = Z_UP if world == "z" else Rotation.identity()
+    poses = np.zeros((len(body), 22, 3))
+    for joint, ends in enumerate(retargeter(smpl_skeleton()).ends):
+        turns = Rotation.from_quat(body.quats[:, joint][:, [1, 2, 3, 0]])
+        poses[:, ends[0]] = ((axes * turns) if joint == 0 else turns).as_rotvec()
+    trans = axes.apply(body.root + np.array((0.0, lift, 0.0)))
+    return {"poses": poses.reshape(len(body), 66), "trans": trans, "fps": np.array(body.rate)}
+
+
+def test_the_motion_tells_whether_y_or_z_is_up(tmp_path: Path) -> None:
+    body = walking_clip(4.0)
+    bow, quats = turn_between(np.array((0.0, 1.0, 0.0)), np.array((0.0, 0.1, 1.0))), body.quats.copy()
+    bowed = slice(0, len(body) // 5)  # hips that lie while the body stands
+    quats[bowed, 0] = multiply(quats[bowed, 0], bow)
+    for joint in map(body.skeleton.index, ("left_upper_leg", "right_upper_leg")):
+        quats[bowed, joint] = multiply(conjugate(bow), quats[bowed, joint])
+    body = pa.Clip(quats, body.root, body.rate, body.skeleton)
+    for world, told in (("z", []), ("y", ["y is up in the file, where z is usual"])):
+        path = write_npz(tmp_path, as_smpl(body, world))
+        for clip in (pa.load_motion(path), pa.load_motion(path, up=world)):
+            assert clip.up == world
+            assert [line for line in clip.warnings if "is up in the file" in line] == told
+            back = clip.retarget("humanoid")
+            assert np.degrees(angle_between(back.quats, body.quats)).max() < 0.1
+            np.testing.assert_allclose(back.root, body.root, atol=1e-5)
+        raised = pa.load_motion(write_npz(tmp_path, as_smpl(body, world, lift=5.0)))
+        assert raised.up == world or "which way is up" in raised.warnings[0]
+    # An axis that is given is the file's, wrong as it may be.
+    lying = pa.load_motion(path, up="z")
+    head, foot = (lying.positions()[:, lying.skeleton.index(name), 1] for name in ("head", "left_foot"))
+    assert np.abs(head - foot).max() < 1.0
+
+
 def test_what_looks_meant_otherwise_is_told(tmp_path):
-    poses = np.zeros((FRAMES, 72))  # a world that is y up already: the body lies on its back
-    lying = pa.load_motion(write_npz(tmp_path, amass(poses=poses)))
-    assert lying.warnings == ("the body lies down throughout: files like this are z up, is this one y up?",)
+    poses = np.zeros((FRAMES, 72))
     poses[:, 0], poses[:, 5] = 90.0, 30.0
     degrees = pa.load_motion(write_npz(tmp_path, amass(poses=poses)))
     assert degrees.warnings[0] == "rotations of up to 90 rad: are its poses in degrees?"
@@ -142,17 +182,6 @@ def test_a_cut_archive_is_refused(tmp_path):
         path.write_bytes(data[:size])
         with pytest.raises(FormatError, match="broken npz"):
             pa.load_motion(path)
-
-
-def test_hips_are_upright_within_60_degrees_and_nobody_is_who_is_so_in_less_than_a_tenth() -> None:
-    def hips(*degrees: float) -> np.ndarray:
-        about = np.array([[0.6, 0.0, 0.8]]) * np.radians(degrees)[:, None]
-        turned = Rotation.from_euler("y", 70, degrees=True) * Rotation.from_rotvec(about)
-        return turned.as_quat()[:, [3, 0, 1, 2]]
-
-    assert upright_part(hips(0.0, 59.0, -59.0, 61.0, -61.0, 180.0)) == 0.5
-    assert never_upright(hips(10.0, *[90.0] * 10))
-    assert not never_upright(hips(10.0, *[90.0] * 9))
 
 
 @pytest.mark.parametrize("name", ["mocap_framerate", "mocap_frame_rate", "fps", "framerate"])

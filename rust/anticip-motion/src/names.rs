@@ -96,7 +96,7 @@ fn sided(key: &str) -> Option<Part> {
         "leg" => Part::Leg,
         "ankle" => Part::Ankle,
         "foot" => Part::Foot,
-        "toe" | "toes" | "toebase" | "ball" => Part::Toes,
+        "toe" | "toes" | "toebase" | "ball" | "forefoot" => Part::Toes,
         _ => return None,
     })
 }
@@ -225,6 +225,7 @@ mod tests {
             ("lradius", left, Part::LowerArm),
             ("rtoes", right, Part::Toes),
             ("LeftToeBase", left, Part::Toes),
+            ("RightForeFoot", right, Part::Toes),
             ("LeftFingerBase", left, Part::Hand),
             ("upperarm_l", left, Part::UpperArm),
             ("upper_arm.R", right, Part::UpperArm),

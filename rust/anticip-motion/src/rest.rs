@@ -6,7 +6,7 @@ use crate::canonical::{ARMS, JOINT_COUNT, LEGS};
 use crate::mapping::Mapping;
 use crate::names::is_finger;
 use crate::skeleton::Skeleton;
-use crate::vector::{add, angle, cross, direction, dot, minus, scaled};
+use crate::vector::{add, angle, cross, direction, dot, length, minus, scaled};
 
 /// A limb bone closer than this to where a T-pose has it is left as it is: builds differ by that much
 /// (mocopi's shins lean 9 degrees in a pose that is a T-pose by definition).
@@ -14,6 +14,9 @@ const ANATOMY: f64 = 12.0 * std::f64::consts::PI / 180.0;
 /// Hands, feet, toes and clavicles have no fixed direction in a T-pose: only one pointing elsewhere altogether
 /// is turned.
 const LOOSE: f64 = 60.0 * std::f64::consts::PI / 180.0;
+/// A foot's bone that goes on along the shin, within `SNAP`, for less than this part of it is the height of the
+/// ankle: it says nothing of where the foot points.
+const ANKLE: f64 = 0.2;
 /// An elbow or knee bent by more than this shows its hinge axis.
 const BENT: f64 = 20.0 * std::f64::consts::PI / 180.0;
 /// An up or forward direction closer than this to an axis is meant to be that axis.
@@ -42,6 +45,17 @@ impl Rest<'_> {
 
     fn between(&self, from: usize, to: usize) -> Option<[f64; 3]> {
         direction(self.world.rotate(minus(self.at(to)?, self.at(from)?)))
+    }
+
+    /// Where the foot of a leg points, if it says so.
+    fn sole(&self, [shin, foot, toes]: [usize; 3]) -> Option<[f64; 3]> {
+        if let (Some(knee), Some(ankle), Some(ball)) = (self.at(shin), self.at(foot), self.at(toes)) {
+            let (along, bone) = (minus(ankle, knee), minus(ball, ankle));
+            if angle(along, bone) < SNAP && length(bone) < ANKLE * length(along) {
+                return self.towards_children(toes);
+            }
+        }
+        self.between(foot, toes).or_else(|| self.towards_children(foot))
     }
 
     /// Mean direction from a joint's last source to its children, thumbs aside.
@@ -170,9 +184,13 @@ pub(crate) fn correction(skeleton: &Skeleton, mapping: &Mapping, positions: &[[f
         let near = rest.between(thigh, shin);
         let far = rest.between(shin, foot).or_else(|| rest.towards_children(shin));
         (joints[thigh], joints[shin]) = hinged(none, near, far, down, [0.0, 0.0, -1.0]);
-        let sole = rest.between(foot, toes).or_else(|| rest.towards_children(foot));
         let ahead = crate::canonical::OFFSETS[toes];
-        joints[foot] = turned(joints[shin], sole, direction(ahead).unwrap_or(ahead), LOOSE);
+        joints[foot] = turned(
+            joints[shin],
+            rest.sole([shin, foot, toes]),
+            direction(ahead).unwrap_or(ahead),
+            LOOSE,
+        );
         joints[toes] = turned(joints[foot], rest.towards_children(toes), [0.0, 0.0, 1.0], LOOSE);
     }
     Correction {

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 from support.motion_files import AMC
 from support.takes import pieces_of, pieces_of_side
 
@@ -25,6 +26,7 @@ from pyanticip.motion.units import RATE_HINT
 from training.data.examples import plain
 from training.data.sets import MotionSet, build
 from training.data.sets.format import ARRAYS, INDEX
+from training.data.sets.prepare import never_upright
 from training.data.sets.writer import WORK, Lock
 
 
@@ -391,6 +393,16 @@ def test_a_body_that_lies_down_throughout_is_told(take, tmp_path):
     assert [line for line in report.warnings if "lies down" in line] == [
         "down.npz: the body lies down throughout, or hangs: is up in this file another axis?"
     ]
+
+
+def test_nobody_is_upright_whose_hips_are_within_60_degrees_in_less_than_a_tenth() -> None:
+    def hips(*degrees: float) -> np.ndarray:
+        about = np.array([[0.6, 0.0, 0.8]]) * np.radians(degrees)[:, None]
+        turned = Rotation.from_euler("y", 70, degrees=True) * Rotation.from_rotvec(about)
+        return turned.as_quat()[:, [3, 0, 1, 2]]
+
+    assert never_upright(hips(59.0, *[61.0] * 5, *[-180.0] * 5))
+    assert not never_upright(hips(-59.0, *[61.0] * 9))
 
 
 def test_what_readers_decide_is_said_once_for_all_alike(takes, tmp_path):

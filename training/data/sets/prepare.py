@@ -17,7 +17,6 @@ from pyanticip.motion.asf import find_asf
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.joints import Joints
 from pyanticip.motion.load import load_take
-from pyanticip.motion.npz import never_upright
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.examples import SHORTEST, Example, Piece, at_rate, plain, steady_runs
@@ -300,6 +299,15 @@ def _key(options: Options, record: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
 
 
+def never_upright(hips: NDArray[np.floating]) -> bool:
+    """Whether hips with rotations (T, 4) point up, within 60 degrees, in less than a tenth of the frames.
+
+    Nobody stands, walks or turns cartwheels so.
+    """
+    up = 1.0 - 2.0 * (hips[:, 1].astype(np.float64) ** 2 + hips[:, 3].astype(np.float64) ** 2)
+    return float((up > 0.5).mean()) < 0.1
+
+
 def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], list[str], list[str]]:
     options = task.options
     clip = load_take(
@@ -313,7 +321,7 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
     ).retarget("humanoid")
     rate = float(clip.rate)
     notes = list(clip.warnings)
-    if never_upright(clip.quats[:, 0]) and not any("lies down" in note for note in notes):
+    if never_upright(clip.quats[:, 0]):
         notes.append("the body lies down throughout, or hangs: is up in this file another axis?")
     mask = np.asarray(clip.mask, dtype=np.bool_)
     missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, mask, strict=True) if not there)
