@@ -241,16 +241,18 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
         raise text.fail(path, line, f"expected {expected}, given {count}")
     if count != len(names):
         raise text.fail(path, line, f"expected {count} channel names, given {len(names)}")
-    seen = set()
     for name in names:
         lower = name.lower()
         axis, kind = _AXES.get(lower[:1]), lower[1:]
-        if axis is None or kind not in ("position", "rotation") or lower in seen:
+        if axis is None or kind not in ("position", "rotation"):
             raise text.fail(
                 path, line, f"expected a channel like Xposition or Zrotation, given {text.show(name)}"
             )
-        seen.add(lower)
-        (joint.positions if kind == "position" else joint.rotations).append((columns, axis))
+        channels, same = (joint.positions, 3) if kind == "position" else (joint.rotations, 1)
+        # ZXZ is an order of rotations; about one axis twice in a row nothing turns.
+        if axis in (known for _, known in channels[-same:]):
+            raise text.fail(path, line, f"channel {text.show(name)} stands twice")
+        channels.append((columns, axis))
         columns += 1
     return columns
 
@@ -288,10 +290,7 @@ def _convert(
 
     reach = body.reach(names, parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)
-    if not 0.3 <= reach * scale <= 2.5:
-        warnings.append(
-            f"a body {reach * scale:.3g} m from hips to fingertips: if that is wrong, give {units.UNITS_HINT}"
-        )
+    warnings += units.size_doubts(reach * scale)
     stretched = [
         name
         for name, joint in zip(names[1:], joints[1:], strict=True)

@@ -74,7 +74,7 @@ def read_c3d(
         rate,
         found.skeleton,
         path.stem,
-        (*told, *found.warnings),
+        (*told, *found.warnings, *units.size_doubts(found.skeleton.reach())),
         source=str(path),
         unit=scale,
     )

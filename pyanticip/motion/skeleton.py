@@ -106,7 +106,7 @@ class Skeleton:
     def reach(self) -> float:
         """Length in metres of the longest chain of bones from the root to a tip, whatever the pose.
 
-        About 0.95 m for an adult (hips to fingertips). The root's own offset does not count.
+        1.05 to 1.5 m for an adult (hips to fingertips). The root's own offset does not count.
         """
         return longest_chain(self.parents, self.offsets, self.tips)
 

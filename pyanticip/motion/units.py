@@ -26,15 +26,17 @@ UNITS_HINT = "--units m, cm, mm, in, cmu or metres (units= in Python)"
 SLOW = 5.0
 """Frames a second below which no movement of a body can be told; a frame time in milliseconds looks so."""
 
-# An adult's longest chain of bones, hips to fingertips, is close to 0.95 m; a child's 0.5 m. The
-# limits lie between the clusters that this gives: 0.95 (m), 17 (CMU), 37 (in), 95 (cm), 950 (mm).
-_UNIT_LIMITS = ((4.0, "m"), (28.0, "cmu"), (60.0, "in"), (400.0, "cm"), (math.inf, "mm"))
+# The longest chain of bones of an adult, hips to fingertips, is 1.05 to 1.5 m. The limits lie between
+# the clusters that this gives: 1.05 to 1.5 (m), 19 to 27 (CMU), 41 to 59 (in), 105 to 150 (cm).
+_UNIT_LIMITS = ((4.0, "m"), (28.0, "cmu"), (70.0, "in"), (400.0, "cm"), (math.inf, "mm"))
+_SIZES = (0.8, 1.65)
+"""Metres: what is smaller or larger may be of another unit."""
 
 
 def guess_unit(reach: float) -> str:
     """The unit of a skeleton whose longest chain from the root to a tip measures ``reach`` units.
 
-    Below 4: metres; below 28: CMU units; below 60: inches; below 400: centimetres; else millimetres.
+    Below 4: metres; below 28: CMU units; below 70: inches; below 400: centimetres; else millimetres.
     """
     return next(name for limit, name in _UNIT_LIMITS if reach < limit)
 
@@ -50,6 +52,13 @@ def metres_per_unit(units: str | float | None, reach: float) -> float:
     if not 1e-6 <= units <= 1e6:
         raise OptionError(f"units must be 1e-6 to 1e6 metres per unit, given {units}")
     return float(units)
+
+
+def size_doubts(reach: float) -> list[str]:
+    """A warning, if a body's longest chain of bones of ``reach`` metres makes one want to know of its unit."""
+    if _SIZES[0] <= reach <= _SIZES[1]:
+        return []
+    return [f"a body {reach:.3g} m from hips to fingertips: if that is wrong, give {UNITS_HINT}"]
 
 
 def rate_from_frame_time(text: str) -> tuple[float, bool]:

@@ -71,10 +71,10 @@ def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
 
 
 @pytest.mark.parametrize("unit", ["m", "cm", "mm", "in", "cmu"])
-@pytest.mark.parametrize("staff", [0.1, 0.6, 1.0, 3.2])
-def test_neither_a_staff_nor_a_root_on_the_floor_makes_a_body_longer(tmp_path, unit, staff):
+@pytest.mark.parametrize(("staff", "tall"), [(0.1, 1.0), (0.6, 1.0), (1.0, 1.0), (3.2, 1.0), (0.1, 1.28)])
+def test_neither_a_staff_nor_a_root_on_the_floor_makes_a_body_longer(tmp_path, unit, staff, tall):
     body = canonical_skeleton()
-    metres = np.concatenate((np.zeros((1, 3)), body.offsets, [[0, 0, staff]]))
+    metres = np.concatenate((np.zeros((1, 3)), body.offsets * tall, [[0, 0, staff]]))
     metres[1, 1] = 0.95
     parents = [-1, *(body.parents + 1).tolist(), 1 + body.names.index("right_hand")]
     in_file = metres * 0.01 / UNITS[unit]  # what is written is centimetres

@@ -306,12 +306,13 @@ def test_more_frames_than_a_header_can_tell_are_counted(markers, scale):
 def test_a_unit_that_is_given_is_taken_at_its_word(markers):
     few = {name: place[:20] for name, place in markers.items()}
     plain = read_c3d(Path("take.c3d"), c3d_bytes(few, 60.0))
-    assert not [line for line in plain.warnings if "unit" in line]
+    assert not [line for line in plain.warnings if "--units" in line]
     ells = c3d_bytes(few, 60.0, unit="ells")
     said = "its unit of length is 'ells': millimetres are taken; if that is wrong, give --units "
     assert read_c3d(Path("take.c3d"), ells).warnings[0].startswith(said)
     given = read_c3d(Path("take.c3d"), ells, length_unit="cm", rate=50.0)
     assert said not in given.warnings
     assert (given.rate, given.unit) == (50.0, 0.01)
+    assert "m from hips to fingertips: if that is wrong, give --units" in given.warnings[-1]
     # How far a joint is from its markers does not grow with them.
     np.testing.assert_allclose(given.root, 10.0 * plain.root, atol=0.15)
