@@ -54,7 +54,7 @@ def info(given: InfoOptions) -> Answer | None:
 
         draw(clip, given.picture)
         lines = [*lines, f"wrote {given.picture}"]
-    return found, lines
+    return found, lines, int(found["refused"] is not None)
 
 
 def _recording(found: dict[str, Any]) -> Iterator[str]:

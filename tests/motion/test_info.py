@@ -48,11 +48,13 @@ def test_a_file_is_described(folder):
 
 
 def test_what_is_refused_is_said(folder):
-    found = json.loads(run("info", folder / "odd.npz", "--json").stdout)
+    told = run("info", folder / "odd.npz", "--json")
+    found = json.loads(told.stdout)
     assert "rest pose" in found["refused"]
     assert found["agreement"] == {}
-    helped = json.loads(run("info", folder / "odd.npz", "--json", "--up", "z", "--rest", "0").stdout)
-    assert helped["refused"] is None
+    helped = run("info", folder / "odd.npz", "--json", "--up", "z", "--rest", "0")
+    assert json.loads(helped.stdout)["refused"] is None
+    assert (told.exit_code, helped.exit_code) == (1, 0)
 
 
 def test_the_map_is_written_and_read(folder, tmp_path):
