@@ -22,6 +22,7 @@ from pyanticip.motion.rotations import (
     normalized,
     rotate,
     turn_between,
+    unit,
 )
 from pyanticip.motion.skeleton import Skeleton
 
@@ -222,7 +223,7 @@ class _Wearer:
         # From the back of the wrist and of the hand inwards: where the palm is, the thumb being ahead.
         thumb = self.at[s + "WRA"] - self.at[s + "WRB"]
         wrist = self._middle(s + "WRA", s + "WRB")
-        palm = sign * _unit(np.cross(wrist - self.at[s + "ELB"], thumb))
+        palm = sign * unit(np.cross(wrist - self.at[s + "ELB"], thumb))
         wrist = wrist + _WRIST * size * palm
         marker = self.at[s + "ELB"]
         usual = _swung(thorax, sign * _LEFT, marker - shoulder, _UP)
@@ -242,7 +243,7 @@ class _Wearer:
         marker, ankle, foot = self.at[s + "KNE"], self.at[s + "ANK"], self.at[s + "TOE"] - self.at[s + "HEE"]
         # The foot is before the shin, unless it is stretched; then the pelvis says where left is.
         usual = _swung(self.turns["Hips"], -_UP, marker - hip, _LEFT) + np.cross(
-            _unit(marker - ankle), _unit(foot)
+            unit(marker - ankle), unit(foot)
         )
         for _ in range(2):  # the ankle lies beside its marker along the knee's axis, which its place tells
             knee, left = _joint(hip, marker, ankle, 1.0, usual, sign * _KNEE * size)
@@ -257,13 +258,9 @@ class _Wearer:
         }
 
 
-def _unit(vectors: Doubles) -> Doubles:
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
-
-
 def _across(vectors: Doubles, along: Doubles) -> Doubles:
     """What of vectors is across a direction."""
-    along = _unit(along)
+    along = unit(along)
     return np.asarray(vectors - (vectors * along).sum(axis=-1, keepdims=True) * along)
 
 
@@ -274,7 +271,7 @@ def _upright(up: Doubles, left: Doubles) -> Doubles:
 
 def _swung(parent: Doubles, rests: Doubles, bone: Doubles, axis: Doubles) -> Doubles:
     """Where an axis of the T-pose is when its bone has gone from ``rests`` to ``bone`` the shortest way."""
-    return rotate(turn_between(rotate(parent, rests), _unit(bone)), rotate(parent, axis))
+    return rotate(turn_between(rotate(parent, rests), unit(bone)), rotate(parent, axis))
 
 
 def _joint(
@@ -283,8 +280,8 @@ def _joint(
     """A joint beside its marker, and its axis: across both bones where they are bent (times ``sign``), else
     as usual. The marker is ``aside`` metres along it.
     """
-    axis = _unit(_across(usual, marker - first))
+    axis = unit(_across(usual, marker - first))
     for _ in range(4):
-        upper, lower = _unit(marker - aside * axis - first), _unit(last - marker + aside * axis)
-        axis = _unit(_across(sign * np.cross(upper, lower) + _USUAL * usual, upper))
+        upper, lower = unit(marker - aside * axis - first), unit(last - marker + aside * axis)
+        axis = unit(_across(sign * np.cross(upper, lower) + _USUAL * usual, upper))
     return marker - aside * axis, axis

@@ -7,9 +7,18 @@ from numpy.typing import NDArray
 
 from pyanticip import _core
 from pyanticip.motion.canonical import canonical_skeleton, retargeter
-from pyanticip.motion.rotations import conjugate, from_axes, multiply, normalized, rotate, turn_between
+from pyanticip.motion.rotations import (
+    Doubles,
+    conjugate,
+    from_axes,
+    multiply,
+    normalized,
+    rotate,
+    turn_between,
+    unit,
+)
 from pyanticip.motion.skeleton import Skeleton
-from pyanticip.motion.world import Doubles, cross, joint, trunk, unit
+from pyanticip.motion.world import cross, joint, trunk
 
 _BENT = float(np.sin(np.radians(20.0)))
 """A limb bent by more than this (its sine) shows the axis of its hinge."""

@@ -109,8 +109,8 @@ def from_axes(along: Floats, across: Floats) -> Doubles:
 
     The identity where the two are parallel or none.
     """
-    x = _unit(along)
-    z = _unit(np.cross(x, across))
+    x = unit(along)
+    z = unit(np.cross(x, across))
     m = np.stack((x, np.cross(z, x), z), axis=-1)
     a, b, c = m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]
     d, e, f = m[..., 0, 1] + m[..., 1, 0], m[..., 0, 2] + m[..., 2, 0], m[..., 1, 2] + m[..., 2, 1]
@@ -128,12 +128,13 @@ def from_axes(along: Floats, across: Floats) -> Doubles:
 def turn_between(a: Floats, b: Floats) -> Doubles:
     """The smallest rotations (..., 4) that take unit vectors ``a`` to ``b``, both (..., 3)."""
     w = 1.0 + (a * b).sum(axis=-1, keepdims=True)
-    back = _unit(np.cross(a, np.eye(3)[np.argmin(np.abs(a), axis=-1)]))  # half a turn, about any axis across
+    back = unit(np.cross(a, np.eye(3)[np.argmin(np.abs(a), axis=-1)]))  # half a turn, about any axis across
     quats = np.concatenate((w, np.cross(a, b)), axis=-1)
     return normalized(np.where(w < 1e-9, np.concatenate((np.zeros_like(w), back), axis=-1), quats))
 
 
-def _unit(vectors: Floats) -> Doubles:
+def unit(vectors: Floats) -> Doubles:
+    """Vectors (..., 3) with length 1; those without a direction stay 0."""
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
 
 

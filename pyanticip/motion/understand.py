@@ -14,7 +14,7 @@ from pyanticip.motion import rest, tpose, world
 from pyanticip.motion.agreement import spread
 from pyanticip.motion.canonical import canonical_skeleton, retargeter
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.rotations import multiply, normalized, rotate
+from pyanticip.motion.rotations import Doubles, multiply, normalized, rotate
 from pyanticip.motion.skeleton import Skeleton
 
 FRAMES = 48
@@ -151,7 +151,7 @@ def turned(clip: Clip, up: str) -> Clip:
     return _turned_by(clip, np.array(world.TO_Y_UP[up]), up)
 
 
-def _turned_by(clip: Clip, turn: world.Doubles, up: str) -> Clip:
+def _turned_by(clip: Clip, turn: Doubles, up: str) -> Clip:
     quats = clip.quats.astype(np.float64)
     quats[:, 0] = multiply(turn, quats[:, 0])
     root = rotate(turn, clip.root).astype(np.float32)

@@ -55,7 +55,7 @@ def metres_per_unit(units: str | float | None, reach: float) -> float:
 
 
 def size_doubts(reach: float) -> list[str]:
-    """A warning, if a body's longest chain of bones of ``reach`` metres makes one want to know of its unit."""
+    """A warning where a longest chain of bones of ``reach`` metres makes one doubt the unit of length."""
     if _SIZES[0] <= reach <= _SIZES[1]:
         return []
     return [f"a body {reach:.3g} m from hips to fingertips: if that is wrong, give {UNITS_HINT}"]

@@ -3,12 +3,10 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyanticip.errors import OptionError
 from pyanticip.motion.canonical import canonical_skeleton
-
-Doubles = NDArray[np.float64]
+from pyanticip.motion.rotations import Doubles, unit
 
 UPS: dict[str, tuple[float, float, float]] = {
     "y": (0.0, 1.0, 0.0),
@@ -67,11 +65,6 @@ def joint(places: Doubles, *names: str) -> Doubles:
         if np.isfinite(at).all():
             return at
     return found
-
-
-def unit(vectors: Doubles) -> Doubles:
-    """Vectors (..., 3) with length 1; those without a direction stay 0."""
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
 
 
 def cross(a: Doubles, b: Doubles) -> Doubles:
