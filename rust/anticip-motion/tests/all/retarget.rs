@@ -261,6 +261,22 @@ fn who_rests_crouching_has_knees_that_bend_backward() {
 }
 
 #[test]
+fn a_bone_of_the_ankles_height_says_nothing_of_where_the_foot_points() {
+    for (long, turns) in [(0.04, false), (0.14, true)] {
+        let mut body = mixamo(0.0, 0.0);
+        for toes in [20, 24] {
+            body.offsets[toes] = [0.0, -long, 0.0];
+        }
+        let mut retargeter = Retargeter::compile(&body).expect("maps");
+        let mut out = [Quat::IDENTITY; JOINT_COUNT];
+        retargeter.apply(&vec![Quat::IDENTITY; body.names.len()], [0.0; 3], &mut out);
+        for foot in [16, 20] {
+            assert_eq!(out[foot].angle_to(Quat::IDENTITY) > 1.0, turns, "{:?}", out[foot]);
+        }
+    }
+}
+
+#[test]
 fn hips_that_lie_off_the_root_turn_with_it() {
     let mut body = mixamo(0.0, 0.0);
     body.names.insert(0, "Armature".to_owned());
