@@ -85,6 +85,7 @@ class Show:
         #: Shared by shows of one process.
         self.collector = Collector()
         self._timer: asyncio.TimerHandle | None = None
+        self._mistakes: set[str] = set()
         self._ended: asyncio.Event | None = None
         self._end_ns: int | None = None
         # When the fade at the end is over.
@@ -200,16 +201,20 @@ class Show:
             if not self.pipeline.feed(datagram, arrival, sender):
                 return False
         except Exception as error:
-            # A mistake of ours in one frame must not end the show; it is counted and told once.
-            self.pipeline.counts["errors"] += 1
-            if self.pipeline.counts["errors"] == 1:
-                self._say(f"internal error, going on: {type(error).__name__}: {error}")
+            self._mistaken(error)
             return False
         if self.collector.due():
             self._set(min(_FRAME / 4, self._in(self.pipeline.due_ns)), self._collect)
         else:
             self._await()
         return True
+
+    def _mistaken(self, error: Exception) -> None:
+        """A mistake of ours must not end the show: it is counted, and each kind told once."""
+        self.pipeline.counts["errors"] += 1
+        if (kind := type(error).__name__) not in self._mistakes:
+            self._mistakes.add(kind)
+            self._say(f"internal error, going on: {kind}: {error}")
 
     def _poll(self) -> None:
         """Hand on what has come; after a standstill all of it, each at its time, before anything is late. A
@@ -228,7 +233,15 @@ class Show:
         """The one timer: ``act`` in so many seconds, and nothing before."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(max(seconds, 0.0), act)
+        self._timer = self._loop.call_later(max(seconds, 0.0), self._act, act)
+
+    def _act(self, act: Callable[[], None]) -> None:
+        """What the timer came for, which sets it again; where that fails, the next frame is due all the same."""
+        try:
+            act()
+        except Exception as error:
+            self._mistaken(error)
+            self._set(_FRAME, self._due)
 
     def _collect(self) -> None:
         """A quarter into the gap between two frames: the moment that disturbs nobody."""
@@ -307,12 +320,7 @@ class Show:
             try:
                 self._look(beat, sinks, told)
             except Exception as error:
-                # As in a frame: a mistake of ours must not end the watch.
-                self.pipeline.counts["errors"] += 1
-                line = f"internal error, going on: {type(error).__name__}: {error}"
-                if line not in told:
-                    told.add(line)
-                    self._say(line)
+                self._mistaken(error)
 
     def _look(self, beat: BeatWatch, sinks: SinkWatch, told: set[str]) -> None:
         for child in self._all_children():

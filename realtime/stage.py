@@ -272,7 +272,7 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
     return {
         "rig": played.model_dump(mode="json", by_alias=True),
         # What the rig and commands name is relative to it.
-        "folder": str(Path.cwd()).encode(errors="replace").decode(),
+        "folder": str(Path.cwd()),
         "source": pipeline.kind,
         "skeleton": pipeline.skeleton(),
         "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,

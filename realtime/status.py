@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from pyanticip.errors import printable
 from pyanticip.motion.recording import Records
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.protocols import BEAT_TRUST, Front
@@ -48,10 +49,10 @@ def stream_words(front: Front, buffer_ms: float | None, now_ns: int) -> list[str
 def taught_words(taught: LiveMapping | None, error: str, lacking: Sequence[str]) -> list[str]:
     """The mapping that plays, how new to it is what it sees, and which joints it misses; or why it failed."""
     if taught is None:
-        return [f"mapping=failed: {error}"] if error else []
+        return [f"mapping=failed: {printable(error)}"] if error else []
     mapping = taught.mapping
     beyond = f" ({mapping.beyond}s)" if taught.is_beyond else ""
-    found = [f"mapping={mapping.name}", f"novelty={taught.novelty:.1f}{beyond}"]
+    found = [f"mapping={printable(mapping.name)}", f"novelty={taught.novelty:.1f}{beyond}"]
     return [*found, f"lacking={','.join(lacking)}"] if lacking else found
 
 

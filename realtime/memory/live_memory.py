@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pyanticip._core import Cues, Follower, Memory
 from pyanticip.controls import Event
-from pyanticip.errors import CheckpointError, OptionError, suggestion
+from pyanticip.errors import CheckpointError, OptionError, printable, suggestion
 from pyanticip.memory import load_rehearsal
 from pyanticip.memory.alike import Moments, shared_moments
 from pyanticip.memory.cues import Cue
@@ -181,7 +181,7 @@ class LiveMemory:
         """What the status says of it."""
         minutes = len(self.memory) / _MINUTE
         state = "learns" if self.memory.learning else "frozen"
-        return [f"memory={self.name or 'own'} {minutes:.1f} min {state}"]
+        return [f"memory={printable(self.name) or 'own'} {minutes:.1f} min {state}"]
 
 
 def open_memory(

@@ -123,18 +123,12 @@ class Outlet:
 
     def prewarm(self, frame: ControlFrame) -> None:
         """Go through the work of sending a frame, without sending it."""
-        for sink in self.sinks:
-            if isinstance(sink, Prewarmed):
-                sink.prewarm(frame)
+        self._each(lambda sink: sink.prewarm(frame) if isinstance(sink, Prewarmed) else None)
 
     def hear(self, sender: str, datagram: bytes) -> None:
         """Let those who look on know of a datagram."""
-        for sink in self.sinks:
-            if isinstance(sink, Onlooker):
-                sink.hear(sender, datagram)
+        self._each(lambda sink: sink.hear(sender, datagram) if isinstance(sink, Onlooker) else None)
 
     def look(self) -> None:
         """Let those who look on do their work, now that everybody has been sent the frame."""
-        for sink in self.sinks:
-            if isinstance(sink, Onlooker):
-                sink.look()
+        self._each(lambda sink: sink.look() if isinstance(sink, Onlooker) else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from pyanticip.errors import one_line
 from realtime.clock import Clock
 from realtime.step.base import F32, StepBackend, StepResult
 
@@ -97,9 +98,15 @@ class GuardedModel:
         return self.backend is not None and now < self._off_until_ns
 
     def prewarm(self, now: int) -> None:
-        """Compute a step and throw it away."""
+        """Compute a step and throw it away; that this fails changes nothing of what plays, and is told."""
         if self.backend is not None and not self.rests(now):
-            self.backend.prewarm()
+            try:
+                self.backend.prewarm()
+            except Exception as error:
+                self._counts["errors"] += 1
+                self.error = (
+                    f"the model cannot be warmed up, going on: {type(error).__name__}: {one_line(error)}"
+                )
 
 
 def _close(backend: StepBackend | None) -> None:

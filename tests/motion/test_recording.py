@@ -244,6 +244,12 @@ def test_a_recording_without_its_header_is_still_read(tmp_path: Path) -> None:
     assert "header record is missing" in recording.warnings[0]
 
 
+def test_a_name_that_is_no_utf_8_is_told_as_far_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "show.anticip"
+    RecordingWriter(path, {"rig": {"memory": os.fsdecode(b"r\xe9p.memory")}}).close()
+    assert read_recording(path).header["rig"] == {"memory": "r?p.memory"}
+
+
 def test_a_flood_of_damage_is_summed_up(tmp_path: Path) -> None:
     path = tmp_path / "flood.anticip"
     bad = bytearray(pack_note(1, "x"))

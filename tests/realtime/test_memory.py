@@ -146,6 +146,9 @@ def test_the_mixture_is_heard_and_how_far_it_can_be_trusted_is_told(piece: Path,
     assert all(0.0 <= min(frame.trust) <= max(frame.trust) <= 1.0 for frame in with_.frames[:1000])
     assert not any(frame.trust for frame in without.frames)
     assert any(word.startswith("memory=piece.memory ") for word in pipeline.status())
+    # As a file is named that is no UTF-8.
+    pipeline.memory.name = "pi\udce8ce.memory"
+    assert any(word.startswith("memory=pi?ce.memory ") for word in pipeline.status())
 
 
 def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tmp_path: Path) -> None:

@@ -74,6 +74,17 @@ def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_m
     assert s.pipeline.counts["failed_steps"] == 1
 
 
+def test_a_model_that_cannot_be_warmed_up_plays_and_is_told_of(stage: Any, paper_model: Any) -> None:
+    s = stage(paper_model())
+    s.model.prewarm = None
+    for n in range(25):
+        s.frame(n)
+        s.pipeline.prewarm()
+    assert s.ear.frames[-1].params == pytest.approx([0.75] * 8)
+    assert s.pipeline.counts["errors"] == 25
+    assert s.pipeline.model_error.startswith("the model cannot be warmed up, going on: TypeError: ")
+
+
 def test_a_model_that_keeps_failing_is_left_alone_for_longer_each_time(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model(fail=True))
     tried: list[float] = []

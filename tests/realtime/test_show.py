@@ -15,6 +15,7 @@ import pytest
 from pythonosc.osc_bundle_builder import OscBundleBuilder
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
+from support.ear import Ear
 from support.wire import command, udp
 
 from pyanticip.controls import NEUTRAL
@@ -28,6 +29,7 @@ from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig
 from realtime.show import Show
+from realtime.sinks.base import Onlooker
 from realtime.sockets import free_port
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
@@ -376,6 +378,46 @@ def test_a_broken_datagram_handler_does_not_end_the_show(stage: Any) -> None:
     assert summary["counters"]["frames"] == 7
     assert summary["counters"]["errors"] == 1
     assert [line for line in hall.said if "a bug of ours" in line]
+
+
+class Gazer(Ear, Onlooker):
+    """Looks on, and fails once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = False
+
+    def look(self) -> None:
+        if self.fails:
+            raise RuntimeError("a bug of theirs")
+
+
+@pytest.mark.parametrize("whose", ["ours", "theirs"])
+def test_what_a_timer_comes_for_may_fail_and_the_sound_goes_on(stage: Any, whose: str) -> None:
+    hall = Hall(stage)
+    gazer = Gazer()
+    hall.pipeline.add(gazer)
+    tick = hall.pipeline.run_until
+    heard: list[int] = []
+
+    def brittle(t_ns: int) -> None:
+        hall.pipeline.run_until = tick
+        raise RuntimeError("a bug of ours")
+
+    async def performance() -> None:
+        await hall.move(0, 5)
+        if whose == "ours":
+            hall.pipeline.run_until = brittle
+        else:
+            gazer.fails = True
+        heard.append(len(hall.ear.frames))
+        await asyncio.sleep(0.5)
+        heard.append(len(hall.ear.frames))
+
+    assert hall.play(performance())["counters"]["errors"] >= 1
+    assert heard[1] - heard[0] >= 15
+    assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
+    assert len([line for line in hall.said if f"a bug of {whose}" in line]) == 1
 
 
 def test_recordings_are_never_overwritten(stage: Any, tmp_path: Path) -> None:
