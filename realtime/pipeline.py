@@ -142,7 +142,7 @@ class Pipeline:
 
     @property
     def model_error(self) -> str:
-        """Why the model failed last, as a line; empty: it did not."""
+        """Why the model failed or was late last, as a line; empty: it did not."""
         return self._model.error
 
     @property
@@ -332,7 +332,7 @@ class Pipeline:
         self._step = None
 
     def rest(self, now: int) -> None:
-        """Leave the model out for a while from ``now`` on, longer each time."""
+        """Leave the model out for a while from ``now`` on, as :meth:`GuardedModel.rest` does."""
         self._model.rest(now)
 
     # -- between datagrams ---------------------------------------------------------------------------

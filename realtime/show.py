@@ -236,7 +236,7 @@ class Show:
         self._timer = self._loop.call_later(max(seconds, 0.0), self._act, act)
 
     def _act(self, act: Callable[[], None]) -> None:
-        """What the timer came for, which sets it again; where that fails, the next frame is due all the same."""
+        """What the timer came for, which sets it again; where it fails, the next frame is due even so."""
         try:
             act()
         except Exception as error:

@@ -11,14 +11,15 @@ from realtime.step.base import F32, StepBackend, StepResult
 __all__ = ["GuardedModel"]
 
 # So many late steps in a row, and the scalars take over; the model is tried again after the pause, which
-# doubles each time up to the longest.
+# doubles each time up to the longest, and is the first again once the model has played so long.
 _LATE_IN_A_ROW = 3
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
+_GOOD_NS = 60_000_000_000
 
 
 class GuardedModel:
-    """Whether a backend steps; ``error`` is the line that says why it failed last, into ``counts`` goes how
-    often.
+    """Whether a backend steps; ``error`` is the line that says why it failed or was late last, into
+    ``counts`` goes how often.
 
     A step slower than ``budget_ms`` is late, where the clock is a live one.
     """
@@ -74,6 +75,8 @@ class GuardedModel:
         self._late_row += 1
         too_often = self._late_row >= _LATE_IN_A_ROW
         if too_often:
+            late = f"takes longer than {self._budget_ns / 1e6:g} ms (model.budget_ms)"
+            self.error = f"the model {late}, the scalars play until it is tried again"
             self.rest(now)
         return too_often
 
@@ -87,9 +90,11 @@ class GuardedModel:
         return None
 
     def rest(self, now: int) -> None:
-        """Leave the model out for a while from ``now`` on, longer each time."""
+        """Leave the model out for a while from ``now`` on, longer each time unless it has played for long."""
         self._late_row = 0
         self._stale = True
+        if now - self._off_until_ns > _GOOD_NS:
+            self._pause_ns = _FIRST_PAUSE_NS
         self._off_until_ns = now + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
 

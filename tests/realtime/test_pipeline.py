@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pyanticip.controls import NEUTRAL, scalar_mapping
+from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import STAGES
 from realtime.sources.replay import Command
 from realtime.status import BeatWatch
 from realtime.step.base import StepBackend, StepResult
+from realtime.step.guard import GuardedModel
 
 
 def test_a_frame_goes_all_the_way(stage: Any, paper_model: Any) -> None:
@@ -113,6 +116,20 @@ def test_a_late_model_hands_over_after_three_late_steps(stage: Any, paper_model:
     assert s.pipeline.counts["late_steps"] == 3
     assert len(s.ear.frames) == 6
     assert not s.pipeline.mixer.by_model
+    assert s.pipeline.model_error.startswith("the model takes longer than 15 ms (model.budget_ms), ")
+
+
+def test_a_model_that_was_late_long_ago_rests_no_longer_than_the_first_time(paper_model: Any) -> None:
+    clock = OfflineClock()
+    clock.live = True
+    model = GuardedModel(paper_model(), clock, 15.0, Counter())
+
+    def rest(now: int) -> int:
+        for _ in range(3):
+            model.judge(now, None, 16_000_000)
+        return next(s for s in range(99) if not model.rests(now + s * 1_000_000_000))
+
+    assert [rest(s * 1_000_000_000) for s in (100, 110, 130, 210)] == [2, 4, 8, 2]
 
 
 def test_silence_ticks_hold_then_fade_then_catch_up(stage: Any, paper_model: Any) -> None:
