@@ -122,11 +122,9 @@ def _join(sock: socket.socket, group: bytes, host: str | None) -> None:
         raise failed
 
 
-def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> tuple[socket.socket, object]:
-    """A UDP socket connected to ``host:port``, so that the system tells when nobody listens there.
-
-    Gives its resolved address as well. One clear :class:`DeviceError` if that fails.
-    """
+def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> socket.socket:
+    """A UDP socket connected to ``host:port``, so that the system tells when nobody listens there; one clear
+    :class:`DeviceError` if that fails."""
     sock, address = _resolved(host, port, what)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, broadcast)
@@ -134,7 +132,7 @@ def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> 
     except OSError as error:
         sock.close()
         raise DeviceError(f"{what}: cannot reach {host_and_port(host, port)} ({reason(error)})") from None
-    return sock, address
+    return sock
 
 
 def host_and_port(host: str, port: int) -> str:

@@ -38,7 +38,7 @@ class MonitorFeed(Onlooker):
     ) -> None:
         self.name = name
         self._every = every
-        self._sock, _ = connect_udp("127.0.0.1", port, "monitor")
+        self._sock = connect_udp("127.0.0.1", port, "monitor")
         self._sock.setblocking(False)
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         self._clock = clock

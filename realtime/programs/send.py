@@ -85,7 +85,7 @@ def send(
     if protocol not in SOURCES:
         raise OptionError(f"protocol is one of {', '.join(SOURCES.names())}, given {protocol!r}")
     source = SOURCES.load(protocol)()
-    sock, _ = connect_udp(host, port, "send", broadcast=True)
+    sock = connect_udp(host, port, "send", broadcast=True)
     try:
         from pyanticip.motion.datagrams import at_speed
         from pyanticip.motion.load import load_take

@@ -229,7 +229,7 @@ def _address(text: str) -> tuple[str, int]:
 
 def _nobody_there(host: str, port: int) -> bool:
     """Whether the system says so: it can of this machine, and mostly not of others."""
-    sock, _ = connect_udp(host, port, "osc")
+    sock = connect_udp(host, port, "osc")
     with sock:
         sock.settimeout(0.1)
         try:

@@ -1,3 +1,4 @@
+import errno
 import select
 import shutil
 import socket
@@ -233,6 +234,44 @@ def test_a_receiver_that_is_gone_is_counted_and_tried_again(receiver: socket.soc
     sink.send(frame(99))
     assert dict(heard(back))["/anticip/frame"][0] == 99
     back.close()
+    sink.close()
+
+
+class Stale:
+    """A socket whose own address is this machine's no more, as Linux has it."""
+
+    def send(self, data: bytes = b"") -> int:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    def close(self) -> None:
+        pass
+
+
+def test_after_a_change_of_address_it_goes_on_from_the_new_one_and_what_does_not_leave_is_told(
+    receiver: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = open_sink(receiver.getsockname()[1])
+    wire: Any = sink._wire
+    seconds = 5.0
+    monkeypatch.setattr("realtime.sinks.udp.time.monotonic_ns", lambda: round(seconds * 1e9))
+
+    def send(sock: Any) -> str:
+        wire._sock.close()
+        wire._sock = sock
+        sink.send(frame())
+        return sink.trouble
+
+    with monkeypatch.context() as off:
+        off.setattr(wire, "_open", Stale().send)
+        assert send(Stale()) == ""
+        seconds = 6.1
+        assert send(Stale()) == "invalid argument"
+    assert send(Stale()) == "invalid argument", "a new socket at most once a second"
+    seconds = 7.2
+    assert send(Stale()) == "invalid argument"
+    sink.send(frame(99))
+    assert dict(heard(receiver))["/anticip/frame"][0] == 99
+    assert sink.trouble == ""
     sink.close()
 
 
