@@ -200,8 +200,12 @@ class Arrivals:
                 # An ICMP error of somebody else's making.
                 continue
             key = self._sockets[sock], host_and_port(peer[0], peer[1])
-            if key not in self.heard and len(self.heard) < _MOST:
-                self.heard[key] = Heard(*key)
+            if key not in self.heard:
+                if len(self.heard) >= _MOST:
+                    # Room for one that can be played: the first goes that cannot.
+                    self.heard.pop(next((k for k, one in self.heard.items() if not one.kind), key), None)
+                if len(self.heard) < _MOST:
+                    self.heard[key] = Heard(*key)
             if key in self.heard:
                 heard = self.heard[key]
                 heard.take(datagram, time.monotonic_ns())

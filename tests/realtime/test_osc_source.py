@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import socket
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.wire import message
+from support.wire import message, udp
 
 from pyanticip import _core
 from pyanticip.errors import DeviceError, RigError
@@ -169,14 +170,18 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
     ports = dict(zip(kinds, (sock.getsockname()[1] for sock in held), strict=True))
     held[0].close(), held[1].close()
     monkeypatch.setattr(arrivals, "usual_ports", lambda: {port: kind for kind, port in ports.items()})
+    monkeypatch.setattr(arrivals, "_MOST", 2)
     said: list[str] = []
 
     def send() -> None:
-        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         time.sleep(0.1)
-        for packet in (b"hello", osc("/gyrosc/accel", 0, 0, 1), osc("/gyrosc/quat", 0, 0, 0, 1)):
-            sender.sendto(packet, ("127.0.0.1", ports["mocopi"]))
-        sender.close()
+        with contextlib.ExitStack() as all_of_them:
+            # More strangers than are listened to, before the first who can be played.
+            sender, phone, *strangers = (all_of_them.enter_context(udp()) for _ in range(4))
+            known, unknown = osc("/gyrosc/quat", 0, 0, 0, 1), osc("/gyrosc/accel", 0, 0, 1)
+            first = (sender, b"hello"), (sender, unknown)
+            for sock, packet in (*first, *((one, b"hi") for one in strangers), (phone, known)):
+                sock.sendto(packet, ("127.0.0.1", ports["mocopi"]))
 
     thread = threading.Thread(target=send)
     thread.start()
