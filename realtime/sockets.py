@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import socket
@@ -72,15 +73,23 @@ def bind_udp(host: str, port: int, what: str) -> socket.socket:
     return sock
 
 
-def hear_group(sock: socket.socket, group: str, say: Callable[[str], None]) -> list[socket.socket]:
+def hear_group(
+    sock: socket.socket, group: str, say: Callable[[str], None]
+) -> tuple[list[socket.socket], Callable[[], None]]:
     """Hear what is sent to a multicast group at the interface of ``sock``, at each where it is bound to all.
 
     A socket that is bound to one address is handed no multicast (but by Windows): what else has to be read
-    for it comes back, bound to the group. Where nothing can be joined, one line is said.
+    for it comes back, bound to the group. Where nothing can be joined, one line is said. What comes back with
+    it joins again: an adapter that was plugged in since, or in again, is one that was not there.
     """
     host, port = sock.getsockname()[:2]
     everywhere = host in ("0.0.0.0", "::")
     more: list[socket.socket] = []
+
+    def join_again() -> None:
+        with contextlib.suppress(OSError):
+            _join(sock, socket.inet_aton(group), None if everywhere else host)
+
     try:
         if not everywhere and sock.family != socket.AF_INET:
             raise OSError("expected an address of IPv4")
@@ -99,8 +108,8 @@ def hear_group(sock: socket.socket, group: str, say: Callable[[str], None]) -> l
         for one in more:
             one.close()
         say(f"multicast to {group} is not heard at {host_and_port(host, port)} ({reason(error)})")
-        return []
-    return more
+        return [], join_again
+    return more, join_again
 
 
 def _join(sock: socket.socket, group: bytes, host: str | None) -> None:

@@ -175,6 +175,7 @@ class Arrivals:
         self.heard: dict[tuple[int, str], Heard] = {}
         self.taken: dict[int, str] = {}
         self._sockets: dict[socket.socket, int] = {}
+        self._join_again: list[Callable[[], None]] = []
         for port, kind in ports.items():
             try:
                 sock = bind_udp(host, port, f"source {kind}")
@@ -184,7 +185,9 @@ class Arrivals:
             self._sockets[sock] = port
             for one in (kind,) if kind in SOURCES else suits():
                 if group := getattr(SOURCES.load(one)(), "group", None):
-                    self._sockets |= dict.fromkeys(hear_group(sock, group, say), port)
+                    more, join_again = hear_group(sock, group, say)
+                    self._sockets |= dict.fromkeys(more, port)
+                    self._join_again.append(join_again)
         if not self._sockets:
             if len(ports) == 1:
                 raise DeviceError(*self.taken.values())
@@ -193,7 +196,11 @@ class Arrivals:
 
     def listen(self, seconds: float) -> None:
         """Take what comes until something has, in so many seconds at most."""
-        for sock in select.select(list(self._sockets), [], [], max(seconds, 0.0))[0]:
+        ready, _, _ = select.select(list(self._sockets), [], [], max(seconds, 0.0))
+        if not ready:
+            for join_again in self._join_again:
+                join_again()
+        for sock in ready:
             try:
                 datagram, peer = sock.recvfrom(65536)
             except OSError:

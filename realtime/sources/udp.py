@@ -86,13 +86,15 @@ class UdpSource:
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
         source = self._open_source()
         self._socks = [self._sock]
+        self._join_again: Callable[[], None] | None = None
         if group := getattr(source, "group", None):
-            self._socks += hear_group(self._sock, group, say)
+            more, self._join_again = hear_group(self._sock, group, say)
+            self._socks += more
         self._ask: tuple[bytes, int] | None = getattr(source, "ask", None)
         self._ask_at = 0
         self._greet: tuple[bytes, bytes] | None = getattr(source, "greet", None) if server else None
         self._server = server or ""
-        self._greeting: asyncio.TimerHandle | None = None
+        self._looking: asyncio.TimerHandle | None = None
         self.stamp = "user"
         for sock in self._socks:
             with contextlib.suppress(OSError):
@@ -129,16 +131,20 @@ class UdpSource:
         self._receive = receive if self._open_source().native else self._decoded(receive)
         for sock in self._socks:
             loop.add_reader(sock.fileno(), self.poll)
-        if self._greet is not None and self._ask is not None:
-            self._say_hello(*self._greet, (self._server, self._ask[1]))
+        if self._greet is not None or self._join_again is not None:
+            self._look()
 
-    def _say_hello(self, hello: bytes, still_here: bytes, server: tuple[str, int]) -> None:
-        """Ask the server to send, or to go on; a server that begins anew has forgotten who asked."""
+    def _look(self) -> None:
+        """Once a second: ask the server to send, or to go on, for one that begins anew has forgotten who
+        asked; join its group where nothing comes."""
         heard = time.monotonic_ns() - self._arrival < _ASK_AGAIN and self._arrival > 0
-        with contextlib.suppress(OSError):
-            self._sock.sendto(still_here if heard else hello, server)
+        if self._greet is not None and self._ask is not None:
+            with contextlib.suppress(OSError):
+                self._sock.sendto(self._greet[heard], (self._server, self._ask[1]))
+        if self._join_again is not None and not heard:
+            self._join_again()
         if self._loop is not None:
-            self._greeting = self._loop.call_later(1.0, self._say_hello, hello, still_here, server)
+            self._looking = self._loop.call_later(1.0, self._look)
 
     def _decoded(self, receive: Receive) -> Receive:
         """What is handed on is native from here on: a recording of it needs nobody's decoder."""
@@ -235,8 +241,8 @@ class UdpSource:
 
     def close(self) -> None:
         """Stop reading and close the socket."""
-        if self._greeting is not None:
-            self._greeting.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
         for sock in self._socks:
             if self._loop is not None:
                 self._loop.remove_reader(sock.fileno())

@@ -221,6 +221,31 @@ def test_a_group_is_heard_at_the_interface_of_an_address_and_at_each(
     assert not said
 
 
+def test_a_group_is_heard_at_an_interface_that_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group="239.255.42.99"))
+    there = socket.if_nameindex()
+    monkeypatch.setattr(socket, "if_nameindex", list)
+    got: list[bytes] = []
+    said: list[str] = []
+
+    async def show() -> None:
+        source = UdpSource("natnet", "0.0.0.0", 0, say=said.append)
+        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
+        monkeypatch.setattr(socket, "if_nameindex", lambda: there)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as motive:
+            motive.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, LO)
+            deadline = time.monotonic() + 10.0
+            while not got and time.monotonic() < deadline:
+                motive.sendto(b"here", ("239.255.42.99", source.address[1]))
+                await asyncio.sleep(0.05)
+        source.close()
+
+    asyncio.run(show())
+    assert got[:1] == [b"here"]
+    where = "multicast to 239.255.42.99 is not heard at 0.0.0.0:"
+    assert [line.startswith(where) for line in said] == [True]
+
+
 def test_a_group_that_cannot_be_heard_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group="239.255.42.99"))
     said: list[str] = []
