@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -80,6 +81,7 @@ def assemble(
             if rig.midi.port is not None:
                 made.append(SINKS.load("midi")(rig.midi))
             made += (SINKS.load(table.kind)(table.config()) for table in rig.sink)
+            _tell_apart(made)
         if backend is None and rig.model.enabled and not rig.only_records:
             backend = open_backend(rig.model.backend, rig.model.checkpoint)
         memory = _memory(rig.memory, rig.cue)
@@ -111,6 +113,19 @@ def assemble(
             pipeline.close()
             raise
     return pipeline
+
+
+def _tell_apart(sinks: Sequence[Sink]) -> None:
+    """Call receivers of one address by their prefix as well, and by a number where that is one, too."""
+    names = Counter(sink.name for sink in sinks)
+    for sink in sinks:
+        if names[sink.name] > 1 and isinstance(sink, OscSink):
+            sink.name += f" {sink.config.prefix or '/'}"
+    names.clear()
+    for sink in sinks:
+        names[sink.name] += 1
+        if (number := names[sink.name]) > 1:
+            sink.name += f" ({number})"
 
 
 def _memory(rig: MemoryRig, cues: Sequence[Cue]) -> LiveMemory | None:

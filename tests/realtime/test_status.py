@@ -9,13 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from realtime import status
+from realtime.clock import OfflineClock
 from realtime.memory.live_memory import LiveMemory
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
+from realtime.rig import Rig
+from realtime.stage import assemble
 from realtime.status import (
     BeatWatch,
     SinkWatch,
     is_writing,
+    sink_counts,
     sink_words,
     stream_words,
     tape_words,
@@ -80,6 +84,14 @@ def test_who_goes_and_who_is_back_is_said_once_each() -> None:
     other.trouble = ""
     assert watch.look(sinks) == ["other is there"]
     assert watch.look(sinks) == []
+
+
+def test_receivers_at_one_address_are_told_apart() -> None:
+    tables = [{"port": 9, "prefix": "/a"}, {"port": 9}, {"port": 9, "send": ["event"]}, {"port": 8}]
+    pipeline = assemble(Rig.model_validate({"osc": tables, "model": {"enabled": False}}), OfflineClock())
+    one, two = "osc 127.0.0.1:9", "osc 127.0.0.1:8"
+    assert list(sink_counts(pipeline.sinks)) == [f"{one} /a", f"{one} /anticip", f"{one} /anticip (2)", two]
+    pipeline.close()
 
 
 def test_a_beat_that_lasts_is_said_once_and_another_again() -> None:
