@@ -36,6 +36,10 @@ def obey_signals(
         def tell(*_: object) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(act)
+                return
+            # Where the loop has handlers, closing it takes them away.
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            signal.raise_signal(number)
 
         try:
             loop.add_signal_handler(number, act)

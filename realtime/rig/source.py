@@ -17,7 +17,7 @@ from pyanticip.options import Options, host_port, option
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.config import BufferMs, Port, Sender, named, registered
 from realtime.seams import BACKENDS, SOURCES
-from realtime.sockets import host_of, resolve
+from realtime.sockets import host_and_port, host_of, resolve
 from realtime.sources.osc import PRESETS, Address, Order
 
 __all__ = ["AddressRig", "BackendKind", "ModelRig", "SentKind", "SourceKind", "SourceRig", "source_table"]
@@ -88,7 +88,8 @@ class SourceRig(ReadingOptions):
             # Nobody in particular, or an IPv6 address.
             return self
         address = resolve(host, 0, "source.from", SOCK_DGRAM)[4][0]
-        return self.model_copy(update={"sender": f"{address}{mark}{port}"})
+        who = host_and_port(address, int(port)) if mark else address
+        return self.model_copy(update={"sender": who})
 
     def in_vain(self) -> Iterator[str]:
         """Lines about keys that a live show has no use for."""
@@ -120,7 +121,7 @@ class SourceRig(ReadingOptions):
     def opened(self) -> dict[str, Any]:
         """What opens the source beside its address, as :class:`realtime.sources.udp.UdpSource` takes it."""
         if self.kind not in PRESETS:
-            server = {} if self.sender is None else {"server": self.sender.partition(":")[0]}
+            server = {} if self.sender is None else {"server": host_of(self.sender)}
             return {**self.body(), **server}
         told = {joint: Address(a.address, a.order, a.first) for joint, a in self.addresses.items()}
         return {"addresses": told or PRESETS[self.kind], **({} if self.up is None else {"up": self.up})}

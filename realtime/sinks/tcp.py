@@ -26,7 +26,8 @@ _MOST = 10
 # be told), and the pauses before the next try. One that lasted so long was a good one.
 _PATIENCE_NS, _UNHEARD_MS = 5_000_000_000, 10_000
 _PAUSE_NS, _LONGEST_PAUSE_NS, _GOOD_NS = 250_000_000, 8_000_000_000, 5_000_000_000
-_UNDER_WAY = frozenset({errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK, errno.EINTR})
+# The last is what Windows says to who asks again (WSAEINVAL).
+_UNDER_WAY = frozenset({errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK, errno.EINTR, 10022})
 
 
 def framed(data: bytes | bytearray, framing: Framing) -> bytes:

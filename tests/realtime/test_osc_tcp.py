@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import select
@@ -74,6 +75,24 @@ def test_who_is_not_there_is_asked_less_and_less_often(monkeypatch: pytest.Monke
     assert pauses == pytest.approx([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0], abs=0.011)
     assert wire.counts["refused"] == 5000
     assert "refused" in wire.trouble
+
+
+def test_windows_says_something_else_of_a_connection_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Windows:
+        """Says WSAEWOULDBLOCK, then WSAEINVAL, then WSAEISCONN, which are the names' own numbers there."""
+
+        says = iter((errno.EWOULDBLOCK, 10022, errno.EISCONN))
+
+        def connect_ex(self, address: object) -> int:
+            return next(self.says)
+
+        def getsockname(self) -> tuple[str, int]:
+            return "127.0.0.1", 50000
+
+    monkeypatch.setattr(TcpWire, "_open", lambda wire: Windows())
+    wire = TcpWire("127.0.0.1", 9, "slip")
+    assert [wire._is_connected() for _ in range(2)] == [False, True]
+    assert wire.trouble == ""
 
 
 class Reader:

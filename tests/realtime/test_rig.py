@@ -1,3 +1,4 @@
+import socket
 import tomllib
 from pathlib import Path
 
@@ -191,7 +192,7 @@ def test_a_receiver_that_is_the_show_itself_is_said(target: str, ear: str) -> No
         assert rig.in_vain() == says
 
 
-def test_the_sender_s_name_is_looked_up() -> None:
+def test_the_sender_s_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def sender(told: str | None) -> str | None:
         return Rig.model_validate({"source": {"from": told}}).resolved().source.sender
 
@@ -202,6 +203,15 @@ def test_the_sender_s_name_is_looked_up() -> None:
         assert sender(as_it_is) == as_it_is
     with pytest.raises(DeviceError, match=r"^source\.from: cannot resolve host 'nowhere\.invalid'"):
         sender("nowhere.invalid:5000")
+    way = socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("fd00::5", 0, 0, 0)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **more: [way])
+    assert (sender("motive"), sender("motive:5000")) == ("fd00::5", "[fd00::5]:5000")
+
+
+@pytest.mark.parametrize("told", ["fd00:1::5", "[fd00:1::5]", "[fd00:1::5]:1511"])
+def test_a_server_of_ipv6_is_greeted_by_its_address(told: str) -> None:
+    rig = Rig.model_validate({"source": {"kind": "natnet", "host": "::", "from": told}})
+    assert rig.resolved().source.opened() == {"server": "fd00:1::5"}
 
 
 @pytest.mark.parametrize(
