@@ -308,8 +308,10 @@ class Show:
         return [*filter(None, (self._recorder, self._synth)), *self.children]
 
     def _beside(self) -> list[str]:
-        """What the status says of the processes beside the show."""
-        return [f"{child.name.split()[-1].lower()}={child.state}" for child in self._all_children()]
+        """What the status says of the socket and of the processes beside the show."""
+        told = [f"{child.name.split()[-1].lower()}={child.state}" for child in self._all_children()]
+        # Of datagrams, for nobody read them in time.
+        return [f"dropped={n}", *told] if (n := getattr(self._source, "dropped", 0)) else told
 
     async def _watch(self) -> None:
         """Once a second: look after the children, tell what has changed."""

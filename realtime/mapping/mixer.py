@@ -225,10 +225,6 @@ class Mixer:
         """The show is over: to neutral within ``seconds``, whatever the mode."""
         self.core.leave(seconds)
 
-    def forget(self) -> None:
-        """The stream begins anew: pending events are void and the values ease into what comes."""
-        self.core.forget()
-
     def resume(self, heard: Sequence[float]) -> None:
         """What was given lately was not heard: ease from what was, the eight and the extras behind them.
 

@@ -40,7 +40,7 @@ __all__ = ["main"]
 
 # msgpack has no types.
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
-_LINE, _SAID = 1 << 20, 1 << 14
+_SAID = 1 << 14
 # A browser that does not keep up is not sent what it has not read: it misses frames, and nobody waits.
 _UNREAD = 1 << 17
 # Seconds in which pages may say goodbye.

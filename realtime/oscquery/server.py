@@ -31,7 +31,7 @@ __all__ = ["main"]
 
 # A description is a line of some tens of kilobytes; what a client says is short; one that does not read is
 # not sent more than this.
-_LINE, _SAID, _UNREAD = 1 << 22, 1 << 14, 1 << 18
+_SAID, _UNREAD = 1 << 14, 1 << 18
 # So many addresses that are not there yet a client may wait for, and what they look like.
 _WISHES, _ADDRESS = 1024, re.compile(r"(?=.{2,255}$)(/[^\s#*,/?\[\]{}]+)+")
 

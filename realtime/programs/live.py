@@ -12,7 +12,7 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import check_folder
 from pyanticip.motion.recording import RecordingWriter
 from realtime import tuning
-from realtime.clock import Clock, MonotonicClock, OfflineClock, ScaledClock
+from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
 from realtime.loop import run_loop
 from realtime.monitor.terminal import Terminal
@@ -55,8 +55,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
         rig = rig.model_copy(update={"source": found})
     source = UdpSource(rig.source.kind, *rig.source.listen, say=say, **rig.source.opened())
     try:
-        clock = MonotonicClock()
-        return _run(rig, clock, source, assemble(rig, clock), seconds, say, True, meters)
+        return _run(rig, source, assemble(rig, MonotonicClock()), seconds, say, True, meters)
     finally:
         source.close()
 
@@ -108,7 +107,7 @@ def replay(
     clock = ScaledClock(speed)
     clock.begin(begin)
     source = ReplaySource(items, clock, seconds=seconds)
-    return _run(rig, clock, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
+    return _run(rig, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
 
 
 def _terminal(
@@ -124,7 +123,6 @@ def _terminal(
 
 def _run(
     rig: Rig,
-    clock: Clock,
     source: UdpSource | ReplaySource,
     pipeline: Pipeline,
     seconds: float | None,

@@ -41,6 +41,11 @@ class Seat:
         """What a decoder said last."""
         return self._shared.source.trouble
 
+    @property
+    def dropped(self) -> int:
+        """Datagrams of whoever that nobody read in time."""
+        return self._shared.source.dropped
+
     def is_theirs(self, sender: str) -> bool:
         """Whether a sender (host:port) is this performer's suit."""
         return self.sender is None or is_from(sender, self.sender)

@@ -124,7 +124,7 @@ def test_whatever_happens_the_output_is_bounded_and_never_jumps(todo: list[tuple
         elif what == "bypass":
             mixer.bypass = not mixer.bypass
         elif what == "forget":
-            mixer.forget()
+            mixer.core.forget()
         for _ in range(count):
             since += DT
             passed = DT if what == "silence" or since > 0.1 + 1e-9 else since

@@ -135,6 +135,7 @@ def test_an_end_between_two_frames_leaves_nothing_waiting_for_the_source(
 
 def test_silence_ticks_at_fifty_a_second(stage: Any) -> None:
     hall = Hall(stage)
+    hall.source.dropped = 3
     marks = []
 
     async def performance() -> None:
@@ -145,6 +146,7 @@ def test_silence_ticks_at_fifty_a_second(stage: Any) -> None:
 
     hall.play(performance())
     assert 35 <= marks[1] - marks[0] <= 51
+    assert "dropped=3" in hall.ear.statuses[-1]
 
 
 class Backlog:
