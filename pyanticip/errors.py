@@ -46,9 +46,9 @@ class DeviceError(MotionError, RuntimeError):
     """A port, host or audio device that cannot be used; says whether trying again can help."""
 
 
-def reason(error: Exception) -> str:
-    """Why a file cannot be read, without the number and the name that an OSError says again."""
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+def reason(error: BaseException) -> str:
+    """What went wrong, for the end of a line: without the number and the name that an OSError says again."""
+    return (getattr(error, "strerror", None) or "").lower() or str(error) or type(error).__name__
 
 
 def one_line(error: Exception) -> str:

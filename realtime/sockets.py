@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, reason
 
 __all__ = [
     "address_of_this_machine",
@@ -24,18 +24,12 @@ __all__ = [
     "is_from",
     "is_loopback",
     "known_as",
-    "reason",
     "resolve",
     "served_at",
 ]
 
 # Python has no name for it.
 _LINUX_MULTICAST_ALL = 49
-
-
-def reason(error: BaseException) -> str:
-    """What went wrong, as it stands in brackets at the end of a line."""
-    return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()
 
 
 def resolve(host: str, port: int, what: str, kind: socket.SocketKind, flags: int = 0) -> tuple[Any, ...]:
@@ -157,9 +151,11 @@ def host_of(sender: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody else on the network can reach what is bound to ``host``."""
+    """Whether a host is this machine alone, which nobody else on the network reaches; at ``::`` IPv4 comes as
+    ``::ffff:127.0.0.1``."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
+        return (getattr(address, "ipv4_mapped", None) or address).is_loopback
     except ValueError:
         return host == "localhost"
 

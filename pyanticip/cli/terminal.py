@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from pyanticip.errors import MotionError, OptionError, printable, suggestion
+from pyanticip.errors import MotionError, OptionError, printable, reason, suggestion
 from pyanticip.system import quoted
 
 #: What a command shows for people: a text, its lines, or what makes a table of its result.
@@ -166,8 +166,7 @@ def _usage(error: click.UsageError) -> int:
 
 
 def _system(error: OSError) -> str:
-    reason = (error.strerror or str(error) or type(error).__name__).lower()
-    return f"{error.filename}: {reason}" if error.filename else reason
+    return f"{error.filename}: {reason(error)}" if error.filename else reason(error)
 
 
 def _complain(message: str, code: int) -> int:

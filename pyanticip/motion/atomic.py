@@ -56,7 +56,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DeviceError(f"{path}: cannot be written ({reason(error).lower()})") from None
+        raise DeviceError(f"{path}: cannot be written ({reason(error)})") from None
 
 
 def draft_file(path: Path) -> tuple[int, Path]:

@@ -11,7 +11,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol
 
 from pythonosc.osc_message import OscMessage
@@ -21,7 +20,7 @@ from pyanticip.errors import MotionError, OptionError, printable, suggestion
 from realtime.control.budget import Bucket, Budgets, Lines, messages
 from realtime.control.folder import plain_name
 from realtime.control.rig_keys import CONTROLS
-from realtime.sockets import bind_udp
+from realtime.sockets import bind_udp, is_loopback
 
 __all__ = [
     "CONTROL",
@@ -194,7 +193,7 @@ class ControlServer:
     def _take(self, data: bytes, peer: tuple[Any, ...]) -> None:
         try:
             name = data[len(_OURS) :].partition(b"\0")[0].decode()
-            room = _REPLY_MOST if _is_near(peer[0]) else max(len(data), _REPLY_LEAST)
+            room = _REPLY_MOST if is_loopback(peer[0]) else max(len(data), _REPLY_LEAST)
         except ValueError:
             self.counts["alien"] += 1
             return
@@ -313,12 +312,6 @@ def meant(value: object) -> object:
 def switch(name: str, value: object = 1) -> bool:
     """On or off from an OSC argument: T, F or a number; on where none is given."""
     return value if isinstance(value, bool) else number(name, value) != 0.0
-
-
-def _is_near(host: str) -> bool:
-    """Whether a sender is a program of this machine; at ``::`` IPv4 comes as ``::ffff:127.0.0.1``."""
-    address = ip_address(host)
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _command_of(name: str) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import BuildError, OscMessageBuilder
 
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, reason
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.system import ignore_terminal, lower_priority
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALARS
@@ -34,7 +34,7 @@ from realtime.control.folder import listing
 from realtime.loop import input_lines, run_loop
 from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.monitor.suit import Suit
-from realtime.sockets import bind_udp, reason, served_at
+from realtime.sockets import bind_udp, served_at
 
 __all__ = ["main"]
 

@@ -20,12 +20,12 @@ from typing import Any
 
 from pythonosc.osc_message import OscMessage
 
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, reason
 from pyanticip.system import ignore_terminal, lower_priority
 from realtime.child import tell_parent
 from realtime.loop import input_lines, run_loop
 from realtime.oscquery.space import Space
-from realtime.sockets import bind_udp, reason, resolve, served_at
+from realtime.sockets import bind_udp, resolve, served_at
 
 __all__ = ["main"]
 

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import DeviceError, OptionError, reason
 from realtime.seams import SOURCES
-from realtime.sockets import connect_udp, reason
+from realtime.sockets import connect_udp
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -14,7 +14,8 @@ from typing import Literal
 
 from pythonosc import slip
 
-from realtime.sockets import host_and_port, reason, resolve
+from pyanticip.errors import reason
+from realtime.sockets import host_and_port, resolve
 
 __all__ = ["Framing", "TcpWire", "framed"]
 

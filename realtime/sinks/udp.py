@@ -6,8 +6,8 @@ import contextlib
 import socket
 import time
 
-from pyanticip.errors import DeviceError
-from realtime.sockets import host_and_port, reason, resolve
+from pyanticip.errors import DeviceError, reason
+from realtime.sockets import host_and_port, resolve
 
 __all__ = ["UdpWire"]
 

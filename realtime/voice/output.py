@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import DeviceError, OptionError, one_line
 from realtime.voice.audio import chosen, probe, quiet_stderr
 from realtime.voice.wav import WavWriter
 
@@ -310,17 +310,12 @@ def _open_device(
         with quiet_stderr():
             import sounddevice
     except (ImportError, OSError) as error:
-        say(f"no sound: {_first_line(error)}; install PortAudio (Debian: libportaudio2) to hear the voice")
+        say(f"no sound: {one_line(error)}; install PortAudio (Debian: libportaudio2) to hear the voice")
         return None
     try:
         with quiet_stderr():
             return _Device(sounddevice, device, latency, render, tap)
     except (sounddevice.PortAudioError, ValueError, OSError) as error:
         which = "the default audio device" if device is None else f"audio device {device!r}"
-        say(f"no sound: {which} cannot be used ({_first_line(error)}); {goes_on}")
+        say(f"no sound: {which} cannot be used ({one_line(error)}); {goes_on}")
         return None
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

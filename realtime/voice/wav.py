@@ -11,7 +11,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import DeviceError, ShapeError
+from pyanticip.errors import DeviceError, ShapeError, reason
 from pyanticip.motion.atomic import draft_file, finish_draft
 
 __all__ = ["WavWriter"]
@@ -21,10 +21,6 @@ _FULL = {2: 2**15 - 1, 3: 2**23 - 1}
 _HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")
 # Lengths have 32 bits; that of RIFF counts from behind itself.
 _MOST = 2**32 - 1 - (_HEADER.size - 8)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 class WavWriter:
@@ -48,7 +44,7 @@ class WavWriter:
             self._file = os.fdopen(handle, "wb", buffering=0)
             self._put(self._header())
         except OSError as error:
-            raise DeviceError(f"{self.path}: cannot write into {folder} ({_reason(error)})") from None
+            raise DeviceError(f"{self.path}: cannot write into {folder} ({reason(error)})") from None
 
     @property
     def room(self) -> int:
@@ -65,7 +61,7 @@ class WavWriter:
         try:
             self._put(raw.tobytes())
         except OSError as error:
-            raise DeviceError(f"{self.path}: cannot be written ({_reason(error)})") from None
+            raise DeviceError(f"{self.path}: cannot be written ({reason(error)})") from None
         self.samples += len(block)
 
     def _put(self, data: bytes) -> None:
@@ -90,7 +86,7 @@ class WavWriter:
             self._put(self._header())
             finish_draft(self._file, self._temporary, self.path)
         except OSError as error:
-            raise DeviceError(f"{self.path}: cannot be finished ({_reason(error)})") from None
+            raise DeviceError(f"{self.path}: cannot be finished ({reason(error)})") from None
 
     def abandon(self) -> None:
         """Give up: nothing is left."""

@@ -148,7 +148,7 @@ def test_midi_that_follows_what_is_not_there_is_said() -> None:
         ("[source]\nbuffer_ms = -5", "source.buffer_ms: expected auto, or 0 to 100 ms, got -5"),
         ("record_spare = 'none'", "none: expected a folder that can be written into"),
         ("[synth]\npreset = 'granular'", "preset granular: it needs a folder of sounds"),
-        ("[synth]\nsamples = 'none'", "none: no folder that can be read (No such file or directory)"),
+        ("[synth]\nsamples = 'none'", "none: no folder that can be read (no such file or directory)"),
         ("[synth]\noptions.samples = 'rig.toml'", "rig.toml: no folder that can be read"),
     ],
 )

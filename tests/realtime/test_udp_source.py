@@ -255,7 +255,7 @@ def test_a_group_that_cannot_be_heard_is_one_line(monkeypatch: pytest.MonkeyPatc
         pytest.skip("there is no IPv6 here")
     source.close()
     where = f"[::1]:{source.address[1]}"
-    assert said == [f"multicast to 239.255.42.99 is not heard at {where} (expected an address of ipv4)"]
+    assert said == [f"multicast to 239.255.42.99 is not heard at {where} (expected an address of IPv4)"]
 
 
 def test_who_has_to_be_asked_for_their_skeleton_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,7 +242,7 @@ def test_a_folder_that_cannot_be_read_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", scandir)
     found = discover(tmp_path, tmp_path / "set")
     assert [source.name for source in found.sources] == ["a/walk"]
-    assert found.warnings == ["locked: cannot be read: Permission denied; what is in it is left out"]
+    assert found.warnings == ["locked: cannot be read: permission denied; what is in it is left out"]
 
 
 def test_two_recordings_of_one_cmu_name_are_two_takes(tmp_path):
