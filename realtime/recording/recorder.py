@@ -180,8 +180,9 @@ class Recorder(recording.Records, Child):
         take.parts += 1
         self._number += 1
         take.number, self._opening, self._told = self._number, True, time.monotonic()
-        spare = "" if self._spare is None else str(self._spare.absolute())
-        told = str(take.asked.absolute()), take.parts > 0, spare, len(records)
+        # As bytes: a name need not be UTF-8.
+        spare = b"" if self._spare is None else os.fsencode(self._spare.absolute())
+        told = os.fsencode(take.asked.absolute()), take.parts > 0, spare, len(records)
         self._post([recording.pack_control(take.number, OPEN, told), *records])
         self._hand_over()
 

@@ -84,9 +84,10 @@ class Writer:
         self._write(buffer[begun:at], count)
         return buffer[at:]
 
-    def _open(self, number: int, name: str, is_part: bool, spare: str, count: int) -> None:
+    def _open(self, number: int, name: bytes, is_part: bool, spare: bytes, count: int) -> None:
+        path = Path(os.fsdecode(name))
         try:
-            made = _next_part(Path(name), spare) if is_part else Path(name)
+            made = _next_part(path, os.fsdecode(spare)) if is_part else path
             with create(made) as file:
                 try:
                     file.write(_core.recording_header())

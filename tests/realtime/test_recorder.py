@@ -58,7 +58,7 @@ def test_everything_handed_over_is_written(tmp_path: Path) -> None:
 
 
 def test_what_the_disk_takes_is_told_once_it_is_known(tmp_path: Path) -> None:
-    tape = started(tmp_path / "show.anticip")
+    tape = started(tmp_path / "s\udce9.anticip")
     assert not [word for word in tape.words if word.startswith("disk_gb")]
     feed(tape, 1)
     (said,) = wait_for(lambda: (tape.poll(), [word for word in tape.words if word.startswith("disk_gb")])[1])
