@@ -480,7 +480,8 @@ class Ensemble:
     ``step`` once every 20 ms for all. Raises a ValueError for another number.
 
     What is compared is how fast each joint turns, so bodies of any size and suits of any axes compare. Of the
-    past alone: everything is forgotten exponentially.
+    past alone: everything is forgotten exponentially. Every pair is looked at: a step of twice as many costs
+    four times as much.
     """
 
     def __new__(cls, performers: int) -> Ensemble: ...
@@ -523,11 +524,13 @@ class FrontOutput:
         stages_ns: tuple[int, int, int] = ...,
     ) -> FrontOutput:
         """What a front end of Python's tells: features (n, 279), poses (n, 22, 4), n >= 1; the others are the
-        fields below. Raises ShapeError."""
+        fields below. Raises ShapeError, as well for features or a root that are not finite and for rotations
+        whose length is not 0.5 to 2."""
 
     @property
     def features(self) -> npt.NDArray[np.float32]:
-        """Feature rows (n, 279) in time order; n > 1 after a gap or from a source slower than the grid."""
+        """Feature rows (n, 279) in time order, read-only; n > 1 after a gap or from a source slower than the
+        grid."""
 
     @property
     def reset(self) -> bool:
@@ -560,7 +563,7 @@ class FrontOutput:
 
     @property
     def poses(self) -> npt.NDArray[np.float32]:
-        """Canonical local rotations of each row, (n, 22, 4) w, x, y, z."""
+        """Canonical local rotations of each row, (n, 22, 4) w, x, y, z; read-only."""
 
     @property
     def root(self) -> npt.NDArray[np.float32]:
@@ -669,9 +672,6 @@ class LiveFront:
     def skeleton(self) -> list[str] | None:
         """The source's joint names; `None` before they are known."""
 
-FEW_JOINTS: Final[int]
-"""A body of so many measured joints at most is completed."""
-
 def solve_trackers(
     names: Sequence[str], quats: npt.ArrayLike, positions: npt.ArrayLike
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
@@ -688,9 +688,9 @@ def complete_body(
     and the confidence (T, 22) in each joint.
 
     `mask` (22,) says which joints are measured; of the others `quats` may say anything. Measured joints keep
-    their rotation in the world. Frames of more than `FEW_JOINTS` measured joints, or of none, come back as
-    they are. `placed` (22,) are joints that only say where head, hands and feet are: they are solved, however
-    many are measured; limbs point there and bend as far as the distance tells. Raises ShapeError, ValueError.
+    their rotation in the world. Frames of more than 10 measured joints, or of none, come back as they are.
+    `placed` (22,) are joints that only say where head, hands and feet are: they are solved, however many are
+    measured; limbs point there and bend as far as the distance tells. Raises ShapeError, ValueError.
     """
 
 # --- following what was rehearsed ---
@@ -1095,7 +1095,8 @@ def trajectory_encode(
     many rows fell back to their steps' numbers.
 
     `table` (rows, D or D + 1) pairs of sine and cosine of whole positions, `speeds` radians per position of
-    each pair; all float32, C-contiguous. The GIL is released.
+    each pair; all float32, C-contiguous. Positions are within the table's rows, by half of one at most.
+    Raises ShapeError; `out` is of no use then. The GIL is released.
     """
 
 def encode_positions(
@@ -1158,7 +1159,7 @@ class Memory:
         it, tempo, trust; what was rehearsed there is then believed as well, as far as the place is trusted.
         Returns the mixed parameters (8, 5) at the model's horizons, and trust (8, 3) at 100, 200 and 400 ms:
         what share of the mixture is forecast, by the model or from memory, rather than held. Raises
-        ShapeError; nothing has changed then.
+        ShapeError, as well for rotations whose length is not 0.5 to 2; nothing has changed then.
         """
 
     def push_many(
@@ -1197,7 +1198,7 @@ class Memory:
         """Forgets what was learned from the stream, and what was rehearsed as well where it is said."""
 
     learning: bool
-    """Whether what is played is remembered. What is known is read either way."""
+    """Whether what is played from here on is remembered. What is known is read either way."""
 
     @property
     def takes(self) -> list[str]:
@@ -1318,7 +1319,8 @@ class PerformerRange:
         """Still, low and high of each as it plays now."""
 
     def learn(self, now: Sequence[float], activity: float, dt: float) -> None:
-        """Learns of a moment (8,) that stands for `dt` seconds, while the body moves (`activity` 1)."""
+        """Learns of a moment (8,) that stands for `dt` seconds, while the body moves (`activity` 1);
+        nothing where that or `dt` is no number, or `dt` below 0."""
 
 @final
 class Lead:
@@ -1442,7 +1444,7 @@ class Desk:
         lead: Lead,
     ) -> Desk:
         """A setting a parameter; seconds to hold, fade, catch up; the rule is copied, the lead is shared.
-        Raises ShapeError."""
+        Raises ShapeError, OptionError for settings out of their range or a neutral value outside 0..1."""
 
     def play(
         self,
@@ -1483,20 +1485,21 @@ class Desk:
     ) -> None:
         """Plays a mapping's outputs from the next frame on: each one's place among the eight, or None.
 
-        Of those beside them a setting, a neutral value and one to go on from each. Raises ShapeError.
+        Of those beside them a setting, a neutral value and one to go on from each. Raises ShapeError, and
+        OptionError as for a new desk.
         """
 
     def shape(self, main: Sequence[tuple[int, Shaper]], extra: Sequence[tuple[int, Shaper]]) -> None:
         """Shapes the eight, and what is taught beside them, by these and no others from the next frame on."""
 
     def resmooth(self, main: Sequence[_Smoothing], extra: Sequence[_Smoothing]) -> None:
-        """Smooths otherwise from the next frame on. Raises ShapeError."""
+        """Smooths otherwise from the next frame on. Raises ShapeError, OptionError."""
 
     def set_mode(self, mode: str) -> None:
         """Goes to playing, frozen, stopped or panic, without a jump. Raises OptionError for another."""
 
     def leave(self, seconds: float) -> None:
-        """To neutral within so many seconds, whatever the mode."""
+        """To neutral within so many seconds, whatever the mode. Raises OptionError for NaN."""
 
     def forget(self) -> None:
         """The stream begins anew: pending events are void, the values ease into what comes."""

@@ -62,6 +62,11 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def utf8(name: str) -> str:
+    """A file's name as text: what in it is none becomes ``?``."""
+    return name.encode(errors="replace").decode()
+
+
 def printable(text: str) -> str:
     """A text of anybody's with nothing in it that a terminal obeys."""
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -17,7 +17,7 @@ def rehearse(takes: Iterable[tuple[str, NDArray[np.floating]]], *, capacity: int
         capacity: moments there is room for, rehearsed or not; one every 40 ms, so 90,000 are an hour.
 
     Raises:
-        ShapeError: rotations of another shape, or values that are not finite or no unit quaternions.
+        ShapeError: rotations of another shape, or values that are no unit quaternions.
         OptionError: takes that are no such pairs, none long enough to have a moment (0.9 s), two of one name,
             or more than there is room for.
     """
@@ -33,9 +33,10 @@ def rehearse(takes: Iterable[tuple[str, NDArray[np.floating]]], *, capacity: int
         if name in names:
             raise OptionError(f"there is a take called {name!r} already")
         names.add(name)
-        memory.rehearse(name, quats)
-        if not (np.linalg.norm(quats, axis=-1) > 0.5).all():
-            raise ShapeError(f"take {name!r}: expected unit quaternions")
+        try:
+            memory.rehearse(name, quats)
+        except ShapeError as error:
+            raise ShapeError(f"take {name!r}: {error}") from error
     if not len(memory):
         raise OptionError("nothing to remember: every take is shorter than 0.9 s")
     return memory

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip._core import LiveFront
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, utf8
 from pyanticip.memory import rehearse as remember
 from pyanticip.memory import save_memory
 from pyanticip.motion.atomic import check_folder
@@ -94,14 +94,14 @@ def _titles(files: Sequence[Path]) -> list[str]:
         lambda file: f"{file.absolute().parent.name}/{file.stem}",
         lambda file: f"{file.absolute().parent.name}/{file.name}",
     ]
-    counts = [Counter(map(way, files)) for way in ways]
+    counts = [Counter(utf8(way(file)) for file in files) for way in ways]
     seen: set[Path] = set()
     found: list[str] = []
     for file in files:
         if (whole := file.resolve()) in seen:
             raise OptionError(f"{file}: is given twice")
         seen.add(whole)
-        names = [way(file) for way in ways]
+        names = [utf8(way(file)) for way in ways]
         title = next((name for name, n in zip(names, counts, strict=True) if n[name] == 1), names[-1])
         found.append(_numbered(title, 2, found) if title in found else title)
     return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, utf8
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import load_take
 from pyanticip.teach.curves import load_curves, sample
@@ -81,9 +81,9 @@ def add_file(
         values=values,
         columns=columns,
         labels=labels,
-        source=file.name
+        source=utf8(file.name)
         if (start, end) == (0.0, None)
-        else f"{file.name} {first / RATE:g}..{last / RATE:g} s",
+        else f"{utf8(file.name)} {first / RATE:g}..{last / RATE:g} s",
     )
     if not clip.mask.all():
         lacking = [n for n, there in zip(CANONICAL_JOINTS, clip.mask, strict=True) if not there]

@@ -183,6 +183,32 @@ def test_a_frozen_memory_learns_nothing_and_a_cleared_one_keeps_the_rehearsal(mo
     assert known.takes == []
 
 
+def test_what_is_learned_is_what_was_played_while_it_learned(move):
+    """A moment is learned 1.7 s after it was played; what counts is when that was."""
+    quats, memory = move(700, seed=2), Memory(2000)
+    learned = [(0, 200), (400, 500)]
+    for first, last, learning in ((0, 200, True), (200, 400, False), (400, 500, True), (500, 700, False)):
+        memory.learning = learning
+        memory.push_many(quats[first:last])
+    frames = memory.moments()[3][:, 1].tolist()
+    assert frames == [n for first, last in learned for n in range(max(first, 25), last) if n % 2]
+    memory.clear()
+    memory.learning = True
+    memory.push_many(quats[:200])
+    memory.clear()
+    memory.push_many(quats[200:350])
+    memory.reset()
+    assert memory.moments()[3][:, 1].min() == 901
+
+
+def test_what_the_model_says_beyond_its_range_is_not_heard(move):
+    said = np.full((300, 8, 5), 0.5, np.float32)
+    said[100:200] = 1e30
+    said[200:] = -5.0
+    mixed, _ = Memory(2000).push_many(move(300, seed=4), said)
+    assert 0.0 <= mixed.min() <= mixed.max() <= 1.0
+
+
 def test_the_oldest_of_what_was_played_is_forgotten_first(move):
     rehearsal = move(200, seed=1)
     memory = rehearse([("kept", rehearsal)], capacity=150)
@@ -215,8 +241,9 @@ def test_a_reset_begins_a_new_take(move):
 def test_what_is_refused(move, known):
     with pytest.raises(ShapeError, match="canonical rotations"):
         known.push(np.zeros((21, 4)))
-    with pytest.raises(ShapeError, match="finite"):
-        known.push(np.full((22, 4), np.nan))
+    for wrong in (np.nan, np.inf, 0.0, 1e8):  # one of these would be in all sums for good
+        with pytest.raises(ShapeError, match="finite unit quaternions"):
+            known.push(np.full((22, 4), wrong))
     with pytest.raises(ShapeError, match="params"):
         known.push(move(1)[0], np.zeros((8, 4)))
     with pytest.raises(ShapeError, match="params"):
@@ -233,7 +260,7 @@ def test_what_is_refused(move, known):
     for wrong, what in (([canonical], "Clip"), (canonical, "Clip"), (["take.bvh"], "str")):
         with pytest.raises(OptionError, match=rf"pairs of a name and rotations \(T, 22, 4\), .*, got {what}"):
             rehearse(wrong)
-    with pytest.raises(ShapeError, match="take 'nothing': expected unit quaternions"):
+    with pytest.raises(ShapeError, match=r"take 'nothing': canonical rotations: expected finite unit"):
         rehearse([("nothing", np.zeros((100, 22, 4)))])
     known.push_many(move(300))
     with pytest.raises(OptionError, match="before playing"):

@@ -69,7 +69,10 @@ def test_after_a_reset_comes_a_first_frame(move):
 def test_what_is_refused():
     with pytest.raises(ShapeError):
         teacher_parameters(np.zeros((5, 21, 4)))
-    with pytest.raises(ShapeError, match="finite"):
-        teacher_parameters(np.full((1, 22, 4), np.nan))
+    for wrong in (np.nan, 1e8, 0.0):
+        with pytest.raises(ShapeError, match="finite unit quaternions"):
+            teacher_parameters(np.full((1, 22, 4), wrong))
+        with pytest.raises(ShapeError, match="finite unit quaternions"):
+            CausalTwins(DELAYS).push(np.full((1, 22, 4), wrong))
     with pytest.raises(OptionError, match="delay"):
         CausalTwins([-0.1])

@@ -89,11 +89,15 @@ def test_arrays_that_do_not_fit_are_refused():
         (e, 0.2, 2.0, False, table, speeds, out[:1]),
         (e, 0.2, 2.0, False, table[:0], speeds, out),
         (e, 0.2, 2.0, False, table, speeds[:1], out),
+        (e, 0.2, 2.0, False, table[:2], speeds, out),  # the third step is beyond its rows
     ):
         with pytest.raises(ShapeError):
             _core.trajectory_encode(*wrong)
     with pytest.raises(ShapeError):
         _core.encode_positions(np.zeros(5), table, speeds, out[0].copy())
+    for outside in (-0.6, 8.6, np.nan):
+        with pytest.raises(ShapeError, match="within the 9 rows"):
+            _core.encode_positions(np.array([0, 1, outside]), table, speeds, out[0].copy())
     for wrong in (e.astype(np.float64), e[0]):
         with pytest.raises(ShapeError):
             _core.trajectory_encode(wrong, 0.2, 2.0, False, table, speeds, out)

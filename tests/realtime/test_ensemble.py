@@ -17,6 +17,7 @@ from support.wire import arrived, port_of, udp
 
 from pyanticip import load_motion
 from pyanticip._core import Ensemble, FrontOutput
+from pyanticip.errors import ShapeError
 from realtime.bench.performer import sway
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
@@ -52,6 +53,18 @@ def frame(number: int, pose: F32, root: F32) -> FrontOutput:
         expected_ns=0,
         late_ns=0,
     )
+
+
+def test_a_frame_of_what_is_no_body_is_refused_and_what_is_handed_out_is_nobody_s_to_change() -> None:
+    body, place = np.tile(np.array([1, 0, 0, 0], np.float32), (22, 1)), np.zeros(3, np.float32)
+    for wrong in (np.nan, 1e8, 0.0):
+        with pytest.raises(ShapeError, match="poses: expected finite unit quaternions"):
+            frame(0, body * np.float32(wrong), place)
+    with pytest.raises(ShapeError, match="root must be finite"):
+        frame(0, body, place * np.float32(np.nan))
+    for array in (frame(0, body, place).features, frame(0, body, place).poses):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0.5
 
 
 @cache

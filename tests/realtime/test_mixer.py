@@ -1,8 +1,12 @@
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyanticip import _core
 from pyanticip.controls import NEUTRAL, EventTrigger, Presence, Smoothing, scalar_mapping
 from pyanticip.errors import OptionError
 from realtime.mapping.mixer import Mixer
@@ -96,6 +100,35 @@ def test_senseless_settings_are_refused() -> None:
             setattr(mixer, name, value)
     with pytest.raises(OptionError, match="mode"):
         mixer.set_mode("loud")
+    with pytest.raises(OptionError, match="seconds"):
+        mixer.leave(float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("odd", "says"),
+    [
+        ({"half_life": float("nan")}, "above 0, to 60 s"),
+        ({"half_life": 0.0}, "above 0, to 60 s"),
+        ({"kind": "one-euro", "min_cutoff": 0.0}, "above 0, to 1000 Hz"),
+        ({"kind": "one-euro", "beta": -5.0}, "beta 0 to 1000"),
+        ({"silence": (float("nan"), 1.0, 1.0)}, "silence: expected hold >= 0"),
+        ({"neutral": [2.0] * 8}, "neutral: expected values in 0..1"),
+        ({"taught": float("nan")}, "taught: expected values in 0..1"),
+    ],
+)
+def test_the_core_refuses_what_would_sound_for_good(odd: dict[str, Any], says: str) -> None:
+    """By whatever way it comes: one such number would be in all that goes out."""
+    plain = {"kind": "spring", "half_life": 0.02, "min_cutoff": 2.0, "beta": 4.0}
+    smoothing = SimpleNamespace(**{**plain, **{key: odd[key] for key in plain.keys() & odd.keys()}})
+    rule = _core.EventRule([0.5, 0.5], [0.1, 0.1], theta=0.5, max_buffer=5, reach_ms=200.0)
+    silence, neutral = odd.get("silence", (1.0, 2.0, 0.4)), odd.get("neutral", NEUTRAL)
+
+    def play() -> None:
+        desk = _core.Desk([smoothing] * 8, silence, neutral, rule, _core.Lead(0.0, [0.0] * 8))
+        desk.teach([None], [smoothing], [odd["taught"]], [0.0])
+
+    with pytest.raises(OptionError, match=says):
+        play()
 
 
 def test_events_come_once() -> None:

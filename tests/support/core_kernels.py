@@ -195,4 +195,4 @@ def trajectory(draw: DrawFn) -> list[Any]:
 def positions(draw: DrawFn) -> list[Any]:
     """Of ``encode_positions``."""
     (count, width), rng = draw(st.tuples(few, few)), np.random.default_rng(draw(seeds))
-    return [40 * rng.random(count), *_table(draw, width), np.zeros((count, width), np.float32)]
+    return [39 * rng.random(count), *_table(draw, width), np.zeros((count, width), np.float32)]

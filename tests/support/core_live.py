@@ -23,7 +23,7 @@ ways = st.just("auto") | controls.leads
 lead = st.builds(_core.Lead, ways, lags, sound_ms=controls.leads)
 desk_parts: list[Draws] = [
     controls.eight,
-    st.tuples(*[controls.spans] * 3),
+    st.tuples(controls.spans, st.floats(0.01, 2), controls.spans),
     controls.values,
     controls.rule(),
     lead,

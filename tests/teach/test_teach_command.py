@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -56,6 +57,11 @@ def test_a_file_that_has_to_be_helped(run: Run, data_dir: Path) -> None:
     with pytest.raises(MotionError, match="skeleton"):
         run(*words)
     assert "take take:" in run(*words, "--skeleton", str(cmu / "49.asf"), "--up", "y")
+    # A file's name need not be text; what a project keeps is.
+    odd = shutil.copy("take.amc", os.fsdecode(b"r\xff.amc"))
+    words = ("teach", "add", "mine", odd, "--take", "odd", "--values", "mix=1")
+    run(*words, "--skeleton", str(cmu / "49.asf"), "--up", "y")
+    assert Project.open("mine").state.take("odd").source == "r?.amc"
 
 
 def test_from_files_to_a_mapping_and_back(run: Run) -> None:

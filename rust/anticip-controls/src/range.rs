@@ -101,8 +101,8 @@ impl Running {
 
     /// A value while the performer moved, `dt` seconds after the last frame.
     fn learn(&mut self, value: f64, dt: f64) {
-        // What is no number is none.
-        if value.is_nan() || value < FLOOR {
+        // What is no number is none, of a value or of time.
+        if !(value >= FLOOR && dt >= 0.0) {
             return;
         }
         let bin = ((value / FLOOR).log2() * BINS_AN_OCTAVE) as usize;

@@ -23,6 +23,8 @@ pub enum Smoothing {
 
 /// A critically damped step response (1 + wt) exp(-wt) reaches one half at wt = 1.6783.
 const HALF: f64 = 1.678_346_990_016_660_5;
+/// A spring of this rate is there within any frame; one of an infinite rate would be nowhere.
+const INSTANT: f64 = 1e9;
 /// One-euro: the speed estimate is itself low-passed at 1 Hz (the paper's d_cutoff).
 const SPEED_CUTOFF: f64 = 1.0;
 
@@ -99,7 +101,7 @@ impl Smoother {
             self.made_for = Some((dt, amount));
             for (spring, setting) in self.springs.iter_mut().zip(&self.settings) {
                 if let Smoothing::Spring { half_life } = setting {
-                    let rate = HALF / half_life / amount;
+                    let rate = (HALF / half_life / amount).min(INSTANT);
                     *spring = (rate, (-rate * dt).exp());
                 }
             }

@@ -31,6 +31,12 @@ pub enum KernelError {
         /// The heads asked for.
         given: usize,
     },
+    /// Positions that a table of sinusoids does not reach.
+    #[error("positions: expected within the {rows} rows of the table, given one outside")]
+    Positions {
+        /// Rows of the table.
+        rows: usize,
+    },
     /// Vectors of no width.
     #[error("width: expected at least 1, given 0")]
     Width,

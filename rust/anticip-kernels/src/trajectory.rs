@@ -34,7 +34,7 @@ impl Trajectory {
     /// Encodings of embeddings (sequences, steps, width) into `out` of the same shape.
     ///
     /// Returns how many sequences have an embedding that is not finite; from it on theirs is the encoding of
-    /// the step's number.
+    /// the step's number. Positions that the table does not reach are an error; `out` is then of no use.
     pub fn encode(
         &self,
         embedded: &[f32],
@@ -52,12 +52,13 @@ impl Trajectory {
         let arch = Arch::new();
         let (rule, mut fallen) = (*self, 0);
         for (path, out) in embedded.chunks_exact(one).zip(out.chunks_exact_mut(one)) {
-            fallen += usize::from(arch.dispatch(Encode {
+            let fell = arch.dispatch(Encode {
                 rule,
                 path,
                 sinusoids,
                 out,
-            }));
+            });
+            fallen += usize::from(fell?);
         }
         Ok(fallen)
     }
@@ -113,13 +114,15 @@ impl<'a> Walk<'a> {
 }
 
 impl Sinusoids<'_> {
-    /// Encodings of positions, written to `out` (positions, width). Positions are below the table's last row.
+    /// Encodings of positions, written to `out` (positions, width). Positions are at most half of one before the table's
+    /// first row or after its last.
     pub fn encode(&self, positions: &[f64], out: &mut [f32]) -> Result<(), KernelError> {
         self.check()?;
         check("out", out, positions.len() * self.width)?;
         if out.is_empty() {
             return Ok(());
         }
+        positions.iter().try_for_each(|&position| self.reach(position))?;
         Arch::new().dispatch(Place {
             sinusoids: *self,
             positions,
@@ -133,6 +136,16 @@ impl Sinusoids<'_> {
         check("speeds", self.speeds, pairs)?;
         let rows = self.table.len() / (2 * pairs);
         check("table", self.table, rows.max(1) * 2 * pairs)
+    }
+
+    /// Refuses a position that the table does not reach.
+    #[inline(always)]
+    fn reach(&self, position: f64) -> Result<(), KernelError> {
+        let rows = self.table.len() / (2 * self.speeds.len());
+        if (-0.5..=rows as f64 - 0.5).contains(&position) {
+            return Ok(());
+        }
+        Err(KernelError::Positions { rows })
     }
 
     #[inline(always)]
@@ -219,10 +232,10 @@ struct Encode<'a> {
 
 impl NullaryFnOnce for Encode<'_> {
     /// Whether the sequence fell back.
-    type Output = bool;
+    type Output = Result<bool, KernelError>;
 
     #[inline(always)]
-    fn call(self) -> bool {
+    fn call(self) -> Self::Output {
         let (width, mut walk) = (self.sinusoids.width, Walk::new(self.rule));
         let steps = self
             .path
@@ -231,9 +244,10 @@ impl NullaryFnOnce for Encode<'_> {
         for (i, (here, out)) in steps.enumerate() {
             let moved = walk.step(here);
             let position = i as f64 + if moved.is_nan() { 0.0 } else { moved };
+            self.sinusoids.reach(position)?;
             self.sinusoids.place(position, out);
         }
-        walk.moved.is_nan()
+        Ok(walk.moved.is_nan())
     }
 }
 
@@ -386,6 +400,12 @@ mod tests {
         assert!(rule.encode(&[0.0; 12], 2, known, &mut [0.0; 12]).is_err());
         assert!(rule.encode(&[0.0; 16], 2, known, &mut [0.0; 12]).is_err());
         assert!(known.encode(&[0.0], &mut [0.0; 3]).is_err());
+        for outside in [-0.6, 3.6, 1e9, f64::NAN, f64::INFINITY] {
+            let refused = Err(KernelError::Positions { rows: 4 });
+            assert_eq!(known.encode(&[0.0, outside], &mut [0.0; 8]), refused);
+        }
+        assert!(known.encode(&[-0.5, 3.5], &mut [0.0; 8]).is_ok());
+        assert!(rule.encode(&[0.0; 20], 5, known, &mut [0.0; 20]).is_err());
         for wrong in [
             Sinusoids { table: &[], ..known },
             Sinusoids {

@@ -62,7 +62,7 @@ impl Ear {
 pub(crate) struct Taught {
     pub(crate) frame: usize,
     pub(crate) parameters: [f64; PARAMETER_COUNT],
-    /// The moment whose farthest horizon this frame is: its frame, its key and what followed.
+    /// The moment whose farthest horizon this frame is, where it is learned: its frame, its key and what followed.
     pub(crate) moment: Option<(usize, Key, Followed)>,
 }
 
@@ -76,8 +76,8 @@ pub(crate) struct Learner {
 #[derive(Debug, Clone)]
 struct Words {
     frames: usize,
-    /// Keys that wait for what follows.
-    waiting: Vec<Key>,
+    /// Keys that wait for what follows, of moments that are learned.
+    waiting: Vec<Option<Key>>,
     /// The teacher's newest words.
     taught: Ring<PARAMETER_COUNT>,
 }
@@ -89,7 +89,7 @@ impl Default for Learner {
             teacher: Teacher::default(),
             words: Words {
                 frames: 0,
-                waiting: vec![[0; _]; waiting],
+                waiting: vec![None; waiting],
                 taught: Ring::new(FARTHEST + 1),
             },
         }
@@ -97,15 +97,20 @@ impl Default for Learner {
 }
 
 impl Learner {
-    /// Takes a frame; tells what is known since.
-    pub(crate) fn push(&mut self, heard: &Heard, mut tell: impl FnMut(Taught)) {
+    /// Takes a frame, whose moment is `learned` or not; tells what is known since.
+    pub(crate) fn push(&mut self, heard: &Heard, learned: bool, mut tell: impl FnMut(Taught)) {
         let words = &mut self.words;
-        if let (Some(key), Some(moment)) = (&heard.key, moment_at(words.frames)) {
+        if let Some(moment) = moment_at(words.frames) {
             let slot = moment % words.waiting.len();
-            words.waiting[slot] = *key;
+            words.waiting[slot] = heard.key.filter(|_| learned);
         }
         words.frames += 1;
         self.teacher.push_body(&heard.body, |row| tell(words.take(row)));
+    }
+
+    /// No moment so far is learned.
+    pub(crate) fn forget(&mut self) {
+        self.words.waiting.fill(None);
     }
 
     /// The take ends here: tells the rest of it.
@@ -123,8 +128,8 @@ impl Words {
         self.taught.push(&parameters);
         let past = frame.checked_sub(FARTHEST);
         let moment = past
-            .and_then(|at| Some((at, moment_at(at)?)))
-            .map(|(at, moment)| {
+            .and_then(|at| Some((at, self.waiting[moment_at(at)? % self.waiting.len()]?)))
+            .map(|(at, key)| {
                 let mut followed = [0; FOLLOWED];
                 for (slots, ahead) in followed
                     .as_chunks_mut::<PARAMETER_COUNT>()
@@ -136,7 +141,7 @@ impl Words {
                         *slot = (value * f64::from(u16::MAX)).round() as u16;
                     }
                 }
-                (at, self.waiting[moment % self.waiting.len()], followed)
+                (at, key, followed)
             });
         Taught {
             frame,
@@ -178,7 +183,7 @@ mod tests {
         for frame in 0..400 {
             let heard = ear.push(&pose(frame));
             keys.push(heard.key);
-            learner.push(&heard, |told| taught.push(told));
+            learner.push(&heard, true, |told| taught.push(told));
         }
         learner.finish(|told| taught.push(told));
         assert!(taught.iter().map(|told| told.frame).eq(0..400));

@@ -172,9 +172,8 @@ impl Memory {
     /// the same either way.
     pub fn learn(&mut self) {
         if let Some(heard) = self.unlearned.take() {
-            let take = self.learning.then_some(self.take);
-            self.learner
-                .push(&heard, note(&mut self.store, &mut self.mixing, take));
+            let note = note(&mut self.store, &mut self.mixing, self.take);
+            self.learner.push(&heard, self.learning, note);
         }
     }
 
@@ -262,8 +261,8 @@ impl Memory {
     /// says best what comes.
     pub fn reset(&mut self) {
         self.learn();
-        let take = self.learning.then_some(self.take);
-        self.learner.finish(note(&mut self.store, &mut self.mixing, take));
+        self.learner
+            .finish(note(&mut self.store, &mut self.mixing, self.take));
         self.take += 1;
         self.restart();
     }
@@ -298,7 +297,7 @@ impl Memory {
             }
         };
         for pose in take {
-            learner.push(&ear.push(pose), &mut tell);
+            learner.push(&ear.push(pose), true, &mut tell);
         }
         learner.finish(&mut tell);
         self.store.keep();
@@ -336,6 +335,7 @@ impl Memory {
     /// Forgets what was learned from the stream; `rehearsed`, what was rehearsed as well.
     pub fn clear(&mut self, rehearsed: bool) {
         self.learn();
+        self.learner.forget();
         self.store.clear(rehearsed);
         if rehearsed {
             self.names.clear();
@@ -345,11 +345,11 @@ impl Memory {
     }
 }
 
-/// What becomes of what is known late: who said it is judged, and where a take is learned, it is remembered.
-fn note(store: &mut Store, mixing: &mut Mixing, take: Option<u32>) -> impl FnMut(Taught) {
+/// What becomes of what is known late: who said it is judged, and what is learned of the take is remembered.
+fn note(store: &mut Store, mixing: &mut Mixing, take: u32) -> impl FnMut(Taught) {
     move |taught| {
         mixing.judge(taught.frame, &taught.parameters);
-        if let (Some(take), Some((frame, key, followed))) = (take, taught.moment) {
+        if let Some((frame, key, followed)) = taught.moment {
             store.learn(&key, &followed, origin(take, frame));
         }
     }

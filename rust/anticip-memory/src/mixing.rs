@@ -118,7 +118,8 @@ impl Mixing {
         sayings
     }
 
-    /// What is said of a parameter at a horizon, and the share of the forecasts in it; `sure`, 0..1, of the place.
+    /// What is said of a parameter at a horizon, 0..1 whatever the model says, and the share of the forecasts in it;
+    /// `sure`, 0..1, of the place.
     pub(crate) fn mix(&self, parameter: usize, h: usize, sayings: &Sayings, sure: f64) -> (f64, f64) {
         let mut scores = self.scores[parameter][h];
         scores[PLACED].iter_mut().for_each(|score| *score += sure.ln());
@@ -140,7 +141,7 @@ impl Mixing {
                 };
             }
         }
-        (mixed / total, ahead / total)
+        ((mixed / total).clamp(0.0, 1.0), ahead / total)
     }
 
     /// Keeps what was said in a frame until the truth is known; one call a frame.

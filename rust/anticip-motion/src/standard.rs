@@ -4,7 +4,7 @@ use anticip_geometry::Quat;
 use anticip_wire::vmc::{BONE_NAMES, BONE_PARENTS};
 use anticip_wire::{axis, rokoko, xsens};
 
-use crate::canonical::{HIPS_HEIGHT, JOINTS, OFFSETS, PARENTS};
+use crate::canonical::{JOINTS, OFFSETS, PARENTS};
 use crate::skeleton::Skeleton;
 
 /// One bone: name, parent index, offset from the parent.
@@ -184,9 +184,6 @@ pub fn canonical() -> Skeleton {
     let bones = JOINTS.iter().zip(PARENTS).zip(OFFSETS);
     build(bones.map(|((&n, p), o)| (n.to_owned(), p, o)))
 }
-
-/// Height of the root joint above the floor of these bodies standing upright, metres.
-pub const ROOT_HEIGHT: f64 = HIPS_HEIGHT;
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use anticip_motion::canonical::JOINT_COUNT;
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
-use crate::motion::convert::doubles;
+use crate::motion::convert::{about_unit, doubles};
 use crate::motion::motion_error;
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -27,15 +27,9 @@ fn memory_error(error: &MemoryError) -> PyErr {
     raise(kind, &error.to_string())
 }
 
-/// Canonical rotations (T, 22, 4), refused where one is not finite.
+/// Canonical rotations (T, 22, 4), refused where one is none.
 fn poses(quats: &Bound<'_, PyAny>) -> PyResult<Vec<Rotations>> {
     let values = doubles(quats, "canonical rotations", &[None, Some(JOINT_COUNT), Some(4)])?.values;
-    if values.iter().all(|value| value.is_finite()) {
-        let (joints, _) = values.as_chunks::<4>();
-        return Ok(joints.as_chunks().0.to_vec());
-    }
-    Err(raise(
-        Kind::Shape,
-        "canonical rotations must be finite, given NaN or infinity",
-    ))
+    about_unit(&values, "canonical rotations")?;
+    Ok(values.as_chunks().0.as_chunks().0.to_vec())
 }

@@ -194,6 +194,9 @@ fn half_life_is_the_half_of_a_step_and_the_amount_scales_it() {
     assert!((stepped(&mut slow, 1.0, 0.3) - 0.5).abs() < 1e-12);
     slow.set_amount(0.0);
     assert_eq!(stepped(&mut slow, 0.25, DT), 0.25);
+    // Next to none is none, not infinitely many.
+    slow.set_amount(1e-300);
+    assert_eq!(stepped(&mut slow, 0.5, DT), 0.5);
 }
 
 #[test]

@@ -5,10 +5,12 @@
 //! stand in, with their jitter taken out as far as the frames come regularly.
 
 mod interval;
+mod pace;
 mod standing;
 
 use super::timemap::TimeMap;
 use interval::Interval;
+use pace::Pace;
 use standing::Standing;
 
 /// Numbers or times this far behind the newest (frames, seconds) may be a late packet; farther is another clock.
@@ -35,10 +37,10 @@ const LONGER: f64 = 0.04;
 const PAUSED: f64 = 0.5;
 /// Arrivals closer than this (seconds) are parts of one frame or a burst; they say nothing of the rate.
 const TOGETHER: f64 = 0.002;
-/// How far (of an interval) a frame's time may be from where the rate expects it to be smoothed, and how much of the
-/// difference is believed: of the sender's times; of arrivals, for the place and for the interval.
+/// How far (of an interval) a sender's time may be from where the rate expects it to be smoothed, and how much of the
+/// difference is believed.
 const NEAR: f64 = 0.35;
-const BELIEVED: (f64, f64, f64) = (0.2, 0.1, 0.005);
+const BELIEVED: f64 = 0.2;
 
 /// What a frame says of its time.
 #[derive(Debug, Clone, Copy)]
@@ -106,8 +108,7 @@ pub(super) struct StreamClock {
     /// How often the sender's clock was set.
     sets: u32,
     interval: Interval,
-    /// The interval of arrivals as their loop has it.
-    pace: Option<f64>,
+    pace: Pace,
     rival: Option<Rival>,
     pause: Option<Pause>,
     /// Arrival of the frame that confirmed the last pause.
@@ -129,7 +130,7 @@ impl StreamClock {
             stands: true,
             sets: 0,
             interval: Interval::default(),
-            pace: None,
+            pace: Pace::default(),
             rival: None,
             pause: None,
             paused: None,
@@ -140,9 +141,12 @@ impl StreamClock {
 
     /// Forgets the stream; what it declared stays.
     pub(super) fn reset(&mut self) {
-        let hint = self.interval.hint;
-        *self = Self::new();
-        self.interval.hint = hint;
+        let mut interval = std::mem::take(&mut self.interval);
+        interval.forget();
+        *self = Self {
+            interval,
+            ..Self::new()
+        };
     }
 
     /// What the stream declares as its rate, frames a second.
@@ -160,7 +164,7 @@ impl StreamClock {
         let interval = self.interval.mean?;
         Some(
             1.0 / if self.by_arrival {
-                self.pace?
+                self.pace.seconds?
             } else {
                 interval * (1.0 + self.map.drift().0)
             },
@@ -312,7 +316,7 @@ impl StreamClock {
             if step < interval.map_or(TOGETHER, |i| 0.3 * i) {
                 return When::Same;
             }
-            let steps = interval.map_or(1.0, |i| (step / i).round().max(1.0));
+            let steps = interval.map_or(1.0, |i| self.pace.steps(step, i));
             return When::Next {
                 seconds: self.by_arrivals(newest, stamp, steps),
                 lost: 0,
@@ -379,25 +383,14 @@ impl StreamClock {
         let observed = stamp.arrival + self.shift;
         let elapsed = stamp.arrival - newest.stamp.arrival;
         let numbered = stamp.number.is_some();
-        if numbered {
-            self.interval.gather(elapsed, steps);
-        } else if elapsed > TOGETHER * steps {
-            self.interval.push(elapsed / steps);
-        }
+        // Without numbers the steps are a guess by the interval itself, which must not confirm it.
+        self.interval.gather(elapsed, if numbered { steps } else { 1.0 });
         // Of a numbered stream the loop begins where the interval is known well: from a wrong one it finds home late.
-        let pace = self.pace.filter(|_| !numbered || self.interval.is_full());
+        let pace = self.pace.seconds.filter(|_| !numbered || self.interval.is_full());
         let Some(pace) = pace.or(self.interval.get()) else {
             return observed.max(newest.seconds + 1e-3);
         };
-        let expected = newest.seconds + steps * pace;
-        let error = observed - expected;
-        if error > JUMP {
-            // Not a burst: the numbers have stood still meanwhile.
-            return observed;
-        }
-        let error = error.clamp(-0.5 * pace, 0.5 * pace);
-        self.pace = Some(pace + BELIEVED.2 * error / steps);
-        expected + BELIEVED.1 * error
+        self.pace.place(pace, newest.seconds, steps, observed)
     }
 
     /// A sender's time with its jitter taken out, where the rate is known and it is near what the rate expects.
@@ -408,7 +401,7 @@ impl StreamClock {
         let expected = newest + steps * interval;
         let error = observed - expected;
         if error.abs() < NEAR * interval {
-            expected + BELIEVED.0 * error
+            expected + BELIEVED * error
         } else {
             observed
         }
@@ -416,6 +409,8 @@ impl StreamClock {
 
     fn go_by_arrival(&mut self, seconds: f64, arrival: f64) {
         (self.by_arrival, self.wrong) = (true, true);
+        // What its times told of the rate is as wrong.
+        self.interval.forget();
         self.shift = seconds - arrival;
         self.map.reset();
     }

@@ -104,6 +104,17 @@ impl Leads {
     }
 }
 
+/// Values that are heard, each 0..1 but for rounding.
+pub(super) fn within<'a>(what: &str, values: impl IntoIterator<Item = &'a f64>) -> PyResult<()> {
+    if values
+        .into_iter()
+        .all(|value| (-1e-9..=1.0 + 1e-9).contains(value))
+    {
+        return Ok(());
+    }
+    Err(raise(Kind::Value, &format!("{what}: expected values in 0..1")))
+}
+
 /// How one value is smoothed, as `pyanticip.controls.Smoothing` has it.
 #[derive(FromPyObject)]
 pub(super) struct GivenSmoothing {
@@ -119,21 +130,25 @@ pub(super) fn smoothings(given: Vec<GivenSmoothing>, count: usize) -> PyResult<V
         let message = format!("smoothing: expected {count} settings, got {}", given.len());
         return Err(raise(Kind::Shape, &message));
     }
-    let read = |one: GivenSmoothing| match one.kind.as_str() {
-        "none" => Ok(Smoothing::None),
-        "spring" => Ok(Smoothing::Spring {
-            half_life: one.half_life,
-        }),
-        "one-euro" => Ok(Smoothing::OneEuro {
-            min_cutoff: one.min_cutoff,
-            beta: one.beta,
-        }),
-        other => Err(raise(
+    let read = |one: GivenSmoothing| match (one.kind.as_str(), one.half_life, one.min_cutoff, one.beta) {
+        ("none", ..) => Ok(Smoothing::None),
+        ("spring", half_life, ..) if above(half_life, 60.0) => Ok(Smoothing::Spring { half_life }),
+        ("one-euro", _, min_cutoff, beta) if above(min_cutoff, 1000.0) && (0.0..=1000.0).contains(&beta) => {
+            Ok(Smoothing::OneEuro { min_cutoff, beta })
+        }
+        (kind, half_life, min_cutoff, beta) => Err(raise(
             Kind::Value,
-            &format!("smoothing: expected spring, one-euro or none, got {other:?}"),
+            &format!(
+                "smoothing: expected spring (half_life above 0, to 60 s), one-euro (min_cutoff above 0, to 1000 Hz; \
+                 beta 0 to 1000) or none, got {kind:?} ({half_life}; {min_cutoff}, {beta})"
+            ),
         )),
     };
     given.into_iter().map(read).collect()
+}
+
+fn above(value: f64, most: f64) -> bool {
+    value > 0.0 && value <= most
 }
 
 /// Seven scalars.

@@ -3,7 +3,7 @@
 use anticip_controls::{Desk, Mixer, Mode, Out, PARAMETER_COUNT, Silence};
 use pyo3::prelude::*;
 
-use super::convert::{self, GivenSmoothing, smoothings};
+use super::convert::{self, GivenSmoothing, smoothings, within};
 use super::events::{PyEventRule, Told, told};
 use super::lead::PyLead;
 use super::range::PyRange;
@@ -40,7 +40,14 @@ impl PyDesk {
         lead: PyRef<'_, PyLead>,
     ) -> PyResult<Self> {
         let smoothing = eight(smoothing)?;
+        within("neutral", &neutral)?;
         let (hold, fade, catch_up) = silence;
+        if !(hold >= 0.0 && fade > 0.0 && catch_up >= 0.0) {
+            let message = format!(
+                "silence: expected hold >= 0, fade > 0, catch_up >= 0, got {hold}, {fade}, {catch_up}"
+            );
+            return Err(raise(Kind::Value, &message));
+        }
         let silence = Silence { hold, fade, catch_up };
         let rule = rule.copied(rule.py());
         let desk = Desk::new(smoothing, silence, neutral, rule);
@@ -116,6 +123,7 @@ impl PyDesk {
             let message = format!("taught: expected places among the eight, and {beside} values beside them");
             return Err(raise(Kind::Shape, &message));
         }
+        within("taught", neutral.iter().chain(&begin))?;
         let smoothing = smoothings(smoothing, beside)?;
         self.0
             .with(py, |mixer| mixer.desk.teach(places, smoothing, &neutral, &begin));
@@ -168,8 +176,12 @@ impl PyDesk {
     }
 
     /// To neutral within so many seconds, whatever the mode.
-    fn leave(&self, py: Python<'_>, seconds: f64) {
+    fn leave(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        if seconds.is_nan() {
+            return Err(raise(Kind::Value, "seconds: expected a number, got NaN"));
+        }
         self.0.with(py, |mixer| mixer.desk.leave(seconds));
+        Ok(())
     }
 
     /// The stream begins anew.
@@ -179,13 +191,7 @@ impl PyDesk {
 
     /// Eases from what was heard last, in 0..1: the eight, and what is taught beside them.
     fn resume(&self, py: Python<'_>, heard: [f64; PARAMETER_COUNT], extras: Vec<f64>) -> PyResult<()> {
-        if !heard
-            .iter()
-            .chain(&extras)
-            .all(|value| (0.0..=1.0).contains(value))
-        {
-            return Err(raise(Kind::Value, "heard: expected values in 0..1"));
-        }
+        within("heard", heard.iter().chain(&extras))?;
         self.0.with(py, |mixer| mixer.desk.resume(&heard, &extras));
         Ok(())
     }

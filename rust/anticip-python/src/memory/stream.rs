@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use super::memory_error;
 use crate::errors::{Kind, raise};
-use crate::motion::convert::{doubles, exact, shaped};
+use crate::motion::convert::{about_unit, doubles, exact, finite, shaped};
 use crate::shared::Shared;
 use crate::step_result::PyStepResult;
 
@@ -292,9 +292,11 @@ fn many(quats: &Bound<'_, PyAny>) -> PyResult<Vec<Rotations>> {
     poses(quats, &[frames, JOINT_COUNT, 4])
 }
 
-/// Canonical frames of the shape given, refused where a number is not finite.
+/// Canonical frames of the shape given, refused where a rotation is none.
 fn poses(quats: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Vec<Rotations>> {
-    let values = finite(quats, "canonical rotations", shape)?;
+    let sizes: Vec<_> = shape.iter().copied().map(Some).collect();
+    let values = shaped(quats, "canonical rotations", &sizes)?;
+    about_unit(&values, "canonical rotations")?;
     let joints: Vec<[f64; 4]> = values.as_chunks().0.iter().map(|q| q.map(f64::from)).collect();
     Ok(joints.as_chunks().0.to_vec())
 }
@@ -304,7 +306,8 @@ fn model(params: Option<&Bound<'_, PyAny>>) -> PyResult<Option<ModelRows>> {
     let Some(params) = params else {
         return Ok(None);
     };
-    let values = finite(params, "params", &[PARAMETER_COUNT, MODEL_HORIZONS])?;
+    let values = shaped(params, "params", &[Some(PARAMETER_COUNT), Some(MODEL_HORIZONS)])?;
+    finite(&values, "params")?;
     let mut rows = ModelRows::default();
     rows.as_flattened_mut().copy_from_slice(&values);
     Ok(Some(rows))
@@ -318,16 +321,4 @@ fn rows(params: &Bound<'_, PyAny>, frames: usize) -> PyResult<Vec<ModelRows>> {
         &[Some(frames), Some(PARAMETER_COUNT), Some(MODEL_HORIZONS)],
     )?;
     Ok(values.as_chunks().0.as_chunks().0.to_vec())
-}
-
-fn finite(given: &Bound<'_, PyAny>, what: &str, shape: &[usize]) -> PyResult<Vec<f32>> {
-    let sizes: Vec<_> = shape.iter().copied().map(Some).collect();
-    let values = shaped(given, what, &sizes)?;
-    if values.iter().all(|value| value.is_finite()) {
-        return Ok(values);
-    }
-    Err(raise(
-        Kind::Shape,
-        &format!("{what} must be finite, given NaN or infinity"),
-    ))
 }

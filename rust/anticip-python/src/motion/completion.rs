@@ -1,7 +1,7 @@
 //! The joints that few sensors do not measure, over whole clips.
 
 use anticip_motion::canonical::JOINT_COUNT;
-use anticip_motion::{Completion, FEW, Trackers};
+use anticip_motion::{Completion, Trackers};
 use anticip_wire::{Tracker, TrackerUpdate};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
@@ -9,7 +9,6 @@ use pyo3::prelude::*;
 use super::convert::{doubles, unit};
 
 pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("FEW_JOINTS", FEW)?;
     m.add_function(wrap_pyfunction!(complete_body, m)?)?;
     m.add_function(wrap_pyfunction!(solve_trackers, m)?)
 }

@@ -69,6 +69,31 @@ pub(crate) fn unit(values: &[f64], joints: usize, what: &str) -> PyResult<Vec<Qu
     checked.collect()
 }
 
+/// Refuses numbers that are not finite.
+pub(crate) fn finite(values: &[f32], what: &str) -> PyResult<()> {
+    if values.iter().all(|value| value.is_finite()) {
+        return Ok(());
+    }
+    let message = format!("{what} must be finite, given NaN or infinity");
+    Err(raise(Kind::Shape, &message))
+}
+
+/// Refuses what is far from a unit quaternion: running sums would keep what one such frame does to them.
+pub(crate) fn about_unit<T: Copy + Into<f64>>(values: &[T], what: &str) -> PyResult<()> {
+    let square = |&value: &T| -> f64 {
+        let value: f64 = value.into();
+        value * value
+    };
+    for quat in values.as_chunks::<4>().0 {
+        let length = quat.iter().map(square).sum::<f64>().sqrt();
+        if !(0.5..=2.0).contains(&length) {
+            let message = format!("{what}: expected finite unit quaternions, got one of length {length}");
+            return Err(raise(Kind::Shape, &message));
+        }
+    }
+    Ok(())
+}
+
 /// Contiguous floats of any shape: the array itself where it is that already, a lookup and a copy otherwise.
 pub(crate) fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
     if let Ok(array) = given.cast::<PyArrayDyn<f32>>()

@@ -3,11 +3,12 @@
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::features::FEATURE_COUNT;
 use anticip_motion::{FrontOutput, Limb, Stages, Tempo};
-use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
+use numpy::ndarray::Dimension;
+use numpy::{PyArray, PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use super::convert::shaped;
+use super::convert::{about_unit, finite, shaped};
 use super::tempo::told;
 use crate::errors::{Kind, raise};
 
@@ -28,6 +29,12 @@ impl PyFrontOutput {
             poses: PyOnceLock::new(),
         }
     }
+}
+
+/// An array that everybody is handed, and nobody writes to.
+fn shared<D: Dimension>(array: Bound<'_, PyArray<f32, D>>) -> Py<PyArray<f32, D>> {
+    array.readwrite().make_nonwriteable();
+    array.unbind()
 }
 
 #[pymethods]
@@ -58,6 +65,9 @@ impl PyFrontOutput {
     ) -> PyResult<Self> {
         let rows = shaped(features, "features", &[None, Some(FEATURE_COUNT)])?;
         let poses = shaped(poses, "poses", &[None, Some(JOINT_COUNT), Some(4)])?;
+        finite(&rows, "features")?;
+        about_unit(&poses, "poses")?;
+        finite(&root, "root")?;
         let (rows, poses) = (
             rows.as_chunks().0.to_vec(),
             poses.as_chunks().0.as_chunks().0.to_vec(),
@@ -108,7 +118,7 @@ impl PyFrontOutput {
         let rows = &self.out.rows;
         let make = || {
             let flat = PyArray1::from_slice(py, rows.as_flattened());
-            Ok(flat.reshape([rows.len(), FEATURE_COUNT])?.unbind())
+            Ok(shared(flat.reshape([rows.len(), FEATURE_COUNT])?))
         };
         self.features
             .get_or_try_init(py, make)
@@ -121,7 +131,7 @@ impl PyFrontOutput {
         let poses = &self.out.poses;
         let make = || {
             let flat = PyArray1::from_slice(py, poses.as_flattened().as_flattened());
-            Ok(flat.reshape([poses.len(), JOINT_COUNT, 4])?.unbind())
+            Ok(shared(flat.reshape([poses.len(), JOINT_COUNT, 4])?))
         };
         self.poses
             .get_or_try_init(py, make)

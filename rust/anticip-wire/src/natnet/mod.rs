@@ -6,7 +6,7 @@
 //! A rigid body and a bone are the same 38 bytes: i32 id, `x y z` metres, `x y z w`, f32 error, i16 flags (1: tracked); the
 //! high half of a bone's id is its skeleton's. Nothing says whether sections carry sizes: a frame that fits with them has them.
 //!
-//! Names, parents and offsets come as model definitions (kind 5), which a client asks for ([`ASK`], to port 1510). Bones
+//! Names, parents and offsets come as model definitions (kind 5), which a client asks for (kind 4, to port 1510). Bones
 //! are told in the world or in their parents, as Motive's *Skeleton Coordinates* says; which, the definitions' offsets
 //! tell. Right-handed, y up, and in T-pose every bone's rotation is the identity. Of several skeletons the first is heard, as long as
 //! it is there. Where none has been tracked, rigid bodies are trackers.
@@ -26,11 +26,7 @@ use crate::pose::{
 use crate::source::{Source, Update};
 use reader::{Bone, Definition, Definitions, Frame, Layout, definition, frame};
 
-/// The message that asks for model definitions.
-pub const ASK: [u8; 4] = [MODELDEF_WANTED as u8, 0, 0, 0];
-
 const SERVER: u16 = 1;
-const MODELDEF_WANTED: u16 = 4;
 const MODELDEF: u16 = 5;
 const FRAME: u16 = 7;
 const HEADER: usize = 4;

@@ -13,6 +13,8 @@
 //! that it takes. Where it stands still, another time code is another sample, and so is another content of one datagram.
 //! Of several characters the first is heard, another one when that has been away for two seconds of its time.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use crate::WireError;
 use crate::bytes::array;
 use crate::figure::{Figure, place};
@@ -247,10 +249,9 @@ impl XsensAssembler {
 
 /// A number that datagrams share which hold the same.
 fn content(items: &[u8]) -> u64 {
-    let words = items.as_chunks::<8>().0.iter();
-    words.fold(0, |sum: u64, word| {
-        (sum.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(0x517c_c1b7_2722_0a95)
-    })
+    let mut hasher = DefaultHasher::new();
+    hasher.write(items);
+    hasher.finish()
 }
 
 impl Source for XsensAssembler {

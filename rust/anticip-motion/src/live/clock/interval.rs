@@ -3,7 +3,7 @@
 /// Intervals that the rate is told from, and how many it takes.
 const INTERVALS: (usize, usize) = (64, 8);
 
-/// Arrivals of frames with numbers count together until they are this far apart (seconds).
+/// Arrivals of frames count together until they are this far apart (seconds).
 const GATHERED: f64 = 0.01;
 
 /// The time between two frames: the mean of the latest ones near their median. Jitter telescopes in it, loss is left out.
@@ -20,6 +20,14 @@ pub(super) struct Interval {
 }
 
 impl Interval {
+    /// Forgets all but what was declared.
+    pub(super) fn forget(&mut self) {
+        *self = Self {
+            hint: self.hint,
+            ..Self::default()
+        };
+    }
+
     pub(super) fn push(&mut self, seconds: f64) {
         if self.recent.len() < INTERVALS.0 {
             self.recent.push(seconds);
@@ -44,8 +52,8 @@ impl Interval {
         self.mean = (count > 0.0 && sum > 0.0).then(|| sum / count);
     }
 
-    /// Takes `frames` that arrived `seconds` after the last, of a stream whose numbers count them. Those that come close to each
-    /// other count together: left out, they would make a quick sender seem slow.
+    /// Takes `frames` that arrived `seconds` after the last. Those that come close to each other count together: left out,
+    /// they would make a quick sender seem slow.
     pub(super) fn gather(&mut self, seconds: f64, frames: f64) {
         let (seconds, frames) = (self.gathered.0 + seconds, self.gathered.1 + frames);
         self.gathered = (seconds, frames);

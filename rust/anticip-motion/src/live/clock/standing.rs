@@ -1,5 +1,7 @@
 //! Numbers that stand still while their frames go on.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use anticip_wire::PoseUpdate;
 
 use super::{CONFIRMED, Stamp};
@@ -56,8 +58,8 @@ impl Standing {
 fn content(pose: &PoseUpdate) -> u64 {
     let joints = pose.joints.iter().flat_map(|joint| joint.rotation);
     let floats = joints.chain(pose.root.unwrap_or_default());
-    let time = pose.time.unwrap_or_default().to_bits();
-    floats.fold(time, |sum, value| {
-        (sum.rotate_left(5) ^ u64::from(value.to_bits())).wrapping_mul(0x517c_c1b7_2722_0a95)
-    })
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(pose.time.unwrap_or_default().to_bits());
+    floats.for_each(|value| hasher.write_u32(value.to_bits()));
+    hasher.finish()
 }
