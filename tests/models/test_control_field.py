@@ -22,11 +22,12 @@ from pyanticip.models.core.steering import Extras, Steering
 from pyanticip.models.core.trunk import Block
 from pyanticip.models.parts.field import reduction
 from pyanticip.models.parts.field.config import FieldConfig
-from pyanticip.models.parts.field.control_field import ControlField
+from pyanticip.models.parts.field.control_field import ControlField, FieldOutput, surprise
 from pyanticip.models.parts.field.reduction import (
     FieldSeries,
     averages,
     decayed_sums,
+    log_gates,
     reduce_field,
     reduce_field_plainly,
 )
@@ -283,6 +284,24 @@ def test_steps_that_do_not_move_have_a_gradient():
     out.scale.sum().backward()
     assert torch.all(out.kappa == 0)
     assert torch.all(x.grad == 0)
+
+
+def test_a_field_that_is_sure_can_still_be_taught():
+    """Near a frame taken for good whatever happens, the likelihood is that of logistic regression."""
+    sure = torch.tensor([-4.0, -13.0, -20.0, -60.0], requires_grad=True)
+    surprise(F.softplus(sure), torch.ones(4)).sum().backward()
+    torch.testing.assert_close(sure.grad, sure.detach().sigmoid() - 1.0)
+    nothing = surprise(torch.zeros(2, requires_grad=True), torch.tensor([0.0, 1.0]))
+    nothing.sum().backward()
+    assert bool(nothing.isfinite().all())
+
+
+def test_trust_is_a_share():
+    at = torch.linspace(-30.0, 0.0, 200)[None]
+    none = torch.zeros_like(at)
+    log_gate = log_gates(torch.expm1(-at), torch.tensor(0.0))
+    trust = FieldOutput(log_gate, none, none, none, none).trust
+    assert 0.0 <= float(trust.min()) <= float(trust.max()) <= 1.0
 
 
 def test_averages_are_free_of_bias():

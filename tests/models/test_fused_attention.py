@@ -143,6 +143,10 @@ def test_how_many_stretches():
     assert count(24_000, 0.01, -0.001) == 4
     assert count(100, 0.01, dtype=torch.float16) == 0
     assert count_stretches(Steering(), 10**9, torch.float32) == 1
+    # What beta adds to the exponents of keys must fit in as well.
+    rate = torch.tensor([0.01])
+    betas = [torch.tensor([beta]) for beta in (-50.0, 20.0, 21.0)]
+    assert [count_stretches(Steering(rate, rate, beta), 100, rate.dtype) for beta in betas] == [1, 1, 0]
 
 
 def test_a_rate_below_zero_keeps_the_middle_of_the_sequence():

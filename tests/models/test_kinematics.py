@@ -75,6 +75,21 @@ def test_the_body_is_the_canonical_one() -> None:
     np.testing.assert_array_equal(BodyKinematics().offsets[1:].numpy(), offsets[1:])
 
 
+def test_a_still_body_has_gradients() -> None:
+    rows = torch.from_numpy(np.array(dance(2).features()))[:1]
+    rows[:, 132:198] = 0.0
+    rows.requires_grad_()
+    BodyKinematics()(rows).sum().backward()
+    assert rows.grad is not None
+    assert bool(rows.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("size", [2.0, 1e10, 1e38])
+def test_a_glitch_stays_a_number(size: float) -> None:
+    rows = torch.randn(500, 231, generator=torch.Generator().manual_seed(0)).sign() * size
+    assert not bool(BodyKinematics()(rows).isnan().any())
+
+
 @pytest.mark.parametrize("angle", [0.7, 3.0])
 def test_where_the_performer_faces_does_not_matter(angle: float) -> None:
     torch.set_num_threads(1)

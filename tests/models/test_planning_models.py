@@ -84,6 +84,18 @@ def test_wishes_enter_the_plan(kind, changes):
     for t in range(8):
         step, state = model(x[:, t : t + 1], state=state, boost=boost)
         assert float((step.hidden - out.hidden[:, t : t + 1]).abs().max()) < 1e-10
+    # Rows can have wishes of their own, in whatever shape says so.
+    each = torch.stack((boost, boost.roll(2)))
+    out = model(x, boost=each[:, None])
+    assert bool((out.plan.codes[:, 1:, 0] == torch.tensor([[3], [5]])).all())
+    state, again = model.initial_state(2), model.initial_state(2)
+    for t in range(8):
+        step, state = model.step(x[:, t], state, boost=each)
+        other, again = model.step(x[:, t], again, boost=each[:, None])
+        assert torch.equal(step.hidden, other.hidden)
+        assert float((step.hidden - out.hidden[:, t : t + 1]).abs().max()) < 1e-10
+    for same in (boost[None], boost[None, None]):
+        assert torch.equal(model(x, boost=same).hidden, model(x, boost=boost).hidden)
 
 
 @torch.no_grad()
@@ -137,8 +149,14 @@ def test_plans_that_do_not_fit_are_refused():
         model(ids, plan=PlanChoice(codes[:, :4], weights[:, :4]))
     with pytest.raises(ShapeError, match=r"plan codes must be 0 to 11, got 30 to 30"):
         model(ids, plan=PlanChoice(codes + 30, weights))
-    with pytest.raises(ShapeError, match="boost must end in 12"):
-        model(ids, boost=torch.zeros(7))
+    for least in (-1.0, torch.nan, torch.inf):
+        with pytest.raises(ShapeError, match="plan weights must be finite and 0 or more"):
+            model(ids, plan=PlanChoice(codes, weights.index_fill(2, torch.tensor([1]), least)))
+    for shape in ((7,), (), (1, 7), (2, 12), (3, 1, 12), (2, 6, 12), (1, 1, 1, 12)):
+        with pytest.raises(ShapeError, match=r"boost must be \(12,\) or \(2, 1, 12\), got "):
+            model(ids, boost=torch.zeros(shape))
+    with pytest.raises(ShapeError, match=r"boost must be a tensor \(12,\) or \(2, 1, 12\), got list"):
+        model.step(ids[:, 0], model.initial_state(2), boost=[0.0] * 12)
     for wish in (torch.nan, torch.inf):
         with pytest.raises(ShapeError, match="boost must be finite, or -inf"):
             model(ids, boost=torch.full((VOCAB,), wish))

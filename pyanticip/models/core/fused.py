@@ -31,6 +31,9 @@ from pyanticip.models.core.steering import Extras, PositionVectors, Steering
 LARGEST_EXPONENT = 60.0
 """Beyond it a factor could leave the range of float32 (and of bfloat16, which has the same)."""
 
+LARGEST_BETA = 20.0
+"""The same of what beta adds to the exponents of keys."""
+
 MOST_STRETCHES = 16
 """More would cost more than the scores themselves, in strips."""
 
@@ -205,11 +208,13 @@ def count_stretches(steering: Steering, span: int, dtype: torch.dtype) -> int:
     """
     if dtype == torch.float16:
         return 0
-    if steering.rate is None:
+    if steering.rate is None or steering.beta is None:
         return 1
     if torch.compiler.is_compiling():
         return -(-span // RECORDED_STRETCH)
-    rates = steering.rate.tolist()
+    rates, betas = torch.stack((steering.rate, steering.beta)).tolist()
+    if max(betas) > LARGEST_BETA:
+        return 0
     least, most = min(rates), max(rates)
     if max(most, -least) * span / 2 <= LARGEST_EXPONENT:
         return 1

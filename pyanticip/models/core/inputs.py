@@ -55,6 +55,22 @@ def check_finite(x: Tensor, name: str) -> None:
         raise ShapeError(f"{name} must be finite, got {float(x[tuple(at)])} at {at}")
 
 
+def of_step(x: Any) -> Any:
+    """What rows are given for one step: (B, n) with an axis for it, and all else as it is."""
+    return x[:, None] if isinstance(x, Tensor) and x.ndim == 2 else x
+
+
+def check_mask(mask: Any, name: str, shape: tuple[int, ...]) -> None:
+    """A mask must be bool, of this shape.
+
+    :raises ShapeError: otherwise, with what it is.
+    """
+    check_tensor(mask, name, str(shape))
+    if mask.shape != shape or mask.dtype != torch.bool:
+        given = f"{tuple(mask.shape)} of {mask.dtype}"
+        raise ShapeError(f"{name} must be {shape} of torch.bool, got {given}")
+
+
 def check_steering(scalars: Tensor | None, predicted: Tensor | None, rows: int, length: int) -> None:
     """Scalars must be finite (B, L, 7), ``predicted`` (B, L) bool, where they are given.
 
@@ -67,7 +83,4 @@ def check_steering(scalars: Tensor | None, predicted: Tensor | None, rows: int, 
             raise ShapeError(f"scalars must be {shape}, got {tuple(scalars.shape)}")
         check_finite(scalars, "scalars")
     if predicted is not None:
-        check_tensor(predicted, "predicted", f"({rows}, {length})")
-        if predicted.shape != (rows, length) or predicted.dtype != torch.bool:
-            given = f"{tuple(predicted.shape)} of {predicted.dtype}"
-            raise ShapeError(f"predicted must be ({rows}, {length}) of torch.bool, got {given}")
+        check_mask(predicted, "predicted", (rows, length))

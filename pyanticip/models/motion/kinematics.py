@@ -24,6 +24,7 @@ SPINS = (JOINTS * 6, JOINTS * 9)
 _ROUNDS = 3  # pointers jump 1, 2 and 4 ancestors: enough for chains of eight joints
 _POSITION_SCALE = 0.3
 _SPEED_FLOOR = 0.1
+_LARGEST_ROTATION, _LARGEST_SPIN = 1.5, 1000.0
 
 MEASURES = 6
 """The last columns: what sound parameters are made of. In order: height of the higher hand, speed of the body
@@ -86,12 +87,17 @@ class BodyKinematics(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Kinematics of raw feature rows (..., n). In half precision squares of speeds would overflow: what
-        is lower than single precision is computed in that."""
+        is lower than single precision is computed in that.
+
+        No number of a rotation matrix is beyond 1.5, and no joint turns at 1000 rad/s: what is beyond is a
+        glitch, taken for that much, so that its powers along a chain of joints stay numbers.
+        """
         wide = torch.promote_types(x.dtype, torch.float32)
         given, x, rows = x.dtype, x.to(wide), x.shape[:-1]
         offsets, sums, rest = (t.to(wide) for t in (self.offsets, self.sums, self.rest))
-        pairs = x[..., slice(*ROTATIONS)].reshape(-1, JOINTS, 2, 3)
-        spin = x[..., slice(*SPINS)].reshape(-1, JOINTS, 3)
+        pairs = x[..., slice(*ROTATIONS)].clamp(-_LARGEST_ROTATION, _LARGEST_ROTATION)
+        pairs = pairs.reshape(-1, JOINTS, 2, 3)
+        spin = x[..., slice(*SPINS)].clamp(-_LARGEST_SPIN, _LARGEST_SPIN).reshape(-1, JOINTS, 3)
         first, second = pairs[:, :, 0], pairs[:, :, 1]
         local = torch.stack((first, second, _cross(first, second)), -1)  # (N, 22, 3, 3), columns
         count = local.shape[0]
@@ -129,7 +135,8 @@ class BodyKinematics(nn.Module):
         top = _HAND_BLEND * (torch.logsumexp(hands, 1) - math.log(2.0))
         body = speed2 @ self.masses.to(speed2)
         ends2 = speed2[:, self.ends]
-        ends = ends2.sqrt()
+        # The gradient of a root has no end at 0; so little is nothing beside the 0.3 below.
+        ends = ends2.clamp(min=torch.finfo(ends2.dtype).tiny).sqrt()
         sharing = ends.sum(1) ** 2 / (ends2.sum(1) + 0.0225)
         reach = (place[:, self.reach] - place[:, _CHEST : _CHEST + 1]).norm(dim=-1).mean(1)
         side = (ends2 * place[:, self.ends, 0]).sum(1) / (ends2.sum(1) + 0.1)

@@ -11,7 +11,14 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig, row_widths, visible_columns
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
-from pyanticip.models.core.inputs import check_batch, check_finite, check_state, check_steering, check_tensor
+from pyanticip.models.core.inputs import (
+    check_batch,
+    check_finite,
+    check_state,
+    check_steering,
+    check_tensor,
+    of_step,
+)
 from pyanticip.models.core.layouts import exact
 from pyanticip.models.core.part import GateTrace, Part, embed_fits, present
 from pyanticip.models.core.plan import Plan
@@ -341,7 +348,7 @@ class MotionTransformer(nn.Module):
         :param boost: (C,) or (B, 1, C), added to the contrasts by which the model's own plans are selected:
             wishes; -inf forbids a code.
         :raises ShapeError: x is not (B, L, n) with B, L >= 1 and as many columns as are read, not of the
-            weights' type or not finite; scalars, ``predicted`` or the state do not fit.
+            weights' type or not finite; scalars, ``predicted``, ``plan``, ``boost`` or the state do not fit.
         """
         self._check(x)
         check_steering(scalars, predicted, *x.shape[:2])
@@ -455,10 +462,10 @@ class MotionTransformer(nn.Module):
         plan: PlanChoice | None = None,
         boost: Tensor | None = None,
     ) -> tuple[MotionOutput, MotionState]:
-        """One frame (B, n) or (B, 1, n): ``forward`` with a state. Outputs keep their L axis (1)."""
+        """One frame (B, n) or (B, 1, n), its boost (B, C) with or without its L axis (1): ``forward`` with a
+        state. Outputs keep theirs."""
         check_tensor(x, "features", "(B, n) or (B, 1, n)")
-        rows = x[:, None] if x.ndim == 2 else x
-        return self.forward(rows, state, mode=mode, due=due, plan=plan, boost=boost)
+        return self.forward(of_step(x), state, mode=mode, due=due, plan=plan, boost=of_step(boost))
 
     def orthogonality(self) -> Orthogonality | None:
         """The overlap of the bias heads' directions, ``None`` without a trajectory bias."""

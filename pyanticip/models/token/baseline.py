@@ -21,7 +21,7 @@ from pyanticip.models.core.block import (
     run_blocks,
     traced,
 )
-from pyanticip.models.core.inputs import check_batch, check_state, check_tensor, readable
+from pyanticip.models.core.inputs import check_batch, check_state, check_tensor, of_step, readable
 from pyanticip.models.core.layouts import make_layout
 from pyanticip.models.core.part import (
     GateTrace,
@@ -215,7 +215,8 @@ class BaselineTransformer(nn.Module):
         :param plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's
             own plans.
         :param boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected.
-        :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``.
+        :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``, or ``plan`` or ``boost``
+            that does not fit.
         """
         check_ids(ids, self.cfg.vocab)
         rows, length = ids.shape
@@ -299,9 +300,11 @@ class BaselineTransformer(nn.Module):
         plan: PlanChoice | None = None,
         boost: Tensor | None = None,
     ) -> tuple[BaselineOutput, BaselineState]:
-        """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""
+        """One token (B,) or (B, 1), its boost (B, V) with or without its L axis (1): ``forward`` with a
+        state. Outputs keep theirs."""
         check_tensor(ids, "ids", "(B,) or (B, 1)")
-        return self.forward(ids[:, None] if ids.ndim == 1 else ids, state=state, plan=plan, boost=boost)
+        ids = ids[:, None] if ids.ndim == 1 else ids
+        return self.forward(ids, state=state, plan=plan, boost=of_step(boost))
 
 
 def matched_ff(cfg: ModelConfig) -> int:

@@ -12,7 +12,7 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
-from pyanticip.models.core.inputs import check_batch, check_state, check_steering, check_tensor
+from pyanticip.models.core.inputs import check_batch, check_mask, check_state, check_steering, check_tensor, of_step
 from pyanticip.models.core.part import GateTrace, Part, embed_fits, present
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
@@ -151,8 +151,9 @@ class AnticipatoryTransformer(nn.Module):
             own plans: those drawn for training, or some that were made elsewhere.
         :param boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected:
             wishes; -inf forbids a token.
+        :raises OptionError: ``predicted`` without scalars.
         :raises ShapeError: no ids, ids out of range, a sequence longer than ``max_seq_len``, scalars of
-            another shape or not finite, or ``predicted`` of another shape or type.
+            another shape or not finite, or ``predicted``, ``plan`` or ``boost`` that does not fit.
         """
         return self._run(self.embed(ids), ids, scalars, state, mode, predicted, plan, boost)
 
@@ -166,12 +167,11 @@ class AnticipatoryTransformer(nn.Module):
         plan: PlanChoice | None = None,
         boost: Tensor | None = None,
     ) -> tuple[LanguageOutput, LanguageState]:
-        """One token (B,) or (B, 1): ``forward`` with a state. Outputs keep their L axis (1)."""
+        """One token (B,) or (B, 1), its scalars (B, 7) and boost (B, V) with or without their L axis (1):
+        ``forward`` with a state. Outputs keep theirs."""
         check_tensor(ids, "ids", "(B,) or (B, 1)")
         ids = ids[:, None] if ids.ndim == 1 else ids
-        if scalars is not None and scalars.ndim == 2:
-            scalars = scalars[:, None]
-        return self.forward(ids, scalars, state=state, mode=mode, plan=plan, boost=boost)
+        return self.forward(ids, of_step(scalars), state=state, mode=mode, plan=plan, boost=of_step(boost))
 
     def latent_step(
         self,
@@ -190,12 +190,11 @@ class AnticipatoryTransformer(nn.Module):
         :param waiting: (B,) bool.
         """
         check_ids(ids[:, None], self.cfg.vocab)
+        check_mask(waiting, "waiting", tuple(ids.shape))
         embedded = torch.where(waiting[:, None], self.latent(hidden), self.token(ids))
-        if scalars is not None and scalars.ndim == 2:
-            scalars = scalars[:, None]
         # A latent step has no code that a plan could name.
         codes = torch.where(waiting, -1, ids)[:, None]
-        out = self._run(embedded[:, None], codes, scalars, state, mode, None, None, None)
+        out = self._run(embedded[:, None], codes, of_step(scalars), state, mode, None, None, None)
         assert isinstance(out, tuple)
         return out
 
@@ -218,6 +217,8 @@ class AnticipatoryTransformer(nn.Module):
             raise ShapeError(f"the state has {frames.shape[0]} rows, the ids have {rows}")
         check_length(length, frames, self.cfg, self.trunk.positions.absolute)
         mode = self._mode(scalars, mode)
+        if scalars is None and predicted is not None:
+            raise OptionError("predicted needs scalars for the other steps, got none")
         check_steering(scalars, predicted, rows, length)
         added, positions = self.trunk.positions.embed(embedded, frames, part_of(state, "positions"))
         embedded = self.dropout(embedded if added is None else embedded + added)

@@ -34,6 +34,11 @@ pub const MASSES: [f64; JOINT_COUNT] = [
 const POSITION_SCALE: f64 = 0.3;
 const SPEED_FLOOR: f64 = 0.1;
 
+/// No number of a rotation matrix is larger, and no joint turns faster (rad/s): what is beyond is a glitch, whose powers
+/// along a chain of joints would leave single precision.
+const LARGEST_ROTATION: f32 = 1.5;
+const LARGEST_SPIN: f32 = 1000.0;
+
 /// Up, positions (m) and velocities (m/s) relative to the hips and in their frame, heights along gravity.
 ///
 /// `offsets` are the bones, metres, from each joint's parent; that of the hips is not used. The order is up, all
@@ -49,12 +54,14 @@ pub fn body_kinematics<const COLUMNS: usize>(
     let mut turn = [[[0.0; 3]; 3]; JOINT_COUNT]; // columns
     let (mut place, mut rest) = ([[0.0; 3]; JOINT_COUNT], [[0.0; 3]; JOINT_COUNT]);
     let (mut spin, mut velocity) = ([[0.0; 3]; JOINT_COUNT], [[0.0; 3]; JOINT_COUNT]);
-    let read = |at: usize| -> Vector { std::array::from_fn(|i| f64::from(row[at + i])) };
+    let read = |at: usize, most: f32| -> Vector {
+        std::array::from_fn(|i| f64::from(row[at + i].clamp(-most, most)))
+    };
     let mut up = [0.0; 3];
     for j in 0..JOINT_COUNT {
-        let (a, b) = (read(ROTATION + 6 * j), read(ROTATION + 6 * j + 3));
+        let [a, b] = [0, 3].map(|first| read(ROTATION + 6 * j + first, LARGEST_ROTATION));
         let local = [a, b, cross(a, b)];
-        let own = read(VELOCITY + 3 * j);
+        let own = read(VELOCITY + 3 * j, LARGEST_SPIN);
         let Ok(p) = usize::try_from(PARENTS[j]) else {
             // The hips are the frame; gravity's opposite, seen from them, is their matrix's second row.
             up = local.map(|column| column[1]);

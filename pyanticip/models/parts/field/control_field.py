@@ -67,7 +67,7 @@ class FieldOutput(Gating):
     @property
     def trust(self) -> Tensor:
         """(B, L) in 0..1: twice the gate, which is never above one half. 1 where there is no risk."""
-        return 2.0 * (self.log_gate.exp() - GATE_FLOOR)
+        return 2.0 * (self.log_gate.exp() - GATE_FLOOR).clamp(min=0.0)
 
 
 @dataclass(frozen=True)
@@ -191,10 +191,6 @@ class ControlField(Gate):
         )
 
 
-SMALLEST = 1e-6
-"""Risks below this are taken for it where their logarithm is: it is of the order of float32's precision."""
-
-
 def risk_loss(
     trace: GateTrace,
     bad: Tensor,
@@ -241,5 +237,6 @@ def distrust_loss(distrust: Tensor, bad: Tensor, weight: Tensor, divisor: float 
 
 def surprise(risk: Tensor, bad: Tensor) -> Tensor:
     """Negative log-likelihood of ``bad`` (1 or 0) under risks of the same shape."""
-    seen = torch.log(-torch.expm1(-risk.clamp(min=SMALLEST)))
+    # A risk of 0 has no logarithm, and no gradient; all others have, however sure the field is.
+    seen = torch.log(-torch.expm1(-risk.clamp(min=torch.finfo(risk.dtype).tiny)))
     return torch.where(bad > 0.5, -seen, risk)

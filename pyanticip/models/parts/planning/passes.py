@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.core.inputs import readable
+from pyanticip.models.core.inputs import check_tensor, readable
 from pyanticip.models.core.part import join
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State
@@ -185,7 +185,7 @@ class Passes(Generic[Out, S]):
         :param plan: plans to look at in place of the model's own, (B, L, K).
         :param boost: added to the contrasts that plans are selected by, (V,) or (B or 1, 1, V).
         :raises OptionError: plans or wishes for a model that does not plan.
-        :raises ShapeError: shapes that do not fit, codes that do not exist, wishes that are NaN or infinite.
+        :raises ShapeError: as :func:`check_plan`.
         """
         check_plan(self.signal, (steps.embedded.shape[0], steps.embedded.shape[1]), plan, boost)
         if self.signal is None:
@@ -343,16 +343,21 @@ def check_plan(
     :param signal: the model's, ``None`` without planning.
     :param shape: rows and steps of the input.
     :raises OptionError: a model without planning.
-    :raises ShapeError: shapes that do not fit, codes that do not exist, wishes that are NaN or infinite.
+    :raises ShapeError: shapes that do not fit, codes that do not exist, weights below 0, and weights or wishes
+        that are NaN or infinite.
     """
     if plan is None and boost is None:
         return
     if signal is None:
         raise OptionError("plan and boost need a model with planning=True")
-    if boost is not None and boost.shape[-1] != signal.vocab:
-        raise ShapeError(f"boost must end in {signal.vocab} codes, got {tuple(boost.shape)}")
-    if boost is not None and readable(boost) and not bool((boost < torch.inf).all()):
-        raise ShapeError("boost must be finite, or -inf for codes that are forbidden, got NaN or infinity")
+    if boost is not None:
+        every, each = f"({signal.vocab},)", f"({shape[0]}, 1, {signal.vocab})"
+        check_tensor(boost, "boost", f"{every} or {each}")
+        *rows, codes = (1, *boost.shape) if boost.ndim < 2 else boost.shape
+        if codes != signal.vocab or rows not in ([1], [1, 1], [shape[0], 1]):
+            raise ShapeError(f"boost must be {every} or {each}, got {tuple(boost.shape)}")
+        if readable(boost) and not bool((boost < torch.inf).all()):
+            raise ShapeError("boost must be finite, or -inf for codes that are forbidden, got NaN or infinity")
     if plan is None:
         return
     for name, found in (("codes", plan.codes), ("weights", plan.weights)):
@@ -362,6 +367,10 @@ def check_plan(
             )
     if not readable(plan.codes):
         return
-    low, high = (int(v) for v in plan.codes.aminmax())
+    # Read together: each reading waits for the device.
+    weighed = ((plan.weights >= 0.0) & (plan.weights < torch.inf)).all()
+    low, high, fine = torch.stack((*plan.codes.aminmax(), weighed.to(plan.codes))).tolist()
     if low < 0 or high >= signal.vocab:
         raise ShapeError(f"plan codes must be 0 to {signal.vocab - 1}, got {low} to {high}")
+    if not fine:
+        raise ShapeError("plan weights must be finite and 0 or more, got others")
