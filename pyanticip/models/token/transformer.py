@@ -12,7 +12,14 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
-from pyanticip.models.core.inputs import check_batch, check_mask, check_state, check_steering, check_tensor, of_step
+from pyanticip.models.core.inputs import (
+    check_batch,
+    check_mask,
+    check_state,
+    check_steering,
+    check_tensor,
+    of_step,
+)
 from pyanticip.models.core.part import GateTrace, Part, embed_fits, present
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of

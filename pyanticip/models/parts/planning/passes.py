@@ -343,8 +343,8 @@ def check_plan(
     :param signal: the model's, ``None`` without planning.
     :param shape: rows and steps of the input.
     :raises OptionError: a model without planning.
-    :raises ShapeError: shapes that do not fit, codes that do not exist, weights below 0, and weights or wishes
-        that are NaN or infinite.
+    :raises ShapeError: shapes that do not fit, codes that do not exist, weights below 0, and weights or
+        wishes that are NaN or infinite.
     """
     if plan is None and boost is None:
         return
@@ -357,7 +357,8 @@ def check_plan(
         if codes != signal.vocab or rows not in ([1], [1, 1], [shape[0], 1]):
             raise ShapeError(f"boost must be {every} or {each}, got {tuple(boost.shape)}")
         if readable(boost) and not bool((boost < torch.inf).all()):
-            raise ShapeError("boost must be finite, or -inf for codes that are forbidden, got NaN or infinity")
+            wanted = "boost must be finite, or -inf for codes that are forbidden"
+            raise ShapeError(f"{wanted}, got NaN or infinity")
     if plan is None:
         return
     for name, found in (("codes", plan.codes), ("weights", plan.weights)):

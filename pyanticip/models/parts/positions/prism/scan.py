@@ -47,8 +47,8 @@ def move(h: Tensor, weights: Tensor, jump: Tensor | None = None) -> Tensor:
 
 
 def sharpen(n: Tensor, gamma: Tensor) -> Tensor:
-    """``(n + eps)^gamma`` over its sum: histograms (..., C, P), exponents (C,). In half precision eps would be
-    0: what is lower than single precision is computed in that."""
+    """``(n + eps)^gamma`` over its sum: histograms (..., C, P), exponents (C,). In half precision eps would
+    be 0: what is lower than single precision is computed in that."""
     wide = torch.promote_types(n.dtype, torch.float32)
     return (gamma[:, None].to(wide) * (n.to(wide) + EPS).log()).softmax(-1).to(n.dtype)
 
