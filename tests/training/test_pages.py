@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from pyanticip.errors import OptionError
+from training.evaluate.measures import AHEAD_MS, verdict
 from training.evaluate.report import played, summary
 from training.report.pages import as_html, as_markdown, write
 from training.report.tables import bars
@@ -66,3 +67,11 @@ def test_the_table_of_strangers_is_that_of_the_figures(page, quoted):
     assert table in (ROOT / page).read_text(encoding="utf-8")
     assert report["split"] == "test"
     assert report["looks"] >= 1
+
+
+def test_what_is_said_of_strangers_follows_from_their_figures():
+    report = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))
+    for kind in (*report["kinds"].values(), *report["second_time"].values()):
+        for name, row in kind["rows"].items():
+            columns = (row[what] for what in ("lag_ms", "beyond", "ratio", "high"))
+            assert row["verdict"] == [verdict(*one) for one in zip(*columns, AHEAD_MS, strict=True)], name

@@ -20,15 +20,17 @@ DRAWS: Final = 1000
 
 def f1_interval(
     scores: Sequence[EventScore], subjects: Sequence[str], *, draws: int = DRAWS, seed: int = 0
-) -> tuple[float, float]:
-    """95 % interval of F1 by a bootstrap over subjects and the clips within them."""
+) -> tuple[float | None, float | None]:
+    """95 % interval of F1 by a bootstrap over subjects and the clips within them; None of one clip."""
+    if len(scores) < 2:
+        return None, None
     counts = np.array([(s.hits, s.reported, s.true) for s in scores], dtype=np.float64).reshape(-1, 3)
     found = []
     for picks in resampled_within(subjects, draws=draws, seed=seed):
         hits, reported, true = sum(counts[pick].sum(axis=0) for pick in picks)
         found.append(2.0 * hits / (reported + true) if reported + true else 0.0)
     low, high = np.quantile(found, LEVEL)
-    return float(low), float(high)
+    return round(float(low), 3), round(float(high), 3)
 
 
 def by_kind(
@@ -69,8 +71,8 @@ def by_kind(
                 "precision": round(all_of.precision, 3),
                 "recall": round(all_of.recall, 3),
                 "f1": round(all_of.f1, 3),
-                "low": round(low, 3),
-                "high": round(high, 3),
+                "low": low,
+                "high": high,
                 "median_lead_ms": round(float(np.median(early)) * 1000.0 / RATE, 1) if len(early) else None,
             }
         )

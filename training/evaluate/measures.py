@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 Answer = NDArray[np.float32]
 """(T, 8, 3): what is said of every frame, for each parameter and horizon of ``AHEAD_MS``."""
 
-Verdict = Literal["ahead", "surer", "no better"]
+Verdict = Literal["ahead", "surer", "unclear", "no better"]
 
 AHEAD_MS: Final = (100, 200, 400)
 AHEAD: Final = tuple(round(ms * RATE / 1000.0) for ms in AHEAD_MS)
@@ -116,8 +116,13 @@ def mean_of_ratios(error: Array, one: int, rivals: Sequence[int]) -> Array:
 
 def interval(
     tallies: Sequence[Tally], one: int, rivals: Sequence[int], *, draws: int = DRAWS, seed: int = 0
-) -> tuple[Array, Array]:
-    """95 % intervals (3,) of the ratio over people and their clips; the best rivals are found anew."""
+) -> tuple[Array, Array] | None:
+    """95 % intervals (3,) of the ratio over people and their clips; the best rivals are found anew.
+
+    None of one clip, which says nothing of how clips differ.
+    """
+    if len(tallies) < 2:
+        return None
     wrong, frames = np.stack([t.wrong for t in tallies]), np.array([t.frames for t in tallies])
     found = []
     for picks in resampled_within([t.person for t in tallies], draws=draws, seed=seed):
@@ -155,10 +160,15 @@ def beyond(tallies: Sequence[Tally], one: int, rivals: Sequence[int]) -> Array:
     return np.asarray((np.clip(related, 0.0, 1.0) ** 2).mean(axis=0), dtype=np.float64)
 
 
-def verdict(lag_ms: float, explained: float, ratio: float, horizon_ms: int) -> Verdict:
-    """Whether a forecast is ahead, only surer than its rivals, or no better than they are."""
+def verdict(lag_ms: float, explained: float, ratio: float, high: float | None, horizon_ms: int) -> Verdict:
+    """Whether a forecast is ahead, only surer than its rivals, or no better than they are.
+
+    Unclear where the ratio is below 1 and ``high``, the end of its interval, is not, or there is none.
+    """
     if ratio >= 1.0:
         return "no better"
+    if high is None or high >= 1.0:
+        return "unclear"
     return "ahead" if lag_ms >= horizon_ms / 2.0 and explained >= BEYOND else "surer"
 
 

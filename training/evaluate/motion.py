@@ -230,15 +230,17 @@ def _row(
 ) -> dict[str, Any]:
     """One forecaster in one kind of movement, at the three horizons."""
     others = [n for n in field.rivals if n != one]
-    plain, low, high = ratio(error, one, field.simple), *interval(tallies, one, field.simple, seed=seed)
+    plain = _rounded(ratio(error, one, field.simple))
+    spread = interval(tallies, one, field.simple, seed=seed)
+    low, high = (None, None) if spread is None else map(_rounded, spread)
     lags = [LAGS_MS[n] for n in lag_profile(tallies, one).argmax(axis=-1)]
-    explained = beyond(tallies, one, others)
+    explained = _rounded(beyond(tallies, one, others))
     hurt = harm(tallies, one, others)
     worst = hurt.argmax(axis=0)
     return {
-        "ratio": _rounded(plain),
-        "low": _rounded(low),
-        "high": _rounded(high),
+        "ratio": plain,
+        "low": low,
+        "high": high,
         "mean_of_ratios": _rounded(mean_of_ratios(error, one, field.simple)),
         "ratio_with_learned": _rounded(ratio(error, one, others)),
         "parameters": {
@@ -248,9 +250,11 @@ def _row(
             )
         },
         "lag_ms": lags,
-        "beyond": _rounded(explained),
+        "beyond": explained,
         "beyond_simple": _rounded(beyond(tallies, one, field.simple)),
-        "verdict": [verdict(*each) for each in zip(lags, explained, plain, AHEAD_MS, strict=True)],
+        "verdict": [
+            verdict(*each) for each in zip(lags, explained, plain, high or (None,) * 3, AHEAD_MS, strict=True)
+        ],
         "harmed": (hurt > HARM).sum(axis=0).tolist(),
         "worst": [
             {"clip": clips[n].name, "ratio": round(float(hurt[n, i]), 2)}

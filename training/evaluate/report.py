@@ -15,13 +15,14 @@ from training.evaluate.motion import MODEL
 from training.evaluate.rivals import PLAYED
 from training.report import pages
 from training.report.pages import Part, Row, as_markdown, bare, png, pyplot
+from training.report.tables import counted
 
 COLOURS: Final = ("#c8dcec", "#5fa3d3", "#0a4f8a")
 """Of the three horizons, the farthest darkest."""
 GREY: Final = "0.6"
 TICKS: Final = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0)
 WIDE: Final = 5
-"""Kinds in a row of profiles."""
+"""Kinds in a row of profiles, at most."""
 
 
 def ratios(report: Mapping[str, Any], who: str) -> bytes:
@@ -35,7 +36,9 @@ def ratios(report: Mapping[str, Any], who: str) -> bytes:
         rows = [report["kinds"][kind]["rows"][who] for kind in kinds]
         at = np.arange(len(kinds)) + (i - 1) * 0.26
         values = np.array([row["ratio"][i] for row in rows])
-        low, high = (np.array([row[end][i] for row in rows]) for end in ("low", "high"))
+        low, high = (
+            np.array([row[end][i] if row[end] else np.nan for row in rows]) for end in ("low", "high")
+        )
         reach = np.maximum([values - low, high - values], 0.0)
         axis.bar(at, values - 1.0, 0.24, bottom=1.0, color=COLOURS[i], label=f"{ms} ms ahead")
         axis.errorbar(at, values, reach, fmt="none", ecolor="k", elinewidth=0.9)
@@ -56,25 +59,33 @@ def ratios(report: Mapping[str, Any], who: str) -> bytes:
 
 
 def profiles(report: Mapping[str, Any], who: str) -> bytes:
-    """How well what the model says fits what is so many ms away, by kind; triangles: what it claims."""
+    """How well what the model says fits what is so many ms away, by kind; triangles: what it claims.
+
+    A best fit is a circle; at the last lag that was looked at it is an arrow, for it may lie beyond.
+    """
     plt = pyplot()
     kinds = list(report["kinds"])
     tall = -(-len(kinds) // WIDE)
+    wide = -(-len(kinds) // tall)
     figure, axes = plt.subplots(
-        tall, WIDE, figsize=(10.5, 2.4 * tall + 0.3), sharex=True, sharey=True, squeeze=False
+        tall, wide, figsize=(max(2.1 * wide, 5.0), 2.4 * tall + 0.3), sharex=True, sharey=True, squeeze=False
     )
+    lags = report["lags_ms"]
+    lowest = min(0.0, *(min(map(min, report["kinds"][kind]["profile"])) for kind in kinds))
     for axis in axes.flat[len(kinds) :]:
         axis.axis("off")
     for axis, kind in zip(axes.flat, kinds, strict=False):
         row = report["kinds"][kind]["rows"][who]
         for i, ms in enumerate(report["horizons_ms"]):
             curve = np.array(report["kinds"][kind]["profile"][i])
-            axis.plot(report["lags_ms"], curve, color=COLOURS[i], lw=1.8, label=f"said {ms} ms ahead")
-            axis.plot(row["lag_ms"][i], curve.max(), "o", ms=5, color=COLOURS[i], mec="k", mew=0.6)
-            axis.plot(ms, 0.02, "^", ms=6, color=COLOURS[i], mec="k", mew=0.6, clip_on=False)
+            axis.plot(lags, curve, color=COLOURS[i], lw=1.8, label=f"said {ms} ms ahead")
+            best = row["lag_ms"][i]
+            mark = {lags[0]: "<", lags[-1]: ">"}.get(best, "o")
+            axis.plot(best, curve.max(), mark, ms=5, color=COLOURS[i], mec="k", mew=0.6, clip_on=False)
+            axis.plot(ms, lowest + 0.02, "^", ms=6, color=COLOURS[i], mec="k", mew=0.6, clip_on=False)
         axis.axvline(0.0, color=GREY, lw=0.8)
         axis.set_title(_title(report, kind).replace("\n", " "), fontsize=8)
-        axis.set_ylim(0.0, 1.0)
+        axis.set_ylim(lowest, 1.0)
         bare(axis)
     for axis in axes[:, 0]:
         axis.set_ylabel("correlation", fontsize=8)
@@ -87,10 +98,8 @@ def profiles(report: Mapping[str, Any], who: str) -> bytes:
 
 def _title(report: Mapping[str, Any], kind: str) -> str:
     found = report["kinds"][kind]
-    people = len(found["people"])
-    return f"{kind.replace(', ', ',')}\n({people} {'person' if people == 1 else 'people'})".replace(
-        ",", ",\n", 1
-    )
+    people = counted(len(found["people"]), "person", "people")
+    return f"{kind.replace(', ', ',')}\n({people})".replace(",", ",\n", 1)
 
 
 TITLE: Final = "What the model knows of strangers"
@@ -101,15 +110,16 @@ METHOD: Final = (
     "people, the eight parameters (0 to 1) added up; the best rival is another one, chosen in "
     "hindsight, for each kind of movement, parameter and horizon. Where a table says so, the eight "
     "ratios are averaged instead: then parameters that hardly move weigh as much as others. In brackets "
-    "95 % intervals over people and the clips within them; of one person, over the clips alone. *With "
-    "those that learn*: among the rivals are then also ridge, a GRU of 160 units, and each parameter's "
+    "95 % intervals over people and the clips within them; of one person, over the clips alone, and of one "
+    "clip none. *With those that learn*: among the rivals are then also ridge, a GRU of 160 units, and each parameter's "
     "own autoregression, which learned from {taught}.",
     "**Lag**: how much later the parameters are that a forecast fits best (correlation, means of the "
-    "clip taken away, averaged over the eight), of -200 to 400 ms. **R2**: the share of what came that "
-    "a forecast explains beyond the best linear mix of all rivals, with those that learn; in brackets "
-    "without them. A forecast is *ahead* only where its lag is at least half of what it claims and R2 "
-    f"at least {BEYOND:g}; else it is *surer* where its ratio is below 1, better calibrated but not "
-    "earlier, and *no better* where it is not.",
+    "clip taken away, averaged over the eight), of -200 to 400 ms; a best fit at either end may lie beyond "
+    "(≤, ≥). **R2**: the share of what came that a forecast explains beyond the best linear mix of all "
+    "rivals, with those that learn; in brackets without them. A forecast is *no better* where its ratio is "
+    "not below 1, and *unclear* where it is but its interval is not. Where both are, it is *ahead* if its lag "
+    f"is at least half of what it claims and R2 at least {BEYOND:g}; else it is *surer*, better calibrated but "
+    "not earlier.",
 )
 
 
@@ -194,7 +204,10 @@ def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]
     if pictures:
         caption = "Error over the best rival's, by kind of movement; orange: with the rivals that learn."
         yield "image", ("ratios", caption, ratios(report, MODEL))
-        caption = "What the model says against the parameters earlier and later; triangles: what it claims."
+        caption = (
+            "What the model says against the parameters earlier and later; circles: where it fits best "
+            "(arrows: there or beyond); triangles: what it claims."
+        )
         yield "image", ("lags", caption, profiles(report, MODEL))
     yield "title", "By kind of movement"
     yield "table", _kinds(report)
@@ -228,12 +241,14 @@ def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]
 def _head(report: Mapping[str, Any]) -> Iterator[Part]:
     checkpoint = report["checkpoint"]
     clips = sum(kind["clips"] for kind in report["kinds"].values())
-    minutes = sum(kind["seconds"] for kind in report["kinds"].values()) / 60.0
+    seconds = sum(kind["seconds"] for kind in report["kinds"].values())
+    long = f"{seconds:.0f} s" if seconds < 120.0 else f"{seconds / 60.0:.0f} minutes"
     people = sorted({person for kind in report["kinds"].values() for person in kind["people"]})
     yield (
         "text",
-        f"Checkpoint {checkpoint['name']}, {checkpoint['parameters']:,} parameters, on {clips} clips "
-        f"({minutes:.0f} minutes) of {len(people)} people: {', '.join(people)}. The rivals that learn have "
+        f"Checkpoint {checkpoint['name']}, {checkpoint['parameters']:,} parameters, on "
+        f"{counted(clips, 'clip')} ({long}) of {counted(len(people), 'person', 'people')}: "
+        f"{', '.join(people)}. The rivals that learn have "
         f"learned from {', '.join(report['taught']) or 'nobody'}.",
     )
     if "command" in report:
@@ -254,6 +269,17 @@ def _three(values: Sequence[float], digits: int = 2) -> str:
 def _short(value: float, digits: int = 2) -> str:
     text = f"{value:.{digits}f}"
     return text[1:] if text.startswith("0.") else text
+
+
+def _spread(value: float, low: float | None, high: float | None) -> str:
+    """A value with its interval, where it has one."""
+    return (
+        _short(value) if low is None or high is None else f"{_short(value)} [{_short(low)}, {_short(high)}]"
+    )
+
+
+def _lag(ms: int, lags: Sequence[int]) -> str:
+    return {lags[0]: "≤ ", lags[-1]: "≥ "}.get(ms, "") + f"{ms} ms"
 
 
 def _verdicts(row: Mapping[str, Any]) -> str:
@@ -304,18 +330,18 @@ def _kinds(report: Mapping[str, Any]) -> list[Row]:
     ]
     for kind, found in report["kinds"].items():
         row = found["rows"][MODEL]
-        people = "one person" if len(found["people"]) == 1 else f"{len(found['people'])} people"
-        who = f"{kind}: {people}, {found['clips']} clips, {found['seconds']:.0f} s"
+        people = counted(len(found["people"]), "person", "people")
+        who = f"{kind}: {people}, {counted(found['clips'], 'clip')}, {found['seconds']:.0f} s"
         for i, ms in enumerate(report["horizons_ms"]):
-            spread = f"{_short(row['ratio'][i])} [{_short(row['low'][i])}, {_short(row['high'][i])}]"
+            low, high = (row[end][i] if row[end] else None for end in ("low", "high"))
             rows.append(
                 [
                     who if i == 0 else "",
                     f"{ms} ms",
-                    spread,
+                    _spread(row["ratio"][i], low, high),
                     _short(row["mean_of_ratios"][i]),
                     _short(row["ratio_with_learned"][i]),
-                    f"{row['lag_ms'][i]} ms",
+                    _lag(row["lag_ms"][i], report["lags_ms"]),
                     f"{_short(row['beyond'][i], 3)} ({_short(row['beyond_simple'][i], 3)})",
                     row["verdict"][i],
                 ]
@@ -361,7 +387,7 @@ def _events(report: Mapping[str, Any]) -> Iterator[Part]:
     rows: list[Row] = [["beats of", "who", *(f"{ms} ms" for ms in leads)]]
     cells: dict[tuple[str, str], list[str]] = {}
     for row in (row for row in report["events"] if row["event"] == EVENTS[0]):
-        text = f"{row['f1']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+        text = _spread(row["f1"], row["low"], row["high"])
         cells.setdefault((f"{row['kind']} ({row['true']})", row["who"]), []).append(text)
     for kind in dict.fromkeys(kind for kind, _ in cells):
         rows += [[kind, who, *cells[kind, who]] for who in (MODEL, "extrapolator")]

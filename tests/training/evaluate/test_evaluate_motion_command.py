@@ -87,8 +87,9 @@ def test_a_report_holds_everything_and_stands_alone(tested, tmp_path):
     for row in karate["rows"].values():
         assert all(low <= high for low, high in zip(row["low"], row["high"], strict=True))
         assert all(0.0 <= value <= 1.0 for value in row["beyond"])
-        assert set(row["verdict"]) <= {"ahead", "surer", "no better"}
+        assert set(row["verdict"]) <= {"ahead", "surer", "unclear", "no better"}
         assert all(count <= 2 for count in row["harmed"])
+    assert again["rows"]["model"]["low"] is None  # of one clip
     assert {(row["who"], row["kind"]) for row in found["events"]} == {
         (who, "martial art") for who in ("model", "extrapolator")
     }
@@ -98,7 +99,8 @@ def test_a_report_holds_everything_and_stands_alone(tested, tmp_path):
     assert not re.search(r'(src|href)="(?!data:)', page)
     others = "learned from the training side of DATA (not those who taught this checkpoint)."
     titles = ("Whom it harms", "The second time through", "Events on the beat")
-    for words in ("looked at 3 times", others, *titles):
+    counts = ("on 2 clips (8 s) of 1 person: 07.", "martial art: 1 person, 2 clips, 8 s")
+    for words in ("looked at 3 times", others, *titles, *counts):
         assert words in page, words
     assert json.loads((tmp_path / "out" / "report.json").read_text())["kinds"] == found["kinds"]
     pictures = list((tmp_path / "out").glob("*.png"))
@@ -141,7 +143,11 @@ def test_takes_at_a_wrong_rate_are_named_and_left_out(takes, monkeypatch, cache)
     found = evaluate(None, takes, cache=cache)
     assert found["flagged"] == {"m8": "too fast"}
     assert list(found["kinds"]) == ["walking"]
-    assert "Left out: m8: too fast" in report.markdown(named(found))
+    page = report.markdown(named(found))
+    for words in ("Left out: m8: too fast", "on 1 clip (4 s) of 1 person: 06.", "walking: 1 person, 1 clip, 4 s"):
+        assert words in page
+    for line in page.split("## By kind of movement")[1].splitlines():
+        assert "[" not in line  # one clip has no interval, of errors or of events
     monkeypatch.setattr(motion, "implausible", lambda quats, rate, kind: "too fast")
     with pytest.raises(FormatError, match="nothing to judge: the longest clip has 220 frames"):
         evaluate(None, takes, cache=cache)

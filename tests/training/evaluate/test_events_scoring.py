@@ -133,6 +133,7 @@ def test_the_interval_of_f1_widens_with_what_subjects_differ():
     assert high == pytest.approx(0.8)
     low, high = f1_interval([EventScore(10, 10, 10), EventScore(0, 10, 10)], ["a", "b"])
     assert (low, high) == (0.0, 1.0)
+    assert f1_interval([EventScore(8, 10, 10)], ["a"]) == (None, None)
 
 
 class Told(EventTrigger):

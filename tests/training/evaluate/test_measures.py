@@ -56,7 +56,7 @@ RIVALS, KNOWS, SMOOTHS = (0, 1, 2), 3, 4
 def judged(tallies, one, rivals=RIVALS):
     lags = [LAGS_MS[n] for n in lag_profile(tallies, one).argmax(axis=-1)]
     explained, error = beyond(tallies, one, rivals), ratio(mean_error(tallies), one, rivals)
-    said = [verdict(*each) for each in zip(lags, explained, error, AHEAD_MS, strict=True)]
+    said = [verdict(*each) for each in zip(lags, explained, error, error, AHEAD_MS, strict=True)]
     return lags, explained, error, said
 
 
@@ -84,16 +84,19 @@ def test_who_only_smooths_is_surer_and_not_ahead():
 
 
 @pytest.mark.parametrize(
-    ("lag", "explained", "error", "expected"),
+    ("lag", "explained", "error", "high", "expected"),
     [
-        (100, 0.2, 0.9, "ahead"),
-        (80, 0.5, 0.9, "surer"),
-        (200, 0.19, 0.9, "surer"),
-        (200, 0.9, 1.0, "no better"),
+        (100, 0.2, 0.9, 0.99, "ahead"),
+        (80, 0.5, 0.9, 0.99, "surer"),
+        (200, 0.19, 0.9, 0.99, "surer"),
+        (200, 0.9, 0.9, 1.0, "unclear"),
+        (0, 0.0, 0.9, 1.3, "unclear"),
+        (200, 0.9, 0.9, None, "unclear"),
+        (200, 0.9, 1.0, 1.1, "no better"),
     ],
 )
-def test_ahead_needs_half_the_horizon_and_something_that_no_rival_says(lag, explained, error, expected):
-    assert verdict(lag, explained, error, 200) == expected
+def test_ahead_needs_half_the_horizon_what_no_rival_says_and_no_chance(lag, explained, error, high, expected):
+    assert verdict(lag, explained, error, high, 200) == expected
 
 
 def test_explained_is_what_least_squares_leaves():
@@ -152,6 +155,7 @@ def test_intervals_hold_the_ratio_and_widen_with_what_people_differ():
         assert (middle <= high).all()
         widths.append(high - low)
     assert (widths[1] > 2.0 * widths[0]).all()
+    assert interval(alike[:1], 1, (0,)) is None
 
 
 @settings(max_examples=20)
