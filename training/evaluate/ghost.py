@@ -14,7 +14,7 @@ from pyanticip.models.forecast.forecaster import load_forecaster
 from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.evaluate.takes import KINDS, Takes
-from training.report.tables import table
+from training.report.tables import counted, table
 from training.tasks.ghost.windows import LENGTH, OBSERVED, STRIDE, TARGET, Windows, every
 from training.tasks.motion.people import not_strangers
 
@@ -147,6 +147,7 @@ def markdown(report: dict[str, Any]) -> str:
         for kind, row in report["kinds"].items()
     ]
     ahead = ", ".join(str(ms) for ms in report["ahead_ms"])
-    about = f"Side: {report['split']}. People: {', '.join(report['people'])}. {report['clips']} clips.\n\n"
+    about = f"Side: {report['split']}. People: {', '.join(report['people'])}. "
+    about += f"{counted(report['clips'], 'clip')}.\n\n"
     about += "".join(f"Warning: {line}.\n\n" for line in report["warnings"])
     return about + table((f"cm, {ahead} ms ahead", *systems), rows)

@@ -111,15 +111,15 @@ METHOD: Final = (
     "hindsight, for each kind of movement, parameter and horizon. Where a table says so, the eight "
     "ratios are averaged instead: then parameters that hardly move weigh as much as others. In brackets "
     "95 % intervals over people and the clips within them; of one person, over the clips alone, and of one "
-    "clip none. *With those that learn*: among the rivals are then also ridge, a GRU of 160 units, and each parameter's "
-    "own autoregression, which learned from {taught}.",
+    "clip none. *With those that learn*: among the rivals are then also ridge, a GRU of 160 units, and each "
+    "parameter's own autoregression, which learned from {taught}.",
     "**Lag**: how much later the parameters are that a forecast fits best (correlation, means of the "
     "clip taken away, averaged over the eight), of -200 to 400 ms; a best fit at either end may lie beyond "
     "(≤, ≥). **R2**: the share of what came that a forecast explains beyond the best linear mix of all "
     "rivals, with those that learn; in brackets without them. A forecast is *no better* where its ratio is "
-    "not below 1, and *unclear* where it is but its interval is not. Where both are, it is *ahead* if its lag "
-    f"is at least half of what it claims and R2 at least {BEYOND:g}; else it is *surer*, better calibrated but "
-    "not earlier.",
+    "not below 1, and *unclear* where it is but its interval is not. Where both are, it is *ahead* if its "
+    f"lag is at least half of what it claims and R2 at least {BEYOND:g}; else it is *surer*, better "
+    "calibrated but not earlier.",
 )
 
 

@@ -20,16 +20,18 @@ from scipy.spatial.transform import Rotation
 
 from pyanticip import _core
 from pyanticip.models import load_motion_model
+from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.motion.rotations import conjugate, multiply, rotate
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import Example
 from training.evaluate.learned import Ridge
-from training.evaluate.measures import SHORTEST
+from training.evaluate.measures import AHEAD_MS, SHORTEST
 from training.evaluate.takes import Clip, Takes, heading
-from training.report.tables import Say, table
+from training.report.tables import Say, counted, table
 from training.tasks.completion.fit import in_the_world
 from training.tasks.completion.net import JOINTS, matrices, nearest
+from training.tasks.motion.people import not_strangers
 from training.tasks.motion.scores import measure, run_model
 from training.teacher.kinematics import MIRROR, OFFSETS, PARENTS
 
@@ -187,7 +189,7 @@ def evaluate(
 
     Returns:
         ``rows``: by sensors, kind of movement and system the ratio to the whole body's error; ``error`` by
-        kind with the whole body; ``us`` a frame of six sensors costs.
+        kind with the whole body; ``us`` a frame of six sensors costs; ``warnings`` of who is no stranger.
     """
     takes = Takes(data, cache)
     model = load_motion_model(None)
@@ -218,13 +220,15 @@ def evaluate(
         for kind, row in rows[name].items():
             rows[name][kind] = row | {system: one[kind] / whole[kind] for system, one in made.items()}
         say("sensors", number + 1, len(SENSORS))
+    people = sorted({clip.person for clip in clips})
     return {
         "split": split,
-        "people": sorted({clip.person for clip in clips}),
+        "people": people,
         "clips": len(clips),
         "error": whole,
         "rows": rows,
         "us": _cost(clips[0].example.quats),
+        "warnings": [*takes.warnings, *not_strangers(read_manifest(None).training, people)],
     }
 
 
@@ -247,7 +251,13 @@ def markdown(report: dict[str, Any]) -> str:
         for kind, ratios in kinds.items()
     ]
     about = (
-        f"Side: {report['split']}. People: {', '.join(report['people'])}. {report['clips']} clips. "
-        f"A frame of six sensors costs {report['us']:g} us.\n\n"
+        f"Side: {report['split']}. People: {', '.join(report['people'])}. "
+        f"{counted(report['clips'], 'clip')}. A frame of six sensors costs {report['us']:g} us.\n\n"
+    )
+    about += "".join(f"Warning: {line}.\n\n" for line in report["warnings"])
+    first, *_, last = AHEAD_MS
+    about += (
+        f"Error of the sound parameters, {first} to {last} ms ahead, over that with the whole body: "
+        "1 is as good, lower is better.\n\n"
     )
     return about + table(("sensors, kind", *SYSTEMS), rows)

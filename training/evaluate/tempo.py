@@ -197,24 +197,28 @@ def evaluate(data: Path, split: str, cache: Path | None = None) -> dict[str, Any
 HEAD: Final = ("kind, seconds", "frames", *WHO, "octave", "trusted", "within, trusted", "beat", "foot down")
 
 
+def _number(value: float, digits: str, unit: str = "") -> str:
+    """As it stands in the table; a dash where it is of nothing."""
+    return f"{value:{digits}}{unit}" if np.isfinite(value) else "-"
+
+
 def markdown(report: dict[str, Any]) -> str:
     """The report as a table: share of frames within 3 % by each, then of the tracker alone."""
     rows = []
     lines = report["lines"]
     for at in range(0, len(lines), len(WHO)):
         tracker, *rivals = lines[at : at + len(WHO)]
-        foot = f"{tracker['down_ms']:+.0f} ms" if "down_ms" in tracker else ""
         rows.append(
             [
                 f"{tracker['kind']}, after {tracker['after_s']:g}",
                 str(tracker["frames"]),
-                *(f"{line['within']:.3f}" for line in (tracker, *rivals)),
-                f"{tracker['octave']:.3f}",
-                f"{tracker['trusted']:.2f}",
-                f"{tracker['within_trusted']:.3f}",
-                f"{tracker['phase_ms']:+.0f} ± {tracker['spread_ms']:.0f} ms",
-                foot,
+                *(_number(line["within"], ".3f") for line in (tracker, *rivals)),
+                _number(tracker["octave"], ".3f"),
+                _number(tracker["trusted"], ".2f"),
+                _number(tracker["within_trusted"], ".3f"),
+                _number(tracker["phase_ms"], "+.0f", f" ± {tracker['spread_ms']:.0f} ms"),
+                _number(tracker.get("down_ms", np.nan), "+.0f", " ms"),
             ]
         )
     people = f"Side: {report['split']}. People: {', '.join(report['people'])}.\n\n"
-    return (people + table(HEAD, rows)).replace("+nan ± nan ms", "-").replace("nan", "-")
+    return people + table(HEAD, rows)

@@ -144,7 +144,11 @@ def test_takes_at_a_wrong_rate_are_named_and_left_out(takes, monkeypatch, cache)
     assert found["flagged"] == {"m8": "too fast"}
     assert list(found["kinds"]) == ["walking"]
     page = report.markdown(named(found))
-    for words in ("Left out: m8: too fast", "on 1 clip (4 s) of 1 person: 06.", "walking: 1 person, 1 clip, 4 s"):
+    for words in (
+        "Left out: m8: too fast",
+        "on 1 clip (4 s) of 1 person: 06.",
+        "walking: 1 person, 1 clip, 4 s",
+    ):
         assert words in page
     for line in page.split("## By kind of movement")[1].splitlines():
         assert "[" not in line  # one clip has no interval, of errors or of events

@@ -71,4 +71,8 @@ def test_a_steady_walk_is_judged_right_and_a_wrong_tempo_wrong(monkeypatch: pyte
     wrong = next(line for line in tempo.judge([walker()]) if line["after_s"] == 3.0)
     assert wrong["within"] < 0.05
     assert wrong["octave"] > 0.95
-    assert "walking, after 3" in tempo.markdown({"split": "test", "people": ["x"], "lines": lines})
+    told = tempo.judge([walker(20)])  # too short for a tempo: dashes, and people keep their names
+    page = tempo.markdown({"split": "test", "people": ["hernandez"], "lines": lines + told})
+    assert "People: hernandez." in page
+    assert "| walking, after 3 |" in page
+    assert page.splitlines()[-1] == "| walking, after 3 | 0 | - | - | - | - | - | - | - | - |"
