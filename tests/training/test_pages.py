@@ -10,6 +10,7 @@ from rich.console import Console
 from pyanticip.errors import OptionError
 from training.evaluate.measures import AHEAD_MS, verdict
 from training.evaluate.report import played, summary
+from training.report import tables
 from training.report.pages import as_html, as_markdown, write
 from training.report.tables import bars
 
@@ -53,6 +54,16 @@ def test_work_that_ends_before_its_first_bar_prints_nothing():
     with bars(console) as say:
         say("counting", 1, 2)
     assert "counting" in console.file.getvalue()
+
+
+def test_where_no_bar_can_be_drawn_there_is_a_line_each_minute(monkeypatch):
+    console = Console(file=io.StringIO())
+    with bars(console) as say:
+        say("GRU", 1, 1000)
+        assert console.file.getvalue() == ""
+        monkeypatch.setattr(tables, "MINUTE", 0.0)
+        say("GRU", 2, 1000)
+        assert console.file.getvalue() == "GRU: 2 of 1000\n"
 
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,6 +6,7 @@ the joints with the heading taken away, and the causal twin at four delays and t
 
 import io
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -46,6 +47,8 @@ FOLDS: Final = 4
 
 UNITS: Final = 160
 STEPS: Final = 1000
+KEEP: Final = 100
+"""Steps after which the state of training is kept, for a run that is interrupted: about a minute."""
 WINDOWS: Final = 32
 WINDOW: Final = 150
 COPIES: Final = 2
@@ -163,7 +166,11 @@ class Recurrent(nn.Module):
 
 
 def fit_recurrent(
-    rows: Sequence[NDArray[np.float32]], params: Sequence[NDArray[np.floating]], seed: int, say: Say
+    rows: Sequence[NDArray[np.float32]],
+    params: Sequence[NDArray[np.floating]],
+    seed: int,
+    say: Say,
+    draft: Path | None = None,
 ) -> Recurrent:
     """Train on windows of clips, by the error that is judged.
 
@@ -172,6 +179,7 @@ def fit_recurrent(
         params: (T, 8) of each clip.
         seed: of weights and windows.
         say: told of every step.
+        draft: file in which the state is kept, and from which it goes on to the same end.
     """
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
@@ -182,7 +190,16 @@ def fit_recurrent(
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=STEPS)
     weights = np.array([len(one) for one in rows], dtype=np.float64)
-    for step in range(STEPS):
+    parts, done = {"model": model, "optimiser": optimiser, "schedule": schedule}, 0
+    if draft is not None and draft.is_file():
+        with suppress(Exception), open_file(draft) as file:  # a damaged one: anew
+            kept = torch.load(file, weights_only=True)
+            for name, part in parts.items():
+                part.load_state_dict(kept[name])
+            rng.bit_generator.state = kept["windows"]
+            torch.set_rng_state(kept["dropout"])
+            done = kept["done"]
+    for step in range(done, STEPS):
         batch = np.zeros((WINDOWS, WINDOW, INPUTS), np.float32)
         came = np.zeros((WINDOWS, WINDOW, 8, len(AHEAD)), np.float32)
         known = np.zeros((WINDOWS, WINDOW), np.float32)
@@ -203,6 +220,11 @@ def fit_recurrent(
         optimiser.step()
         schedule.step()
         say("GRU", step + 1, STEPS)
+        if draft is not None and (step + 1) % KEEP == 0:
+            state = {name: part.state_dict() for name, part in parts.items()}
+            random = {"windows": rng.bit_generator.state, "dropout": torch.get_rng_state()}
+            torch.save(state | random | {"done": step + 1}, buffer := io.BytesIO())
+            write_atomic(draft, buffer.getbuffer())
     return model.eval()
 
 
@@ -275,7 +297,7 @@ def fit(
     say: Say,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Learned:
-    """Fit the rivals on the training side.
+    """Fit the rivals on the training side; interrupted, it goes on from where it was the next time.
 
     Args:
         examples: its clips.
@@ -300,9 +322,12 @@ def fit(
     network = partial(_kept, read=_read_recurrent, write=_write_recurrent)
 
     def trained(seed: int) -> Recurrent:
-        return fit_recurrent(lessons.rows, [one.params for one in lessons.clips], seed, say)
+        params = [one.params for one in lessons.clips]
+        return fit_recurrent(lessons.rows, params, seed, say, folder / f"gru-{seed}.draft")
 
     recurrent = tuple(network(folder / f"gru-{seed}.pt", partial(trained, seed)) for seed in range(seeds))
+    for seed in range(seeds):
+        (folder / f"gru-{seed}.draft").unlink(missing_ok=True)
     return Learned(ridge, own, recurrent)
 
 

@@ -1,10 +1,11 @@
 """What pages say of several runs: paired differences, tables, where they are put; and progress bars."""
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,17 +69,25 @@ def interval(low: float | None, high: float | None, digits: int = 4) -> str:
     return "-" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
+MINUTE: Final = 60.0
+
 Say = Callable[[str, int, int], None]
 """Told what is done, how much of it, and how much there is."""
 
 
 @contextmanager
 def bars(console: Console) -> Iterator[Say]:
-    """A bar for every part of the work; none where the console is quiet."""
+    """A bar for every part of the work, in a file a line each minute; none where the console is quiet."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     progress, tasks = Progress(*columns, console=console, disable=console.quiet), dict[str, TaskID]()
 
+    last = time.monotonic()
+
     def say(what: str, done: int, total: int) -> None:
+        nonlocal last
+        if not console.is_terminal and time.monotonic() >= last + MINUTE:
+            console.print(f"{what}: {done} of {total}", markup=False, highlight=False)
+            last = time.monotonic()
         if not tasks:
             progress.start()
         if what not in tasks:

@@ -117,8 +117,31 @@ def test_the_recurrent_rival_starts_as_half_hold_half_mean_and_learns(example_of
     assert np.abs(said[span] - came).mean() < 0.8 * np.abs(first[span] - came).mean()
 
 
+def test_a_training_that_was_interrupted_ends_as_if_it_had_not_been(example_of, monkeypatch, tmp_path):
+    for name, value in (("STEPS", 5), ("WINDOWS", 2), ("WINDOW", 60), ("KEEP", 2)):
+        monkeypatch.setattr(learned, name, value)
+    clips = [example_of(150, seed=s) for s in range(2)]
+    given = [inputs(Twins(one.quats)) for one in clips], [one.params for one in clips], 0
+    whole, draft, steps = fit_recurrent(*given, nothing), tmp_path / "gru-0.draft", []
+
+    def stop(what, done, total):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    def same(one):
+        return all(torch.equal(a, b) for a, b in zip(one.parameters(), whole.parameters(), strict=True))
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_recurrent(*given, stop, draft)
+    torch.manual_seed(9)
+    assert same(fit_recurrent(*given, lambda what, done, total: steps.append(done), draft))
+    assert steps == [5]
+    draft.write_bytes(draft.read_bytes()[:-40])
+    assert same(fit_recurrent(*given, nothing, draft))
+
+
 def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
-    for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60)):
+    for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60), ("KEEP", 1)):
         monkeypatch.setattr(learned, name, value)
     pieces = [piece_of(150, seed=s, subject=f"0{s}") for s in range(2)]
     examples = [plain(piece) for piece in pieces]
@@ -126,6 +149,7 @@ def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
     say, tell = (lambda what, done, total: said.append(what)), told.append
     one = learned.fit(examples, pieces, tmp_path, say=say, tell=tell)
     assert set(said) == {"varied copies", "GRU"}
+    assert not list(tmp_path.glob("*.draft"))
     assert told == ["fitting the rivals that learn: some ten minutes, once for this set"]
 
     def never(*told):
