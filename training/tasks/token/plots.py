@@ -22,16 +22,18 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
     Args:
         curves: run name to columns of its metrics: ``step``, and any of the parts drawn here.
     """
+    from matplotlib import ticker
+
     parts = [
-        ("ce", "cross-entropy, training"),
-        ("valid_ce", "cross-entropy, held out"),
-        ("scalar_refined", "scalar error (refined head)"),
-        ("ortho_excess", "head overlap above its floor"),
+        ("ce", "cross-entropy, training", "nats a token"),
+        ("valid_ce", "cross-entropy, held out", "nats a token"),
+        ("scalar_refined", "scalar error (refined head)", "mean squared error"),
+        ("ortho_excess", "head overlap above its floor", "penalty"),
     ]
-    shown = [(key, title) for key, title in parts if any(key in c for c in curves.values())]
+    shown = [part for part in parts if any(part[0] in c for c in curves.values())]
     plt = pyplot()
     figure, axes = plt.subplots(1, max(1, len(shown)), figsize=(3.6 * max(1, len(shown)), 3.0), squeeze=False)
-    for axis, (key, title) in zip(axes[0], shown, strict=False):
+    for axis, (key, title, unit) in zip(axes[0], shown, strict=False):
         for name, columns in curves.items():
             # A plain transformer has no scalars: its zeros say nothing.
             if key in columns and (key in ("ce", "valid_ce") or np.nanmax(columns[key]) > 0.0):
@@ -40,8 +42,13 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
                 axis.plot(columns["step"][known], columns[key][known], lw=1.2, marker=dot, ms=4, label=name)
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("step")
-        if key in ("scalar_refined", "ortho_excess"):
+        axis.set_ylabel(unit, fontsize=8)
+        drawn = np.concatenate([line.get_ydata() for line in axis.lines] or [np.zeros(1)])
+        # Below a decade a logarithmic axis may have no tick at all.
+        if key in ("scalar_refined", "ortho_excess") and drawn.max() > 10.0 * drawn.min():
             axis.set_yscale("symlog", linthresh=1e-4)
+            axis.yaxis.set_major_locator(ticker.SymmetricalLogLocator(base=10, linthresh=1e-4, subs=(1, 3)))
+            axis.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
     if len(curves) <= 12 and shown:
         axes[0][0].legend(fontsize=7)
     figure.tight_layout()
@@ -174,15 +181,15 @@ def drift(trace: NDArray[np.float32]) -> bytes:
     plt = pyplot()
     figure, axis = plt.subplots(figsize=(9.0, 3.2))
     width = max(1, len(trace) // 100)
-    for k, letter in enumerate(SHORT):
+    for k, name in enumerate(SCALARS):
         blocks = np.array_split(trace[:, k], len(trace) // width)
         at = np.cumsum([len(b) for b in blocks]) - width / 2
-        line = axis.plot(at, [b.mean() for b in blocks], lw=1.2, label=letter)[0]
+        line = axis.plot(at, [b.mean() for b in blocks], lw=1.2, label=name.replace("_", " "))[0]
         axis.fill_between(
             at, [b.min() for b in blocks], [b.max() for b in blocks], color=line.get_color(), alpha=0.08
         )
-    axis.legend(fontsize=7, ncols=7, loc="lower right")
+    axis.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axis.set_xlabel("self-predicted steps")
-    axis.set_ylabel("mean and range of each hundredth")
+    axis.set_ylabel("scalar: mean and range of a hundredth", fontsize=8)
     figure.tight_layout()
     return png(figure)
