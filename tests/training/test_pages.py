@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from pyanticip.errors import OptionError
+from training.evaluate import report as motion_page
 from training.evaluate.measures import AHEAD_MS, verdict
 from training.evaluate.report import played, summary
 from training.report import tables
@@ -86,3 +87,17 @@ def test_what_is_said_of_strangers_follows_from_their_figures():
         for name, row in kind["rows"].items():
             columns = (row[what] for what in ("lag_ms", "beyond", "ratio", "high"))
             assert row["verdict"] == [verdict(*one) for one in zip(*columns, AHEAD_MS, strict=True)], name
+
+
+def test_the_lag_figure_is_whole_and_marks_what_may_lie_beyond(monkeypatch):
+    report = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))
+    kinds = {kind: report["kinds"][kind] for kind in ("walking", "running")}
+    kinds["running"]["rows"]["model"]["lag_ms"][2] = 400
+    monkeypatch.setattr(motion_page, "png", lambda figure: figure)
+    axes = motion_page.profiles(report | {"kinds": kinds}, "model").axes
+    assert len(axes) == 2
+    lowest = min(min(curve) for kind in kinds.values() for curve in kind["profile"])
+    assert lowest < 0.0
+    assert axes[0].get_ylim()[0] <= lowest
+    assert [[line.get_marker() for line in axis.lines].count(">") for axis in axes] == [0, 1]
+    assert "| ≥ 400 ms |" in motion_page.markdown(report | {"kinds": kinds})

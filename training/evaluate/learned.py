@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Final, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 import numpy as np
 import torch
@@ -190,7 +190,8 @@ def fit_recurrent(
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=STEPS)
     weights = np.array([len(one) for one in rows], dtype=np.float64)
-    parts, done = {"model": model, "optimiser": optimiser, "schedule": schedule}, 0
+    parts: dict[str, Any] = {"model": model, "optimiser": optimiser, "schedule": schedule}
+    done = 0
     if draft is not None and draft.is_file():
         with suppress(Exception), open_file(draft) as file:  # a damaged one: anew
             kept = torch.load(file, weights_only=True)
