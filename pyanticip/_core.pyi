@@ -631,8 +631,8 @@ class LiveFront:
     def counters(self) -> dict[str, int]:
         """Counts since the start.
 
-        Keys: packets, frames, emitted, filled, lost, doubled, reordered, truncated, malformed, alien,
-        strange (of another clock), refused (of a refused body), ignored (of other senders), resets.
+        Keys: packets, frames, numbered, emitted, filled, lost, doubled, reordered, truncated, malformed,
+        alien, strange (of another clock), refused (of a refused body), ignored (of other senders), resets.
         """
 
     def senders(self) -> list[tuple[str, bool, int, int]]:
@@ -1605,12 +1605,20 @@ class Engine:
         last frame that came, the number."""
 
     def feed(
-        self, datagram: bytes, t_arrival_ns: int, sender: str, now_ns: int, stepping: bool, stale: bool
+        self,
+        datagram: bytes,
+        t_arrival_ns: int,
+        sender: str,
+        now_ns: int,
+        stepping: bool,
+        stale: bool,
+        fill: Callable[[list[int]], object] | None = None,
     ) -> Heard | None:
         """Takes one datagram of `sender`; None where it completes no frame.
 
-        The model steps if `stepping`, and begins a stream if `stale`, or where the front end says so. Raises
-        ShapeError for a mapping's values that do not fit.
+        The model steps if `stepping`, and begins a stream if `stale`, or where the front end says so. With a
+        buffer `fill` is told, before the frame has its slot, of the turns still to come (ns) of slots that it
+        would leap over, and may skip these. Raises ShapeError for a mapping's values that do not fit.
         """
 
     def learn(self) -> None:

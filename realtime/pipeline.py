@@ -30,7 +30,7 @@ from realtime.memory.live_memory import LiveMemory
 from realtime.protocols import ALONE_NS, Front, Lesson, Observer
 from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
-from realtime.status import sink_words, stream_words, tape_words, taught_words, tempo_words
+from realtime.status import heard_words, sink_words, stream_words, tape_words, taught_words, tempo_words
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.guard import GuardedModel
 from realtime.step.telemetry import telemetry_of
@@ -106,8 +106,7 @@ class Pipeline:
         # Until when the first frame is one sender's alone, and whose the others are.
         self._alone: tuple[int, Callable[[], str | None]] | None = None
         self._warm_mixer = Mixer(performer=None if mixer.performer is None else PerformerRange())
-        buffer = None if buffer_ms == 0.0 else buffer_ms
-        self._engine = Engine(front, mixer.core, self._warm_mixer.core, self._now_ns, buffer)
+        self._engine = Engine(front, mixer.core, self._warm_mixer.core, self._now_ns, buffer_ms or None)
         self._engine.set_model(backend, None if backend is None else backend.core)
         self.memory = memory
         self._newest: tuple[StepResult | None, ControlFrame] | None = None
@@ -170,7 +169,7 @@ class Pipeline:
         # Before the first frame no time counts but that of arrivals: a replay's clock may have begun before.
         self._now_ns = now = max(t_arrival_ns, self._now_ns) if self._engine.newest >= 0 else t_arrival_ns
         stepping, stale = self._model.ready(now)
-        heard = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale)
+        heard = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
         if self._alone is not None and (heard is not None or t_arrival_ns > self._alone[0]):
@@ -352,7 +351,7 @@ class Pipeline:
                 self._outlet.send_due()
             else:
                 self._engine.due_ns = due + FRAME_NS
-                self._tick(self._now_ns)
+                self._tick(self._now_ns, self._now_ns)
             self._outlet.look()
         self._resume(t_ns)
 
@@ -363,8 +362,13 @@ class Pipeline:
             if self.tape is not None:
                 self.tape.control(now, "resume", heard)
 
-    def _tick(self, now: int) -> None:
-        """A frame that no datagram has completed in time: its forecast, then hold and fade."""
+    def _fill(self, turns: Sequence[int]) -> None:
+        """What a datagram leaps over while the buffer holds it back, each at its turn."""
+        for turn in turns:
+            self._tick(self._now_ns, turn)
+
+    def _tick(self, now: int, release_ns: int) -> None:
+        """A frame that no datagram of its own completes in time: its forecast, then hold and fade."""
         if self._engine.newest < 0:
             self._engine.due_ns = now + _STATUS_NS
             self._tell_status(now)
@@ -375,7 +379,7 @@ class Pipeline:
         events: list[Event] = []
         if away <= _BRIDGED:
             self.counts["bridged"] += 1
-            if away == 1 and (guess := self._imagine(now)) is not None:
+            if away == 1 and release_ns == now and (guess := self._imagine(now)) is not None:
                 out, step = guess
                 self._scalars = out.scalars.tolist()
                 # The forecast of what follows is the guess's from now on.
@@ -389,7 +393,7 @@ class Pipeline:
             self.counts["ticks"] += 1
             self.expected_ns = None
             params = self.mixer.silence((away if away == _BRIDGED + 1 else 1) * FRAME)
-        self._leave(self._frame(now, params, events, step), now)
+        self._leave(self._frame(now, params, events, step), release_ns)
         self._tell_status(now)
 
     def _imagine(self, now: int) -> tuple[FrontOutput, StepResult | None] | None:
@@ -444,21 +448,16 @@ class Pipeline:
 
     def status(self) -> tuple[str, ...]:
         """What `/anticip/status` says: the state, then name=value."""
-        front = self.front.counters()
         resting = self._model.rests(self._now_ns)
-        bad = sum(front.get(name, 0) for name in ("truncated", "malformed", "alien"))
         return (
             self.state,
             f"source={self.source}",
             f"backend={'none' if self.backend is None else self.backend.told}",
             f"plays={'model' if self.mixer.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
-            f"frames={self.counts['frames']}",
-            f"lost={front.get('lost', 0)}",
-            f"bad={bad}",
+            *heard_words(self.front.counters()),
             *sink_words(self.sinks),
             *stream_words(self.front, self._engine.buffer_ms, self._now_ns),
-            f"late_steps={self.counts['late_steps']}",
-            f"failed_steps={self.counts['failed_steps']}",
+            *(f"{name}={self.counts[name]}" for name in ("late_steps", "failed_steps")),
             f"lead_ms={self.mixer.lead.leads[_LOUDNESS]:.0f}"
             + (" (auto)" if self.mixer.lead_ms == "auto" else ""),
             *tempo_words(self.tempo),
@@ -470,8 +469,9 @@ class Pipeline:
         )
 
     def counters(self) -> dict[str, int]:
-        """Everything counted by the front and by the pipeline itself."""
-        return {**self.front.counters(), **self.counts}
+        """Everything counted by the front and by the pipeline itself; `heard` are the sender's own frames."""
+        front = self.front.counters()
+        return {**front, "heard": front.get("frames", 0), **self.counts}
 
     def skeleton(self) -> list[str] | None:
         """Joint names of the source, once it has told them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -10,13 +10,19 @@ import numpy.typing as npt
 
 from pyanticip._core import FrontOutput
 
-__all__ = ["ALONE_NS", "BEAT_TRUST", "Front", "Lesson", "Observer"]
+__all__ = ["ALONE_NS", "BEAT_TRUST", "Front", "Lesson", "Observer", "lost_of"]
 
 BEAT_TRUST = 0.5
 """Trust from which on the body keeps a beat that others go by."""
 
 ALONE_NS = 2_000_000_000
 """Who played when a recording began is waited for so long, before anybody else is heard."""
+
+
+def lost_of(counts: Mapping[str, int]) -> int | None:
+    """How many of the sender's frames never came; None where they have no numbers that could tell."""
+    knows = counts.get("numbered", 1) or not counts.get("frames")
+    return counts.get("lost", 0) if knows else None
 
 
 class Front(Protocol):

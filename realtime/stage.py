@@ -139,7 +139,7 @@ def build_mixer(rig: Rig) -> Mixer:
     return Mixer(
         smoothing=smoothings(rig.smoothing),
         lead_ms=rig.lead_ms,
-        sound_ms=max((target.latency_ms for target in rig.osc), default=0.0),
+        sound_ms=rig.latency_ms,
         delay_ms=rig.source.delay_ms,
         gain=rig.gain,
         trigger=rig.events.build(),

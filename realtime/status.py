@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyanticip.errors import printable
 from pyanticip.motion.recording import Records
 from realtime.mapping.live_mapping import LiveMapping
-from realtime.protocols import BEAT_TRUST, Front
+from realtime.protocols import BEAT_TRUST, Front, lost_of
 from realtime.sinks.base import Sink, Tempo, trouble_of
 
 __all__ = [
     "BeatWatch",
     "SinkWatch",
+    "heard_words",
     "is_writing",
     "sink_counts",
     "sink_words",
@@ -29,6 +30,14 @@ _RECENT_NS = 60_000_000_000
 # last by this part.
 _LASTS = 3
 _OTHER = 0.08
+
+
+def heard_words(counts: Mapping[str, int]) -> list[str]:
+    """How many of the sender's frames came, how many never did, where that can be told, and what made no
+    sense."""
+    lost = lost_of(counts)
+    bad = sum(counts.get(name, 0) for name in ("truncated", "malformed", "alien"))
+    return [f"frames={counts.get('frames', 0)}", *([] if lost is None else [f"lost={lost}"]), f"bad={bad}"]
 
 
 def stream_words(front: Front, buffer_ms: float | None, now_ns: int) -> list[str]:

@@ -67,9 +67,13 @@ def _recording(found: dict[str, Any]) -> Iterator[str]:
     for kind, heard in found["heard"].items():
         if heard["rate"]:
             yield f"  {kind}: {heard['rate']:.1f} frames a second, jitter {heard['jitter_ms']:.1f} ms"
-    doubled = sum(heard["counters"].get("doubled", 0) for heard in found["heard"].values())
-    lost = f"{found['lost']} lost" + (f", {doubled} doubled" if doubled else "")
-    yield f"  {found['frames']} frames, {lost}; {found['outputs']} outputs"
+    own, doubled = (
+        sum(heard["counters"].get(name, 0) for heard in found["heard"].values())
+        for name in ("frames", "doubled")
+    )
+    lost = "" if found["lost"] is None else f", of the sender's {own} came and {found['lost']} were lost"
+    lost += f", {doubled} doubled" if doubled else ""
+    yield f"  {found['frames']} frames{lost}; {found['outputs']} outputs"
     yield f"  {found['events']} events, {found['notes']} notes"
     for line in found["warnings"]:
         yield f"  warning: {line}"

@@ -21,12 +21,18 @@ OPTIONS = "realtime.programs.options"
 
 def _show(summary: dict[str, Any]) -> Answer:
     """What a show did, when it is over."""
+    from realtime.protocols import lost_of
+
     counts = summary["counters"]
-    lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s, {counts.get('lost', 0)} lost"]
-    lines[0] += _alone(counts)
+    lost = (
+        ""
+        if (n := lost_of(counts)) is None
+        else f", of the sender's {counts['heard']} came and {n} were lost"
+    )
+    lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s{lost}{_alone(counts)}"]
     for name, found in summary["sinks"].items():
         trouble = "".join(f", {n} {what}" for what, n in found.items() if what != "sent" and n)
-        lines.append(f"{name}: {found['sent']} bundles{trouble}")
+        lines.append(f"{name}: {found['sent']} sent{trouble}")
     return summary, lines
 
 

@@ -91,13 +91,16 @@ class EventTrigger:
 
 
 class LastMoment(EventTrigger):
-    """Announces a beat when the lead leaves no more time, or before where it is nearly certain.
+    """Announces a beat when its lead leaves no more time, or before where it is nearly certain.
 
-    Looked at are the 100 ms from the lead on and those that begin up to seven bins later. Where the first of
-    them is the likeliest and holds the onset's threshold (0.4 by default), the beat is announced. Where the
-    likeliest holds ``sure``, whichever it is, it is announced as soon as the gate opens, at the latest after
-    ``max_buffer`` frames of waiting. It is said to come when it is expected: the mean, by their chances, of
-    the ends of these five bins and the two on either side; nothing is announced nearer than the lead.
+    Looked at are the 100 ms from ``lead_ms`` on and those that begin up to seven bins later. Where the first
+    of them is the likeliest and holds the onset's threshold (0.4 by default), the beat is announced. Where
+    the likeliest holds ``sure``, whichever it is, it is announced as soon as the gate opens, at the latest
+    after ``max_buffer`` frames of waiting. A frame that is given with a longer lead is looked at up to seven
+    bins beyond that; what then is likeliest no farther ahead than the frame's lead is announced where it
+    holds 0.6 and the threshold: what is not as sure so early waits, and comes later rather than never. It is
+    said to come when it is expected: the mean, by their chances, of the ends of these five bins and the two
+    on either side; nothing is announced nearer than ``lead_ms``.
     Phrases are announced as :class:`EventTrigger` announces them; its options mean the same here.
 
     A beat that falls through is called off: when less than 0.15 of the chance is left within 70 ms of the
@@ -107,7 +110,7 @@ class LastMoment(EventTrigger):
     A model whose event head hears strokes knows more of a beat at the last moment than before
     (``docs/experiments/beats/page.md``, where 0.4 and 0.95 were chosen). Another gains nothing by waiting.
 
-    :param lead_ms: how far ahead beats are announced at least, whatever shorter lead a frame is given with.
+    :param lead_ms: how far ahead beats are announced at least, whatever lead a frame is given with.
     :param sure: chance that is waited no longer with, 0 to 1.
     :raises OptionError: an option that is out of range.
     """

@@ -97,11 +97,13 @@ def stall(sent: Times, chance: np.random.Generator) -> Times:
 #: Who sends through them: a mocopi of today, and a file at the rate that most have.
 SUITS = (("mocopi", 60.0), ("msgpack", 120.0))
 #: Name of the row -> network, and the source's jitter buffer where one is wanted.
-NETWORKS: dict[str, tuple[Network, str | None]] = {
+NETWORKS: dict[str, tuple[Network, float | str | None]] = {
     "burst of 150 ms every second": (away(1000, 150, lost=False), None),
     "gap of 300 ms every 2 s": (away(2000, 300, lost=True), None),
     "5 % lost": (lossy(0.05), None),
+    "5 % lost, buffer of 60 ms": (lossy(0.05), 60.0),
     "20 % lost": (lossy(0.2), None),
+    "20 % lost, buffer of 60 ms": (lossy(0.2), 60.0),
     "jitter of 6.4 ms": (late(6.4), None),
     "jitter of 6.4 ms, buffer auto": (late(6.4), "auto"),
     "stall of 8 s": (stall, None),

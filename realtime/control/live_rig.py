@@ -216,8 +216,8 @@ class LiveRig:
             for sink, old in done:
                 sink.configure(old)
             raise
-        if (late := _latency(rig)) != _latency(before):
-            self._pipeline.mixer.sound_ms = late
+        if rig.latency_ms != before.latency_ms:
+            self._pipeline.mixer.sound_ms = rig.latency_ms
 
 
 def fixed_of(rig: Rig) -> list[dict[str, object]]:
@@ -228,10 +228,6 @@ def fixed_of(rig: Rig) -> list[dict[str, object]]:
         for told, table in zip(found, rig.osc, strict=True):
             told["send.ensemble"] = ENSEMBLE in table.send
     return found
-
-
-def _latency(rig: Rig) -> float:
-    return max((table.latency_ms for table in rig.osc), default=0.0)
 
 
 def tree_of(rig: Rig) -> dict[str, Any]:

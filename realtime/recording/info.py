@@ -22,7 +22,7 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.recording import Control, Frame, Note, Output, Raw, Record, Recording, read_recording
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS, RATE, SCALARS
-from realtime.protocols import ALONE_NS
+from realtime.protocols import ALONE_NS, lost_of
 from realtime.sources.base import NATIVE
 
 __all__ = ["export_recording", "recording_info"]
@@ -118,6 +118,11 @@ class _Survey:
             found[kind] = {"rate": rate, "jitter_ms": jitter_ms, "from": players[:1], "counters": counts}
         return found
 
+    def _lost(self) -> int | None:
+        lost = [lost_of(front.counters()) for front in self._fronts.values()]
+        known = [count for count in lost if count is not None]
+        return sum(known) if known or not lost else None
+
     def _grid(self, seq: int, seconds: float) -> None:
         if self._seq is not None and seq != self._seq + 1:
             missing = seq - self._seq - 1
@@ -144,7 +149,7 @@ class _Survey:
             **self.counts,
             "sources": {name: source.summary() for name, source in self.sources.items()},
             "heard": self._reception(),
-            "lost": sum(front.counters()["lost"] for front in self._fronts.values()),
+            "lost": self._lost(),
             "gaps": self.gaps,
             "gap_count": self.gap_count,
             "missing_frames": self.missing,
@@ -178,11 +183,10 @@ def recording_info(path: str | os.PathLike[str]) -> dict[str, Any]:
     dict
         Ready for JSON: file, bytes, version, recorded (ISO time or None), duration_s, datagrams, frames,
         outputs, events, notes (counts); sources: {name: {datagrams, bytes, seconds, rate}}; heard: {protocol:
-        {rate, jitter_ms, from, counters}} as ``live`` counted it, and lost: frames that never came; gaps:
-        the first
-        100 places where the frame number does not go up by one ({seconds, seq, missing}), gap_count,
-        missing_frames; notes_text: the first 100 ({seconds, text}); skipped_records (unknown types), header,
-        warnings.
+        {rate, jitter_ms, from, counters}} as ``live`` counted it, and lost: frames that never came, None
+        where they have no numbers; gaps: the first 100 places where the frame number does not go up by one
+        ({seconds, seq, missing}), gap_count, missing_frames; notes_text: the first 100 ({seconds, text});
+        skipped_records (unknown types), header, warnings.
 
     Raises
     ------

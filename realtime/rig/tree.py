@@ -220,6 +220,12 @@ class Rig(Options):
         """Whether those who ask by OSCQuery can reach the remote control."""
         return is_loopback(self.oscquery.host) or not is_loopback(self.control.host)
 
+    @property
+    def latency_ms(self) -> float:
+        """What the slowest receiver takes to sound."""
+        midi = () if self.midi.port is None else (self.midi.latency_ms,)
+        return max((*(table.latency_ms for table in self.osc), *midi), default=0.0)
+
     def untaught(self, taught: Collection[str]) -> list[str]:
         """Lines about keys that name what a mapping would teach, where it teaches ``taught``."""
         named = [*self.shape]

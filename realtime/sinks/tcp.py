@@ -26,7 +26,7 @@ _MOST = 10
 # How long a connection may take, how long what was sent may stay unread or unheard of (where the system can
 # be told), and the pauses before the next try. One that lasted so long was a good one.
 _PATIENCE_NS, _UNHEARD_MS = 5_000_000_000, 10_000
-_PAUSE_NS, _LONGEST_PAUSE_NS, _GOOD_NS = 250_000_000, 8_000_000_000, 5_000_000_000
+_PAUSE_NS, _LONGEST_PAUSE_NS, _GOOD_NS = 250_000_000, 8_000_000_000, 1_000_000_000
 # The last is what Windows says to who asks again (WSAEINVAL).
 _UNDER_WAY = frozenset({errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK, errno.EINTR, 10022})
 

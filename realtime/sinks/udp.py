@@ -56,8 +56,9 @@ class UdpWire:
             except (BlockingIOError, InterruptedError):
                 counts["dropped"] += 1
             except ConnectionRefusedError:
-                # The answer to an earlier bundle: this one was not sent. Once more: it may be back.
+                # The answer to an earlier one, which nobody got; this is unsent. Once more: it may be back.
                 counts["refused"] += 1
+                counts["sent"] -= 1
                 continue
             except OSError as error:
                 counts["failed"] += 1

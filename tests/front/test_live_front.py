@@ -9,6 +9,7 @@ from pyanticip import _core
 COUNTERS = {
     "packets",
     "frames",
+    "numbered",
     "emitted",
     "filled",
     "lost",
@@ -46,6 +47,8 @@ def test_what_leaves_is_the_motion_that_came_in(source):
     counters = front.counters()
     assert set(counters) == COUNTERS
     assert counters["emitted"] == counters["packets"] == 100
+    # Without numbers no loss can be told.
+    assert counters["numbered"] == (0 if source == "vmc" else 100)
     assert front.mask.all()
 
 

@@ -31,6 +31,23 @@ def test_a_jitter_buffer_lets_bundles_go_at_an_even_pace(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("buffer", ["auto", 60.0])
+def test_what_is_lost_leaves_at_its_own_turn(stage: Any, buffer: Any) -> None:
+    lost = np.random.default_rng(1).random(600) < 0.2
+    lost[:100] = lost[-1] = False
+    s = stage()
+    s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)
+    for n in np.flatnonzero(~lost).tolist():
+        # 20 to 50 ms on the way: the next may come before the lost one's turn, and after it.
+        at = max(n * 20_000_000 + 20_000_000 + n * 7 % 4 * 10_000_000, s.clock.now_ns())
+        s.clock.advance_to(at)
+        s.pipeline.feed(str(n).encode(), at)
+    s.pipeline.run_until(s.clock.now_ns() + 100_000_000)
+    frames = [f for f in s.ear.frames if 100 < f.seq < 600]
+    assert [f.seq for f in frames] == list(range(101, 600)), "each number once, and none is left out"
+    assert np.diff([f.t_ns for f in frames]).max() < 21_000_000
+
+
+@pytest.mark.parametrize("buffer", ["auto", 60.0])
 def test_with_a_buffer_time_never_goes_back(stage: Any, buffer: Any) -> None:
     s = stage()
     s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)

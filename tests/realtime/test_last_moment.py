@@ -1,4 +1,4 @@
-"""The rule that waits: at the last moment or when it is certain, never nearer than the lead."""
+"""The rule that waits: at the last moment or when it is certain, never nearer than its own lead."""
 
 import numpy as np
 import pytest
@@ -39,6 +39,22 @@ def test_what_is_likely_waits_until_the_lead_leaves_no_more_time(lead_ms, gate):
     assert not approach(LastMoment(), 0.3, gate, lead_ms)
 
 
+@pytest.mark.parametrize("lead_ms", [200, 300, 400])
+def test_what_is_not_sure_so_far_ahead_is_said_later_rather_than_never(lead_ms):
+    def grows(least, near):
+        """What is said of a beat whose chance is ``least`` so far ahead, and more from bin ``near`` on."""
+        rule = LastMoment(lead_ms=100.0)
+        steps = [
+            rule.step(beat(b, 0.7 if b < near else least), 0.0, lead_ms, 0.02) for b in range(24, -1, -1)
+        ]
+        return [ahead for said in steps for name, _, ahead in said if name == "onset"]
+
+    assert grows(0.6, 0) == [pytest.approx(lead_ms / 1000 + 0.1)], "sure: as early as wished"
+    assert grows(0.3, 12) == [pytest.approx(0.24)], "as soon as it is sure"
+    assert grows(0.5, 0) == [pytest.approx(0.2)], "at its own last moment"
+    assert grows(0.3, 0) == []
+
+
 def test_an_instrument_asks_for_its_own_lead_where_the_frames_is_shorter():
     for frames, own, holds in ((0, 100, 100), (40, 100, 100), (200, 100, 200), (200, 0, 200)):
         ((_, ahead),) = approach(LastMoment(lead_ms=own), 0.6, 1.0, frames)
@@ -63,10 +79,11 @@ def test_what_is_certain_is_said_before_and_the_gate_decides_when(lead_ms):
     rows=st.lists(HAZARDS, min_size=1, max_size=40),
     gates=st.lists(st.floats(0, 1), min_size=40, max_size=40),
     lead_ms=st.floats(0, 400),
+    own_ms=st.floats(0, 400),
 )
 @settings(max_examples=50)
-def test_nothing_is_nearer_than_the_lead_and_phrases_are_as_ever(rows, gates, lead_ms):
-    rule, usual, last = LastMoment(), EventTrigger(), -1.0
+def test_nothing_is_nearer_than_its_own_lead_and_phrases_are_as_ever(rows, gates, lead_ms, own_ms):
+    rule, usual, last = LastMoment(lead_ms=own_ms), EventTrigger(), -1.0
     for t, (hazards, gate) in enumerate(zip(rows, gates, strict=False)):
         said = rule.step(hazards, gate, lead_ms, 0.02)
         phrases = [event for event in usual.step(hazards, gate, lead_ms, 0.02) if event[0] == "phrase"]
@@ -74,7 +91,7 @@ def test_nothing_is_nearer_than_the_lead_and_phrases_are_as_ever(rows, gates, le
         for name, strength, ahead in said:
             if name == "onset":
                 assert 0.4 <= strength <= 1.0
-                assert lead_ms / 1000 <= ahead + 1e-9
+                assert own_ms / 1000 <= ahead + 1e-9
                 assert 0.0 < ahead <= 0.5
                 assert t * 0.02 + ahead - last >= -1e-9 or last < 0
                 last = t * 0.02 + ahead

@@ -30,6 +30,10 @@ def test_it_is_on_by_default_and_can_be_told(tmp_path, stage):
     file.write_text("lead_ms = 40\n[source]\ndelay_ms = 30\n[[osc]]\nlatency_ms = 50\n")
     mixer = build_mixer(load_rig(file))
     assert (mixer.lead_ms, mixer.sound_ms) == (40.0, 50.0)
+    for port, sound_ms in (("", 50.0), ('port = "virtual"\n', 80.0)):
+        file.write_text(f"[[osc]]\nlatency_ms = 50\n[midi]\n{port}latency_ms = 80\n")
+        assert build_mixer(load_rig(file)).sound_ms == sound_ms, "of the slowest receiver that there is"
+    file.write_text("lead_ms = 40\n[source]\ndelay_ms = 30\n[[osc]]\nlatency_ms = 50\n")
     with pytest.raises(OptionError, match=r"\Alead_ms: expected 0 to 400 or auto, got \[[^\n]{,199}\Z"):
         mixer.lead_ms = np.full((9, 9), np.inf)
     mixer.lead_ms = "auto"

@@ -75,6 +75,12 @@ def test_who_is_not_there_is_asked_less_and_less_often(monkeypatch: pytest.Monke
     assert pauses == pytest.approx([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0], abs=0.011)
     assert wire.counts["refused"] == 5000
     assert "refused" in wire.trouble
+    # Who was there for a second begins anew, who came and went does not.
+    for stayed_s, pause_s in ((0.9, 8.0), (1.1, 0.25)):
+        wire._connected, wire._begun_ns = True, now
+        now += round(stayed_s * 1e9)
+        wire._lose("gone")
+        assert wire._again_ns - now == pause_s * 1e9
 
 
 def test_windows_says_something_else_of_a_connection_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

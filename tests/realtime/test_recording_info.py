@@ -1,6 +1,7 @@
 """What `info` tells about a recording and what `export` makes of it."""
 
 import csv
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import pyanticip as pa
 from pyanticip import _core
 from pyanticip.cli import cli
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.recording import RecordingWriter
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.performer import mocopi_datagrams
 from realtime.recording.info import export_recording, recording_info
 
+PERFORMANCE = Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"
 QUATS = np.tile(np.float32([0.8, 0.6, 0, 0]), (22, 1))
 
 
@@ -60,6 +63,27 @@ def test_info_counts_what_is_there(show: Path) -> None:
     assert info["header"]["rig"] == {"lead_ms": 100, "odd": "nan"}
     assert info["recorded"].endswith("+00:00")
     assert info["warnings"] == []
+
+
+@pytest.mark.parametrize("kind", ["mocopi", "vmc"])
+def test_what_was_lost_is_told_where_the_frames_have_numbers(kind: str, tmp_path: Path) -> None:
+    path, clip = tmp_path / "suit.anticip", pa.load_motion(PERFORMANCE)
+    sent = itertools.islice(datagrams(clip, kind), 50)
+    with RecordingWriter(path, {}) as tape:
+        start = tape_start(path)
+        for n, (t_ns, data) in enumerate(sent):
+            if n % 10 != 9:
+                tape.raw(start + t_ns, kind, data)
+    info = recording_info(path)
+    assert info["lost"] == (4 if kind == "mocopi" else None)
+    told = f", of the sender's {info['heard'][kind]['counters']['frames']} came and 4 were lost"
+    show, replay = (
+        CliRunner().invoke(cli, words).stdout
+        for words in (["info", str(path)], ["replay", str(path), "--speed", "max", "--no-model"])
+    )
+    for said in (show, replay):
+        assert (told in said) == (kind == "mocopi"), said
+        assert ("lost" in said) == (kind == "mocopi"), said
 
 
 def test_info_tells_of_a_torn_tail(show: Path) -> None:

@@ -18,6 +18,7 @@ from realtime.stage import assemble
 from realtime.status import (
     BeatWatch,
     SinkWatch,
+    heard_words,
     is_writing,
     sink_counts,
     sink_words,
@@ -46,6 +47,15 @@ def test_the_status_says_who_plays_and_who_was_heard_of_in_the_last_minute() -> 
     front = stream(("", True, 0, 0), rate=None)
     front.refusal = "too many joints"
     assert stream_words(front, None, 0) == ["ignored=0", "refused=too many joints"]
+
+
+def test_the_status_says_what_was_lost_where_it_can_be_told() -> None:
+    assert heard_words({"frames": 0, "numbered": 0, "lost": 0}) == ["frames=0", "lost=0", "bad=0"]
+    assert heard_words({"frames": 9, "numbered": 9, "lost": 2, "alien": 3}) == ["frames=9", "lost=2", "bad=3"]
+    assert heard_words({"frames": 9, "numbered": 0, "lost": 0}) == ["frames=9", "bad=0"], "no number tells"
+    assert heard_words({"frames": 9, "lost": 2}) == ["frames=9", "lost=2", "bad=0"], (
+        "a front end of somebody else's"
+    )
 
 
 def test_the_status_says_what_mapping_plays_and_how_new_what_it_sees_is() -> None:

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from pyanticip.controls import LastMoment
 from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, score_clips, total
@@ -99,7 +98,7 @@ def beat_rows(
         for lead_ms, settings in zip(LEADS_MS, extrapolators[event], strict=True):
             lead = lead_ms * RATE / 1000.0
             told = {
-                "model": [live(one, event, LastMoment(), lead_ms=float(lead_ms)) for one in said],
+                "model": [live(one, event, lead_ms=float(lead_ms)) for one in said],
                 "extrapolator": [extrapolate(place, event, lead, settings) for place in placed],
             }
             for who, reports in told.items():

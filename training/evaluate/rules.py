@@ -26,9 +26,9 @@ def live(
         said: what the model says about the clip.
         kind: index of the event.
         trigger: what decides; it starts anew.
-        lead_ms: the lead that the trigger is told.
+        lead_ms: the lead that the trigger is told, and that its own settings keep.
     """
-    trigger = trigger or LastMoment()
+    trigger = trigger or LastMoment(lead_ms=lead_ms)
     trigger.reset()
     hazards, gates = said.hazards.tolist(), said.gate.tolist()
     lead = lead_ms * RATE / 1000.0

@@ -16,7 +16,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from pyanticip.controls import EventTrigger, LastMoment
+from pyanticip.controls import EventTrigger
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
 from pyanticip.vocabulary import RATE
@@ -41,8 +41,8 @@ FASTER: Final = (1.15, 1.6)
 MOST: Final = 600_000
 """Frames about which a head learns from; of more, every second or third is kept, so that memory suffices."""
 
-RULES: Final[Mapping[str, EventTrigger]] = {"reach": EventTrigger(), "last-moment": LastMoment()}
-"""By the names that a rig has for them."""
+RULES: Final[Mapping[str, EventTrigger | None]] = {"reach": EventTrigger(), "last-moment": None}
+"""By the names that a rig has for them; None: the one that plays, with the lead as its own."""
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ function stand(told) {
   const now = told.rate ? newest : null;
   const facts = [
     ["suit", told.source], ["rate", told.rate ? `${told.rate.toFixed(0)} Hz` : "-"],
-    ["lost", told.lost, told.lost > (before.lost ?? told.lost)],
+    ["lost", told.lost ?? "-", told.lost > (before.lost ?? told.lost)],
     ["way", now ? `${now.way_ms.toFixed(2)} ms` : "-"],
     ["tempo", now && now.tempo[2] >= 0.5 ? `${now.tempo[0].toFixed(0)} bpm` : "-"],
     ["trust", now && now.trust.length ? `${Math.round(100 * now.trust.reduce((a, b) => a + b) / now.trust.length)} %` : "-"],

@@ -8,7 +8,8 @@ const BEAT: usize = 0;
 const WIDE: usize = 5;
 const PLACES: usize = 8;
 /// How long an event may wait to be announced; how much of the reach is looked at, in bins; what makes one pending
-/// that could also come sooner; how far around a bin its neighbours count. All were chosen with the threshold.
+/// that could also come sooner, and a beat be said before its own last moment where the frame asks for more; how far
+/// around a bin its neighbours count. All were chosen with the threshold.
 const WAIT_MS: f64 = 100.0;
 const SPAN: usize = 7;
 const SURE: f64 = 0.6;
@@ -35,7 +36,7 @@ pub struct Event {
 /// What makes the second rule of the first: beats wait for the last moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LastMoment {
-    /// How far ahead beats are announced at least, whatever shorter lead a frame is given with.
+    /// How far ahead beats are announced at least, whatever lead a frame is given with.
     pub lead_ms: f64,
     /// The chance that is waited no longer with.
     pub sure: f64,
@@ -169,8 +170,9 @@ impl Trigger {
     fn last_moment(&mut self, rule: LastMoment, row: &[f64], gate: f64, lead_ms: f64) -> Option<(f64, f64)> {
         let masses = bin_chances(row);
         let last = masses.len().saturating_sub(WIDE);
-        let nearest = bins((lead_ms.max(rule.lead_ms) / BIN_MS - 1e-9).ceil()).min(last);
-        let places = nearest..=(nearest + PLACES - 1).min(last);
+        let ahead = |ms: f64| bins((ms / BIN_MS - 1e-9).ceil()).min(last);
+        let (nearest, wished) = (ahead(rule.lead_ms), ahead(lead_ms.max(rule.lead_ms)));
+        let places = nearest..=(wished + PLACES - 1).min(last);
         let chances: Vec<f64> = places.map(|b| held(&masses, b, b + WIDE)).collect();
         let most = chances.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let best = chances.iter().position(|&chance| chance > most - 1e-9)?;
@@ -183,10 +185,16 @@ impl Trigger {
         } else {
             self.waited[BEAT] = None;
         }
-        if quiet || !(early || (best == 0 && chance >= self.levels[BEAT])) {
+        let place = nearest + best;
+        // Later than wished rather than never: what is not sure so far ahead is once more looked at when it is due.
+        let level = if best == 0 {
+            self.levels[BEAT]
+        } else {
+            self.levels[BEAT].max(SURE)
+        };
+        if quiet || !(early || (place <= wished && chance >= level)) {
             return None;
         }
-        let place = nearest + best;
         let first = place.saturating_sub(BESIDE);
         let near = &masses[first..(place + WIDE + BESIDE).min(masses.len())];
         // An event is a frame of the grid, which is the end of its bin.

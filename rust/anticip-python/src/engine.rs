@@ -134,7 +134,9 @@ impl PyEngine {
         self.change(take);
     }
 
-    /// Takes one datagram of `sender`; `None` where it completes no frame.
+    /// Takes one datagram of `sender`; `None` where it completes no frame. `fill` is told of the turns that are still to
+    /// come of frames before it.
+    #[pyo3(signature = (datagram, t_arrival_ns, sender, now_ns, stepping, stale, fill = None))]
     #[expect(clippy::too_many_arguments, reason = "all of a datagram in one call")]
     fn feed(
         &self,
@@ -145,10 +147,17 @@ impl PyEngine {
         now_ns: i64,
         stepping: bool,
         stale: bool,
+        fill: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Option<PyHeard>> {
         let Some(out) = self.completed(py, datagram, t_arrival_ns, sender)? else {
             return Ok(None);
         };
+        if let Some(fill) = fill {
+            let turns = self.slots.with(py, |slots| slots.leapt(&out.get().out, now_ns));
+            if !turns.is_empty() {
+                fill.call1((turns,))?;
+            }
+        }
         let (model, memory, mapping) = self.parts(py);
         let began = Instant::now();
         let row = out.get();

@@ -96,7 +96,7 @@ def test_the_live_rule_is_the_one_that_plays():
         for b in range(4 * (event % 3), 25):
             hazards[event - 1 - b, :, b] = 0.8
     said = said_of(hazards, gate=0.9)
-    trigger, expected, called_off = LastMoment(), [], []
+    trigger, expected, called_off = LastMoment(lead_ms=100.0), [], []
     for t in range(1000):
         for name, _, ahead in trigger.step(said.hazards[t], float(said.gate[t]), 100.0, 0.02):
             if name == "onset":

@@ -7,7 +7,6 @@ import pytest
 import torch
 from support.takes import arrivals
 
-from pyanticip.controls import LastMoment
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.motion.strokes import STROKES, Strokes
@@ -54,7 +53,7 @@ def test_a_head_learns_thresholds_and_is_the_same_for_the_same_seed(monkeypatch)
     assert torch.equal(one, two)
     assert not torch.equal(one, other)
     hazards = torch.sigmoid(learn(frames, 4, steps=300, seed=0).logits(inputs)).numpy()
-    announced = live(said(hazards, np.ones(1500, np.float32)), 0, LastMoment(), lead_ms=100.0)
+    announced = live(said(hazards, np.ones(1500, np.float32)), 0, lead_ms=100.0)
     assert score_clip(announced, beats, 1500, 5)[0].f1 > 0.9
 
 
@@ -81,7 +80,7 @@ def test_what_is_likely_waits_for_the_last_moment_and_what_is_certain_does_not(l
         return said(hazards, np.zeros(200, np.float32))
 
     likely, certain, unlikely = (
-        live(sure_of(chance), 0, LastMoment(), lead_ms=float(lead_ms)) for chance in (0.6, 0.99, 0.3)
+        live(sure_of(chance), 0, lead_ms=float(lead_ms)) for chance in (0.6, 0.99, 0.3)
     )
     assert score_clip(likely, events, 200, lead)[0].f1 == 1.0
     # Decided when the event came into the last of the five bins from the lead on, and said to the bin.

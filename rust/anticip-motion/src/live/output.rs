@@ -97,6 +97,8 @@ pub struct Counters {
     pub packets: u64,
     /// Frames accepted from them.
     pub frames: u64,
+    /// Frames among them that have a number, without which no loss can be told.
+    pub numbered: u64,
     /// Grid frames given.
     pub emitted: u64,
     /// Grid frames among them that filled a gap.
@@ -132,10 +134,11 @@ impl Counters {
 
     /// Every counter with its name.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 14] {
+    pub fn named(&self) -> [(&'static str, u64); 15] {
         [
             ("packets", self.packets),
             ("frames", self.frames),
+            ("numbered", self.numbered),
             ("emitted", self.emitted),
             ("filled", self.filled),
             ("lost", self.lost),

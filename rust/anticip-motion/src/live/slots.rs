@@ -98,6 +98,21 @@ impl Slots {
         }
     }
 
+    /// The turns that are still to come, in order, of numbers that a frame leaps over: it came before them, as only what is
+    /// held back does.
+    #[must_use]
+    pub fn leapt(&self, out: &FrontOutput, now_ns: i64) -> Vec<i64> {
+        let leaps = self.newest >= 0 && !out.reset && self.base + index(out) > self.newest + 1;
+        if self.playout.is_none() || !leaps {
+            return Vec::new();
+        }
+        let slot = self.clone().take(out, now_ns);
+        (self.newest + 1..slot.number)
+            .map(|number| slot.release_ns - (slot.number - number) * FRAME_NS)
+            .filter(|&turn_ns| turn_ns > now_ns)
+            .collect()
+    }
+
     /// The frame after `out` is late when `out` says, within reason.
     pub fn wait(&mut self, out: &FrontOutput, now_ns: i64) {
         self.due_ns = out.late_ns.clamp(now_ns + SHORTEST_NS, now_ns + LONGEST_NS);

@@ -222,6 +222,7 @@ impl Stage {
             }
         };
         counters.frames += 1;
+        counters.numbered += u64::from(pose.seq.is_some());
         counters.lost += lost;
         if anew {
             self.resampler.restart();

@@ -184,6 +184,34 @@ fn a_buffer_holds_frames_back_and_the_next_is_due_a_frame_later() {
 }
 
 #[test]
+fn what_a_frame_leaps_over_has_its_turn_while_the_buffer_holds() {
+    let mut slots = Slots::new(0, Some(Playout::new(Some(60.0))));
+    assert!(
+        slots.leapt(&of(7, 100 * MS), 105 * MS).is_empty(),
+        "nothing is before the first"
+    );
+    slots.take(&of(7, 100 * MS), 105 * MS);
+    assert!(slots.leapt(&of(8, 120 * MS), 125 * MS).is_empty());
+    let three = of(11, 180 * MS);
+    assert_eq!(slots.leapt(&three, 170 * MS), [180 * MS, 200 * MS, 220 * MS]);
+    assert_eq!(
+        slots.leapt(&three, 190 * MS),
+        [200 * MS, 220 * MS],
+        "what is past is past"
+    );
+    let reset = FrontOutput {
+        reset: true,
+        ..three.clone()
+    };
+    assert!(slots.leapt(&reset, 170 * MS).is_empty());
+    assert_eq!(slots.take(&three, 170 * MS).number, 4, "asking changes nothing");
+    assert!(
+        begun(1).leapt(&of(11, 80 * MS), 70 * MS).is_empty(),
+        "without a buffer none waits"
+    );
+}
+
+#[test]
 fn an_automatic_buffer_is_quick_at_first_and_then_changes_too_slowly_to_be_heard() {
     let mut playout = Playout::new(None);
     assert_eq!(playout.release_ns(0, 7 * MS), 8 * MS, "a millisecond to spare");
