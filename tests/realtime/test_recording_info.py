@@ -83,7 +83,7 @@ def test_what_was_lost_is_told_where_the_frames_have_numbers(kind: str, tmp_path
     )
     for said in (show, replay):
         assert (told in said) == (kind == "mocopi"), said
-        assert ("lost" in said) == (kind == "mocopi"), said
+        assert (" lost" in said) == (kind == "mocopi"), said
 
 
 def test_info_tells_of_a_torn_tail(show: Path) -> None:

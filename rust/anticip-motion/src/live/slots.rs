@@ -109,7 +109,7 @@ impl Slots {
         let slot = self.clone().take(out, now_ns);
         (self.newest + 1..slot.number)
             .map(|number| slot.release_ns - (slot.number - number) * FRAME_NS)
-            .filter(|&turn_ns| turn_ns > now_ns)
+            .filter(|&turn_ns| turn_ns >= now_ns)
             .collect()
     }
 
