@@ -142,8 +142,7 @@ def pack_header(t_ns: int, header: Mapping[str, Any]) -> bytes:
     """The record that a recording begins with; what msgpack does not know is written as text, and what of a
     file's name is no UTF-8 as question marks."""
     told = HEADER, t_ns, dict(header)
-    payload = _packb(told, use_bin_type=True, default=str, unicode_errors="replace")
-    return _core.recording_frame(payload)
+    return _core.recording_frame(_packb(told, use_bin_type=True, default=str, unicode_errors="replace"))
 
 
 def pack_raw(t_ns: int, source: str, data: bytes) -> bytes:

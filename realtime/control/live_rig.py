@@ -61,7 +61,7 @@ class LiveRig:
     @property
     def latency_ms(self) -> float:
         """How late the latest of its receivers sounds."""
-        return _latency(self._rig)
+        return self._rig.latency_ms
 
     def written(self, file: Path) -> None:
         """It stands in this file from now on."""

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pyanticip.controls import NEUTRAL, scalar_mapping
-from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import STAGES
 from realtime.sources.replay import Command
 from realtime.status import BeatWatch
 from realtime.step.base import StepBackend, StepResult
-from realtime.step.guard import GuardedModel
 
 
 def test_a_frame_goes_all_the_way(stage: Any, paper_model: Any) -> None:
@@ -59,77 +56,6 @@ def test_without_a_model_the_scalars_play(stage: Any) -> None:
         s.frame(n)
     assert s.ear.frames[-1].params == pytest.approx(scalar_mapping(s.ear.frames[-1].scalars))
     assert "backend=none" in s.pipeline.status()
-
-
-def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_model: Any) -> None:
-    s = stage(paper_model(fail=True))
-    for n in range(50):
-        s.frame(n)
-    assert len(s.ear.frames) == 50
-    assert s.model.said.count("step 1") == 1, "it must rest after a failure"
-    assert "out of paper" in s.pipeline.model_error
-    assert any("model rests" in word for word in s.pipeline.status())
-    s.model.fail = False
-    for n in range(50, 150):
-        s.frame(n)
-    assert s.model.said[2:4] == ["reset", "step 1"]
-    assert s.ear.frames[-1].params == pytest.approx([0.75] * 8, abs=1e-6)
-    assert s.pipeline.counts["failed_steps"] == 1
-
-
-def test_a_model_that_cannot_be_warmed_up_plays_and_is_told_of(stage: Any, paper_model: Any) -> None:
-    s = stage(paper_model())
-    s.model.prewarm = None
-    for n in range(25):
-        s.frame(n)
-        s.pipeline.prewarm()
-    assert s.ear.frames[-1].params == pytest.approx([0.75] * 8)
-    assert s.pipeline.counts["errors"] == 25
-    assert s.pipeline.model_error.startswith("the model cannot be warmed up, going on: TypeError: ")
-
-
-def test_a_model_that_keeps_failing_is_left_alone_for_longer_each_time(stage: Any, paper_model: Any) -> None:
-    s = stage(paper_model(fail=True))
-    tried: list[float] = []
-    for n in range(6000):
-        before = s.pipeline.counts["failed_steps"]
-        s.frame(n)
-        if s.pipeline.counts["failed_steps"] > before:
-            tried.append(n * 0.02)
-    pauses = np.diff(tried)
-    assert pauses == pytest.approx([2.0, 4.0, 8.0, 16.0, 32.0, 32.0], abs=0.021)
-
-
-def test_a_model_that_says_nan_is_a_failing_model(stage: Any, paper_model: Any) -> None:
-    s = stage(paper_model(level=float("nan")))
-    s.frame(0)
-    assert np.isfinite(s.ear.frames[0].params).all()
-    assert s.pipeline.counts["failed_steps"] == 1
-
-
-def test_a_late_model_hands_over_after_three_late_steps(stage: Any, paper_model: Any) -> None:
-    s = stage(paper_model(delay=0.02))
-    s.clock.live = True
-    for n in range(6):
-        s.frame(n)
-    assert s.model.said.count("step 1") == 3
-    assert s.pipeline.counts["late_steps"] == 3
-    assert len(s.ear.frames) == 6
-    assert not s.pipeline.mixer.by_model
-    assert s.pipeline.model_error.startswith("the model takes longer than 15 ms (model.budget_ms), ")
-
-
-def test_a_model_that_was_late_long_ago_rests_no_longer_than_the_first_time(paper_model: Any) -> None:
-    clock = OfflineClock()
-    clock.live = True
-    model = GuardedModel(paper_model(), clock, 15.0, Counter())
-
-    def rest(now: int) -> int:
-        for _ in range(3):
-            model.judge(now, None, 16_000_000)
-        return next(s for s in range(99) if not model.rests(now + s * 1_000_000_000))
-
-    assert [rest(s * 1_000_000_000) for s in (100, 110, 130, 210)] == [2, 4, 8, 2]
 
 
 def test_silence_ticks_hold_then_fade_then_catch_up(stage: Any, paper_model: Any) -> None:

@@ -442,34 +442,19 @@ fn what_is_no_body_is_refused_with_what_was_missing() {
         "{error}"
     );
 
-    let mut crossed = standard::canonical();
-    let (hand, hips) = (9, 0);
-    crossed.parents[hand] = hips;
-    assert!(matches!(
-        Retargeter::compile(&crossed),
-        Err(MotionError::Hierarchy { .. })
-    ));
-
-    let mut cyclic = standard::canonical();
-    cyclic.parents[0] = 5;
-    assert!(matches!(
-        Retargeter::compile(&cyclic),
-        Err(MotionError::Skeleton(_))
-    ));
-
-    let mut short = standard::canonical();
-    short.offsets.pop();
-    assert!(matches!(
-        Retargeter::compile(&short),
-        Err(MotionError::Shape { .. })
-    ));
-
-    let mut broken = standard::canonical();
-    broken.offsets[3] = [f64::NAN; 3];
-    assert!(matches!(
-        Retargeter::compile(&broken),
-        Err(MotionError::Skeleton(_))
-    ));
+    let error = |spoil: fn(&mut Skeleton)| {
+        let mut body = standard::canonical();
+        spoil(&mut body);
+        Retargeter::compile(&body).expect_err("no body")
+    };
+    let crossed = error(|body| body.parents[9] = 0); // a hand on the hips
+    assert!(matches!(crossed, MotionError::Hierarchy { .. }));
+    let cyclic = error(|body| body.parents[0] = 5);
+    assert!(matches!(cyclic, MotionError::Skeleton(_)));
+    let short = error(|body| body.offsets.truncate(21));
+    assert!(matches!(short, MotionError::Shape { .. }));
+    let broken = error(|body| body.offsets[3] = [f64::NAN; 3]);
+    assert!(matches!(broken, MotionError::Skeleton(_)));
 }
 
 #[test]
