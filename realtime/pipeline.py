@@ -30,7 +30,7 @@ from realtime.memory.live_memory import LiveMemory
 from realtime.protocols import ALONE_NS, Front, Lesson, Observer
 from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
-from realtime.status import heard_words, sink_words, stream_words, tape_words, taught_words, tempo_words
+from realtime.status import count_words, sink_words, stream_words, tape_words, taught_words, tempo_words
 from realtime.step.base import StepBackend, StepResult
 from realtime.step.guard import GuardedModel
 from realtime.step.telemetry import telemetry_of
@@ -454,10 +454,9 @@ class Pipeline:
             f"source={self.source}",
             f"backend={'none' if self.backend is None else self.backend.told}",
             f"plays={'model' if self.mixer.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
-            *heard_words(self.front.counters()),
+            *count_words(self.front.counters(), self.counts),
             *sink_words(self.sinks),
             *stream_words(self.front, self._engine.buffer_ms, self._now_ns),
-            *(f"{name}={self.counts[name]}" for name in ("late_steps", "failed_steps")),
             f"lead_ms={self.mixer.lead.leads[_LOUDNESS]:.0f}"
             + (" (auto)" if self.mixer.lead_ms == "auto" else ""),
             *tempo_words(self.tempo),

@@ -14,7 +14,7 @@ from realtime.sinks.base import Sink, Tempo, trouble_of
 __all__ = [
     "BeatWatch",
     "SinkWatch",
-    "heard_words",
+    "count_words",
     "is_writing",
     "sink_counts",
     "sink_words",
@@ -32,12 +32,18 @@ _LASTS = 3
 _OTHER = 0.08
 
 
-def heard_words(counts: Mapping[str, int]) -> list[str]:
-    """How many of the sender's frames came, how many never did, where that can be told, and what made no
-    sense."""
-    lost = lost_of(counts)
-    bad = sum(counts.get(name, 0) for name in ("truncated", "malformed", "alien"))
-    return [f"frames={counts.get('frames', 0)}", *([] if lost is None else [f"lost={lost}"]), f"bad={bad}"]
+def count_words(heard: Mapping[str, int], counts: Mapping[str, int]) -> list[str]:
+    """Of the front end's counters how many of the sender's frames came, how many never did, where that can be
+    told, and what made no sense; of the pipeline's how many steps were late or failed."""
+    lost = lost_of(heard)
+    bad = sum(heard.get(name, 0) for name in ("truncated", "malformed", "alien"))
+    return [
+        f"frames={heard.get('frames', 0)}",
+        *([] if lost is None else [f"lost={lost}"]),
+        f"bad={bad}",
+        f"late_steps={counts['late_steps']}",
+        f"failed_steps={counts['failed_steps']}",
+    ]
 
 
 def stream_words(front: Front, buffer_ms: float | None, now_ns: int) -> list[str]:

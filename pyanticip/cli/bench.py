@@ -141,7 +141,7 @@ def bench_performer(given: options.PerformerOptions) -> Answer:
 def bench_sound(given: options.SoundOptions) -> Answer:
     """From movement in a file to energy in the sound: how late it is.
 
-    And how near beats are to strokes.
+    Tells as well how near beats are to strokes.
 
     Example: pyanticip bench sound walk.amc dance.bvh --preset default --json
     """

@@ -169,7 +169,7 @@ def evaluate_following(given: options.FollowingOptions) -> Answer:
 def evaluate_tempo(given: options.TempoOptions) -> Answer:
     """Does it keep the body's beat? The live tracker beside two rivals.
 
-    Against steps counted by the feet.
+    They are judged by steps that the feet tell.
 
     Example: pyanticip evaluate tempo --data TAKES --split test
     """

@@ -197,8 +197,8 @@ def train_poses(given: finish.PosesOptions) -> Answer:
     """Teach a perceptron beside a checkpoint's trunk to read the last poses.
 
     It reads the parameters off them, and the model then says the mean of both, which errs less than either.
-    It learns from the training side and is
-    judged on the validation side, before and after. Nothing is written before the end.
+    It learns from the training side and is judged on the validation side, before and after. Nothing is
+    written before the end.
 
     Example: pyanticip train poses --data TAKES --checkpoint runs/motion/checkpoint --out runs/poses
     """

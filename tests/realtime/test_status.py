@@ -14,11 +14,12 @@ from realtime.memory.live_memory import LiveMemory
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig
+from realtime.show import Show
 from realtime.stage import assemble
 from realtime.status import (
     BeatWatch,
     SinkWatch,
-    heard_words,
+    count_words,
     is_writing,
     sink_counts,
     sink_words,
@@ -50,12 +51,14 @@ def test_the_status_says_who_plays_and_who_was_heard_of_in_the_last_minute() -> 
 
 
 def test_the_status_says_what_was_lost_where_it_can_be_told() -> None:
-    assert heard_words({"frames": 0, "numbered": 0, "lost": 0}) == ["frames=0", "lost=0", "bad=0"]
-    assert heard_words({"frames": 9, "numbered": 9, "lost": 2, "alien": 3}) == ["frames=9", "lost=2", "bad=3"]
-    assert heard_words({"frames": 9, "numbered": 0, "lost": 0}) == ["frames=9", "bad=0"], "no number tells"
-    assert heard_words({"frames": 9, "lost": 2}) == ["frames=9", "lost=2", "bad=0"], (
-        "a front end of somebody else's"
-    )
+    def words(**heard: int) -> list[str]:
+        return count_words(heard, {"late_steps": 1, "failed_steps": 2})
+
+    steps = ["late_steps=1", "failed_steps=2"]
+    assert words(frames=0, numbered=0, lost=0) == ["frames=0", "lost=0", "bad=0", *steps]
+    assert words(frames=9, numbered=9, lost=2, alien=3) == ["frames=9", "lost=2", "bad=3", *steps]
+    assert words(frames=9, numbered=0, lost=0) == ["frames=9", "bad=0", *steps], "no number tells"
+    assert words(frames=9, lost=2) == ["frames=9", "lost=2", "bad=0", *steps], "another's front end"
 
 
 def test_the_status_says_what_mapping_plays_and_how_new_what_it_sees_is() -> None:
@@ -121,7 +124,7 @@ def test_a_beat_that_lasts_is_said_once_and_another_again() -> None:
 def test_every_word_that_is_sent_stands_in_the_table() -> None:
     """And none that is not: those of stream, recorder, memory, and the processes beside a show."""
     root = Path(__file__).resolve().parents[2]
-    where = (status, Pipeline.status, Recorder.words.fget, LiveMemory.words)
+    where = (status, Pipeline.status, Recorder.words.fget, LiveMemory.words, Show)
     sent = set(re.findall(r'"([a-z_]+)=', "\n".join(inspect.getsource(each) for each in where)))
     for file in (root / "realtime").rglob("*.py"):
         beside = re.findall(r'super\(\).__init__\("([^"]+)", "realtime', file.read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ SPINS = (JOINTS * 6, JOINTS * 9)
 _ROUNDS = 3  # pointers jump 1, 2 and 4 ancestors: enough for chains of eight joints
 _POSITION_SCALE = 0.3
 _SPEED_FLOOR = 0.1
-_LARGEST_ROTATION, _LARGEST_SPIN = 1.5, 1000.0
+_LARGEST_ROTATION, _LARGEST_SPIN = 1.5, 1e6
 
 MEASURES = 6
 """The last columns: what sound parameters are made of. In order: height of the higher hand, speed of the body
@@ -89,8 +89,8 @@ class BodyKinematics(nn.Module):
         """Kinematics of raw feature rows (..., n). In half precision squares of speeds would overflow: what
         is lower than single precision is computed in that.
 
-        No number of a rotation matrix is beyond 1.5, and no joint turns at 1000 rad/s: what is beyond is a
-        glitch, taken for that much, so that its powers along a chain of joints stay numbers.
+        No number of a rotation matrix is beyond 1.5, and no joint turns at a million rad/s: what is beyond is
+        a glitch, taken for that much, so that its powers along a chain of joints stay numbers.
         """
         wide = torch.promote_types(x.dtype, torch.float32)
         given, x, rows = x.dtype, x.to(wide), x.shape[:-1]

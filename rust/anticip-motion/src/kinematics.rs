@@ -37,7 +37,7 @@ const SPEED_FLOOR: f64 = 0.1;
 /// No number of a rotation matrix is larger, and no joint turns faster (rad/s): what is beyond is a glitch, whose powers
 /// along a chain of joints would leave single precision.
 const LARGEST_ROTATION: f32 = 1.5;
-const LARGEST_SPIN: f32 = 1000.0;
+const LARGEST_SPIN: f32 = 1e6;
 
 /// Up, positions (m) and velocities (m/s) relative to the hips and in their frame, heights along gravity.
 ///
