@@ -198,7 +198,8 @@ def test_what_is_pressed_counts_at_once_and_once(show: Show, tmp_path: Path) -> 
             browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", windowsVirtualKeyCode=39)
         answered("gain 1.15")
         assert browser.ask("document.activeElement.id") == "gain"
-        # A name of digits is a name.
+        # A name of digits is a name. There is something to save 1.7 s after the first frame.
+        browser.wait("performance.now() > 6000")
         browser.ask(
             '(() => { const e = document.querySelector("#command"); e.closest("details").open = true;'
             ' e.value = "memory/save 2026"; e.focus(); })()'

@@ -28,7 +28,7 @@ const MEANS = {
   stability: "how free from jerks it is",
 };
 
-let hello = null, socket = null, body = null, params = null, scalars = null, pause = 500, lost = "", unanswered = 0;
+let hello = null, socket = null, body = null, params = null, scalars = null, pause = 500, lost = "";
 let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0, posed = -Infinity;
 
 function colours() {
@@ -44,9 +44,20 @@ function say(text, bad, where = "answer") {
   $(where).classList.toggle("bad", Boolean(bad));
 }
 
+/** How often each switch was pressed that the show has not answered: what it says of it is of before. Answers that go
+ * elsewhere are not waited for longer than these ms; a file takes a while to be made. */
+const PATIENCE = { freeze: 1000, bypass: 1000, record: 10000 };
+const unanswered = { freeze: 0, bypass: 0, record: 0 }, asked = {};
+const switchOf = (name) => (name === "start" ? "freeze" : name.split("/")[0]);
+const isOpen = (name) => unanswered[name] > 0 && performance.now() - asked[name] < PATIENCE[name];
+
 /** Whether it could be told. */
 function tell(name, ...rest) {
   const there = socket?.readyState === WebSocket.OPEN;
+  if (there && Object.hasOwn(unanswered, switchOf(name))) {
+    unanswered[switchOf(name)] += 1;
+    asked[switchOf(name)] = performance.now();
+  }
   if (!there) say(lost === "gone" ? "the show is gone" : "no connection", true);
   else socket.send(JSON.stringify({ do: name, with: rest }));
   if (there && name === "teach/fit") say("fitting");
@@ -112,10 +123,9 @@ function frame(told) {
 
 /** A switch shows at once what it was told; here, what the show says of it. */
 function switches(told) {
-  freeze.classList.toggle("on", told.mode === "frozen");
-  bypass.classList.toggle("on", told.bypass);
-  // A file takes a while to be made.
-  if (!unanswered) recording(told.recording);
+  if (!isOpen("freeze")) freeze.classList.toggle("on", told.mode === "frozen");
+  if (!isOpen("bypass")) bypass.classList.toggle("on", told.bypass);
+  if (!isOpen("record")) recording(told.recording);
 }
 
 function recording(on) {
@@ -206,7 +216,7 @@ function connect() {
     opened = true;
     if (lost) say("");
     lost = "";
-    unanswered = 0;
+    for (const name in unanswered) unanswered[name] = 0;
   };
   socket.onmessage = ({ data }) => {
     const told = JSON.parse(data);
@@ -222,7 +232,7 @@ function connect() {
       mapping.show((rig = told.rig));
       allow();
     } else if (told.reply !== undefined) {
-      if (told.reply.startsWith("record/")) unanswered = Math.max(unanswered - 1, 0);
+      if (unanswered[switchOf(told.reply)]) unanswered[switchOf(told.reply)] -= 1;
       say(told.ok ? `${told.reply} ${told.text}` : told.text, !told.ok, /^(rig\/(?!load)|learn\/)/.test(told.reply) ? "mapped" : "answer");
       // What was refused does not stand there any longer.
       if (!told.ok && rig) mapping.show(rig);
@@ -299,9 +309,7 @@ $("preset").addEventListener("change", (e) => { tell("preset", e.target.value); 
 $("source").addEventListener("change", (e) => { tell("source", e.target.value); leave(e.target); });
 $("record").addEventListener("click", () => {
   const on = !$("record").classList.contains("on");
-  if (!tell(on ? "record/start" : "record/stop")) return;
-  unanswered += 1;
-  recording(on);
+  if (tell(on ? "record/start" : "record/stop")) recording(on);
 });
 $("files").addEventListener("toggle", () => { if ($("files").open && socket) socket.send(JSON.stringify({ ask: "files" })); });
 for (const button of document.querySelectorAll("[data-load]")) {
