@@ -93,9 +93,10 @@ class UdpSource:
         self._ask: tuple[bytes, int] | None = getattr(source, "ask", None)
         self._ask_at = 0
         self._greet: tuple[bytes, bytes] | None = getattr(source, "greet", None) if server else None
-        # Of a socket of IPv6 too.
-        near = self._sock.family == socket.AF_INET6 and server and ":" not in server
-        self._server = f"::ffff:{server}" if near else server or ""
+        self._server = server or ""
+        if server and self._sock.family == socket.AF_INET6 and ":" not in server:
+            # A socket of IPv6 sends to IPv4 by its mapped address.
+            self._server = f"::ffff:{server}"
         self._looking: asyncio.TimerHandle | None = None
         self.stamp = "user"
         for sock in self._socks:
