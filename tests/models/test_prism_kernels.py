@@ -91,7 +91,7 @@ def test_the_kernel_keeps_to_finite_differences():
 )
 def test_mass_is_conserved(seed, places, steps, jumping, sharpness, dtype):
     """Before sharpening to 1e-6, at both ends too and whatever the gates; after it, histograms add up to
-    one."""
+    one, and are the loop's."""
     generator = torch.Generator().manual_seed(seed)
 
     def shares(*shape):
@@ -105,12 +105,15 @@ def test_mass_is_conserved(seed, places, steps, jumping, sharpness, dtype):
         jumps = chances[..., 1:].to(dtype)
         moves = moves.clone()
         moves[:, :jumping] *= chances[..., :1].to(dtype)
-    for run in (scan, scan_loop):
-        mass = run(moves, start, None, jumps).sum(-1)
+    table = torch.eye(places, dtype=dtype)
+    for histograms in (superpose(moves, start, None, jumps, table)[0], scan_loop(moves, start, None, jumps)):
+        mass = histograms.sum(-1)
         assert float((mass - torch.cat((start.sum(-1)[..., None], mass[..., :-1]), -1)).abs().max()) <= 1e-6
         if dtype == torch.float64:
             assert float((mass - start.sum(-1)[..., None]).abs().max()) <= 1e-6
-    sharp = scan(moves, start, torch.full((3,), 2.0, dtype=dtype), jumps)
+    gamma = torch.full((3,), 2.0, dtype=dtype)
+    sharp, _ = superpose(moves, start, gamma, jumps, table)
+    torch.testing.assert_close(sharp, scan_loop(moves, start, gamma, jumps), atol=1e-5, rtol=1e-5)
     assert float((sharp.sum(-1) - 1).abs().max()) <= 1e-5
     assert bool((sharp >= 0).all())
 
@@ -162,11 +165,11 @@ def test_what_is_no_number_does_not_get_lost():
     moves, start, gamma, _ = inputs(torch.float32, jumping=0)
     moves = moves.detach().clone()
     moves[0, 0, 5, 0] = float("nan")
-    with torch.no_grad():
-        got = scan(moves, start, gamma)
-    assert bool(torch.isnan(got[0, 0, 5:]).all())
-    assert bool(torch.isfinite(got[0, 0, :5]).all())
-    assert bool(torch.isfinite(got[1:]).all())
+    for exponents in (gamma, None):
+        got, _ = superpose(moves, start, exponents, None, torch.ones(17, 3))
+        assert bool(torch.isnan(got[0, 0, 5:]).all())
+        assert bool(torch.isfinite(got[0, 0, :5]).all())
+        assert bool(torch.isfinite(got[1:]).all())
 
 
 def test_parallel_cursors_add_up_in_one_order():
@@ -249,7 +252,7 @@ def test_a_table_with_gradients_is_left_to_torch():
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("rows", "hidden"), [(1, 3), (5, 100), (8, 16)])
+@pytest.mark.parametrize(("rows", "hidden"), [(1, 3), (5, 100), (8, 16), (9, 37)])
 def test_the_recurrence_is_torch_s(dtype, rows, hidden):
     torch.manual_seed(0)
     gru = OrthogonalGRU(11, hidden).to(dtype)
@@ -295,6 +298,25 @@ def test_arrays_of_places_and_of_the_recurrence_that_do_not_fit_are_refused():
     _core.prism_places(moves, start, gamma, None, table, out, last, None)
     with pytest.raises(ShapeError, match="places: expected 2664 values, given 2592"):
         _core.prism_places(moves, start, gamma, None, table, out[:, :, 1:, :3].repeat(2, 3), last, None)
+    with pytest.raises(ShapeError, match="kept: expected 1188 values, given 0"):
+        _core.prism_places(moves, start, gamma, None, table, out, last, last[:0])
+    with pytest.raises(ShapeError, match="jumping: expected at most 4 cursors, given 5"):
+        _core.prism_places(moves, start, gamma, np.zeros((3, 5, 37, 33), np.float32), table, out, last, None)
+    grads = np.zeros_like(moves), np.zeros_like(start)
+    with pytest.raises(ShapeError, match="gamma's gradient: expected 4 values, given 0"):
+        _core.prism_places_backward(
+            moves,
+            start,
+            gamma,
+            None,
+            table,
+            np.zeros((3, 4, 3, 33), np.float32),
+            out,
+            None,
+            *grads,
+            None,
+            None,
+        )
     with pytest.raises(ShapeError, match=r"table \(places, width\)"):
         _core.prism_places(moves, start, gamma, None, table[0], out, last, None)
     with pytest.raises(ShapeError, match="table: expected a C-contiguous array of float32"):
@@ -302,6 +324,8 @@ def test_arrays_of_places_and_of_the_recurrence_that_do_not_fit_are_refused():
     given, hidden, weights, bias = (np.zeros(s, np.float32) for s in ((2, 5, 9), (2, 3), (9, 3), (9,)))
     out = np.zeros((2, 5, 3), np.float32)
     _core.prism_gru(given, hidden, weights, bias, out, None)
+    with pytest.raises(ShapeError, match="gates: expected 120 values, given 60"):
+        _core.prism_gru(given, hidden, weights, bias, out, np.zeros((2, 5, 6), np.float32))
     with pytest.raises(ShapeError, match="weights: expected 27 values, given 24"):
         _core.prism_gru(given, hidden, weights[1:], bias, out, None)
     with pytest.raises(ShapeError, match=r"start \(batch, hidden\)"):

@@ -1,6 +1,0 @@
-//! The crate from outside, in one program: each one more would be compiled and linked by itself.
-
-mod common;
-mod gru;
-mod places;
-mod scan;
