@@ -3,7 +3,7 @@
 //! The parts are those that Python has as well, each behind its own lock; they work while the interpreter is let go, but
 //! for what Python brings itself: another front end, another model's backend, a taught mapping.
 
-mod heard;
+pub(crate) mod heard;
 mod model;
 
 use std::mem::{replace, take};
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anticip_controls::{Out, Trust};
 use anticip_memory::{Memory, Place, Rotations, Said};
-use anticip_motion::{CanonicalPose, FRAME, FRAME_NS, FrontOutput, Playout, Slot, Slots};
+use anticip_motion::{CanonicalPose, FRAME, FrontOutput, Playout, Slot, Slots};
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
@@ -26,12 +26,6 @@ use crate::shared::Shared;
 use crate::step_result::PyStepResult;
 use heard::{PyHeard, Remembered};
 use model::Model;
-
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("FRAME_NS", FRAME_NS)?;
-    m.add_class::<PyEngine>()?;
-    m.add_class::<PyHeard>()
-}
 
 /// What completes frames.
 enum Front {
@@ -56,7 +50,7 @@ struct Parts {
 
 /// The way of a performer's frames, and their slots.
 #[pyclass(name = "Engine", module = "pyanticip._core", frozen)]
-struct PyEngine {
+pub(crate) struct PyEngine {
     front: Front,
     desk: Py<PyDesk>,
     warm: Py<PyDesk>,

@@ -1,24 +1,15 @@
 //! Bindings of `anticip-geometry`.
 
 use anticip_geometry::{
-    GeometryError, JointLimit, Options, PoseConfig, PoseStream, SCALARS, Stability, Uncertainty,
-    VectorConfig, VectorStream,
+    GeometryError, JointLimit, Options, PoseConfig, PoseStream, Stability, Uncertainty, VectorConfig,
+    VectorStream,
 };
 use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
-
-/// Adds this module's classes and functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("SCALARS", PyTuple::new(m.py(), SCALARS)?)?;
-    m.add_class::<PyPoseStream>()?;
-    m.add_class::<PyVectorStream>()?;
-    m.add_function(wrap_pyfunction!(pose_scalars, m)?)?;
-    m.add_function(wrap_pyfunction!(vector_scalars, m)?)
-}
 
 /// The one place where a geometry error becomes a Python exception.
 pub(crate) fn geometry_error(err: &GeometryError) -> PyErr {
@@ -198,7 +189,7 @@ macro_rules! stream_class {
     ) => {
         $(#[$doc])*
         #[pyclass(name = $name, module = "pyanticip._core", frozen)]
-        struct $class {
+        pub(crate) struct $class {
             size: usize,
             inner: Shared<$stream>,
         }
@@ -318,7 +309,7 @@ fn pushed<'py, S: Send, V: Sync>(
 /// Scalars of pose sequences, the last three axes of the shape being frames, joints and 4.
 #[pyfunction]
 #[pyo3(signature = (quats, options, paper=false, weights=None, limits=None))]
-fn pose_scalars<'py>(
+pub(crate) fn pose_scalars<'py>(
     quats: &Bound<'py, PyAny>,
     options: &Bound<'_, PyDict>,
     paper: bool,
@@ -351,7 +342,7 @@ fn pose_scalars<'py>(
 /// Scalars of vector sequences, the last two axes of the shape being frames and dimension.
 #[pyfunction]
 #[pyo3(signature = (x, options, paper=false))]
-fn vector_scalars<'py>(
+pub(crate) fn vector_scalars<'py>(
     x: &Bound<'py, PyAny>,
     options: &Bound<'_, PyDict>,
     paper: bool,

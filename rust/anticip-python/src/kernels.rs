@@ -13,11 +13,11 @@ macro_rules! by_precision {
     };
 }
 
-mod field;
-mod gru;
-mod places;
-mod scan;
-mod trajectory;
+pub(crate) mod field;
+pub(crate) mod gru;
+pub(crate) mod places;
+pub(crate) mod scan;
+pub(crate) mod trajectory;
 
 use anticip_kernels::KernelError;
 use numpy::{
@@ -26,15 +26,6 @@ use numpy::{
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
-
-/// Adds this module's functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    scan::register(m)?;
-    gru::register(m)?;
-    places::register(m)?;
-    field::register(m)?;
-    trajectory::register(m)
-}
 
 /// The one place where a kernel's error becomes a Python exception.
 fn done<T>(result: Result<T, KernelError>) -> PyResult<T> {

@@ -2,7 +2,7 @@
 
 pub(crate) mod following;
 pub(crate) mod stream;
-mod teacher;
+pub(crate) mod teacher;
 
 use anticip_memory::{MemoryError, Rotations};
 use anticip_motion::canonical::JOINT_COUNT;
@@ -11,12 +11,6 @@ use pyo3::prelude::*;
 use crate::errors::{Kind, raise};
 use crate::motion::convert::{about_unit, doubles};
 use crate::motion::motion_error;
-
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    following::register(m)?;
-    stream::register(m)?;
-    teacher::register(m)
-}
 
 fn memory_error(error: &MemoryError) -> PyErr {
     let kind = match error {

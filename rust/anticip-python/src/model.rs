@@ -1,6 +1,6 @@
 //! Bindings of `anticip-model`.
 
-use anticip_model::{ModelError, MotionSizes, MotionStream, Tensor, Tensors, vector_width};
+use anticip_model::{ModelError, MotionSizes, MotionStream, Tensor, Tensors};
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -11,11 +11,6 @@ use crate::motion::convert::floats;
 use crate::motion::features::{row_width, row_widths};
 use crate::shared::Shared;
 use crate::step_result::PyStepResult;
-
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("VECTOR_WIDTH", vector_width())?;
-    m.add_class::<PyMotionStream>()
-}
 
 /// The motion model, and the state of one performer's stream.
 #[pyclass(name = "MotionStream", module = "pyanticip._core", frozen)]

@@ -1,30 +1,19 @@
 //! Bindings of `anticip-motion`.
 
-mod body;
-mod completion;
+pub(crate) mod body;
+pub(crate) mod completion;
 pub(crate) mod convert;
-mod ensemble;
+pub(crate) mod ensemble;
 pub(crate) mod features;
 pub(crate) mod front_output;
 pub(crate) mod live;
-mod resample;
-mod tempo;
+pub(crate) mod resample;
+pub(crate) mod tempo;
 
 use anticip_motion::MotionError;
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
-
-/// Adds this module's classes and functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    body::register(m)?;
-    completion::register(m)?;
-    ensemble::register(m)?;
-    features::register(m)?;
-    live::register(m)?;
-    resample::register(m)?;
-    tempo::register(m)
-}
 
 /// The one place where a motion error becomes a Python exception.
 pub(crate) fn motion_error(err: &MotionError) -> PyErr {

@@ -3,13 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anticip_synth::{
-    CEILING, EVENTS, Harmony, LIMBS, PARAMETERS, PRESETS, SCALES, Samples, Settings, SynthError, Voice,
-};
+use anticip_synth::{Harmony, SCALES, Samples, Settings, SynthError, Voice};
 use numpy::ndarray::{Array2, Ix1};
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
 
 use crate::errors::{Kind, raise};
 use crate::motion::convert::exact;
@@ -37,7 +34,7 @@ fn refuse(error: SynthError) -> PyErr {
 
 /// The sounds of a folder, for [`PyVoice`].
 #[pyclass(name = "Samples", module = "pyanticip._core", frozen)]
-struct PySamples(Arc<Samples>);
+pub(crate) struct PySamples(Arc<Samples>);
 
 #[pymethods]
 impl PySamples {
@@ -63,7 +60,7 @@ impl PySamples {
 ///
 /// A thread that sets a parameter while another renders waits for the end of that block.
 #[pyclass(name = "Voice", module = "pyanticip._core", frozen)]
-struct PyVoice(Shared<Voice>);
+pub(crate) struct PyVoice(Shared<Voice>);
 
 #[pymethods]
 impl PyVoice {
@@ -181,24 +178,4 @@ impl PyVoice {
     fn ignored(&self, py: Python<'_>) -> u64 {
         self.0.with(py, |voice| voice.ignored())
     }
-}
-
-/// Adds this module's classes and functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("PARAMETERS", PyTuple::new(m.py(), PARAMETERS)?)?;
-    m.add("EVENTS", PyTuple::new(m.py(), EVENTS)?)?;
-    m.add("LIMBS", PyTuple::new(m.py(), LIMBS)?)?;
-    m.add("VOICE_CEILING", CEILING)?;
-    let presets = PyDict::new(m.py());
-    for preset in PRESETS {
-        presets.set_item(preset.name, preset.what)?;
-    }
-    m.add("PRESETS", presets)?;
-    let scales = PyDict::new(m.py());
-    for (name, notes) in SCALES {
-        scales.set_item(name, PyTuple::new(m.py(), notes)?)?;
-    }
-    m.add("SCALES", scales)?;
-    m.add_class::<PySamples>()?;
-    m.add_class::<PyVoice>()
 }

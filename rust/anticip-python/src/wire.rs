@@ -1,9 +1,9 @@
 //! Bindings of `anticip-wire`.
 
-mod bundle;
-mod decode;
-mod encode;
-mod recording;
+pub(crate) mod bundle;
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod recording;
 
 use numpy::{AllowTypeChange, PyArray1, PyArray2, PyArrayLike2, PyArrayMethods};
 use pyo3::prelude::*;
@@ -62,12 +62,4 @@ fn table<'py, const N: usize>(
     let flat: Vec<f32> = rows.flatten().collect();
     let count = flat.len() / N;
     PyArray1::from_vec(py, flat).reshape([count, N])
-}
-
-/// Adds this module's classes and functions to `pyanticip._core`.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    bundle::register(m)?;
-    decode::register(m)?;
-    encode::register(m)?;
-    recording::register(m)
 }

@@ -12,7 +12,7 @@ use crate::shared::Shared;
 
 /// A rule by which events are announced, and its state.
 #[pyclass(name = "EventRule", module = "pyanticip._core", frozen)]
-pub(super) struct PyEventRule(Shared<Trigger>);
+pub(crate) struct PyEventRule(Shared<Trigger>);
 
 #[pymethods]
 impl PyEventRule {

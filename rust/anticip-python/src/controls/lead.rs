@@ -8,7 +8,7 @@ use crate::errors::{Kind, one_line, raise};
 
 /// The lead of each parameter; a desk that reads by it shares it.
 #[pyclass(name = "Lead", module = "pyanticip._core", frozen)]
-pub(super) struct PyLead(pub(super) Shared<Lead>);
+pub(crate) struct PyLead(pub(super) Shared<Lead>);
 
 #[pymethods]
 impl PyLead {

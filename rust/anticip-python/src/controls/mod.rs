@@ -3,40 +3,19 @@
 mod convert;
 pub(crate) mod desk;
 pub(crate) mod events;
-mod lead;
-mod range;
-mod shaping;
+pub(crate) mod lead;
+pub(crate) mod range;
+pub(crate) mod shaping;
 
-use anticip_controls::{BIN_MS, Commitment, HORIZONS_MS, NEUTRAL, RESTLESS, STRETCHED, scalar_mapping};
+use anticip_controls::{Commitment, scalar_mapping};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add(
-        "HORIZONS_MS",
-        PyTuple::new(m.py(), HORIZONS_MS.map(|ms| ms as u32))?,
-    )?;
-    m.add("BIN_MS", BIN_MS)?;
-    m.add("NEUTRAL", PyTuple::new(m.py(), NEUTRAL)?)?;
-    m.add("STRETCHED", PyTuple::new(m.py(), STRETCHED)?)?;
-    m.add("RESTLESS", RESTLESS)?;
-    m.add_class::<desk::PyDesk>()?;
-    m.add_class::<lead::PyLead>()?;
-    m.add_class::<range::PyRange>()?;
-    m.add_class::<events::PyEventRule>()?;
-    m.add_class::<shaping::PyShaper>()?;
-    m.add_class::<PyCommitment>()?;
-    m.add_function(wrap_pyfunction!(at_lead, m)?)?;
-    m.add_function(wrap_pyfunction!(control_of_scalars, m)?)?;
-    m.add_function(wrap_pyfunction!(range::stretched, m)?)
-}
-
 /// The parameters so many milliseconds ahead, one lead for all or one for each.
 #[pyfunction]
-fn at_lead(params: &Bound<'_, PyAny>, lead_ms: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+pub(crate) fn at_lead(params: &Bound<'_, PyAny>, lead_ms: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let forecast = convert::forecast(params)?;
     let leads: Option<convert::Leads> = lead_ms.extract().ok();
     let wrong = || raise(Kind::Shape, "lead_ms: expected a number or one a parameter");
@@ -47,7 +26,7 @@ fn at_lead(params: &Bound<'_, PyAny>, lead_ms: &Bound<'_, PyAny>) -> PyResult<Ve
 /// The parameters from the scalars alone.
 #[pyfunction]
 #[pyo3(name = "scalar_mapping")]
-fn control_of_scalars(scalars: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+pub(crate) fn control_of_scalars(scalars: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     Ok(scalar_mapping(&convert::vector(scalars, "scalars")?).to_vec())
 }
 

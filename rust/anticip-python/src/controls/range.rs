@@ -12,7 +12,7 @@ type Known = [Option<Ends>; STRETCHED.len()];
 
 /// Stretches what the model says to the performer's range; a desk that plays in it shares it.
 #[pyclass(name = "PerformerRange", module = "pyanticip._core", frozen)]
-pub(super) struct PyRange(pub(super) Shared<Range>);
+pub(crate) struct PyRange(pub(super) Shared<Range>);
 
 #[pymethods]
 impl PyRange {
@@ -73,6 +73,6 @@ fn span((still, low, high): Ends) -> PyResult<Span> {
 
 /// A value stretched to a range: 0 up to still, .1 at low, .75 at high, 1 at 1.
 #[pyfunction]
-pub(super) fn stretched(value: f64, ends: Ends) -> PyResult<f64> {
+pub(crate) fn stretched(value: f64, ends: Ends) -> PyResult<f64> {
     Ok(span(ends)?.reach(0).stretch(value))
 }

@@ -40,7 +40,7 @@ fn shape(given: Given) -> PyResult<Shape> {
 
 /// Shapes one output, value by value; a desk that plays through it shares it.
 #[pyclass(name = "Shaper", module = "pyanticip._core", frozen)]
-pub(super) struct PyShaper {
+pub(crate) struct PyShaper {
     pub(super) inner: Shared<Shaper>,
 }
 

@@ -27,7 +27,7 @@ impl Remembered {
 
 /// A frame: what was heard, what the model says of it, where it belongs and what goes out.
 #[pyclass(name = "Heard", module = "pyanticip._core", frozen)]
-pub(super) struct PyHeard {
+pub(crate) struct PyHeard {
     #[pyo3(get)]
     out: Py<PyFrontOutput>,
     #[pyo3(get)]

@@ -7,15 +7,6 @@ use pyo3::prelude::*;
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
-/// Adds this module's functions to `pyanticip._core`.
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(field_joint, m)?)?;
-    m.add_function(wrap_pyfunction!(field_disjoin, m)?)?;
-    m.add_function(wrap_pyfunction!(field_forward, m)?)?;
-    m.add_function(wrap_pyfunction!(field_backward, m)?)?;
-    m.add_function(wrap_pyfunction!(field_gates, m)?)
-}
-
 fn first<T: Element + Copy>(name: &str, array: &PyReadonlyArrayDyn<'_, T>) -> PyResult<T> {
     let value = array.as_slice()?.first().copied();
     value.ok_or_else(|| raise(Kind::Shape, &format!("{name}: expected one value, given none")))
@@ -23,7 +14,7 @@ fn first<T: Element + Copy>(name: &str, array: &PyReadonlyArrayDyn<'_, T>) -> Py
 
 /// Fibre and hidden layer of a control field as one matrix, written into `out`.
 #[pyfunction]
-fn field_joint(
+pub(crate) fn field_joint(
     fibre: &Bound<'_, PyAny>,
     inner: &Bound<'_, PyAny>,
     width: usize,
@@ -43,7 +34,7 @@ fn field_joint(
 
 /// Gradients by both of `field_joint`, of that by their joint matrix, written into the last two.
 #[pyfunction]
-fn field_disjoin(
+pub(crate) fn field_disjoin(
     fibre: &Bound<'_, PyAny>,
     inner: &Bound<'_, PyAny>,
     width: usize,
@@ -108,7 +99,7 @@ impl<'py, T: Element + Number> Parameters<'py, T> {
 /// The outputs of a control field, from its fibres and hidden layer, written into `out`.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
-fn field_forward(
+pub(crate) fn field_forward(
     py: Python<'_>,
     seen: &Bound<'_, PyAny>,
     fibres: usize,
@@ -134,7 +125,7 @@ fn field_forward(
 /// Gradients of a field, from its outputs and the gradients of that, written into the last five.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
-fn field_backward(
+pub(crate) fn field_backward(
     py: Python<'_>,
     seen: &Bound<'_, PyAny>,
     fibres: usize,
@@ -187,7 +178,7 @@ type Laid<'py> = (Bound<'py, PyAny>, [usize; 3]);
     clippy::too_many_arguments,
     reason = "arrays of one attention, given by place"
 )]
-fn field_gates(
+pub(crate) fn field_gates(
     py: Python<'_>,
     heads: usize,
     width: usize,

@@ -7,12 +7,6 @@ use pyo3::prelude::*;
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
-/// Adds this module's functions to `pyanticip._core`.
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(prism_gru, m)?)?;
-    m.add_function(wrap_pyfunction!(prism_gru_backward, m)?)
-}
-
 /// What a recurrence is made of, borrowed from Python.
 struct Inputs<'py, T: Element> {
     steps: usize,
@@ -61,7 +55,7 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
 /// The hidden states after every step, written into `out`.
 #[pyfunction]
 #[pyo3(signature = (given, start, weights, bias, out, gates))]
-fn prism_gru(
+pub(crate) fn prism_gru(
     py: Python<'_>,
     given: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,
@@ -88,7 +82,7 @@ fn prism_gru(
     clippy::too_many_arguments,
     reason = "arrays of one recurrence, given by place"
 )]
-fn prism_gru_backward(
+pub(crate) fn prism_gru_backward(
     py: Python<'_>,
     start: &Bound<'_, PyAny>,
     weights: &Bound<'_, PyAny>,

@@ -8,12 +8,6 @@ use super::scan::Inputs;
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
-/// Adds this module's functions to `pyanticip._core`.
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(prism_places, m)?)?;
-    m.add_function(wrap_pyfunction!(prism_places_backward, m)?)
-}
-
 /// The scan and what stands at its places, both borrowed from Python.
 fn read_out<'a, T: Element + Lanes>(
     inputs: &'a Inputs<'_, T>,
@@ -36,7 +30,7 @@ fn read_out<'a, T: Element + Lanes>(
 #[pyfunction]
 #[pyo3(signature = (moves, start, gamma, jumps, table, out, last, kept))]
 #[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
-fn prism_places(
+pub(crate) fn prism_places(
     py: Python<'_>,
     moves: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,
@@ -63,7 +57,7 @@ fn prism_places(
 #[pyfunction]
 #[pyo3(signature = (moves, start, gamma, jumps, table, kept, grad, grad_last, d_moves, d_start, d_gamma, d_jumps))]
 #[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
-fn prism_places_backward(
+pub(crate) fn prism_places_backward(
     py: Python<'_>,
     moves: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,

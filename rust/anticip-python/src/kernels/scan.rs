@@ -7,11 +7,6 @@ use pyo3::prelude::*;
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
-/// Adds this module's functions to `pyanticip._core`.
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(prism_scan, m)?)
-}
-
 /// What goes into a scan, borrowed from Python.
 pub(super) struct Inputs<'py, T: Element> {
     dims: Dims,
@@ -73,7 +68,7 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
 /// The histograms after every step, written into `out`.
 #[pyfunction]
 #[pyo3(signature = (moves, start, gamma, jumps, out))]
-fn prism_scan(
+pub(crate) fn prism_scan(
     py: Python<'_>,
     moves: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,

@@ -7,12 +7,6 @@ use pyo3::prelude::*;
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
-/// Adds this module's functions to `pyanticip._core`.
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(trajectory_encode, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_positions, m)?)
-}
-
 /// Steps and width of embeddings (sequences, steps, width).
 fn sizes(embedded: &PyReadonlyArrayDyn<'_, f32>) -> PyResult<[usize; 2]> {
     match embedded.shape() {
@@ -28,7 +22,7 @@ fn sizes(embedded: &PyReadonlyArrayDyn<'_, f32>) -> PyResult<[usize; 2]> {
 #[pyfunction]
 #[pyo3(signature = (embedded, strength, magnitude, rms, table, speeds, out))]
 #[expect(clippy::too_many_arguments, reason = "arrays and options, given by place")]
-fn trajectory_encode(
+pub(crate) fn trajectory_encode(
     py: Python<'_>,
     embedded: &Bound<'_, PyAny>,
     strength: f64,
@@ -58,7 +52,7 @@ fn trajectory_encode(
 /// Encodings of positions (n,), written into `out` (n, width).
 #[pyfunction]
 #[pyo3(signature = (positions, table, speeds, out))]
-fn encode_positions(
+pub(crate) fn encode_positions(
     py: Python<'_>,
     positions: &Bound<'_, PyAny>,
     table: &Bound<'_, PyAny>,

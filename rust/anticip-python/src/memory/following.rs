@@ -1,6 +1,6 @@
 //! Following, cues and gestures.
 
-use anticip_memory::{Cue, Cues, Follower, GESTURE_FRAMES, Place, RATE, Rotations, Spotted, Spotter};
+use anticip_memory::{Cue, Cues, Follower, Place, RATE, Rotations, Spotted, Spotter};
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{CanonicalPose, FrontOutput};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
@@ -9,13 +9,6 @@ use pyo3::prelude::*;
 use super::{memory_error, poses};
 use crate::motion::convert::doubles;
 use crate::shared::Shared;
-
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<PyFollower>()?;
-    m.add_class::<PyCues>()?;
-    m.add("GESTURE_FRAMES", (GESTURE_FRAMES.start, GESTURE_FRAMES.end - 1))?;
-    m.add_class::<PySpotter>()
-}
 
 /// Take, seconds in it, tempo, trust.
 pub(crate) type Row = (usize, f64, f64, f64);
@@ -151,7 +144,7 @@ impl PyFollower {
 }
 
 #[pyclass(name = "Cues", module = "pyanticip._core", frozen)]
-struct PyCues(Shared<Cues>);
+pub(crate) struct PyCues(Shared<Cues>);
 
 #[pymethods]
 impl PyCues {
@@ -192,7 +185,7 @@ impl PyCues {
 }
 
 #[pyclass(name = "Spotter", module = "pyanticip._core", frozen)]
-struct PySpotter(Shared<Spotter>);
+pub(crate) struct PySpotter(Shared<Spotter>);
 
 /// Progress, seconds until it ends, how likely.
 type Told = (f32, f32, f32);

@@ -1,7 +1,7 @@
 //! One performer's memory, and the stream that reads it and adds to it.
 
 use anticip_memory::{
-    FOLLOWED, HORIZONS, KEY_SIZE, KEYS_VERSION, MODEL_HORIZONS, MOMENTS_AN_HOUR, Memory, ModelRows, Origin,
+    FOLLOWED, HORIZONS, KEY_SIZE, MODEL_HORIZONS, MOMENTS_AN_HOUR, Memory, ModelRows, Origin,
     PARAMETER_COUNT, Place, Rotations, Said,
 };
 use anticip_motion::canonical::JOINT_COUNT;
@@ -16,12 +16,6 @@ use crate::shared::Shared;
 use crate::step_result::PyStepResult;
 
 const H: usize = HORIZONS.len();
-
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("KEY_SIZE", KEY_SIZE)?;
-    m.add("KEYS_VERSION", KEYS_VERSION)?;
-    m.add_class::<PyMemory>()
-}
 
 /// Mixed parameters (8, 5) and trust (8, 3).
 type Frame<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray2<f32>>);

@@ -1,6 +1,6 @@
 //! The offline teacher's parameters and those of its causal twin.
 
-use anticip_memory::{PARAMETER_COUNT, TEACHER_REACH, Teacher};
+use anticip_memory::{PARAMETER_COUNT, Teacher};
 use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
@@ -9,15 +9,9 @@ use super::poses;
 use crate::motion::motion_error;
 use crate::shared::Shared;
 
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("TEACHER_REACH", TEACHER_REACH)?;
-    m.add_class::<PyCausalTwins>()?;
-    m.add_function(wrap_pyfunction!(teacher_parameters, m)?)
-}
-
 /// The teacher's parameters of a stream at several delays, from the past alone.
 #[pyclass(name = "CausalTwins", module = "pyanticip._core", frozen)]
-struct PyCausalTwins {
+pub(crate) struct PyCausalTwins {
     inner: Shared<CausalTwins>,
     delays: usize,
 }
@@ -57,7 +51,7 @@ impl PyCausalTwins {
 
 /// The offline teacher's parameters (T, 8) of a whole take.
 #[pyfunction]
-fn teacher_parameters<'py>(
+pub(crate) fn teacher_parameters<'py>(
     py: Python<'py>,
     quats: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {

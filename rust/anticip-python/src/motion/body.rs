@@ -2,11 +2,10 @@
 
 use anticip_geometry::Quat;
 use anticip_motion::{
-    Agreement, BONES, Distributor, Retargeter, Skeleton, canonical, guess_joints, standard, t_pose_deviation,
+    Agreement, Distributor, Retargeter, Skeleton, canonical, guess_joints, standard, t_pose_deviation,
 };
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use super::convert::{doubles, rows, unit};
 use super::motion_error;
@@ -19,22 +18,6 @@ type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 
 /// Places (T, 22, 3) and turns (T, 22, 4) of source joints.
 type Observed<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray3<f64>>);
-
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = m.py();
-    m.add("CANONICAL_JOINTS", PyTuple::new(py, canonical::JOINTS)?)?;
-    m.add("CANONICAL_PARENTS", PyTuple::new(py, canonical::PARENTS)?)?;
-    let offsets = canonical::OFFSETS.map(|o| (o[0], o[1], o[2]));
-    m.add("CANONICAL_OFFSETS", PyTuple::new(py, offsets)?)?;
-    m.add("CANONICAL_HIPS_HEIGHT", canonical::HIPS_HEIGHT)?;
-    m.add("COMPARED_BONES", PyTuple::new(py, BONES.map(|(name, ..)| name))?)?;
-    m.add("T_POSE_TOLERANCE", anticip_motion::T_POSE_TOLERANCE)?;
-    m.add_class::<PyRetargeter>()?;
-    m.add_function(wrap_pyfunction!(py_guess_joints, m)?)?;
-    m.add_function(wrap_pyfunction!(py_t_pose_deviation, m)?)?;
-    m.add_function(wrap_pyfunction!(expand, m)?)?;
-    m.add_function(wrap_pyfunction!(standard_skeleton, m)?)
-}
 
 fn skeleton(
     names: Vec<String>,
@@ -63,7 +46,7 @@ fn skeleton(
 
 /// The map of one skeleton onto the canonical body.
 #[pyclass(name = "Retargeter", module = "pyanticip._core", frozen)]
-pub(super) struct PyRetargeter {
+pub(crate) struct PyRetargeter {
     inner: Retargeter,
 }
 
@@ -202,7 +185,7 @@ impl PyRetargeter {
 /// Per canonical joint the first and the last joint, by index, that a skeleton's names say it is, or `None`.
 #[pyfunction]
 #[pyo3(name = "guess_joints")]
-fn py_guess_joints(
+pub(crate) fn py_guess_joints(
     names: Vec<String>,
     parents: &Bound<'_, PyAny>,
     offsets: &Bound<'_, PyAny>,
@@ -214,7 +197,7 @@ fn py_guess_joints(
 /// How far (radians) the limbs of a pose are from a T-pose.
 #[pyfunction]
 #[pyo3(name = "t_pose_deviation", signature = (names, parents, offsets, pose = None))]
-fn py_t_pose_deviation(
+pub(crate) fn py_t_pose_deviation(
     names: Vec<String>,
     parents: &Bound<'_, PyAny>,
     offsets: &Bound<'_, PyAny>,
@@ -234,7 +217,7 @@ fn standard_by_name(target: &str) -> PyResult<Skeleton> {
 /// Names, parents (J,) and offsets (J, 3) of a standard body.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
-fn standard_skeleton<'py>(
+pub(crate) fn standard_skeleton<'py>(
     py: Python<'py>,
     target: &str,
 ) -> PyResult<(Vec<String>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray2<f64>>)> {
@@ -247,7 +230,7 @@ fn standard_skeleton<'py>(
 
 /// Canonical poses to the local rotations of a standard skeleton.
 #[pyfunction]
-fn expand<'py>(
+pub(crate) fn expand<'py>(
     py: Python<'py>,
     target: &str,
     quats: &Bound<'py, PyAny>,

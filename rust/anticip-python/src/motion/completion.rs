@@ -8,11 +8,6 @@ use pyo3::prelude::*;
 
 use super::convert::{doubles, unit};
 
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(complete_body, m)?)?;
-    m.add_function(wrap_pyfunction!(solve_trackers, m)?)
-}
-
 /// Rotations (T, 22, 4), which joints (22,) are measured, and which are placed.
 type Tracked<'py> = (
     Bound<'py, PyArray3<f32>>,
@@ -22,7 +17,7 @@ type Tracked<'py> = (
 
 /// Frames of trackers as the live front end solves them.
 #[pyfunction]
-fn solve_trackers<'py>(
+pub(crate) fn solve_trackers<'py>(
     py: Python<'py>,
     names: Vec<String>,
     quats: &Bound<'py, PyAny>,
@@ -84,7 +79,7 @@ type Completed<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 /// Canonical frames at 50 Hz as the live front end completes them.
 #[pyfunction]
 #[pyo3(signature = (quats, mask, placed=None))]
-fn complete_body<'py>(
+pub(crate) fn complete_body<'py>(
     py: Python<'py>,
     quats: &Bound<'py, PyAny>,
     mask: &Bound<'py, PyAny>,

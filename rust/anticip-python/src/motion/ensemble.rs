@@ -7,10 +7,6 @@ use super::front_output::PyFrontOutput;
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<PyEnsemble>()
-}
-
 /// Products of everybody with everybody are kept.
 const MOST: usize = 256;
 
@@ -18,7 +14,7 @@ type Together = (f64, i64, f64, f64, f64, f64);
 
 /// How several performers stand to each other.
 #[pyclass(name = "Ensemble", module = "pyanticip._core", frozen)]
-struct PyEnsemble(Shared<Ensemble>);
+pub(crate) struct PyEnsemble(Shared<Ensemble>);
 
 #[pymethods]
 impl PyEnsemble {

@@ -1,29 +1,17 @@
 //! Features of whole clips.
 
 use anticip_motion::{
-    CanonicalPose, FEATURE_COUNT, FEATURE_COUNT_V1, FEATURES_VERSION, KINEMATICS_COUNT, body_kinematics,
+    CanonicalPose, FEATURE_COUNT, FEATURE_COUNT_V1, KINEMATICS_COUNT, body_kinematics,
     canonical::{JOINT_COUNT, OFFSETS},
-    feature_names,
-    features::RATE,
     motion_features,
 };
 use numpy::ndarray::Ix2;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use super::convert::{doubles, exact};
 use super::motion_error;
 use crate::errors::{Kind, raise};
-
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("RATE", RATE)?;
-    m.add("FEATURES_VERSION", FEATURES_VERSION)?;
-    m.add("FEATURE_COUNT_V1", FEATURE_COUNT_V1)?;
-    m.add("FEATURE_NAMES", PyTuple::new(m.py(), feature_names())?)?;
-    m.add_function(wrap_pyfunction!(py_motion_features, m)?)?;
-    m.add_function(wrap_pyfunction!(py_body_kinematics, m)?)
-}
 
 /// Whether rows of some version of the features are as wide.
 pub(crate) fn row_width(width: usize) -> bool {
@@ -42,7 +30,10 @@ pub(crate) fn row_widths(columns: usize) -> String {
 /// What the canonical body does in space (T, 177), from feature rows of any version (T, 231 or 279).
 #[pyfunction]
 #[pyo3(name = "body_kinematics")]
-fn py_body_kinematics<'py>(py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+pub(crate) fn py_body_kinematics<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let rows = exact::<f32, Ix2>(rows, "feature rows (T, columns) of float32")?;
     let (frames, width) = (rows.shape()[0], rows.shape()[1]);
     let wrong = || {
@@ -66,7 +57,7 @@ fn py_body_kinematics<'py>(py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResul
 /// Features (T, 279) of canonical frames at 50 Hz.
 #[pyfunction]
 #[pyo3(name = "motion_features", signature = (quats, root, mask, *, window = 256))]
-fn py_motion_features<'py>(
+pub(crate) fn py_motion_features<'py>(
     py: Python<'py>,
     quats: &Bound<'py, PyAny>,
     root: &Bound<'py, PyAny>,

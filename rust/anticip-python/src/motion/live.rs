@@ -11,11 +11,6 @@ use super::front_output::PyFrontOutput;
 use super::motion_error;
 use crate::shared::Shared;
 
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<PyLiveFront>()?;
-    m.add_class::<PyFrontOutput>()
-}
-
 /// Bytes in, feature rows out.
 #[pyclass(name = "LiveFront", module = "pyanticip._core", frozen)]
 pub(crate) struct PyLiveFront(pub(crate) Shared<LiveFront>);

@@ -12,12 +12,6 @@ use crate::shared::Shared;
 /// Rotations (k, J, 4) and root (k, 3).
 type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("MAX_GAP", MAX_GAP)?;
-    m.add_class::<PyResampler>()?;
-    m.add_function(wrap_pyfunction!(resample, m)?)
-}
-
 // The signature below states the default as a number.
 const _: () = assert!(MAX_GAP == 25);
 
@@ -55,7 +49,7 @@ struct Stream {
 
 /// Puts timed poses on a uniform grid as they come.
 #[pyclass(name = "Resampler", module = "pyanticip._core", frozen)]
-pub(super) struct PyResampler {
+pub(crate) struct PyResampler {
     joints: usize,
     inner: Shared<Stream>,
 }
@@ -126,7 +120,7 @@ impl PyResampler {
 
 /// A whole clip from one rate to another.
 #[pyfunction]
-fn resample<'py>(
+pub(crate) fn resample<'py>(
     py: Python<'py>,
     quats: &Bound<'py, PyAny>,
     root: &Bound<'py, PyAny>,

@@ -11,10 +11,6 @@ use super::motion_error;
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<PyTempoTracker>()
-}
-
 /// Beats a minute, phase, trust.
 pub(super) fn told(tempo: Tempo) -> (f64, f64, f64) {
     (tempo.bpm, tempo.phase, tempo.trust)
@@ -22,7 +18,7 @@ pub(super) fn told(tempo: Tempo) -> (f64, f64, f64) {
 
 /// Follows the beat of feature rows.
 #[pyclass(name = "TempoTracker", module = "pyanticip._core", frozen)]
-struct PyTempoTracker(Shared<TempoTracker>);
+pub(crate) struct PyTempoTracker(Shared<TempoTracker>);
 
 #[pymethods]
 impl PyTempoTracker {

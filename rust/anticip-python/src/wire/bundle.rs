@@ -7,13 +7,9 @@ use pyo3::types::PyBytes;
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<PyBundle>()
-}
-
 /// A bundle that is laid out once.
 #[pyclass(name = "OscBundle", module = "pyanticip._core", frozen)]
-struct PyBundle(Shared<Bundle>);
+pub(crate) struct PyBundle(Shared<Bundle>);
 
 #[pymethods]
 impl PyBundle {

@@ -5,7 +5,7 @@ use pyo3::types::PyDict;
 use super::{error, table};
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
-use anticip_wire::{PROTOCOLS, PoseUpdate, SkeletonUpdate, TrackerUpdate, Update, mocopi, vmc, vrchat};
+use anticip_wire::{PROTOCOLS, PoseUpdate, SkeletonUpdate, TrackerUpdate, Update};
 
 fn pose<'py>(py: Python<'py>, pose: &PoseUpdate) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
@@ -56,13 +56,13 @@ fn trackers<'py>(py: Python<'py>, told: &TrackerUpdate) -> PyResult<Bound<'py, P
 /// The kind of sender a datagram is from, by its looks.
 #[pyfunction]
 #[pyo3(signature = (datagram, /))]
-fn recognise(datagram: &[u8]) -> Option<&'static str> {
+pub(crate) fn recognise(datagram: &[u8]) -> Option<&'static str> {
     anticip_wire::recognise(datagram)
 }
 
 /// One sender's datagrams of any protocol.
 #[pyclass(name = "Decoder", module = "pyanticip._core", frozen)]
-struct Decoder(Shared<Box<dyn anticip_wire::Source>>);
+pub(crate) struct Decoder(Shared<Box<dyn anticip_wire::Source>>);
 
 /// An update that was told, kept until it becomes a dictionary.
 enum Told {
@@ -105,18 +105,4 @@ impl Decoder {
         };
         decoded.map_err(error)?.iter().map(told).collect()
     }
-}
-
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("MOCOPI_BONES", mocopi::BONE_NAMES.to_vec())?;
-    m.add("MOCOPI_PARENTS", mocopi::BONE_PARENTS.to_vec())?;
-    m.add("VMC_BONES", vmc::BONE_NAMES.to_vec())?;
-    m.add("VMC_PARENTS", vmc::BONE_PARENTS.to_vec())?;
-    m.add(
-        "VRCHAT_TRACKERS",
-        vrchat::TRACKERS.map(|(_, joint)| joint).to_vec(),
-    )?;
-    m.add("PROTOCOLS", PROTOCOLS.map(|protocol| protocol.name).to_vec())?;
-    m.add_class::<Decoder>()?;
-    m.add_function(wrap_pyfunction!(recognise, m)?)
 }

@@ -66,7 +66,7 @@ fn pose(
 /// A mocopi skeleton datagram.
 #[pyfunction]
 #[pyo3(signature = (parents, offsets, rest = None, *, address = 0, port = 12351))]
-fn encode_mocopi_skeleton<'py>(
+pub(crate) fn encode_mocopi_skeleton<'py>(
     py: Python<'py>,
     parents: Vec<i32>,
     offsets: &Bound<'py, PyAny>,
@@ -93,7 +93,7 @@ fn encode_mocopi_skeleton<'py>(
 #[pyfunction]
 #[pyo3(signature = (seq, quats, positions, *, stream_time = 0.0, unix_time = None, ids = None, address = 0, port = 12351))]
 #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
-fn encode_mocopi_frame<'py>(
+pub(crate) fn encode_mocopi_frame<'py>(
     py: Python<'py>,
     seq: u32,
     quats: &Bound<'py, PyAny>,
@@ -122,7 +122,7 @@ fn encode_mocopi_frame<'py>(
 #[pyfunction]
 #[pyo3(signature = (protocol, seq, time, quats, positions, *, ids = None, rate = 60.0))]
 #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
-fn encode_frame<'py>(
+pub(crate) fn encode_frame<'py>(
     py: Python<'py>,
     protocol: &str,
     seq: u32,
@@ -154,7 +154,7 @@ fn encode_frame<'py>(
 
 /// The model definition of a skeleton, as NatNet 4.1.
 #[pyfunction]
-fn encode_natnet_skeleton<'py>(
+pub(crate) fn encode_natnet_skeleton<'py>(
     py: Python<'py>,
     names: Vec<String>,
     parents: Vec<i32>,
@@ -168,7 +168,7 @@ fn encode_natnet_skeleton<'py>(
 
 /// A frame of mocap data, as NatNet 4.1.
 #[pyfunction]
-fn encode_natnet_frame<'py>(
+pub(crate) fn encode_natnet_frame<'py>(
     py: Python<'py>,
     seq: u32,
     time: f64,
@@ -188,7 +188,7 @@ fn encode_natnet_frame<'py>(
 
 /// A bundle of VRChat's trackers.
 #[pyfunction]
-fn encode_vrchat_frame<'py>(
+pub(crate) fn encode_vrchat_frame<'py>(
     py: Python<'py>,
     quats: &Bound<'py, PyAny>,
     positions: &Bound<'py, PyAny>,
@@ -209,7 +209,7 @@ fn encode_vrchat_frame<'py>(
 /// A skeleton datagram of our own.
 #[pyfunction]
 #[pyo3(signature = (names, parents, offsets, rest = None, *, rate = None))]
-fn encode_native_skeleton<'py>(
+pub(crate) fn encode_native_skeleton<'py>(
     py: Python<'py>,
     names: Vec<String>,
     parents: Vec<i32>,
@@ -226,7 +226,7 @@ fn encode_native_skeleton<'py>(
 /// A frame datagram of our own.
 #[pyfunction]
 #[pyo3(signature = (seq, time, quats, root = None))]
-fn encode_native_frame<'py>(
+pub(crate) fn encode_native_frame<'py>(
     py: Python<'py>,
     seq: u32,
     time: f64,
@@ -238,15 +238,4 @@ fn encode_native_frame<'py>(
     let mut out = Vec::new();
     native::encode_frame(seq, time, &quats, root, &mut out).map_err(error)?;
     Ok(PyBytes::new(py, &out))
-}
-
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(encode_mocopi_skeleton, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_mocopi_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_vrchat_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_natnet_skeleton, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_natnet_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_native_skeleton, m)?)?;
-    m.add_function(wrap_pyfunction!(encode_native_frame, m)?)
 }

@@ -10,21 +10,21 @@ fn error(error: anticip_wire::WireError) -> PyErr {
 
 /// The bytes a recording begins with.
 #[pyfunction]
-fn recording_header(py: Python<'_>) -> Bound<'_, PyBytes> {
+pub(crate) fn recording_header(py: Python<'_>) -> Bound<'_, PyBytes> {
     PyBytes::new(py, &recording::header())
 }
 
 /// The (major, minor) version of the recording that begins with `data`.
 #[pyfunction]
 #[pyo3(signature = (data, /))]
-fn recording_check(data: &[u8]) -> PyResult<(u16, u16)> {
+pub(crate) fn recording_check(data: &[u8]) -> PyResult<(u16, u16)> {
     recording::check_header(data).map_err(error)
 }
 
 /// One record with this payload.
 #[pyfunction]
 #[pyo3(signature = (payload, /))]
-fn recording_frame<'py>(py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+pub(crate) fn recording_frame<'py>(py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let mut out = Vec::with_capacity(payload.len() + recording::RECORD_HEADER);
     recording::push(payload, &mut out).map_err(error)?;
     Ok(PyBytes::new(py, &out))
@@ -33,7 +33,7 @@ fn recording_frame<'py>(py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, 
 /// What stands at `at` in `data`.
 #[pyfunction]
 #[pyo3(signature = (data, at, /))]
-fn recording_next(data: &[u8], at: usize) -> (&'static str, usize, usize) {
+pub(crate) fn recording_next(data: &[u8], at: usize) -> (&'static str, usize, usize) {
     match recording::next(data, at) {
         Next::Record { start, end } => ("record", start, end),
         Next::More { needed } => ("more", at, at.saturating_add(needed)),
@@ -45,17 +45,9 @@ fn recording_next(data: &[u8], at: usize) -> (&'static str, usize, usize) {
 /// Where the next whole record begins, and whether there is one in `data`.
 #[pyfunction]
 #[pyo3(signature = (data, at, ended, /))]
-fn recording_find(data: &[u8], at: usize, ended: bool) -> (usize, bool) {
+pub(crate) fn recording_find(data: &[u8], at: usize, ended: bool) -> (usize, bool) {
     match recording::find(data, at, ended) {
         Ok(at) => (at, true),
         Err(at) => (at, false),
     }
-}
-
-pub(super) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(recording_header, m)?)?;
-    m.add_function(wrap_pyfunction!(recording_check, m)?)?;
-    m.add_function(wrap_pyfunction!(recording_frame, m)?)?;
-    m.add_function(wrap_pyfunction!(recording_next, m)?)?;
-    m.add_function(wrap_pyfunction!(recording_find, m)?)
 }
