@@ -102,9 +102,6 @@ class Voice:
     def render(self, samples: int) -> npt.NDArray[np.float32]:
         """The next samples, shape (samples, 2), each within `VOICE_CEILING`; the GIL is released."""
 
-    def reset(self) -> None:
-        """Back to the state of a new voice."""
-
     @property
     def latency(self) -> int:
         """Samples by which the output lags: the limiter's look-ahead."""
@@ -119,11 +116,11 @@ class Voice:
 
     @property
     def position(self) -> int:
-        """Stereo samples rendered since the last reset."""
+        """Stereo samples rendered so far."""
 
     @property
     def ignored(self) -> int:
-        """Values refused since the last reset because they were no numbers."""
+        """Values refused so far because they were no numbers."""
 
 # --- the seven scalars ---
 
@@ -292,17 +289,6 @@ class Resampler:
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Takes a pose (J, 4), (3,); returns the grid frames it completes, (k, J, 4) and (k, 3)."""
 
-    def reset(self) -> None:
-        """Forgets the stream."""
-
-    @property
-    def starts(self) -> int:
-        """How often a grid began."""
-
-    @property
-    def ignored(self) -> int:
-        """Poses whose time was not after the one before."""
-
 def resample(
     quats: npt.ArrayLike, root: npt.ArrayLike, rate_in: float, rate_out: float
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -465,14 +451,8 @@ class TempoTracker:
     """
 
     def __new__(cls) -> TempoTracker: ...
-    def push(self, row: npt.NDArray[np.float32]) -> tuple[float, float, float]:
-        """The beat with this row, (231,) or (279,), as the newest. Raises :class:`ShapeError` for another."""
-
     def push_many(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """The same for each of rows (T, 231 or 279): (T, 3)."""
-
-    def reset(self) -> None:
-        """The next row is a first row again; the last beats a minute are held, without trust."""
+        """The beat with each of rows (T, 231 or 279) as the newest: (T, 3). Raises :class:`ShapeError`."""
 
 @final
 class Ensemble:
@@ -621,9 +601,6 @@ class LiveFront:
         """Takes one datagram of `sender` that arrived at `t_arrival_ns`; `None`: no new frame on the grid,
         or somebody else plays."""
 
-    def prewarm(self) -> None:
-        """Brings into the caches what the next frame is likely to need; nothing changes."""
-
     def imagine(self) -> FrontOutput | None:
         """The grid frame after the newest as a body that goes on moving would have it, for when its datagram
         is late; nothing of the stream changes. `None` before the first frame."""
@@ -704,23 +681,15 @@ class Follower:
     """
 
     def __new__(cls, takes: Sequence[npt.ArrayLike]) -> Follower: ...
-    def push(self, quats: npt.ArrayLike) -> tuple[int, float, float, float] | None:
-        """Takes a frame (22, 4): take, seconds in it, tempo against the rehearsal (0: still), trust 0 to 1.
-
-        `None` where it is in no take, as far as is known.
-        """
-
     def push_many(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The same for T frames (T, 22, 4): rows (T, 4), where `None` is -1, NaN, NaN, 0."""
+        """Takes T frames (T, 22, 4): rows (T, 4) of take, seconds in it, tempo against the rehearsal (0:
+        still), trust 0 to 1; -1, NaN, NaN, 0 where it is in no take, as far as is known."""
 
     def arm(self, cues: Cues, same: Sequence[int | None] = ...) -> None:
         """Tells these cues in the frames that an `Engine` hears from now on.
 
         `same` says of each which of those told before it is (`None`: none): one that was said stays said.
         """
-
-    def reset(self) -> None:
-        """The next frame begins a new run."""
 
 @final
 class Cues:
@@ -735,16 +704,13 @@ class Cues:
         cls, cues: Sequence[tuple[int, float, float]], also: Sequence[tuple[int, int, float]] = ...
     ) -> Cues: ...
     def push(self, place: tuple[int, float, float, float] | None, /) -> list[tuple[int, float]]:
-        """Takes what `Follower.push` gave for a frame: indices of cues, and seconds until each is due.
+        """Takes where a frame is, as a `Follower` says: indices of cues, and seconds until each is due.
 
         A show's `Engine` (`Follower.arm`) also takes the belief in the other takes into account.
         """
 
     def passed(self, cue: int) -> None:
         """The performer is at this cue now: it is said in the next pass. Raises `OptionError`."""
-
-    def reset(self) -> None:
-        """A new run: all can be said again."""
 
 GESTURE_FRAMES: tuple[int, int]
 """Frames of the shortest and of the longest take of a gesture."""
@@ -1173,17 +1139,9 @@ class Memory:
         Rows of parameters and places that are not finite were not said.
         """
 
-    def learn(self) -> None:
-        """Learns from the newest frame: for who has time before the next one, which does so otherwise. What
-        is said is the same either way."""
-
     def imagine(self, step: StepResult) -> StepResult:
         """The step with what would be mixed if the model said it of the newest frame; nothing changes. Raises
         ShapeError."""
-
-    @property
-    def nearest(self) -> tuple[int, int] | None:
-        """Number of the take and frame of the nearest moment; takes from `len(takes)` on are the stream's."""
 
     def reset(self) -> None:
         """The take ends here. What is known stays, and so does who was right of late."""

@@ -28,7 +28,7 @@ def rows(frames: int, strides: float = 0.9) -> np.ndarray:
 def test_a_stream_is_a_batch() -> None:
     found = rows(300)
     one, many, narrow = (_core.TempoTracker() for _ in range(3))
-    stream = np.array([one.push(row) for row in found])
+    stream = np.concatenate([one.push_many(row[None]) for row in found])
     np.testing.assert_array_equal(
         stream, np.concatenate([many.push_many(part) for part in np.split(found, 3)])
     )
@@ -39,8 +39,6 @@ def test_a_stream_is_a_batch() -> None:
 
 def test_rows_of_another_shape_are_refused() -> None:
     tracker = _core.TempoTracker()
-    with pytest.raises(pa.MotionError, match="231 or 279"):
-        tracker.push(np.zeros(230, np.float32))
     with pytest.raises(pa.MotionError, match="231 or 279"):
         tracker.push_many(np.zeros((3, 280), np.float32))
 
@@ -56,8 +54,6 @@ def test_the_front_end_follows_the_rows_it_gives(source: str) -> None:
         out = front.feed(datagram, i * 20_000_000)
         if out is None:
             continue
-        if out.reset:
-            tracker.reset()
         assert out.tempo == tuple(tracker.push_many(out.features)[-1])
     assert out.tempo[0] == pytest.approx(108.0, rel=0.03)
 

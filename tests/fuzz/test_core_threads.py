@@ -64,8 +64,8 @@ LONG: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Callable[[Any]
     # what is made, a call that lets the interpreter go, a call that does not
     "ScalarStream": (lambda: ScalarStream(22), lambda s: s.push_many(BODY), lambda s: s.push(BODY[0])),
     "VectorStream": (lambda: VectorStream(279), lambda s: s.push_many(ROWS), lambda s: (s.valid, s.frames)),
-    "TempoTracker": (_core.TempoTracker, lambda t: t.push_many(ROWS), lambda t: t.push(ROWS[0])),
-    "Follower": (lambda: _core.Follower([BODY]), lambda f: f.push_many(BODY), lambda f: f.reset()),
+    "TempoTracker": (_core.TempoTracker, lambda t: t.push_many(ROWS), lambda t: t.push_many(ROWS[:1])),
+    "Follower": (lambda: _core.Follower([BODY]), lambda f: f.push_many(BODY), lambda f: f.push_many(BODY[:1])),
     "Spotter": (
         lambda: _core.Spotter([(0, BODY[:90])], [1.0]),
         lambda s: s.push_many(BODY),
@@ -75,7 +75,7 @@ LONG: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Callable[[Any]
     "Memory": (
         lambda: _core.Memory(2000),
         lambda m: m.push_many(BODY),
-        lambda m: (len(m), m.nearest, m.takes),
+        lambda m: (len(m), m.takes),
     ),
     "MotionStream": (_model, lambda m: m.step(ROWS[:40]), lambda m: (m.reset(), m.snapshot())),
     "Voice": (_core.Voice, lambda v: v.render(9600), lambda v: (v.set(0, 0.5), v.position)),

@@ -78,7 +78,8 @@ def test_of_the_frames_that_fill_a_gap_the_model_says_nothing_and_the_memory_hea
     wanted.reset()
     for n in range(0, 300, 3):
         heard = fed(one, n, stepping=n % 9 != 0)
-        where = [places.push(pose) for pose in TAKE[n : n + 3]]
+        rows = places.push_many(TAKE[n : n + 3]).tolist()
+        where = [None if take < 0 else (int(take), *found) for take, *found in rows]
         wanted.push(TAKE[n], None, where[0])
         wanted.push(TAKE[n + 1], None, where[1])
         if n % 9 == 0:

@@ -334,14 +334,12 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "limb": call(st.integers(0, 3), shares, shares, shares),
         "fade": call(shares, st.floats(0, 1)),
         "render": call(st.integers(0, 3000)),
-        "reset": call(),
     },
     "Ensemble": {"hear": call(index, live.outs), "step": call()},
-    "TempoTracker": {"push": call(rows(1).map(lambda r: r[0])), "push_many": call(rows()), "reset": call()},
+    "TempoTracker": {"push_many": call(rows())},
     "LiveFront": {
         "feed": call(datagrams(), st.integers(0, 2**40), st.sampled_from(["", "a:1", "b:2"])),
         "imagine": call(),
-        "prewarm": call(),
         "counters": call(),
         "senders": call(),
         "listen_to": call(st.none() | TEXTS),
@@ -365,11 +363,9 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
     },
     "Follower": {
         "arm": call(st.just(_core.Cues([])), st.lists(st.none() | st.integers(0, 5), max_size=3)),
-        "push": call(turns(22)),
         "push_many": call(frames),
-        "reset": call(),
     },
-    "Cues": {"push": call(places), "passed": call(st.integers(0, 5)), "reset": call()},
+    "Cues": {"push": call(places), "passed": call(st.integers(0, 5))},
     "Spotter": {"push": call(turns(22)), "push_many": call(frames), "reset": call()},
     "Commitment": {"decide": call(controls.shares)},
     "EventRule": {
@@ -416,7 +412,6 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "push_many": whole(
             counts.flatmap(lambda n: st.tuples(turns(n, 22), numbers(n, 8, 5), numbers(n, 4) | st.none()))
         ),
-        "learn": call(),
         "imagine": call(controls.said),
         "reset": call(),
         "rehearse": call(TEXTS, st.integers(0, 260).flatmap(lambda n: turns(n, 22))),
@@ -437,7 +432,7 @@ def does(name: str, made: Call) -> dict[str, SearchStrategy[Call]]:
         return {"push": call(of(size, odd=True)), "push_many": call(many), "reset": call()}
     if name == "Resampler":
         later = st.floats(0, 9) | times
-        return {"push": call(later, turns(size), numbers(3)), "reset": call()}
+        return {"push": call(later, turns(size), numbers(3))}
     if name == "Retargeter":
         moved = counts.flatmap(lambda n: st.tuples(turns(n, len(size)), numbers(n, 3)))
         taken = {"apply": whole(moved), "observe": whole(moved)}

@@ -150,10 +150,6 @@ impl PyVoice {
         Ok(array.into_pyarray(py))
     }
 
-    fn reset(&self, py: Python<'_>) {
-        self.0.with(py, Voice::reset);
-    }
-
     #[getter]
     fn latency(&self, py: Python<'_>) -> usize {
         self.0.with(py, |voice| voice.latency())

@@ -253,5 +253,3 @@ def test_properties() -> None:
     voice.set(0, float("nan"))
     voice.render(100)
     assert (voice.position, voice.ignored) == (100, 1)
-    voice.reset()
-    assert (voice.position, voice.ignored) == (0, 0)

@@ -72,13 +72,6 @@ impl Following {
             None => {}
         }
     }
-
-    fn reset(&mut self) {
-        self.follower.reset();
-        if let Some(cues) = &mut self.cues {
-            cues.reset();
-        }
-    }
 }
 
 /// Number of the cue, how sure it is, seconds ahead.
@@ -114,14 +107,6 @@ impl PyFollower {
         });
     }
 
-    fn push(&self, quats: &Bound<'_, PyAny>) -> PyResult<Option<Row>> {
-        let pose = frame(quats)?;
-        let place = self
-            .0
-            .with(quats.py(), |following| following.follower.push(&pose));
-        Ok(place.map(row))
-    }
-
     fn push_many<'py>(
         &self,
         py: Python<'py>,
@@ -136,10 +121,6 @@ impl PyFollower {
             rows.flatten().collect()
         });
         PyArray1::from_vec(py, rows).reshape([poses.len(), 4])
-    }
-
-    fn reset(&self, py: Python<'_>) {
-        self.0.with(py, Following::reset);
     }
 }
 
@@ -177,10 +158,6 @@ impl PyCues {
     fn passed(&self, py: Python<'_>, cue: usize) -> PyResult<()> {
         let done = self.0.with(py, |cues| cues.passed(cue));
         done.map_err(|error| memory_error(&error))
-    }
-
-    fn reset(&self, py: Python<'_>) {
-        self.0.with(py, Cues::reset);
     }
 }
 

@@ -98,23 +98,11 @@ impl PyMemory {
         ))
     }
 
-    /// Learns from the newest frame, which the next call does otherwise.
-    fn learn(&self, py: Python<'_>) {
-        self.0.detached(py, Memory::learn);
-    }
-
     /// The step with what would hold if the model said it of the newest frame, or of a body carried on from it.
     fn imagine(&self, py: Python<'_>, step: &Bound<'_, PyStepResult>) -> PyResult<PyStepResult> {
         let params = sayings(step)?;
         let said = self.0.with(py, |memory| memory.imagine(Some(params)));
         Ok(step.get().with_rows(py, said.parameters))
-    }
-
-    /// Take and frame of the moment nearest to the newest frame, or None.
-    #[getter]
-    fn nearest(&self, py: Python<'_>) -> Option<(u32, u32)> {
-        let origin = self.0.with(py, |memory| memory.recalled().copied())?.nearest;
-        Some((origin.take, origin.frame))
     }
 
     /// The take ends here: the next frame begins another.

@@ -1,7 +1,7 @@
 //! Resampling onto a uniform grid, as a stream and for whole clips.
 
 use anticip_geometry::Quat;
-use anticip_motion::{MAX_GAP, Pose, Pushed, Resampler, check_size, features::RATE};
+use anticip_motion::{MAX_GAP, Pose, Resampler, check_size, features::RATE};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -38,13 +38,11 @@ impl Collected {
     }
 }
 
-/// The grid, room for two poses, and what came of those pushed.
+/// The grid, and room for two poses.
 struct Stream {
     grid: Resampler,
     pose: Pose,
     scratch: Pose,
-    starts: u64,
-    ignored: u64,
 }
 
 /// Puts timed poses on a uniform grid as they come.
@@ -64,8 +62,6 @@ impl PyResampler {
             grid: if curved { grid.curved() } else { grid },
             pose: Pose::identity(joints),
             scratch: Pose::identity(joints),
-            starts: 0,
-            ignored: 0,
         });
         Ok(Self { joints, inner })
     }
@@ -83,38 +79,14 @@ impl PyResampler {
         let root = doubles(root, "root", &[Some(3)])?.values;
         let rotations = unit(&quats, joints, "quats")?;
         let pushed = self.inner.with(py, |stream| {
-            let Stream {
-                grid, pose, scratch, ..
-            } = stream;
+            let Stream { grid, pose, scratch } = stream;
             pose.rotations = rotations;
             pose.root = [root[0], root[1], root[2]];
             let mut out = Collected::default();
-            let pushed = grid.push(t_seconds, pose, scratch, |_, pose| out.take(pose))?;
-            match pushed {
-                Pushed::Start { .. } => stream.starts += 1,
-                Pushed::Doubled | Pushed::Backwards => stream.ignored += 1,
-                Pushed::Frames { .. } => {}
-            }
+            grid.push(t_seconds, pose, scratch, |_, pose| out.take(pose))?;
             Ok(out)
         });
         pushed.map_err(|e| motion_error(&e))?.arrays(py, joints)
-    }
-
-    /// Forgets the stream: the next pose begins a new grid.
-    fn reset(&self, py: Python<'_>) {
-        self.inner.with(py, |stream| stream.grid.reset());
-    }
-
-    /// How often the stream began: once, and again after every gap longer than `max_gap`.
-    #[getter]
-    fn starts(&self, py: Python<'_>) -> u64 {
-        self.inner.with(py, |stream| stream.starts)
-    }
-
-    /// Poses ignored because their time was not after the one before.
-    #[getter]
-    fn ignored(&self, py: Python<'_>) -> u64 {
-        self.inner.with(py, |stream| stream.ignored)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tempo that a body keeps.
 
 use anticip_motion::{FEATURE_COUNT_V1, Tempo, TempoTracker};
-use numpy::ndarray::{Ix1, Ix2};
+use numpy::ndarray::Ix2;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -28,18 +28,6 @@ impl PyTempoTracker {
         Ok(Self(Shared::new(tracker)))
     }
 
-    /// Takes the next feature row, (231,) or (279,).
-    fn push(&self, py: Python<'_>, row: &Bound<'_, PyAny>) -> PyResult<(f64, f64, f64)> {
-        let row = exact::<f32, Ix1>(row, "a feature row (columns,) of float32")?;
-        let row = row.as_slice().ok().filter(|row| row_width(row.len()));
-        let row = row.and_then(|row| row.first_chunk::<FEATURE_COUNT_V1>());
-        let row = row.ok_or_else(|| {
-            let widths = row_widths(FEATURE_COUNT_V1);
-            raise(Kind::Shape, &format!("row must be ({widths},) contiguous"))
-        })?;
-        Ok(told(self.0.with(py, |tracker| tracker.push(row))))
-    }
-
     /// Takes rows (T, 231 or 279); the beat after each, (T, 3).
     fn push_many<'py>(
         &self,
@@ -63,10 +51,5 @@ impl PyTempoTracker {
                 .collect()
         });
         PyArray1::from_vec(py, out).reshape([frames, 3])
-    }
-
-    /// The next row is a first row again; the last beats a minute are held, without trust.
-    fn reset(&self, py: Python<'_>) {
-        self.0.with(py, TempoTracker::reset);
     }
 }
