@@ -65,7 +65,11 @@ LONG: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Callable[[Any]
     "ScalarStream": (lambda: ScalarStream(22), lambda s: s.push_many(BODY), lambda s: s.push(BODY[0])),
     "VectorStream": (lambda: VectorStream(279), lambda s: s.push_many(ROWS), lambda s: (s.valid, s.frames)),
     "TempoTracker": (_core.TempoTracker, lambda t: t.push_many(ROWS), lambda t: t.push_many(ROWS[:1])),
-    "Follower": (lambda: _core.Follower([BODY]), lambda f: f.push_many(BODY), lambda f: f.push_many(BODY[:1])),
+    "Follower": (
+        lambda: _core.Follower([BODY]),
+        lambda f: f.push_many(BODY),
+        lambda f: f.push_many(BODY[:1]),
+    ),
     "Spotter": (
         lambda: _core.Spotter([(0, BODY[:90])], [1.0]),
         lambda s: s.push_many(BODY),

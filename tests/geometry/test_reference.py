@@ -83,9 +83,11 @@ def test_joint_limits():
         "speed": [0.02, 0.05, np.inf],
         "axes": [[1, 0, 0], [0, 2, 0], [0.3, 0.3, 0.3]],
     }
-    given = pa.pose_scalars(q, limits=pa.JointLimits(**limits))
-    np.testing.assert_allclose(given, reference.pose_scalars(q, limits=limits), atol=TIGHT, rtol=0)
-    assert np.ptp(given[:, 3]) > 0.1
+    for weights in (None, np.array([1.0, 9.0, 2.0])):
+        given = pa.pose_scalars(q, weights=weights, limits=pa.JointLimits(**limits))
+        expected = reference.pose_scalars(q, weights=weights, limits=limits)
+        np.testing.assert_allclose(given, expected, atol=TIGHT, rtol=0)
+        assert np.ptp(given[:, 3]) > 0.1
 
 
 def test_missing_joints_are_held():

@@ -150,9 +150,27 @@ def test_shapes_are_refused(call, message):
             lambda: pa.ScalarStream(2, theiler=-3),
             "option theiler: expected an integer of at least 1, given -3",
         ),
+        (
+            lambda: pa.ScalarStream(2, theiler=256),
+            "option theiler: expected 1 to 255 frames, inside the window",
+        ),
+        (
+            lambda: pa.ScalarStream(2, horizon=256),
+            "option horizon: expected 1 to 255 frames, inside the window",
+        ),
+        (lambda: pa.ScalarStream(2, r0=float("nan")), "option r0: expected 1e-100 to 1e100, given NaN"),
+        (
+            lambda: pa.VectorStream(65_536, window=None, stride=1 << 18),
+            "option stride: expected at most 128 frames of 65536 numbers, given 262144",
+        ),
+        (
+            lambda: pa.ScalarStream(1, limits=pa.JointLimits([1], [1], [1], [[0, 0, 0]])),
+            "option limits: expected an axis with a direction and limits above 0",
+        ),
         (lambda: pa.ScalarStream(2, eps_v=float("nan")), "option eps_v: expected 1e-100 to 1e100, given NaN"),
         (lambda: pa.ScalarStream(2, commitment=(1, 1)), "option commitment: expected three weights, given 2"),
         (lambda: pa.ScalarStream(2, commitment=(1, 1, 1)), "option commitment: .*sum to 1"),
+        (lambda: pa.ScalarStream(2, commitment=(1, 1, -1)), "option commitment: .*at least 0"),
         (
             lambda: pa.ScalarStream(2, ema=2.0),
             "option ema: expected a weight above 0 and at most 1, given 2.0",

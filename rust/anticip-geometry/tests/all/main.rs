@@ -1,5 +1,3 @@
 //! The crate from outside, in one program: each one more would be compiled and linked by itself.
 
 mod laws;
-mod limits;
-mod refusals;
