@@ -117,7 +117,7 @@ fn vectors(c: &mut Criterion) {
         });
         let batch: Vec<f64> = walk[..1024].concat();
         group.bench_function(BenchmarkId::new("batch_4x256", dim), |b| {
-            b.iter(|| vector_scalars(black_box(&batch), 256, dim, &VectorConfig::default()));
+            b.iter(|| vector_scalars(black_box(&batch), 256, dim, &VectorConfig::default(), false));
         });
     }
     group.finish();

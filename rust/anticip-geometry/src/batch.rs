@@ -4,43 +4,65 @@ use rayon::prelude::*;
 
 use crate::config::{PoseConfig, VectorConfig};
 use crate::error::GeometryError;
+use crate::paper::{whole_pose, whole_vector};
 use crate::stream::{PoseStream, VectorStream};
 
 /// The scalars of many pose sequences, `quats` of shape `(sequences, frames, joints)`: the very values
 /// [`PoseStream`] gives frame by frame, in shape `(sequences, frames)`.
+///
+/// With `paper` they have the papers' normalisers instead, of the whole sequence, for analysis alone. The window is the
+/// whole prefix then, whatever the options say; joint limits are used where given.
 pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
     quats: &[[T; 4]],
     frames: usize,
     joints: usize,
     config: &PoseConfig,
+    paper: bool,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = PoseStream::new(joints, config.clone())?;
     let what = "sequences x frames x joints";
     each_sequence(stream, what, quats, frames, joints, |stream, seq, out| {
         stream.reset();
+        let mut states = Vec::new();
         for (o, pose) in out.iter_mut().zip(seq.chunks_exact(joints)) {
-            stream.repair(pose)?;
-            *o = stream.step();
+            let repaired = stream.repair(pose)?;
+            if paper {
+                states.extend_from_slice(repaired);
+            } else {
+                *o = stream.step();
+            }
+        }
+        if paper {
+            whole_pose(stream, &states, out);
         }
         Ok(())
     })
 }
 
 /// The scalars of many vector sequences, `x` of shape `(sequences, frames, dim)`: the very values
-/// [`VectorStream`] gives frame by frame, in shape `(sequences, frames)`.
+/// [`VectorStream`] gives frame by frame, in shape `(sequences, frames)`; `paper` as in [`pose_scalars`].
 pub fn vector_scalars<T: Copy + Into<f64> + Sync>(
     x: &[T],
     frames: usize,
     dim: usize,
     config: &VectorConfig,
+    paper: bool,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = VectorStream::new(dim, config.clone())?;
     let what = "sequences x frames x dim";
     each_sequence(stream, what, x, frames, dim, |stream, seq, out| {
         stream.reset();
+        let mut states = Vec::new();
         for (o, state) in out.iter_mut().zip(seq.chunks_exact(dim)) {
-            stream.repair(state)?;
-            *o = stream.step();
+            let repaired = stream.repair(state)?;
+            if paper {
+                states.extend_from_slice(repaired);
+            } else {
+                *o = stream.step();
+            }
+        }
+        if paper {
+            whole_vector(stream, &states, out);
         }
         Ok(())
     })

@@ -33,6 +33,5 @@ mod window;
 pub use batch::{pose_scalars, vector_scalars};
 pub use config::{JointLimit, Options, PoseConfig, SCALARS, Stability, Uncertainty, VectorConfig};
 pub use error::GeometryError;
-pub use paper::{paper_pose_scalars, paper_vector_scalars};
 pub use quat::{MIN_NORM, Quat};
 pub use stream::{PoseStream, VectorStream};

@@ -1,61 +1,18 @@
 //! The papers' whole-sequence normalisers, for analysis plots only: every value depends on the whole sequence,
 //! the future included. Nothing that streams or trains may use them.
 
-use crate::batch::each_sequence;
-use crate::config::{Options, PoseConfig, VectorConfig};
+use crate::config::Options;
 use crate::engine::{Engine, Parts};
-use crate::error::GeometryError;
 use crate::increments::Increments;
 use crate::space::Space;
 use crate::stream::{PoseStream, VectorStream};
 
-/// The scalars of pose sequences with the papers' normalisers; shapes as in [`crate::pose_scalars`]. The window
-/// is the whole prefix whatever the options say; joint limits are used where given.
-pub fn paper_pose_scalars<T: Copy + Into<f64> + Sync>(
-    quats: &[[T; 4]],
-    frames: usize,
-    joints: usize,
-    config: &PoseConfig,
-) -> Result<Vec<[f64; 7]>, GeometryError> {
-    let stream = PoseStream::new(joints, config.clone())?;
-    let what = "sequences x frames x joints";
-    each_sequence(stream, what, quats, frames, joints, |stream, seq, out| {
-        stream.reset();
-        let mut states = Vec::new();
-        for pose in seq.chunks_exact(joints) {
-            states.extend_from_slice(stream.repair(pose)?);
-        }
-        whole_pose(stream, &states, out);
-        Ok(())
-    })
-}
-
-/// The scalars of vector sequences with the papers' normalisers; shapes as in [`crate::vector_scalars`].
-pub fn paper_vector_scalars<T: Copy + Into<f64> + Sync>(
-    x: &[T],
-    frames: usize,
-    dim: usize,
-    config: &VectorConfig,
-) -> Result<Vec<[f64; 7]>, GeometryError> {
-    let stream = VectorStream::new(dim, config.clone())?;
-    let what = "sequences x frames x dim";
-    each_sequence(stream, what, x, frames, dim, |stream, seq, out| {
-        stream.reset();
-        let mut states = Vec::new();
-        for state in seq.chunks_exact(dim) {
-            states.extend_from_slice(stream.repair(state)?);
-        }
-        whole_vector(stream, &states, out);
-        Ok(())
-    })
-}
-
 // Compiled here once, not for each type of number that a caller has.
-fn whole_pose(stream: &PoseStream, states: &[f64], out: &mut [[f64; 7]]) {
+pub(crate) fn whole_pose(stream: &PoseStream, states: &[f64], out: &mut [[f64; 7]]) {
     whole_sequence(stream.space(), &stream.config().options, states, out);
 }
 
-fn whole_vector(stream: &VectorStream, states: &[f64], out: &mut [[f64; 7]]) {
+pub(crate) fn whole_vector(stream: &VectorStream, states: &[f64], out: &mut [[f64; 7]]) {
     whole_sequence(stream.space(), &stream.config().options, states, out);
 }
 

@@ -329,11 +329,11 @@ pub(crate) fn pose_scalars<'py>(
     let result = match &reals {
         Reals::Single(a) => {
             let q = self::quats(a.as_slice()?);
-            py.detach(|| poses(paper, q, frames, *joints, &config))
+            py.detach(|| anticip_geometry::pose_scalars(q, frames, *joints, &config, paper))
         }
         Reals::Double(a) => {
             let q = self::quats(a.as_slice()?);
-            py.detach(|| poses(paper, q, frames, *joints, &config))
+            py.detach(|| anticip_geometry::pose_scalars(q, frames, *joints, &config, paper))
         }
     };
     to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
@@ -362,44 +362,14 @@ pub(crate) fn vector_scalars<'py>(
     let result = match &reals {
         Reals::Single(a) => {
             let x = a.as_slice()?;
-            py.detach(|| vectors(paper, x, frames, *dim, &config))
+            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &config, paper))
         }
         Reals::Double(a) => {
             let x = a.as_slice()?;
-            py.detach(|| vectors(paper, x, frames, *dim, &config))
+            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &config, paper))
         }
     };
     to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
-}
-
-/// The causal scalars, or those with the papers' whole-sequence normalisers.
-fn poses<T: Copy + Into<f64> + Sync>(
-    paper: bool,
-    quats: &[[T; 4]],
-    frames: usize,
-    joints: usize,
-    config: &PoseConfig,
-) -> Result<Vec<[f64; 7]>, GeometryError> {
-    if paper {
-        anticip_geometry::paper_pose_scalars(quats, frames, joints, config)
-    } else {
-        anticip_geometry::pose_scalars(quats, frames, joints, config)
-    }
-}
-
-/// [`poses`] for vectors.
-fn vectors<T: Copy + Into<f64> + Sync>(
-    paper: bool,
-    x: &[T],
-    frames: usize,
-    dim: usize,
-    config: &VectorConfig,
-) -> Result<Vec<[f64; 7]>, GeometryError> {
-    if paper {
-        anticip_geometry::paper_vector_scalars(x, frames, dim, config)
-    } else {
-        anticip_geometry::vector_scalars(x, frames, dim, config)
-    }
 }
 
 /// An array of shape `lead + (7,)`.

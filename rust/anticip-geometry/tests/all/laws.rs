@@ -2,7 +2,7 @@
 
 use anticip_geometry::{
     JointLimit, Options, PoseConfig, PoseStream, Quat, Stability, Uncertainty, VectorConfig, VectorStream,
-    paper_pose_scalars, paper_vector_scalars, pose_scalars, vector_scalars,
+    pose_scalars, vector_scalars,
 };
 use proptest::prelude::*;
 
@@ -186,7 +186,7 @@ proptest! {
             prop_assert!(bounded(&s), "{s:?}");
         }
         let frames = flat.len() / joints;
-        let paper = paper_pose_scalars(&flat, frames, joints, &config).expect("right shape");
+        let paper = pose_scalars(&flat, frames, joints, &config, true).expect("right shape");
         prop_assert!(paper.iter().all(bounded));
     }
 
@@ -207,7 +207,7 @@ proptest! {
             prop_assert!(bounded(&s), "{s:?}");
         }
         let frames = flat.len() / dim;
-        let paper = paper_vector_scalars(&flat, frames, dim, &config).expect("right shape");
+        let paper = vector_scalars(&flat, frames, dim, &config, true).expect("right shape");
         prop_assert!(paper.iter().all(bounded));
     }
 
@@ -309,7 +309,7 @@ proptest! {
         let (frames, joints) = (a.len(), a[0].len());
         let flat: Vec<[f64; 4]> = a.iter().chain(&b).flatten().copied().collect();
         let config = PoseConfig { options: options.clone(), ..PoseConfig::default() };
-        let batch = pose_scalars(&flat, frames, joints, &config).expect("right shape");
+        let batch = pose_scalars(&flat, frames, joints, &config, false).expect("right shape");
         prop_assert_eq!(&batch[..frames], &run(&a, &options)[..]);
         prop_assert_eq!(&batch[frames..], &run(&b, &options)[..]);
     }
@@ -319,7 +319,7 @@ proptest! {
         let options = Options { window: options.window.filter(|_| !growing), ..options };
         let flat: Vec<f64> = x.iter().chain(&x).flatten().copied().collect();
         let config = VectorConfig { options: options.clone() };
-        let batch = vector_scalars(&flat, x.len(), x[0].len(), &config).expect("right shape");
+        let batch = vector_scalars(&flat, x.len(), x[0].len(), &config, false).expect("right shape");
         let stream = run_vectors(&x, &options);
         prop_assert_eq!(&batch[..x.len()], &stream[..]);
         prop_assert_eq!(&batch[x.len()..], &stream[..]);
