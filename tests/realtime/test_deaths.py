@@ -26,7 +26,7 @@ from realtime.sinks.guard import Guard, _fade, _Last
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.voice.process import SynthProcess
-from tests.realtime.test_live_command import Theatre
+from tests.realtime.test_live_command import Theatre, jumps
 
 MODEL_IS_HERE = (SHIPPED / MANIFEST).is_file()
 
@@ -61,6 +61,7 @@ def test_the_guard_ends_what_sounds_and_leaves_silence_alone(theatre: Theatre) -
         assert bool(theatre.frames()) is sends
         assert said == []
     assert theatre.frames()[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
+    assert max(jumps([(5, list(LOUD)), *theatre.frames()])) < 0.1, "it fades"
 
 
 def test_one_guard_ends_what_sounds_of_all_performers(theatre: Theatre) -> None:

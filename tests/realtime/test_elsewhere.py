@@ -134,7 +134,7 @@ def test_signals_reach_a_loop_that_has_no_handlers_for_them():
     loop = Bare()
     try:
         obey_signals(loop, lambda: came.append("interrupt"), lambda: came.append("end"))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             os.kill(os.getpid(), number)
         loop.run_until_complete(asyncio.sleep(0.05))
         loop.close()
@@ -145,7 +145,7 @@ def test_signals_reach_a_loop_that_has_no_handlers_for_them():
         for number, handler in before.items():
             if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 signal.signal(number, handler)
-    assert came == ["interrupt", "interrupt", "end"]
+    assert came == ["interrupt", "interrupt", "end", "end"]
 
 
 def test_standard_input_is_waited_for_beside_sockets_and_read_in_lines():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.wire import arrived, messages, port_of, start, udp, wait_for
+from support.wire import arrived, messages, port_of, start, udp
 
 from pyanticip.controls import NEUTRAL
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.motion.recording import read_recording
 from realtime.bench.performer import mocopi_datagrams
-from realtime.soak.processes import alive, below
 from realtime.sockets import free_port
 
 pytestmark = pytest.mark.slow
@@ -76,10 +73,6 @@ class Theatre:
         self.heard += map(messages, arrived(self.ear))
         return self.heard
 
-    def children(self, module: str) -> list[int]:
-        assert self.process is not None
-        return [pid for pid, runs in below(self.process.pid).items() if runs == module]
-
     def ends(self, *numbers: signal.Signals) -> dict[str, Any]:
         """Its summary after these signals, as after Ctrl-C: it must exit 0, in silence."""
         assert self.process is not None
@@ -132,133 +125,46 @@ def test_a_performance_with_every_fault_and_a_clean_end(theatre: Theatre) -> Non
     theatre.send(FRAMES[49])  # doubled
     theatre.move(50, 50)
     theatre.move(103, 50)  # three frames lost
-    summary = theatre.ends(signal.SIGINT)
-    counts = summary["counters"]
-    # The frame that ended the gap waited for the next one; the gap itself was bridged.
-    assert counts["frames"] == 149
-    assert counts["filled"] == 3
-    assert counts["bridged"] >= 3
-    assert counts["alien"] + counts["malformed"] + counts["truncated"] >= 6
-    assert counts["doubled"] == 1
-    assert counts["errors"] == 0
-    assert summary["sinks"][f"osc 127.0.0.1:{gone}"]["refused"] > 0
-    heard = [m for m in theatre.listen() if "/anticip/frame" in m]
-    assert 150 <= len(heard) <= 150 + 60
-    numbers = [m["/anticip/frame"][0] for m in heard]
-    assert numbers == sorted(set(numbers))
-    assert all(len(m["/anticip/params"]) == 8 for m in heard)
-    assert heard[-1]["/anticip/param/loudness"] == [pytest.approx(0.0, abs=1e-4)], "it ends in silence"
-    taken = read_recording(theatre.folder / "take.anticip")
-    kinds = [type(record).__name__ for record in taken]
-    assert taken.warnings == []
-    assert kinds.count("Raw") == counts["packets"]
-    assert kinds.count("Frame") == 149
-    assert kinds.count("Output") >= 153
-
-
-def test_a_suit_begins_anew_and_falls_silent_and_comes_back(theatre: Theatre) -> None:
-    theatre.start("--record", "take.anticip")
-    theatre.move(100, 40)
     # Numbers that go back are late packets until they go on for a while.
     theatre.move(0, 60)
     time.sleep(3.4)
-    quiet = theatre.listen()[-1]
-    assert quiet["/anticip/param/loudness"] == [0.0]
+    assert theatre.listen()[-1]["/anticip/param/loudness"] == [0.0]
     theatre.move(240, 60)  # the suit went on counting: a gap far too long to fill
     # The shell and the system both tell of a closed terminal.
     summary = theatre.ends(signal.SIGHUP, signal.SIGHUP)
     assert "recorded take.anticip" in summary["said"]
     counts = summary["counters"]
-    assert counts["frames"] >= 40 + 30 + 60
+    # The frame that ended the gap waited for the next one; the gap itself was bridged.
+    assert counts["frames"] >= 149 + 30 + 60
+    assert counts["filled"] == 3
+    assert counts["bridged"] >= 3
+    assert counts["alien"] + counts["malformed"] + counts["truncated"] >= 6
+    assert counts["doubled"] == 1
+    assert counts["errors"] == 0
     assert counts["ticks"] > 120
     assert counts["resets"] == 3
-    assert max(jumps(theatre.frames())) < 0.35
-
-
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="children are found through /proc")
-def test_killed_children_are_told_of_and_come_back(theatre: Theatre) -> None:
-    modules = {
-        "recorder": "realtime.recording.writer",
-        "guard": "realtime.sinks.guard",
-        "voice": "realtime.voice.synth",
-    }
-    theatre.start("--synth", "--record", "take.anticip")
-    theatre.wait_for(lambda: all(map(theatre.children, modules.values())))
-    theatre.move(0, 100)
-    killed = {name: theatre.children(module) for name, module in modules.items()}
-    for (child,) in killed.values():
-        os.kill(child, signal.SIGKILL)
-    moved = 100
-    alive = {"recorder=yes", "guard=yes", "recording=yes"}
-
-    def lost() -> bool:
-        return any(word.startswith("recording=no (") for word in theatre.told())
-
-    while moved < 300 and not (lost() and alive <= set(theatre.told()[-20:])):
-        theatre.move(moved, 25)
-        moved += 25
-    theatre.move(moved, 100)
-    assert lost()
-    assert alive <= set(theatre.told()[-20:])
-    theatre.wait_for(lambda: set(theatre.children(modules["voice"])) - set(killed["voice"]))
-    theatre.heard.clear()
-    theatre.wait_for(lambda: any(w.startswith(("voice=yes (", "voice=no (no audio")) for w in theatre.told()))
-    summary = theatre.ends(signal.SIGQUIT)
-    assert summary["counters"]["frames"] == moved + 100
-    said = summary["said"]
-    for name in ("recorder", "guard"):
-        assert said.count(f"the {name} ended (code -9)") == 1
-    assert "the built-in voice ended (code -9); starting it again" in said
-    assert "recording to take.anticip" in said
-    assert "take.2.anticip" in said
-    assert theatre.children(modules["voice"]) == []
-    first, second = (read_recording(theatre.folder / f"take{part}.anticip") for part in ("", ".2"))
-    assert sum(1 for _ in first.frames()) >= 50, "a killed recorder loses at most a second"
-    assert sum(1 for _ in second.frames()) >= 100
-
-
-def test_a_killed_show_is_faded_at_its_receivers_and_its_children_end(theatre: Theatre) -> None:
-    modules = ("realtime.voice.synth", "realtime.recording.writer", "realtime.sinks.guard")
-    theatre.start("--synth", "--record", "take.anticip")
-    theatre.wait_for(lambda: all(map(theatre.children, modules)))
-    children = [child for module in modules for child in theatre.children(module)]
-    theatre.move(0, 100)
-    before = len(theatre.frames())
-    assert theatre.process is not None
-    theatre.process.kill()
-    theatre.process.communicate()
-    wait_for(lambda: not any(map(alive, children)), 10.0)
-    heard = theatre.frames()
-    assert heard[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)
-    numbers = [number for number, _ in heard]
+    assert summary["sinks"][f"osc 127.0.0.1:{gone}"]["refused"] > 0
+    heard = [m for m in theatre.listen() if "/anticip/frame" in m]
+    numbers = [m["/anticip/frame"][0] for m in heard]
     assert numbers == sorted(set(numbers))
-    after = jumps(heard[before - 1 :])
-    # The show's last frames may still have been under way: these move.
-    assert max(after[-20:]) < 0.1, "it fades"
-    assert max(after) < 0.3, "and does not jump to where it does"
+    assert all(len(m["/anticip/params"]) == 8 for m in heard)
+    assert heard[-1]["/anticip/param/loudness"] == [pytest.approx(0.0, abs=1e-4)], "it ends in silence"
+    assert max(jumps(theatre.frames())) < 0.35
+    taken = read_recording(theatre.folder / "take.anticip")
+    kinds = [type(record).__name__ for record in taken]
+    assert taken.warnings == []
+    assert kinds.count("Raw") == counts["packets"]
+    assert kinds.count("Frame") == counts["frames"]
+    assert kinds.count("Output") >= counts["frames"] + 4
 
 
-def test_a_terminal_that_has_gone_and_a_model_that_is_overwritten_cost_nothing(theatre: Theatre) -> None:
-    """What is loaded is in memory: nothing of the model's file is looked at again."""
-    model = theatre.folder / "model"
-    if not MODEL:
-        shutil.copytree(SHIPPED, model)
-    theatre.start(*(() if MODEL else ("--checkpoint", str(model))))
+def test_a_terminal_that_has_gone_costs_nothing(theatre: Theatre) -> None:
+    theatre.start("--record", "take.anticip")  # which it says when it ends
     process = theatre.process
     assert process is not None
     assert process.stderr is not None
     process.stderr.close()
-    theatre.move(0, 60)
-    if not MODEL:
-        (model / "model.safetensors").write_bytes(b"")
-        shutil.rmtree(model)
-    for module in ("realtime.recording.writer", "realtime.sinks.guard"):
-        (child,) = theatre.children(module)
-        os.kill(child, signal.SIGKILL)
-    theatre.move(60, 100)
-    died = {"recorder=no (ended (code -9))", "guard=no (ended (code -9))"}
-    theatre.wait_for(lambda: died <= set(theatre.told()))
-    theatre.wait_for(lambda: {"recorder=yes", "guard=yes"} <= set(theatre.told()[-20:]))
+    theatre.move(0, 160)
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
     with process.stdout as told:
@@ -266,7 +172,6 @@ def test_a_terminal_that_has_gone_and_a_model_that_is_overwritten_cost_nothing(t
     assert (counts["frames"], counts["failed_steps"]) == (160, 0)
     assert process.wait(20) == 0
     assert theatre.frames()[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)
-    assert MODEL or theatre.told().count("plays=model") >= 3
 
 
 def test_seconds_end_it_and_the_live_path_never_imports_torch(tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     records = list(read_recording(tmp_path / "show.2.anticip", strict=True))
     assert records == [Control(1, "gain", (0.5,)), *(Raw(i, "mocopi", b"after") for i in range(50))]
     assert [line.split()[0] for line in said] == ["recording", "the", "recording", "recorded"]
+    assert said[1].startswith("the recorder ended (code -9); starting it again")
 
 
 @pytest.mark.slow
