@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from pyanticip._core import Engine, FrontOutput
+from pyanticip._core import Engine, FrontOutput, LiveFront
 from pyanticip.controls import Event
 from pyanticip.motion.recording import Records
 from pyanticip.vocabulary import PARAMETERS
@@ -27,7 +27,7 @@ from realtime.mapping.live_mapping import LiveMapping, check_model
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.memory.live_memory import LiveMemory
-from realtime.protocols import ALONE_NS, Front, Lesson, Observer
+from realtime.protocols import ALONE_NS, Lesson, Observer
 from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
 from realtime.status import count_words, sink_words, stream_words, tape_words, taught_words, tempo_words
@@ -35,7 +35,7 @@ from realtime.step.base import StepBackend, StepResult
 from realtime.step.guard import GuardedModel
 from realtime.step.telemetry import telemetry_of
 
-__all__ = ["Front", "Observer", "Pipeline", "StepBackend"]
+__all__ = ["Observer", "Pipeline", "StepBackend"]
 
 # The forecast of the last frame stands in for so many frames that do not come.
 _BRIDGED = 20
@@ -69,7 +69,7 @@ class Pipeline:
     def __init__(
         self,
         *,
-        front: Front,
+        front: LiveFront,
         mixer: Mixer,
         sinks: Sequence[Sink],
         clock: Clock,

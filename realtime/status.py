@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 
+from pyanticip._core import LiveFront
 from pyanticip.errors import printable
 from pyanticip.motion.recording import Records
 from realtime.mapping.live_mapping import LiveMapping
-from realtime.protocols import BEAT_TRUST, Front, lost_of
+from realtime.protocols import BEAT_TRUST, lost_of
 from realtime.sinks.base import Sink, Tempo, trouble_of
 
 __all__ = [
@@ -46,7 +47,7 @@ def count_words(heard: Mapping[str, int], counts: Mapping[str, int]) -> list[str
     ]
 
 
-def stream_words(front: Front, buffer_ms: float | None, now_ns: int) -> list[str]:
+def stream_words(front: LiveFront, buffer_ms: float | None, now_ns: int) -> list[str]:
     """How the stream keeps time, who plays, who does not."""
     rate, jitter_ms, _ = front.timing
     found = [] if rate is None else [f"rate={rate:.1f}", f"jitter_ms={jitter_ms:.1f}"]

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from realtime.protocols import Front
+from pyanticip._core import LiveFront
 from realtime.sockets import host_and_port, host_of, is_from, known_as
 from realtime.sources.arrivals import osc_address, recognise, wrong_kind
 from realtime.sources.osc import PRESETS
@@ -80,7 +80,7 @@ class SourceWatch:
         self._sent: dict[str, int] = {}
         self._refusal = ""
 
-    def watch(self, now: float, front: Front) -> list[str]:
+    def watch(self, now: float, front: LiveFront) -> list[str]:
         """Everything that a performer should know since the last look; ``now`` in seconds."""
         news = []
         senders = front.senders()
