@@ -9,7 +9,6 @@ what is learned of the performer when a frame has left.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from pyanticip._core import Desk, Lead
 from pyanticip.controls import (
@@ -25,24 +24,11 @@ from pyanticip.controls import (
 )
 from pyanticip.vocabulary import PARAMETERS
 from realtime.config import LeadMs
+from realtime.mapping.live_mapping import LiveMapping
 from realtime.mapping.performer import PerformerRange
 from realtime.step.base import StepResult
 
-__all__ = ["Mixer", "Teaching"]
-
-
-class Teaching(Protocol):
-    """What the mixer reads of a mapping: its outputs' names, and where each goes when nobody is there."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """In the order of the values."""
-        ...
-
-    @property
-    def neutral(self) -> Sequence[float]:
-        """In 0..1."""
-        ...
+__all__ = ["Mixer"]
 
 
 class Mixer:
@@ -64,7 +50,6 @@ class Mixer:
         trigger: EventTrigger | None = None,
         presence: Presence | None = None,
         neutral: Sequence[float] = NEUTRAL,
-        teaching: Teaching | None = None,
         extra_smoothing: Smoothing | None = None,
         performer: PerformerRange | None = None,
         shapes: Mapping[str, Shape] | None = None,
@@ -83,16 +68,16 @@ class Mixer:
         self._extra_names: list[str] = []
         #: The taught outputs that are none of the eight, as they were given last.
         self.extras: list[float] = []
-        self.teach(teaching)
+        self._shape()
 
-    def teach(self, teaching: Teaching | None) -> None:
+    def teach(self, taught: LiveMapping | None) -> None:
         """Play the outputs of a mapping from the next frame on; None: the model alone.
 
         A taught output with the name of a sound parameter takes its place; the others go out beside the
         eight, in :attr:`extras`.
         """
-        names = list(teaching.names) if teaching is not None else []
-        neutral = list(teaching.neutral) if teaching is not None else []
+        names = [] if taught is None else taught.names
+        neutral = [] if taught is None else taught.neutral
         places = [PARAMETERS.index(name) if name in PARAMETERS else None for name in names]
         playing = dict(zip(self._extra_names, self.extras, strict=True))
         beside = [(n, low) for n, low, place in zip(names, neutral, places, strict=True) if place is None]
