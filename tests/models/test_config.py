@@ -99,6 +99,8 @@ def test_scalars_enter_the_embedding_only_where_they_are_told_to(build):
     seeing, blind = build(scalar_input=True), build()
     assert not torch.equal(seeing(x).initial, seeing(other).initial)
     assert torch.equal(blind(x).initial, blind(other).initial)
+    every = torch.ones(1, 30, dtype=torch.bool)
+    assert torch.equal(blind(x, predicted=every).hidden, blind(x, mode="initial").hidden)
     # Scalars given in place of those in the rows are the ones that it sees.
     assert torch.equal(seeing(x, scalars=other[..., 220:227]).hidden, seeing(other).hidden)
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.models import config, learn
 from torch.nn import functional as F
 
 from pyanticip import _core
@@ -31,8 +32,6 @@ from pyanticip.models.parts.field.reduction import (
     reduce_field,
     reduce_field_plainly,
 )
-
-SIZES = {"d_model": 16, "heads": 4, "fast_layers": 2, "slow_layers": 1, "ff": 24, "window": 6, "dropout": 0.0}
 
 
 def field(width=16, fibre=None, **changes):
@@ -145,7 +144,7 @@ def test_the_start_is_the_papers():
     block = Block(ModelConfig(d_model=64, heads=4, control_field=True), 3, Positions())
     assert (block.field.fibre.out_features, block.field.hidden.out_features) == (8, 16)
     # A model's own start leaves that of the field alone.
-    model = AnticipatoryTransformer(ModelConfig.small(**SIZES, control_field=True))
+    model = AnticipatoryTransformer(config("anticipatory", control_field=True))
     assert all(block.field.last.bias.item() == -4.0 for block in (*model.trunk.fast, *model.trunk.slow))
 
 
@@ -183,7 +182,7 @@ def test_the_shortest_half_life_is_a_hundredth_of_a_step():
 @pytest.mark.parametrize("kind", [AnticipatoryTransformer, BaselineTransformer])
 def test_a_model_shows_its_fields_and_can_be_taught_them(kind):
     torch.manual_seed(0)
-    cfg = ModelConfig.small(**SIZES, vocab=8, max_seq_len=24, control_field=True, slow_stride=3)
+    cfg = config("anticipatory", vocab=8, control_field=True, slow_stride=3)
     model = kind(cfg)
     out = model(torch.randint(8, (2, 12)))
     fast = 2 if kind is AnticipatoryTransformer else 3
@@ -198,7 +197,7 @@ def test_a_model_shows_its_fields_and_can_be_taught_them(kind):
     layers = model.trunk.fast if kind is AnticipatoryTransformer else model.layers
     assert layers[1].field.last.bias.grad.abs() > 0
     assert layers[0].up.weight.grad.abs().sum() > 0
-    assert kind(ModelConfig.small(**SIZES)).eval()(torch.randint(8, (2, 12))).field is None
+    assert kind(config("anticipatory")).eval()(torch.randint(8, (2, 12))).field is None
 
 
 def centred(phi):
@@ -226,16 +225,12 @@ def test_why_the_papers_curvature_is_refused(monkeypatch):
         with torch.no_grad():
             # Large embeddings to begin with: what there is to learn is then learned sooner.
             model.token.weight.mul_(20.0)
-        optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=True)
 
-        def loss(rows, model=model):
+        def loss(rows=32, model=model):
             ids = torch.randint(16, (rows, 17))
             return F.cross_entropy(model(ids[:, :-1]).logits.flatten(0, 1), ids[:, 1:].flatten())
 
-        for _ in range(75):
-            optimiser.zero_grad()
-            loss(32).backward()
-            optimiser.step()
+        learn(model, loss, 75, 1e-2)
         with torch.no_grad():
             found[name] = loss(512).item()
     assert found["causal"] >= math.log(16) - 0.01

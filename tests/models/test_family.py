@@ -16,6 +16,7 @@ from support.models import (
     covering,
     given,
     inputs,
+    learn,
     name_of,
     pairs,
     product,
@@ -213,6 +214,7 @@ LEARNERS = [
     ("anticipatory", {"mode": "refined_prev"}),
     ("anticipatory", {"mode": "initial", "positions": "trajectory"}),
     ("baseline", {**PRISM, "prism_copy": True}),
+    *(("baseline", {"planning": True, "plan_inference": way}) for way in ("passes", "recurrent")),
 ]
 """One of each way in which something could leak."""
 MORE_LEARNERS = [
@@ -229,11 +231,10 @@ def test_noise_stays_noise(kind, learner, mode):
     length = 4 if mode == "refined_prev" else 12
     code = torch.randn(231, generator=torch.Generator().manual_seed(5))
     for target, leaks in ((1, False), (0, True)):
-        model = build(kind, torch.float32, noise=0.0, **learner).train()
-        optimiser = torch.optim.AdamW(model.parameters(), lr=4e-2, fused=True)
+        model = build(kind, torch.float32, noise=0.0, **learner)
         generator = torch.Generator().manual_seed(1)
 
-        def loss(rows, target=target, model=model, generator=generator):
+        def loss(rows=16, target=target, model=model, generator=generator):
             drawn = torch.randint(symbols, (rows, length + 1), generator=generator)
             ids, truth = drawn[:, :-1], drawn[:, target : target + length]
             if kind != "motion":
@@ -244,11 +245,7 @@ def test_noise_stays_noise(kind, learner, mode):
             logits = model(x).events[..., 0, 0]
             return F.binary_cross_entropy_with_logits(logits, truth.float())
 
-        for _ in range(12):
-            optimiser.zero_grad()
-            loss(16).backward()
-            optimiser.step()
-        model.eval()
+        learn(model, loss, 12, 4e-2)
         with torch.no_grad():
             found = loss(128).item()
         if leaks:

@@ -2,29 +2,11 @@
 
 import pytest
 import torch
+from support import models
 
 from pyanticip.errors import OptionError
-from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.models import ModelConfig
 from pyanticip.models.motion.frame_hold import FrameHold, held
-
-SIZES = {
-    "d_model": 28,
-    "ff": 32,
-    "fast_layers": 1,
-    "slow_layers": 1,
-    "window": 8,
-    "pools": 3,
-    "slow_stride": 5,
-    "taps": 6,
-    "control_hidden": 16,
-    "dropout": 0.0,
-}
-
-
-def rows(batch, frames):
-    x = torch.randn(batch, frames, 231, dtype=torch.float64)
-    x[..., :132] = torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], dtype=torch.float64).repeat(22)
-    return x
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 31, 64, 100])
@@ -57,9 +39,9 @@ def test_a_frame_that_is_not_trusted_is_replaced_by_the_last_that_was():
 
 def test_it_needs_a_control_field_and_is_off_by_default():
     with pytest.raises(OptionError, match=r"field_input=True does nothing with control_field=None"):
-        ModelConfig(**SIZES, field_input=True)
+        ModelConfig(field_input=True)
     with pytest.raises(OptionError, match="token model"):
         ModelConfig.small(control_field=True, field_input=True)
-    plain = MotionTransformer(ModelConfig(**SIZES, control_field=True))
+    plain = models.build("motion", control_field=True)
     assert plain.trusted is None
-    assert plain(rows(1, 5).float()).distrust is None
+    assert plain(models.inputs("motion", 1, 5)).distrust is None

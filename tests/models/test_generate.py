@@ -8,7 +8,6 @@ import torch
 from support.models import build
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.core.gates import threshold
 from pyanticip.models.token.generate import generate
 
 SIZES = {"fast_layers": 1, "ff": 16, "vocab": 13, "max_seq_len": 64}
@@ -25,11 +24,6 @@ def model(gate=None, **changes):
 
 
 PROMPT = torch.tensor([[1, 2, 3], [4, 5, 6]])
-
-
-def test_the_threshold_falls_by_half_while_waiting():
-    falling = threshold(torch.arange(6), 0.8, 5)
-    torch.testing.assert_close(falling, torch.tensor([0.80, 0.72, 0.64, 0.56, 0.48, 0.40]))
 
 
 @pytest.mark.parametrize(

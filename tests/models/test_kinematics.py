@@ -3,48 +3,23 @@
 import numpy as np
 import pytest
 import torch
+from support.motions import swings
 
 import pyanticip as pa
 from pyanticip import _core
 from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.motion.kinematics import KINEMATICS, BodyKinematics
 from pyanticip.motion import canonical
+from pyanticip.motion.rotations import conjugate, multiply, rotate
 
 SCALE = 0.3
 
 
-def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    w, x, y, z = np.moveaxis(a, -1, 0)
-    s, i, j, k = np.moveaxis(b, -1, 0)
-    return np.stack(
-        (
-            w * s - x * i - y * j - z * k,
-            w * i + x * s + y * k - z * j,
-            w * j - x * k + y * s + z * i,
-            w * k + x * j - y * i + z * s,
-        ),
-        -1,
-    )
-
-
-def unrotate(q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    w, u = q[..., :1], -q[..., 1:]
-    t = 2.0 * np.cross(u, v)
-    return v + w * t + np.cross(u, t)
-
-
 def dance(frames: int = 200, seed: int = 0) -> pa.Clip:
-    """Every joint swings on its own axis; slowly enough that a difference is a velocity."""
-    rng = np.random.default_rng(seed)
-    axes = rng.normal(size=(22, 3))
-    axes /= np.linalg.norm(axes, axis=-1, keepdims=True)
-    time = np.arange(frames)[:, None] / 50.0
-    angle = rng.uniform(0.2, 1.0, 22) * np.sin(
-        2 * np.pi * rng.uniform(0.1, 0.4, 22) * time + rng.uniform(0, 6, 22)
-    )
-    quats = np.concatenate((np.cos(angle / 2)[..., None], np.sin(angle / 2)[..., None] * axes), -1)
+    """Slowly enough that a difference is a velocity."""
     root = np.zeros((frames, 3), np.float32)
-    return pa.Clip(quats.astype(np.float32), root, 50.0, canonical.canonical_skeleton())
+    quats = swings(frames, 22, seed, rate=100.0).astype(np.float32)
+    return pa.Clip(quats, root, 50.0, canonical.canonical_skeleton())
 
 
 def test_positions_heights_and_velocities_are_the_clips() -> None:
@@ -55,16 +30,16 @@ def test_positions_heights_and_velocities_are_the_clips() -> None:
     assert seen.shape == (len(clip), KINEMATICS)
     place = clip.positions().astype(np.float64)
     place -= place[:, :1]
-    hips = clip.quats[:, :1].astype(np.float64)
+    back = conjugate(clip.quats[:, :1])
     rest = body.rest[1:].numpy()
     np.testing.assert_allclose(
-        seen[:, 3:66].reshape(-1, 21, 3) * SCALE + rest, unrotate(hips, place)[:, 1:], atol=2e-6
+        seen[:, 3:66].reshape(-1, 21, 3) * SCALE + rest, rotate(back, place)[:, 1:], atol=2e-6
     )
     np.testing.assert_allclose(seen[:, 66:87] * SCALE + rest[:, 1], place[:, 1:, 1], atol=2e-6)
     speed = np.gradient(place, 1 / 50.0, axis=0)
     found = seen[:, 87:150].reshape(-1, 21, 3)
     # The features' angular velocity is that of the last 20 ms, the gradient is centred.
-    wanted = unrotate(hips, speed)[:, 1:]
+    wanted = rotate(back, speed)[:, 1:]
     assert np.abs(found - wanted)[2:-1].max() < 0.06 * np.abs(wanted).max()
     logarithm = 0.5 * np.log((found**2).sum(-1) + 0.01) + 1.0
     np.testing.assert_allclose(seen[:, 150:171], logarithm, atol=1e-4)
@@ -96,7 +71,7 @@ def test_where_the_performer_faces_does_not_matter(angle: float) -> None:
     clip = dance(seed=3)
     yaw = np.array([np.cos(angle / 2), 0.0, np.sin(angle / 2), 0.0])
     turned = clip.quats.astype(np.float64)
-    turned[:, 0] = multiply(np.broadcast_to(yaw, turned[:, 0].shape), turned[:, 0])
+    turned[:, 0] = multiply(yaw, turned[:, 0])
     other = pa.Clip(turned.astype(np.float32), clip.root, 50.0, clip.skeleton)
     torch.manual_seed(0)
     model = MotionTransformer(ModelConfig()).eval()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.models import motion_stream
+from support.models import motion_stream, rows_of
 
 from pyanticip.errors import CheckpointError, ShapeError
 from pyanticip.models.config import visible_columns
@@ -23,9 +23,8 @@ PACES = st.sampled_from([0.0, 0.01, 0.3, 3.0])
 def movement(seed, frames, pace):
     """Feature rows whose rotations turn as fast as ``pace`` says."""
     rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((frames, FEATURES)).astype(np.float32)
     walk = np.cumsum(pace * rng.standard_normal((frames, 22, 3, 3)), 0) + rng.standard_normal((22, 3, 3))
-    rows[:, :132] = np.linalg.qr(walk)[0][..., :2].swapaxes(-1, -2).reshape(frames, 132)
+    rows = rows_of(rng, walk)
     rows[:, 132:198] *= np.float32(pace * 20.0)
     return rows
 

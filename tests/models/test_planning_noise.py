@@ -1,40 +1,22 @@
-"""Noise stays noise: no way of planning lets a model say which of independent uniform tokens comes next."""
+"""Noise stays noise: no simulated plan lets a model say which of independent uniform tokens comes next."""
 
 import math
 
 import pytest
 import torch
+from support import models
+from support.models import learn
 from torch.nn import functional as F
 
-from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
 from pyanticip.models.parts.planning.targets import PlanChoice, look_ahead
 
 VOCAB, LENGTH, HORIZON = 8, 12, 2
 FLOOR = math.log(VOCAB)
 
 
-def build(kind, inference):
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    cfg = ModelConfig.small(
-        d_model=16,
-        heads=4,
-        fast_layers=1,
-        slow_layers=1,
-        ff=24,
-        window=6,
-        vocab=VOCAB,
-        max_seq_len=24,
-        dropout=0.0,
-        planning=True,
-        plan_tokens=HORIZON,
-        plan_inference=inference,
-    )
-    model = AnticipatoryTransformer(cfg) if kind == "anticipatory" else BaselineTransformer(cfg)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
+def build(kind):
+    sizes = {"fast_layers": 1, "window": 6, "vocab": VOCAB, "plan_tokens": HORIZON}
+    return models.build(kind, torch.float32, 0.3, planning=True, **sizes)
 
 
 def simulated(model, ids):
@@ -42,7 +24,7 @@ def simulated(model, ids):
 
 
 def test_the_plan_of_a_step_is_what_was_anticipated_a_step_before():
-    model = build("anticipatory", "passes")
+    model = build("anticipatory")
     ids, signal = torch.randint(VOCAB, (2, LENGTH + HORIZON)), model.planning
     torch.manual_seed(5)
     found = simulated(model, ids)
@@ -63,39 +45,25 @@ def told(model, ids):
     return PlanChoice(F.pad(ahead.codes, (0, 0, 1, 0)), F.pad(weights, (0, 0, 1, 0)))
 
 
-def own(model, ids):
-    """The model's own plans, two passes or recurrent."""
-    return None
-
-
-def trained(kind, plans, steps, inference="passes"):
+def trained(kind, plans, steps):
     """The next-token losses of a trained model on fresh tokens: with plans as in training, and with its
-    own."""
-    model = build(kind, inference)
-    simulator = list(model.planning.simulator.parameters())
-    apart = {id(p) for p in simulator}
-    optimisers = (
-        torch.optim.AdamW([p for p in model.parameters() if id(p) not in apart], lr=1e-2, fused=True),
-        torch.optim.Adam(simulator, lr=1e-2, fused=True),
-    )
+    own, which are made in two passes."""
+    model = build(kind)
     generator = torch.Generator().manual_seed(1)
 
-    def losses(rows, plans):
+    def losses(rows, plan):
         ids = torch.randint(VOCAB, (rows, LENGTH + HORIZON), generator=generator)
-        out = model(ids[:, :LENGTH], plan=plans(model, ids))
+        out = model(ids[:, :LENGTH], plan=plan and plan(model, ids))
         ce = F.cross_entropy(out.logits.flatten(0, 1), ids[:, 1 : LENGTH + 1].flatten())
         return ce, model.planning.judged(out.anticipation, ids)
 
-    for _ in range(steps):
+    def loss():
         ce, parts = losses(16, plans)
-        for optimiser in optimisers:
-            optimiser.zero_grad()
-        (ce + parts.ce + parts.unlikelihood + parts.simulator).backward()
-        for optimiser in optimisers:
-            optimiser.step()
-    model.eval()
+        return ce + parts.ce + parts.unlikelihood + parts.simulator
+
+    learn(model, loss, steps, 1e-2)
     with torch.no_grad():
-        return tuple(losses(512, way)[0].item() for way in (plans, own))
+        return tuple(losses(512, way)[0].item() for way in (plans, None))
 
 
 @pytest.mark.parametrize("kind", ["baseline", "anticipatory"])
@@ -104,12 +72,6 @@ def test_simulated_plans_tell_nothing(kind):
     training, inference = trained(kind, simulated, 60)
     assert training >= FLOOR - 0.01
     assert inference >= FLOOR - 0.01
-
-
-@pytest.mark.parametrize(("inference", "steps"), [("passes", 30), ("recurrent", 10)])
-def test_own_plans_tell_nothing(inference, steps):
-    found, _ = trained("baseline", own, steps, inference)
-    assert found >= FLOOR - 0.01
 
 
 def test_a_plan_of_what_comes_alone_would_be_found_out():

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from support.models import motion_stream
+from support.models import motion_stream, rows_of
 from support.takes import arrivals
 
 from pyanticip.errors import CheckpointError, OptionError, ShapeError
@@ -20,10 +20,9 @@ from realtime.step.open import open_backend
 def movement(seed, frames, pace=0.1):
     """Feature rows of a body that turns, now faster than a stroke and now hardly, in swells of a second."""
     rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((frames, 231)).astype(np.float32)
     swell = pace * (1.1 + np.sin(np.arange(frames) / rng.uniform(5.0, 12.0)))[:, None, None, None]
     walk = np.cumsum(swell * rng.standard_normal((frames, 22, 3, 3)), 0) + rng.standard_normal((22, 3, 3))
-    rows[:, :132] = np.linalg.qr(walk)[0][..., :2].swapaxes(-1, -2).reshape(frames, 132)
+    rows = rows_of(rng, walk)
     rows[:, 132:198] *= 5.0 * swell[:, 0, 0]
     return rows
 

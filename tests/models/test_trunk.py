@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from support import models
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import ModelConfig, MotionTransformer
@@ -13,26 +14,6 @@ from pyanticip.models.core.bias import TrajectoryBias, orthogonality
 from pyanticip.models.core.gates import AnticipationHead, CommitmentGate, PathwayGate
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.trunk import Steered, Trunk
-
-
-@pytest.mark.parametrize(
-    ("sizes", "embedding", "total"),
-    [
-        (
-            {"d_model": 128, "heads": 4, "fast_layers": 2, "slow_layers": 2, "window": 32, "ff": 256},
-            128_000,
-            678_206,
-        ),
-        (
-            {"d_model": 512, "heads": 8, "fast_layers": 3, "slow_layers": 3, "window": 128, "ff": 2048},
-            16_384_000,
-            35_560_490,
-        ),
-    ],
-)
-def test_trunk_has_exactly_the_published_parameters(sizes, embedding, total):
-    trunk = Trunk(ModelConfig(slow_stride=1, **sizes))
-    assert sum(p.numel() for p in trunk.parameters()) + embedding == total
 
 
 def test_motion_model_size_is_within_its_budget():
@@ -145,21 +126,6 @@ def test_orthogonality_reports_floor_and_excess():
     assert eight.excess.item() >= -1e-5
 
 
-def test_scalars_never_enter_the_embedding():
-    model = MotionTransformer().eval()
-    x = torch.randn(1, 30, 231)
-    other = x.clone()
-    other[..., 220:227] = torch.rand(1, 30, 7)
-    with torch.no_grad():
-        a, b = model(x), model(other)
-        assert torch.equal(a.initial, b.initial)
-        assert not torch.equal(a.share, b.share)
-        assert torch.equal(model(x, mode="initial").hidden, model(other, mode="initial").hidden)
-        half = torch.zeros(1, 30, dtype=torch.bool)
-        assert torch.equal(model(x, predicted=half).hidden, a.hidden)
-        assert torch.equal(model(x, predicted=~half).hidden, model(x, mode="initial").hidden)
-
-
 def test_self_predicted_loop_does_not_drift(build):
     """Long after the window has filled, feeding the refined scalars back stays bounded and finite."""
     model = build(torch.float32, fast_layers=1, slow_layers=1, kinematics=False)
@@ -175,20 +141,51 @@ def test_self_predicted_loop_does_not_drift(build):
     assert (seen[-100:] - seen[-200:-100]).abs().max() < 1e-3
 
 
-def test_of_rows_of_a_later_version_the_first_columns_are_read(build):
-    model = build(torch.float32).eval()
-    x = torch.randn(2, 5, 279)
-    with torch.no_grad():
-        assert torch.equal(model(x).params, model(x[..., :231]).params)
+ROWS = torch.zeros(2, 5, 231, dtype=torch.float64)
 
 
-def test_bad_input_is_one_clear_line(build):
-    model = build(torch.float32)
-    for x in (torch.zeros(1, 231), torch.zeros(1, 3, 230), torch.zeros(1, 3, 278), torch.zeros(1, 0, 231)):
-        with pytest.raises(ShapeError, match=r"\(B, L, 231 or 279\)"):
-            model(x)
-    with pytest.raises(ShapeError, match="2 rows"):
-        model(torch.zeros(1, 1, 231), model.initial_state(2))
+def at(value, *place):
+    rows = ROWS.clone()
+    rows[place] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m: m(ROWS.numpy()), r"features must be a tensor \(B, L, 231 or 279\), got ndarray"),
+        (lambda m: m.step([0.0], m.initial_state(1)), "features must be a tensor .*, got list"),
+        (lambda m: m(ROWS.float()), "features must be torch.float64 as the weights are, got torch.float32"),
+        (lambda m: m(ROWS.long()), "features must be torch.float64 as the weights are, got torch.int64"),
+        (lambda m: m(ROWS[:0]), r"with B >= 1 and L >= 1, got \(0, 5, 231\)"),
+        (lambda m: m(ROWS[0]), r"\(B, L, 231 or 279\) .*got \(5, 231\)"),
+        (lambda m: m(ROWS[..., 1:]), r"\(B, L, 231 or 279\) .*got \(2, 5, 230\)"),
+        (lambda m: m(ROWS[:, :0]), r"got \(2, 0, 231\)"),
+        (lambda m: m(ROWS[:1], m.initial_state(2)), "2 rows"),
+        (lambda m: m(at(torch.nan, 1, 2, 3)), r"features must be finite, got nan at \[1, 2, 3\]"),
+        (lambda m: m(at(torch.inf, 0, 0, 230)), r"features must be finite, got inf at \[0, 0, 230\]"),
+        (lambda m: m(ROWS, scalars=ROWS[..., :6]), r"scalars must be \(2, 5, 7\), got \(2, 5, 6\)"),
+        (lambda m: m(ROWS, predicted=ROWS[..., 0]), "predicted must be .* of torch.bool"),
+    ],
+)
+def test_mistakes_are_named(call, words):
+    with pytest.raises(ShapeError, match=words):
+        call(models.build("motion"))
+
+
+@torch.no_grad()
+def test_a_refused_frame_leaves_the_stream_as_it_was():
+    model, x = models.build("motion"), torch.randn(1, 4, 231, dtype=torch.float64)
+    state = model.initial_state(1)
+    for frame in x.unbind(1):
+        with pytest.raises(ShapeError, match="must be finite"):
+            model.step(torch.full_like(frame, torch.nan), state)
+        out, state = model.step(frame, state)
+    torch.testing.assert_close(out.params[:, 0], model(x).params[:, -1])
+
+
+def test_a_mode_or_normalisation_that_is_none_is_refused():
+    model = models.build("motion", torch.float32)
     with pytest.raises(OptionError, match="refined_prev"):
         model(torch.zeros(1, 1, 231), mode="refined")
     with pytest.raises(ShapeError, match="231 finite"):

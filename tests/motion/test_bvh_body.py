@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
 from support.motion_files import BVH_HEADER, ROWS, bvh_text, t_pose_bvh, write_bvh
 
 import pyanticip as pa
@@ -17,25 +16,6 @@ from pyanticip.motion.units import UNITS
 SIX = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation\n"
 NAMED = {"UpLegEnd": "Leg", "ArmEnd": "ForeArm"}
 """With these names the joints of ``t_pose_bvh`` are known as a body's."""
-
-
-def test_a_reference_joint_is_folded_into_the_hips(tmp_path):
-    inner = BVH_HEADER.split("ROOT Hips", 1)[1]
-    header = (
-        "HIERARCHY\nROOT Reference\n{\nOFFSET 0 0 0\n"
-        "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation\nJOINT Hips" + inner + "}\n"
-    )
-    rows = np.concatenate((np.tile([10.0, 0.0, 0.0, 0.0, 90.0, 0.0], (6, 1)), ROWS), axis=1)
-    clip = pa.load_motion(write_bvh(tmp_path, header + bvh_text(rows)[len(BVH_HEADER) :]))
-    plain = pa.load_motion(write_bvh(tmp_path, name="plain.bvh"))
-    assert clip.skeleton.names == plain.skeleton.names
-    assert "'Reference' was folded into 'Hips'" in clip.warnings[0]
-    quarter = Rotation.from_euler("Y", 90, degrees=True)
-    np.testing.assert_allclose(
-        clip.positions(),
-        quarter.apply(plain.positions().reshape(-1, 3)).reshape(6, 5, 3) + np.array([0.1, 0, 0]),
-        atol=1e-5,
-    )
 
 
 @pytest.mark.parametrize("names", [NAMED, {"Hips": "b1", "UpLeg": "b2", "Arm": "b3", "Spine": "b4"}])

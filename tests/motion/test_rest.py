@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
+from support.motions import posed
 
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.rest import Watched, hinge_axis, is_t_pose, t_pose_of
@@ -60,12 +61,7 @@ def test_a_limb_that_bends_both_ways_shows_no_axis(apart: float, seen: bool) -> 
 
 def lowered(degrees: float) -> NDArray[np.float32]:
     """Both arms lowered by so much."""
-    quats = np.zeros((22, 4), np.float32)
-    quats[:, 0] = 1.0
-    for side, sign in (("left", -1.0), ("right", 1.0)):
-        half = np.radians(sign * degrees / 2.0)
-        quats[BODY.index(f"{side}_upper_arm")] = (np.cos(half), 0.0, 0.0, np.sin(half))
-    return quats
+    return posed({"left_upper_arm": (0, 0, -degrees), "right_upper_arm": (0, 0, degrees)})
 
 
 def test_of_several_poses_the_one_most_like_a_t_pose_is_taken_if_any_is_within_25_degrees() -> None:

@@ -5,23 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.motions import posed
 
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.tpose import MAX_LEAD_IN, is_t_pose, lead_in
 
 BODY = canonical_skeleton()
-
-
-def posed(turns: dict[str, tuple[float, float, float]]) -> NDArray[np.float32]:
-    """Joints turned by rotation vectors, degrees."""
-    quats = np.zeros((len(BODY.names), 4), np.float32)
-    quats[:, 0] = 1.0
-    for name, degrees in turns.items():
-        vector = np.radians(degrees)
-        angle = np.linalg.norm(vector)
-        quats[BODY.index(name)] = [np.cos(angle / 2), *np.sin(angle / 2) * vector / angle]
-    return quats
 
 
 POSES: dict[str, tuple[bool, dict[str, Any]]] = {

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from realtime.clock import OfflineClock
+from realtime.pipeline import Pipeline
+from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame, Extra
+from realtime.sources.replay import Datagram, play_offline
+from realtime.stage import assemble
 
 
 @dataclass
@@ -32,3 +37,11 @@ class Ear:
 
     def close(self) -> None:
         self.closed = True
+
+
+def listen(rig: Rig, sent: Iterable[tuple[int, bytes]]) -> tuple[Ear, Pipeline]:
+    """What an ear hears of a show of timed msgpack datagrams."""
+    ear, clock = Ear(), OfflineClock()
+    pipeline = assemble(rig, clock, kind="msgpack", sinks=[ear])  # type: ignore[list-item]
+    play_offline((Datagram(*pair) for pair in sent), clock, pipeline.feed)
+    return ear, pipeline

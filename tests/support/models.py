@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import re
 
+import numpy as np
 import torch
 
 from pyanticip._core import MotionStream
@@ -124,11 +125,29 @@ def motion_stream(model, tensors=None, **changes):
     return MotionStream({**own, **(tensors or {})}, **{**stream_sizes(model.cfg), **changes})
 
 
+def learn(model, loss, steps, lr):
+    """Steps down ``loss()``; the model is left as it judges, not as it learns."""
+    model.train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss().backward()
+        optimiser.step()
+    model.eval()
+
+
 def inputs(kind, rows, length, dtype=torch.float64):
     """Tokens or feature rows."""
     if kind == "motion":
         return torch.randn(rows, length, FEATURES, dtype=dtype)
     return torch.randint(VOCAB, (rows, length))
+
+
+def rows_of(rng, axes):
+    """Random feature rows (L, FEATURES) whose rotations are the nearest to matrices (L, 22, 3, 3)."""
+    rows = rng.standard_normal((len(axes), FEATURES)).astype(np.float32)
+    rows[:, :132] = np.linalg.qr(axes)[0][..., :2].swapaxes(-1, -2).reshape(len(axes), 132)
+    return rows
 
 
 def given(model, x, mode):

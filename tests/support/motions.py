@@ -1,6 +1,7 @@
 """Motions with known properties, made from a seed."""
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from pyanticip import _core
 
@@ -22,6 +23,16 @@ def noise(frames, joints, seed=0):
     """Independent rotations. (T, J, 4)."""
     q = np.random.default_rng(seed).normal(size=(frames, joints, 4))
     return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
+def posed(turns):
+    """The canonical body in its rest pose but for joints turned by rotation vectors, degrees. (22, 4)."""
+    quats = np.zeros((22, 4), np.float32)
+    quats[:, 0] = 1.0
+    for name, degrees in turns.items():
+        vector = Rotation.from_rotvec(degrees, degrees=True)
+        quats[_core.CANONICAL_JOINTS.index(name)] = vector.as_quat()[[3, 0, 1, 2]]
+    return quats
 
 
 def still(frames, joints, amount=1e-4, seed=0):

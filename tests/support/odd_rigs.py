@@ -103,15 +103,20 @@ def limb_errors(path: Path, clip: pa.Clip, up: str = "y") -> dict[str, float]:
             ours.append(body[:, joints.index(f"{side}_{second}")] - body[:, joints.index(f"{side}_{first}")])
             labels.append(f"{side} {first}")
     a, b = (v / np.linalg.norm(v, axis=-1, keepdims=True) for v in (np.stack(theirs), np.stack(ours)))
+    angles = _apart(a, b).mean(axis=1)
+    assert len(labels) >= 6
+    return dict(zip(labels, angles.tolist(), strict=True))
+
+
+def _apart(a: Doubles, b: Doubles) -> Doubles:
+    """Degrees between directions (..., 3), one yaw taken out of them all."""
     yaw = np.arctan2(
         (a[..., 2] * b[..., 0] - a[..., 0] * b[..., 2]).sum(),
         (a[..., 0] * b[..., 0] + a[..., 2] * b[..., 2]).sum(),
     )
     c, s = np.cos(yaw), np.sin(yaw)
     a = a @ np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]]).T
-    angles = np.degrees(np.arccos(np.clip((a * b).sum(axis=-1), -1.0, 1.0))).mean(axis=1)
-    assert len(labels) >= 6
-    return dict(zip(labels, angles.tolist(), strict=True))
+    return np.asarray(np.degrees(np.arccos(np.clip((a * b).sum(axis=-1), -1.0, 1.0))))
 
 
 def _named(names: list[str], role: str, side: str) -> str:
@@ -263,11 +268,4 @@ def difference(a: pa.Clip, b: pa.Clip) -> Doubles:
         places = clip.positions()[-count:].astype(np.float64)
         bone = places[:, 1:][:, there] - places[:, parents][:, there]
         bones.append(bone / np.linalg.norm(bone, axis=-1, keepdims=True))
-    x, y = bones
-    yaw = np.arctan2(
-        (y[..., 2] * x[..., 0] - y[..., 0] * x[..., 2]).sum(),
-        (y[..., 0] * x[..., 0] + y[..., 2] * x[..., 2]).sum(),
-    )
-    c, s = np.cos(yaw), np.sin(yaw)
-    y = y @ np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]]).T
-    return np.asarray(np.degrees(np.arccos(np.clip((x * y).sum(axis=-1), -1.0, 1.0))).mean(axis=0))
+    return np.asarray(_apart(*bones).mean(axis=0))

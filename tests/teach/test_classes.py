@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.clips import LEFT_ARM, SPINE, swing
-from support.ear import Ear
+from support.ear import Ear, listen
+from support.mappings import rebuilt
 from support.wire import messages, udp
 
 from pyanticip.errors import FormatError, OptionError
@@ -23,7 +25,6 @@ from pyanticip.teach.mapping import load_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MANIFEST, MAPPING, Project
-from realtime.clock import OfflineClock
 from realtime.mapping.labels import Labels
 from realtime.mapping.live_mapping import open_mapping
 from realtime.pipeline import Pipeline
@@ -33,8 +34,6 @@ from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sinks.outlet import Outlet
-from realtime.sources.replay import Datagram, play_offline
-from realtime.stage import assemble
 from realtime.teaching.fitting import fit_project, observe
 from realtime.teaching.lesson import Lesson
 
@@ -63,17 +62,13 @@ def fitted(project: Project) -> Path:
 
 
 def play(fitted: Path | None, *clips: object) -> tuple[Ear, Pipeline]:
-    ear, clock = Ear(), OfflineClock()
     rig = Rig(
         mapping=None if fitted is None else str(fitted),
         model={"enabled": False},  # type: ignore[arg-type]
         performer={"steady": False},  # type: ignore[arg-type]
     )
-    pipeline = assemble(rig, clock, kind="msgpack", sinks=[ear])  # type: ignore[list-item]
     quats = np.concatenate([clip.quats for clip in clips])  # type: ignore[attr-defined]
-    clip = replace(swing(len(quats) / 50), quats=quats)
-    play_offline((Datagram(*p) for p in datagrams(clip, "msgpack")), clock, pipeline.feed)
-    return ear, pipeline
+    return listen(rig, datagrams(replace(swing(len(quats) / 50), quats=quats), "msgpack"))
 
 
 def triggers(ear: Ear) -> list[str]:
@@ -183,11 +178,10 @@ def test_osc_tells_label_likelihoods_and_triggers(fitted: Path) -> None:
     ear.close()
 
 
-def test_a_loop_that_is_late_loses_a_beat_and_no_label() -> None:
+@pytest.mark.parametrize("event", [("class/arm/enter:left", 0.9, 0.0), ("gesture/raise/leave", 1.0, 0.0)])
+def test_a_loop_that_is_late_loses_a_beat_and_no_label_nor_gesture(event: tuple[str, float, float]) -> None:
     class Late:
-        live = True
-        speed = 1.0
-        now = 1_000_000_000
+        live, speed, now = True, 1.0, 1_000_000_000
 
         def now_ns(self) -> int:
             return self.now
@@ -195,11 +189,11 @@ def test_a_loop_that_is_late_loses_a_beat_and_no_label() -> None:
     clock, ear, counts = Late(), Ear(), {"superseded": 0, "stale_events": 0}
     outlet = Outlet([ear], clock, counts)  # type: ignore[arg-type, list-item]
     late = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, t_ns=800_000_000)
-    late.events = [("onset", 1.0, 0.05), ("class/arm/enter:left", 0.9, 0.0)]
+    late.events = [("onset", 1.0, 0.05), event]
     outlet.send(late)
     outlet.send(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8, t_ns=clock.now))
     (frame,) = ear.frames
-    assert frame.events == [("class/arm/enter:left", 0.9, 0.0)]
+    assert frame.events == [event]
     assert counts == {"superseded": 1, "stale_events": 1}
 
 
@@ -284,17 +278,20 @@ def test_a_manifest_of_before_is_read_and_a_garbled_one_refused(project: Project
         Project.open(tmp_path)
 
 
-def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
-    from types import SimpleNamespace
+def shown(lesson: Lesson, project: Project, name: str | None = None) -> str:
+    """A take of a second, kept; its name."""
+    said, clip = lesson.start(name), swing(1)
+    for i in range(50):
+        lesson.frame(SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
+    lesson.stop().store(project)
+    return said
 
+
+def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     lesson = Lesson(made)
     lesson.show({"pose": "up"})
-    lesson.start("one")
-    clip = swing(1)
-    for i in range(50):
-        lesson.frame(SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
-    lesson.stop().store(made)
+    shown(lesson, made, "one")
     assert made.state.take("one").labels == {"pose": "up"}
     made.set_values("one", {}, {"pose": "down"})
     assert made.state.classes == {"pose": ("down",)}
@@ -308,19 +305,13 @@ def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
 
 
 def test_the_first_take_that_is_played_makes_the_outputs(tmp_path: Path) -> None:
-    from types import SimpleNamespace
-
     made = Project.create(tmp_path / "mine")
     lesson = Lesson(made)
     with pytest.raises(OptionError, match="mix: expected 0 to 1, got 2"):
         lesson.want({"mix": 2.0})
     lesson.want({"mix": 0.3})
     assert made.state.outputs == ()
-    lesson.start("one")
-    clip = swing(1)
-    for i in range(50):
-        lesson.frame(SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
-    lesson.stop().store(made)
+    shown(lesson, made, "one")
     assert [output.describe() for output in made.state.outputs] == ["mix"]
     with pytest.raises(OptionError, match="no output 'miks'"):
         lesson.want({"miks": 0.3})
@@ -339,48 +330,13 @@ def test_what_is_wanted_and_no_output_is_refused_before_the_take(tmp_path: Path)
 
 
 def test_takes_are_numbered_past_names_that_are_taken(tmp_path: Path) -> None:
-    from types import SimpleNamespace
-
     made = Project.create(tmp_path / "mine")
     lesson = Lesson(made)
     lesson.show({"pose": "up"})
-    clip = swing(1)
-
-    def take(name: str | None = None) -> str:
-        said = lesson.start(name)
-        for i in range(50):
-            lesson.frame(SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
-        lesson.stop().store(made)
-        return said
-
     assert lesson.start() == "take-001"
     assert lesson.cancel() == "take-001"
-    assert [take(), take(), take("take-004"), take(), take()] == [
-        "take-001",
-        "take-002",
-        "take-004",
-        "take-005",
-        "take-006",
-    ]
-
-
-@pytest.fixture
-def damaged(fitted: Path, tmp_path: Path) -> Callable[[str, object], Path]:
-    """The mapping with something else in its metadata; the checksum is of the arrays alone."""
-
-    def write(key: str, value: object) -> Path:
-        data = fitted.read_bytes()
-        size = int.from_bytes(data[:8], "little")
-        header = json.loads(data[8 : 8 + size])
-        tree = json.loads(header["__metadata__"]["anticip-mapping"])
-        next(part for part in tree["parts"] if part["class"])[key] = value
-        header["__metadata__"]["anticip-mapping"] = json.dumps(tree)
-        text = json.dumps(header).encode()
-        file = tmp_path / "bad.safetensors"
-        file.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
-        return file
-
-    return write
+    names = [shown(lesson, made, name) for name in (None, None, "take-004", None, None)]
+    assert names == [f"take-00{number}" for number in (1, 2, 4, 5, 6)]
 
 
 @pytest.mark.parametrize(
@@ -395,8 +351,11 @@ def damaged(fitted: Path, tmp_path: Path) -> Callable[[str, object], Path]:
         ("outputs", 3),
     ],
 )
-def test_a_garbled_class_is_no_mapping(
-    damaged: Callable[[str, object], Path], key: str, value: object
-) -> None:
+def test_a_garbled_class_is_no_mapping(fitted: Path, tmp_path: Path, key: str, value: object) -> None:
+    def garble(tree: dict[str, Any]) -> None:
+        next(part for part in tree["parts"] if part["class"])[key] = value
+
+    file = tmp_path / "bad.safetensors"
+    file.write_bytes(rebuilt(fitted.read_bytes(), garble))
     with pytest.raises(FormatError):
-        load_mapping(damaged(key, value))
+        load_mapping(file)

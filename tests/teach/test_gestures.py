@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from safetensors.numpy import load
 from support.clips import LEFT_ARM, RIGHT_ARM, SPINE, swing
-from support.ear import Ear
+from support.ear import Ear, listen
 from support.wire import messages, udp
 
 from pyanticip import _core
@@ -37,8 +37,6 @@ from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS, OscConfig
 from realtime.sinks.osc import OscSink
-from realtime.sinks.outlet import Outlet
-from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 from realtime.teaching.checking import check_project
 from realtime.teaching.fitting import fit_project
@@ -96,12 +94,8 @@ def test_what_plays_is_told_with_its_gestures(fitted: Path) -> None:
 
 
 def play(fitted: Path, clip: Clip, lost: range = range(0)) -> tuple[Ear, Pipeline]:
-    ear, clock = Ear(), OfflineClock()
     rig = Rig(mapping=str(fitted), model={"enabled": False})  # type: ignore[arg-type]
-    pipeline = assemble(rig, clock, kind="msgpack", sinks=[ear])  # type: ignore[list-item]
-    sent = [Datagram(*p) for i, p in enumerate(datagrams(clip, "msgpack")) if i not in lost]
-    play_offline(iter(sent), clock, pipeline.feed)
-    return ear, pipeline
+    return listen(rig, (sent for i, sent in enumerate(datagrams(clip, "msgpack")) if i not in lost))
 
 
 def changes(ear: Ear) -> list[str]:
@@ -210,22 +204,6 @@ def test_osc_and_oscquery(fitted: Path) -> None:
     nodes = outputs("/me", ("gesture",), gestures=["raise"])
     assert nodes["/me/gesture/raise"]["TYPE"] == "fff"
     assert nodes["/me/gesture/raise/leave"]["TYPE"] == "ff"
-
-
-def test_a_loop_that_is_late_loses_no_end_of_a_gesture() -> None:
-    class Late:
-        live, speed, now = True, 1.0, 1_000_000_000
-
-        def now_ns(self) -> int:
-            return self.now
-
-    clock, ear = Late(), Ear()
-    outlet = Outlet([ear], clock, {"superseded": 0, "stale_events": 0})  # type: ignore[arg-type, list-item]
-    late = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, t_ns=800_000_000)
-    late.events = [("gesture/raise/leave", 1.0, 0.0)]
-    outlet.send(late)
-    outlet.send(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8, t_ns=clock.now))
-    assert ear.frames[0].events == [("gesture/raise/leave", 1.0, 0.0)]
 
 
 def test_the_command_teaches_lists_fits_and_checks(tmp_path: Path) -> None:

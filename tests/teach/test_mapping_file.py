@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
 
@@ -8,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.mappings import rebuilt
 
 from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach.fit import fit_parts
 from pyanticip.teach.frames import BODY, TakeData
-from pyanticip.teach.mapping import FORMAT, load_mapping, pack_mapping
+from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 
@@ -92,19 +92,6 @@ def test_it_belongs_to_one_model_and_to_a_body(tmp_path: Path, whole: bytes) -> 
     load_mapping(file).check_model("any", "c" * 64, 0)
 
 
-def header(data: bytes) -> tuple[dict[str, object], bytes]:
-    (size,) = struct.unpack("<Q", data[:8])
-    return json.loads(data[8 : 8 + size]), data[8 + size :]
-
-
-def rebuilt(data: bytes, **change: object) -> bytes:
-    head, rest = header(data)
-    tree = json.loads(head["__metadata__"][FORMAT])  # type: ignore[index]
-    head["__metadata__"][FORMAT] = json.dumps({**tree, **change})  # type: ignore[index]
-    text = json.dumps(head).encode()
-    return struct.pack("<Q", len(text)) + text + rest
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -133,7 +120,7 @@ def test_what_does_not_fit_is_one_line(
     tmp_path: Path, whole: bytes, change: dict[str, object], reason: str
 ) -> None:
     file = tmp_path / "bad.safetensors"
-    file.write_bytes(rebuilt(whole, **change))
+    file.write_bytes(rebuilt(whole, lambda tree: tree.update(change)))
     with pytest.raises((FormatError, CheckpointError), match=reason) as told:
         load_mapping(file)
     assert "\n" not in str(told.value)
