@@ -33,7 +33,6 @@ def test_the_core_says_what_tensors_say(rows, length, width, scale, spread, seed
     positions = TrajectoryPositions(width, length=length, strength=0.25, scale=scale, cache=0)
     got, _ = positions(e)
     assert got.dtype == torch.float32
-    assert positions.counters.fallbacks == (bad is not None)
     moved, _ = positions.displacements(e.double())
     fallen = moved.isnan()
     wanted = sinusoids(torch.arange(length) + moved.masked_fill(fallen, 0.0), width)
@@ -240,8 +239,7 @@ def test_options_reach_the_module_and_the_checkpoint(tmp_path):
     ids = torch.randint(50, (2, 40))
     with torch.no_grad():
         assert torch.equal(model(ids).logits, again(ids).logits)
-        model(ids)
-    assert moved.counters.hits == 2
+    assert len(moved.cache) == 2
 
 
 def test_descriptions_without_the_options_mean_the_defaults():

@@ -180,7 +180,6 @@ def test_an_embedding_that_is_not_finite_falls_back(bad, at, length):
     whole, _ = positions(e)
     e[1, at, 3] = bad
     encoded, _ = positions(e)
-    assert positions.counters.fallbacks == 1
     assert torch.equal(encoded[[0, 2]], whole[[0, 2]])
     assert torch.equal(encoded[1, :at], whole[1, :at])
     assert torch.equal(encoded[1, at:], sinusoids(torch.arange(12), 8).float()[at:])
@@ -189,7 +188,6 @@ def test_an_embedding_that_is_not_finite_falls_back(bad, at, length):
         out, state = positions(step, state)
         outs.append(out)
     torch.testing.assert_close(torch.cat(outs, 1), encoded, atol=1e-6, rtol=0)
-    assert positions.counters.fallbacks == 2
     # A reset lifts it.
     state.reset(torch.tensor([False, True, False]))
     again, _ = positions(path(3, 12, 8, torch.float32), state)
@@ -211,7 +209,6 @@ def test_finite_embeddings_too_far_apart_for_their_type_do_not_fall_back():
     positions = make(4, torch.float32, strength=0.5)
     e = torch.tensor([1e30, -1e30, 1e30]).view(1, 3, 1).expand(1, 3, 4)
     encoded, _ = positions(e)
-    assert positions.counters.fallbacks == 0
     torch.testing.assert_close(encoded[0], sinusoids(torch.tensor([0.0, 1.5, 3.0]), 4).float())
 
 
@@ -221,20 +218,15 @@ def test_the_same_bytes_are_found_again_and_no_others():
     plain = make(8, torch.float32, length=16)
     e = path(3, 16, 8, torch.float32)
     first, _ = positions(e)
-    assert (positions.counters.hits, positions.counters.misses) == (0, 3)
+    assert len(positions.cache) == 3
     e2 = e.clone()
     e2[1, 4, 2] += 1e-7
     again, _ = positions(e2)
-    assert (positions.counters.hits, positions.counters.misses) == (2, 4)
+    assert len(positions.cache) == 4
     assert torch.equal(again[[0, 2]], first[[0, 2]])
     # Lengths of steps are float32 here, float64 in the core that encodes without a cache.
     torch.testing.assert_close(again, plain(e2)[0], atol=1e-6, rtol=0)
     torch.testing.assert_close(first, plain(e)[0], atol=1e-6, rtol=0)
-    assert positions.counters.sequences == 6
-    assert positions.counters.steps == 96
-    assert positions.counters.throughput > 0
-    positions.counters.reset()
-    assert positions.counters.steps == positions.counters.hits == 0
 
 
 def test_the_cache_is_off_where_gradients_are_wanted_and_in_streams():
@@ -243,17 +235,17 @@ def test_the_cache_is_off_where_gradients_are_wanted_and_in_streams():
     positions(e)
     with torch.no_grad():
         positions(e, positions.embed_state(1, e))
-    assert len(positions.cache) == positions.counters.misses == 0
+    assert len(positions.cache) == 0
     positions(e.detach())
     assert len(positions.cache) == 1
 
 
-def test_a_fallback_from_the_cache_is_counted_too():
+def test_a_fallback_comes_from_the_cache_too():
     positions = TrajectoryPositions(8)
     e = torch.full((1, 5, 8), math.nan)
     one, two = positions(e)[0], positions(e)[0]
     assert torch.equal(one, two)
-    assert (positions.counters.hits, positions.counters.fallbacks) == (1, 2)
+    assert len(positions.cache) == 1
 
 
 def test_the_cache_forgets_what_was_used_longest_ago():

@@ -10,9 +10,8 @@ from that step on.
 """
 
 import math
-import time
 from collections import OrderedDict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,34 +98,6 @@ class TrajectoryState(State):
     power: Tensor
 
 
-@dataclass
-class Counters:
-    """What a :class:`TrajectoryPositions` has done since it was made, or since :meth:`reset`."""
-
-    sequences: int = 0
-    """Rows of whole sequences encoded; steps of streams are not counted here."""
-    steps: int = 0
-    """Encodings made, of sequences and of streams."""
-    hits: int = 0
-    """Sequences whose displacements were in the cache."""
-    misses: int = 0
-    """Sequences looked for in the cache in vain."""
-    fallbacks: int = 0
-    """Rows that fell back to the standard encoding."""
-    seconds: float = 0.0
-    """Spent in all of this; on a GPU, until the work was handed over."""
-
-    @property
-    def throughput(self) -> float:
-        """Steps a second; 0 before the first."""
-        return self.steps / self.seconds if self.seconds else 0.0
-
-    def reset(self) -> None:
-        """Back to zero."""
-        for field in fields(self):
-            setattr(self, field.name, field.default)
-
-
 class TrajectoryPositions(Positions):
     """Encodings of positions that follow the path of the embeddings.
 
@@ -178,7 +149,6 @@ class TrajectoryPositions(Positions):
         rows = math.ceil(length * (1.0 + strength)) + 1 if length else 0
         self.places = RealPositions(width, rows, interpolation)
         self.cache = DisplacementCache(cache) if cache else None
-        self.counters = Counters()
 
     @classmethod
     def of(cls, model: "ModelConfig") -> "TrajectoryPositions":
@@ -207,7 +177,7 @@ class TrajectoryPositions(Positions):
         """Encodings (B, L, D) of whole sequences, or of a chunk of any length that follows ``state``.
 
         :param embedded: (B, L, D) embeddings, L >= 1. From a row's first embedding that is not finite on, its
-            encoding is the standard one; such rows are counted.
+            encoding is the standard one.
         :param state: what came before; ``None`` starts afresh, and ``None`` comes back.
         :raises ShapeError: embeddings of another shape, or a state of another number of rows.
         """
@@ -217,14 +187,7 @@ class TrajectoryPositions(Positions):
         if state is not None and state.frames.shape[0] != embedded.shape[0]:
             rows = state.frames.shape[0]
             raise ShapeError(f"the state has {rows} rows, the embeddings have {embedded.shape[0]}")
-        if _recorded(embedded):
-            return self._encode(embedded, state)
-        begin = time.perf_counter()
-        out = self._encode(embedded, state)
-        self.counters.seconds += time.perf_counter() - begin
-        self.counters.steps += embedded.shape[0] * embedded.shape[1]
-        self.counters.sequences += 0 if state is not None else embedded.shape[0]
-        return out
+        return self._encode(embedded, state)
 
     def embed(
         self, x: Tensor, frames: Tensor | None, state: Any
@@ -270,12 +233,8 @@ class TrajectoryPositions(Positions):
         moved, power = self._cached(embedded) if state is None else self.displacements(embedded, state)
         positions = whole + moved
         if _recorded(embedded) or not math.isfinite(moved[:, -1].sum().item()):
-            fallen = moved.isnan()
             # Not by where alone: it would hand NaN times zero to what it leaves out.
-            positions = whole + moved.masked_fill(fallen, 0.0)
-            if not _recorded(embedded):
-                new = fallen[:, -1] if state is None else fallen[:, -1] & ~state.displacement.isnan()
-                self.counters.fallbacks += int(new.sum())
+            positions = whole + moved.masked_fill(moved.isnan(), 0.0)
         encoded = self.places(positions, embedded.dtype, inside)
         if state is None:
             return encoded, None
@@ -295,7 +254,7 @@ class TrajectoryPositions(Positions):
         path = embedded.detach().contiguous()
         out = torch.empty_like(path)
         places, rms = self.places, self.scale == "rms"
-        self.counters.fallbacks += _core.trajectory_encode(
+        _core.trajectory_encode(
             path.numpy(),
             self.strength,
             self.magnitude,
@@ -359,8 +318,6 @@ class TrajectoryPositions(Positions):
         keys = cache.keys(embedded)
         known = [cache.get(key) for key in keys]
         missing = [row for row, found in enumerate(known) if found is None]
-        self.counters.hits += len(keys) - len(missing)
-        self.counters.misses += len(missing)
         if missing:
             some = embedded if len(missing) == len(keys) else embedded[missing]
             fresh, _ = self.displacements(some)
