@@ -26,6 +26,7 @@ from pyanticip.models.core.trunk import Block
 from pyanticip.models.forecast.forecaster import PoseForecaster
 from pyanticip.models.forecast.manifest import ForecastConfig
 from pyanticip.models.parts.positions.prism.module import PrismPositions
+from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig
 from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
 from pyanticip.vocabulary import FEATURES
 from realtime.monitor.ghost import STRIDE, Ghost
@@ -196,7 +197,7 @@ def test_positions(benchmark, way, length):
     benchmark.group = f"positions, {length} steps"
     steps = torch.arange(length)
     if way in WAYS:
-        module = TrajectoryPositions(128, **{"length": length, "strength": 0.2, "cache": 0, **WAYS[way]})
+        module = TrajectoryPositions(128, TrajectoryConfig(strength=0.2, **WAYS[way]), length)
         x = 0.1 * torch.randn(1, length, 128)
         call = lambda: module(x)  # noqa: E731
     elif way == "forward":

@@ -11,9 +11,14 @@ from pyanticip.bench.train import peak_bytes
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import ModelConfig, build_language_model, load_checkpoint, save_checkpoint
 from pyanticip.models.core.encodings import sinusoids
+from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig
 from pyanticip.models.parts.positions.trajectory.module import TrajectoryPositions
 from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
 from pyanticip.models.parts.positions.trajectory.step_lengths import step_lengths
+
+
+def made(width, length, **options):
+    return TrajectoryPositions(width, TrajectoryConfig(**options), length)
 
 
 @settings(max_examples=60)
@@ -30,7 +35,7 @@ def test_the_core_says_what_tensors_say(rows, length, width, scale, spread, seed
     e = spread * torch.randn(rows, length, width, generator=torch.Generator().manual_seed(seed))
     if bad is not None:
         e[bad[0] % rows, bad[1] % length, -1] = torch.nan
-    positions = TrajectoryPositions(width, length=length, strength=0.25, scale=scale, cache=0)
+    positions = made(width, length, strength=0.25, scale=scale)
     got, _ = positions(e)
     assert got.dtype == torch.float32
     moved, _ = positions.displacements(e.double())
@@ -42,7 +47,7 @@ def test_the_core_says_what_tensors_say(rows, length, width, scale, spread, seed
     # With gradients, cached, and as a stream.
     learned, _ = positions(e.clone().requires_grad_())
     torch.testing.assert_close(learned.detach(), got, atol=1e-6, rtol=0)
-    cached = TrajectoryPositions(width, length=length, strength=0.25, scale=scale)
+    cached = made(width, length, strength=0.25, scale=scale, cache=9)
     kept, _ = cached(e)
     # Tensors measure a step in float32, the core in float64.
     torch.testing.assert_close(kept, got, atol=1e-6, rtol=0)
@@ -57,7 +62,7 @@ def test_the_core_says_what_tensors_say(rows, length, width, scale, spread, seed
 
 @torch.no_grad()
 def test_embeddings_may_lie_in_memory_as_they_like():
-    positions = TrajectoryPositions(6, length=30, cache=0)
+    positions = made(6, 30)
     e = torch.randn(6, 30, 3).permute(2, 1, 0)
     assert torch.equal(positions(e)[0], positions(e.contiguous())[0])
     one = torch.randn(1, 30, 6).expand(4, -1, -1)
@@ -70,7 +75,7 @@ def test_embeddings_may_lie_in_memory_as_they_like():
 @torch.no_grad()
 def test_memory_is_the_encodings_and_a_table(rows, length, scale):
     """Below twice what a look-up of as many rows takes: table, encodings, hardly anything else."""
-    positions = TrajectoryPositions(32, length=length, scale=scale, cache=0)
+    positions = made(32, length, scale=scale)
     e = torch.randn(rows, length, 32)
     peak = peak_bytes(lambda: positions(e), e.device)
     if peak is None:
@@ -128,7 +133,7 @@ def test_one_step_has_no_length():
 
 
 def test_gradients_keep_little_beside_the_encodings():
-    positions = TrajectoryPositions(64, length=1024, strength=0.2, cache=0)
+    positions = made(64, 1024, strength=0.2)
     x = torch.randn(2, 1024, 64, requires_grad=True)
     encodings, cpu = 4 * x.numel(), torch.device("cpu")
 

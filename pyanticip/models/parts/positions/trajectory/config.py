@@ -27,18 +27,22 @@ class TrajectoryConfig(PositionConfig):
 
     kind: str = "trajectory"
     strength: Annotated[float, Field(ge=0.0, le=1.0)] | Literal["auto"] = "auto"
-    """The most that a step adds to the position; ``"auto"`` by content."""
+    """a, the most that a step adds to the position; ``"auto"`` by content. With 0 the encoding is the
+    standard one, bit for bit; so is that of a sequence of one step."""
     content: Annotated[str, Field(min_length=1)] = "text"
     """What ``"auto"`` goes by: ``code`` .25, ``dialogue`` .15, ``random`` 0, anything else .2."""
     magnitude: Annotated[float, Field(gt=0.0, lt=1e6)] = 2.0
-    """Factor of the embedding's step inside the hyperbolic tangent."""
+    """b, factor of the embedding's step inside the hyperbolic tangent."""
     interpolation: Literal["exact", "linear", "cubic"] = "exact"
     """``"exact"`` encodes the position itself, ``"linear"`` (the paper's) and ``"cubic"`` look between whole
     ones."""
     scale: Literal["none", "rms"] = "none"
-    """``"rms"`` measures a step by the root mean square of all steps so far."""
+    """``"rms"`` measures a step by the root mean square of all steps of the row so far, itself included: the
+    hyperbolic tangent is 1 for the steps of ordinary embeddings (independent normal ones of D channels lie
+    sqrt(2 D) apart), and positions then just run faster."""
     cache: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    """Sequences whose displacements are kept; the paper's 10,000 cost more than they save, see
+    """Sequences whose displacements are kept, by the exact bytes of their embeddings, where whole ones run on
+    the CPU and no gradient is asked for; the paper's 10,000 cost more than they save, see
     docs/experiments/trajectory-positions/page.md."""
 
     @model_validator(mode="after")

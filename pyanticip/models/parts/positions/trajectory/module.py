@@ -19,18 +19,15 @@ import torch
 from torch import Tensor
 
 from pyanticip import _core
-from pyanticip.errors import OptionError, ShapeError
+from pyanticip.errors import ShapeError
 from pyanticip.models.core.part import Positions
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig, auto_strength
 from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
 from pyanticip.models.parts.positions.trajectory.step_lengths import step_lengths
 
-CACHE_ENTRIES: Final = 10_000
-"""Sequences kept by default, as in the paper."""
-
 CACHE_BYTES: Final = 1 << 26
-"""What they may take together, 64 MiB: a sequence of 32,768 steps takes a quarter of one."""
+"""What kept sequences may take together, 64 MiB: one of 32,768 steps takes a quarter of one."""
 
 
 class DisplacementCache:
@@ -43,7 +40,7 @@ class DisplacementCache:
     :param size: most bytes of displacements kept.
     """
 
-    def __init__(self, entries: int = CACHE_ENTRIES, size: int = CACHE_BYTES) -> None:
+    def __init__(self, entries: int, size: int = CACHE_BYTES) -> None:
         self.entries, self.size = entries, size
         self.bytes = 0
         self._found: OrderedDict[bytes, Tensor] = OrderedDict()
@@ -80,8 +77,6 @@ class DisplacementCache:
 if TYPE_CHECKING:
     from pyanticip.models.config import ModelConfig
 
-SCALES = ("none", "rms")
-
 
 @dataclass
 class TrajectoryState(State):
@@ -107,60 +102,27 @@ class TrajectoryPositions(Positions):
     memory beside what comes out.
 
     :param width: D, 1 to 65,536.
+    :param config: how far steps move.
     :param length: longest sequence; positions of steps beyond it are computed without a table.
-    :param strength: a in [0, 1]: the most that a step adds. With 0 the encoding is the standard one, bit for
-        bit; so is that of a sequence of one step.
-    :param magnitude: b > 0.
-    :param interpolation: ``exact``, ``linear`` or ``cubic``, see
-        :class:`~pyanticip.models.parts.positions.trajectory.real_positions.RealPositions`.
-    :param scale: ``rms`` divides the length of a step by the root mean square of all steps of the row so far,
-        itself included: the hyperbolic tangent is 1 for the steps of ordinary embeddings (independent normal
-        ones of D channels lie sqrt(2 D) apart), and positions then just run faster.
-    :param cache: sequences whose displacements are kept, by the exact bytes of their embeddings; 0 for none.
-        Used for whole sequences on the CPU where no gradient is asked for.
-    :raises OptionError: a value out of range.
     """
 
     absolute = True
 
-    def __init__(
-        self,
-        width: int,
-        *,
-        length: int = 0,
-        strength: float = 0.2,
-        magnitude: float = 2.0,
-        interpolation: str = "exact",
-        scale: str = "none",
-        cache: int = CACHE_ENTRIES,
-    ) -> None:
+    def __init__(self, width: int, config: TrajectoryConfig, length: int = 0) -> None:
         super().__init__()
-        for name, given, least in (("width", width, 1), ("length", length, 0), ("cache", cache, 0)):
-            if given < least:
-                raise OptionError(f"{name} must be at least {least}, got {given!r}")
-        if not 0.0 <= strength <= 1.0:
-            raise OptionError(f"strength must be from 0 to 1, got {strength!r}")
-        if not 0.0 < magnitude < math.inf:
-            raise OptionError(f"magnitude must be above 0, got {magnitude!r}")
-        if scale not in SCALES:
-            raise OptionError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+        strength = config.strength
+        self.strength = auto_strength(config.content) if isinstance(strength, str) else strength
+        self.magnitude, self.scale = config.magnitude, config.scale
         self.width, self.length = width, length
-        self.strength, self.magnitude, self.scale = float(strength), float(magnitude), scale
-        rows = math.ceil(length * (1.0 + strength)) + 1 if length else 0
-        self.places = RealPositions(width, rows, interpolation)
-        self.cache = DisplacementCache(cache) if cache else None
+        rows = math.ceil(length * (1.0 + self.strength)) + 1 if length else 0
+        self.places = RealPositions(width, rows, config.interpolation)
+        self.cache = DisplacementCache(config.cache) if config.cache else None
 
     @classmethod
     def of(cls, model: "ModelConfig") -> "TrajectoryPositions":
         """As a model's configuration has it."""
-        cfg = model.positions
-        assert isinstance(cfg, TrajectoryConfig)
-        return cls(
-            model.d_model,
-            length=model.max_seq_len,
-            strength=auto_strength(cfg.content) if isinstance(cfg.strength, str) else cfg.strength,
-            **cfg.model_dump(include={"magnitude", "interpolation", "scale", "cache"}),
-        )
+        assert isinstance(model.positions, TrajectoryConfig)
+        return cls(model.d_model, model.positions, model.max_seq_len)
 
     def embed_state(self, batch: int, like: Tensor) -> TrajectoryState:
         """The state before the first step of ``batch`` rows: zeros.
