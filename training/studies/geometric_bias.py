@@ -1,7 +1,7 @@
 """Does the geometric bias help on tokens? Small models that differ in what biases their attention."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,13 +18,16 @@ from pyanticip.models import AnticipatoryTransformer, ModelConfig, build_languag
 from pyanticip.models.core.bias import TrajectoryBias
 from pyanticip.models.token.transformer import LanguageModel
 from training.run.settings import derived_seed
-from training.studies.engine import Measure, Rows, Study, mean_of
 from training.tasks.token.corpus import Corpus, digest, read_lines
 from training.tasks.token.losses import losses
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.synthetic import CONVERGE, MOTIF, synthetic
 from training.tasks.token.tokens import learn
 from training.tasks.token.windows import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows
+
+TITLE: Final = "Does the geometric bias help?"
+CASES: Final = ("text", "synthetic")
+SEEDS: Final = "0-4"
 
 _GEOMETRIC: Final = {"model": {"bias": "trajectory"}}
 _ROPE: Final = {"positions": "rope"}
@@ -41,16 +44,28 @@ ARMS: Final[dict[str, dict[str, Any]]] = {
 }
 """Sinusoidal positions where the name does not say otherwise. ``external``: steered by the scalars of the
 embeddings; ``self``: by those that the initial head predicts."""
-
-
-def perplexity(rows: Rows, held: Rows) -> float:
-    """That of the mean cross-entropy in nats."""
-    return math.exp(rows[0]["full"])
+PAIRS: Final = (
+    # What the meaning of the scalars adds first, then everything else.
+    ("geometric-external", "random"),
+    ("geometric-self", "random"),
+    ("none", "random"),
+    ("geometric-rope", "random-rope"),
+    *(
+        (name, "plain")
+        for name in ("geometric-external", "geometric-self", "random", "none", "alibi", "rope")
+    ),
+    ("random-rope", "rope"),
+    ("geometric-rope", "rope"),
+)
+"""Arms that are compared, the first with the second."""
+MEASURES: Final[dict[str, Callable[[float], float]]] = {"perplexity": math.exp, "loss": float}
+"""What runs are judged by, of their mean cross-entropy in nats."""
 
 
 @dataclass(frozen=True)
-class TextOptions:
-    """What all runs have in common."""
+class Options:
+    """What all runs have in common, options of the command line; paths, which decide no figures, are left
+    out of comparisons."""
 
     train: Path | None = field(default=None, compare=False)
     """Text to learn from, and one to test on, for the case ``text``."""
@@ -68,17 +83,15 @@ class TextOptions:
     """Sequences tested on; 0: 256 of text, 1024 of the synthetic data."""
 
 
-class TokenGround:
-    """Text, or synthetic phases over 64 symbols: windows to learn from and to test on.
+class Trial:
+    """What the runs of a case learn from and are judged on: text, or synthetic phases over 64 symbols.
 
     Raises:
         OptionError: a text that is missing or too short.
         FormatError: one that cannot be read.
     """
 
-    rivals: Mapping[str, Mapping[str, Any]] = {}
-
-    def __init__(self, given: TextOptions, case: str, folder: Path) -> None:
+    def __init__(self, given: Options, case: str, folder: Path) -> None:
         self.given, self.case = given, case
         self.length = 256 if case == "text" else 64
         self.batch = max(1, given.batch_tokens // self.length)
@@ -178,32 +191,3 @@ def surprise(model: LanguageModel, ids: NDArray[np.int64], scalars: str) -> NDAr
         logits = hear(model, some[:, :-1], scalars)[0].logits.float()
         parts.append(F.cross_entropy(logits.mT, some[:, 1:], reduction="none"))
     return torch.cat(parts).double().numpy()
-
-
-STUDY: Final = Study(
-    title="Does the geometric bias help?",
-    options=TextOptions,
-    arms=ARMS,
-    # What the meaning of the scalars adds first, then everything else.
-    pairs=(
-        ("geometric-external", "random"),
-        ("geometric-self", "random"),
-        ("none", "random"),
-        ("geometric-rope", "random-rope"),
-        *(
-            (name, "plain")
-            for name in ("geometric-external", "geometric-self", "random", "none", "alibi", "rope")
-        ),
-        ("random-rope", "rope"),
-        ("geometric-rope", "rope"),
-    ),
-    tables=(
-        (
-            "Perplexity, and loss in nats",
-            (Measure("perplexity", perplexity), Measure("loss", mean_of("full"), 4)),
-        ),
-    ),
-    ground=TokenGround,
-    cases=("text", "synthetic"),
-    seeds="0-4",
-)
