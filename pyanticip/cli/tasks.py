@@ -112,7 +112,6 @@ def tasks_evaluate(given: options.TaskEvaluateOptions) -> Answer:
         long_count=given.long_samples,
         checkpoints=given.checkpoints,
         seed=given.seed,
-        whole=given.whole,
         say=say,
     )
     lines = []

@@ -200,7 +200,6 @@ class TaskEvaluateOptions(JsonOption):
     long_samples: int | None = option("The same beyond 3 times the training length.", None, ge=1)
     checkpoints: int = option("The last ones of each run.", 5, ge=1)
     seed: int = option("Of the samples.", 0, ge=0)
-    whole: bool = option("One pass over whole sequences: quicker than streaming, same figures.", False)
 
 
 class TaskReportOptions(JsonOption):

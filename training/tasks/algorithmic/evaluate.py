@@ -13,7 +13,7 @@ from pyanticip.untrusted import read_json
 from training.run.files import write_text
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import TEST, samples
-from training.tasks.algorithmic.decode import all_right, exact
+from training.tasks.algorithmic.decode import all_right
 from training.tasks.algorithmic.runs import TaskRun, find_runs, newest
 
 EVALUATION: Final = "evaluation.json"
@@ -22,23 +22,14 @@ FORMAT: Final = 1
 FAR: Final = 3
 """Lengths beyond so many times the longest of training may be measured on fewer examples."""
 
-TOKENS_AT_ONCE: Final = 4096
-"""Rows are decoded in groups of this many tokens of state: larger ones wait for memory."""
-
-WHOLE_AT_ONCE: Final = 1024
-"""The same where whole sequences are read."""
+TOKENS_AT_ONCE: Final = 1024
+"""Rows are read in groups of this many tokens: larger ones wait for memory."""
 
 
 def curve(
-    run: TaskRun,
-    weights: Path,
-    counts: Mapping[int, int],
-    seed: int,
-    known: Mapping[str, float],
-    *,
-    whole: bool = False,
+    run: TaskRun, weights: Path, counts: Mapping[int, int], seed: int, known: Mapping[str, float]
 ) -> dict[str, float]:
-    """Share of fresh examples of each length that are decoded exactly, in every token and the end.
+    """Share of fresh examples of each length that are right in every token and the end.
 
     Args:
         run: whose model.
@@ -46,7 +37,6 @@ def curve(
         counts: examples of each length to measure at.
         seed: of the examples; the same for all models.
         known: figures from before, by length.
-        whole: see :func:`evaluate`.
 
     Returns:
         Share by length (as text, for JSON).
@@ -58,9 +48,8 @@ def curve(
             continue
         model = run.load(weights, length)
         examples = samples(task, length, count, seed, TEST)
-        judge = all_right if whole else exact
-        group = max(1, (WHOLE_AT_ONCE if whole else TOKENS_AT_ONCE) // model.cfg.max_seq_len)
-        right = [judge(model, examples[at : at + group]) for at in range(0, count, group)]
+        group = max(1, TOKENS_AT_ONCE // model.cfg.max_seq_len)
+        right = [all_right(model, examples[at : at + group]) for at in range(0, count, group)]
         found[str(length)] = float(torch.cat(right).float().mean())
     return found
 
@@ -73,7 +62,6 @@ def evaluate(
     long_count: int | None = None,
     checkpoints: int = 5,
     seed: int = 0,
-    whole: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Measure the curve over length of every run and write it beside the run; known figures are kept.
@@ -85,9 +73,6 @@ def evaluate(
         long_count: the same for lengths beyond :data:`FAR` times the longest of training; None: no other.
         checkpoints: how many weights, the last ones that were kept.
         seed: of the examples.
-        whole: read every example in one pass, the right answer included, in place of decoding it token by
-            token. Where every token that the model would say is the right one, decoding says the same: the
-            figures are equal up to rounding, several times as fast; the streaming step is not asked.
         say: told about every curve.
 
     Returns:
@@ -100,12 +85,7 @@ def evaluate(
         where = tuple(lengths) or task.lengths(run.options.top)
         for length in where:
             task.require(length)
-        page = read(run) or {"format": FORMAT, "samples": {}, "seed": seed, "whole": whole, "curves": {}}
-        if page.get("whole", False) != whole:
-            had_text = "in whole sequences" if page.get("whole") else "token by token"
-            raise OptionError(
-                f"{run.folder / EVALUATION}: measured {had_text}; delete the file to measure anew"
-            )
+        page = read(run) or {"format": FORMAT, "samples": {}, "seed": seed, "curves": {}}
         far = count if long_count is None else long_count
         counts = {length: count if length <= FAR * run.options.top else far for length in where}
         for length, wanted in counts.items():
@@ -119,7 +99,7 @@ def evaluate(
             step = weights.stem.removeprefix("step-")
             begun = time.monotonic()
             known = page["curves"].get(step, {})
-            page["curves"][step] = curve(run, weights, counts, seed, known, whole=whole)
+            page["curves"][step] = curve(run, weights, counts, seed, known)
             if page["curves"][step] != known:
                 write_text(run.folder / EVALUATION, json.dumps(page, indent=1) + "\n")
                 shares = " ".join(f"{n}:{page['curves'][step][str(n)]:.3f}" for n in where)

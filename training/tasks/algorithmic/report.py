@@ -225,7 +225,6 @@ def train_and_judge(groups: Sequence[Group], again: Again) -> str:
         page = group.pages[0]
         counts = sorted(set(page["samples"].values()), reverse=True)
         far = f" --long-samples {counts[-1]}" if len(counts) > 1 else ""
-        far += " --whole" if page.get("whole") else ""
         homes = dict.fromkeys(quoted(str(run.folder.parent)) for run in group.runs)
         where = again.where if one_task else " ".join(f"{home}/{group.task}-*" for home in homes)
         most = max(len(p["curves"]) for g in groups if one_task or g.task == group.task for p in g.pages)

@@ -1,7 +1,8 @@
-"""Training, decoding and reporting on tasks, with models that take a second."""
+"""Training, judging and reporting on tasks, with models that take a second."""
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +12,10 @@ from support.takes import rows as rows_of
 from support.takes import same_weights
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError
-from training.run.launch import Interrupt, Processes
-from training.run.loop import Updates
+from training.run.launch import Interrupt
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import IGNORED, Batches, samples, stack
-from training.tasks.algorithmic.decode import answers_after, exact
+from training.tasks.algorithmic.decode import all_right
 from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
 from training.tasks.algorithmic.module import (
     TaskModule,
@@ -25,7 +25,7 @@ from training.tasks.algorithmic.module import (
     roomy,
     shifted,
 )
-from training.tasks.algorithmic.options import POSITIONS, TaskOptions
+from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.report import report
 from training.tasks.algorithmic.runs import open_run, study
 from training.tasks.algorithmic.runs import train_or_keep as train
@@ -113,58 +113,21 @@ def test_what_parts_minimise_comes_to_the_loss() -> None:
     assert float(found["loss"] - found["parts"][0]) == pytest.approx(penalty, rel=1e-5)
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_streamed_decoding_is_right_where_whole_sequences_are(positions: str) -> None:
-    o = options(positions, longest=2, steps=30, peak_lr=1e-2, batch=16, growth=0.0)
-    model = new_model(o, 5).train()
-    updates = Updates(TaskModule(model, o), Processes(), "cpu")
-    for batch in Batches(o):
-        updates.part(batch)
-    model.eval()
-    for task, count, length in (("copy", 40, 1), ("copy", 40, 3), ("reverse", 40, 1), ("dyn-str-cpy", 40, 3)):
-        examples = samples(TASKS[task], length, count, 0)
-        right, asked = answers_after(model, examples)
-        assert exact(model, examples).tolist() == (right | ~asked).all(1).tolist()
-
-
-def test_decoding_needs_every_token_and_the_end() -> None:
-    """A machine that knows the answers, but for one token, stands for the model."""
+def test_an_answer_is_right_in_every_token_and_the_end() -> None:
+    """A machine that knows the answers but for one token, and no prompts, stands for the model."""
     examples = samples(TASKS["addition"], 4, 30, 0)
     rows = stack(examples)
     spoiled = torch.arange(30) % 3 == 0
     places = rows.prompt + (torch.arange(30) * 7) % (rows.length - rows.prompt)
     places[3] = rows.length[3] - 1
+    at = torch.arange(1, rows.ids.shape[1])
+    wrong = (at < rows.prompt[:, None]) | (spoiled[:, None] & (at == places[:, None]))
 
-    class Oracle:
-        def initial_state(self, batch: int) -> "Told":
-            return Told(torch.arange(batch), torch.zeros(batch, dtype=torch.int64))
+    def oracle(ids: torch.Tensor) -> SimpleNamespace:
+        said = torch.where(wrong, rows.ids[:, 1:] + 1, rows.ids[:, 1:]) % 64
+        return SimpleNamespace(logits=torch.nn.functional.one_hot(said, 64).float())
 
-        def __call__(self, ids: torch.Tensor, *, state: "Told") -> tuple[object, "Told"]:
-            return self.answer(Told(state.row, state.count + ids.shape[1]))
-
-        def step(self, ids: torch.Tensor, state: "Told") -> tuple[object, "Told"]:
-            fed = rows.ids[state.row, state.count]
-            decided = state.count >= rows.length[state.row]
-            assert torch.equal(ids[~decided & (places[state.row] != state.count)].sort().values,
-                               fed[~decided & (places[state.row] != state.count)].sort().values)  # fmt: skip
-            return self.answer(Told(state.row, state.count + 1))
-
-        def answer(self, state: "Told") -> tuple[object, "Told"]:
-            at = state.count.clamp(max=rows.ids.shape[1] - 1)
-            said = rows.ids[state.row, at].clone()
-            wrong = spoiled[state.row] & (places[state.row] == state.count)
-            said[wrong] = (said[wrong] + 1) % 64
-            logits = torch.nn.functional.one_hot(said, 64).float()[:, None]
-            return type("Out", (), {"logits": logits})(), state
-
-    class Told:
-        def __init__(self, row: torch.Tensor, count: torch.Tensor) -> None:
-            self.row, self.count = row, count
-
-        def map(self, function: object) -> "Told":
-            return Told(function(self.row), function(self.count))  # type: ignore[operator]
-
-    assert exact(Oracle(), examples).tolist() == (~spoiled).tolist()
+    assert all_right(oracle, examples).tolist() == (~spoiled).tolist()
 
 
 def test_shifted_sinusoids_use_the_whole_table_and_put_it_back() -> None:
@@ -275,25 +238,12 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
     pages = evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3)
     assert set(pages) == {"copy-none-0", "copy-none-1", "copy-prism-0", "copy-prism-1"}
     assert evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3) == pages
-    with pytest.raises(OptionError, match="measured token by token; delete the file"):
-        evaluate([out], lengths=(2,), count=20, whole=True)
     with pytest.raises(OptionError, match="length 2 has samples=20"):
         evaluate([out], lengths=(2,), count=10)
     far = evaluate([out / "copy-none-0"], lengths=(16,), count=10, long_count=4, checkpoints=1)
     assert far["copy-none-0"]["samples"]["16"] == 4
     evaluate([out], lengths=(16,), count=10, long_count=4, checkpoints=3)
-    curves = {name: page["curves"] for name, page in evaluate([out], lengths=(2, 3), count=20).items()}
-    for page_file in out.glob("*/evaluation.json"):
-        page_file.rename(page_file.with_suffix(".streamed"))
-    whole = evaluate([out], lengths=(2, 3), count=20, checkpoints=3, whole=True)
-    for name, measured in whole.items():
-        for step, shares in measured["curves"].items():
-            assert shares == {n: curves[name][step][n] for n in shares}
-    alone = report([out], None)["tables"]
-    assert "--samples 20 --whole --seed 0" in alone
-    assert f"\npyanticip tasks report {out}\n" in alone
-    for page_file in out.glob("*/evaluation.streamed"):
-        page_file.rename(page_file.with_suffix(".json"))
+    assert f"\npyanticip tasks report {out}\n" in report([out], None)["tables"]
     found = report([out], tmp_path / "docs")
     page = (tmp_path / "docs" / "page.md").read_text()
     assert "| none | 2 |" in page
