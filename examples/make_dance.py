@@ -25,4 +25,4 @@ def main(source: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1])) if len(sys.argv) == 2 else sys.exit(__doc__)

@@ -110,4 +110,6 @@ def main(samples: Path, clips: list[Path]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])

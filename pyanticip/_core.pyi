@@ -262,7 +262,8 @@ def t_pose_deviation(
     """
 
 def standard_skeleton(target: str) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Names, parents (J,) and offsets (J, 3) in metres of "mocopi" (27), "vmc" (55) or "humanoid" (22)."""
+    """Names, parents (J,) and offsets (J, 3) in metres of "mocopi" (27 joints), "vmc" (55), "xsens" (23),
+    "rokoko" (21), "axis" (59) or "humanoid" (22)."""
 
 def expand(
     target: str, quats: npt.ArrayLike, root: npt.ArrayLike
@@ -294,7 +295,7 @@ def resample(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """A clip (T, J, 4), (T, 3) from `rate_in` to `rate_out` Hz; both begin with the same frame."""
 
-# --- features v2 ---
+# --- features ---
 
 RATE: Final[float]
 """Frames a second of the grid, Hz."""

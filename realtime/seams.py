@@ -7,6 +7,7 @@ and the rig and the command line know it (docs/extending.md).
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -23,20 +24,62 @@ if TYPE_CHECKING:
     from realtime.step.base import StepBackend
     from realtime.voice.base import Preset
 
-__all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES", "Registry"]
+__all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES", "Registry", "SlowCalls", "told"]
 
 T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def told(what: str) -> Iterator[None]:
+    """Of what somebody else's code raises, ``what`` and the reason in one line.
+
+    :raises OptionError: anything but a MotionError was raised.
+    """
+    try:
+        yield
+    except MotionError:
+        raise
+    except Exception as error:
+        # Not our module: whatever it raises is the reader's only clue.
+        raise OptionError(f"{what} ({type(error).__name__}: {one_line(error)})") from None
+
+
+class SlowCalls:
+    """Says, once for each callee, that calls on the way of every frame take so long that all else waits."""
+
+    _LIMIT_NS = 5_000_000
+    # One that is slow alone was interrupted.
+    _IN_A_ROW = 3
+
+    def __init__(self) -> None:
+        self._slow: dict[object, int] = {}
+
+    def took(self, callee: object, since_ns: int, name: str, say: Callable[[str], None]) -> None:
+        """A call that began at ``since_ns`` of ``time.perf_counter_ns`` has ended."""
+        took = time.perf_counter_ns() - since_ns
+        slow = self._slow.get(callee, 0)
+        if slow >= self._IN_A_ROW:
+            return
+        self._slow[callee] = slow = slow + 1 if took > self._LIMIT_NS else 0
+        if slow == self._IN_A_ROW:
+            say(f"{name} takes {took / 1e6:.0f} ms: all else waits for it")
 
 
 class _Foreign:
     """A thing of somebody else's package: what it raises and what it lacks is told in one line."""
 
     def __init__(
-        self, what: str, point: metadata.EntryPoint, has: Sequence[str], does: Sequence[str]
+        self,
+        what: str,
+        point: metadata.EntryPoint,
+        has: Sequence[str],
+        does: Sequence[str],
+        wrong: Callable[[Any], str],
     ) -> None:
         self._at = f"{what} {point.name!r}: {point.value}"
         self._has = (*has, *does)
-        with self._told("cannot be imported"):
+        self._wrong = wrong
+        with told(f"{self._at} cannot be imported"):
             self._thing = point.load()
         if isinstance(self._thing, type):  # what a function will open is not known before
             self._check(self._thing, does)
@@ -44,7 +87,7 @@ class _Foreign:
     @property
     def Config(self) -> type[BaseModel]:
         """Its table."""
-        with self._told("cannot be used"):
+        with told(f"{self._at} cannot be used"):
             config: type[BaseModel] = self._thing.Config
             if not hasattr(config, "model_validate"):
                 raise TypeError("its Config is no pydantic model")
@@ -52,25 +95,16 @@ class _Foreign:
 
     def __call__(self, *given: Any) -> Any:
         """Open one."""
-        with self._told("cannot be opened"):
+        with told(f"{self._at} cannot be opened"):
             opened = self._thing(*given)
         self._check(opened, self._has)
+        if wrong := self._wrong(opened):
+            raise OptionError(f"{self._at} cannot be used ({wrong})")
         return opened
 
     def _check(self, thing: Any, has: Sequence[str]) -> None:
         if lacks := [name for name in has if not hasattr(thing, name)]:
             raise OptionError(f"{self._at} cannot be used (it has no {', '.join(lacks)})")
-
-    @contextlib.contextmanager
-    def _told(self, why: str) -> Iterator[None]:
-        try:
-            yield
-        except MotionError:
-            raise
-        except Exception as error:
-            # Not our module: whatever it raises is the reader's only clue.
-            reason = f"{type(error).__name__}: {one_line(error)}"
-            raise OptionError(f"{self._at} {why} ({reason})") from None
 
 
 class Registry(Generic[T]):
@@ -78,11 +112,21 @@ class Registry(Generic[T]):
 
     Built-in ones are named as entry points are, ``module:attribute``, and imported when they are asked for.
     Another package adds its own in the entry-point ``group`` of its metadata; built-in names cannot be taken.
-    What its thing opens ``has`` these attributes, and methods for what it ``does``.
+    What its thing opens ``has`` these attributes, and methods for what it ``does``; what is ``wrong`` with
+    their values, or nothing.
     """
 
-    def __init__(self, what: str, group: str, built_in: Mapping[str, str], has: str, does: str) -> None:
+    def __init__(
+        self,
+        what: str,
+        group: str,
+        built_in: Mapping[str, str],
+        has: str,
+        does: str,
+        wrong: Callable[[Any], str] = lambda opened: "",
+    ) -> None:
         self.what = what
+        self._wrong = wrong
         self.group = group
         self._has, self._does = has.split(), does.split()
         self._built_in = {name: metadata.EntryPoint(name, at, group) for name, at in built_in.items()}
@@ -99,6 +143,10 @@ class Registry(Generic[T]):
         """Every name: the built-in ones in their order, then those of other packages."""
         more = {point.name for point in metadata.entry_points(group=self.group)} - set(self._built_in)
         return (*self._built_in, *sorted(more))
+
+    def shadowed(self) -> list[metadata.EntryPoint]:
+        """Where other packages name something as what is built in, which plays."""
+        return [point for point in metadata.entry_points(group=self.group) if point.name in self._built_in]
 
     def find(self, name: str) -> metadata.EntryPoint:
         """Where the thing of that name is; nothing is imported.
@@ -122,8 +170,18 @@ class Registry(Generic[T]):
             class lacks a method; so does what is loaded of theirs, where it cannot be opened or lacks more.
         """
         point = self.find(name)
-        thing = point.load() if name in self._built_in else _Foreign(self.what, point, self._has, self._does)
-        return cast(T, thing)
+        if name in self._built_in:
+            return cast(T, point.load())
+        return cast(T, _Foreign(self.what, point, self._has, self._does, self._wrong))
+
+
+def _wrong_source(source: Source) -> str:
+    port, wire = source.port, source.wire
+    if not (isinstance(port, int) and 1 <= port <= 65535):
+        return f"its port is {port!r}, expected 1 to 65535"
+    if wire not in _core.PROTOCOLS:
+        return f"its wire is {wire!r}, expected one of {', '.join(_core.PROTOCOLS)}"
+    return ""
 
 
 #: Kinds of motion capture. A name gives what makes a :class:`realtime.sources.base.Source` for one sender.
@@ -136,6 +194,7 @@ SOURCES: Registry[Callable[[], Source]] = Registry(
     },
     "port wire native",
     "decode",
+    _wrong_source,
 )
 
 #: Kinds of receivers. A name gives what opens a :class:`realtime.sinks.base.Sink` from a table of the rig.

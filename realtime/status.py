@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 
 from pyanticip._core import LiveFront
@@ -81,9 +80,11 @@ def sink_counts(sinks: Sequence[Sink]) -> dict[str, dict[str, int]]:
     """What each has sent, of those that count."""
     found = {}
     for sink in sinks:
-        # It may be somebody else's; that it cannot count is no reason to stop.
-        with contextlib.suppress(Exception):
-            found[sink.name] = sink.counters()
+        try:
+            found[sink.name] = dict(sink.counters())
+        except Exception:
+            # It may be somebody else's; that it cannot count is no reason to stop.
+            found[sink.name] = {"failed": 1}
     return {name: counts for name, counts in found.items() if counts}
 
 

@@ -192,7 +192,7 @@ class Clip:
         return replace(self, quats=quats, root=root, skeleton=skeleton, mask=mask)
 
     def features(self, *, window: int = 256) -> NDArray[np.float32]:
-        """The model's input, (T, 279) float32, at 50 Hz (version 2 of the features).
+        """The model's input, (T, 279) float32, at 50 Hz (version 3 of the features).
 
         A clip that is not canonical or not at 50 Hz is retargeted and resampled first; T is then the
         number of frames at 50 Hz.

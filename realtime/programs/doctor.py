@@ -192,10 +192,15 @@ def _plug_ins() -> Check:
     )
     found, wrong = [], []
     for registry, look in looks:
+        for point in registry.shadowed():
+            at = f"{registry.what} {point.name!r}: {point.value}"
+            wrong.append(f"{at} is not used (what is built in has that name)")
         for name in registry.names()[len(registry.built_in) :]:
             found.append(f"{registry.what} {name}")
             try:
-                look(registry.load(name))
+                opened = look(registry.load(name))
+                if registry is SOURCES and not hasattr(opened, "encode"):
+                    wrong.append(f"source {name!r} has no encode: pyanticip send cannot play it")
             except OptionError as error:
                 wrong.append(str(error))
     if wrong:

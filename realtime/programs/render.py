@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip import _core
 from pyanticip.controls import CANCEL
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.atomic import check_out, write_file
@@ -28,13 +29,24 @@ from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.protocols import BEAT_TRUST
 from realtime.rig import Rig
+from realtime.seams import told
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
 from realtime.sources.replay import Item, open_show, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend, open_processor
-from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, block_of, way_ms
+from realtime.voice.base import (
+    PANIC_S,
+    RETURN_S,
+    Limbed,
+    Rhythmic,
+    Switchable,
+    Voice,
+    block_of,
+    named,
+    way_ms,
+)
 from realtime.voice.open import open_voice
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
@@ -56,6 +68,7 @@ class OfflinePlayer:
     def __init__(self, wav: WavWriter, voice: Voice | None = None) -> None:
         self._wav = wav
         self._voice = voice or open_voice("default", {}, SAMPLE_RATE)
+        self._ours = isinstance(self._voice, _core.Voice)
         self._strokes = Strokes(self._voice)
         self._panics = False
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -130,7 +143,8 @@ class OfflinePlayer:
         while (order := self._orders.get()) is not None:
             if self._error is None:
                 try:
-                    order()
+                    with contextlib.nullcontext() if self._ours else told(f"{named(self._voice)} failed"):
+                        order()
                 except BaseException as error:
                     # Told to the caller at the end; the orders behind it are void.
                     self._error = error

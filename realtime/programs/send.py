@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyanticip.errors import DeviceError, OptionError, reason
-from realtime.seams import SOURCES
+from realtime.seams import SOURCES, told
 from realtime.sockets import connect_udp
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def send(
         raise OptionError(f"port must be 1 to 65535, given {port}")
     if protocol not in SOURCES:
         raise OptionError(f"protocol is one of {', '.join(SOURCES.names())}, given {protocol!r}")
-    source = SOURCES.load(protocol)()
+    source, foreign = SOURCES.load(protocol)(), protocol not in SOURCES.built_in
     sock = connect_udp(host, port, "send", broadcast=True)
     try:
         from pyanticip.motion.datagrams import at_speed
@@ -94,12 +95,22 @@ def send(
         if say is not None:
             for line in clip.warnings:
                 say(f"{path}: {line}")
-        stream = source.encode(clip, rate=rate, loop=loop, unix_time=time.time())
+        with told(f"source {protocol!r} cannot send") if foreign else contextlib.nullcontext():
+            stream = source.encode(clip, rate=rate, loop=loop, unix_time=time.time())
+        if foreign:
+            stream = _checked(protocol, stream)
         length = seconds if seconds is not None else None if loop else clip.duration
         label = f"{clip.name} as {protocol} to {host}:{port}"
         return _stream(sock, stream, seconds, _progress(label, length) if progress else None)
     finally:
         sock.close()
+
+
+def _checked(protocol: str, stream: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """What the source of another package gives, or an OptionError of one line."""
+    with told(f"source {protocol!r} cannot send"):
+        for t_ns, datagram in stream:
+            yield int(t_ns), bytes(datagram)
 
 
 def _progress(label: str, length: float | None) -> Progress:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from pyanticip.errors import one_line
 from realtime.clock import Clock, wall_ns
+from realtime.seams import SlowCalls
 from realtime.sinks.base import ControlFrame, Extra, Onlooker, Prewarmed, Sink
 
 __all__ = ["Outlet"]
@@ -23,7 +25,8 @@ class Outlet:
     """Hands frames to the sinks in their order; into ``counts`` goes what was left out.
 
     ``is_leaving``: however late the loop is, everything is sent, for silence must be heard. ``say`` is told
-    of a sink that raises, once; the others go on. Without it, what a sink raises is raised.
+    of a sink that raises, once, and of one that is slow; the others go on. Without it, what a sink raises is
+    raised.
     """
 
     def __init__(self, sinks: Sequence[Sink], clock: Clock, counts: dict[str, int]) -> None:
@@ -32,6 +35,7 @@ class Outlet:
         self.is_leaving = False
         self.say: Callable[[str], None] | None = None
         self._failed: set[int] = set()
+        self._slow = SlowCalls()
         self._clock = clock
         self._counts = counts
         self._queue: deque[ControlFrame] = deque()
@@ -80,7 +84,13 @@ class Outlet:
             frame.wall_ns = wall_ns(self._clock, frame.t_ns)
         if frame.seq >= 0:
             self._sent, self._missed = frame, False
-        self._each(lambda sink: sink.send(frame))
+        self._each(lambda sink: self._hand(sink, frame))
+
+    def _hand(self, sink: Sink, frame: ControlFrame) -> None:
+        begun = time.perf_counter_ns()
+        sink.send(frame)
+        if self.say is not None:
+            self._slow.took(id(sink), begun, sink.name, self.say)
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Tell the sinks which outputs come beside the eight."""

@@ -45,7 +45,7 @@ class Source(Protocol):
         """The same in datagrams of :attr:`wire`: none, one or several.
 
         It runs on the way of every frame, so it must not wait. Bytes come from the network: for what cannot
-        be decoded it may raise any error, which is counted as a malformed datagram.
+        be decoded it may raise any error; the datagram is counted as alien, and the first error told.
         """
         ...
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from pyanticip.errors import MotionError, WireError
-from realtime.seams import SOURCES
+from pyanticip.errors import MotionError, WireError, one_line
+from realtime.seams import SOURCES, SlowCalls
 from realtime.sockets import bind_udp, hear_group, host_and_port
 from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
@@ -22,8 +22,10 @@ from realtime.sources.osc import OscSource
 
 __all__ = ["UdpSource", "opener"]
 
-# A callback handles at most so many datagrams before the loop gets its turn: a flood cannot stop the show.
+# A callback handles at most so many datagrams, for so long (nanoseconds), before the loop gets its turn:
+# neither a flood nor a slow decoder can stop the show.
 _BURST = 64
+_LONGEST_TURN = 50_000_000
 # A datagram may have waited this long (nanoseconds) while the process stood still; more is a step of the
 # wall clock.
 _LONGEST_WAIT = 60_000_000_000
@@ -65,7 +67,8 @@ class UdpSource:
     are its ``addresses`` (:mod:`realtime.sources.osc`). ``trouble`` is
     what a decoder said last, ``newest`` the last datagram that came. ``server`` is the address of one that
     sends to those alone who ask, for kinds that have such; it is asked as long as nothing comes. ``say`` is
-    told where the multicast of a kind that has a group cannot be heard.
+    told where the multicast of a kind that has a group cannot be heard, and of a decoder of another package
+    that raises, or is slow, once.
     """
 
     def __init__(
@@ -79,6 +82,10 @@ class UdpSource:
         **reading: Any,
     ) -> None:
         self.kind = kind
+        self._say = say
+        self._slow = SlowCalls()
+        # Of a decoder of ours it is known what it raises, and when.
+        self._erred = kind in SOURCES.built_in
         self._open_source = opener(kind, reading)
         self._decoders: dict[str, Source] = {}
         self._heard: dict[str, int] = {}
@@ -162,13 +169,22 @@ class UdpSource:
             if arrival - self._heard.get(sender, arrival) > _AWAY and hasattr(decoder, "begin_anew"):
                 decoder.begin_anew()
             self._heard[sender] = arrival
+            native: list[bytes] = []
+            begun = time.perf_counter_ns()
             try:
-                native = list(decoder.decode(datagram))
+                for made in decoder.decode(datagram):
+                    if not isinstance(made, bytes):
+                        raise TypeError(f"expected datagrams of bytes, got {type(made).__name__}")
+                    native.append(made)
             except Exception as error:
                 if isinstance(error, MotionError) and not isinstance(error, WireError):
                     self.trouble = str(error)
-                # Bytes from the network in somebody else's hands: the front counts an empty datagram as bad.
-                native = [b""]
+                elif not self._erred:
+                    self._erred = True
+                    self._say(f"{self.kind} cannot decode: {type(error).__name__}: {one_line(error)}")
+                # Bytes from the network in somebody else's hands: the front counts an empty one as alien.
+                native.append(b"")
+            self._slow.took(None, begun, f"decoding {self.kind}", self._say)
             for one in native:
                 receive(one, arrival, sender)
 
@@ -182,7 +198,10 @@ class UdpSource:
     def _read(self, sock: socket.socket) -> None:
         if self._receive is None:
             return
+        begun = now = time.monotonic_ns()
         for _ in range(_BURST):
+            if now - begun > _LONGEST_TURN:
+                return
             try:
                 if sys.platform == "win32":
                     ancillary: list[tuple[int, int, bytes]] = []
@@ -194,7 +213,7 @@ class UdpSource:
             except OSError:
                 # An ICMP error of somebody else's making; the socket itself is fine.
                 continue
-            arrival = time.monotonic_ns()
+            arrival = now = time.monotonic_ns()
             if ancillary:
                 arrival -= self._age_ns(sock, ancillary)
             # Whatever the wall clock does, arrivals do not go back.

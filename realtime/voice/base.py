@@ -9,7 +9,8 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from pyanticip import _core
-from pyanticip.errors import OptionError, one_line
+from pyanticip.errors import OptionError
+from realtime.seams import told
 
 __all__ = [
     "NEEDS_SAMPLES",
@@ -22,6 +23,7 @@ __all__ = [
     "Switchable",
     "Voice",
     "block_of",
+    "named",
     "way_ms",
 ]
 
@@ -120,6 +122,11 @@ class Preset(Protocol):
         ...
 
 
+def named(voice: Voice) -> str:
+    """What a voice of another package is called where something is wrong with it."""
+    return f"voice {type(voice).__module__}:{type(voice).__qualname__}"
+
+
 def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
     """The next samples of a voice, shape (samples, 2).
 
@@ -127,16 +134,18 @@ def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
     """
     if isinstance(voice, _core.Voice):
         return voice.render(samples)
-    at = f"voice {type(voice).__module__}:{type(voice).__qualname__}"
-    try:
+    at, begun = named(voice), voice.position
+    with told(f"{at}: cannot be rendered"):
         block = np.asarray(voice.render(samples), np.float32)
-    except Exception as error:
-        raise OptionError(f"{at}: cannot be rendered ({type(error).__name__}: {one_line(error)})") from None
+    if voice.position != begun + samples:
+        raise OptionError(
+            f"{at}: expected position {begun + samples} after {samples} samples more, got {voice.position}"
+        )
     if block.shape != (samples, 2):
         raise OptionError(f"{at}: expected samples of shape ({samples}, 2), got {block.shape}")
     if not np.isfinite(block).all():
         raise OptionError(f"{at}: expected samples within -1..1, got NaN or infinity")
-    return block
+    return np.clip(block, -1.0, 1.0)
 
 
 # How long a voice takes to follow what it is set to: the loudness of the built-in one, two time constants.

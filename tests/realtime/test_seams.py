@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from realtime.programs.live import replay
 from realtime.programs.render import render
 from realtime.programs.send import send
 from realtime.rig import Rig, load_rig
-from realtime.seams import SOURCES
+from realtime.seams import SOURCES, SlowCalls
 from realtime.sockets import free_port
 from realtime.sources.arrivals import usual_ports
 from realtime.sources.replay import open_show
@@ -55,6 +56,35 @@ class Backwards:
     def encode(self, clip, *, rate, loop, unix_time):
         for t_ns, datagram in datagrams(clip, "msgpack", rate=rate, loop=loop):
             yield t_ns, b"!" + datagram[::-1]
+
+
+class Halting(Backwards):
+    """Raises after a datagram, and gives text after two; cannot send."""
+
+    def decode(self, datagram):
+        yield datagram[:0:-1]
+        if datagram.startswith(b"?"):
+            yield datagram[:0:-1]
+            yield "text"
+        raise RuntimeError("no\\nmore")
+
+    def encode(self, clip, *, rate, loop, unix_time):
+        yield 0, b"!"
+        raise RuntimeError("no\\nbody")
+
+
+class Deaf:
+    port, wire, native = 40123, "msgpack", False
+
+    def decode(self, datagram): ...
+
+
+class Portless(Backwards):
+    port = "40123"
+
+
+class Strange(Backwards):
+    wire = "json"
 
 
 class Lines:
@@ -160,6 +190,16 @@ class Mono(Tone):
         return super().render(samples)[:, 0]
 
 
+class Standing(Tone):
+    def render(self, samples):
+        return np.zeros((samples, 2), np.float32)
+
+
+class Stiff(Tone):
+    def params(self, values):
+        raise RuntimeError("no\\nhands")
+
+
 class Void(Tone):
     class Config(BaseModel):
         model_config = {"extra": "allow"}
@@ -177,6 +217,10 @@ backwards = stranger:Backwards
 bare = stranger:Bare
 broken = stranger:NotThere
 mocopi = stranger:Backwards
+halting = stranger:Halting
+deaf = stranger:Deaf
+portless = stranger:Portless
+strange = stranger:Strange
 
 [pyanticip.sinks]
 lines = stranger:Lines
@@ -195,6 +239,8 @@ bare = stranger:Bare
 mono = stranger:Mono
 hoarse = stranger:Hoarse
 void = stranger:Void
+standing = stranger:Standing
+stiff = stranger:Stiff
 """
 
 
@@ -231,7 +277,34 @@ def test_a_source_is_heard_decoded_and_recorded_as_native(tmp_path: Path) -> Non
     native = [item.data for item, _ in zip(items, heard[:-1], strict=False)]  # type: ignore[union-attr]
     assert [data for data, _ in heard[:-1]] == native
     assert len(native) > 10
-    assert heard[-1][0] == b"", "what cannot be decoded reaches the front as a malformed datagram"
+    assert heard[-1][0] == b"", "what cannot be decoded reaches the front as an alien datagram"
+
+
+def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SlowCalls, "_LIMIT_NS", -1)
+    said: list[str] = []
+    heard: list[bytes] = []
+    source = UdpSource("halting", "127.0.0.1", 0, say=said.append)
+    try:
+        receive = source._decoded(lambda data, arrival, sender: heard.append(data))
+        for datagram in (b"!one", b"?two", b"!one", b"!one"):
+            receive(datagram, 0, "suit")
+    finally:
+        source.close()
+    assert heard == [b"eno", b"", b"owt", b"owt", b"", b"eno", b"", b"eno", b""], "what was given is kept"
+    assert [re.sub(r"\d+", "N", line) for line in said] == [
+        "halting cannot decode: RuntimeError: no more",
+        "decoding halting takes N ms: all else waits for it",
+    ]
+
+
+def test_what_cannot_be_sent_is_one_line() -> None:
+    for kind, says in (
+        ("deaf", "AttributeError: 'Deaf' object has no attribute 'encode'"),
+        ("halting", "RuntimeError: no body"),
+    ):
+        with pytest.raises(OptionError, match=rf"source '{kind}' cannot send \({says}\)"):
+            send(PERFORMANCE, kind, "127.0.0.1", free_port(), seconds=0.1)
 
 
 def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> None:
@@ -257,7 +330,10 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
             load_rig(None, {"sink": [wrong]})
 
 
-def test_a_sink_that_raises_is_told_of_once_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_sink_that_raises_or_dawdles_is_told_of_once_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SlowCalls, "_LIMIT_NS", -1)
     tables = [{"kind": kind, "path": str(tmp_path / kind)} for kind in ("cross", "lines")]
     tree = {"osc": [], "sink": tables, "model": {"enabled": False}, "memory": {"enabled": False}}
     kind, items = open_show(PERFORMANCE)
@@ -266,8 +342,11 @@ def test_a_sink_that_raises_is_told_of_once_and_the_others_go_on(tmp_path: Path)
     written = (tmp_path / "lines").read_text().splitlines()
     assert report["sinks"][f"lines {tmp_path / 'lines'}"]["sent"] == len(written) > 90
     assert report["counters"]["errors"] > 90
-    told = "cross failed, going on: RuntimeError: not now"
-    assert [line for line in said if "failed" in line] == [told]
+    assert report["sinks"]["cross"] == {"failed": 1}
+    assert [re.sub(r"\d+ ms", "N ms", line) for line in said if "failed" in line or "takes" in line] == [
+        "cross failed, going on: RuntimeError: not now",
+        f"lines {tmp_path / 'lines'} takes N ms: all else waits for it",
+    ]
 
 
 def test_a_backend_steps_by_its_name() -> None:
@@ -338,6 +417,10 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line(
         "backwards",
         "bare",
         "broken",
+        "deaf",
+        "halting",
+        "portless",
+        "strange",
     )
     assert SOURCES.load("mocopi")().native
     with pytest.raises(OptionError, match=r"source 'broken': stranger:NotThere cannot be imported \(Attr"):
@@ -348,6 +431,10 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line(
     assert "source 'broken': stranger:NotThere cannot be imported" in check["found"]
     for lacks in (
         "source 'bare': stranger:Bare cannot be used (it has no decode)",
+        "source 'mocopi': stranger:Backwards is not used (what is built in has that name)",
+        "source 'deaf' has no encode: pyanticip send cannot play it",
+        "source 'portless': stranger:Portless cannot be used (its port is '40123', expected 1 to 65535)",
+        "source 'strange': stranger:Strange cannot be used (its wire is 'json', expected one of mocopi, vmc",
         "sink 'bare': stranger:Bare cannot be used (it has no announce, send, counters, close)",
         "backend 'bare': stranger:Bare cannot be used (it has no step, imagine, reset, prew",
         "voice 'bare': stranger:Bare cannot be used (it has no set, params, event, fade, render)",
@@ -385,6 +472,11 @@ def test_what_breaks_its_contract_is_refused_in_one_line(tmp_path: Path) -> None
         (lambda: rendered("bare"), "voice 'bare': stranger:Bare cannot be used (it has no set"),
         (lambda: rendered("void"), "voice stranger:Void: expected samples within -1..1, got NaN or infinity"),
         (lambda: rendered("mono"), "voice stranger:Mono: expected samples of shape (960, 2), got (960,)"),
+        (lambda: rendered("stiff"), "voice stranger:Stiff failed (RuntimeError: no hands)"),
+        (
+            lambda: rendered("standing"),
+            "voice stranger:Standing: expected position 960 after 960 samples more, got 0",
+        ),
         (lambda: rendered("hoarse"), "voice stranger:Hoarse: cannot be rendered (RuntimeError: no breath)"),
         (lambda: VoicePlayer(open_voice("mono", {}, 48_000)), "of shape (960, 2), got (960,)"),
     ):

@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
 
-from pyanticip.errors import OptionError, suggestion
+from pyanticip.errors import OptionError, one_line, suggestion
 
 if TYPE_CHECKING:
     from training.run.task import Task
@@ -22,12 +22,24 @@ def find(name: str) -> "type[Task[Any, Any]]":
     """The class of a task.
 
     Raises:
-        OptionError: there is none of this name.
+        OptionError: there is none of this name, or another package's cannot be imported or is no task.
     """
     others = {point.name: point.value for point in entry_points(group="pyanticip.tasks")}
     known = {**others, **TASKS}
     if name not in known:
         raise OptionError(f"unknown task {name!r}{suggestion(name, known)} (there are {', '.join(known)})")
     module, _, kind = known[name].partition(":")
-    found: type[Task[Any, Any]] = getattr(import_module(module), kind)
-    return found
+    if name in TASKS:
+        found: type[Task[Any, Any]] = getattr(import_module(module), kind)
+        return found
+    from training.run import task
+
+    try:
+        other = getattr(import_module(module), kind)
+        if not (isinstance(other, type) and issubclass(other, task.Task)):
+            raise TypeError("it is no subclass of training.run.task.Task")
+    except Exception as error:
+        # Not our module: whatever it raises is the reader's only clue.
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise OptionError(f"task {name!r}: {known[name]} cannot be used ({reason})") from None
+    return other

@@ -1,5 +1,6 @@
 """A task of somebody else's: one class and one line, and the trainer does the rest."""
 
+from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 import pytest
@@ -101,7 +102,7 @@ def known(monkeypatch):
     return training.tasks.find("line")
 
 
-def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path):
+def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path, monkeypatch):
     out = tmp_path / "run"
     report, lines = train_as_given(known(), out, QUICK, settings=["slope=-1.5"], quiet=True)
     assert (report["finished"], report["slope"], report["step"]) == (True, -1.5, 40)
@@ -113,6 +114,11 @@ def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path):
     assert [row["step"] for row in read_metrics(out)] == [10, 20, 30, 40]
     with pytest.raises(OptionError, match="unknown task 'lime'; did you mean line"):
         training.tasks.find("lime")
+    for at, says in ((f"{__name__}:None", "AttributeError"), (f"{__name__}:Slope", "it is no subclass")):
+        other = EntryPoint("other", at, "pyanticip.tasks")
+        monkeypatch.setattr(training.tasks, "entry_points", lambda group, point=other: [point])
+        with pytest.raises(OptionError, match=f"task 'other': {at} cannot be used .*{says}"):
+            training.tasks.find("other")
 
 
 def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path, monkeypatch):
