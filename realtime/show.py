@@ -41,9 +41,11 @@ _EARLY = 0.0015
 _SPIN = 0.0035
 _REWARM = 0.0005
 _GRACE = 0.003
-# Who finds itself so late (seconds) has stood still; what waits then is read in so many bursts at most.
+# Who finds itself so late (seconds) has stood still; what waits then is read in so many bursts, and for so
+# long (seconds), at most.
 _STOOD_STILL = 0.04
 _BURSTS = 64
+_CATCH_UP = 1.0
 
 
 class Show:
@@ -219,9 +221,11 @@ class Show:
     def _poll(self) -> None:
         """Hand on what has come; after a standstill all of it, each at its time, before anything is late. A
         flood, which is no standstill, gets one burst."""
+        until = time.monotonic() + _CATCH_UP
         for _ in range(_BURSTS):
             self._source.poll()
-            if self._in(self.pipeline.due_ns) > -_STOOD_STILL or not self._source.wait(0.0):
+            caught_up = self._in(self.pipeline.due_ns) > -_STOOD_STILL or not self._source.wait(0.0)
+            if caught_up or time.monotonic() > until:
                 return
 
     def _in(self, t_ns: int) -> float:

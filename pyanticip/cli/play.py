@@ -32,7 +32,7 @@ def _show(summary: dict[str, Any]) -> Answer:
     lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s{lost}{_alone(counts)}"]
     for name, found in summary["sinks"].items():
         trouble = "".join(f", {n} {what}" for what, n in found.items() if what != "sent" and n)
-        lines.append(f"{name}: {found['sent']} sent{trouble}")
+        lines.append(f"{name}: {found.get('sent', 0)} sent{trouble}")
     return summary, lines
 
 
