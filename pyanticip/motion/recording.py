@@ -15,8 +15,9 @@ the recording of a replay, of the show that is played again. The types:
 ==== ======== =====================================================================================
 
 Unknown types and further elements are skipped; a newer major version is refused. A file that ends inside a
-record (its writer was killed) is read up to there, with a warning; what is damaged is left out, with a
-warning, and reading goes on with the next record whose checksum holds.
+record (its writer was killed) is read up to there, with a warning; what is damaged, or of a time that is none
+(below 0, 2^62 or more, or more than a day after the record before), is left out, with a warning, and reading
+goes on with the next record whose checksum holds.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -37,11 +37,12 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import FormatError
 from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create
-from pyanticip.motion.recording_walk import walk
+from pyanticip.motion.recording_walk import LONGEST_PAUSE_NS, Payload, payloads
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 __all__ = [
+    "LONGEST_PAUSE_NS",
     "Control",
     "Frame",
     "Note",
@@ -65,7 +66,6 @@ MAGIC = _core.recording_header()[:8]
 
 # msgpack has no types.
 _packb: Callable[..., bytes] = msgpack.packb
-_unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 
 _HEADER_BYTES = 12
 _MOST_WARNINGS = 100
@@ -312,14 +312,6 @@ def is_recording(data: bytes) -> bool:
     return data[: len(MAGIC)] == MAGIC
 
 
-@dataclass(frozen=True)
-class _Payload:
-    offset: int
-    type: int
-    t_ns: int
-    rest: list[Any]
-
-
 class Recording:
     """A recording, read as a stream: each iteration reads the file anew and holds a few MB at most.
 
@@ -396,30 +388,13 @@ class Recording:
         if len(self.warnings) < _MOST_WARNINGS:
             self.warnings.append(line)
 
-    def _payloads(self) -> Iterator[_Payload]:
+    def _payloads(self) -> Iterator[Payload]:
         try:
             with open_file(self.path) as file:
                 file.seek(_HEADER_BYTES)
-                for offset, data in walk(file, _HEADER_BYTES, self._warn):
-                    if (payload := self._payload(offset, data)) is not None:
-                        yield payload
+                yield from payloads(file, _HEADER_BYTES, self._warn)
         except OSError as error:
             raise FormatError(f"{self.path}: cannot be read: {error.strerror}") from None
-
-    def _payload(self, offset: int, data: bytes) -> _Payload | None:
-        try:
-            fields = _unpackb(data, raw=False, strict_map_key=False)
-            kind, t_ns, *rest = fields
-            if isinstance(fields, list) and _is_int(kind) and _is_int(t_ns) and abs(t_ns) < 1 << 63:
-                return _Payload(offset, kind, t_ns, rest)
-        except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException):
-            pass
-        self._warn(offset, "a record that is no msgpack array [type, t_ns, ...] is left out")
-        return None
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _as_floats(value: object, columns: int | None = None) -> npt.NDArray[np.float32]:
@@ -456,7 +431,7 @@ def _field_and_plan(field: object, codes: object, weights: object) -> dict[str, 
     }
 
 
-def _record(payload: _Payload) -> Record | None:
+def _record(payload: Payload) -> Record | None:
     t_ns, rest = payload.t_ns, payload.rest
     if payload.type == RAW:
         if not isinstance(rest[1], bytes):

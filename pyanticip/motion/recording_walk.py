@@ -3,16 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import IO
+from typing import IO, Any, NamedTuple
+
+import msgpack
 
 from pyanticip import _core
+from pyanticip.motion.recording_file import HEADER
 
-__all__ = ["walk"]
+__all__ = ["LONGEST_PAUSE_NS", "Payload", "payloads"]
 
+#: What is played lets all time between two records pass: nobody's file may make that a year.
+LONGEST_PAUSE_NS = 86_400 * 10**9
+
+# msgpack has no types.
+_unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 _CHUNK = 1 << 20
 
 
-def walk(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> Iterator[tuple[int, bytes]]:
+class Payload(NamedTuple):
+    """What stands in a record, and the record's offset."""
+
+    offset: int
+    type: int
+    t_ns: int
+    rest: list[Any]
+
+
+def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> Iterator[Payload]:
+    """All records that can be read; ``file`` stands at offset ``base``.
+
+    ``warn`` is told the offset of what cannot, and why.
+    """
+    before: int | None = None
+    for offset, data in _walk(file, base, warn):
+        found = _payload(offset, data)
+        if found is None:
+            warn(offset, "a record that is no msgpack array [type, t_ns (0 to 2^62), ...] is left out")
+            continue
+        # A header in the midst of a file is another show's.
+        if found.type == HEADER or before is None:
+            before = found.t_ns
+        if found.t_ns - before > LONGEST_PAUSE_NS:
+            warn(offset, "a record more than a day after the one before is left out")
+            continue
+        before = found.t_ns
+        yield found
+
+
+def _payload(offset: int, data: bytes) -> Payload | None:
+    try:
+        fields = _unpackb(data, raw=False, strict_map_key=False)
+        kind, t_ns, *rest = fields
+        if isinstance(fields, list) and _is_int(kind) and _is_int(t_ns) and 0 <= t_ns < 1 << 62:
+            return Payload(offset, kind, t_ns, rest)
+    except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException):
+        pass
+    return None
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _walk(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> Iterator[tuple[int, bytes]]:
     """The payloads of all whole records and their offsets; ``file`` stands at offset ``base``.
 
     ``warn`` is told the offset of what cannot be read, and why.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pyanticip.errors import FormatError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_take
-from pyanticip.motion.recording import Control, Raw, is_recording, read_recording
+from pyanticip.motion.recording import LONGEST_PAUSE_NS, Control, Raw, is_recording, read_recording
 from pyanticip.untrusted import open_file
 from realtime.clock import OfflineClock, ScaledClock
 from realtime.sources.base import NATIVE, Receive
@@ -175,11 +175,11 @@ def open_show(
     """The wire format, and the datagrams and commands, of a motion file or a recording.
 
     A recording gives the datagrams of its first source as they came, and what was commanded between them, of
-    files where they lie now, up to the first ``end``, or with ``joined`` of all recordings in the file; any
-    other file is read with the options ``reading`` of :func:`pyanticip.load_motion` and sent on its own
-    skeleton at its own rate. ``say`` is told what had to be decided, and behind the last item of a recording
-    what of it could not be read or is left out. Raises FormatError (NobodyCameError of an empty recording),
-    SkeletonError, OSError.
+    files where they lie now, up to the first ``end`` or a day without anything, or with ``joined`` of all
+    recordings in the file; any other file is read with the options ``reading`` of
+    :func:`pyanticip.load_motion` and sent on its own skeleton at its own rate. ``say`` is told what had to be
+    decided, and behind the last item of a recording what of it could not be read or is left out. Raises
+    FormatError (NobodyCameError of an empty recording), SkeletonError, OSError.
     """
     with open_file(path) as file:
         begins = file.read(16)
@@ -200,8 +200,11 @@ def open_show(
         raise FormatError(f"{path}: was recorded from {kind!r}, expected one of {', '.join(NATIVE)}")
 
     def items() -> Iterator[Item]:
-        ended, behind = False, 0
+        ended, behind, before = False, 0, taken.start_ns
         for record in taken:
+            # Only another show's can come so much later.
+            late = before is not None and record.t_ns - before > LONGEST_PAUSE_NS
+            ended, before = ended or (late and not joined), record.t_ns
             if isinstance(record, Raw):
                 source, _, sender = record.source.partition("@")
                 if source == kind and ended:

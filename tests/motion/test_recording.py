@@ -206,7 +206,9 @@ def test_what_the_future_adds_is_skipped(show: Path) -> None:
         msgpack.packb(["4", 1, "text"]),
         msgpack.packb([True, 1, "text"]),
         msgpack.packb([4, 1.5, "text"]),
-        msgpack.packb([4, 1 << 63, "text"]),
+        msgpack.packb([4, 1 << 62, "text"]),
+        msgpack.packb([4, -1, "text"]),
+        msgpack.packb([4, 9_001 + 86_400 * 10**9, "text"]),
         msgpack.packb([4, 1]),
         msgpack.packb([4, 1, b"binary"]),
         msgpack.packb([1, 1, "mocopi", "text"]),
@@ -325,7 +327,7 @@ def test_any_damage_is_survived(
     assert {comparable(record) for record in read_recording(path)} <= whole
 
 
-@given(t_ns=st.integers(-(2**62), 2**62), source=st.text(max_size=20), data=st.binary(max_size=300))
+@given(t_ns=st.integers(0, 86_400 * 10**9), source=st.text(max_size=20), data=st.binary(max_size=300))
 def test_any_datagram_goes_through(
     tmp_path_factory: pytest.TempPathFactory, t_ns: int, source: str, data: bytes
 ) -> None:

@@ -126,6 +126,17 @@ def test_a_replay_tells_of_damage_and_of_what_follows_the_end(speed: float | Non
     assert sum(isinstance(item, Datagram) for item in items) > 51 + 45
 
 
+def test_what_was_joined_a_year_later_is_not_waited_for(tmp_path: Path) -> None:
+    for name, t_ns in (("a", 0), ("b", 366 * 86_400 * 10**9)):
+        with RecordingWriter(tmp_path / name, t_ns=t_ns) as tape:
+            tape.raw(t_ns, "mocopi", b"frame")
+    (tmp_path / "j").write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())
+    said: list[str] = []
+    assert [item.t_ns for item in open_show(tmp_path / "j", say=said.append)[1]] == [0]
+    assert said[0] == f"{tmp_path / 'j'}: what follows the end (1 datagrams) is not played"
+    assert len(list(open_show(tmp_path / "j", joined=True)[1])) == 2
+
+
 @pytest.fixture
 def clip(data_dir: Path) -> Iterator[Path]:
     return data_dir / "cmu" / "05_02.bvh"

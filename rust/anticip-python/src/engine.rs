@@ -367,7 +367,7 @@ impl PyEngine {
             if out.reset {
                 mixer.desk.forget();
             }
-            let age_ms = (slot.release_ns - out.t_local_ns) as f64 / 1e6;
+            let age_ms = slot.release_ns.saturating_sub(out.t_local_ns) as f64 / 1e6;
             mixer.lead.with(|lead| lead.hear(age_ms));
         });
         slot

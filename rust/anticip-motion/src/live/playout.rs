@@ -48,8 +48,8 @@ impl Playout {
             if self.delays.len() == DELAYS {
                 self.delays.pop_front();
             }
-            self.delays
-                .push_back((t_arrival_ns - t_local_ns).clamp(0, LONGEST_NS));
+            let delay_ns = t_arrival_ns.saturating_sub(t_local_ns);
+            self.delays.push_back(delay_ns.clamp(0, LONGEST_NS));
             self.taken += 1;
             let settled = self.taken >= LOOK;
             if !settled || self.taken.is_multiple_of(LOOK) {
@@ -65,6 +65,7 @@ impl Playout {
                 step
             };
         }
-        (t_local_ns + self.buffer_ns).min(t_arrival_ns + LONGEST_NS)
+        let latest_ns = t_arrival_ns.saturating_add(LONGEST_NS);
+        t_local_ns.saturating_add(self.buffer_ns).min(latest_ns)
     }
 }

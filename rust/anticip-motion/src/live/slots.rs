@@ -1,4 +1,6 @@
 //! The slots of the 50 Hz grid: which frame leaves under which number, and when the next one is late.
+//!
+//! Times saturate: a recording's may be any.
 
 use super::FrontOutput;
 use super::playout::Playout;
@@ -50,7 +52,7 @@ impl Slots {
     pub fn new(now_ns: i64, playout: Option<Playout>) -> Self {
         Self {
             playout,
-            due_ns: now_ns + FRAME_NS,
+            due_ns: now_ns.saturating_add(FRAME_NS),
             newest: -1,
             completed: -1,
             spoken: -1,
@@ -80,8 +82,9 @@ impl Slots {
         if let Some(playout) = &mut self.playout {
             release_ns = playout.release_ns(out.t_local_ns, now_ns);
             // Where the way has become longer than the buffer, the next one's turn may be over.
-            let due_ns = release_ns + (self.newest.max(number) + 1 - number) * FRAME_NS;
-            self.due_ns = due_ns.max(now_ns + SHORTEST_NS);
+            let turns = self.newest.max(number) + 1 - number;
+            let due_ns = release_ns.saturating_add(turns.saturating_mul(FRAME_NS));
+            self.due_ns = due_ns.max(now_ns.saturating_add(SHORTEST_NS));
         } else if number >= self.newest {
             self.wait(out, now_ns);
         }
@@ -108,14 +111,18 @@ impl Slots {
         }
         let slot = self.clone().take(out, now_ns);
         (self.newest + 1..slot.number)
-            .map(|number| slot.release_ns - (slot.number - number) * FRAME_NS)
+            .map(|number| {
+                slot.release_ns
+                    .saturating_sub((slot.number - number).saturating_mul(FRAME_NS))
+            })
             .filter(|&turn_ns| turn_ns >= now_ns)
             .collect()
     }
 
     /// The frame after `out` is late when `out` says, within reason.
     pub fn wait(&mut self, out: &FrontOutput, now_ns: i64) {
-        self.due_ns = out.late_ns.clamp(now_ns + SHORTEST_NS, now_ns + LONGEST_NS);
+        let [least, most] = [SHORTEST_NS, LONGEST_NS].map(|ns| now_ns.saturating_add(ns));
+        self.due_ns = out.late_ns.clamp(least, most);
     }
 
     /// One slot without a datagram; `silent`: nothing is said of it.
@@ -164,7 +171,7 @@ impl Slots {
             .filter(|&(_, least)| (least..=least + ABOUT).contains(&late))
             .unwrap_or((now_ns, late));
         self.behind = Some((since, least));
-        now_ns - since > DETOUR_NS
+        now_ns.saturating_sub(since) > DETOUR_NS
     }
 }
 

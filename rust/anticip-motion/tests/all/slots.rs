@@ -249,3 +249,18 @@ fn an_automatic_buffer_covers_most_of_the_delays() {
         );
     }
 }
+
+#[test]
+fn no_time_is_too_late_or_too_early() {
+    for playout in [None, Some(Playout::new(None)), Some(Playout::new(Some(100.0)))] {
+        for (now_ns, local_ns) in [(i64::MAX, i64::MIN), (i64::MIN, i64::MAX), (i64::MAX, i64::MAX)] {
+            let mut slots = Slots::new(now_ns, playout.clone());
+            for seq in [0, 9, 5, 10] {
+                let _ = slots.leapt(&of(seq, local_ns), now_ns);
+                slots.take(&of(seq, local_ns), now_ns);
+            }
+            slots.take(&of(6, local_ns), -1 - now_ns);
+            assert!(slots.due_ns >= -1 - now_ns);
+        }
+    }
+}
