@@ -25,6 +25,8 @@ pub enum Smoothing {
 const HALF: f64 = 1.678_346_990_016_660_5;
 /// A spring of this rate is there within any frame; one of an infinite rate would be nowhere.
 const INSTANT: f64 = 1e9;
+/// Rate and decay of what is no spring.
+const NO_SPRING: (f64, f64) = (f64::INFINITY, 0.0);
 /// One-euro: the speed estimate is itself low-passed at 1 Hz (the paper's d_cutoff).
 const SPEED_CUTOFF: f64 = 1.0;
 
@@ -32,7 +34,7 @@ const SPEED_CUTOFF: f64 = 1.0;
 ///
 /// The output never leaves the hull of the targets it was given, and a constant target is approached from one side
 /// only: the exact solution of the critically damped spring is used, and a spring that would run through a target
-/// that moved towards it stops there instead.
+/// that moved towards it stops there instead. That holds however it is retuned on the way.
 #[derive(Debug, Clone)]
 pub struct Smoother {
     settings: Vec<Smoothing>,
@@ -56,7 +58,7 @@ impl Smoother {
             begun: false,
             value: vec![0.0; count],
             speed: vec![0.0; count],
-            springs: vec![(0.0, 0.0); count],
+            springs: vec![NO_SPRING; count],
             made_for: None,
         }
     }
@@ -99,11 +101,17 @@ impl Smoother {
         let (dt, amount) = (dt.max(0.0), self.amount);
         if self.made_for != Some((dt, amount)) {
             self.made_for = Some((dt, amount));
-            for (spring, setting) in self.springs.iter_mut().zip(&self.settings) {
-                if let Smoothing::Spring { half_life } = setting {
+            let each = self.springs.iter_mut().zip(&mut self.speed);
+            for ((spring, speed), setting) in each.zip(&self.settings) {
+                *spring = if let Smoothing::Spring { half_life } = setting {
                     let rate = (HALF / half_life / amount).min(INSTANT);
-                    *spring = (rate, (-rate * dt).exp());
-                }
+                    // A spring runs as far as value + speed / rate, which stays in the hull: the speed of a
+                    // faster one would take a slower one beyond.
+                    *speed *= (rate / spring.0).min(1.0);
+                    (rate, (-rate * dt).exp())
+                } else {
+                    NO_SPRING
+                };
             }
         }
         let each = self

@@ -58,13 +58,21 @@ fn said(level: f64, hazard: f64) -> Said<'static> {
 
 proptest! {
     #[test]
-    fn smoothing_never_leaves_the_hull_of_its_targets(
+    fn smoothing_never_leaves_the_hull_of_its_targets_however_it_is_retuned(
         kind in smoothing(),
-        targets in vec((0.0..=1.0, 0.0..0.2), 2..40),
+        targets in vec((0.0..=1.0, 0.0..0.2, prop_oneof![
+            4 => Just(None),
+            1 => smoothing().prop_map(|kind| Some((Some(kind), 1.0))),
+            1 => (0.0..100.0).prop_map(|amount| Some((None, amount))),
+        ]), 2..40),
     ) {
         let mut smoother = Smoother::new(vec![kind]);
         let (mut low, mut high) = (1.0_f64, 0.0_f64);
-        for (target, dt) in targets {
+        for (target, dt, change) in targets {
+            if let Some((kind, amount)) = change {
+                smoother.set_amount(amount);
+                kind.into_iter().for_each(|kind| smoother.retune(vec![kind]));
+            }
             (low, high) = (low.min(target), high.max(target));
             let out = stepped(&mut smoother, target, dt);
             prop_assert!(out >= low - 1e-9 && out <= high + 1e-9, "{out} of {low}..{high}");
