@@ -34,7 +34,7 @@ from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig, SmoothingRig
-from realtime.rig.mapping import PerformerRig, smoothings
+from realtime.rig.mapping import smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.rig.tree import ControlRig
 from realtime.rig.voice import begin_voice
@@ -283,7 +283,10 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
     if pipeline.memory is not None:
         known = rig.memory.model_copy(update={"sha256": pipeline.memory.sha256 or None})
         played = played.model_copy(update={"memory": known})
-    played = played.model_copy(update={"performer": _performer(rig.performer, pipeline)})
+    if (performer := pipeline.mixer.performer) is not None:
+        # What was calibrated is the rig's by now.
+        frozen = rig.performer.model_copy(update={"frozen": performer.frozen})
+        played = played.model_copy(update={"performer": frozen})
     return {
         "rig": played.model_dump(mode="json", by_alias=True),
         # What the rig and commands name is relative to it.
@@ -293,16 +296,6 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
         "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,
         "mapping": _mapping(pipeline),
     }
-
-
-def _performer(rig: PerformerRig, pipeline: Pipeline) -> PerformerRig:
-    """The performer as they play now: where nothing is learned any more, in the range that was."""
-    performer = pipeline.mixer.performer
-    if performer is None:
-        return rig
-    known = performer.reaches() if performer.frozen else {}
-    spans = {name: (reach.still, reach.low, reach.high) for name, reach in known.items()}
-    return rig.model_copy(update={"frozen": performer.frozen, **spans})
 
 
 def _mapping(pipeline: Pipeline) -> dict[str, Any] | None:

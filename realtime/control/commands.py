@@ -24,6 +24,7 @@ from realtime.control.memory import MemoryControl, cues_of, words_of
 from realtime.control.server import Action, meant, number, switch
 from realtime.mapping.live_mapping import LiveMapping, check_model, open_mapping
 from realtime.mapping.mixer import Mixer
+from realtime.mapping.performer import Reach
 from realtime.memory.live_memory import Following, LiveMemory, Shared, open_memory
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
@@ -245,6 +246,8 @@ class Commands:
                 self._step_again(*map(str, arguments))
             elif name == "shape":
                 self._shape_again(*arguments)
+            elif name == "range":
+                self._learned_again(*arguments)
             elif name == "cues":
                 self._tell_again(cues_of(arguments))
             elif name == "source":
@@ -275,6 +278,9 @@ class Commands:
         for output, shaper in mixer.shapers.items():
             if shaper.open or shaper.toggled:
                 found.append(Command(t_ns, "shape", (output, int(shaper.open), int(shaper.toggled))))
+        if (performer := mixer.performer) is not None and performer.frozen:
+            learned = performer.learned().items()
+            found += [Command(t_ns, "range", (n, r.still, r.low, r.high)) for n, r in learned]
         if self.listens_to != (self.live_rig.rig.source.sender or ""):
             found.append(Command(t_ns, "source", (self.listens_to,)))
         senders = self._pipeline.front.senders()
@@ -353,6 +359,13 @@ class Commands:
         if shaper is None:
             raise OptionError(f"this rig does not shape {output!r}")
         shaper.open, shaper.toggled = bool(is_open), bool(toggled)
+
+    def _learned_again(self, name: object, *ends: object) -> None:
+        """In which range a performer played of whom nothing more was learned when the recording began."""
+        if (performer := self._pipeline.mixer.performer) is None:
+            raise OptionError("this rig plays without a performer")
+        still, low, high = (float(str(end)) for end in ends)
+        performer.stay({**performer.learned(), str(name): Reach(still, low, high)})
 
     def _unload(self) -> str:
         if self._pipeline.taught is None:

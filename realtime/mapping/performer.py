@@ -53,8 +53,9 @@ class PerformerRange:
     """
 
     def __init__(self, known: Mapping[str, Reach] | None = None, *, frozen: bool = False) -> None:
+        self._known, self._stays = dict(known or {}), dict[str, Reach]()
         #: What the desk stretches by.
-        self.core = _core.PerformerRange(_ends(known or {}), frozen=frozen)
+        self.core = _core.PerformerRange(_ends(self._known), frozen=frozen)
         #: Told of every moment that is learned from: what the model says (8,), activity, seconds.
         self.listener: Callable[[Sequence[float], float, float], None] | None = None
 
@@ -66,10 +67,22 @@ class PerformerRange:
     @frozen.setter
     def frozen(self, frozen: bool) -> None:
         self.core.frozen = frozen
+        if not frozen:
+            self.stay({})
 
     def calibrate(self, known: Mapping[str, Reach]) -> None:
         """Play in these ranges from now on; what is not among them is learned while playing."""
-        self.core.calibrate(_ends(known))
+        self._known = dict(known)
+        self.stay(self._stays)
+
+    def stay(self, learned: Mapping[str, Reach]) -> None:
+        """Play in what another show has learned, where it is not calibrated, until more is learned."""
+        self._stays = dict(learned)
+        self.core.calibrate(_ends({**learned, **self._known}))
+
+    def learned(self) -> dict[str, Reach]:
+        """Of :meth:`reaches` those that were not calibrated."""
+        return {name: reach for name, reach in self.reaches().items() if name not in self._known}
 
     def reaches(self) -> dict[str, Reach]:
         """The reach of every stretched parameter as it plays now."""

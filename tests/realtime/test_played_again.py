@@ -18,6 +18,7 @@ from pyanticip.motion.recording import RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
+from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import Pipeline
 from realtime.programs.live import replay
 from realtime.recording.info import recording_info
@@ -96,12 +97,48 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
         # Who was not told to be the one may be followed by somebody else.
         assert sends(again, range(300, 480), A)[-1] == (A if told is None else B)
         again.close()
-    commands.obey("calibrate/clear")
-    commands.obey("calibrate/freeze")
-    header = recording_header(commands.live_rig.rig, pipeline)
-    learned = performer.reaches()["loudness"]
-    assert header["rig"]["performer"]["frozen"]
-    assert header["rig"]["performer"]["loudness"] == [learned.still, learned.low, learned.high]
+    pipeline.close()
+
+
+def test_what_was_learned_and_frozen_is_not_taken_for_calibrated() -> None:
+    rig = Rig.model_validate({"model": {"enabled": False}, "osc": [], "performer": {"frozen": True}})
+    for seconds in (0.0, 10.0):
+        first = assemble(rig, OfflineClock(0))
+        performer = first.mixer.performer
+        assert performer is not None
+        performer.frozen = False
+        for _ in range(round(50 * seconds)):
+            performer.core.learn([0.9] * 8, 1.0, 0.02)
+        commands = Commands(first, rig=rig)
+        commands.obey("calibrate/freeze")
+        header = recording_header(commands.live_rig.rig, first)
+        again = assemble(Rig.model_validate({**header["rig"], "osc": []}), OfflineClock(0))
+        follower = Commands(again, pytest.fail)
+        for obeyed in commands.so_far(0):
+            follower.again(obeyed)
+        assert follower.so_far(0) == commands.so_far(0)
+        same = again.mixer.performer
+        assert same is not None
+        assert same.frozen
+        assert same.reaches() == performer.reaches()
+        assert (performer.reaches() == PerformerRange().reaches()) == (seconds == 0.0)
+        for each in (commands, follower):
+            each.obey("calibrate/clear")
+        assert same.reaches() == performer.reaches()
+        for each in (commands, follower):
+            each.obey("calibrate/freeze", 0)
+        for one in (performer, same):
+            for _ in range(500):
+                one.core.learn([0.5] * 8, 1.0, 0.02)
+        assert same.reaches() != PerformerRange().reaches(), "it is learned again"
+        assert (same.reaches() == performer.reaches()) == (seconds == 0.0)
+        first.close()
+        again.close()
+    said: list[str] = []
+    rig = Rig.model_validate({"model": {"enabled": False}, "osc": [], "performer": {"enabled": False}})
+    pipeline = assemble(rig, OfflineClock(0))
+    Commands(pipeline, said.append, rig).again(Command(0, "range", ("loudness", 0.02, 0.06, 0.5)))
+    assert "range: cannot be done again as it was recorded: this rig plays without a performer" in said[0]
     pipeline.close()
 
 
