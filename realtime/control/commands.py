@@ -244,6 +244,8 @@ class Commands:
                 self._remember(open_memory(path, sha256), Path(path))
             elif name == "model":
                 self._step_again(*map(str, arguments))
+            elif name == "rig/merge":
+                self.live_rig.merge_again(*arguments)
             elif name == "shape":
                 self._shape_again(*arguments)
             elif name == "range":

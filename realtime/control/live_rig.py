@@ -127,6 +127,20 @@ class LiveRig:
 
     def merge(self, patch: object = "") -> str:
         """Set many keys at once, by a JSON merge patch (RFC 7396): null is as it is built in."""
+        told = self._told(patch)
+        self._become(_merged(self._tree(), told))
+        return ", ".join(told)
+
+    def merge_again(self, patch: object = "") -> None:
+        """As :meth:`merge` in a show of other receivers: these stay where they are, and as many as they are."""
+        told, ours = self._told(patch), self._tree()["osc"]
+        if isinstance(told.get("osc"), list):
+            pairs = zip(ours, told["osc"], strict=False)
+            ours[: len(told["osc"])] = [_elsewhere(new, old) for old, new in pairs]
+            told["osc"] = ours
+        self._become(_merged(self._tree(), told))
+
+    def _told(self, patch: object) -> dict[str, Any]:
         try:
             told = json.loads(str(patch))
             json.dumps(told, ensure_ascii=False).encode()
@@ -134,8 +148,7 @@ class LiveRig:
             raise OptionError(f"rig/merge: expected JSON, got {str(patch)[:60]!r}") from None
         if not isinstance(told, dict):
             raise OptionError(f"rig/merge: expected an object, got {str(patch)[:60]!r}")
-        self._become(_merged(self._tree(), told))
-        return ", ".join(told)
+        return told
 
     def learn(self, name: str, value: object = 1, low: object = math.inf, high: object = -math.inf) -> str:
         """Note from now on how far an output goes (from ``low`` to ``high`` at least); off: that is its range
@@ -228,6 +241,13 @@ def fixed_of(rig: Rig) -> list[dict[str, object]]:
         for told, table in zip(found, rig.osc, strict=True):
             told["send.ensemble"] = ENSEMBLE in table.send
     return found
+
+
+def _elsewhere(new: Any, old: Mapping[str, Any]) -> Any:
+    """A receiver's table, at the place of another."""
+    if not isinstance(new, dict):
+        return new
+    return {n: v for n, v in new.items() if n not in _WHERE} | {n: old[n] for n in _WHERE if n in old}
 
 
 def tree_of(rig: Rig) -> dict[str, Any]:

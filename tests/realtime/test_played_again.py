@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from itertools import pairwise
@@ -18,11 +19,12 @@ from pyanticip.motion.recording import RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
+from realtime.control.rig_remote import RigRemote
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import Pipeline
 from realtime.programs.live import replay
 from realtime.recording.info import recording_info
-from realtime.rig import Rig
+from realtime.rig import Rig, load_rig
 from realtime.sockets import free_port
 from realtime.sources.replay import Command, open_show
 from realtime.stage import assemble, recording_header
@@ -178,6 +180,42 @@ def test_a_recording_begun_in_the_middle_of_a_calibration_has_what_was_found_and
     assert again.mixer.performer.reaches() == performer.reaches()
     first.close()
     again.close()
+
+
+@pytest.mark.parametrize("here", [(), ("tcp://127.0.0.1:9100",), ("localhost:9100", "localhost:9101")])
+def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(
+    tmp_path: Path, here: tuple[str, ...]
+) -> None:
+    there = "[[osc]]\nport = 9000\nlatency_ms = 20\n[[osc]]\nhost = '127.0.0.2'\n"
+    off = "[model]\nenabled = false\n[memory]\nenabled = false\n"
+    (tmp_path / "rig.toml").write_text(there + off)
+    (tmp_path / "other.toml").write_text(
+        "gain = 0.5\nshape.pan.steps = 3\n" + there.replace("20", "30") + "max_rate = 10\n" + off
+    )
+    rig = load_rig(tmp_path / "rig.toml")
+    first = assemble(rig, OfflineClock(0), sinks=[])
+    recorded: list[Command] = []
+    tape = SimpleNamespace(control=lambda *told: recorded.append(Command(*told)))
+    first.tape = tape  # type: ignore[assignment]
+    commands = Commands(first, rig=rig)
+    remote = RigRemote(rig, first, commands, tmp_path)
+    asyncio.run(remote.actions["rig/load"]("other.toml"))  # type: ignore[arg-type]
+    listening = rig.model_copy(update={"osc": Rig.model_validate({"osc": here}).osc})
+    again = assemble(listening, OfflineClock(0), sinks=[])
+    follower = Commands(again, pytest.fail, listening)
+    for obeyed in recorded:
+        follower.again(obeyed)
+    now = follower.live_rig.rig
+    assert (now.gain, now.shape) == (0.5, commands.live_rig.rig.shape)
+    assert [one.url for one in now.osc] == [one.url for one in listening.osc]
+    assert [(one.latency_ms, one.max_rate) for one in now.osc] == [(30.0, None), (0.0, 10.0)][: len(here)]
+    said: list[str] = []
+    for wrong in ('{"osc": [1], "gain": 9}', '{"osc": 1}', "[]"):
+        Commands(again, said.append, listening).again(Command(0, "rig/merge", (wrong,)))
+    assert len(said) == 3
+    remote.close()
+    for pipeline in (first, again):
+        pipeline.close()
 
 
 def test_a_host_that_is_heard_at_every_port_is_so_in_a_recording_begun_in_mid_show() -> None:
