@@ -20,7 +20,17 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-__all__ = ["CheckpointOption", "HostPort", "JsonOption", "Options", "Overrides", "SecondsOption", "option"]
+__all__ = [
+    "CheckpointOption",
+    "HostPort",
+    "JsonOption",
+    "Options",
+    "Overrides",
+    "PathText",
+    "SecondsOption",
+    "a_path",
+    "option",
+]
 
 
 class Options(BaseModel):
@@ -135,6 +145,17 @@ def host_port(text: object, default_host: str = "127.0.0.1") -> tuple[str, int]:
 
 
 HostPort = Annotated[tuple[str, int], BeforeValidator(host_port)]
+
+
+def a_path(text: object) -> object:
+    """``text``; a ValueError where it is empty, as an unset variable is: that would be the current folder."""
+    if text == "":
+        raise ValueError("expected a path, got ''")
+    return text
+
+
+PathText = Annotated[str, BeforeValidator(a_path)]
+"""A path as a rig file says it."""
 
 
 def first_problem(error: ValidationError) -> str:

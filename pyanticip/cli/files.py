@@ -9,6 +9,7 @@ import click
 
 from pyanticip.cli.generate import Command
 from pyanticip.cli.terminal import Answer, say
+from pyanticip.errors import OptionError
 
 if TYPE_CHECKING:
     from realtime.programs.options import ExportOptions, InfoOptions
@@ -21,6 +22,7 @@ def info(given: InfoOptions) -> Answer | None:
     Example: pyanticip info dance.bvh --picture dance.png
              pyanticip info dance.bvh --joints > map.toml
     """
+    from pyanticip.motion.load import check_reading
     from pyanticip.motion.recording import is_recording
     from pyanticip.untrusted import open_file
     from realtime.programs.kept import kept
@@ -30,10 +32,14 @@ def info(given: InfoOptions) -> Answer | None:
     if given.file.is_file():
         with open_file(given.file) as opened:
             begins = opened.read(16)
-    if is_recording(begins) and given.picture is None and given.joints is None:
+    drawn = given.picture is not None or given.joints is not None
+    check_reading([given.file], given.reading(), rated=drawn)
+    if is_recording(begins) and not drawn:
         found = recording_info(given.file)
         return found, _recording(found)
-    if given.picture is None and given.joints is None and (told := kept(given.file)) is not None:
+    if not drawn and (told := kept(given.file)) is not None:
+        for name in given.reading():
+            raise OptionError(f"--{name} is for motion files; {given.file} is none")
         return told
     from pyanticip.motion.describe import as_lines, describe
 
@@ -41,8 +47,7 @@ def info(given: InfoOptions) -> Answer | None:
         from pyanticip.motion.joints import as_toml, guessed
         from pyanticip.motion.load import load_motion
 
-        helped = given.model_copy(update={"joints": None}).reading()
-        skeleton = load_motion(given.file, **helped).skeleton
+        skeleton = load_motion(given.file, **given.reading()).skeleton
         if given.as_json:
             return {"joints": {joint: list(names) for joint, names in guessed(skeleton).items()}}, ()
         click.echo(as_toml(skeleton), nl=False)

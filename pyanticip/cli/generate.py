@@ -185,6 +185,20 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
+class _Path(click.Path):
+    """A path that is not empty."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        from pyanticip.options import a_path
+
+        try:
+            a_path(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _leaf(tree: Any, key: str) -> FieldInfo:
     """The field at a dotted key of a tree of settings."""
     *tables, last = key.split(".")
@@ -264,7 +278,7 @@ def _type(annotation: Any, metadata: list[Any]) -> click.ParamType:  # type: ign
             max_open="lt" in limits,
         )
     if annotation is Path:
-        return click.Path(path_type=Path)
+        return _Path(path_type=Path)
     if annotation is str and not metadata:
         return click.STRING
     from pydantic import TypeAdapter

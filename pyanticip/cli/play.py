@@ -143,11 +143,13 @@ def replay(given: options.ReplayOptions) -> Answer:
 
     Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
     """
+    from pyanticip.motion.load import check_reading
     from realtime.programs.live import replay as play
     from realtime.rig import load_rig
     from realtime.sources.replay import open_show
 
     speed = speed_factor(given.speed)
+    check_reading([given.file], given.over.get("source", {}))
     rig = load_rig(given.rig_file, given.over, given.file)
     kind, items = open_show(given.file, say=say, **rig.source.reading())
     meters = drawn(given.as_json)
@@ -163,6 +165,7 @@ def render(given: options.RenderOptions) -> Answer:
 
     Example: pyanticip render dance.bvh --out dance.wav
     """
+    from pyanticip.motion.load import check_reading
     from realtime.programs.render import render as play
     from realtime.rig import load_rig
 
@@ -189,6 +192,7 @@ def render(given: options.RenderOptions) -> Answer:
             raise OptionError(
                 f"--{name} is for a folder; {given.file} is a file, and --out says what it becomes"
             )
+    check_reading([given.file], given.over.get("source", {}))
     rig = load_rig(given.rig_file, given.over, given.file)
     found = play(given.file, given.out, rig=rig, seconds=given.seconds, progress=shown, say=say)
     told = "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
@@ -217,8 +221,10 @@ def rehearse(given: options.RehearseOptions) -> Answer:
 
     Example: pyanticip rehearse take1.anticip take2.anticip --out piece.memory
     """
+    from pyanticip.motion.load import check_reading
     from realtime.programs.rehearse import rehearse as remember
 
+    check_reading(given.files, given.reading())
     told = (lambda line: None) if given.as_json else say
     found = remember(given.files, given.out, force=given.force, say=told, **given.reading())
     takes, seconds = len(found["takes"]), found["seconds"]
@@ -236,8 +242,10 @@ def send(given: options.SendOptions) -> Answer:
 
     Example: pyanticip send dance.bvh --as mocopi --to 127.0.0.1:12351 --rate 60 --loop
     """
+    from pyanticip.motion.load import check_reading
     from realtime.programs.send import send as stream
 
+    check_reading([given.file], given.reading(), rated=True)
     host, port = given.to
     done = stream(
         given.file,
@@ -308,6 +316,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     Example: pyanticip calibrate --source mocopi://0.0.0.0 --rig stage.toml
     """
     from pyanticip.motion.atomic import check_folder
+    from pyanticip.motion.load import check_reading
     from realtime.programs.calibrate import calibrate_from, calibrate_live
     from realtime.programs.options import MOVE_S, STILL_S
     from realtime.rig import load_rig
@@ -319,6 +328,8 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     for name in given.reading().keys() - given.body().keys() if given.file is None else ():
         raise OptionError(f"--{name} is for a file; expected a FILE")
     file = given.rig_file
+    if given.file is not None:
+        check_reading([given.file], given.reading())
     if file is not None:
         check_folder(file)
     rig = load_rig(file if file and file.exists() else None, given.over, **given.reading())

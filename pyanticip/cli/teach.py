@@ -61,8 +61,10 @@ def add(given: options.AddOptions) -> Answer:
 
     Example: pyanticip teach add mine spin.bvh --start 2 --end 9 --values brightness=.8,cutoff=4000
     """
+    from pyanticip.motion.load import check_reading
     from realtime.teaching.adding import add_file
 
+    check_reading(given.files, given.reading(), rated=True)
     values, labels = _values(given.values), _labels(given.labels, given.gesture)
     if not (values or labels or given.curve):
         raise click.UsageError("a take needs --values, --curve, --class or --gesture")

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +131,32 @@ def parse_motion(
         return understand(clip, up=up, rest_frame=rest, lead_in=_is_bvh(data), keep=keep_tpose)
     except OptionError as error:
         raise OptionError(f"{file}: {error}") from None
+
+
+def check_reading(paths: Collection[Path], given: Iterable[str], *, rated: bool = False) -> None:
+    """Refuse options of a command line that no file has a use for; ``rated``: recordings have, for a rate.
+
+    Raises
+    ------
+    FormatError
+        A file that cannot be read.
+    OptionError
+        Only an AMC has its skeleton elsewhere, and a recording needs no help.
+    """
+    for name in given:
+        if not any(_helps(name, path, rated) for path in paths):
+            what = "AMC files" if name == "skeleton" else "motion files that are no recording"
+            raise OptionError(
+                f"--{name.replace('_', '-')} is for {what}; {', '.join(map(str, paths))} has no use for it"
+            )
+
+
+def _helps(name: str, path: Path, rated: bool) -> bool:
+    head = text.read_start(path, 65536)
+    if head.startswith(RECORDING_MAGIC):
+        return rated and name.endswith("rate")
+    told = _is_bvh(head) or _is_npz(head) or _is_c3d(head) or b"<mvnx" in head
+    return name != "skeleton" or not told
 
 
 def _is_bvh(data: bytes) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from pyanticip.motion.units import RATE_LIMITS, metres_per_unit
-from pyanticip.options import Options, option
+from pyanticip.options import Options, PathText, option
 
 __all__ = ["BodyOptions", "ReadingOptions"]
 
@@ -27,7 +27,7 @@ class BodyOptions(Options):
     rest: Annotated[int, Field(ge=0)] | None = option(
         "A frame in which it stands straight or in a T-pose.", None, metavar="FRAME"
     )
-    joints: str | None = option(
+    joints: PathText | None = option(
         "Which joint is which (TOML; `info FILE --joints` writes it).", None, metavar="MAP"
     )
 
@@ -40,7 +40,7 @@ class BodyOptions(Options):
 class ReadingOptions(BodyOptions):
     """How a motion file is read; see :func:`pyanticip.load_motion`."""
 
-    skeleton: str | None = option("The ASF file of an AMC file.", None, metavar="PATH")
+    skeleton: PathText | None = option("The ASF file of an AMC file.", None, metavar="PATH")
     rate: Annotated[float, Field(ge=RATE_LIMITS[0], le=RATE_LIMITS[1])] | None = option(
         "Frames a second of the file, instead of what it says (AMC says nothing: 120).", None
     )

@@ -193,6 +193,10 @@ class InfoOptions(ReadingOptions, JsonOption):
         alone="",
     )
 
+    def reading(self) -> dict[str, Any]:
+        """What was given of how the file is read; a map that is written is none."""
+        return {name: value for name, value in super().reading().items() if value != ""}
+
 
 class RigInitOptions(Options):
     """Of ``rig init``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyanticip.options import Options, option
+from pyanticip.options import Options, PathText, option
 
 __all__ = ["MemoryRig"]
 
@@ -12,6 +12,6 @@ class MemoryRig(Options):
     it; ``sha256``, where given, is that of the file."""
 
     enabled: bool = True
-    file: str | None = option("What was rehearsed: what `rehearse` wrote.", None, metavar="PATH")
+    file: PathText | None = option("What was rehearsed: what `rehearse` wrote.", None, metavar="PATH")
     learn: bool = True
     sha256: str | None = None

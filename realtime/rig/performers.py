@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from pyanticip.memory.cues import Cue
+from pyanticip.options import PathText
 from realtime.config import Port, Sender, registered
 from realtime.rig.mapping import PerformerRig
 from realtime.rig.source import SourceRig
@@ -37,9 +38,9 @@ class OneOfManyRig(PerformerRig):
     source: SourceRig | None = None
     preset: Annotated[str, registered(VOICES)] | None = None
     channel: Annotated[int, Field(ge=1, le=16)] | None = None
-    mapping: str | None = None
-    teach: str | None = None
-    memory: str | None = None
+    mapping: PathText | None = None
+    teach: PathText | None = None
+    memory: PathText | None = None
     cue: tuple[Cue, ...] | None = None
 
     def hears(self, shared: SourceRig) -> SourceRig:

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.motion.options import ReadingOptions
-from pyanticip.options import Options, host_port, option
+from pyanticip.options import Options, PathText, host_port, option
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.config import BufferMs, Port, Sender, named, registered
 from realtime.seams import BACKENDS, SOURCES
@@ -131,7 +131,9 @@ class ModelRig(Options):
     """The checkpoint that steps. ``enabled = false`` plays the scalars alone."""
 
     enabled: bool = option("Play with the model; --no-model: the seven scalars alone.", True)
-    checkpoint: str | None = option("Another model than the built-in one (a folder).", None, metavar="PATH")
+    checkpoint: PathText | None = option(
+        "Another model than the built-in one (a folder).", None, metavar="PATH"
+    )
     backend: BackendKind = option("What steps the model: auto, rust, torch, cuda-graph ...", "auto")
     budget_ms: Annotated[float, Field(gt=0.0, le=1000.0)] = 15.0
 

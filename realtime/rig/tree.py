@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from pyanticip.memory.cues import Cue
-from pyanticip.options import Options, option
+from pyanticip.options import Options, PathText, option
 from realtime.config import LeadMs, Port, one_problem, registered
 from realtime.rig.mapping import EventsRig, PerformerRig, ShapeRig, Shapes, SilenceRig, Smoothings
 from realtime.rig.memory import MemoryRig
@@ -98,7 +98,7 @@ class SynthRig(Options):
     preset: Annotated[str, registered(VOICES)] = option(
         "What the voice plays: `presets` lists them.  [default: default]", "default"
     )
-    samples: str | None = option("Folder of sounds for the preset granular.", None, metavar="FOLDER")
+    samples: PathText | None = option("Folder of sounds for the preset granular.", None, metavar="FOLDER")
     options: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -155,10 +155,10 @@ class Rig(Options):
         alone="on",
     )
     synth: SynthRig = SynthRig()
-    record: str | None = option("Record to a new .anticip file.", None, metavar="PATH")
-    record_spare: str | None = None
-    mapping: str | None = option("Taught outputs: what `teach fit` wrote.", None, metavar="PATH")
-    teach: str | None = option(
+    record: PathText | None = option("Record to a new .anticip file.", None, metavar="PATH")
+    record_spare: PathText | None = None
+    mapping: PathText | None = option("Taught outputs: what `teach fit` wrote.", None, metavar="PATH")
+    teach: PathText | None = option(
         "Let /anticip/control/teach work on a project (made if it is not there).", None, metavar="PROJECT"
     )
     realtime_priority: bool = True

@@ -60,6 +60,15 @@ def test_no_summary_is_cut_at_a_hundred_columns(group: click.Group) -> None:
         (["rig", "init"], "missing argument"),
         (["--verzion"], "did you mean --version?"),
         (["live", "--rig", "a.toml", "--rig", "b.toml"], "--rig: expected one, got 2"),
+        *(
+            (words, "expected a path, got ''")
+            for words in (
+                ["render", ""],
+                ["export", "x", "--out", ""],
+                ["live", "--record", ""],
+                ["info", "x", "--skeleton", ""],
+            )
+        ),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_2(

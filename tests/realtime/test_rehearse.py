@@ -7,7 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.memory import load_memory
 from pyanticip.motion.load import load_motion
@@ -146,3 +148,5 @@ def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.memory").write_bytes(piece.read_bytes()[:-10])
     with pytest.raises(FormatError, match="not a memory, or a damaged one"):
         kept(tmp_path / "cut.memory")
+    helped = CliRunner().invoke(cli, ["info", str(piece), "--rate", "60"])
+    assert str(helped.exception) == f"--rate is for motion files; {piece} is none"
