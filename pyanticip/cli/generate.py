@@ -38,6 +38,8 @@ class Command(click.Command):
         self._named, self._extra = options, extra
         #: Where in the instance an option belongs that is a part of a tree: field and dotted key.
         self._places: dict[str, tuple[str, str]] = {}
+        #: Those of them that have to be there.
+        self._there: list[str] = []
         if options is not None:
             del self.params  # in the way of the property
 
@@ -65,7 +67,9 @@ class Command(click.Command):
                 continue
             for option, key in tree.names.items():
                 self._places[option] = (name, key)
-                found.append(_parameter(option, _leaf(tree.tree, key), within=True))
+                leaf = _leaf(tree.tree, key)
+                self._there += [option] if shown(leaf).get("exists") else []
+                found.append(_parameter(option, leaf, within=True))
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -101,6 +105,8 @@ class Command(click.Command):
         except ValidationError as error:
             raise OptionError(f"{ctx.info_name}: {first_problem(error)}") from None
         options.check()
+        for path in (ctx.params[name] for name in self._there if ctx.params[name] is not None):
+            Path(path).stat()  # the error names it
         if self._extra is not None:
             needs(self._extra)
         assert self.callback is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,6 +41,11 @@ def _alone(counts: Mapping[str, int]) -> str:
     return f", {n} frames without the model" if (n := counts["without_model"]) else ""
 
 
+def _say_all(lines: Iterable[str]) -> None:
+    for line in lines:
+        say(line)
+
+
 def _progress(as_json: bool) -> bool:
     return sys.stderr.isatty() and not as_json
 
@@ -65,7 +70,9 @@ def demo(given: options.DemoOptions) -> Answer:
 
         voice = begin_voice(SynthRig.model_validate(given.over.get("synth", {})), say)
     from realtime.programs.demo import demo as play
+    from realtime.rig import Rig
 
+    _say_all(Rig().idle(given.over, voice=given.audio or given.out is not None))
     found = play(
         seconds=given.seconds,
         out=given.out,
@@ -114,6 +121,7 @@ def live(given: options.LiveOptions) -> Answer:
     from realtime.rig import load_rig
 
     rig = load_rig(given.rig_file, given.over, up=given.up, rest=given.rest, joints=given.joints)
+    _say_all(rig.idle(given.over))
     return _show(play(rig, seconds=given.seconds, say=say, meters=drawn(given.as_json)))
 
 
@@ -130,6 +138,7 @@ def monitor(given: options.MonitorOptions) -> Answer:
 
     over = {"monitor": {"enabled": True}} | given.over
     rig = load_rig(given.rig_file, over, up=given.up, rest=given.rest, joints=given.joints)
+    _say_all(rig.idle(given.over))
     rig = rig.without_receivers().model_copy(update={"record": None})
     return _show(play(rig, seconds=given.seconds, say=say, meters=drawn(given.as_json)))
 
@@ -151,6 +160,7 @@ def replay(given: options.ReplayOptions) -> Answer:
     speed = speed_factor(given.speed)
     check_reading([given.file], given.over.get("source", {}))
     rig = load_rig(given.rig_file, given.over, given.file)
+    _say_all(rig.idle(given.over))
     kind, items = open_show(given.file, say=say, **rig.source.reading())
     meters = drawn(given.as_json)
     return _show(play(items, kind, rig, speed=speed, seconds=given.seconds, say=say, meters=meters))
@@ -170,13 +180,17 @@ def render(given: options.RenderOptions) -> Answer:
     from realtime.rig import load_rig
 
     shown = _progress(given.as_json)
-    if given.file.is_dir():
+    whole = given.file.is_dir()
+    kind = f".{given.kind or 'wav'}" if whole else given.out.suffix.lower()
+    rig = load_rig(given.rig_file, given.over, None if whole else given.file)
+    _say_all(rig.idle(given.over, voice=kind == ".wav"))
+    if whole:
         from realtime.programs.render_folder import render_folder
 
         done = render_folder(
             given.file,
             given.out,
-            suffix=f".{given.kind or 'wav'}",
+            suffix=kind,
             rig=lambda path: load_rig(given.rig_file, given.over, path),
             seconds=given.seconds,
             workers=given.workers,
@@ -193,7 +207,6 @@ def render(given: options.RenderOptions) -> Answer:
                 f"--{name} is for a folder; {given.file} is a file, and --out says what it becomes"
             )
     check_reading([given.file], given.over.get("source", {}))
-    rig = load_rig(given.rig_file, given.over, given.file)
     found = play(given.file, given.out, rig=rig, seconds=given.seconds, progress=shown, say=say)
     told = "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
     return found, told + _alone(found)

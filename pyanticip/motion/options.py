@@ -40,7 +40,7 @@ class BodyOptions(Options):
 class ReadingOptions(BodyOptions):
     """How a motion file is read; see :func:`pyanticip.load_motion`."""
 
-    skeleton: PathText | None = option("The ASF file of an AMC file.", None, metavar="PATH")
+    skeleton: PathText | None = option("The ASF file of an AMC file.", None, metavar="PATH", exists=True)
     rate: Annotated[float, Field(ge=RATE_LIMITS[0], le=RATE_LIMITS[1])] | None = option(
         "Frames a second of the file, instead of what it says (AMC says nothing: 120).", None
     )

@@ -132,7 +132,7 @@ class ModelRig(Options):
 
     enabled: bool = option("Play with the model; --no-model: the seven scalars alone.", True)
     checkpoint: PathText | None = option(
-        "Another model than the built-in one (a folder).", None, metavar="PATH"
+        "Another model than the built-in one (a folder).", None, metavar="PATH", exists=True
     )
     backend: BackendKind = option("What steps the model: auto, rust, torch, cuda-graph ...", "auto")
     budget_ms: Annotated[float, Field(gt=0.0, le=1000.0)] = 15.0

@@ -98,7 +98,9 @@ class SynthRig(Options):
     preset: Annotated[str, registered(VOICES)] = option(
         "What the voice plays: `presets` lists them.  [default: default]", "default"
     )
-    samples: PathText | None = option("Folder of sounds for the preset granular.", None, metavar="FOLDER")
+    samples: PathText | None = option(
+        "Folder of sounds for the preset granular.", None, metavar="FOLDER", exists=True
+    )
     options: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -214,6 +216,18 @@ class Rig(Options):
         ):
             found.append("cue: without the memory (memory.enabled = false) none is sent")
         return [*found, *out_of_reach(self), *sent_to_itself(self), *sent_twice(self.osc)]
+
+    def idle(self, told: Mapping[str, Any], voice: bool | None = None) -> list[str]:
+        """Lines about options of a command line that are ``told`` (a tree like this) a model or a voice that
+        is off; ``voice``: whether one plays, where it is not the rig that says it."""
+        if voice is None:
+            voice = self.synth.enabled or any(one.preset for one in self.performers)
+        found = [] if self.model.enabled else [(n, "model") for n in ("checkpoint", "backend", "lead_ms")]
+        found += [] if voice else [(name, "voice") for name in ("preset", "samples")]
+        given = {**told, **told.get("model", {}), **told.get("synth", {})}
+        return [
+            f"--{n.replace('_', '-')}: without the {off} it does nothing" for n, off in found if n in given
+        ]
 
     @property
     def offers_control(self) -> bool:

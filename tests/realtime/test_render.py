@@ -263,8 +263,10 @@ def test_a_folder_becomes_what_its_files_become_on_any_number_of_cores(tmp_path:
 def test_a_folder_at_the_command_line(tmp_path: Path) -> None:
     folder = takes(tmp_path / "takes")
     command = ["render", str(folder), "--out", str(tmp_path / "out"), "--no-model", "--seconds", "1"]
-    run = CliRunner().invoke(cli, [*command, "--kind", "csv", "--workers", "1"])
+    vain = ["--preset", "default", "--lead-ms", "100"]
+    run = CliRunner().invoke(cli, [*command, *vain, "--kind", "csv", "--workers", "1"])
     assert run.exit_code == 1
+    assert "--lead-ms: without the model it does nothing\n--preset: without the voice it" in run.stderr
     assert "3 files" in run.output
     assert "1 could not be rendered" in run.output
     assert len(list((tmp_path / "out").rglob("*.csv"))) == 3

@@ -109,6 +109,15 @@ def test_what_a_live_show_has_no_use_for_is_said(tmp_path: Path) -> None:
         assert "says cues" not in answer.output
 
 
+def test_what_is_told_of_a_model_or_a_voice_that_is_off_is_said() -> None:
+    told = {"model": {"checkpoint": "x", "backend": "rust"}, "synth": {"preset": "default"}, "osc": ["9000"]}
+    assert Rig.model_validate({"synth": {"enabled": True}}).idle(told) == []
+    off = Rig.model_validate({"model": {"enabled": False}})
+    says = [f"--{name}: without the model it does nothing" for name in ("checkpoint", "backend")]
+    assert off.idle(told, voice=True) == says
+    assert off.idle(told) == [*says, "--preset: without the voice it does nothing"]
+
+
 def test_midi_that_follows_what_is_not_there_is_said() -> None:
     table = {
         "port": "virtual",
