@@ -284,7 +284,7 @@ def _type(annotation: Any, metadata: list[Any]) -> click.ParamType:  # type: ign
             max_open="lt" in limits,
         )
     if annotation is Path:
-        return _Path(path_type=Path)
+        return _Path(path_type=Path, readable=False)  # told when it is read
     if annotation is str and not metadata:
         return click.STRING
     from pydantic import TypeAdapter

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from pyanticip.errors import DeviceError, MotionError, OptionError, reason
+from pyanticip.errors import DeviceError, OptionError, reason
 from pyanticip.system import REPLACES_OPEN_FILES, try_lock
 
 _YOUNG_S = 2.0
@@ -167,10 +167,10 @@ def check_out(out: Path, suffixes: Sequence[str]) -> str:
     return suffix
 
 
-def check_folder(out: Path, error: type[MotionError] = DeviceError) -> None:
-    """Raises an ``error`` where the folder of a file that will be written is not there, or not writable."""
+def check_folder(out: Path) -> None:
+    """Raises a DeviceError where the folder of a file that will be written is not there, or not writable."""
     folder = out.absolute().parent
     if not folder.is_dir():
-        raise error(f"{out}: the folder {folder} does not exist")
+        raise DeviceError(f"{out}: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
-        raise error(f"{out}: cannot be written (permission denied)")
+        raise DeviceError(f"{out}: cannot be written (permission denied)")

@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from pyanticip import _core
 from pyanticip.errors import FormatError
+from pyanticip.motion.atomic import writing
 from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create
 from pyanticip.motion.recording_walk import LONGEST_PAUSE_NS, Payload, payloads
 from pyanticip.untrusted import open_file
@@ -265,7 +266,9 @@ class RecordingWriter(Records):
     Raises
     ------
     OptionError
-        The file exists already or cannot be made.
+        The file exists already.
+    DeviceError
+        It cannot be written.
     """
 
     def __init__(
@@ -277,17 +280,17 @@ class RecordingWriter(Records):
     ) -> None:
         self.path = Path(path)
         begun = pack_header(*complete_header(header or {}, t_ns))
-        self._file = create(self.path)
-        self._file.write(_core.recording_header() + begun)
+        self._file = create(self.path, _core.recording_header() + begun)
 
     def _put(self, record: bytes) -> None:
         self.write(record)
 
     def write(self, records: bytes) -> None:
-        """Append whole records, packed before."""
+        """Append whole records, packed before. Raises a DeviceError where the disk takes no more."""
         view = memoryview(records)
-        while view:
-            view = view[self._file.write(view) :]
+        with writing(self.path):
+            while view:
+                view = view[self._file.write(view) :]
 
     def close(self) -> None:
         """Finish; everything is on the disk after this."""

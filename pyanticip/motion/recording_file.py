@@ -9,23 +9,34 @@ from pathlib import Path
 from typing import IO
 
 from pyanticip.errors import OptionError
+from pyanticip.motion.atomic import writing
 
 __all__ = ["CONTROL", "FRAME", "HEADER", "NOTE", "OUTPUT", "RAW", "create"]
 
 HEADER, RAW, FRAME, OUTPUT, NOTE, CONTROL = range(6)
 
 
-def create(path: Path) -> IO[bytes]:
-    """A new unbuffered file; what is there already is never overwritten.
+def create(path: Path, begins: bytes) -> IO[bytes]:
+    """A new unbuffered file that begins so; what is there already is never overwritten.
 
     Raises
     ------
     OptionError
-        It exists, or cannot be made.
+        It exists.
+    DeviceError
+        It cannot be written; none is there then.
     """
-    try:
-        return path.open("xb", buffering=0)
-    except FileExistsError:
-        raise OptionError(f"{path}: exists already; a recording is never overwritten") from None
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be written: {error.strerror}") from None
+    with writing(path):
+        try:
+            file = path.open("xb", buffering=0)
+        except FileExistsError:
+            raise OptionError(f"{path}: exists already; a recording is never overwritten") from None
+        try:
+            view = memoryview(begins)
+            while view:
+                view = view[file.write(view) :]
+        except OSError:
+            file.close()
+            path.unlink()
+            raise
+        return file

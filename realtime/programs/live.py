@@ -171,7 +171,7 @@ def _play(rig: Rig, show: Show | Troupe, seconds: float | None) -> dict[str, Any
 
 
 def check_new(path: Path) -> None:
-    """Refuse a recording now, with an OptionError, for what would fail when everything is running."""
+    """Refuse a recording now, with a MotionError, for what would fail when everything is running."""
     if path.exists():
         raise OptionError(f"{path}: exists already; a recording is never overwritten")
-    check_folder(path, OptionError)
+    check_folder(path)

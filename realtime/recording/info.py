@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip import _core
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError, reason
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.recording import Control, Frame, Note, Output, Raw, Record, Recording, read_recording
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS, RATE, SCALARS
@@ -248,7 +248,7 @@ def _folder(out: Path, names: Sequence[str]) -> None:
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        raise OptionError(f"{out}: cannot be written to: {error.strerror}") from None
+        raise DeviceError(f"{out}: cannot be written to ({reason(error)})") from None
     for name in names:
         if (out / name).exists():
             raise OptionError(f"{out / name}: exists already; an export never overwrites")
@@ -317,7 +317,9 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
     FormatError
         No recording, or one of a newer major version.
     OptionError
-        The folder cannot be written to, or one of the files is there already.
+        One of the files is there already.
+    DeviceError
+        The folder cannot be written to.
     """
     recording = read_recording(path)
     folder = Path(out)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import DeviceError
 from pyanticip.motion import recording
 from pyanticip.system import widen_pipe
 from realtime.child import Child
@@ -191,10 +191,8 @@ class Recorder(recording.Records, Child):
 
         Raises
         ------
-        OptionError
-            It cannot be made.
         DeviceError
-            The child does not answer.
+            It cannot be made, or the child does not answer.
         """
         deadline = time.monotonic() + timeout
         while self._opening:
@@ -216,10 +214,10 @@ class Recorder(recording.Records, Child):
             self.poll()
 
     def check(self) -> None:
-        """Raises an OptionError where the file that was to be made could not be."""
+        """Raises a DeviceError where the file that was to be made could not be."""
         why, self._refusal = self._refusal, ""
         if why:
-            raise OptionError(why)
+            raise DeviceError(why)
 
     def poll(self) -> list[str]:
         """See whether it lives, and hear how its file is."""

@@ -22,7 +22,7 @@ from typing import Any
 import msgpack
 
 from pyanticip import _core
-from pyanticip.errors import OptionError
+from pyanticip.errors import MotionError, OptionError
 from pyanticip.motion.recording_file import CONTROL, create
 from pyanticip.system import ignore_terminal, readable
 
@@ -88,14 +88,9 @@ class Writer:
         path = Path(os.fsdecode(name))
         try:
             made = _next_part(path, os.fsdecode(spare)) if is_part else path
-            with create(made) as file:
-                try:
-                    file.write(_core.recording_header())
-                except OSError as error:
-                    made.unlink()
-                    raise OptionError(f"{made}: cannot be written: {error.strerror}") from None
+            with create(made, _core.recording_header()) as file:
                 descriptor = os.dup(file.fileno())
-        except (OptionError, OSError) as error:
+        except (MotionError, OSError) as error:
             self._skip = count
             self._tell(number, "refused", str(error))
             return

@@ -131,12 +131,15 @@ def test_what_does_not_fit_together_is_an_option_error(here: Path) -> None:
         walk("a", "--quiet", "--kind", "fast")
 
 
-def test_paths_are_looked_at_before_the_command_runs(here: Path) -> None:
+def test_paths_are_looked_at_before_the_command_runs(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError, match="none"):
         walk("none")
     with pytest.raises(NotADirectoryError, match="'a'"):
         walk("a", "--out", "a/new")
     assert [path.name for path in here.iterdir()] == ["a"]
+    # Whoever reads it says that it cannot be read, as of one that is not there: not click, as bad usage.
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert walk("a").file == Path("a")
 
 
 def test_help_says_kinds_defaults_and_ranges() -> None:

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.clips import walking_clip
+from support.full_disk import full_disk
 
 import pyanticip as pa
 from pyanticip import _core
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.recording import (
     Frame,
@@ -297,8 +298,17 @@ def test_nothing_is_overwritten(show: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="exists already"):
         RecordingWriter(show)
     assert show.read_bytes() == before
-    with pytest.raises(OptionError, match="cannot be written"):
+    with pytest.raises(DeviceError, match="cannot be written"):
         RecordingWriter(tmp_path / "no" / "such" / "folder.anticip")
+
+
+def test_on_a_full_disk_no_recording_is_begun(tmp_path: Path) -> None:
+    path = tmp_path / "new.anticip"
+    with full_disk(), pytest.raises(DeviceError, match=rf"^{path}: cannot be written \(file too large\)$"):
+        RecordingWriter(path)
+    assert not path.exists()
+    with RecordingWriter(path) as tape, full_disk(), pytest.raises(DeviceError, match=f"^{path}: cannot be"):
+        tape.note(1, "look")
 
 
 @given(tail=st.binary(max_size=400))

@@ -96,7 +96,7 @@ CASES = [
     (f"{LIVE} --rig broken.toml", 1, "broken.toml: not valid TOML"),
     (f"{LIVE} --rig typo.toml", 1, "source.prot: unknown key; did you mean port?"),
     (f"{LIVE} --record taken.anticip", 2, "never overwritten"),
-    (f"{LIVE} --record nowhere/x.anticip", 2, "does not exist"),
+    (f"{LIVE} --record nowhere/x.anticip", 1, "does not exist"),
     (f"{LIVE} --bakend rust", 2, "did you mean --backend?"),
     ("live --source mocpi", 2, "did you mean mocopi?"),
     ("live --source mocopi://127.0.0.1:21471 --checkpoint nowhere", 1, "nowhere"),

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import pyanticip as pa
 from pyanticip import _core
 from pyanticip.cli import cli
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.recording import RecordingWriter
 from pyanticip.vocabulary import PARAMETERS
@@ -141,7 +141,7 @@ def test_export_overwrites_nothing_and_leaves_nothing_half_done(show: Path, tmp_
     export_recording(show, out)
     with pytest.raises(OptionError, match="exists already"):
         export_recording(show, out)
-    with pytest.raises(OptionError, match="cannot be written to"):
+    with pytest.raises(DeviceError, match="cannot be written to"):
         export_recording(show, show / "below")
     with pytest.raises(FormatError):
         export_recording(out / "header.json", tmp_path / "other")
