@@ -1,8 +1,9 @@
 """What ``pyanticip train packaged`` does: takes become a checkpoint, stage by stage.
 
 Every stage has a folder of its own in ``OUT``, with its checkpoint. ``OUT/recipe.json`` says which are
-finished, each with a hash of all that decides about it: its options, the data, and the stages it begins with.
-So what was interrupted goes on with the stage it had come to, a run with its last state.
+finished, each with a hash of all that decides about it (its options, the data, and the stages it begins
+with) and that of its weights. So what was interrupted goes on with the stage it had come to, a run with its
+last state.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.untrusted import read_json
 from training.data.sets import MotionSet
 from training.finish.beats import teach_beats
@@ -45,49 +47,47 @@ def make(
         quiet: no progress and no lines.
 
     Returns:
-        The last stage's checkpoint, and of every stage its name, kind, key, seconds, and whether it was
-        ``made`` now or ``kept``. ``finished`` is False after Ctrl-C or SIGTERM, when a run was saved.
+        The last stage's checkpoint, and of every stage its name, key, the hash of its weights, seconds, and
+        whether it was ``made`` now or ``kept``. ``finished`` is False after Ctrl-C or SIGTERM, when a run
+        was saved.
 
     Raises:
         OptionError: a recipe that says something unknown, data it does not fit, a folder that holds
             something else, or stages made with other options or data.
         FormatError: no motion in ``data``.
-        CheckpointError: a stage that did not end in a checkpoint that plays.
+        CheckpointError: a stage that did not end in a checkpoint that plays, or whose checkpoint is damaged
+            or another than it was.
     """
     stages, record = read_stages(recipe or PACKAGED), _read(out)
     console = Console(stderr=True, quiet=quiet)
     takes = base_set(MotionTrainOptions().but(data={"path": data, "cache": cache or ""}), console)
     keys, made = dict[str, str](), record["stages"]
+    finished = {name for name in made if (out / name / CHECKPOINT).is_dir()}
     for stage in stages:  # all that can be wrong is said now, and not after an hour
         keys[stage.name] = _key(stage, takes.digest, keys)
-        folder = out / stage.name
-        finished = stage.name in made and (folder / CHECKPOINT).is_dir()
-        if finished and made[stage.name]["key"] != keys[stage.name]:
-            raise OptionError(
-                f"{folder}: was made with other options, data or earlier stages; "
-                "delete it to make it anew, or give another folder with --out"
-            )
+        if stage.name in finished:
+            _check(out / stage.name, made[stage.name], keys[stage.name])
     report: dict[str, Any] = {"out": str(out), "finished": False, "data": takes.digest, "stages": []}
     out.mkdir(parents=True, exist_ok=True)
     with alone(out):
         write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
         for number, stage in enumerate(stages, start=1):
             checkpoint = out / stage.name / CHECKPOINT
-            kept = stage.name in made and checkpoint.is_dir()
+            kept = stage.name in finished
             what = "kept" if kept else stage.kind
             console.print(f"stage {number} of {len(stages)}, {stage.name}: {what}", highlight=False)
             if not kept:
                 began = time.monotonic()
                 try:
-                    finished = _make(stage, out, data, takes, cache, console)
+                    if not _make(stage, out, data, takes, cache, console):
+                        return report
                 except KeyboardInterrupt:
-                    finished = False
-                if not finished:
                     return report
                 if not checkpoint.is_dir():
                     raise CheckpointError(f"{out / stage.name}: came to its end without a checkpoint")
                 seconds = round(time.monotonic() - began, 1)
-                made[stage.name] = {"key": keys[stage.name], "seconds": seconds}
+                weights = read_manifest(checkpoint).sha256[WEIGHTS]
+                made[stage.name] = {"key": keys[stage.name], "seconds": seconds, "weights": weights}
                 write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
             state = "kept" if kept else "made"
             report["stages"].append({"name": stage.name, **made[stage.name], "state": state})
@@ -105,6 +105,27 @@ def _read(out: Path) -> dict[str, Any]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         pass
     raise OptionError(f"{out}: holds something else; give a new folder, or one that has a {RECORD}")
+
+
+def _check(folder: Path, made: Mapping[str, Any], key: str) -> None:
+    """Whether a finished stage is what it would be made to be, and still what was made.
+
+    Raises:
+        OptionError, CheckpointError: see :func:`make`.
+    """
+    if made["key"] != key:
+        raise OptionError(
+            f"{folder}: was made with other options, data or earlier stages; "
+            "delete it to make it anew, or give another folder with --out"
+        )
+    anew = f"delete {folder} to make it anew"
+    try:
+        manifest = read_manifest(folder / CHECKPOINT)
+        manifest.read(WEIGHTS)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; {anew}") from None
+    if made.get("weights") not in (None, manifest.sha256[WEIGHTS]):
+        raise CheckpointError(f"checkpoint {folder / CHECKPOINT}: has other weights than were made; {anew}")
 
 
 def _key(stage: AnyStage, data: str, keys: Mapping[str, str]) -> str:

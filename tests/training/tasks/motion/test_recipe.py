@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from support.takes import set_of
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
-from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.models.motion.pose_window import FRAMES
 from training.finish import event_head, poses
 from training.recipes import make as maker
@@ -142,6 +142,21 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
         again()
     shutil.rmtree(out / "refined")
     assert [one["state"] for one in again()["stages"]] == ["kept", "made", "kept", "kept"]
+    # A stage that was damaged, half deleted or put in another's place is not kept.
+    weights = out / "first" / "checkpoint" / WEIGHTS
+    good = weights.read_bytes()
+    for wrong, told in ((good[:-1] + b"x", "is damaged or not its own"), (None, f"{WEIGHTS}: ")):
+        weights.unlink() if wrong is None else weights.write_bytes(wrong)
+        with pytest.raises(CheckpointError, match=rf"{told}.*; delete .*first to make it anew"):
+            again()
+    shutil.copytree(out / "refined" / "checkpoint", weights.parent, dirs_exist_ok=True)
+    with pytest.raises(CheckpointError, match=r"has other weights than were made; delete .*first"):
+        again()
+    record = json.loads((out / "recipe.json").read_text())
+    for stage in record["stages"].values():
+        del stage["weights"]  # as older ones
+    (out / "recipe.json").write_text(json.dumps(record))
+    assert [one["state"] for one in again()["stages"]] == ["kept"] * 4
     # What was kept is not what another recipe would make.
     tiny.write_text(TINY.replace("steps = 1,", "steps = 2,"))
     with pytest.raises(OptionError, match=r"refined: was made with other options, data or earlier stages"):
