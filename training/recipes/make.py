@@ -25,10 +25,9 @@ from training.finish.beats import teach_beats
 from training.finish.poses import teach_poses
 from training.recipes.stages import GIVEN, PACKAGED, AnyStage, Beats, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
-from training.run.task import read_config
 from training.tasks.motion.data import base_set, recipe_of, training_data
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.task import CHECKPOINT, MotionTask, check_weights, fit
+from training.tasks.motion.task import CHECKPOINT, check_weights, fit
 
 RECORD: Final = "recipe.json"
 FORMAT: Final = "pyanticip-recipe"
@@ -156,7 +155,7 @@ def _make(
         ensemble = [out / name / CHECKPOINT for name in stage.ensemble]
         options = stage.run_options(data, cache or "", begun if stage.start else "", ensemble)
         if resume := (folder / CONFIG).is_file():
-            check_weights(options, folder, read_config(MotionTask, folder))
+            check_weights(options, folder)
         lesson = training_data(options, console, base=takes)
         return bool(fit(options, folder, data=lesson, resume=resume, quiet=console.quiet)["finished"])
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done

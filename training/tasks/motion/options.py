@@ -142,9 +142,11 @@ class MotionTrainOptions(TrainOptions):
         "data.cache",
         "data.recipe",
         "data.build_workers",
+        "run.init",
+        "run.ensemble",
         "run.workers",
     )
-    """Also where the data are: those of a resumed run are compared by their digest."""
+    """Also where data and checkpoints are: a resumed run compares them by their digests."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

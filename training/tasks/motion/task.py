@@ -20,7 +20,7 @@ from training.run.files import BEST, CONFIG
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.recorder import Recorder
-from training.run.task import Run, Task, load_weights, read_config
+from training.run.task import Run, Task, load_weights, read_config, read_options
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
 from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model
@@ -159,7 +159,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         data = self._read(options, console)
         if config.get("data") != data.digest:
             raise OptionError(f"option data.path: the run in {folder} was begun with other data")
-        check_weights(options, folder, config)
+        check_weights(options, folder)
         return data
 
     def _read(self, options: MotionTrainOptions, console: Console) -> TrainingData:
@@ -338,50 +338,56 @@ def check_held_out(options: MotionTrainOptions, data: TrainingData) -> frozenset
     """
     held_out = {example.subject for example in data.validation} | {*data.test_subjects}
     others = frozenset[str]()
-    for path, name in given_checkpoints(options).items():
-        learned_from = taught_by(read_manifest(Path(path)).training)
-        if known := sorted(learned_from & held_out):
-            raise OptionError(
-                f"option {name}: {path} learned from {', '.join(known)}, whom this run holds out"
-            )
-        others |= learned_from
+    for name, paths in given_checkpoints(options).items():
+        for path in paths:
+            learned_from = taught_by(read_manifest(Path(path)).training)
+            if known := sorted(learned_from & held_out):
+                raise OptionError(
+                    f"option {name}: {path} learned from {', '.join(known)}, whom this run holds out"
+                )
+            others |= learned_from
     return others
 
 
-def given_checkpoints(options: MotionTrainOptions) -> dict[str, str]:
-    """The checkpoints that a run begins with and learns from, each with the option that names it."""
-    found = dict.fromkeys(options.run.ensemble, "run.ensemble")
-    return found | ({options.run.init: "run.init"} if options.run.init else {})
+def given_checkpoints(options: MotionTrainOptions) -> dict[str, list[str]]:
+    """The checkpoints that a run begins with and learns from, by the option that names them."""
+    run = options.run
+    return {"run.init": [run.init] if run.init else [], "run.ensemble": [*run.ensemble]}
 
 
 def given_weights(options: MotionTrainOptions) -> dict[str, str]:
-    """The hash of the weights of each of :func:`given_checkpoints`.
+    """The hash of the weights of each of :func:`given_checkpoints`, by its path.
 
     Raises:
         CheckpointError: one is damaged.
     """
-    return {path: read_manifest(path).sha256[WEIGHTS] for path in given_checkpoints(options)}
+    return {
+        path: read_manifest(path).sha256[WEIGHTS]
+        for paths in given_checkpoints(options).values()
+        for path in paths
+    }
 
 
-def check_weights(options: MotionTrainOptions, folder: Path, config: Mapping[str, Any]) -> None:
+def check_weights(options: MotionTrainOptions, folder: Path) -> None:
     """Refuse to go on with a run whose given checkpoints are not those that it was begun with.
 
     Args:
-        options: of the run.
-        folder: of the run.
-        config: what its ``config.json`` says; one that says nothing of weights is believed.
+        options: of the run; the checkpoints may have moved since.
+        folder: of the run; one that kept nothing of weights must name the same checkpoints.
 
     Raises:
         OptionError: one has other weights.
-        CheckpointError: one is damaged.
+        CheckpointError: one is damaged, or the run is.
     """
-    had = config.get("weights")
-    if not isinstance(had, Mapping):
-        return
-    for path, digest in given_weights(options).items():
-        if had.get(path) != digest:
+    begun, kept = read_options(MotionTask, folder), read_config(MotionTask, folder).get("weights")
+    now = given_weights(options)
+    for name, had in given_checkpoints(begun).items():
+        given = given_checkpoints(options)[name]
+        if isinstance(kept, Mapping):
+            had, given = [kept.get(path) for path in had], [now[path] for path in given]
+        if had != given:
             raise OptionError(
-                f"{folder}: was begun when {path} had other weights; "
+                f"option {name}: the run in {folder} was begun with other weights; "
                 "delete it to make it anew, or give another folder with --out"
             )
 

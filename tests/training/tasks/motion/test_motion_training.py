@@ -228,7 +228,7 @@ def test_a_run_does_not_go_on_with_another_checkpoint_than_it_began_with(tiny, d
     (tmp_path / "run" / REPORT).unlink()
     shutil.rmtree(given)
     save(2)
-    with pytest.raises(OptionError, match=r"run: was begun when .*given had other weights; delete it"):
+    with pytest.raises(OptionError, match=rf"option run.{option}: .* begun with other weights; delete"):
         fit(None, tmp_path / "run", data=data, resume=True)
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 from functools import partial
+from pathlib import Path
 
 import pytest
 from support.takes import set_of
@@ -131,14 +132,20 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     assert refined["ensemble"] == [str(out / "first" / "checkpoint")]
     told = read_manifest(out / "refined" / "checkpoint").training["options"]["run"]
     assert told["ensemble"] == ["first/checkpoint"]
-    # A stage that was not finished with the stage before it as it is now.
+    # A stage that was not finished, in a folder that moved and that is named otherwise.
     record = json.loads((out / "recipe.json").read_text())
     del record["stages"]["refined"]
+    (out / "recipe.json").write_text(json.dumps(record))
+    out.rename("moved")
+    moved = make(takes, Path("moved"), recipe=tiny, cache=cache)
+    assert [one["state"] for one in moved["stages"]] == ["kept", "made", "kept", "kept"]
+    Path("moved").rename(out)
+    # And with the stage before it as it is now.
     (out / "recipe.json").write_text(json.dumps(record))
     config = json.loads((out / "refined" / "config.json").read_text())
     config["weights"][str(out / "first" / "checkpoint")] = "another"
     (out / "refined" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(OptionError, match=r"refined: was begun when .* had other weights; delete it to make"):
+    with pytest.raises(OptionError, match=r"the run in .*refined was begun with other weights; delete it"):
         again()
     shutil.rmtree(out / "refined")
     assert [one["state"] for one in again()["stages"]] == ["kept", "made", "kept", "kept"]
