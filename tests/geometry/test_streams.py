@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from support import motions
+from support.core_arrays import SPOILS
 
 import pyanticip as pa
 
@@ -65,6 +66,7 @@ def test_anything_that_is_an_array_of_numbers():
     expected = pa.pose_scalars(q)
     np.testing.assert_array_equal(pa.pose_scalars(q.tolist()), expected)
     np.testing.assert_array_equal(pa.pose_scalars(np.asfortranarray(q)), expected)
+    np.testing.assert_array_equal(pa.pose_scalars(SPOILS["askew"](q)), expected)
     np.testing.assert_array_equal(pa.pose_scalars(np.repeat(q, 2, axis=0)[::2]), expected)
     assert pa.ScalarStream(1).push([[1, 0, 0, 0]]).tolist() == FIRST
     assert pa.pose_scalars(np.empty((0, 3, 4))).shape == (0, 7)

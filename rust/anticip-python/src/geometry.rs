@@ -29,7 +29,7 @@ enum Reals<'py> {
 }
 
 impl<'py> Reals<'py> {
-    /// Float arrays as they are where they are contiguous, everything else through `numpy.ascontiguousarray`.
+    /// Float arrays as they are where they are contiguous and aligned, everything else through `numpy.require`.
     fn take(value: &Bound<'py, PyAny>, expected: &str) -> PyResult<Self> {
         if let Some(reals) = Self::direct(value) {
             return Ok(reals);
@@ -46,19 +46,17 @@ impl<'py> Reals<'py> {
             ("f" | "i" | "u", _) => "float64",
             _ => return Err(refuse(&format!("an array of {dtype}"))),
         };
-        let kwargs = PyDict::new(value.py());
-        kwargs.set_item("dtype", target)?;
-        let array = numpy.call_method("ascontiguousarray", (array,), Some(&kwargs))?;
+        let array = numpy.call_method1("require", (array, target, "CA"))?;
         Self::direct(&array).ok_or_else(|| refuse(&kind_of(value)))
     }
 
     fn direct(value: &Bound<'py, PyAny>) -> Option<Self> {
         if let Ok(a) = value.cast::<PyArrayDyn<f32>>() {
             let a = a.try_readonly().ok()?;
-            return a.is_c_contiguous().then_some(Self::Single(a));
+            return (a.is_c_contiguous() && a.as_slice().is_ok()).then_some(Self::Single(a));
         }
         let a = value.cast::<PyArrayDyn<f64>>().ok()?.try_readonly().ok()?;
-        a.is_c_contiguous().then_some(Self::Double(a))
+        (a.is_c_contiguous() && a.as_slice().is_ok()).then_some(Self::Double(a))
     }
 
     fn shape(&self) -> &[usize] {

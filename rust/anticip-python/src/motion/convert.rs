@@ -6,7 +6,6 @@ use numpy::{
     Element, PyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArray, PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use crate::errors::{Kind, raise};
 
@@ -26,10 +25,8 @@ pub(crate) fn doubles(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usiz
         format!("({})", sizes.join(", "))
     };
     let numpy = value.py().import("numpy")?;
-    let kwargs = PyDict::new(value.py());
-    kwargs.set_item("dtype", "float64")?;
     let array = numpy
-        .call_method("ascontiguousarray", (value,), Some(&kwargs))
+        .call_method1("require", (value, "float64", "CA"))
         .map_err(|_| {
             raise(
                 Kind::Shape,
@@ -96,16 +93,14 @@ pub(crate) fn about_unit<T: Copy + Into<f64>>(values: &[T], what: &str) -> PyRes
 
 /// Contiguous floats of any shape: the array itself where it is that already, a lookup and a copy otherwise.
 pub(crate) fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
-    if let Ok(array) = given.cast::<PyArrayDyn<f32>>()
-        && array.is_c_contiguous()
-    {
-        return Ok(array.try_readonly()?);
+    if let Ok(array) = given.cast::<PyArrayDyn<f32>>() {
+        let array = array.try_readonly()?;
+        if array.is_c_contiguous() && array.as_slice().is_ok() {
+            return Ok(array);
+        }
     }
-    let kwargs = PyDict::new(given.py());
-    kwargs.set_item("dtype", "float32")?;
-    kwargs.set_item("order", "C")?;
     let numpy = given.py().import("numpy")?;
-    let array = numpy.call_method("asarray", (given,), Some(&kwargs))?;
+    let array = numpy.call_method1("require", (given, "float32", "CA"))?;
     Ok(array.cast::<PyArrayDyn<f32>>()?.try_readonly()?)
 }
 
