@@ -128,13 +128,15 @@ def test_kinematics_are_the_models(build):
         "trunk.fast.0.down.bias",
         "control.last.weight",
         "trunk.norm.bias",
+        "control.skip",
+        "control.moves",
         "poses.std",
         "poses.blocks.1.down.weight",
         "poses.skip",
     ],
 )
 def test_tensors_that_do_not_fit(build, name):
-    model = build(**({"twin": True, "pose_window": 8} if name.startswith("poses.") else {}))
+    model = build(twin=True, scaled=True, pose_window=8)
     with pytest.raises(ShapeError, match=rf"{name}: expected \[.*\], got \[3\]"):
         motion_stream(model, tensors={name: np.zeros(3, np.float32)})
 
@@ -145,6 +147,10 @@ def test_sizes_that_do_not_fit(build):
             motion_stream(build(), **wrong)
     with pytest.raises(ShapeError, match="embedding: expected over 21 channels"):
         motion_stream(build(), visible=[True])
+    posed = build(twin=True, pose_window=8)
+    for basis in (np.zeros(8, np.float32), np.zeros((0, 4), np.float32)):
+        with pytest.raises(ShapeError, match="poses.basis: expected two axes of 1 to"):
+            motion_stream(posed, tensors={"poses.basis": basis})
     with pytest.raises(ShapeError, match="one to be imagined"):
         motion_stream(build()).imagine(np.zeros((2, 231), np.float32))
 
