@@ -74,5 +74,6 @@ def test_what_is_refused():
             teacher_parameters(np.full((1, 22, 4), wrong))
         with pytest.raises(ShapeError, match="finite unit quaternions"):
             CausalTwins(DELAYS).push(np.full((1, 22, 4), wrong))
-    with pytest.raises(OptionError, match="delay"):
-        CausalTwins([-0.1])
+    for delay in (-0.1, np.nan):
+        with pytest.raises(OptionError, match="delay"):
+            CausalTwins([delay])
