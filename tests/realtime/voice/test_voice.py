@@ -227,9 +227,14 @@ def test_seeds_differ_and_repeat() -> None:
 
 
 def test_wrong_calls_are_one_clear_line() -> None:
-    with pytest.raises(OptionError, match=r"sample rate: expected 8000 to 192000 Hz, got 3$"):
-        Voice(3.0)
+    for rate, told in ((3.0, "3"), (192_001.0, "192001"), (float("nan"), "NaN")):
+        with pytest.raises(OptionError, match=rf"sample rate: expected 8000 to 192000 Hz, got {told}$"):
+            Voice(rate)
     voice = Voice()
+    with pytest.raises(OptionError, match=r"limb index: expected 0 \(left hand\) to 3 \(right foot\), got 4"):
+        voice.limb(4, 0.0, 0.0)
+    with pytest.raises(OptionError, match="seconds: expected 0 to 60, got 61"):
+        voice.fade(1.0, 61.0)
     with pytest.raises(OptionError, match="parameter index: expected 0 to 7, got 8"):
         voice.set(8, 0.0)
     with pytest.raises(OptionError, match="event index"):

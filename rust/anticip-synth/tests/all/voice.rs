@@ -225,41 +225,6 @@ fn what_is_no_number_is_ignored_and_counted() {
 }
 
 #[test]
-fn every_wrong_call_is_refused_by_name() {
-    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 7_999.0, 192_001.0] {
-        assert!(matches!(Voice::new(rate), Err(SynthError::SampleRate(_))));
-    }
-    let mut voice = Voice::new(48_000.0).unwrap();
-    assert_eq!(voice.set(8, 0.0), Err(SynthError::Parameter(8)));
-    assert_eq!(voice.limb(4, 0.0, 0.0, 0.0), Err(SynthError::Limb(4)));
-    assert_eq!(voice.event(2, 1.0, 0.0), Err(SynthError::Event(2)));
-    assert_eq!(voice.event(0, 1.0, -0.1), Err(SynthError::Seconds(-0.1)));
-    assert_eq!(voice.fade(1.0, 61.0), Err(SynthError::Seconds(61.0)));
-    assert_eq!(voice.render(&mut [0.0; 3]), Err(SynthError::Block(3)));
-    for _ in 0..64 {
-        voice.event(0, 1.0, 1.0).unwrap();
-    }
-    assert_eq!(voice.event(0, 1.0, 1.0), Err(SynthError::QueueFull(64)));
-}
-
-#[test]
-fn every_preset_sounds_and_none_that_is_not_there_is_taken() {
-    for preset in PRESETS {
-        let mut voice = Voice::with(48_000.0, &settings(0, Some(preset.name))).unwrap();
-        loud(&mut voice);
-        let mut block = vec![0.0; 2 * 48_000];
-        voice.render(&mut block).unwrap();
-        assert!(block.iter().any(|x| x.abs() > 0.02), "{}", preset.name);
-        assert!(matches!(voice.preset("bagpipe"), Err(SynthError::Preset { .. })));
-        voice.set(1, 0.0).unwrap();
-        for _ in 0..14 {
-            voice.render(&mut block).unwrap();
-        }
-        assert!(block.iter().all(|x| x.abs() < 1e-4), "{} dies away", preset.name);
-    }
-}
-
-#[test]
 fn a_preset_that_is_switched_to_plays_as_if_it_had_been_first() {
     let mut switched = Voice::new(48_000.0).unwrap();
     let mut first = Voice::with(48_000.0, &settings(0, Some("drone"))).unwrap();
