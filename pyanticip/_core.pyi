@@ -803,12 +803,7 @@ class Decoder:
         """
 
 def encode_mocopi_skeleton(
-    parents: Sequence[int],
-    offsets: npt.ArrayLike,
-    rest: npt.ArrayLike | None = None,
-    *,
-    address: int = 0,
-    port: int = 12351,
+    parents: Sequence[int], offsets: npt.ArrayLike, rest: npt.ArrayLike | None = None
 ) -> bytes:
     """A mocopi skeleton datagram: parents (J,), offsets (J, 3) m, rest rotations (J, 4) wxyz or identity."""
 
@@ -819,14 +814,10 @@ def encode_mocopi_frame(
     *,
     stream_time: float = 0.0,
     unix_time: float | None = None,
-    ids: Sequence[int] | None = None,
-    address: int = 0,
-    port: int = 12351,
 ) -> bytes:
     """A mocopi frame datagram: quats (J, 4) wxyz local, positions (J, 3) m local.
 
-    `stream_time` in seconds since the stream began; without `unix_time` as older apps send it. `ids` default
-    to 0..J-1.
+    `stream_time` in seconds since the stream began; without `unix_time` as older apps send it.
     """
 
 def encode_frame(

@@ -149,7 +149,7 @@ def test_sizes_that_do_not_fit(build):
         motion_stream(build(), visible=[True])
     posed = build(twin=True, pose_window=8)
     for basis in (np.zeros(8, np.float32), np.zeros((0, 4), np.float32)):
-        with pytest.raises(ShapeError, match="poses.basis: expected two axes of 1 to"):
+        with pytest.raises(ShapeError, match=r"poses\.basis: expected two axes of 1 to"):
             motion_stream(posed, tensors={"poses.basis": basis})
     with pytest.raises(ShapeError, match="one to be imagined"):
         motion_stream(build()).imagine(np.zeros((2, 231), np.float32))

@@ -187,9 +187,7 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         st.integers(1, 40).flatmap(lambda n: st.tuples(st.just([-1, *range(n - 1)]), numbers(n, 3), turns(n)))
     ),
     "encode_mocopi_frame": tables.flatmap(
-        lambda given: call(
-            seqs, *map(st.just, given), stream_time=times, unix_time=st.none() | times, address=seqs
-        )
+        lambda given: call(seqs, *map(st.just, given), stream_time=times, unix_time=st.none() | times)
     ),
     "encode_frame": st.sampled_from(["vmc", "xsens", "rokoko", "axis"]).flatmap(
         lambda kind: sent(kind).flatmap(

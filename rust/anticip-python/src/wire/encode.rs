@@ -65,34 +65,22 @@ fn pose(
 
 /// A mocopi skeleton datagram.
 #[pyfunction]
-#[pyo3(signature = (parents, offsets, rest = None, *, address = 0, port = 12351))]
+#[pyo3(signature = (parents, offsets, rest = None))]
 pub(crate) fn encode_mocopi_skeleton<'py>(
     py: Python<'py>,
     parents: Vec<i32>,
     offsets: &Bound<'py, PyAny>,
     rest: Option<&Bound<'py, PyAny>>,
-    address: u64,
-    port: u16,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let skeleton = skeleton(Vec::new(), parents, offsets, rest, None)?;
     let mut out = Vec::new();
-    mocopi::encode_skeleton(
-        &Sender {
-            version: 1,
-            address,
-            port,
-        },
-        &skeleton,
-        &mut out,
-    )
-    .map_err(error)?;
+    mocopi::encode_skeleton(&Sender::default(), &skeleton, &mut out).map_err(error)?;
     Ok(PyBytes::new(py, &out))
 }
 
 /// A mocopi frame datagram.
 #[pyfunction]
-#[pyo3(signature = (seq, quats, positions, *, stream_time = 0.0, unix_time = None, ids = None, address = 0, port = 12351))]
-#[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+#[pyo3(signature = (seq, quats, positions, *, stream_time = 0.0, unix_time = None))]
 pub(crate) fn encode_mocopi_frame<'py>(
     py: Python<'py>,
     seq: u32,
@@ -100,21 +88,14 @@ pub(crate) fn encode_mocopi_frame<'py>(
     positions: &Bound<'py, PyAny>,
     stream_time: f32,
     unix_time: Option<f64>,
-    ids: Option<Vec<u16>>,
-    address: u64,
-    port: u16,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let pose = PoseUpdate {
         seq: Some(seq),
-        ..pose(quats, positions, ids)?
-    };
-    let sender = Sender {
-        version: 1,
-        address,
-        port,
+        ..pose(quats, positions, None)?
     };
     let mut out = Vec::new();
-    mocopi::encode_frame(&sender, &pose, stream_time.to_bits(), unix_time, &mut out).map_err(error)?;
+    let time = stream_time.to_bits();
+    mocopi::encode_frame(&Sender::default(), &pose, time, unix_time, &mut out).map_err(error)?;
     Ok(PyBytes::new(py, &out))
 }
 
