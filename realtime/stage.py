@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyanticip._core import LiveFront
-from pyanticip.controls import Presence
+from pyanticip.controls import Smoothing
 from pyanticip.errors import OptionError
 from pyanticip.memory.cues import Cue
 from pyanticip.teach.project import MANIFEST, MAPPING, Project
@@ -33,7 +33,7 @@ from realtime.oscquery.offer import Offer
 from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
-from realtime.rig import Rig, SmoothingRig
+from realtime.rig import Rig
 from realtime.rig.mapping import smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.rig.tree import ControlRig
@@ -134,8 +134,6 @@ def _memory(rig: MemoryRig, cues: Sequence[Cue]) -> LiveMemory | None:
 
 def build_mixer(rig: Rig) -> Mixer:
     """The mixer with a rig's settings."""
-    neutral = rig.silence.neutral_vector()
-    silence = rig.silence
     return Mixer(
         smoothing=smoothings(rig.smoothing),
         lead_ms=rig.lead_ms,
@@ -143,11 +141,11 @@ def build_mixer(rig: Rig) -> Mixer:
         delay_ms=rig.source.delay_ms,
         gain=rig.gain,
         trigger=rig.events.build(),
-        presence=Presence(silence.hold, silence.fade, silence.catch_up),
-        neutral=neutral,
-        extra_smoothing=rig.smoothing.get("default", SmoothingRig()).build(),
+        presence=rig.silence,
+        neutral=rig.silence.neutral_vector(),
+        extra_smoothing=rig.smoothing.get("default", Smoothing()),
         performer=rig.performer.build(),
-        shapes={name: table.build() for name, table in rig.shape.items()},
+        shapes=rig.shape,
     )
 
 

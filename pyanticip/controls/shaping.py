@@ -1,62 +1,54 @@
 """What is made of a control value on its way out: smoothed, held through silence, shaped, put into a range.
 
-These are the settings; what goes by them is the core's.
+These are the settings, as a rig has them; what goes by them is the core's.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
 
 from pyanticip._core import Shaper
-from pyanticip.errors import OptionError
+from pyanticip.options import Options
 
 __all__ = ["Presence", "Range", "Shape", "Shaper", "Smoothing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Presence:
+_Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
+_End = Annotated[float, Field(ge=-1e30, le=1e30)]
+
+
+class Presence(Options):
     """Hold, fade and come back: what the output does while the source is silent, in seconds.
 
     For ``hold`` after the last frame the values stand still, then they go to neutral within ``fade``; when
     frames come again the output catches up within ``catch_up``.
-
-    :raises OptionError: a time that is out of range.
     """
 
-    hold: float = 1.0
-    fade: float = 2.0
-    catch_up: float = 0.4
-
-    def __post_init__(self) -> None:
-        if not (self.hold >= 0 and self.fade > 0 and self.catch_up >= 0):
-            raise OptionError(
-                "silence: expected hold >= 0, fade > 0, catch_up >= 0, "
-                f"got {self.hold}, {self.fade}, {self.catch_up}"
-            )
+    hold: _Seconds = 1.0
+    fade: Annotated[float, Field(gt=0.0, le=3600.0)] = 2.0
+    catch_up: _Seconds = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Options):
     """What a receiver expects of one value: ``low`` at 0, ``high`` at 1, along a curve.
 
     ``curve`` is ``linear``, ``exponential`` (equal ratios: frequencies; both ends > 0) or ``power``
     (``value ** exponent``). ``low`` may be greater than ``high`` to turn a parameter round.
     """
 
-    low: float = 0.0
-    high: float = 1.0
+    low: _End = 0.0
+    high: _End = 1.0
     curve: Literal["linear", "exponential", "power"] = "linear"
-    exponent: float = 2.0
+    exponent: Annotated[float, Field(gt=0.0)] = 2.0
 
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high)):
-            raise OptionError(f"range: expected finite ends, got {self.low}..{self.high}")
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Range:
         if self.curve == "exponential" and not (self.low > 0 and self.high > 0):
-            raise OptionError(f"exponential range: expected both ends > 0, got {self.low}..{self.high}")
-        if not (math.isfinite(self.exponent) and self.exponent > 0):
-            raise OptionError(f"range exponent: expected a number > 0, got {self.exponent}")
+            raise ValueError(f"exponential range: expected both ends > 0, got {self.low}..{self.high}")
+        return self
 
     def __call__(self, value: float) -> float:
         """Map ``value`` in 0..1 (clipped) into the range."""
@@ -72,8 +64,7 @@ class Range:
 _HALF = 1.6783469900166605
 
 
-@dataclass(frozen=True, slots=True)
-class Smoothing:
+class Smoothing(Options):
     """How one parameter is smoothed.
 
     ``spring``: a critically damped second-order low-pass that covers half of a step in ``half_life``
@@ -82,19 +73,9 @@ class Smoothing:
     """
 
     kind: Literal["spring", "one-euro", "none"] = "spring"
-    half_life: float = 0.02
-    min_cutoff: float = 2.0
-    beta: float = 4.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("spring", "one-euro", "none"):
-            raise OptionError(f"smoothing: expected spring, one-euro or none, got {self.kind!r}")
-        if not 0 < self.half_life <= 60:
-            raise OptionError(f"smoothing half_life: expected 0..60 s (above 0), got {self.half_life}")
-        if not 0 < self.min_cutoff <= 1000:
-            raise OptionError(f"smoothing min_cutoff: expected 0..1000 Hz (above 0), got {self.min_cutoff}")
-        if not 0 <= self.beta <= 1000:
-            raise OptionError(f"smoothing beta: expected 0..1000, got {self.beta}")
+    half_life: Annotated[float, Field(gt=0.0, le=60.0)] = 0.02
+    min_cutoff: Annotated[float, Field(gt=0.0, le=1000.0)] = 2.0
+    beta: Annotated[float, Field(ge=0.0, le=1000.0)] = 4.0
 
     @property
     def lag(self) -> float:
@@ -109,37 +90,38 @@ class Smoothing:
 _MOST_STEPS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Options):
     """How one output is shaped, in the order of the fields; all is in 0..1.
 
-    ``span`` is the part of the range that is used: it becomes 0..1, what is outside is clipped. ``invert``
-    turns it round. ``threshold`` makes a gate of it: 1 from the threshold on, and until it falls below the
-    threshold less ``hysteresis``, else 0. ``toggle`` changes between 0 and 1 whenever that gate opens (of
-    0.5 where no threshold is given). ``steps`` leaves so many values, evenly from 0 to 1.
-
-    :raises OptionError: a field that is out of range.
+    ``span``, in a rig ``in``, is the part of the range that is used: it becomes 0..1, what is outside is
+    clipped. ``invert`` turns it round. ``threshold`` makes a gate of it: 1 from the threshold on, until it
+    falls below the threshold less ``hysteresis``, else 0. ``toggle`` changes between 0 and 1 whenever that
+    gate opens (of 0.5 where no threshold is given). ``steps`` leaves so many values, evenly from 0 to 1.
     """
 
-    span: tuple[float, float] = (0.0, 1.0)
+    model_config = ConfigDict(populate_by_name=True)
+
+    span: tuple[float, float] = Field(default=(0.0, 1.0), alias="in")
     invert: bool = False
     threshold: float | None = None
     hysteresis: float = 0.05
     toggle: bool = False
     steps: int | None = None
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Shape:
         low, high = self.span
         if not 0.0 <= low < high <= 1.0:
-            raise OptionError(f"in: expected 0 <= low < high <= 1, got {low:g}, {high:g}")
+            raise ValueError(f"in: expected 0 <= low < high <= 1, got {low:g}, {high:g}")
         if self.threshold is not None and not 0.0 < self.threshold <= 1.0:
-            raise OptionError(f"threshold: expected 0 to 1 (above 0), got {self.threshold:g}")
+            raise ValueError(f"threshold: expected 0 to 1 (above 0), got {self.threshold:g}")
         if not 0.0 <= self.hysteresis < self.opens:
-            raise OptionError(
+            raise ValueError(
                 f"hysteresis: expected 0 to less than the threshold ({self.opens:g}), got {self.hysteresis:g}"
             )
         if self.steps is not None and not 2 <= self.steps <= _MOST_STEPS:
-            raise OptionError(f"steps: expected 2 to {_MOST_STEPS}, got {self.steps}")
+            raise ValueError(f"steps: expected 2 to {_MOST_STEPS}, got {self.steps}")
+        return self
 
     @property
     def opens(self) -> float:

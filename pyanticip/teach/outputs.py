@@ -14,9 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
 from pyanticip.controls import NEUTRAL, Range
 from pyanticip.errors import OptionError, suggestion
+from pyanticip.options import first_problem
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 
 __all__ = [
@@ -77,7 +79,10 @@ class Output:
             raise OptionError(
                 f"output {self.name}: expected curve linear, exponential or power, got {self.curve!r}"
             )
-        Range(self.low, self.high, self.curve, self.exponent)
+        try:
+            _ = self.range
+        except ValidationError as error:
+            raise OptionError(f"output {self.name}: {first_problem(error)}") from None
         if self.neutral is not None and not self.contains(self.neutral):
             raise OptionError(
                 f"output {self.name}: neutral {self.neutral:g} is outside {self.low:g}..{self.high:g}"
@@ -110,7 +115,7 @@ class Output:
     @property
     def range(self) -> Range:
         """From 0..1 to the output's own unit."""
-        return Range(self.low, self.high, self.curve, self.exponent)
+        return Range(low=self.low, high=self.high, curve=self.curve, exponent=self.exponent)
 
     def contains(self, value: float) -> bool:
         """Whether a value in the output's own unit is within its range."""

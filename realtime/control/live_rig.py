@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyanticip.controls import Shape, Smoothing
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import PARAMETERS
@@ -16,8 +17,8 @@ from realtime.config import unknown
 from realtime.control.rig_keys import RigKey, path_of, rig_keys, sending
 from realtime.control.server import meant, switch
 from realtime.pipeline import Pipeline
-from realtime.rig import Rig, SmoothingRig, parse_rig
-from realtime.rig.mapping import PerformerRig, ShapeRig, smoothings
+from realtime.rig import Rig, parse_rig
+from realtime.rig.mapping import PerformerRig, smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.sinks.config import ENSEMBLE
 from realtime.sinks.osc import OscSink
@@ -198,7 +199,7 @@ class LiveRig:
         before, mixer = self.rig, self._pipeline.mixer
         told = parse_rig(tree, "rig")
         rig = before.model_copy(update={name: getattr(told, name) for name in LIVE})
-        shaped = {name: shape for name, shape in rig.shape.items() if shape != ShapeRig()}
+        shaped = {name: shape for name, shape in rig.shape.items() if shape != Shape()}
         rig = rig.model_copy(update={"shape": shaped})
         if len(rig.osc) != len(before.osc):
             raise OptionError("rig: osc: another number of receivers needs a restart")
@@ -209,10 +210,9 @@ class LiveRig:
         self._tell(rig, before)
         for name in {**before.shape, **rig.shape}:
             if rig.shape.get(name) != before.shape.get(name):
-                mixer.reshape(name, rig.shape[name].build() if name in rig.shape else None)
+                mixer.reshape(name, rig.shape.get(name))
         if rig.smoothing != before.smoothing:
-            default = rig.smoothing.get("default", SmoothingRig())
-            mixer.resmooth(smoothings(rig.smoothing), default.build())
+            mixer.resmooth(smoothings(rig.smoothing), rig.smoothing.get("default", Smoothing()))
         mixer.gain, mixer.lead_ms = rig.gain, rig.lead_ms
         self._rig = rig
         self._changes += 1

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyanticip import _core
+from pyanticip.controls import Range, Shape, Smoothing
 from pyanticip.vocabulary import EVENTS, HORIZONS_MS, PARAMETERS
-from realtime.rig import Rig, SmoothingRig
-from realtime.rig.mapping import ShapeRig
-from realtime.sinks.config import PARTS, RENAMED, OscConfig, RangeConfig
+from realtime.rig import Rig
+from realtime.sinks.config import PARTS, RENAMED, OscConfig
 from realtime.sinks.outputs import SENT, Limits
 
 __all__ = ["CONTROLS", "Control", "RigKey", "path_of", "rig_keys", "sending"]
@@ -116,8 +116,8 @@ class RigKey(NamedTuple):
 def rig_keys(rig: Rig, taught: Iterable[str]) -> Iterator[RigKey]:
     """The keys of a rig that plays, of the eight and of the ``taught`` outputs, and of each OSC receiver."""
     for name in (*PARAMETERS, *(f"taught/{name}" for name in taught)):
-        yield from _table(f"shape/{name}", _SHAPE, rig.shape.get(name, ShapeRig()).model_dump(by_alias=True))
-    plain = rig.smoothing.get("default", SmoothingRig())
+        yield from _table(f"shape/{name}", _SHAPE, rig.shape.get(name, Shape()).model_dump(by_alias=True))
+    plain = rig.smoothing.get("default", Smoothing())
     for name in (*PARAMETERS, "default"):
         yield from _table(f"smoothing/{name}", _SMOOTHING, rig.smoothing.get(name, plain).model_dump())
     for number, table in enumerate(rig.osc):
@@ -141,7 +141,7 @@ def _receiver(head: str, table: OscConfig) -> Iterator[RigKey]:
         address = table.addresses.get(name, (f"{table.prefix.rstrip('/')}/{default}",))
         yield RigKey(f"{head}/addresses/{name}", Control("s", "where, and what stands before it"), address)
     for name in PARAMETERS:
-        stands = table.ranges.get(name, RangeConfig()).model_dump()
+        stands = table.ranges.get(name, Range()).model_dump()
         yield from _table(f"{head}/ranges/{name}", _RANGE, stands)
 
 

@@ -198,7 +198,7 @@ class Mixer:
 
     def _extras_smoothed(self) -> list[Smoothing]:
         # What is likely is told as it is: labels and what they trigger would come late.
-        plain = Smoothing("none")
+        plain = Smoothing(kind="none")
         return [plain if "/" in name else self._extra_smoothing for name in self._extra_names]
 
     @property

@@ -5,7 +5,6 @@ suggestion; every error is one line that names the file and the key.
 """
 
 from realtime.rig.load import load_rig, parse_rig, template
-from realtime.rig.mapping import SmoothingRig
 from realtime.rig.source import BackendKind, SentKind, SourceRig
 from realtime.rig.tree import Rig
 
@@ -13,7 +12,6 @@ __all__ = [
     "BackendKind",
     "Rig",
     "SentKind",
-    "SmoothingRig",
     "SourceRig",
     "load_rig",
     "parse_rig",

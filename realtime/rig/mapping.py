@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from pyanticip.controls import BEAT_LEAD_MS, NEUTRAL, EventTrigger, LastMoment, Shape, Smoothing
+from pyanticip.controls import BEAT_LEAD_MS, NEUTRAL, EventTrigger, LastMoment, Presence, Shape, Smoothing
 from pyanticip.options import Options
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
 from realtime.config import Seconds, Unit, named
@@ -16,62 +16,25 @@ from realtime.mapping.performer import PerformerRange, Reach
 __all__ = [
     "EventsRig",
     "PerformerRig",
-    "ShapeRig",
     "Shapes",
     "SilenceRig",
-    "SmoothingRig",
     "Smoothings",
     "smoothings",
 ]
 
 
-class SmoothingRig(Options):
-    """Smoothing of one parameter; see :class:`pyanticip.controls.Smoothing`."""
-
-    kind: Literal["spring", "one-euro", "none"] = "spring"
-    half_life: Annotated[float, Field(gt=0.0, le=60.0)] = 0.02
-    min_cutoff: Annotated[float, Field(gt=0.0, le=1000.0)] = 2.0
-    beta: Annotated[float, Field(ge=0.0, le=1000.0)] = 4.0
-
-    def build(self) -> Smoothing:
-        """The setting that :class:`pyanticip.controls.Smoother` takes."""
-        return Smoothing(self.kind, self.half_life, self.min_cutoff, self.beta)
-
-
 #: Smoothing by parameter; ``default`` stands for those without their own.
-Smoothings = Annotated[dict[str, SmoothingRig], named(*PARAMETERS, "default")]
+Smoothings = Annotated[dict[str, Smoothing], named(*PARAMETERS, "default")]
 
 
 def smoothings(table: Smoothings) -> list[Smoothing]:
     """One setting for each parameter."""
-    default = table.get("default", SmoothingRig())
-    return [table.get(name, default).build() for name in PARAMETERS]
-
-
-class ShapeRig(Options):
-    """How one output is shaped; see :class:`pyanticip.controls.Shape`, whose ``span`` is ``in`` here."""
-
-    model_config = ConfigDict(populate_by_name=True)
-
-    span: tuple[float, float] = Field(default=(0.0, 1.0), alias="in")
-    invert: bool = False
-    threshold: float | None = None
-    hysteresis: float = 0.05
-    toggle: bool = False
-    steps: int | None = None
-
-    @model_validator(mode="after")
-    def _makes_sense(self) -> ShapeRig:
-        self.build()
-        return self
-
-    def build(self) -> Shape:
-        """The shape itself."""
-        return Shape(self.span, self.invert, self.threshold, self.hysteresis, self.toggle, self.steps)
+    default = table.get("default", Smoothing())
+    return [table.get(name, default) for name in PARAMETERS]
 
 
 #: Shapes by parameter, or ``taught/<name>`` of what a mapping teaches, which is known while it plays.
-Shapes = Annotated[dict[str, ShapeRig], named(*PARAMETERS, also="taught/")]
+Shapes = Annotated[dict[str, Shape], named(*PARAMETERS, also="taught/")]
 
 
 class EventsRig(Options):
@@ -101,12 +64,9 @@ class EventsRig(Options):
         return LastMoment(lead_ms=self.lead_ms, sure=self.sure, **options)
 
 
-class SilenceRig(Options):
-    """What happens while the source is silent; see :class:`pyanticip.controls.Presence`."""
+class SilenceRig(Presence):
+    """What happens while the source is silent, and where to."""
 
-    hold: Seconds = 1.0
-    fade: Annotated[float, Field(gt=0.0, le=3600.0)] = 2.0
-    catch_up: Seconds = 0.4
     neutral: Annotated[dict[str, Unit], named(*PARAMETERS)] = {}
 
     def neutral_vector(self) -> tuple[float, ...]:

@@ -17,10 +17,11 @@ from pydantic import (
     model_validator,
 )
 
+from pyanticip.controls import Shape
 from pyanticip.memory.cues import Cue
 from pyanticip.options import Options, PathText, option
 from realtime.config import LeadMs, Port, one_problem, registered
-from realtime.rig.mapping import EventsRig, PerformerRig, ShapeRig, Shapes, SilenceRig, Smoothings
+from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.rig.monitor import MonitorRig
 from realtime.rig.performers import OneOfManyRig, check
@@ -209,7 +210,7 @@ class Rig(Options):
         if not any(one.mapping or one.teach for one in everybody):
             found += self.untaught(())
         for name, shape in self.shape.items():
-            if shape.hysteresis != ShapeRig().hysteresis and shape.threshold is None and not shape.toggle:
+            if shape.hysteresis != Shape().hysteresis and shape.threshold is None and not shape.toggle:
                 found.append(f"shape.{name}.hysteresis: without threshold or toggle it does nothing")
         if not self.memory.enabled and (
             self.cue or any(one.cue and one.memory is None for one in self.performers)

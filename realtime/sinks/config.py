@@ -13,7 +13,7 @@ from realtime.config import Port, named, unknown
 from realtime.sinks.tcp import Framing
 from realtime.sockets import host_and_port
 
-__all__ = ["ENSEMBLE", "PARTS", "RENAMED", "Address", "Argument", "OscConfig", "RangeConfig", "Sendable"]
+__all__ = ["ENSEMBLE", "PARTS", "RENAMED", "Address", "Argument", "OscConfig", "Sendable"]
 
 Argument = str | int | float
 #: What an OSC bundle is made of, in order.
@@ -40,24 +40,6 @@ _SENT = (*PARTS, ENSEMBLE, *PARAMETERS, *EVENTS)
 _CALLED_OFF = tuple(name + CANCEL for name in EVENTS)
 #: What may have another address.
 RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CALLED_OFF)
-
-
-class RangeConfig(Options):
-    """Range and curve of one parameter at one target."""
-
-    low: Annotated[float, Field(ge=-1e30, le=1e30)] = 0.0
-    high: Annotated[float, Field(ge=-1e30, le=1e30)] = 1.0
-    curve: Literal["linear", "exponential", "power"] = "linear"
-    exponent: Annotated[float, Field(gt=0.0, le=100.0)] = 2.0
-
-    @model_validator(mode="after")
-    def _makes_sense(self) -> RangeConfig:
-        self.build()
-        return self
-
-    def build(self) -> Range:
-        """The mapping itself."""
-        return Range(self.low, self.high, self.curve, self.exponent)
 
 
 def _known(name: str) -> str:
@@ -113,7 +95,7 @@ class OscConfig(Options):
     prefix: str = "/anticip"
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
     addresses: Annotated[dict[str, Address], named(*RENAMED)] = {}
-    ranges: Annotated[dict[str, RangeConfig], named(*PARAMETERS)] = {}
+    ranges: Annotated[dict[str, Range], named(*PARAMETERS)] = {}
     max_rate: Annotated[float, Field(ge=0.01, le=1000.0)] | None = None
     schedule: bool = False
     latency_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0

@@ -90,6 +90,7 @@ class OscSink(Prewarmed):
         self._withheld: ControlFrame | None = None
         self._sent: ControlFrame | None = None
         self._extras: tuple[Extra, ...] = ()
+        self._extra_maps: list[Callable[[float], float]] = []
         self._lay_out(config)
 
     def configure(self, config: OscConfig) -> None:
@@ -117,8 +118,7 @@ class OscSink(Prewarmed):
         self._latency_ns = round(1e6 * config.latency_ms)
         self._offset_ns = round(1e6 * config.clock_offset_ms)
         linear = Range()
-        ranges = {name: r.build() for name, r in config.ranges.items()}
-        maps = [ranges.get(name, linear) for name in PARAMETERS]
+        maps = [config.ranges.get(name, linear) for name in PARAMETERS]
         self._maps: list[Callable[[float], float]] | None = (
             None if all(m == linear for m in maps) else list(maps)
         )
@@ -127,6 +127,7 @@ class OscSink(Prewarmed):
     def announce(self, extras: Sequence[Extra]) -> None:
         """Send these taught outputs as well, each at its own address and in its own range."""
         self._extras = tuple(extras)
+        self._extra_maps = [extra.range for extra in extras]
         self._build()
 
     def _named(self, key: str, default: str) -> Address:
@@ -319,7 +320,7 @@ class OscSink(Prewarmed):
         if self._maps is not None:
             params = [m(v) for m, v in zip(self._maps, params, strict=True)]
         if extras:
-            extras = [extra.range(value) for extra, value in zip(self._extras, extras, strict=False)]
+            extras = [m(v) for m, v in zip(self._extra_maps, extras, strict=False)]
         tail: list[_Element] = [(self._told(event), ()) for event in events]
         if frame.classes and "class" in send:
             tail += (self._label(name, label, likely) for name, label, likely in frame.classes)

@@ -14,7 +14,7 @@ from realtime.step.base import StepResult
 
 
 def test_the_lag_of_a_spring_is_that_of_a_ramp_it_follows():
-    for setting in (Smoothing(), Smoothing(half_life=0.1), Smoothing("none")):
+    for setting in (Smoothing(), Smoothing(half_life=0.1), Smoothing(kind="none")):
         mixer = Mixer(smoothing=[setting] * 8)
         for n in range(2000):
             step = StepResult(np.full((8, 5), 0.0005 * n), np.zeros((2, 25)), np.zeros(7), 0.0, emit=False)

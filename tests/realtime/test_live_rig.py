@@ -20,6 +20,7 @@ from pythonosc.osc_bundle import OscBundle
 from support.models import another_checkpoint
 from support.wire import udp
 
+from pyanticip.controls import Range, Smoothing
 from pyanticip.errors import CheckpointError, MotionError, OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.performer import mocopi_datagrams
@@ -30,9 +31,9 @@ from realtime.control.rig_keys import sending
 from realtime.control.rig_remote import RigRemote
 from realtime.oscquery.offer import controls
 from realtime.pipeline import Pipeline
-from realtime.rig import Rig, SmoothingRig, load_rig, template
+from realtime.rig import Rig, load_rig, template
 from realtime.sinks.base import ControlFrame
-from realtime.sinks.config import PARTS, RangeConfig
+from realtime.sinks.config import PARTS
 from realtime.stage import assemble
 from realtime.step.base import StepResult
 from realtime.step.open import open_backend
@@ -105,7 +106,7 @@ def test_shapes_and_smoothing_change_with_the_next_frame() -> None:
     assert commands.live_rig.rig.smoothing["pan"].half_life == 1.0
     commands.obey("rig/smoothing/default/kind", "one-euro")
     commands.obey("rig/smoothing/density/beta", 1.0)
-    assert commands.live_rig.rig.smoothing["density"] == SmoothingRig(kind="one-euro", beta=1.0)
+    assert commands.live_rig.rig.smoothing["density"] == Smoothing(kind="one-euro", beta=1.0)
     commands.obey("rig/smoothing/density")
     assert "density" not in commands.live_rig.rig.smoothing
 
@@ -264,12 +265,10 @@ def test_whatever_is_set_can_be_saved_and_read_again(
     for name in ("gain", "lead_ms", "smoothing"):
         assert getattr(again, name) == getattr(playing_now, name)
     for read, played in zip(again.osc, playing_now.osc, strict=True):
-        plain = {"pan": RangeConfig()}
+        plain = {"pan": Range()}
         assert {**plain, **read.ranges} == {**plain, **played.ranges}
         assert read.model_copy(update={"ranges": {}}) == played.model_copy(update={"ranges": {}})
-    assert {n: s.build() for n, s in again.shape.items()} == {
-        n: s.build() for n, s in playing_now.shape.items()
-    }
+    assert again.shape == playing_now.shape
 
 
 def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def said(params: np.ndarray) -> StepResult:
 
 
 def unsmoothed(performer: PerformerRange | None, lead_ms: float = 0.0) -> Mixer:
-    return Mixer(smoothing=[Smoothing("none")] * 8, performer=performer, lead_ms=lead_ms)
+    return Mixer(smoothing=[Smoothing(kind="none")] * 8, performer=performer, lead_ms=lead_ms)
 
 
 @given(ends=st.lists(unit, min_size=3, max_size=3).map(sorted), values=st.lists(unit, min_size=2, max_size=9))

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from pyanticip.controls import NEUTRAL, Shape, Shaper, Smoothing
-from pyanticip.errors import OptionError, RigError
+from pyanticip.errors import RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
@@ -31,12 +32,12 @@ def shapes(draw: st.DrawFn) -> Shape:
     threshold = draw(st.none() | st.floats(0.01, 1.0))
     most = threshold or 0.5
     return Shape(
-        (low, high),
-        draw(st.booleans()),
-        threshold,
-        draw(st.floats(0.0, most, exclude_max=True)),
-        draw(st.booleans()),
-        draw(st.none() | st.integers(2, 50)),
+        span=(low, high),
+        invert=draw(st.booleans()),
+        threshold=threshold,
+        hysteresis=draw(st.floats(0.0, most, exclude_max=True)),
+        toggle=draw(st.booleans()),
+        steps=draw(st.none() | st.integers(2, 50)),
     )
 
 
@@ -63,7 +64,7 @@ def test_turned_round_twice_is_as_it_was(course: list[float]) -> None:
 @given(UNIT, st.lists(UNIT, min_size=2, max_size=2, unique=True))
 def test_the_part_that_is_used_becomes_the_whole(value: float, ends: list[float]) -> None:
     low, high = sorted(ends)
-    shaped = Shaper(Shape((low, high)))(value)
+    shaped = Shaper(Shape(span=(low, high)))(value)
     assert (shaped == 0.0) if value <= low else (shaped == 1.0) if value >= high else 0.0 <= shaped <= 1.0
 
 
@@ -100,7 +101,7 @@ def test_what_trembles_by_less_than_the_hysteresis_never_chatters(
     ],
 )
 def test_a_shape_that_makes_no_sense_is_one_line(fields: dict[str, Any], says: str) -> None:
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(ValidationError) as caught:
         Shape(**fields)
     assert says in str(caught.value)
 

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from pyanticip.controls import Range
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, option
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime.config import unknown
-from realtime.sinks.config import RangeConfig
 
 __all__ = ["KEYS", "SCALES", "MidiConfig", "MidiControl", "MidiNote", "Scale"]
 
@@ -105,7 +105,7 @@ class MidiNote(Options):
     high: Seven = 84
     key: Annotated[str, _known(*KEYS)] = "C"
     scale: str | tuple[Annotated[int, Field(ge=0, le=11)], ...] = "minor-pentatonic"
-    velocity: RangeConfig = RangeConfig(low=40.0, high=120.0)
+    velocity: Range = Range(low=40.0, high=120.0)
     length_ms: Annotated[float, Field(ge=1.0, le=_LONGEST_MS)] = 200.0
     channel: Channel = 1
 
@@ -126,7 +126,7 @@ class MidiNote(Options):
         return Scale(self.low, self.high, KEYS[self.key], steps)
 
 
-class MidiControl(RangeConfig):
+class MidiControl(Range):
     """A controller (0 to 119), the pitch bend or the channel pressure that follows an output.
 
     ``low`` and ``high`` are 0..127 (14 bits have 128 steps between two of these numbers), those of the bend

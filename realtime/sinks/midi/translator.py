@@ -28,7 +28,7 @@ class _Follower:
 
     def __init__(self, config: MidiControl, semitones: int) -> None:
         self.output, self.to, self.channel = config.output, config.to, config.channel
-        self._range: Range = config.build()
+        self._range: Range = config
         self._fine = config.bits == 14
         self._scale, self._zero, self._most = 1.0, 0, 127
         if config.to == "bend":
@@ -62,7 +62,7 @@ class _Voice:
     def __init__(self, config: MidiNote) -> None:
         self.channel = config.channel - 1
         self.hold_ns = round(config.length_ms * 1e6)
-        self.velocity = config.velocity.build()
+        self.velocity = config.velocity
         self.output = config.output
         self.number = config.build()
 
