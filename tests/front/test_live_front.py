@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.motions import dance, datagrams
+from support.motions import datagrams
 
 from pyanticip import _core
 
@@ -25,31 +25,13 @@ COUNTERS = {
 }
 
 
-@pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])
-def test_what_leaves_is_the_motion_that_came_in(source):
-    quats, root = dance(100)
-    front = _core.LiveFront(source, window=64)
-    outputs = [front.feed(d, i * 20_000_000) for i, d in enumerate(datagrams(source, 100))]
-    for i, out in enumerate(outputs):
-        assert out is not None
-        assert (out.seq, out.reset, out.filled, out.valid) == (i, i == 0, 0, True)
-        assert out.features.shape == (1, 279)
-        assert out.features.dtype == np.float32
-        assert np.abs(np.abs((out.poses[-1] * quats[i]).sum(-1)) - 1).max() < 1e-5
-        np.testing.assert_allclose(out.root, root[i], atol=1e-5)
-        assert len(out.stages_ns) == 3
-        assert min(out.stages_ns) >= 0
-        assert out.scalars.shape == (7,)
-    batch = _core.motion_features(
-        np.stack([o.poses[-1] for o in outputs]), np.stack([o.root for o in outputs]), front.mask, window=64
-    )
-    np.testing.assert_array_equal(np.concatenate([o.features for o in outputs]), batch)
-    counters = front.counters()
-    assert set(counters) == COUNTERS
-    assert counters["emitted"] == counters["packets"] == 100
-    # Without numbers no loss can be told.
-    assert counters["numbered"] == (0 if source == "vmc" else 100)
-    assert front.mask.all()
+@pytest.mark.parametrize(("source", "numbered"), [("mocopi", 30), ("vmc", 0)])
+def test_without_numbers_no_loss_can_be_told(source, numbered):
+    front = _core.LiveFront(source)
+    for i, datagram in enumerate(datagrams(source, 30)):
+        front.feed(datagram, i * 20_000_000)
+    assert set(front.counters()) == COUNTERS
+    assert front.counters()["numbered"] == numbered
 
 
 def test_the_real_packets_of_a_suit_stand_in_t_pose(data_dir):
@@ -61,6 +43,8 @@ def test_the_real_packets_of_a_suit_stand_in_t_pose(data_dir):
     assert out.reset
     np.testing.assert_allclose(np.abs(out.poses[-1]), np.tile([1, 0, 0, 0], (22, 1)), atol=1e-6)
     np.testing.assert_allclose(out.root[1], 0.9329, atol=1e-3)
+    batch = _core.motion_features(out.poses, out.root[None], front.mask)
+    np.testing.assert_array_equal(out.features, batch)
     assert out.t_source_ns > 1_600_000_000_000_000_000
     assert front.skeleton[:2] == ["root", "torso_1"]
     # The same without the skeleton: a receiver may start between two of them.
