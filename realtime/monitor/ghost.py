@@ -66,6 +66,11 @@ class Ghost:
         said = self.predict((self._past() - here) @ turn)
         return self._jointed(said @ turn.T + here)
 
+    @property
+    def places(self) -> F32:
+        """Where the joints of the newest pose are (22, 3)."""
+        return self._seen[-1][1]
+
     def _past(self) -> F32:
         """Where the joints were (10, 22, 3), oldest first; before they were seen, where that was."""
         seqs = np.array([seq for seq, _ in self._seen])

@@ -235,11 +235,14 @@ class Server:
             self.tell({"frame": told})
 
     def _dress(self, told: dict[str, Any]) -> None:
-        """Where the joints of the body will be, and where the suit's own are, beside what became of them."""
-        if told["pose"] is not None and told["root"] is not None:
-            places = self._ghost.hear(told["seq"], told["pose"], told["root"])
-            told["ghosts"] = places[_GHOSTS].round(3).tolist()
-        body = self._suit.body if told["pose"] is not None else None
+        """Where the joints of the body are and will be, not how they are turned; where the suit's own are."""
+        pose, root = told.pop("pose"), told.pop("root")
+        told["places"] = None
+        if pose is not None and root is not None:
+            will_be = self._ghost.hear(told["seq"], pose, root)
+            told["places"] = self._ghost.places.round(3).tolist()
+            told["ghosts"] = will_be[_GHOSTS].round(3).tolist()
+        body = self._suit.body if told["places"] else None
         told["suit"] = None if body is None else body["places"]
         if body is not None and body["parents"] != self._parents:
             self._parents = body["parents"]
@@ -261,7 +264,6 @@ def _hello(options: dict[str, Any]) -> dict[str, Any]:
         "hello": {
             "joints": list(body.names),
             "parents": body.parents.tolist(),
-            "offsets": body.offsets.round(4).tolist(),
             "scalars": list(SCALARS),
             "params": list(PARAMETERS),
             "horizons_ms": list(HORIZONS_MS),

@@ -143,7 +143,7 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
     with looking(monitor.url) as client:
         hello = told(client, "hello")
         assert (hello["scalars"], hello["params"]) == (list(SCALARS), list(PARAMETERS))
-        assert len(hello["joints"]) == len(hello["parents"]) == len(hello["offsets"]) == 22
+        assert len(hello["joints"]) == len(hello["parents"]) == 22
         assert hello["obeys"] is True
         assert (hello["takes"]["memory/save"], hello["takes"].get("gain")) == ("s", None)
         monitor.poll()
@@ -162,14 +162,15 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert frame["seq"] == 7
         assert frame["params"] == [0.25] * 8
         assert frame["events"] == [["onset", 0.75, 0.125]]
-        assert np.shape(frame["pose"]) == (22, 4)
+        assert np.shape(frame["places"]) == (22, 3)
+        assert frame["places"][0] == pytest.approx([0.0, 0.9, 0.0])
         assert np.shape(frame["forecast"]) == (8, 5)
         assert frame["gate"] == 0.5
         assert 0.0 <= frame["way_ms"] < 15_000
         feed.send(a_frame(8, body=None, step=None, params=[math.nan] * 8))
         feed.look()
         frame = told(client, "frame")
-        assert (frame["pose"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)
+        assert (frame["places"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)
         assert frame["gate"] is None
         skeleton, moved = mocopi_datagrams(1)
         for data in (skeleton, *moved):

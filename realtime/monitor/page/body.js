@@ -1,18 +1,7 @@
-// The body: forward kinematics of local rotations (quaternions w x y z, y up), drawn as lines, turned by dragging.
+// The body: where its joints are (y up), drawn as lines, turned by dragging.
 
 import { surface } from "./canvas.js";
 
-const turn = (q, v) => {
-  const [w, x, y, z] = q, [a, b, c] = v;
-  const tx = 2 * (y * c - z * b), ty = 2 * (z * a - x * c), tz = 2 * (x * b - y * a);
-  return [a + w * tx + y * tz - z * ty, b + w * ty + z * tx - x * tz, c + w * tz + x * ty - y * tx];
-};
-const times = (p, q) => [
-  p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
-  p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
-  p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
-  p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0],
-];
 export class Body {
   constructor(canvas, hello) {
     this.canvas = canvas;
@@ -30,23 +19,12 @@ export class Body {
     });
   }
 
-  joints(pose, root) {
-    const { parents, offsets } = this.hello, at = [], world = [];
-    pose.forEach((q, j) => {
-      const p = parents[j];
-      world.push(p < 0 ? q : times(world[p], q));
-      at.push(p < 0 ? root : turn(world[p], offsets[j]).map((v, k) => v + at[p][k]));
-    });
-    return at;
-  }
-
-  /** pose: local rotations, or null; ghosts: where the joints will be, the nearest first; own: {parents, places}
+  /** at: where the joints are, or null; ghosts: where they will be, the nearest first; own: {parents, places}
    * of the suit's own joints, drawn to the right of the canonical body; or null. */
-  draw(pose, root, ghosts, colours, own) {
+  draw(at, ghosts, colours, own) {
     const { g, width, height } = surface(this.canvas);
     const scale = height / 2.3, cy = Math.cos(this.yaw), sy = Math.sin(this.yaw), cp = Math.cos(this.pitch), sp = Math.sin(this.pitch);
-    const there = pose && root;
-    let centre = there ? [root[0], 0, root[2]] : [0, 0, 0], middle = own ? 0.3 * width : width / 2;
+    let centre = at ? [at[0][0], 0, at[0][2]] : [0, 0, 0], middle = own ? 0.3 * width : width / 2;
     const flat = (v) => {
       const x = v[0] - centre[0], z = v[2] - centre[2], depth = -sy * x + cy * z;
       return [middle + scale * (cy * x + sy * z), height * 0.9 - scale * (cp * v[1] - sp * depth)];
@@ -63,7 +41,7 @@ export class Body {
       line([near(centre[0]) - 1.5, 0, z], [near(centre[0]) + 1.5, 0, z]);
     }
     g.stroke();
-    if (!there) return;
+    if (!at) return;
     const bones = (at, colour, wide) => {
       g.strokeStyle = colour;
       g.lineWidth = wide;
@@ -73,7 +51,7 @@ export class Body {
       g.stroke();
       const head = this.hello.joints.indexOf("head");
       if (head < 0) return;
-      const [x, y] = flat(turn([1, 0, 0, 0], at[head]));
+      const [x, y] = flat(at[head]);
       g.beginPath();
       g.arc(x, y - 0.06 * scale, 0.09 * scale, 0, 7);
       g.stroke();
@@ -83,7 +61,7 @@ export class Body {
       bones(at, colours.future, 3);
     });
     g.globalAlpha = 1;
-    bones(this.joints(pose, root), colours.ink, 4);
+    bones(at, colours.ink, 4);
     if (!own) return;
     const { parents, places } = own, first = places[parents.indexOf(-1)];
     centre = [first[0], 0, first[2]];

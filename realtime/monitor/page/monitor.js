@@ -106,8 +106,7 @@ function frame(told) {
     for (const past of history) past.extras = [];
     history.at(-1).extras = Object.values(told.extras);
   }
-  if (told.pose) posed = told.seq;
-  if (told.pose) shown = { pose: told.pose, ghosts: told.ghosts ?? shown?.ghosts ?? [] };
+  if (told.places) [posed, shown] = [told.seq, told];
   if (history.length > KEPT) history.shift();
   for (const [name, strength, ahead] of told.events) {
     const due = t + ahead;
@@ -261,14 +260,13 @@ function draw() {
   requestAnimationFrame(draw);
   if (!hello || document.hidden) return;
   const fresh = performance.now() - arrived < 300 && newest;
-  $("light").classList.toggle("on", Boolean(fresh && newest.pose));
-  $("bridged").hidden = !fresh || Boolean(newest.pose) || newest.seq - posed > BRIDGED;
-  const now = newest ? newest.seq * FRAME : 0, root = newest && (newest.root ?? draw.root);
-  draw.root = root;
+  $("light").classList.toggle("on", Boolean(fresh && newest.places));
+  $("bridged").hidden = !fresh || Boolean(newest.places) || newest.seq - posed > BRIDGED;
+  const now = newest ? newest.seq * FRAME : 0;
   const suited = $("suited").checked, own = suited && suit && newest?.suit?.length === suit.length ? newest.suit : null;
-  if (newest?.pose) $("suits").textContent = !suited ? "" : own ? `right: its ${own.length} joints` : `a ${health.source} tells no skeleton of its own: what it sends is mapped to these joints`;
-  body.draw(shown?.pose, root, shown?.ghosts ?? [], palette, newest?.pose || !suited ? own && { parents: suit, places: own } : draw.own);
-  if (newest?.pose) draw.own = own && { parents: suit, places: own };
+  if (newest?.places) $("suits").textContent = !suited ? "" : own ? `right: its ${own.length} joints` : `a ${health.source} tells no skeleton of its own: what it sends is mapped to these joints`;
+  body.draw(shown?.places, shown?.ghosts, palette, newest?.places || !suited ? own && { parents: suit, places: own } : draw.own);
+  if (newest?.places) draw.own = own && { parents: suit, places: own };
   let future = null;
   if (newest && newest.forecast) {
     const at = hello.horizons_ms, rows = hello.params.map((_, i) => newest.forecast[i]);
