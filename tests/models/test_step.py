@@ -16,6 +16,7 @@ from pyanticip._core import Commitment
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
 from pyanticip.models import load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
+from pyanticip.models.core.gates import decide
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import RATE
 from realtime.bench.step import run, table
@@ -176,14 +177,11 @@ def test_auto_falls_back_where_the_driver_is_there_but_torch_cannot_use_it(saved
 
 
 def test_commitment_rule_equals_the_models(saved):
-    from pyanticip.models.core.gates import CommitmentGate
-
-    gate, mine = CommitmentGate(4), Commitment(0.8, 5)
-    state = gate.initial_state(1)
+    mine, waited = Commitment(0.8, 5), torch.zeros(1, dtype=torch.int64)
     for g in np.random.default_rng(5).uniform(0.3, 0.9, 200):
-        emit, state = gate.decide(torch.tensor([g]), state)
+        emit, waited = decide(torch.tensor([g]), waited, 0.8, 5)
         assert bool(emit[0]) == mine.decide(float(g))
-        assert int(state.steps[0]) == mine.waited
+        assert int(waited[0]) == mine.waited
 
 
 @pytest.mark.skipif(not (SHIPPED / MANIFEST).is_file(), reason="no checkpoint comes with this tree")

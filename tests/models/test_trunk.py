@@ -11,7 +11,7 @@ from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.core.attention import TrajectoryAttention
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.bias import TrajectoryBias, orthogonality
-from pyanticip.models.core.gates import AnticipationHead, CommitmentGate, PathwayGate
+from pyanticip.models.core.gates import AnticipationHead, CommitmentGate, PathwayGate, decide, threshold
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.trunk import Steered, Trunk
 
@@ -94,13 +94,12 @@ def test_anticipation_head_uses_native_ranges():
 
 
 def test_commitment_gate_waits_less_and_less():
-    gate = CommitmentGate(8)
-    thresholds = gate.threshold(torch.arange(6))
+    thresholds = threshold(torch.arange(6), 0.8, 5)
     torch.testing.assert_close(thresholds, torch.tensor([0.80, 0.72, 0.64, 0.56, 0.48, 0.40]))
-    state = gate.initial_state(3)
+    waited = torch.zeros(3, dtype=torch.int64)
     emitted = []
     for _ in range(7):
-        emit, state = gate.decide(torch.tensor([0.81, 0.60, 0.1]), state)
+        emit, waited = decide(torch.tensor([0.81, 0.60, 0.1]), waited, 0.8, 5)
         emitted.append(emit.tolist())
     rows = list(zip(*emitted, strict=True))
     assert rows[0] == (True,) * 7

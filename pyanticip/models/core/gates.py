@@ -1,12 +1,8 @@
 """The head that says the seven scalars, and the gates that they steer."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-
-from pyanticip.models.core.streaming import State
 
 
 class AnticipationHead(nn.Module):
@@ -64,27 +60,18 @@ class PathwayMean(nn.Module):
         return 0.5 * (fast + slow), told.new_full(told.shape[:-1], 0.5)
 
 
-@dataclass
-class Waiting(State):
-    """How many steps each row has been held back: ``steps`` (B,) int64."""
-
-    steps: Tensor
-
-
 class CommitmentGate(nn.Module):
     """How committed the movement is: ``g = sigmoid(Linear([sigmoid(Linear(hidden)); C]))``.
 
     The last layer starts at weights [1, 4] and bias -2.5, so that g rises with the predicted commitment C and
-    can cross the threshold. ``theta`` and ``max_buffer`` belong to the inference rule :meth:`decide`.
+    can cross the threshold of the inference rule, :func:`decide`.
 
     :param gradient: whether what the gate is trained for reaches C.
     """
 
-    def __init__(self, d_model: int, theta: float = 0.8, max_buffer: int = 5, gradient: bool = True) -> None:
+    def __init__(self, d_model: int, gradient: bool = True) -> None:
         super().__init__()
         self.gradient = gradient
-        self.theta = theta
-        self.max_buffer = max_buffer
         self.local = nn.Linear(d_model, 1)
         self.combine = nn.Linear(2, 1)
 
@@ -101,18 +88,6 @@ class CommitmentGate(nn.Module):
         gate: Tensor = torch.sigmoid(self.combine(torch.cat((local, commitment), -1)))
         return gate
 
-    def initial_state(self, batch: int) -> Waiting:
-        """No row has waited yet."""
-        return Waiting(torch.zeros(batch, dtype=torch.int64, device=self.combine.weight.device))
-
-    def threshold(self, waited: Tensor) -> Tensor:
-        """``theta (1 - 0.5 n / max_buffer)`` after n steps of waiting."""
-        return threshold(waited, self.theta, self.max_buffer)
-
-    def decide(self, gate: Tensor, state: Waiting) -> tuple[Tensor, Waiting]:
-        """Which rows may emit now; see :func:`decide`."""
-        return decide(gate, state, self.theta, self.max_buffer)
-
 
 def threshold(waited: Tensor, theta: float, max_buffer: int) -> Tensor:
     """``theta (1 - 0.5 n / max_buffer)`` after n steps of waiting."""
@@ -120,12 +95,12 @@ def threshold(waited: Tensor, theta: float, max_buffer: int) -> Tensor:
 
 
 @torch.no_grad()
-def decide(gate: Tensor, state: Waiting, theta: float, max_buffer: int) -> tuple[Tensor, Waiting]:
+def decide(gate: Tensor, waited: Tensor, theta: float, max_buffer: int) -> tuple[Tensor, Tensor]:
     """Which rows may emit now: those over their threshold, and those that have waited long enough.
 
     :param gate: (B,) the gate of this step.
-    :returns: emit (B,) bool, and the state: 0 for rows that emit, one more for those that wait.
+    :param waited: (B,) int64 steps that each row has been held back.
+    :returns: emit (B,) bool, and the waiting after it: 0 for rows that emit, one more for those that wait.
     """
-    waited = state.steps
     emit = (gate > threshold(waited, theta, max_buffer).to(gate.dtype)) | (waited >= max_buffer)
-    return emit, Waiting(torch.where(emit, torch.zeros_like(waited), waited + 1))
+    return emit, torch.where(emit, torch.zeros_like(waited), waited + 1)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.geometry import VectorStream
-from pyanticip.models.core.gates import Waiting, decide
+from pyanticip.models.core.gates import decide
 from pyanticip.models.core.inputs import check_tensor
 from pyanticip.models.core.part import Positions
 from pyanticip.models.token.baseline import BaselineTransformer, check_ids
@@ -120,7 +120,7 @@ def generate(
     feed = _Feed(model, scalars, neighbours)
     out = feed.start(prompt)
     said = torch.zeros(rows, dtype=torch.int64, device=device)
-    waiting = Waiting(torch.zeros(rows, dtype=torch.int64, device=device))
+    waiting = torch.zeros(rows, dtype=torch.int64, device=device)
     ids = torch.cat((prompt, prompt.new_zeros(rows, tokens)), 1)
     record = {
         "log_probs": torch.zeros(rows, tokens, device=device),
@@ -137,9 +137,8 @@ def generate(
         gate = out.gate[:, -1].float() if own is not None else torch.ones(rows, device=device)
         open_rows = said < tokens
         slot = said.clamp(max=tokens - 1)
-        before = waiting.steps
         if waits is not None:
-            emit = before >= waits[every, slot]
+            emit = waiting >= waits[every, slot]
         elif gated:
             emit, _ = decide(gate, waiting, theta, max_buffer)
         else:
@@ -154,17 +153,17 @@ def generate(
         now, at = every[emit], slot[emit]
         ids[now, prompt.shape[1] + at] = token[emit]
         spread = logits.log_softmax(-1)[now, token[emit]]
-        reached = (before >= max_buffer) & gated & (waits is None)
+        reached = (waiting >= max_buffer) & gated & (waits is None)
         for name, value in (
             ("log_probs", spread),
             ("gate", gate[now]),
-            ("waits", before[now]),
-            ("forced", (reached & ~_over(gate, before, theta, max_buffer))[now]),
+            ("waits", waiting[now]),
+            ("forced", (reached & ~_over(gate, waiting, theta, max_buffer))[now]),
             ("cramped", cramped[now]),
         ):
             record[name][now, at] = value
         said = said + emit
-        waiting = Waiting(torch.where(emit | ~open_rows, torch.zeros_like(before), before + 1))
+        waiting = torch.where(emit | ~open_rows, torch.zeros_like(waiting), waiting + 1)
         if bool((said >= tokens).all()):
             return Generation(ids, **record)
         out = feed.step(
@@ -254,9 +253,9 @@ def _positions(model: LanguageModel) -> Positions:
 
 def _over(gate: Tensor, waited: Tensor, theta: float, max_buffer: int) -> Tensor:
     """Rows whose gate alone lets them emit."""
-    return decide(gate, Waiting(waited.clamp(max=max_buffer - 1)), theta, max_buffer)[0] | (
-        gate > 0.5 * theta
-    ) & (waited >= max_buffer)
+    return decide(gate, waited.clamp(max=max_buffer - 1), theta, max_buffer)[0] | (gate > 0.5 * theta) & (
+        waited >= max_buffer
+    )
 
 
 def _draws(rows: int, tokens: int, seed: int) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from pyanticip.models import AnticipatoryTransformer
-from training.tasks.token.listen import HeldOut, Mode, ScalarsOf
+from training.tasks.token.listen import HeldOut, ScalarsOf
 from training.tasks.token.metrics import Array, Predictions, calibration, correlation, perplexity, selective
 
 COVERAGE = 0.5
@@ -62,9 +62,7 @@ def shuffled_loss(
     model: AnticipatoryTransformer,
     held: HeldOut,
     scalars_of: ScalarsOf,
-    mode: Mode = "external",
     *,
-    whole: bool = False,
     seed: int = 0,
     rows: int = 64,
 ) -> tuple[Array, Array]:
@@ -72,7 +70,7 @@ def shuffled_loss(
 
     Only what enters the gate is shuffled, over all positions of up to ``rows`` sequences; bias, pathways and
     logits before the gate stay as they are. The gate may know of its position's commitment by the hidden
-    state too: with ``whole`` each position gets another one's gate.
+    state too.
     """
     model.eval()
     generator = torch.Generator().manual_seed(seed)
@@ -80,13 +78,10 @@ def shuffled_loss(
     for start in range(0, len(held.ids), rows):
         ids = held.ids[start : start + rows]
         seen, next_ids = ids[:, :-1], ids[:, 1:]
-        out = model(seen, scalars_of(seen) if mode == "external" else None, mode=mode)
+        out = model(seen, scalars_of(seen), mode="external")
         commitment = out.scalars[..., 0].flatten()
-        order = torch.randperm(len(commitment), generator=generator).to(ids.device)
-        other = commitment[order]
+        other = commitment[torch.randperm(len(commitment), generator=generator).to(ids.device)]
         gate = model.trunk.commitment(out.hidden, other.view(seen.shape)[..., None])
-        if whole:
-            gate = out.gate.flatten()[order].view(seen.shape)[..., None]
         logits = (out.raw_logits * gate).float()
         loss = F.cross_entropy(logits.flatten(0, 1), next_ids.flatten(), reduction="none")
         losses.append(loss.view(seen.shape).double().cpu().numpy())

@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanningLosses:
-    """Scalars: ``ce`` cross-entropy of the anticipator, ``unlikelihood``, ``divergence`` its KL divergence
-    from the target (for the record: ``ce`` less a constant), and ``simulator`` the simulator's negative
-    log-likelihood, which is minimised by itself, at a higher rate."""
+    """Scalars: ``ce`` cross-entropy of the anticipator, ``unlikelihood``, and ``simulator`` the simulator's
+    negative log-likelihood, which is minimised by itself, at a higher rate."""
 
     ce: Tensor
     unlikelihood: Tensor
-    divergence: Tensor
     simulator: Tensor
 
 
@@ -185,11 +183,9 @@ class PlanningSignal(Part):
         ahead = look_ahead(codes, self.horizon, length)
         recent = look_back(codes, self.horizon, length)
         counted = ahead.whole if bool(ahead.whole.any()) else ahead.codes[..., 0] >= 0
-        ce = _mean(anticipation_loss(log_scores, ahead), counted)
         return PlanningLosses(
-            ce,
+            _mean(anticipation_loss(log_scores, ahead), counted),
             _mean(unlikelihood(log_scores, recent, ahead), counted),
-            (ce - _mean(ahead.entropy(), counted)).detach(),
             self.simulator.loss(log_scores[counted][:, None], _where(ahead, counted)),
         )
 

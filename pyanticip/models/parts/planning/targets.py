@@ -42,17 +42,8 @@ class Ahead:
     first: Tensor
     whole: Tensor
 
-    def dense(self, vocab: int) -> Tensor:
-        """The target over all codes, (B, L, V)."""
-        out = self.shares.new_zeros((*self.codes.shape[:2], vocab))
-        return out.scatter_add(-1, self.codes.clamp(min=0), self.shares)
 
-    def entropy(self) -> Tensor:
-        """Of the target, (B, L) nats."""
-        return -(self.shares * self.scores.clamp(min=LOWEST).log()).sum(-1)
-
-
-def look_ahead(codes: Tensor, horizon: int, length: int | None = None, *, first: int = 0) -> Ahead:
+def look_ahead(codes: Tensor, horizon: int, length: int | None = None) -> Ahead:
     """What comes in the ``horizon`` steps after each of ``length`` steps: ``s(d) ~ log(horizon + 2 - d)``.
 
     Near the end of the codes, what is missing takes no part: the remaining shares are normalised.
@@ -60,13 +51,11 @@ def look_ahead(codes: Tensor, horizon: int, length: int | None = None, *, first:
     :param codes: (B, N) int64.
     :param horizon: K steps.
     :param length: how many steps, by default all N.
-    :param first: the step that the first target belongs to; -1 asks what a model could have anticipated
-        before it saw anything.
     """
     count = codes.shape[1]
-    length = count - first if length is None else length
-    missing = max(0, first + length + horizon - count)
-    padded = F.pad(codes, (0, missing), value=-1)[:, first + 1 :]
+    length = count if length is None else length
+    missing = max(0, length + horizon - count)
+    padded = F.pad(codes, (0, missing), value=-1)[:, 1:]
     found = padded.unfold(1, horizon, 1)[:, :length]  # (B, L, K)
     distance = torch.arange(1, horizon + 1, device=codes.device, dtype=torch.float64)
     raw = torch.log(horizon + 2 - distance).to(torch.get_default_dtype())
@@ -94,11 +83,6 @@ def anticipation_loss(log_scores: Tensor, ahead: Ahead) -> Tensor:
     """Cross-entropy (B, L) of log-scores (B, L, V) against the target, nats."""
     taken = log_scores.gather(-1, ahead.codes.clamp(min=0))
     return -(ahead.shares * taken).sum(-1)
-
-
-def divergence(log_scores: Tensor, ahead: Ahead) -> Tensor:
-    """Kullback-Leibler divergence (B, L) of the target from the scores, nats: the paper's first table."""
-    return anticipation_loss(log_scores, ahead) - ahead.entropy()
 
 
 def unlikelihood(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> Tensor:
