@@ -62,13 +62,53 @@ def save_checkpoint(
         json.dumps(dict(training or {}), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise OptionError(f"training must be what JSON can hold: {one_line(error)}") from None
-    tensors = finite_weights(model, folder)
+    config, count = _config(model), _count(model)
     if isinstance(model, MotionTransformer):
         if tokenizer is not None:
             raise OptionError("a motion model has no tokenizer")
-        _save_motion(folder, model, tensors, training or {})
-    else:
-        _save_language(folder, model, tensors, training or {}, tokenizer)
+        return write_checkpoint(
+            folder,
+            model,
+            describe(config, count, training or {}),
+            lambda draft: MotionTransformer(read_manifest(draft).config),
+        )
+    content = {
+        "format": LANGUAGE_FORMAT,
+        "version": LANGUAGE_VERSION,
+        "kind": "baseline" if isinstance(model, BaselineTransformer) else "anticipatory",
+        "config": config.to_dict(),
+        "parameter_count": count,
+        "training": dict(training or {}),
+    }
+    return write_checkpoint(
+        folder, model, content, lambda draft: _token_model(read_language_manifest(draft)), tokenizer
+    )
+
+
+def write_checkpoint(
+    folder: Path,
+    model: nn.Module,
+    content: dict[str, Any],
+    described: Callable[[Path], nn.Module],
+    tokenizer: str | None = None,
+) -> Path:
+    """Write a model's weights, a tokenizer and a description to a folder; an older one is replaced whole.
+
+    :param content: of ``model.json``, but for versions and the other files' hashes.
+    :param described: makes the model that a folder describes, which must take these weights.
+    :raises CheckpointError: see :func:`save_checkpoint`.
+    """
+    tensors = _finite_weights(model, folder)
+    with draft_checkpoint(folder) as draft:
+        (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+        if tokenizer is not None:
+            (draft / TOKENIZER).write_text(tokenizer, encoding="utf-8")
+        content["written_by"] = {name: _version(name) for name in ("pyanticip", "torch")}
+        content["sha256"] = {
+            file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(draft.iterdir())
+        }
+        (draft / MANIFEST).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+        check_fit(lambda: described(draft), tensors, f"cannot save {folder}")
     return folder
 
 
@@ -82,7 +122,7 @@ def _unwrapped(model: Any) -> Any:
     return model
 
 
-def finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
+def _finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
     """Copies of a model's weights, on the CPU.
 
     :raises CheckpointError: weights that are not finite float32.
@@ -99,40 +139,6 @@ def finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _save_motion(
-    folder: Path, model: MotionTransformer, tensors: dict[str, Tensor], training: Mapping[str, Any]
-) -> None:
-    with draft_checkpoint(folder) as draft:
-        (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
-        write_description(draft, describe(_config(model), _count(model), training), "pyanticip", "torch")
-        manifest = read_manifest(draft)
-        check_fit(lambda: MotionTransformer(manifest.config), tensors, f"cannot save {folder}")
-
-
-def _save_language(
-    folder: Path,
-    model: LanguageModel,
-    tensors: dict[str, Tensor],
-    training: Mapping[str, Any],
-    tokenizer: str | None,
-) -> None:
-    with draft_checkpoint(folder) as draft:
-        (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
-        if tokenizer is not None:
-            (draft / TOKENIZER).write_text(tokenizer, encoding="utf-8")
-        content = {
-            "format": LANGUAGE_FORMAT,
-            "version": LANGUAGE_VERSION,
-            "kind": "baseline" if isinstance(model, BaselineTransformer) else "anticipatory",
-            "config": _config(model).to_dict(),
-            "parameter_count": _count(model),
-            "training": dict(training),
-        }
-        write_description(draft, content, "pyanticip", "torch")
-        manifest = read_language_manifest(draft)
-        check_fit(lambda: _language_model(manifest), tensors, f"cannot save {folder}")
-
-
 def _config(model: MotionTransformer | LanguageModel) -> ModelConfig:
     """A model's configuration as it is now: cursors may have been given other places."""
     for part in model.parts():
@@ -143,15 +149,6 @@ def _config(model: MotionTransformer | LanguageModel) -> ModelConfig:
 
 def _count(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
-
-
-def write_description(draft: Path, content: dict[str, Any], *packages: str) -> None:
-    """Write ``model.json`` with the versions of these packages and every other file's hash."""
-    content["written_by"] = {name: _version(name) for name in packages}
-    content["sha256"] = {
-        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(draft.iterdir())
-    }
-    (draft / MANIFEST).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def load_checkpoint(
@@ -178,10 +175,10 @@ def load_motion_model(
 def load_language_model(path: str | Path, *, device: str | torch.device = "cpu") -> LanguageModel:
     """Load a token model in evaluation mode; see :func:`load_checkpoint`."""
     manifest = read_language_manifest(path)
-    return _filled(lambda: _language_model(manifest), manifest).to(device).eval()
+    return _filled(lambda: _token_model(manifest), manifest).to(device).eval()
 
 
-def _language_model(manifest: Manifest) -> LanguageModel:
+def _token_model(manifest: Manifest) -> LanguageModel:
     if manifest.kind == "baseline":
         # Its configuration already has the widened layers.
         return BaselineTransformer(manifest.config, matched=False)

@@ -9,11 +9,12 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyanticip._core import FEATURE_NAMES, FEATURES_VERSION
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.config import Config
 from pyanticip.untrusted import parse_json, read_file
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS, RATE, SCALARS
 
@@ -31,6 +32,8 @@ MANIFEST = "model.json"
 
 SHIPPED = Path(__file__).parents[1] / "data" / "motion-v3"
 """The checkpoint that comes with the package."""
+
+Options = TypeVar("Options", bound=Config)
 
 _LARGEST_MANIFEST, _LARGEST_FILE = 4 << 20, 4 << 30
 
@@ -129,11 +132,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     return data
 
 
-def check_format(data: Mapping[str, Any], where: str, form: str, newest: int) -> None:
-    """A description must be of the format ``form`` and of no newer version than ``newest``.
-
-    :raises CheckpointError: otherwise.
-    """
+def _check_format(data: Mapping[str, Any], where: str, form: str, newest: int) -> None:
     if data.get("format") != form:
         given = str(data.get("format"))
         kind = f"is of a {KINDS[given]}" if given in KINDS else f"is of format {given!r}"
@@ -145,6 +144,35 @@ def check_format(data: Mapping[str, Any], where: str, form: str, newest: int) ->
         raise CheckpointError(f"{where}: version {version} is newer than this program's {newest}: update it")
 
 
+def described(
+    folder: Path, form: str, newest: int, options: type[Options]
+) -> tuple[dict[str, Any], Options, int, dict[str, str]]:
+    """A folder's description, and in it the configuration, the number of parameters and the files' hashes.
+
+    :param form: the format that it must be of, and of no newer version than ``newest``.
+    :param options: the class of the configuration.
+    :raises CheckpointError: otherwise, missing or malformed.
+    """
+    where = f"checkpoint {folder}"
+    data = read_description(folder)
+    _check_format(data, where, form, newest)
+    try:
+        config = options.from_dict(data["config"])
+        count, training, hashes = data["parameter_count"], data["training"], data["sha256"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
+    except OptionError as error:
+        raise CheckpointError(f"{where}: {error}") from None
+    if not (
+        isinstance(count, int)
+        and isinstance(training, dict)
+        and isinstance(hashes, dict)
+        and all(isinstance(value, str) for value in (hashes.get(WEIGHTS), *hashes.values()))
+    ):
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
+    return data, config, count, hashes
+
+
 def read_manifest(path: str | Path | None = None) -> Manifest:
     """Read and check ``model.json`` of a checkpoint folder (``None``: the one that comes with the package).
 
@@ -152,47 +180,19 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
     """
     folder = SHIPPED if path is None else Path(path)
     where = f"checkpoint {folder}"
-    data = read_description(folder)
-    check_format(data, where, FORMAT, VERSION)
+    data, config, count, hashes = described(folder, FORMAT, VERSION, ModelConfig)
     given = data.get("features_version")
     if given not in range(1, FEATURES_VERSION + 1):
         raise CheckpointError(
             f"{where}: made for features version {given!r}, this program computes version {FEATURES_VERSION}"
         )
-    config, count, training, hashes = _described(data, where)
     expected = describe(config, 0, {})
-    for key in (
-        "features",
-        "scalars",
-        "parameters",
-        "events",
-        "horizons_ms",
-        "event_bins",
-        "rate",
-    ):
+    for key in ("features", "scalars", "parameters", "events", "horizons_ms", "event_bins", "rate"):
         if data.get(key) != expected[key]:
             raise CheckpointError(f"{where}: {key} do not match this program's")
-    if not isinstance(hashes.get(WEIGHTS), str):
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
     if config.vocab:
         raise CheckpointError(f"{where}: a motion model has no vocabulary, got vocab={config.vocab}")
-    return Manifest(folder, config, count, training, hashes)
-
-
-def _described(
-    data: Mapping[str, Any], where: str
-) -> tuple[ModelConfig, int, dict[str, Any], dict[str, str]]:
-    """Configuration, number of parameters, notes on training and hashes of a description."""
-    try:
-        config = ModelConfig.from_dict(data["config"])
-        count, training, hashes = data["parameter_count"], data["training"], data["sha256"]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
-    except OptionError as error:
-        raise CheckpointError(f"{where}: {error}") from None
-    if not (isinstance(count, int) and isinstance(training, dict) and isinstance(hashes, dict)):
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
-    return config, count, training, hashes
+    return Manifest(folder, config, count, data["training"], hashes)
 
 
 def read_language_manifest(path: str | Path) -> Manifest:
@@ -201,13 +201,8 @@ def read_language_manifest(path: str | Path) -> Manifest:
     :raises CheckpointError: missing, malformed, or from a newer version.
     """
     folder = Path(path)
-    where = f"checkpoint {folder}"
-    data = read_description(folder)
-    check_format(data, where, LANGUAGE_FORMAT, LANGUAGE_VERSION)
-    config, count, training, hashes = _described(data, where)
+    data, config, count, hashes = described(folder, LANGUAGE_FORMAT, LANGUAGE_VERSION, ModelConfig)
     kind = data.get("kind")
     if kind not in ("anticipatory", "baseline") or not config.vocab or config.kinematics:
-        raise CheckpointError(f"{where}: {MANIFEST} does not describe a token model")
-    if not all(isinstance(name, str) and isinstance(value, str) for name, value in hashes.items()):
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles sha256")
-    return Manifest(folder, config, count, training, hashes, kind)
+        raise CheckpointError(f"checkpoint {folder}: {MANIFEST} does not describe a token model")
+    return Manifest(folder, config, count, data["training"], hashes, kind)

@@ -15,14 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
-from pyanticip.models.checkpoint.files import filled, finite_weights, write_description
-from pyanticip.models.checkpoint.folder import draft_checkpoint
+from pyanticip.models.checkpoint.files import filled, write_checkpoint
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
 from pyanticip.models.core.encodings import polynomials
 from pyanticip.models.core.inputs import check_batch
@@ -213,20 +211,16 @@ def save_forecaster(
     :param training: what to note about how it was trained; JSON values.
     :raises CheckpointError: weights that are not finite, or a folder that holds anything but a checkpoint.
     """
-    folder = Path(path)
-    tensors = finite_weights(model, folder)
-    with draft_checkpoint(folder) as draft:
-        (draft / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
-        content = {
-            "format": FORECAST_FORMAT,
-            "version": FORECAST_VERSION,
-            "config": model.cfg.to_dict(),
-            "parameter_count": sum(p.numel() for p in model.parameters()),
-            "training": dict(training or {}),
-        }
-        write_description(draft, content, "pyanticip", "torch")
-        read_forecast_manifest(draft)
-    return folder
+    content = {
+        "format": FORECAST_FORMAT,
+        "version": FORECAST_VERSION,
+        "config": model.cfg.to_dict(),
+        "parameter_count": sum(p.numel() for p in model.parameters()),
+        "training": dict(training or {}),
+    }
+    return write_checkpoint(
+        Path(path), model, content, lambda draft: PoseForecaster(read_forecast_manifest(draft).config)
+    )
 
 
 def load_forecaster(path: str | Path, *, device: str | torch.device = "cpu") -> PoseForecaster:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field, model_validator
 
-from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models.checkpoint.manifest import MANIFEST, check_format, read_description
+from pyanticip.errors import OptionError
+from pyanticip.models.checkpoint.manifest import described
 from pyanticip.models.core.config import Config, Count, Share
 
 FORECAST_FORMAT: Final = "anticip-forecast"
@@ -73,13 +73,5 @@ def read_forecast_manifest(path: str | Path) -> ForecastManifest:
     :raises CheckpointError: missing, malformed, from a newer version, or not a forecaster's.
     """
     folder = Path(path)
-    where = f"checkpoint {folder}"
-    data = read_description(folder)
-    check_format(data, where, FORECAST_FORMAT, FORECAST_VERSION)
-    config, training, hashes = (data.get(name) for name in ("config", "training", "sha256"))
-    if not (isinstance(config, dict) and isinstance(training, dict) and isinstance(hashes, dict)):
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles config, training or sha256")
-    try:
-        return ForecastManifest(folder, ForecastConfig.from_dict(config), training, hashes)
-    except (OptionError, TypeError) as error:
-        raise CheckpointError(f"{where}: {error}") from None
+    data, config, _, hashes = described(folder, FORECAST_FORMAT, FORECAST_VERSION, ForecastConfig)
+    return ForecastManifest(folder, config, data["training"], hashes)
