@@ -55,11 +55,7 @@ __all__ = [
     "Records",
     "is_recording",
     "pack_control",
-    "pack_frame",
     "pack_header",
-    "pack_note",
-    "pack_output",
-    "pack_raw",
     "read_recording",
 ]
 
@@ -146,50 +142,6 @@ def pack_header(t_ns: int, header: Mapping[str, Any]) -> bytes:
     return _core.recording_frame(_packb(told, use_bin_type=True, default=str, unicode_errors="replace"))
 
 
-def pack_raw(t_ns: int, source: str, data: bytes) -> bytes:
-    """The record of a datagram."""
-    return _pack(RAW, t_ns, source, data)
-
-
-def pack_frame(
-    t_ns: int,
-    seq: int,
-    t_source_ns: int,
-    quats: npt.ArrayLike,
-    root: npt.ArrayLike,
-    mask: npt.NDArray[np.bool_] | None = None,
-) -> bytes:
-    """The record of a pose: quats (J, 4), root (3,); mask (J,) bool: the joints that the source has."""
-    some: tuple[int, ...] = ()
-    if mask is not None and not mask.all():
-        some = (int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little"),)
-    return _pack(FRAME, t_ns, seq, t_source_ns, _floats(quats), _floats(root), *some)
-
-
-def pack_output(
-    t_ns: int,
-    seq: int,
-    params: npt.ArrayLike,
-    scalars: npt.ArrayLike,
-    events: Iterable[Sequence[Any]] = (),
-    field: Sequence[float] = (),
-    plan: Sequence[tuple[int, float]] = (),
-) -> bytes:
-    """The record of what was sent: params (P,), scalars (S,), events (name, strength, seconds ahead); and of
-    what the model told of itself, if it did: trust and curvature, a plan's codes and weights."""
-    sent = [(str(name), float(strength), float(ahead)) for name, strength, ahead in events]
-    told: tuple[object, ...] = ()
-    if len(field) or len(plan):
-        codes, weights = np.asarray([c for c, _ in plan], "<i4"), [w for _, w in plan]
-        told = (_floats(field), codes.tobytes(), _floats(weights))
-    return _pack(OUTPUT, t_ns, seq, _floats(params), _floats(scalars), sent, *told)
-
-
-def pack_note(t_ns: int, text: str) -> bytes:
-    """The record of a remark."""
-    return _pack(NOTE, t_ns, text)
-
-
 def pack_control(t_ns: int, name: str, arguments: Iterable[object] = ()) -> bytes:
     """The record of a command: its arguments are numbers, texts and truths."""
     return _pack(CONTROL, t_ns, name, list(arguments))
@@ -220,7 +172,7 @@ class Records(ABC):
 
     def raw(self, t_ns: int, source: str, data: bytes) -> None:
         """A datagram as it came from ``source`` (the name of its protocol)."""
-        self._put(pack_raw(t_ns, source, data))
+        self._put(_pack(RAW, t_ns, source, data))
 
     def frame(
         self,
@@ -232,7 +184,10 @@ class Records(ABC):
         mask: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         """A pose: quats (J, 4), root (3,); mask (J,) bool: the joints that the source has, None: all."""
-        self._put(pack_frame(t_ns, seq, t_source_ns, quats, root, mask))
+        some: tuple[int, ...] = ()
+        if mask is not None and not mask.all():
+            some = (int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little"),)
+        self._put(_pack(FRAME, t_ns, seq, t_source_ns, _floats(quats), _floats(root), *some))
 
     def output(
         self,
@@ -244,8 +199,14 @@ class Records(ABC):
         field: Sequence[float] = (),
         plan: Sequence[tuple[int, float]] = (),
     ) -> None:
-        """What was sent, and what the model told of itself."""
-        self._put(pack_output(t_ns, seq, params, scalars, events, field, plan))
+        """What was sent: params (P,), scalars (S,), events (name, strength, seconds ahead); and what the
+        model told of itself, if it did: trust and curvature, a plan's codes and weights."""
+        sent = [(str(name), float(strength), float(ahead)) for name, strength, ahead in events]
+        told: tuple[object, ...] = ()
+        if len(field) or len(plan):
+            codes, weights = np.asarray([c for c, _ in plan], "<i4"), [w for _, w in plan]
+            told = (_floats(field), codes.tobytes(), _floats(weights))
+        self._put(_pack(OUTPUT, t_ns, seq, _floats(params), _floats(scalars), sent, *told))
 
     def control(self, t_ns: int, name: str, arguments: Iterable[object] = ()) -> None:
         """A command that was obeyed."""
@@ -253,7 +214,7 @@ class Records(ABC):
 
     def note(self, t_ns: int, text: str) -> None:
         """A remark."""
-        self._put(pack_note(t_ns, text))
+        self._put(_pack(NOTE, t_ns, text))
 
 
 class RecordingWriter(Records):

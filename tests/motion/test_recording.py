@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clips import walking_clip
 from support.full_disk import full_disk
+from support.records import packed
 
 import pyanticip as pa
 from pyanticip import _core
@@ -24,8 +25,6 @@ from pyanticip.motion.recording import (
     RecordingWriter,
     is_recording,
     pack_header,
-    pack_note,
-    pack_raw,
     read_recording,
 )
 from pyanticip.motion.rotations import angle_between
@@ -228,7 +227,7 @@ def test_what_the_future_adds_is_skipped(show: Path) -> None:
 def test_whole_records_that_make_no_sense_are_left_out(show: Path, payload: bytes) -> None:
     size = show.stat().st_size
     with show.open("ab") as file:
-        file.write(_core.recording_frame(payload) + pack_note(10, "after"))
+        file.writelines((_core.recording_frame(payload), *packed(lambda tape: tape.note(10, "after"))))
     recording = read_recording(show)
     records = list(recording)
     assert len(records) == 17
@@ -240,7 +239,8 @@ def test_whole_records_that_make_no_sense_are_left_out(show: Path, payload: byte
 
 def test_a_recording_without_its_header_is_still_read(tmp_path: Path) -> None:
     path = tmp_path / "headless.anticip"
-    path.write_bytes(_core.recording_header() + pack_raw(5, "vmc", b"data"))
+    (raw,) = packed(lambda tape: tape.raw(5, "vmc", b"data"))
+    path.write_bytes(_core.recording_header() + raw)
     recording = read_recording(path)
     assert (recording.header, recording.start_ns) == ({}, None)
     assert list(recording) == [Raw(5, "vmc", b"data")]
@@ -255,9 +255,10 @@ def test_a_name_that_is_no_utf_8_is_told_as_far_as_it_is(tmp_path: Path) -> None
 
 def test_a_flood_of_damage_is_summed_up(tmp_path: Path) -> None:
     path = tmp_path / "flood.anticip"
-    bad = bytearray(pack_note(1, "x"))
+    first, good = packed(lambda tape: (tape.note(1, "x"), tape.note(2, "ok")))
+    bad = bytearray(first)
     bad[-1] ^= 1
-    flood = (bytes(bad) + pack_note(2, "ok")) * 500
+    flood = (bytes(bad) + good) * 500
     path.write_bytes(_core.recording_header() + pack_header(0, {}) + flood)
     recording = read_recording(path)
     assert list(recording) == [Note(2, "ok")] * 500

@@ -24,18 +24,11 @@ from pyanticip import _core
 from pyanticip.errors import MotionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import load_motion, parse_motion
-from pyanticip.motion.recording import (
-    pack_control,
-    pack_frame,
-    pack_header,
-    pack_note,
-    pack_output,
-    pack_raw,
-    read_recording,
-)
+from pyanticip.motion.recording import Records, pack_header, read_recording
 from realtime.rig import Rig, load_rig
 from support.motion_files import AMC, ASF, bvh_text
 from support.odd_rigs import walker
+from support.records import packed
 from support.worn_markers import c3d_bytes, worn
 
 Tree = Any
@@ -138,6 +131,14 @@ def _all(path: Path) -> object:
     return list(taken)
 
 
+def _show(tape: Records) -> None:
+    tape.raw(1, "mocopi@a:1", b"x" * 20)
+    tape.frame(2, 0, 2, np.tile(np.float32([1, 0, 0, 0]), (22, 1)), np.zeros(3))
+    tape.output(3, 0, np.zeros(8), np.zeros(7), [("onset", 0.5, 0.1)])
+    tape.note(4, "a note")
+    tape.control(5, "gain", [0.5])
+
+
 def targets() -> dict[str, Target]:
     """Every kind of file."""
     rng = np.random.default_rng(3)
@@ -152,15 +153,8 @@ def targets() -> dict[str, Target]:
         "parents": np.array([-1, 0, 1]),
     }
     own |= {"names": np.array(["Hips", "Spine", "Head"]), "offsets": np.ones((3, 3))}
-    body = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
-    records = _unpacked(
-        pack_header(0, {"unix_ns": 1, "skeleton": None, "rig": {}, "model": None}),
-        pack_raw(1, "mocopi@a:1", b"x" * 20),
-        pack_frame(2, 0, 2, body, np.zeros(3)),
-        pack_output(3, 0, np.zeros(8), np.zeros(7), [("onset", 0.5, 0.1)]),
-        pack_note(4, "a note"),
-        pack_control(5, "gain", [0.5]),
-    )
+    header = pack_header(0, {"unix_ns": 1, "skeleton": None, "rig": {}, "model": None})
+    records = _unpacked(header, *packed(_show))
     return {
         "bvh": Target((lines(bvh_text()),), text, lambda p: _sound(parse_motion(p, p.read_bytes())), "c.bvh"),
         "amc": Target(([*lines(ASF), ["----"], *lines(AMC)],), text, _amc, "07_01.amc"),
