@@ -1,8 +1,9 @@
 import pytest
 import torch
-from support import models
+from support import models, new_gate, new_positions
 
 from pyanticip.models import save_checkpoint
+from pyanticip.models.parts.registry import PARTS
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -39,3 +40,10 @@ def saved_fixture(tmp_path_factory):
     """A small checkpoint; copy it before changing it."""
     folder = tmp_path_factory.mktemp("checkpoint") / "tiny"
     return save_checkpoint(folder, build(torch.float32), training={"command": "none", "steps": 0})
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Parts of somebody else's."""
+    monkeypatch.setitem(PARTS["positions"], "leaky", new_positions.ENTRY)
+    monkeypatch.setitem(PARTS["control_field"], "surprise", new_gate.ENTRY)

@@ -7,6 +7,7 @@ part in one model. All combinations, with export of every motion model:
 
 import math
 
+import pytest
 import torch
 from support.models import (
     FACTORS,
@@ -28,9 +29,17 @@ from torch.nn import functional as F
 from pyanticip.models import load_checkpoint, save_checkpoint
 
 LENGTH, RESET = 24, 11
+
+pytestmark = pytest.mark.usefixtures("registered")
 SCHEMES = ("none", "rope", "alibi", "trajectory")
 FAMILY = {"kind": ("anticipatory", "motion")}
 BODY = {"kinematics": True, "d_model": 32, "taps": 12}
+
+NEW = [
+    {"positions": {"kind": "leaky", "leak": 0.7}, "slow_stride": 3},
+    {"control_field": {"kind": "surprise", "sharpness": 2.0}, "slow_stride": 3},
+]
+"""Parts of somebody else's (``test_new_part.py``)."""
 
 OPTIONS = {
     "motion": [
@@ -45,6 +54,7 @@ OPTIONS = {
         {"twin": True, "planning": True, "control_field": True, "field_input": True},
         {"planning": True, "plan_inference": "passes", "plan_refine": 2, "control_field": True},
         {**PRISM, "slow_stride": 3, "pools": 5},
+        *NEW,
     ],
     "anticipatory": [
         {"mode": "external", "positions": "trajectory"},
@@ -58,6 +68,7 @@ OPTIONS = {
         {"planning": True, "plan_paper": True, "control_field": True, "slow_stride": 3, "positions": "none"},
         {**PRISM, "prism_copy": True, "slow_stride": 3},
         {**PRISM, "bias": "none", "slow_layers": 0},
+        *NEW,
     ],
     "baseline": [
         *({"positions": scheme} for scheme in SCHEMES),
@@ -72,6 +83,7 @@ OPTIONS = {
             {"positions": "trajectory", "trajectory_interpolation": between, "trajectory_scale": scale}
             for between, scale in (("linear", "none"), ("cubic", "rms"))
         ),
+        *NEW,
     ],
 }
 """What a part can be beside the choices that the combinations are made of; ``mode`` is the forward's."""

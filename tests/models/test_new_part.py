@@ -1,61 +1,18 @@
 """Parts of somebody else's, a position scheme and a gate: one class and one line of the registry each."""
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 from support import models, new_gate
-from torch import Tensor
+from support.new_positions import Leaky
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig
-from pyanticip.models.core.config import PositionConfig
-from pyanticip.models.core.part import Positions
-from pyanticip.models.core.streaming import State
-from pyanticip.models.parts.registry import PARTS, Entry
 from training.tasks.token.module import forward_losses
 from training.tasks.token.options import LanguageOptions
 
 LENGTH = 21
 
-
-class LeakyConfig(PositionConfig):
-    kind: str = "leaky"
-    leak: float = 0.9
-
-
-@dataclass
-class LeakyState(State):
-    held: Tensor
-
-
-class Leaky(Positions):
-    """Adds a learned view of the leaky sum of all that was."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.leak = model.positions.leak
-        self.view = torch.nn.Linear(model.d_model, model.d_model)
-
-    def reset_parameters(self):
-        torch.nn.init.eye_(self.view.weight)
-
-    def embed_state(self, batch, like):
-        return LeakyState(like.new_zeros(batch, like.shape[-1]))
-
-    def embed(self, x, frames, state):
-        held, seen = x.new_zeros(x.shape[0], x.shape[2]) if state is None else state.held, []
-        for step in x.unbind(1):
-            held = self.leak * held + step
-            seen.append(held)
-        return self.view(torch.stack(seen, 1)), () if state is None else LeakyState(held)
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch):
-    monkeypatch.setitem(PARTS["positions"], "leaky", Entry(Leaky, LeakyConfig))
-    monkeypatch.setitem(PARTS["control_field"], "surprise", new_gate.ENTRY)
-
+pytestmark = pytest.mark.usefixtures("registered")
 
 NEW = {
     Leaky: {"positions": {"kind": "leaky", "leak": 0.7}},
@@ -66,32 +23,19 @@ NEW = {
 @pytest.mark.parametrize("kind", models.KINDS)
 @pytest.mark.parametrize("part", NEW)
 @torch.no_grad()
-def test_models_run_with_it_stream_with_it_and_do_not_look_ahead(kind, part):
-    def build():
-        return models.build(kind, noise=0.0, slow_stride=3, **NEW[part])
-
-    model, x = build(), models.inputs(kind, 2, LENGTH)
-    whole = model(x).hidden
+def test_models_are_made_with_it_and_it_matters(kind, part):
+    """That they stream with it and do not look ahead: ``test_family.py``."""
+    model, still = (models.build(kind, noise=0.0, slow_stride=3, **NEW[part]) for _ in range(2))
     assert ModelConfig.from_dict(model.cfg.to_dict()) == model.cfg
     assert any(isinstance(each, part) for each in model.parts())
-    state, seen = model.initial_state(2), []
-    for size in (5, *([1] * (LENGTH - 5))):
-        at = sum(s.shape[1] for s in seen)
-        out, state = model(x[:, at : at + size], state=state)
-        seen.append(out.hidden)
-    torch.testing.assert_close(torch.cat(seen, 1), whole, rtol=0, atol=1e-10)
-    other = x.clone()
-    other[:, 10:] = models.inputs(kind, 2, LENGTH)[:, 10:]
-    assert torch.equal(model(other).hidden[:, :10], whole[:, :10])
-    assert not torch.equal(model(other).hidden[:, 10:], whole[:, 10:])
-    # The part matters: without what was, the last steps say something else.
-    still = build()
+    # Without what was, the last steps say something else.
     for each in still.modules():
         if isinstance(each, Leaky):
             each.leak = 0.0
         elif isinstance(each, new_gate.Surprise):
             each.sharpness.zero_()
-    assert not torch.allclose(still(x).hidden[:, 1:], whole[:, 1:])
+    x = models.inputs(kind, 2, LENGTH)
+    assert not torch.allclose(still(x).hidden[:, 1:], model(x).hidden[:, 1:])
 
 
 @torch.no_grad()
