@@ -16,15 +16,16 @@ import numpy.typing as npt
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.classifiers import compile_classifier, fit_classifier, sharpened, sharpness
-from pyanticip.teach.folds import Fold, alone, folds, same_motion
+from pyanticip.teach.folds import Fold, folds
 from pyanticip.teach.frames import (
-    JUDGE,
     LEARN,
+    Candidate,
     Frames,
     Part,
     TakeData,
     floor,
     input_choices,
+    judged,
     nearest,
     novelty_arrays,
     picked,
@@ -76,10 +77,10 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
     x = {inputs: frames.inputs(inputs) for inputs in choices}
     kinds = [("logit", penalty) for penalty in _PENALTIES]
     kinds += [("vote", float(k)) for k in heads.knn_settings(len(frames.y))]
-    candidates = [(inputs, kind, setting) for inputs in choices for kind, setting in kinds]
+    candidates = [Candidate(inputs, kind, setting) for inputs in choices for kind, setting in kinds]
     made = folds(frames.wanted, frames.seen)
-    told = [[_left_out(fold, candidate, x, frames) for candidate in candidates] for fold in made]
-    truth = [frames.y[_judged(fold)] for fold in made]
+    told = [judged(fold, candidates, x, frames, fit_classifier, compile_classifier) for fold in made]
+    truth = [frames.y[fold.judged] for fold in made]
     # Brier's score: squared, so that a single sure mistake does not decide.
     scores = np.array(
         [[((p - y) ** 2).sum(1).mean() for p in row] for row, y in zip(told, truth, strict=True)]
@@ -104,7 +105,7 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
     left_out = [
         one
         for i, fold in enumerate(made)
-        for one in frames.left_out(_judged(fold), sharpened(told[i][picked(scores, i)], sharp))
+        for one in frames.left_out(fold.judged, sharpened(told[i][picked(scores, i)], sharp))
     ]
     return Part(tuple(labels), inputs, kind, setting, arrays, report, label_of=name, left_out=left_out)
 
@@ -116,26 +117,6 @@ def likeness(unlike: F32, novelty: F64 | float) -> F64 | float:
     return told
 
 
-def _judged(fold: Fold) -> npt.NDArray[np.int64]:
-    return fold.judge[:: max(1, len(fold.judge) // JUDGE)]
-
-
-def _left_out(
-    fold: Fold,
-    candidate: tuple[tuple[str, ...], str, float],
-    x: dict[tuple[str, ...], F32],
-    frames: Frames,
-) -> F32:
-    """What a candidate says of the frames left out."""
-    inputs, kind, setting = candidate
-    learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
-    weight = heads.normal(frames.weight[fold.learn], len(learn))
-    data = x[inputs]
-    projection = Projection.fit(data[learn], weight, floor(inputs, data.shape[1]))
-    arrays = fit_classifier(kind, setting, projection(data[learn]), frames.y[learn], weight)
-    return compile_classifier(kind, arrays)(projection(data[_judged(fold)]))
-
-
 def _unlike(near: heads.Arrays, u: F32, frames: Frames, made: Sequence[Fold], labels: Sequence[str]) -> F32:
     """Slope and offset of the log odds of being none of the labels, over the log of the novelty."""
     scale, level = near["near_scale"], float(near["near_level"][0])
@@ -143,7 +124,7 @@ def _unlike(near: heads.Arrays, u: F32, frames: Frames, made: Sequence[Fold], la
     known, unknown = [], []
     for fold in made:
         places = fold.learn[heads.thinned(frames.weight[fold.learn], _PLACES)]
-        known.append(nearest(v[_judged(fold)], v[places]))
+        known.append(nearest(v[fold.judged], v[places]))
     for i, label in enumerate(labels):
         here = frames.y[:, i] > 0.5
         rest = np.flatnonzero(~here)
@@ -177,24 +158,17 @@ def _report(
     scores: F64,
     told: Sequence[Sequence[F32]],
     truth: Sequence[F64],
-    chosen: tuple[tuple[str, ...], str, float],
+    chosen: Candidate,
     frames: Frames,
 ) -> dict[str, Any]:
     """What is told about a class; every fold is judged by what the others would have chosen."""
-    blocks = {i for fold in made if not fold.whole for i in fold.left_out}
-    groups = frames.groups
-    single = alone(frames.wanted, groups)
     report: dict[str, Any] = {
         "class": name,
         "labels": list(labels),
-        "kind": chosen[1],
-        "setting": chosen[2],
-        "inputs": list(chosen[0]),
-        "takes": [take.name for take in takes],
-        "frames": len(frames.y),
-        "judged_by_blocks": [takes[i].name for i in single if i in blocks],
-        "not_judged": [takes[i].name for i in single if i not in blocks],
-        "same_motion": same_motion(frames.names, groups),
+        "kind": chosen.kind,
+        "setting": chosen.setting,
+        "inputs": list(chosen.inputs),
+        **frames.told(made),
         "accuracy": None,
         "confusion": [],
         "folds": [],

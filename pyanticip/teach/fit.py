@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,16 @@ import numpy.typing as npt
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.classes import fit_class
-from pyanticip.teach.folds import Fold, alone, folds, same_motion
+from pyanticip.teach.folds import Fold, folds
 from pyanticip.teach.frames import (
-    JUDGE,
     LEARN,
+    Candidate,
     Frames,
     Part,
     TakeData,
     floor,
     input_choices,
+    judged,
     novelty_arrays,
     picked,
 )
@@ -44,19 +44,10 @@ F64 = npt.NDArray[np.float64]
 _PENALTIES, _DECAY = (0.001, 0.01, 0.1, 1.0), 0.003
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    inputs: tuple[str, ...]
-    kind: str
-    setting: float
-
-    def fitted(
-        self, x: Mapping[tuple[str, ...], F32], y: F64, weight: F64
-    ) -> tuple[Projection, heads.Arrays]:
-        """Projection and head of frames ``x[inputs]`` (N, F)."""
-        data = x[self.inputs]
-        projection = Projection.fit(data, weight, floor(self.inputs, data.shape[1]))
-        return projection, heads.fit_head(self.kind, self.setting, projection(data), y, weight)
+def _fitted(chosen: Candidate, data: F32, y: F64, weight: F64) -> tuple[Projection, heads.Arrays]:
+    """Projection and head of frames (N, F)."""
+    projection = Projection.fit(data, weight, floor(chosen.inputs, data.shape[1]))
+    return projection, heads.fit_head(chosen.kind, chosen.setting, projection(data), y, weight)
 
 
 def fit_parts(
@@ -104,10 +95,10 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
     made = folds(ahead.wanted, ahead.seen)
     candidates = _candidates(choices, options.kind, len(ahead.y))
     begun = time.perf_counter()
-    told = [_judged(fold, candidates, x, ahead) for fold in made]
+    told = [judged(fold, candidates, x, ahead, heads.fit_head, heads.compile_head) for fold in made]
     errors = np.array(
         [
-            [np.abs(given - ahead.y[_thin(fold)]).mean(0) for given in row]
+            [np.abs(given - ahead.y[fold.judged]).mean(0) for given in row]
             for fold, row in zip(made, told, strict=True)
         ]
     ).reshape(len(made), len(candidates), len(names))
@@ -134,81 +125,49 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
         left_out=[
             one
             for fold, row, pick in zip(made, told, picks, strict=True)
-            for one in ahead.left_out(_thin(fold), row[pick])
+            for one in ahead.left_out(fold.judged, row[pick])
         ],
     )
 
 
-def _candidates(choices: Sequence[tuple[str, ...]], kind: str, frames: int) -> list[_Candidate]:
+def _candidates(choices: Sequence[tuple[str, ...]], kind: str, frames: int) -> list[Candidate]:
     found = []
     for number, inputs in enumerate(choices):
         if kind in ("auto", "ridge"):
-            found += [_Candidate(inputs, "ridge", penalty) for penalty in _PENALTIES]
+            found += [Candidate(inputs, "ridge", penalty) for penalty in _PENALTIES]
         if kind in ("auto", "knn"):
-            found += [_Candidate(inputs, "knn", k) for k in heads.knn_settings(frames)]
+            found += [Candidate(inputs, "knn", k) for k in heads.knn_settings(frames)]
         # Dear to judge: with a choice of heads, tried on all inputs alone.
         if kind == "mlp" or (kind == "auto" and number == 0):
-            found.append(_Candidate(inputs, "mlp", _DECAY))
+            found.append(Candidate(inputs, "mlp", _DECAY))
     return found
 
 
-def _judged(
-    fold: Fold, candidates: Sequence[_Candidate], x: Mapping[tuple[str, ...], F32], frames: Frames
-) -> list[F32]:
-    """What each candidate says (N, n) of the frames left out."""
-    learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
-    judge = _thin(fold)
-    weight = heads.normal(frames.weight[fold.learn], len(learn))
-    said = []
-    projections: dict[tuple[str, ...], tuple[Projection, F32, F32]] = {}
-    for candidate in candidates:
-        if candidate.inputs not in projections:
-            data = x[candidate.inputs]
-            made = Projection.fit(data[learn], weight, floor(candidate.inputs, data.shape[1]))
-            projections[candidate.inputs] = made, made(data[learn]), made(data[judge])
-        _, known, new = projections[candidate.inputs]
-        arrays = heads.fit_head(candidate.kind, candidate.setting, known, frames.y[learn], weight)
-        said.append(heads.compile_head(candidate.kind, arrays)(new))
-    return said
-
-
-def _thin(fold: Fold) -> npt.NDArray[np.int64]:
-    """The frames that a fold is judged by."""
-    return fold.judge[:: max(1, len(fold.judge) // JUDGE)]
-
-
 def _final(
-    chosen: _Candidate, x: Mapping[tuple[str, ...], F32], frames: Frames
+    chosen: Candidate, x: Mapping[tuple[str, ...], F32], frames: Frames
 ) -> tuple[Projection, heads.Arrays]:
     kept = heads.thinned(frames.weight, 2 * LEARN)
-    data = {chosen.inputs: x[chosen.inputs][kept]}
-    return chosen.fitted(data, frames.y[kept], heads.normal(frames.weight, len(kept)))
+    weight = heads.normal(frames.weight, len(kept))
+    return _fitted(chosen, x[chosen.inputs][kept], frames.y[kept], weight)
 
 
 def _report(
     takes: Sequence[TakeData],
     names: tuple[str, ...],
     made: Sequence[Fold],
-    candidates: Sequence[_Candidate],
+    candidates: Sequence[Candidate],
     errors: F64,
     best: int,
     frames: Frames,
 ) -> dict[str, Any]:
     """What is told about a part: errors as shares of an output's range."""
     chosen = candidates[best]
-    blocks = {i for fold in made if not fold.whole for i in fold.left_out}
-    groups = frames.groups
-    single = alone(frames.wanted, groups)
     report: dict[str, Any] = {
         "outputs": list(names),
         "kind": chosen.kind,
         "setting": chosen.setting,
         "inputs": list(chosen.inputs),
-        "takes": [take.name for take in takes],
-        "frames": len(frames.y),
-        "judged_by_blocks": [takes[i].name for i in single if i in blocks],
-        "not_judged": [takes[i].name for i in single if i not in blocks],
-        "same_motion": same_motion(frames.names, groups),
+        **frames.told(made),
     }
     if not made:
         return report | {"error": None, "error_of_the_mean": None, "folds": [], "candidates": []}
@@ -240,20 +199,19 @@ def _report(
     }
 
 
-def _held(made: Sequence[Fold], chosen: _Candidate, now: Frames, ahead: Frames) -> list[float]:
+def _held(made: Sequence[Fold], chosen: Candidate, now: Frames, ahead: Frames) -> list[float]:
     """The error, ``lead`` later, of the same head taught without lead: what the lead is worth."""
     told = []
     lengths = [high - low for low, high in ahead.spans]
     starts_now = np.cumsum([0, *(high - low for low, high in now.spans)])
     # The frames of ``ahead`` are those of ``now`` but for the last ones of each take.
     place = np.concatenate([starts_now[i] + np.arange(n) for i, n in enumerate(lengths)])
-    x = {chosen.inputs: now.inputs(chosen.inputs)}
+    x = now.inputs(chosen.inputs)
     for fold in made:
-        learn, judge = place[fold.learn], fold.judge[:: max(1, len(fold.judge) // JUDGE)]
+        learn, judge = place[fold.learn], fold.judged
         kept = learn[heads.thinned(now.weight[learn], LEARN)]
-        data = {chosen.inputs: x[chosen.inputs][kept]}
         weight = heads.normal(now.weight[learn], len(kept))
-        projection, arrays = chosen.fitted(data, now.y[kept], weight)
-        given = heads.compile_head(chosen.kind, arrays)(projection(x[chosen.inputs][place[judge]]))
+        projection, arrays = _fitted(chosen, x[kept], now.y[kept], weight)
+        given = heads.compile_head(chosen.kind, arrays)(projection(x[place[judge]]))
         told.append(np.abs(given - ahead.y[judge]).mean(0))
     return [round(float(error), 5) for error in np.mean(told, 0)]

@@ -25,6 +25,9 @@ MOST_FOLDS = 10
 BLOCKS, SHORTEST_BLOCK, EMBARGO = 5, 25, 25
 """Blocks of a take that stands alone; frames of the shortest; frames beside a block that nobody learns."""
 
+JUDGE = 400
+"""Frames that a fold's head is judged by, about."""
+
 _NEAR, _ENOUGH, _LOOKED_AT = 0.1, 0.8, 200
 # Takes that share more moments than this show the same motion: no body moves alike to the bit.
 _SHARED = 10
@@ -41,6 +44,11 @@ class Fold:
     whole: bool
     learn: I64
     judge: I64
+
+    @property
+    def judged(self) -> I64:
+        """Of the frames to be judged by, those that are: hundreds, evenly."""
+        return self.judge[:: max(1, len(self.judge) // JUDGE)]
 
 
 def moments(quats: npt.NDArray[np.float32]) -> I64:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +12,16 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
-from pyanticip.teach.folds import Fold, together
+from pyanticip.teach.folds import Fold, alone, same_motion, together
 from pyanticip.teach.heads import Projection
 from pyanticip.teach.options import BLOCKS, FitOptions
 from pyanticip.vocabulary import RATE
 
 __all__ = [
     "BODY",
-    "JUDGE",
     "LEARN",
     "SCALES",
+    "Candidate",
     "Frames",
     "LeftOut",
     "Part",
@@ -29,6 +29,7 @@ __all__ = [
     "body",
     "floor",
     "input_choices",
+    "judged",
     "nearest",
     "novelty_arrays",
     "picked",
@@ -57,8 +58,8 @@ def body(rows: F32) -> F32:
     return _core.body_kinematics(np.ascontiguousarray(rows, np.float32))
 
 
-LEARN, JUDGE = 3000, 400
-"""Frames that a fold's head learns from, and that it is judged by, at most."""
+LEARN = 3000
+"""Frames that a fold's head learns from at most."""
 
 _NEAR_PLACES, _NEAR_LEVEL = 256, 0.95
 
@@ -162,7 +163,20 @@ class Frames:
         """The takes by number, those of the same motion together."""
         return together(self.seen)
 
-    def left_out(self, judged: npt.NDArray[np.int64], told: F32) -> list[LeftOut]:
+    def told(self, made: Sequence[Fold]) -> dict[str, Any]:
+        """How many these are and how they were judged, as a report has it."""
+        blocks = {i for fold in made if not fold.whole for i in fold.left_out}
+        groups = self.groups
+        single = alone(self.wanted, groups)
+        return {
+            "takes": list(self.names),
+            "frames": len(self.y),
+            "judged_by_blocks": [self.names[i] for i in single if i in blocks],
+            "not_judged": [self.names[i] for i in single if i not in blocks],
+            "same_motion": same_motion(self.names, groups),
+        }
+
+    def left_out(self, judged: I64, told: F32) -> list[LeftOut]:
         """What was said (N, n) of frames with these numbers, take by take."""
         edges = np.cumsum([0, *map(len, self.wanted)])
         whose = np.searchsorted(edges, judged, "right") - 1
@@ -182,6 +196,14 @@ class Frames:
         return np.concatenate(rows)
 
 
+class Candidate(NamedTuple):
+    """A head that is tried: the blocks of inputs that it sees, its kind and its setting."""
+
+    inputs: tuple[str, ...]
+    kind: str
+    setting: float
+
+
 def input_choices(takes: Sequence[TakeData], options: FitOptions) -> list[tuple[str, ...]]:
     """The blocks of inputs that are tried. Raises OptionError."""
     there = tuple(b for b in BLOCKS if all(b in take.blocks for take in takes))
@@ -199,6 +221,29 @@ def floor(inputs: Sequence[str], width: int) -> F64:
     return np.concatenate([np.full(widths[b], 0.5 * SCALES[b]) for b in inputs])
 
 
+def judged(
+    fold: Fold,
+    candidates: Sequence[Candidate],
+    x: Mapping[tuple[str, ...], F32],
+    frames: Frames,
+    fit: Callable[[str, float, F32, F64, F64], heads.Arrays],
+    compiled: Callable[[str, heads.Arrays], Callable[[F32], F32]],
+) -> list[F32]:
+    """What each candidate says (N, n) of the frames left out."""
+    learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
+    weight = heads.normal(frames.weight[fold.learn], len(learn))
+    said = []
+    projected: dict[tuple[str, ...], tuple[F32, F32]] = {}
+    for inputs, kind, setting in candidates:
+        if inputs not in projected:
+            data = x[inputs]
+            made = Projection.fit(data[learn], weight, floor(inputs, data.shape[1]))
+            projected[inputs] = made(data[learn]), made(data[fold.judged])
+        known, new = projected[inputs]
+        said.append(compiled(kind, fit(kind, setting, known, frames.y[learn], weight))(new))
+    return said
+
+
 def novelty_arrays(made: Sequence[Fold], projection: Projection, x: F32, weight: F64) -> heads.Arrays:
     """What novelty is measured by: places of the takes, and how far away a take that was left out is."""
     # All components, by their standardised size: what is new lies where the takes hardly differ.
@@ -206,8 +251,7 @@ def novelty_arrays(made: Sequence[Fold], projection: Projection, x: F32, weight:
     away: list[F64] = []
     for fold in made:
         learn = fold.learn[heads.thinned(weight[fold.learn], _NEAR_PLACES)]
-        judge = fold.judge[:: max(1, len(fold.judge) // JUDGE)]
-        away.append(nearest(u[judge], u[learn]))
+        away.append(nearest(u[fold.judged], u[learn]))
     level = float(np.quantile(np.concatenate(away), _NEAR_LEVEL)) if away else 1.0
     places = u[heads.thinned(weight, _NEAR_PLACES)]
     return {
