@@ -107,15 +107,17 @@ def lower_priority(by: int) -> None:
             os.nice(by)
 
 
+def cores() -> int:
+    """How many processors we may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 def cores_and_load() -> tuple[int, float] | None:
     """How many processors we may use, and how many are asked for; None where nobody tells (Windows)."""
     if sys.platform == "win32":
         return None
     else:
-        cores = os.cpu_count() or 1
-        if sys.platform == "linux":
-            cores = len(os.sched_getaffinity(0))
-        return cores, os.getloadavg()[0]
+        return cores(), os.getloadavg()[0]
 
 
 def begin_anew(*more: str) -> NoReturn:

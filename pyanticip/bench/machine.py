@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from collections.abc import Sequence
@@ -11,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from pyanticip.system import cores
 
 __all__ = ["Values", "machine", "percentiles"]
 
@@ -21,7 +22,7 @@ def machine() -> dict[str, Any]:
     """CPU, usable cores, commit (None outside a checkout) and versions."""
     return {
         "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "commit": _commit(),

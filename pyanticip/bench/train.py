@@ -25,6 +25,7 @@ from pyanticip.bench.machine import machine
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
+from pyanticip.system import cores
 
 __all__ = ["peak_bytes", "run", "table"]
 
@@ -128,8 +129,7 @@ def run(
     if size not in ("small", "default"):
         raise OptionError(f"size must be small or default, got {size!r}")
     on = chosen(device)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    counts = [1] if on.type == "cuda" else list(threads or range(1, min(2, cores) + 1))
+    counts = [1] if on.type == "cuda" else list(threads or range(1, min(2, cores()) + 1))
     before = torch.get_num_threads()
     lengths = sorted(lengths or LENGTHS)
     left_out: list[str] = []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
 from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import JsonOption, Options, option
+from pyanticip.system import cores
 
 
 class WorkersOption(Options):
@@ -19,7 +19,7 @@ class WorkersOption(Options):
         """How many processes there are to be."""
         if self.workers is not None:
             return self.workers
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores()
 
 
 class BuildOptions(WorkersOption, ReadingOptions, JsonOption):

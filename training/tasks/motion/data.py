@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from pyanticip.errors import FormatError, OptionError, suggestion
-from pyanticip.system import try_lock
+from pyanticip.system import cores, try_lock
 from pyanticip.vocabulary import RATE
 from pyanticip.workers import needs_guard
 from training.data.batches import HORIZONS
@@ -316,8 +316,3 @@ def cache_folder(options: MotionTrainOptions) -> Path:
         return Path(options.data.cache)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "pyanticip"
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
