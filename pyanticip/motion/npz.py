@@ -13,7 +13,7 @@ from pyanticip.errors import FormatError, MotionError, one_line
 from pyanticip.motion import text, units
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.rotations import normalized
+from pyanticip.motion.rotations import from_vectors, normalized
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
 from pyanticip.untrusted import check_unpacked
 
@@ -264,7 +264,7 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
     root = _numbers(arrays, "trans", (frames, 3)) if "trans" in arrays.names else np.zeros((frames, 3))
     if "trans" not in arrays.names:
         warnings.append("has no 'trans': the root stays at the origin")
-    quats = _from_rotation_vectors(vectors.reshape(frames, _JOINTS, 3))
+    quats = from_vectors(vectors.reshape(frames, _JOINTS, 3))
     largest = float(np.linalg.norm(vectors.reshape(-1, 3), axis=1).max())
     if largest > _LARGEST_TURN:
         warnings.append(f"rotations of up to {largest:.3g} rad: are its poses in degrees?")
@@ -288,10 +288,3 @@ def smpl_skeleton() -> Skeleton:
         np.array([parent for _, parent, _ in _BODY], np.int32),
         np.array([offset for _, _, offset in _BODY], np.float32),
     )
-
-
-def _from_rotation_vectors(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Quaternions of rotation vectors (axis times angle), (..., 3) -> (..., 4)."""
-    angles = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    # sinc is smooth at 0: sin(a/2)/a = sinc(a / 2 pi) / 2
-    return np.concatenate((np.cos(0.5 * angles), 0.5 * np.sinc(angles / (2.0 * np.pi)) * vectors), axis=-1)

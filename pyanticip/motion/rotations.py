@@ -40,6 +40,13 @@ def conjugate(q: Floats) -> Doubles:
     return result
 
 
+def from_vectors(vectors: Floats) -> Doubles:
+    """Quaternions (..., 4) of rotation vectors (..., 3): axis times angle."""
+    angles = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    # sinc is smooth at 0: sin(a/2)/a = sinc(a / 2 pi) / 2
+    return np.concatenate((np.cos(0.5 * angles), 0.5 * np.sinc(angles / (2.0 * np.pi)) * vectors), axis=-1)
+
+
 def rotate(q: Floats, v: Floats) -> Doubles:
     """Rotate vectors ``v`` (..., 3) by unit quaternions ``q`` (..., 4)."""
     w, x, y, z = _components(q)

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.motion.rotations import multiply
+from pyanticip.motion.rotations import from_vectors, multiply
 from pyanticip.vocabulary import RATE
 from training.teacher.kinematics import MIRROR, PARENTS
 
@@ -114,13 +114,6 @@ def without(quats: NDArray[np.floating], joint: int) -> Array:
     return turned
 
 
-def rotation(vector: Array) -> Array:
-    """Quaternions (..., 4) of rotation vectors (..., 3)."""
-    angle = np.linalg.norm(vector, axis=-1, keepdims=True)
-    # sin(a/2)/a tends to 1/2: np.sinc keeps it smooth at 0.
-    return np.concatenate([np.cos(angle / 2.0), 0.5 * np.sinc(angle / (2.0 * np.pi)) * vector], axis=-1)
-
-
 def posture(quats: NDArray[np.floating], spread: float, rng: np.random.Generator) -> Array:
     """The clip (T, 22, 4) by someone who holds every joint but the hips a little differently, all the time.
 
@@ -130,7 +123,7 @@ def posture(quats: NDArray[np.floating], spread: float, rng: np.random.Generator
         rng: where the turns are drawn from.
     """
     turned = np.array(quats, dtype=np.float64)
-    turns = rotation(rng.normal(0.0, spread, (turned.shape[1], 3)))
+    turns = from_vectors(rng.normal(0.0, spread, (turned.shape[1], 3)))
     turns[0] = (1.0, 0.0, 0.0, 0.0)
     return multiply(np.broadcast_to(turns, turned.shape), turned)
 
@@ -153,14 +146,14 @@ def exaggerate(quats: NDArray[np.floating], factor: float) -> Array:
     axis = away[..., 1:] / np.maximum(sine, 1e-12)
     # Past half a turn a wider swing would come round from the other side.
     wider = np.minimum(angle * factor, np.maximum(angle, 0.95 * np.pi))
-    turned[:, 1:] = multiply(mean, rotation(axis * wider))
+    turned[:, 1:] = multiply(mean, from_vectors(axis * wider))
     return turned
 
 
 def tilt(quats: NDArray[np.floating], vector: NDArray[np.floating]) -> Array:
     """The clip (T, 22, 4) with the whole body leant by a constant rotation vector (3,), radians."""
     turned = np.array(quats, dtype=np.float64)
-    turn = rotation(np.asarray(vector, dtype=np.float64))
+    turn = from_vectors(np.asarray(vector, dtype=np.float64))
     turned[:, 0] = multiply(np.broadcast_to(turn, turned[:, 0].shape), turned[:, 0])
     return turned
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
-from pyanticip.motion.rotations import multiply
+from pyanticip.motion.rotations import from_vectors, multiply
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
-from training.data.augment import rotation, without
+from training.data.augment import without
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -75,7 +75,7 @@ def sensor_noise(
     if drift > 0.0:
         vector += drift * wander(frames, 3 * JOINTS, seconds, rng).reshape(frames, JOINTS, 3)
     vector[:, ~mask] = 0.0
-    turned = multiply(np.asarray(quats, dtype=np.float64), rotation(vector))
+    turned = multiply(np.asarray(quats, dtype=np.float64), from_vectors(vector))
     moved = np.asarray(root, dtype=np.float64)
     return turned, moved + rng.normal(0.0, place, moved.shape) if place > 0.0 else moved.copy()
 
