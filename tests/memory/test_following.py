@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.clips import LEFT_ARM, RIGHT_ARM, turning
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, ShapeError
@@ -12,12 +13,9 @@ from pyanticip.memory.cues import Cue
 @pytest.fixture(scope="module")
 def take():
     """(500, 22, 4): ten seconds in which both arms swing in rhythms that do not meet."""
-    time = np.arange(500)[:, None] / 50.0
-    half = 0.6 * np.sin(time * [1.7, 2.9]) + 0.2 * time / 10.0
-    quats = np.zeros((500, 22, 4), np.float32)
-    quats[..., 0] = 1.0
-    quats[:, [7, 11], 0], quats[:, [7, 11], 3] = np.cos(half), np.sin(half)
-    return quats
+    time = np.arange(500) / 50.0
+    pace = {LEFT_ARM: 1.7, RIGHT_ARM: 2.9}
+    return turning({arm: 1.2 * np.sin(time * each) + 0.04 * time for arm, each in pace.items()})
 
 
 def test_frame_by_frame_is_all_at_once_and_says_where_it_is(take):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import pyanticip as pa
 from pyanticip.motion.bvh import save_bvh
@@ -11,6 +12,15 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import from_euler
 
 LEFT_ARM, RIGHT_ARM, SPINE = 7, 11, 1
+
+
+def turning(angles: dict[int, NDArray[np.float64]], axis: int = 2) -> NDArray[np.float32]:
+    """(T, 22, 4): joints that turn about one axis (0 x, 1 y, 2 z) by angles (T,) in rad, the others at rest."""
+    quats = np.zeros((len(next(iter(angles.values()))), 22, 4), np.float32)
+    quats[..., 0] = 1.0
+    for joint, angle in angles.items():
+        quats[:, joint, 0], quats[:, joint, 1 + axis] = np.cos(angle / 2), np.sin(angle / 2)
+    return quats
 
 
 def swing(

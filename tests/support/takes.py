@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 import pyanticip as pa
+from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.load import load_motion
@@ -42,6 +43,19 @@ def set_of(folder, people, *, frames=240, size=1.2, min_seconds=1.6):
     (folder / "sides.toml").write_text(sides)
     build(folder / "takes", folder / "set", split_file=folder / "sides.toml", min_seconds=min_seconds)
     return folder / "set"
+
+
+SMALL = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
+
+
+def small_model(**changes):
+    """A motion model of no size, whose control head says something."""
+    torch.manual_seed(0)
+    model = MotionTransformer(ModelConfig(**SMALL, **changes)).eval()
+    with torch.no_grad():
+        for parameter in model.control.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return model
 
 
 def arrivals(speed: NDArray[np.floating]) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from support.clips import LEFT_ARM, turning
 
 from pyanticip._core import CausalTwins
 from pyanticip.errors import OptionError, ShapeError
@@ -88,11 +89,9 @@ def test_a_steady_swing_has_a_pulse_and_a_sweep_of_tempo_has_less():
     t = np.arange(500) / 50.0
     params = []
     for phase in (2.0 * np.pi * 1.0 * t, 2.0 * np.pi * (t + 3.0 * np.sin(2.0 * np.pi * t / 2.7))):
-        quats = np.zeros((500, 22, 4))
-        quats[..., 0] = 1.0
-        angle = 0.6 * np.sin(phase)
-        quats[:, 7, 0], quats[:, 7, 3] = np.cos(angle / 2), np.sin(angle / 2)
-        params.append(teach(quats).params[100:400, PARAMETERS.index("pulse")].mean())
+        params.append(
+            teach(turning({LEFT_ARM: 0.6 * np.sin(phase)})).params[100:400, PARAMETERS.index("pulse")].mean()
+        )
     assert params[0] > 0.9
     assert params[1] < params[0] - 0.1
 
@@ -111,12 +110,7 @@ def test_the_smoother_passes_its_cutoff_at_3_db_and_in_phase(cutoff):
 
 def swinging(amplitude):
     """One arm that swings with half a cycle a second, 10 s; it is fastest in the frames 50 n."""
-    t = np.arange(500) / 50.0
-    angle = amplitude * np.sin(2.0 * np.pi * 0.5 * t)
-    quats = np.zeros((500, 22, 4))
-    quats[..., 0] = 1.0
-    quats[:, 7, 0], quats[:, 7, 3] = np.cos(angle / 2), np.sin(angle / 2)
-    return quats
+    return turning({LEFT_ARM: amplitude * np.sin(np.pi * np.arange(500) / 50.0)})
 
 
 def test_a_beat_is_found_in_every_swing_while_it_slows_down():

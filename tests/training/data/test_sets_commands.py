@@ -10,20 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from pyanticip.cli.data import data
-from pyanticip.cli.terminal import run
 from training.data.sets import MotionSet, build, page
 from training.data.sets.overview import chosen, overview, sample
-
-
-def call(capsys, *arguments):
-    """Exit code, standard output and standard error of a command."""
-    before, sys.argv = sys.argv, ["pyanticip", *map(str, arguments)]
-    try:
-        code = run(data)
-    finally:
-        sys.argv = before
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +21,23 @@ def base(written, tmp_path_factory):
     return out
 
 
-def test_build_says_what_it_did_and_what_it_could_not_read(takes, tmp_path, capsys):
+def test_build_says_what_it_did_and_what_it_could_not_read(takes, tmp_path, command):
     (takes / "ben" / "cut.bvh").write_text("HIERARCHY")
-    code, out, err = call(capsys, "build", takes, "--out", tmp_path / "set", "--workers", 1)
+    code, out, err = command("train", "data", "build", takes, "--out", tmp_path / "set", "--workers", 1)
     assert code == 0
     assert f"{tmp_path / 'set'}: 5 clips, 928 frames (0.3 min) of 5 takes in" in out
     assert "  train: " in out
     (line,) = [line for line in err.splitlines() if line.startswith("ben/cut.bvh")]
     assert line == "ben/cut.bvh:1: has no ROOT"
     assert "warning: 1 takes could not be used" in err
-    code, out, _ = call(capsys, "build", takes, "--out", tmp_path / "set", "--workers", 1)
+    code, out, _ = command("train", "data", "build", takes, "--out", tmp_path / "set", "--workers", 1)
     assert "of 5 takes (5 of them done before) in" in out
 
 
-def test_build_as_json_is_one_object(takes, tmp_path, capsys):
+def test_build_as_json_is_one_object(takes, tmp_path, command):
     (tmp_path / "who.csv").write_text("anna,train\nben,validation\ncleo,test\n")
     arguments = ["--split-file", tmp_path / "who.csv", "--subject-from", "top", "--json", "--workers", 1]
-    code, out, err = call(capsys, "build", takes, "--out", tmp_path / "set", *arguments)
+    code, out, err = command("train", "data", "build", takes, "--out", tmp_path / "set", *arguments)
     report = json.loads(out)
     assert code == 0
     assert report["subjects"] == {"train": ["anna"], "validation": ["ben"], "test": ["cleo"]}
@@ -76,9 +64,11 @@ def test_build_as_json_is_one_object(takes, tmp_path, capsys):
         ),
     ],
 )
-def test_mistakes_are_one_line(takes, tmp_path, monkeypatch, capsys, arguments, message):
+def test_mistakes_are_one_line(takes, tmp_path, monkeypatch, command, arguments, message):
     monkeypatch.chdir(tmp_path)
-    code, out, err = call(capsys, *[str(takes) if given == "TAKES" else given for given in arguments])
+    code, out, err = command(
+        "train", "data", *[str(takes) if given == "TAKES" else given for given in arguments]
+    )
     assert code in (1, 2)
     assert out == ""
     assert message in err.splitlines()[-1]
@@ -86,20 +76,20 @@ def test_mistakes_are_one_line(takes, tmp_path, monkeypatch, capsys, arguments, 
     assert "Traceback" not in err
 
 
-def test_augment_and_inspect_from_the_command_line(base, tmp_path, capsys):
+def test_augment_and_inspect_from_the_command_line(base, tmp_path, command):
     recipe, alone = tmp_path / "recipe.toml", ("--workers", 1)
     recipe.write_text('movement = "simple"\n[corruption]\nloss = 1\n')
     arguments = ["--out", tmp_path / "more", "--copies", 2, "--recipe", recipe]
-    code, out, _ = call(capsys, "augment", base, *arguments, *alone)
+    code, out, _ = command("train", "data", "augment", base, *arguments, *alone)
     made = MotionSet.open(tmp_path / "more")
     assert code == 0
     assert f"{len(made)} variations, {made.frames} frames" in out
-    code, out, _ = call(capsys, "inspect", tmp_path / "more", "--verify")
+    code, out, _ = command("train", "data", "inspect", tmp_path / "more", "--verify")
     assert code == 0
     assert "every array is what was written" in out
     assert out.splitlines()[0].split()[:4] == ["subjects", "takes", "clips", "minutes"]
     again = ["--out", tmp_path / "again", "--copies", 1, "--recipe", recipe]
-    code, _, err = call(capsys, "augment", tmp_path / "more", *again, *alone)
+    code, _, err = command("train", "data", "augment", tmp_path / "more", *again, *alone)
     assert code == 0
     assert "warning: made of more, which holds variations already" in err
 
@@ -125,7 +115,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.slow
-def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, capsys):
+def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, command):
     drawn = []
     draw = page.pictures
     # They are the same on both.
@@ -135,7 +125,7 @@ def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, cap
     monkeypatch.setattr(
         page.draw, "course", lambda *one: (courses or courses.append(course(*one)) or courses)[0]
     )
-    code, out, _ = call(capsys, "inspect", base, "--out", tmp_path / "page.html")
+    code, out, _ = command("train", "data", "inspect", base, "--out", tmp_path / "page.html")
     assert code == 0
     assert f"wrote {tmp_path / 'page.html'}" in out
     shown = Page()
@@ -145,14 +135,14 @@ def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, cap
     assert all(image.startswith("data:image/png;base64,iVBOR") for image in shown.images)
     for word in ("anna", "cleo", MotionSet.open(base).digest, "Clips of 2.4 to 5.0 s"):
         assert word in shown.text
-    code, out, _ = call(capsys, "inspect", base, "--out", tmp_path / "page", "--json")
+    code, out, _ = command("train", "data", "inspect", base, "--out", tmp_path / "page", "--json")
     report = json.loads(out)
     assert code == 0
     assert json.loads((tmp_path / "page" / "overview.json").read_text())["total"] == report["total"]
     for name in ("amounts", "poses", "spreads"):
         assert (tmp_path / "page" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     (tmp_path / "notes.txt").write_text("mine")
-    code, _, err = call(capsys, "inspect", base, "--out", tmp_path / "notes.txt")
+    code, _, err = command("train", "data", "inspect", base, "--out", tmp_path / "notes.txt")
     assert code == 2
     assert "expected a folder or a name that ends in .html" in err
     assert (tmp_path / "notes.txt").read_text() == "mine"

@@ -7,7 +7,6 @@ import shutil
 import pytest
 from support.takes import pieces_of
 
-from pyanticip.cli.terminal import run
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import SHIPPED
@@ -199,20 +198,18 @@ def test_clips_that_are_taught_by_a_sound_are_told_of(takes, cache):
 
 
 def test_the_command_counts_how_often_the_test_side_was_looked_at(
-    takes, tested, monkeypatch, tmp_path, capsys
+    takes, tested, monkeypatch, tmp_path, command
 ):
-    from pyanticip.cli import cli
-
     page = tmp_path / "results.md"
     monkeypatch.setattr(motion, "evaluate", lambda folder, data, split, **how: tested | {"split": split})
     for split, looks in (("validation", 0), ("test", 1), ("validation", 1), ("test", 2)):
-        asked = ["--data", str(takes), "--split", split, "--report", str(page)]
-        monkeypatch.setattr("sys.argv", ["pyanticip", "evaluate", "motion", *asked])
-        assert run(cli) == 0
+        asked = ("--data", takes, "--split", split, "--report", page)
+        code, said, _ = command("evaluate", "motion", *asked)
+        assert code == 0
         assert json.loads(page.with_suffix(".json").read_text())["looks"] == looks
     assert "looked at 2 times by this command" in page.read_text()
     assert "pyanticip evaluate motion --data" in page.read_text()
-    assert "wrote" in capsys.readouterr().out
+    assert "wrote" in said
     page.with_suffix(".json").write_text("[]")
     with pytest.raises(FormatError, match="not the figures of a motion report"):
         report.looks(page)
@@ -245,24 +242,21 @@ def test_bad_input_is_one_clear_error(takes, piece_of, set_of, cache, tmp_path):
         pages.places(tmp_path / "file.txt")
 
 
-def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, capsys):
-    from pyanticip.cli import cli
-
+def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, command):
     (tmp_path / "file.json").write_text("{}")
     (tmp_path / "empty").mkdir()
     (tmp_path / "take.bvh").touch()
-    data = ["--data", str(tmp_path)]
-    inside = str(tmp_path / "file.json" / "in" / "page.html")
-    for arguments, code, words in (
-        (["--data", str(tmp_path / "empty")], 1, "no motion in it"),
+    data = ["--data", tmp_path]
+    inside = tmp_path / "file.json" / "in" / "page.html"
+    for arguments, wanted, words in (
+        (["--data", tmp_path / "empty"], 1, "no motion in it"),
         ([*data, "--seeds", "0"], 2, "--seeds"),
         ([*data, "--report", inside], 1, "file.json/in: not a directory"),
-        ([*data, "--checkpoint", str(tmp_path)], 1, "checkpoint"),
+        ([*data, "--checkpoint", tmp_path], 1, "checkpoint"),
     ):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sys.argv", ["pyanticip", "evaluate", "motion", *arguments])
-            assert run(cli) == code
-        lines = capsys.readouterr().err.strip().splitlines()
+        code, _, told = command("evaluate", "motion", *arguments)
+        assert code == wanted
+        lines = told.strip().splitlines()
         assert words in lines[-1]
         assert lines[-1].startswith("pyanticip: ")
 

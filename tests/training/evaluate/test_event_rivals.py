@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.clips import LEFT_ARM, RIGHT_ARM, turning
 
 from pyanticip.errors import FormatError
 from training.data.batches import HORIZONS
@@ -45,13 +46,8 @@ def line(swinging):
 @pytest.fixture(scope="module")
 def swinging():
     """Arms that swing about the vertical with 1 Hz: the ends stand still twice a second."""
-    t = np.arange(400) / 50.0
-    quats = np.zeros((400, 22, 4))
-    quats[..., 0] = 1.0
-    angle = 0.9 * np.sin(2.0 * np.pi * t)
-    for joint in (7, 11):
-        quats[:, joint] = np.column_stack([np.cos(angle / 2), 0 * t, np.sin(angle / 2), 0 * t])
-    return quats
+    angle = 0.9 * np.sin(2.0 * np.pi * np.arange(400) / 50.0)
+    return turning({LEFT_ARM: angle, RIGHT_ARM: angle}, axis=1)
 
 
 def test_valleys_are_found_once_they_have_risen():

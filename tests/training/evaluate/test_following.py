@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.clips import LEFT_ARM, RIGHT_ARM, turning
 
 pytest.importorskip("scipy")  # of the tables
 
@@ -14,12 +15,9 @@ from training.teacher.kinematics import multiply
 @pytest.fixture(scope="module")
 def take():
     """(600, 22, 4): twelve seconds of two arms in rhythms that do not meet."""
-    time = np.arange(600)[:, None] / 50.0
-    half = 0.6 * np.sin(time * [1.7, 2.9]) + 0.02 * time
-    quats = np.zeros((600, 22, 4), np.float32)
-    quats[..., 0] = 1.0
-    quats[:, [7, 11], 0], quats[:, [7, 11], 3] = np.cos(half), np.sin(half)
-    return quats
+    time = np.arange(600) / 50.0
+    pace = {LEFT_ARM: 1.7, RIGHT_ARM: 2.9}
+    return turning({arm: 1.2 * np.sin(time * each) + 0.04 * time for arm, each in pace.items()})
 
 
 def test_what_is_compared_are_places_seen_from_the_hips_and_how_fast_they_move():

@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+from support.clips import turning
 from support.takes import pieces_of
 
 import pyanticip as pa
@@ -150,12 +151,9 @@ def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):
 def walk(seconds, rate, steps=1.8, turn=0.0):
     """Legs that swing, ``steps`` a second, of a body that turns so many rad/s."""
     t = np.arange(round(seconds * rate)) / rate
-    quats = np.zeros((len(t), 22, 4))
-    quats[..., 0] = 1.0
     angle = 0.4 * np.sin(np.pi * steps * t)
-    for joint, sign in ((14, 1.0), (18, -1.0)):
-        quats[:, joint] = np.column_stack([np.cos(angle / 2), sign * np.sin(angle / 2), 0 * t, 0 * t])
-    quats[:, 0] = np.column_stack([np.cos(turn * t / 2), 0 * t, np.sin(turn * t / 2), 0 * t])
+    quats = turning({14: angle, 18: -angle}, axis=0)
+    quats[:, 0] = turning({0: turn * t}, axis=1)[:, 0]
     return quats
 
 

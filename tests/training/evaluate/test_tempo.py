@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.clips import turning
 
 from pyanticip import _core
 from training.evaluate import tempo
@@ -13,10 +14,7 @@ from training.evaluate import tempo
 def walker(frames: int = 400, strides: float = 0.9) -> Any:
     """Somebody whose feet stand while the body goes over them: 0.9 strides a second."""
     turn = 2.0 * np.pi * strides * np.arange(frames) / 50.0
-    quats = np.zeros((frames, 22, 4), np.float32)
-    quats[..., 0] = 1.0
-    for joint, swing in {14: np.sin(turn), 18: -np.sin(turn)}.items():
-        quats[:, joint, 0], quats[:, joint, 1] = np.cos(0.25 * swing), np.sin(0.25 * swing)
+    quats = turning({14: 0.5 * np.sin(turn), 18: -0.5 * np.sin(turn)}, axis=0)
     # The hips go as fast as the foot behind them that is on the ground goes back.
     root = np.zeros((frames, 3), np.float32)
     root[:, 2] = np.cumsum(np.abs(np.gradient(0.96 * np.sin(0.5 * np.sin(turn)))))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from support.takes import arrivals
+from support.takes import SMALL, arrivals, small_model
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
@@ -19,17 +19,10 @@ from training.finish.beats import sped_up
 from training.finish.event_head import WARM, Frames, Head, Learned, inputs_of, learn, pace, with_strokes
 from training.tasks.motion.scores import Predictions, run_model
 
-SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
-
 
 @pytest.fixture
 def model():
-    torch.manual_seed(0)
-    model = MotionTransformer(ModelConfig(**SIZES)).eval()
-    with torch.no_grad():
-        for parameter in model.control.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    return model
+    return small_model()
 
 
 def said(hazards, gate):
@@ -126,7 +119,7 @@ def test_the_model_says_what_the_head_has_learned_and_else_what_it_said(model, e
 
 def test_a_head_for_another_model_is_refused(model, example_of):
     learned = some_head(inputs_of(model, example_of(60)))
-    other = MotionTransformer(ModelConfig(**{**SIZES, "control_hidden": 16}))
+    other = MotionTransformer(ModelConfig(**{**SMALL, "control_hidden": 16}))
     with pytest.raises(OptionError, match="does not fit the model's control head"):
         with_strokes(other, learned)
 

@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.takes import set_of, small_model
 
 import pyanticip as pa
+from pyanticip.models import save_checkpoint
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training.data.examples import Example
+from training.finish import event_head, poses
 from training.run.settings import merge
 from training.tasks.motion.data import TrainingData
 from training.tasks.motion.options import MotionTrainOptions
+from training.teacher.handmade import TEACHER_VERSION
 
 TINY: dict[str, Any] = {
     "model": {
@@ -92,3 +96,53 @@ def takes(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 pa.Clip(example.quats, root, 50.0, canonical_skeleton()), folder / who / f"take{take}.bvh"
             )
     return folder
+
+
+@pytest.fixture(scope="session")
+def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A set of three people who move: two to learn from, one to be judged on."""
+    people = {"anna": "train", "ben": "train", "carl": "validation"}
+    return set_of(tmp_path_factory.mktemp("lively"), people)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is taught after training learns from few frames, in a folder of its own."""
+    monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
+    monkeypatch.setattr(event_head, "FRAMES", 64)
+    batch = poses.Frames.batch
+    monkeypatch.setattr(poses.Frames, "batch", lambda self, size: batch(self, min(size, 32)))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """``checkpoint_of(twin=True)`` gives a small model's, which held Ben and Carl out."""
+
+    def make(**changes: Any) -> Path:
+        training = {
+            "teacher_version": TEACHER_VERSION,
+            "held_out": {"validation": ["ben", "carl"], "test": []},
+        }
+        folder = tmp_path_factory.mktemp("before") / "checkpoint"
+        return save_checkpoint(folder, small_model(**changes), training=training)
+
+    return make
+
+
+@pytest.fixture
+def taught(
+    quick: None, command: Callable[..., tuple[int, str, str]], lively: Path
+) -> Callable[..., Callable[..., tuple[int, str, str]]]:
+    """``taught("beats", checkpoint=..., steps=20)`` gives ``train beats`` on ``lively`` with these defaults:
+    it takes flags, and other options by name."""
+
+    def make(what: str, **defaults: Any) -> Callable[..., tuple[int, str, str]]:
+        def call(*flags: str, **given: Any) -> tuple[int, str, str]:
+            words = {"data": lively, "out": "out", "cache": "cache", **defaults, **given}
+            line = [str(word) for name, value in words.items() for word in (f"--{name}", value)]
+            return command("train", what, *line, *flags)
+
+        return call
+
+    return make

@@ -6,13 +6,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.takes import set_of
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.models.motion.pose_window import FRAMES
-from training.finish import event_head, poses
 from training.recipes import make as maker
 from training.recipes.make import make
 from training.recipes.stages import PACKAGED, Train, read_stages
@@ -68,30 +66,19 @@ def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
 
 
 @pytest.fixture
-def tiny(tmp_path, monkeypatch):
+def tiny(quick, tmp_path):
     """A recipe of few updates."""
-    monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
-    monkeypatch.setattr(event_head, "FRAMES", 64)
-    batch = poses.Frames.batch
-    monkeypatch.setattr(poses.Frames, "batch", lambda self, size: batch(self, min(size, 32)))
-    monkeypatch.chdir(tmp_path)
     path = tmp_path / "tiny.toml"
     path.write_text(TINY)
     return path
 
 
-@pytest.fixture(scope="module")
-def takes(tmp_path_factory):
-    people = {"anna": "train", "ben": "train", "carl": "validation"}
-    return set_of(tmp_path_factory.mktemp("takes"), people)
-
-
 @pytest.mark.slow
 def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
-    tiny, takes, tmp_path, monkeypatch
+    tiny, lively, tmp_path, monkeypatch
 ):
     out, cache = tmp_path / "out", tmp_path / "cache"
-    again = partial(make, takes, out, recipe=tiny, cache=cache)
+    again = partial(make, lively, out, recipe=tiny, cache=cache)
 
     class Interrupted(Exception):
         pass
@@ -192,10 +179,10 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     ],
 )
 def test_a_wrong_recipe_is_one_line_before_anything_is_made(
-    tiny, takes, tmp_path, command, old, new, message
+    tiny, lively, tmp_path, command, old, new, message
 ):
     tiny.write_text(TINY.replace(old, new))
-    words = ("--data", takes, "--recipe", tiny, "--out", tmp_path / "out")
+    words = ("--data", lively, "--recipe", tiny, "--out", tmp_path / "out")
     code, _, told = command("train", "packaged", *words)
     assert (code, told.count("\n"), message in told) == (2, 1, True), told
     assert not (tmp_path / "out").exists()
@@ -212,15 +199,15 @@ def test_a_stage_is_another_where_what_it_needs_is_another():
     assert key("one", "two") == made[0]
 
 
-def test_a_folder_of_something_else_is_left_alone(tiny, takes, tmp_path):
+def test_a_folder_of_something_else_is_left_alone(tiny, lively, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("x")
     with pytest.raises(OptionError, match=r"out: holds something else; give a new folder"):
-        make(takes, tmp_path / "out", recipe=tiny)
+        make(lively, tmp_path / "out", recipe=tiny)
 
 
-def test_an_interrupted_run_says_how_it_goes_on(tiny, takes, command, monkeypatch):
+def test_an_interrupted_run_says_how_it_goes_on(tiny, lively, command, monkeypatch):
     monkeypatch.setattr(maker, "fit", lambda *given, **options: {"finished": False})
-    words = ("--data", takes, "--recipe", tiny, "--out", "out", "--cache", "cache")
+    words = ("--data", lively, "--recipe", tiny, "--out", "out", "--cache", "cache")
     code, told, _ = command("train", "packaged", *words)
     assert (code, "the same command goes on" in told) == (130, True), told

@@ -7,55 +7,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from support.takes import set_of
+from support.takes import SMALL, set_of
 
 from pyanticip.errors import OptionError
-from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.config import ModelConfig
 from training.data.sets import MotionSet
 from training.data.sets.vary import _opened
-from training.finish import beats, event_head, poses, taught
+from training.finish import beats, poses, taught
 from training.tasks.motion import task
 from training.tasks.motion.module import begun_from
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
 from training.teacher.handmade import TEACHER_VERSION
 
-SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
-
 
 @pytest.fixture(scope="module")
-def lively(tmp_path_factory):
-    people = {"anna": "train", "ben": "train", "carl": "validation"}
-    return set_of(tmp_path_factory.mktemp("lively"), people)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    torch.manual_seed(0)
-    model = MotionTransformer(ModelConfig(**SIZES)).eval()
-    with torch.no_grad():
-        for parameter in model.control.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    training = {"teacher_version": TEACHER_VERSION, "held_out": {"validation": ["ben", "carl"], "test": []}}
-    return save_checkpoint(tmp_path_factory.mktemp("before") / "checkpoint", model, training=training)
+def checkpoint(checkpoint_of):
+    return checkpoint_of()
 
 
 @pytest.fixture
-def cli(monkeypatch, command, tmp_path, lively, checkpoint):
-    monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
-    monkeypatch.setattr(event_head, "FRAMES", 64)
-    monkeypatch.chdir(tmp_path)
-    defaults = {"--data": lively, "--checkpoint": checkpoint, "--out": "out", "--cache": "cache"}
-    defaults |= {"--copies": 1, "--steps": 20}
-
-    def call(*flags, **given):
-        words = defaults | {f"--{name}": value for name, value in given.items()}
-        line = [str(word) for pair in words.items() for word in pair]
-        return command("train", "beats", *line, *flags)
-
-    return call
+def cli(taught, checkpoint):
+    return taught("beats", checkpoint=checkpoint, copies=1, steps=20)
 
 
 @pytest.fixture
@@ -102,7 +77,7 @@ def test_the_same_twice_and_what_is_noted_about_it(cli, saved):
 
 
 def test_a_folder_of_takes_and_a_head_that_heard_before(cli, saved, lively, monkeypatch):
-    heard = MotionTransformer(ModelConfig(**SIZES, strokes=True)).eval()
+    heard = MotionTransformer(ModelConfig(**SMALL, strokes=True)).eval()
     monkeypatch.setattr(taught, "load_motion_model", lambda path: heard)
     # Anna and Ben: the only two, one on each side.
     for who in ("anna", "ben"):
@@ -211,7 +186,7 @@ def test_models_that_cannot_be_taught_are_refused(cli, tmp_path, checkpoint, mon
     (tmp_path / "later" / "model.json").write_text(json.dumps(noted))
     code, _, told = cli(checkpoint="later")
     assert (code, "checkpoint later: was taught by teacher 99" in told) == (1, True)
-    blind = MotionTransformer(ModelConfig(**SIZES, kinematics=False))
+    blind = MotionTransformer(ModelConfig(**SMALL, kinematics=False))
     monkeypatch.setattr(taught, "load_motion_model", lambda path: blind)
     code, _, told = cli()
     assert code == 2
@@ -259,7 +234,7 @@ def test_a_run_says_how_its_head_learns_to_hear(tmp_path, checkpoint, monkeypatc
 
 
 def test_a_run_does_not_make_a_head_hear_that_did_not(checkpoint):
-    options = MotionTrainOptions().but(run={"init": str(checkpoint)}, model={**SIZES, "strokes": True})
+    options = MotionTrainOptions().but(run={"init": str(checkpoint)}, model={**SMALL, "strokes": True})
     with pytest.raises(OptionError, match=r"has False, given True; train beats teaches its head"):
         begun_from(options)
     with pytest.raises(OptionError, match=r"pose_window: 20 needs a model .* use train poses"):

@@ -5,50 +5,26 @@ import json
 import numpy as np
 import pytest
 import torch
-from support.takes import set_of
+from support.takes import small_model
 
 from pyanticip.errors import OptionError
-from pyanticip.models import MotionTransformer, load_motion_model, save_checkpoint
+from pyanticip.models import load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest
-from pyanticip.models.config import ModelConfig
 from training.data.batches import HORIZONS
 from training.data.sets import MotionSet
 from training.finish import poses
 from training.finish.taught import teachable
 from training.tasks.motion.scores import measure, run_model
-from training.teacher.handmade import TEACHER_VERSION
-
-SIZES = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32, "control_hidden": 48}
 
 
 @pytest.fixture(scope="module")
-def lively(tmp_path_factory):
-    people = {"anna": "train", "ben": "train", "carl": "validation"}
-    return set_of(tmp_path_factory.mktemp("lively"), people)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    torch.manual_seed(0)
-    model = MotionTransformer(ModelConfig(**SIZES, twin=True)).eval()
-    training = {"teacher_version": TEACHER_VERSION, "held_out": {"validation": ["ben", "carl"], "test": []}}
-    return save_checkpoint(tmp_path_factory.mktemp("before") / "checkpoint", model, training=training)
+def checkpoint(checkpoint_of):
+    return checkpoint_of(twin=True)
 
 
 @pytest.fixture
-def cli(monkeypatch, command, tmp_path, lively, checkpoint):
-    monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
-    monkeypatch.chdir(tmp_path)
-    batch = poses.Frames.batch
-    monkeypatch.setattr(poses.Frames, "batch", lambda self, size: batch(self, min(size, 32)))
-
-    def call(*flags, **given):
-        words = {"--data": lively, "--checkpoint": checkpoint, "--out": "out", "--cache": "cache"}
-        words |= {"--copies": 0, "--steps": 5} | {f"--{name}": value for name, value in given.items()}
-        line = [str(word) for pair in words.items() for word in pair]
-        return command("train", "poses", *line, *flags)
-
-    return call
+def cli(taught, checkpoint):
+    return taught("poses", checkpoint=checkpoint, copies=0, steps=5)
 
 
 def test_what_it_learns_is_told_with_what_the_trunk_says_and_all_else_stays(cli, lively, checkpoint):
@@ -88,8 +64,7 @@ def test_the_same_twice_and_what_is_noted_about_it(cli):
 
 
 def test_frames_are_those_of_the_clips_and_streams_begin_in_some(lively, monkeypatch):
-    torch.manual_seed(0)
-    model = MotionTransformer(ModelConfig(**SIZES, twin=True, pose_window=poses.FRAMES)).eval()
+    model = small_model(twin=True, pose_window=poses.FRAMES)
     clips = MotionSet.open(lively).examples("train")
     joined, scalars, rows, wanted = poses.Frames(model, clips, seed=0).batch(200)
     begun = 0
@@ -111,7 +86,7 @@ def test_frames_are_those_of_the_clips_and_streams_begin_in_some(lively, monkeyp
 
 
 def test_models_without_the_twin_are_refused(cli, tmp_path):
-    plain = save_checkpoint(tmp_path / "plain", MotionTransformer(ModelConfig(**SIZES)).eval())
+    plain = save_checkpoint(tmp_path / "plain", small_model())
     with pytest.raises(OptionError, match="no poses can be read beside it: pose_window needs a motion model"):
         teachable(plain, "no poses can be read beside it", pose_window=poses.FRAMES)
     code, _, told = cli(checkpoint=plain)
