@@ -15,7 +15,7 @@ LEFT_ARM, RIGHT_ARM, SPINE = 7, 11, 1
 
 
 def turning(angles: dict[int, NDArray[np.float64]], axis: int = 2) -> NDArray[np.float32]:
-    """(T, 22, 4): joints that turn about one axis (0 x, 1 y, 2 z) by angles (T,) in rad, the others at rest."""
+    """(T, 22, 4): joints that turn about one axis (0 x, 1 y, 2 z) by angles (T,) in rad; the others rest."""
     quats = np.zeros((len(next(iter(angles.values()))), 22, 4), np.float32)
     quats[..., 0] = 1.0
     for joint, angle in angles.items():

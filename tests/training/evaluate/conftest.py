@@ -25,8 +25,7 @@ def set_of():
                     who = (piece.name, piece.subject, side)
                     entry = ClipEntry(*who, 0, 0, (), file, None, 0.0, "teacher", (0, 0, 0))
                     entry = replace(entry, words=said.get(piece.name, ""))
-                    rows = (taught.features, taught.params, piece.quats, piece.root)
-                    writer.append(entry, *rows, taught.onsets, taught.phrases)
+                    writer.append(entry, taught, piece.root)
             writer.finish(made_by={}, sources=[], refused=[], warnings=[])
         shutil.rmtree(folder / ".work")
         return folder

@@ -99,18 +99,8 @@ class _Kept:
         assert self.old is not None
         for number in self.clips[source]:
             clip, example = self.old.clips[number], self.old.example(number)
-            yield Part(
-                clip.part,
-                clip.seconds,
-                clip.missing,
-                clip.targets,
-                example.features,
-                example.params,
-                example.quats,
-                self.old.piece(number).root,
-                example.onsets,
-                example.phrases,
-            )
+            root = self.old.piece(number).root
+            yield Part(clip.part, clip.seconds, clip.missing, clip.targets, example, root)
 
 
 def build(
@@ -237,19 +227,19 @@ def _build_shard(
         made=states["made"],
         found=states["found"],
         kept=0,
-        refused=[
-            {"path": printable(each.paths[0]), "reason": each.error}
-            for each in results.values()
-            if each.state == "refused"
-        ],
+        refused=[_refusal(each) for each in results.values() if each.state == "refused"],
         warnings=[],
         seconds=time.perf_counter() - began,
     )
 
 
+def _refusal(result: Result) -> dict[str, str]:
+    return {"path": printable(result.paths[0]), "reason": result.error}
+
+
 def _counted(path: Path) -> list[int]:
     parts, _ = read_parts(path)
-    return [len(part.params) for part in parts]
+    return [len(part.example) for part in parts]
 
 
 def merge(shards: Sequence[Path | str], out: Path | str) -> BuildReport:
@@ -363,7 +353,7 @@ class _Plan:
         for source in whole.sources:
             result = results[source.paths[0]]
             if result.state == "refused":
-                plan.refused.append({"path": printable(source.paths[0]), "reason": result.error})
+                plan.refused.append(_refusal(result))
                 continue
             path = printable(str(result.record["path"]))
             if result.error:
@@ -446,7 +436,7 @@ def _append(writer: SetWriter, source: Source, split: Split, path: str, part: Pa
         events=(0, 0, 0),
         words=source.words,
     )
-    writer.append(entry, part.features, part.params, part.quats, part.root, part.onsets, part.phrases)
+    writer.append(entry, part.example, part.root)
 
 
 def _notes(records: list[dict[str, Any]]) -> list[str]:

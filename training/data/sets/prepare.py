@@ -129,13 +129,9 @@ class Part:
     seconds: float
     missing: tuple[str, ...]
     targets: Literal["teacher", "audio"]
-    features: NDArray[np.float32]
-    params: NDArray[np.float32]
-    quats: NDArray[np.float32]
+    example: Example
     root: NDArray[np.float32]
-    onsets: NDArray[np.int64]
-    phrases: NDArray[np.int64]
-    bad: NDArray[np.bool_] | None = None
+    """(T, 3) metres."""
 
 
 def work_file(work: Path, key: str) -> Path:
@@ -153,22 +149,23 @@ def save_parts(path: Path, parts: list[Part], record: dict[str, Any]) -> None:
                 "seconds": part.seconds,
                 "missing": list(part.missing),
                 "targets": part.targets,
-                "frames": len(part.params),
-                "events": [len(part.onsets), len(part.phrases)],
+                "frames": len(part.example),
+                "events": [len(part.example.onsets), len(part.example.phrases)],
             }
             for part in parts
         ],
     }
-    bad = [part.bad for part in parts if part.bad is not None]
+    examples = [part.example for part in parts]
+    bad = [each.bad for each in examples if each.bad is not None]
     buffer = io.BytesIO()
     np.savez(
         buffer,
         meta=np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
-        features=_joined([part.features for part in parts]),
-        params=_joined([part.params for part in parts]),
-        quats=_joined([part.quats for part in parts]),
+        features=_joined([each.features for each in examples]),
+        params=_joined([each.params for each in examples]),
+        quats=_joined([each.quats for each in examples]),
         root=_joined([part.root for part in parts]),
-        events=_joined([times for part in parts for times in (part.onsets, part.phrases)]),
+        events=_joined([times for each in examples for times in (each.onsets, each.phrases)]),
         # Sets whose clips have no labels have no array of them.
         bad=_joined(bad) if len(bad) == len(parts) else np.zeros(0, dtype=np.bool_),
     )
@@ -180,7 +177,7 @@ def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def read_parts(path: Path) -> tuple[Iterator[Part], dict[str, Any]]:
-    """The clips of a take, and its entry among the sources.
+    """The clips of a take, whose examples have no names, and its entry among the sources.
 
     Raises:
         FormatError: damaged.
@@ -200,19 +197,11 @@ def _parts(arrays: dict[str, NDArray[Any]], metas: list[dict[str, Any]]) -> Iter
         rows = slice(row, row + meta["frames"])
         onsets, phrases = meta["events"]
         events = arrays["events"][event : event + onsets + phrases]
-        yield Part(
-            meta["number"],
-            meta["seconds"],
-            tuple(meta["missing"]),
-            meta["targets"],
-            arrays["features"][rows],
-            arrays["params"][rows],
-            arrays["quats"][rows],
-            arrays["root"][rows],
-            events[:onsets],
-            events[onsets:],
-            arrays["bad"][rows] if len(arrays.get("bad", ())) else None,
-        )
+        quats, features, params = (arrays[name][rows] for name in ("quats", "features", "params"))
+        bad = arrays["bad"][rows] if len(arrays.get("bad", ())) else None
+        example = Example("", "", quats, features, params, events[:onsets], events[onsets:], bad)
+        missing = tuple(meta["missing"])
+        yield Part(meta["number"], meta["seconds"], missing, meta["targets"], example, arrays["root"][rows])
         row, event = rows.stop, event + onsets + phrases
 
 
@@ -352,20 +341,8 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
             example = heard.taught(example, seconds, notes)
         if not (np.isfinite(example.features).all() and np.isfinite(example.params).all()):
             raise FormatError(f"{file}: gives features or targets that are not finite")
-        parts.append(
-            Part(
-                number if len(runs) > 1 else None,
-                round(seconds, 6),
-                missing,
-                "teacher" if heard is None else "audio",
-                example.features,
-                example.params,
-                piece.quats,
-                piece.root,
-                example.onsets,
-                example.phrases,
-            )
-        )
+        which, by = number if len(runs) > 1 else None, "teacher" if heard is None else "audio"
+        parts.append(Part(which, round(seconds, 6), missing, by, example, piece.root))
     if heard is not None:
         warnings = heard.compare(len(clip) / rate)
         if not parts:

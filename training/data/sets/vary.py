@@ -112,19 +112,8 @@ def _copy(task: _Task, copy: int) -> Part | None:
     if seen.troubles or clip.targets == "audio" or (bad is not None and bad.any()):
         features = motion_features(seen.quats, seen.root, seen.mask)
     missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, seen.mask, strict=True) if not there)
-    return Part(
-        copy,
-        clip.seconds,
-        missing,
-        clip.targets,
-        features,
-        lesson.params,
-        seen.quats,
-        seen.root,
-        lesson.onsets,
-        lesson.phrases,
-        bad,
-    )
+    example = replace(lesson, quats=seen.quats, features=features, bad=bad)
+    return Part(copy, clip.seconds, missing, clip.targets, example, seen.root)
 
 
 def _moved(base: MotionSet, number: int, partner: int, recipe: Recipe, rng: np.random.Generator) -> Piece:
@@ -253,6 +242,4 @@ def _key(made_by: dict[str, Any], number: int) -> str:
 def _append(writer: SetWriter, clip: ClipEntry, parts: Iterator[Part]) -> None:
     for part in parts:
         entry = replace(clip, name=f"{clip.name}~{part.number}", missing=part.missing, of=clip.name)
-        writer.append(
-            entry, part.features, part.params, part.quats, part.root, part.onsets, part.phrases, part.bad
-        )
+        writer.append(entry, part.example, part.root)

@@ -18,6 +18,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.system import try_lock
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
+from training.data.examples import Example
 from training.data.manifest import INDEX
 from training.data.sets.format import (
     ARRAYS,
@@ -114,36 +115,27 @@ class SetWriter:
         self._sums[name].update(data)
         self._rows[name] += len(rows)
 
-    def append(
-        self,
-        entry: ClipEntry,
-        features: NDArray[np.float32],
-        params: NDArray[np.float32],
-        quats: NDArray[np.float32],
-        root: NDArray[np.float32],
-        onsets: NDArray[np.integer],
-        phrases: NDArray[np.integer],
-        bad: NDArray[np.bool_] | None = None,
-    ) -> None:
-        """Add a clip; where its rows and events lie is filled in here."""
+    def append(self, entry: ClipEntry, example: Example, root: NDArray[np.float32]) -> None:
+        """Add a clip, its root (T, 3) m; where its rows and events lie is filled in here."""
         first = self._rows["events.i32"]
         start = self._rows["features.f32"]
+        frames, onsets, phrases, bad = len(example.features), example.onsets, example.phrases, example.bad
         for name, rows in (
-            ("features.f32", features),
-            ("params.f32", params),
-            ("quats.f32", quats),
+            ("features.f32", example.features),
+            ("params.f32", example.params),
+            ("quats.f32", example.quats),
             ("root.f32", root),
         ):
-            if len(rows) != len(features) or not np.isfinite(rows).all():
+            if len(rows) != frames or not np.isfinite(rows).all():
                 raise FormatError(f"{entry.name}: {name} has frames that are missing or not finite")
             self._append(name, rows)
         self._append("events.i32", np.concatenate([onsets, phrases]))
         if LABELS in self.names:
-            if bad is None or len(bad) != len(features):
+            if bad is None or len(bad) != frames:
                 raise FormatError(f"{entry.name}: does not say of every frame whether it is wrong")
             self._append(LABELS, bad)
         found = (first, len(onsets), len(phrases))
-        self.clips.append(replace(entry, start=start, frames=len(features), events=found))
+        self.clips.append(replace(entry, start=start, frames=frames, events=found))
 
     def finish(
         self,
