@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -215,12 +214,7 @@ def judged(
 def table(report: Mapping[str, Any]) -> Table:
     """F1 of beats by kind of movement and rule, before and after, at each lead."""
     title = "F1 of beats, announced so many ms ahead"
-    found = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
-    found.add_column("beats of", no_wrap=True)
-    found.add_column("rule", no_wrap=True)
-    for when in ("before", "after"):
-        for number, ms in enumerate(LEADS_MS):
-            found.add_column(f"{'' if number else when}\n{ms} ms", justify="right", no_wrap=True)
+    found = taught.table_of(title, ("beats of", "rule"), LEADS_MS)
     kinds = list(next(iter(report["judged"].values())))
     for kind in kinds:
         for rule, after in report["judged"].items():

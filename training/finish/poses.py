@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -190,11 +189,7 @@ def judged(
 def table(report: Mapping[str, Any]) -> Table:
     """Errors by kind of movement, before and after, at each horizon."""
     title = "Error of the eight parameters (0..1), added up"
-    found = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
-    found.add_column("people judged", no_wrap=True)
-    for when in ("before", "after"):
-        for number, ms in enumerate(JUDGED):
-            found.add_column(f"{'' if number else when}\n{ms} ms", justify="right", no_wrap=True)
+    found = taught.table_of(title, ("people judged",), JUDGED)
     for kind, after in report["judged"].items():
         cells = [*report["before"][kind], *after]
         found.add_row("all" if len(report["judged"]) == 1 else kind, *(f"{value:.3f}" for value in cells))

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE
 from rich.console import Console
+from rich.table import Table
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
@@ -120,4 +122,15 @@ def before_and_after(
         say("judging", number, 2)
         found[name] = judge(model)
     say("judging", 2, 2)
+    return found
+
+
+def table_of(title: str, names: Sequence[str], leads_ms: Sequence[int]) -> Table:
+    """A table without rows: columns of names, then figures before and after at so many ms ahead."""
+    found = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in names:
+        found.add_column(name, no_wrap=True)
+    for when in ("before", "after"):
+        for number, ms in enumerate(leads_ms):
+            found.add_column(f"{'' if number else when}\n{ms} ms", justify="right", no_wrap=True)
     return found
