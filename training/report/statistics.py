@@ -48,6 +48,12 @@ def resample(
     return np.asarray(low), np.asarray(high)
 
 
+def interval_of(sums: Array, statistic: Callable[[Array], Array], *, seed: int = 0) -> Interval:
+    """A statistic of all sequences, from their sums (N, K), with its interval as :func:`resample` draws it."""
+    low, high = resample(sums, statistic, seed=seed)
+    return Interval(float(statistic(sums.sum(0))), float(low), float(high))
+
+
 def resampled_within(
     subjects: Sequence[str] | NDArray[np.str_], *, draws: int, seed: int
 ) -> Iterator[list[NDArray[np.int64]]]:

@@ -21,9 +21,9 @@ from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
 from pyanticip.models.token.generate import Generation, Steering, generate
 from pyanticip.models.token.transformer import LanguageModel
-from training.report.statistics import Interval, resample
+from training.report.statistics import Interval, interval_of
 from training.tasks.token.evaluate import bridge
-from training.tasks.token.metrics import Array
+from training.tasks.token.metrics import Array, perplexity
 from training.tasks.token.task import load_run, open_run
 
 THETAS: Final = (0.8, 0.5)
@@ -97,7 +97,7 @@ def compare(
         "tokens": tokens,
         "temperature": temperature,
         "scalars": scalars,
-        "judged_truth": _perplexity(judged(ids), seed).to_dict(),
+        "judged_truth": _perplexity(judged(ids), seed),
         "thetas": rows,
     }
 
@@ -125,13 +125,13 @@ def _compare_at(
     return {
         "theta": theta,
         "foretelling": {
-            **{way: _perplexity(loss, seed).to_dict() for way, loss in losses.items()},
+            **{way: _perplexity(loss, seed) for way, loss in losses.items()},
             "gain": _difference(losses["ungated"], losses["gated"], seed).to_dict(),
             "gain_over_shuffled": _difference(losses["shuffled"], losses["gated"], seed).to_dict(),
             "statistics": follow["gated"].statistics(),
         },
         "writing": {
-            **{way: _perplexity(loss, seed).to_dict() for way, loss in found.items()},
+            **{way: _perplexity(loss, seed) for way, loss in found.items()},
             "attempts": attempts,
             "variety": {way: variety(made, prompt) for way, made in texts.items()},
             "gain": _difference(found["ungated"], found["gated"], seed).to_dict(),
@@ -183,13 +183,8 @@ def variety(ids: Tensor, prompt: int) -> float:
     return round(float(np.mean(shares)), 5)
 
 
-def _perplexity(loss: Array, seed: int) -> Interval:
-    def mean(sums: Array) -> Array:
-        return np.asarray(np.exp(sums[..., 0] / sums[..., 1]))
-
-    sums = np.stack([loss.sum(1), np.full(len(loss), float(loss.shape[1]))], 1)
-    low, high = resample(sums, mean, seed=seed)
-    return Interval(float(mean(sums.sum(0))), float(low), float(high))
+def _perplexity(loss: Array, seed: int) -> dict[str, float | None]:
+    return perplexity(loss, np.ones(loss.shape, np.bool_), seed=seed).to_dict()
 
 
 def _difference(theirs: Array, ours: Array, seed: int) -> Interval:
@@ -199,8 +194,7 @@ def _difference(theirs: Array, ours: Array, seed: int) -> Interval:
         return np.asarray(sums[..., 0] / sums[..., 1])
 
     sums = np.stack([(theirs - ours).sum(1), np.full(len(ours), float(ours.shape[1]))], 1)
-    low, high = resample(sums, mean, seed=seed)
-    return Interval(float(mean(sums.sum(0))), float(low), float(high))
+    return interval_of(sums, mean, seed=seed)
 
 
 def markdown(report: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import SCALARS
-from training.report.statistics import Interval, resample
+from training.report.statistics import Interval, interval_of, resample
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -66,8 +66,7 @@ def perplexity(loss: Array, mask: Mask, *, seed: int = 0) -> Interval:
     def ratio(total: Array) -> Array:
         return np.asarray(np.exp(total[..., 0] / total[..., 1]))
 
-    low, high = resample(sums, ratio, seed=seed)
-    return Interval(float(ratio(sums.sum(0))), float(low), float(high))
+    return interval_of(sums, ratio, seed=seed)
 
 
 def correlation(a: Array, b: Array, mask: Mask, *, seed: int = 0) -> Interval:
@@ -83,8 +82,7 @@ def correlation(a: Array, b: Array, mask: Mask, *, seed: int = 0) -> Interval:
         n, sx, sy, sxx, syy, sxy = np.moveaxis(total, -1, 0)
         return np.asarray((sxy - sx * sy / n) / np.sqrt((sxx - sx * sx / n) * (syy - sy * sy / n)))
 
-    low, high = resample(sums, pearson, seed=seed)
-    return Interval(float(pearson(sums.sum(0))), float(low), float(high))
+    return interval_of(sums, pearson, seed=seed)
 
 
 def scalar_errors(said: Array, given: Array, mask: Mask, mean: Array, *, seed: int = 0) -> dict[str, Any]:
