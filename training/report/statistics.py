@@ -49,7 +49,7 @@ def resample(
 
 
 def interval_of(sums: Array, statistic: Callable[[Array], Array], *, seed: int = 0) -> Interval:
-    """A statistic of all sequences, from their sums (N, K), with its interval as :func:`resample` draws it."""
+    """A statistic of the sums (N, K) of all sequences, with its interval as :func:`resample` draws it."""
     low, high = resample(sums, statistic, seed=seed)
     return Interval(float(statistic(sums.sum(0))), float(low), float(high))
 
