@@ -1,6 +1,6 @@
 """Choosing the settings of the rivals in foreseeing events, on the training subjects."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -75,7 +75,7 @@ class EventRivals:
         )
 
 
-def tune(examples: Sequence[Example], on_part: Callable[[], None] | None = None) -> EventRivals:
+def tune(examples: Sequence[Example]) -> EventRivals:
     """The settings with the greatest F1 over the clips of ``examples``."""
     placed = [places(example.quats) for example in examples]
     extrapolators = []
@@ -85,12 +85,8 @@ def tune(examples: Sequence[Example], on_part: Callable[[], None] | None = None)
             for delay in DELAYS_S[kind]
             for motion in MOTION_DELAYS_S
         }
-        row = []
-        for lead_ms in LEADS_MS:
-            row.append(_extrapolator(examples, kind, lead_ms * RATE / 1000.0, curves))
-            if on_part is not None:
-                on_part()
-        extrapolators.append(tuple(row))
+        leads = [lead_ms * RATE / 1000.0 for lead_ms in LEADS_MS]
+        extrapolators.append(tuple(_extrapolator(examples, kind, lead, curves) for lead in leads))
     return EventRivals(tuple(extrapolators))
 
 

@@ -6,7 +6,7 @@ Vogel, CHI 2012) carried on along its own speed estimate. Which of the two, and 
 the training subjects, for each parameter at each horizon by itself, as for the other two rivals.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -171,7 +171,6 @@ def tune(
     *,
     delays: Sequence[float] = DELAYS_S,
     motion_delays: Sequence[float] = MOTION_DELAYS_S,
-    on_twin: Callable[[], None] | None = None,
 ) -> Table:
     """The trackers with the least mean absolute error, mean over the subjects of ``examples``."""
     judge = Judge(examples)
@@ -196,8 +195,6 @@ def tune(
                 best[better] = mean[better]
                 for k, i in zip(*np.nonzero(better), strict=True):
                     found[k][i] = tracker
-            if on_twin is not None:
-                on_twin()
     return tuple(tuple(row) for row in found)
 
 

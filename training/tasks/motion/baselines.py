@@ -151,7 +151,6 @@ def tune(
     motion_delays: Sequence[float] = MOTION_DELAYS_S,
     slope_frames: Sequence[int] = SLOPE_FRAMES,
     gains: Sequence[float] = GAINS,
-    on_twin: Callable[[], None] | None = None,
 ) -> Rivals:
     """The settings with the least mean absolute error, mean over the subjects of ``examples``.
 
@@ -161,7 +160,6 @@ def tune(
         motion_delays: delays before the differences to try, seconds.
         slope_frames: stretches of the slope to try.
         gains: gains of the slope to try.
-        on_twin: called after each pair of delays (progress bars).
     """
     judge = Judge(examples)
     size = (len(PARAMETERS), len(HORIZONS))
@@ -182,8 +180,6 @@ def tune(
                 best[kind][better] = mean[better]
                 for k, i in zip(*np.nonzero(better), strict=True):
                     found[kind][k][i] = setting
-            if on_twin is not None:
-                on_twin()
     hold, linear = (tuple(tuple(row) for row in found[name]) for name in ("hold", "linear"))
     return Rivals(hold, linear)
 
