@@ -21,6 +21,7 @@ __all__ = [
     "hear_group",
     "host_and_port",
     "host_of",
+    "is_address",
     "is_from",
     "is_loopback",
     "known_as",
@@ -158,6 +159,16 @@ def is_loopback(host: str) -> bool:
         return (getattr(address, "ipv4_mapped", None) or address).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_address(who: str) -> bool:
+    """Whether ``who`` is an IP address, with a port behind it or without."""
+    host, _, port = who.rpartition(":")
+    for each in (who, host if port.isdecimal() else ""):
+        with contextlib.suppress(ValueError):
+            ipaddress.ip_address(each.strip("[]"))
+            return True
+    return False
 
 
 def is_from(sender: str, who: str) -> bool:

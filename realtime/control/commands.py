@@ -29,7 +29,7 @@ from realtime.memory.live_memory import Following, LiveMemory, Shared, open_memo
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.memory import MemoryRig
-from realtime.sockets import is_from
+from realtime.sockets import is_address, is_from
 from realtime.sources.replay import Command
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
@@ -415,15 +415,20 @@ class Commands:
             self._sounds_by_hand = False
 
     def _source(self, sender: object = "") -> str:
-        """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes."""
+        """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes.
+
+        An address may be one that nobody was heard from, for others can keep it from being heard of.
+        """
         who = str(sender)
         senders = [name for name, *_ in self._pipeline.front.senders()]
-        if who and not any(is_from(name, who) for name in senders):
+        heard = not who or any(is_from(name, who) for name in senders)
+        if not heard and not is_address(who):
             raise OptionError(
-                f"source: nobody was heard from {who!r}; heard: {', '.join(senders) or 'nobody'}"
+                f"source: expected an address, or a sender that was heard ({', '.join(senders) or 'nobody'}),"
+                f" got {who!r}"
             )
         self._listen_to(who)
-        return who or "whoever comes"
+        return (who or "whoever comes") if heard else f"{who}, not heard yet"
 
     def _listen_to(self, sender: str = "") -> None:
         self._pipeline.front.listen_to(sender or None)

@@ -15,6 +15,7 @@ import pytest
 from support.models import another_checkpoint
 from support.wire import Hearing, command, messages, run_here, start, udp, wait_for
 
+from pyanticip.errors import OptionError
 from pyanticip.motion.recording import RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
@@ -216,6 +217,25 @@ def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(
     remote.close()
     for pipeline in (first, again):
         pipeline.close()
+
+
+def test_an_address_that_was_not_heard_yet_can_be_waited_for_and_a_name_cannot() -> None:
+    pipeline = assemble(Rig.model_validate({"model": {"enabled": False}, "osc": []}), OfflineClock(0))
+    commands = Commands(pipeline)
+    for n, who in enumerate((A, B)):
+        pipeline.feed(SKELETON, n, who)
+        assert pipeline.feed(FRAMES[n], n, who) == (who == A)
+    for wrong in ("lapTop", "10.0.0.300", "10.0.0.3:x", "10.0.0.3:1:2"):
+        with pytest.raises(OptionError, match=rf"heard \({A}, {B}\), got '{wrong}'"):
+            commands.obey("source", wrong)
+    for who in ("10.0.0.3", "10.0.0.3:5000", "[fd00::3]:5000", "fd00::3"):
+        assert commands.obey("source", who) == f"{who}, not heard yet"
+    assert commands.obey("source", "10.0.0.3") == "10.0.0.3, not heard yet"
+    for n in range(2, 50):
+        assert not pipeline.feed(FRAMES[n], n * 20_000_000, A)
+    pipeline.feed(SKELETON, 10**9, "10.0.0.3:7")
+    assert pipeline.feed(FRAMES[0], 10**9, "10.0.0.3:7")
+    pipeline.close()
 
 
 def test_a_host_that_is_heard_at_every_port_is_so_in_a_recording_begun_in_mid_show() -> None:

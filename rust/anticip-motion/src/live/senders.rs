@@ -1,12 +1,14 @@
 //! Who plays: of several senders one is heard, the others are followed until it is their turn.
 
+use std::cmp::Reverse;
+
 use super::decode::Decoder;
 use super::output::Counters;
 use super::stage::Stage;
 use super::{FrontConfig, Source};
 use crate::MotionError;
 
-/// Senders that are followed; of more, the one that was silent for longest is forgotten.
+/// Senders that are followed; of more, the host with the most loses the one that was silent for longest.
 const MOST: usize = 16;
 /// A sender takes over after so long (nanoseconds) of consistent frames, when the player has been silent for so long.
 const CONSISTENT: i64 = 1_000_000_000;
@@ -117,6 +119,11 @@ impl Session {
 fn is_host(sender: &str, who: &str) -> bool {
     let bare = |host: &str| host.trim_matches(['[', ']']) == who.trim_matches(['[', ']']);
     sender != who && sender.rsplit_once(':').is_some_and(|(host, _)| bare(host))
+}
+
+/// What is before the last colon, where there is one.
+fn host_of(sender: &str) -> &str {
+    sender.rsplit_once(':').map_or(sender, |(host, _)| host)
 }
 
 pub(super) struct Senders {
@@ -276,7 +283,14 @@ impl Senders {
             .iter()
             .enumerate()
             .filter(|(i, _)| *i != self.player);
-        let oldest = others.min_by_key(|(_, s)| s.last_ns).map(|(i, _)| i)?;
+        let crowd = |s: &Session| {
+            let names = self.sessions.iter().map(|other| other.name.as_str());
+            let of_host = |name: &&str| host_of(name) == host_of(&s.name);
+            names.chain([sender]).filter(of_host).count()
+        };
+        // The many ports of one host must not push others out.
+        let oldest = others.min_by_key(|(_, s)| (Reverse(crowd(s)), s.last_ns));
+        let oldest = oldest.map(|(i, _)| i)?;
         self.sessions[oldest] = new;
         Some(oldest)
     }

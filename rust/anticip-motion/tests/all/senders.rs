@@ -111,6 +111,23 @@ fn the_player_can_be_chosen() {
 }
 
 #[test]
+fn the_ports_of_one_host_push_nobody_out() {
+    let mut front = front(Source::Mocopi);
+    for i in 0..60 {
+        for port in 0..40 {
+            play(&mut front, &format!("10.0.0.2:{port}"), 500.0, i..i + 1);
+        }
+        play(&mut front, PLAYER, 0.0, i..i + 1);
+    }
+    let told = front.senders();
+    let suit = told.iter().find(|s| s.name == PLAYER);
+    assert_eq!(suit.map(|s| (s.plays, s.frames)), Some((false, 60)));
+    assert_eq!((told.len(), told[0].name.as_str()), (16, "10.0.0.2:0"));
+    assert!(front.listen_to(Some("10.0.0.1")));
+    assert!(play(&mut front, PLAYER, 0.0, 60..90) > 20);
+}
+
+#[test]
 fn all_ports_of_a_host_that_is_wanted_are_one_sender() {
     let (mut one, mut many) = (front(Source::Mocopi), front(Source::Mocopi));
     let (mut expected, mut heard) = (0, 0);
