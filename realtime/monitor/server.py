@@ -108,7 +108,8 @@ class Page:
         response.headers["Content-Length"] = str(len(body))
         response.headers["Cache-Control"] = "no-store"
         response.headers["Content-Security-Policy"] = (
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'"
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self';"
+            " frame-ancestors 'none'"
         )
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"

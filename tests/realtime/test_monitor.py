@@ -293,6 +293,8 @@ def test_other_sites_and_other_names_are_refused(monitor: MonitorProcess):
     assert code() == code("monitor.js") == code("monitor.css") == 200
     assert code("server.py") == code("..%2f..%2fetc/passwd") == 404
     assert code(Host="evil.example") == 403
+    with urllib.request.urlopen(monitor.url) as answer:
+        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
     with pytest.raises(InvalidStatus), looking(monitor.url, origin="http://evil.example"):
         pass
     with looking(monitor.url, origin=monitor.url.rstrip("/")) as client:
