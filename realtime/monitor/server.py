@@ -120,14 +120,10 @@ class Remote(asyncio.DatagramProtocol):
     """Speaks to the show's remote control and hears its answers."""
 
     def __init__(self, obeys: tuple[str, int] | None, heard: Any) -> None:
-        self._obeys = obeys and (_NEAR.get(obeys[0], obeys[0]), obeys[1])
+        #: Where it is, from here; what others send to the socket is not heard.
+        self.obeys = obeys and (_NEAR.get(obeys[0], obeys[0]), obeys[1])
         self._heard = heard
         self._transport: Any = None
-
-    @property
-    def from_where(self) -> tuple[str, int]:
-        """Where its socket is: in the family of what it speaks to."""
-        return ("::" if self._obeys is not None and ":" in self._obeys[0] else "0.0.0.0"), 0
 
     def connection_made(self, transport: Any) -> None:
         """The socket is there."""
@@ -136,7 +132,7 @@ class Remote(asyncio.DatagramProtocol):
     def say(self, told: dict[str, Any]) -> str | None:
         """Send one command; why not, where it makes no sense."""
         name, arguments = told.get("do"), told.get("with", [])
-        if self._obeys is None:
+        if self.obeys is None:
             return "the remote control is off"
         if not isinstance(name, str) or not name.isascii() or not 0 < len(name) <= 100:
             return "no such command"
@@ -156,7 +152,7 @@ class Remote(asyncio.DatagramProtocol):
             dgram = builder.build().dgram
         except (BuildError, OverflowError, UnicodeError):
             return f"{name}: what it is told cannot be sent"
-        self._transport.sendto(dgram, self._obeys)
+        self._transport.sendto(dgram)
         return None
 
     def datagram_received(self, data: bytes, addr: object) -> None:
@@ -293,7 +289,8 @@ async def serve(options: dict[str, Any]) -> None:
     await loop.create_datagram_endpoint(lambda: _Feed(server), sock=feed)
     obeys = None if options["obeys"] is None else (options["obeys"][0], options["obeys"][1])
     server.remote = remote = Remote(obeys, server.tell)
-    await loop.create_datagram_endpoint(lambda: remote, local_addr=remote.from_where)
+    if remote.obeys is not None:
+        await loop.create_datagram_endpoint(lambda: remote, remote_addr=remote.obeys)
     try:
         listening = await serve_websockets(
             server.look,

@@ -246,6 +246,8 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(
         data, peer = control.recvfrom(65536)
         asked = OscMessage(data)
         assert (asked.address, asked.params) == ("/anticip/control/teach/param/cutoff", [0.5])
+        with udp() as stranger:
+            stranger.sendto(message("/anticip/reply/panic", "ok", "not the show's"), peer)
         control.sendto(message("/anticip/reply/teach/param/cutoff", "error", "no such output"), peer)
         assert told(client, "reply") == {"reply": "teach/param/cutoff", "ok": False, "text": "no such output"}
         for nonsense in (
@@ -275,7 +277,7 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(
 def test_nothing_that_a_page_says_raises(arguments: Any, name: str):
     sent: list[bytes] = []
     remote = Remote(("127.0.0.1", 9), lambda answer: None)
-    remote.connection_made(type("Transport", (), {"sendto": lambda self, data, to: sent.append(data)})())
+    remote.connection_made(type("Transport", (), {"sendto": lambda self, data: sent.append(data)})())
     refused = remote.say({"do": name, "with": arguments})
     assert (refused is None) == (len(sent) == 1)
     remote.datagram_received(name.encode(errors="replace"), None)
