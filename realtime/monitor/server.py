@@ -34,7 +34,7 @@ from realtime.control.folder import listing
 from realtime.loop import input_lines, run_loop
 from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.monitor.suit import Suit
-from realtime.sockets import bind_udp, served_at
+from realtime.sockets import bind_udp, host_of, is_loopback, served_at
 
 __all__ = ["main"]
 
@@ -53,7 +53,6 @@ _GHOSTS = [round(ms / 1000.0 * RATE / STRIDE) - 1 for ms in (200, 400)]
 _REPLY = "/anticip/reply/"
 # From this machine, what is bound to every interface is here.
 _NEAR = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-_HERE = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Page:
@@ -77,7 +76,7 @@ class Page:
     def refuses(self, target: str, headers: Any) -> str | None:
         """Why this request for a page or a websocket is not answered."""
         host = headers.get("Host", "")
-        if self._local and host.rpartition(":")[0] not in _HERE and host not in _HERE:
+        if self._local and not is_loopback(host_of(host)):
             return "this monitor is for the machine it runs on"
         origin = headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != host:

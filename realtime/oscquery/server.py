@@ -25,7 +25,7 @@ from pyanticip.system import ignore_terminal, lower_priority
 from realtime.child import tell_parent
 from realtime.loop import input_lines, run_loop
 from realtime.oscquery.space import Space
-from realtime.sockets import bind_udp, resolve, served_at
+from realtime.sockets import bind_udp, host_of, is_loopback, resolve, served_at
 
 __all__ = ["main"]
 
@@ -37,10 +37,14 @@ _WISHES, _ADDRESS = 1024, re.compile(r"(?=.{2,255}$)(/[^\s#*,/?\[\]{}]+)+")
 
 
 class Server:
-    """Answers over HTTP, and streams over websockets what a client listens to."""
+    """Answers over HTTP, and streams over websockets what a client listens to.
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
+    A ``local`` one answers only what was asked for by a name of this machine's own: neither a page of another
+    site nor a name that was made to point here reads the show.
+    """
+
+    def __init__(self, space: Space, *, local: bool) -> None:
+        self._space, self._local = space, local
         # The addresses that each client listens to.
         self._listening: dict[Any, set[str]] = {}
 
@@ -49,6 +53,8 @@ class Server:
         from websockets.datastructures import Headers
         from websockets.http11 import Response
 
+        if self._local and not is_loopback(host_of(request.headers.get("Host", "localhost"))):
+            return connection.respond(HTTPStatus.FORBIDDEN, "OSCQuery is for the machine it runs on\n")
         if "websocket" in request.headers.get("Upgrade", "").lower():
             return None
         status, body = self._space.answer(request.path)
@@ -159,7 +165,7 @@ async def serve(options: dict[str, Any]) -> None:
         if options["osc_ip"] not in ("0.0.0.0", "::"):
             host["OSC_IP"] = options["osc_ip"]
     space = Space(host)
-    server = Server(space)
+    server = Server(space, local=is_loopback(options["host"]))
     loop = asyncio.get_running_loop()
     ear = bind_udp("127.0.0.1", options["ear"], "OSCQuery")
     await loop.create_datagram_endpoint(lambda: _Ear(server), sock=ear)

@@ -251,6 +251,19 @@ STRANGE = [
 
 
 @served
+@pytest.mark.parametrize("upgrade", [{}, {"Connection": "Upgrade", "Upgrade": "websocket"}])
+def test_a_name_that_was_made_to_point_here_reads_nothing(server: Served, upgrade: dict[str, str]) -> None:
+    url = f"http://127.0.0.1:{server.rig.port}/"
+    told = {"Host": f"evil.example:{server.rig.port}", **upgrade}
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(urllib.request.Request(url, headers=told), timeout=5)
+    assert (caught.value.code, b"machine it runs on" in caught.value.read()) == (403, True)
+    for host in ("localhost", "127.0.0.1:1", "[::1]:1"):
+        with urllib.request.urlopen(urllib.request.Request(url, headers={"Host": host}), timeout=5) as answer:
+            assert answer.status == 200
+
+
+@served
 def test_what_is_no_http_leaves_it_as_it_is(server: Served) -> None:
     pid = server.process.pid
     for strange in STRANGE:
