@@ -56,12 +56,16 @@ class MonitorProcess(Child):
         self._health = health
         self._live_rig = live_rig
         self._told: object = None
-        super().__init__("the monitor", "realtime.monitor.server", [json.dumps(told)], say)
+        self._options = json.dumps(told)
+        super().__init__("the monitor", "realtime.monitor.server", [], say)
         self.opened()
         say(f"monitor at {self.url}")
         if not rig.is_local and sys.stderr.isatty() and importlib.util.find_spec("segno") is not None:
             for line in qr_code(self.url):
                 say(line)
+
+    def _greet(self) -> None:
+        self.write(self._options.encode() + b"\n")
 
     def poll(self) -> list[str]:
         """See whether it lives, and tell it how things stand: once a second."""

@@ -1,7 +1,8 @@
-"""The process that has the monitor's page: ``python -P -m realtime.monitor.server OPTIONS``, as JSON.
+"""The process that has the monitor's page: ``python -P -m realtime.monitor.server``.
 
-Frames come over loopback (:mod:`realtime.monitor.feed`), how things stand through standard input, a line of
-JSON a second; when that ends, by whatever death of the show, so does the process. What somebody does at the
+Frames come over loopback (:mod:`realtime.monitor.feed`). Through standard input come lines of JSON: first the
+options, for arguments can be read by every user of the machine and the token must not, then how things stand,
+one a second; when it ends, by whatever death of the show, so does the process. What somebody does at the
 page goes to the show's remote control like anybody's OSC, and its answers come back to the page.
 """
 
@@ -278,10 +279,12 @@ def _json(what: dict[str, Any]) -> str:
         return json.dumps(json.loads(json.dumps(what), parse_constant=lambda _: None), separators=(",", ":"))
 
 
-async def serve(options: dict[str, Any]) -> None:
+async def serve() -> None:
     """Serve until standard input ends. Raises a DeviceError where the port is not to be had."""
     from websockets.asyncio.server import serve as serve_websockets
 
+    lines = input_lines()
+    options: dict[str, Any] = json.loads(await anext(lines))
     server = Server(options)
     loop = asyncio.get_running_loop()
     feed = bind_udp("127.0.0.1", options["feed"], "monitor")
@@ -302,7 +305,7 @@ async def serve(options: dict[str, Any]) -> None:
         where = f"{options['host']}:{options['port']}"
         raise DeviceError(f"monitor: cannot listen at {where} ({reason(error)})") from None
     tell_parent("ready")
-    async for line in input_lines():
+    async for line in lines:
         with contextlib.suppress(ValueError):
             for kind, told in json.loads(line).items():
                 server.tell({kind: told}, kind)
@@ -312,14 +315,14 @@ async def serve(options: dict[str, Any]) -> None:
         await asyncio.wait_for(listening.wait_closed(), _PARTING)
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """The process."""
     ignore_terminal()
     # Nobody's request is worth a line, and the show's processor comes first.
     logging.disable(logging.CRITICAL)
     lower_priority(10)
     try:
-        run_loop(serve(json.loads(arguments[0])))
+        run_loop(serve())
     except Exception as error:
         tell_parent(f"error {error}")
         return 1
@@ -327,4 +330,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

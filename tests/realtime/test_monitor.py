@@ -327,7 +327,10 @@ def test_beyond_this_machine_it_takes_the_token():
         lambda line: None,
     )
     try:
-        assert len(process.url.partition("?token=")[2]) >= 12
+        token = process.url.partition("?token=")[2]
+        assert len(token) >= 12
+        if (listed := Path(f"/proc/{process.pid}/cmdline")).exists():
+            assert token.encode() not in listed.read_bytes(), "every user of the machine sees it"
         local = process.url.replace(
             process.url.split("/")[2], f"127.0.0.1:{process.url.split(':')[2].split('/')[0]}"
         )
