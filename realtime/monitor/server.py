@@ -140,6 +140,9 @@ class Remote(asyncio.DatagramProtocol):
             return f"{name}: what it is told makes no sense"
         if not all(isinstance(argument, (str, bool, int, float)) for argument in arguments):
             return f"{name}: what it is told makes no sense"
+        # In OSC a NUL ends a text: what stands behind it would be taken for something else.
+        if any("\0" in text for text in (name, *arguments) if isinstance(text, str)):
+            return "what has a NUL in it cannot be sent"
         builder = OscMessageBuilder("/anticip/control/" + name)
         # Numbers beyond 32 bits and half of a character cannot be sent.
         try:
@@ -184,7 +187,7 @@ class Server:
         """One browser."""
         from websockets.exceptions import ConnectionClosed
 
-        with contextlib.suppress(ConnectionClosed):
+        try:
             for text in (*self._known.values(), _json({"past": list(self._past)})):
                 await client.send(text)
             self._clients.add(client)
@@ -199,7 +202,10 @@ class Server:
                         problem = self.remote.say(told)
                 if problem is not None:
                     await client.send(_json({"reply": "", "ok": False, "text": problem}))
-        self._clients.discard(client)
+        except ConnectionClosed:
+            pass
+        finally:
+            self._clients.discard(client)
 
     def tell(self, what: dict[str, Any], known_as: str | None = None) -> None:
         """Tell everybody who keeps up, and newcomers where it is known as something."""

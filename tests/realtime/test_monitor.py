@@ -257,6 +257,8 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(
             '{"do": 3}',
             '{"do": "gain", "with": [[1]]}',
             '{"do": ""}',
+            '{"do": "gain\\u0000\\u0000x"}',
+            '{"do": "preset", "with": ["a\\u0000b"]}',
             "[" * 9000,
         ):
             client.send(nonsense)
@@ -273,6 +275,7 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(
 @example([1e39], "gain")
 @example([10**400], "gain")
 @example(["\ud800"], "preset")
+@example([], "gain\0\0x\0\0\0x")
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists), st.text())
 def test_nothing_that_a_page_says_raises(arguments: Any, name: str):
     sent: list[bytes] = []
