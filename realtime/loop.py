@@ -1,18 +1,21 @@
-"""The asyncio loop, as each system can have it: signals, standard input, and one that waits for sockets."""
+"""The asyncio loop, as each system can have it: signals, standard input, one that waits for sockets, and the
+children that serve in it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
-from pyanticip.system import signals
+from pyanticip.system import ignore_terminal, lower_priority, signals
+from realtime.child import tell_parent
 
-__all__ = ["input_lines", "obey_signals", "run_loop"]
+__all__ = ["Datagrams", "child_main", "input_lines", "obey_signals", "run_loop"]
 
 _T = TypeVar("_T")
 _MOST_READ = 1 << 16
@@ -77,3 +80,31 @@ async def input_lines() -> AsyncIterator[bytes]:
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield line
+
+
+class Datagrams(asyncio.DatagramProtocol):
+    """Hands on what comes, whoever sent it."""
+
+    def __init__(self, hear: Callable[[bytes], object]) -> None:
+        self._hear = hear
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        """One of them."""
+        self._hear(data)
+
+
+def child_main(serving: Coroutine[Any, Any, None], nice: int) -> int:
+    """The process of a child that serves; its exit code.
+
+    What goes wrong is told to the parent. ``nice`` is by how much others come first.
+    """
+    ignore_terminal()
+    # Nobody's request is worth a line, and the show's processor comes first.
+    logging.disable(logging.CRITICAL)
+    lower_priority(nice)
+    try:
+        run_loop(serving)
+    except Exception as error:
+        tell_parent(f"error {error}")
+        return 1
+    return 0

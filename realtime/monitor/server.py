@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import hmac
 import json
-import logging
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -28,16 +27,15 @@ from pythonosc.osc_message_builder import BuildError, OscMessageBuilder
 
 from pyanticip.errors import DeviceError, reason
 from pyanticip.motion.canonical import canonical_skeleton
-from pyanticip.system import ignore_terminal, lower_priority
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALARS
 from realtime.child import tell_parent
 from realtime.control.folder import listing
-from realtime.loop import input_lines, run_loop
+from realtime.loop import Datagrams, child_main, input_lines
 from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.monitor.suit import Suit
 from realtime.sockets import bind_udp, host_of, is_loopback, served_at
 
-__all__ = ["main"]
+__all__ = ["serve"]
 
 # msgpack has no types.
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
@@ -252,14 +250,6 @@ class Server:
             self.tell({"suit": self._parents}, "suit")
 
 
-class _Feed(asyncio.DatagramProtocol):
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def datagram_received(self, data: bytes, addr: object) -> None:
-        self._server.hear(data)
-
-
 def _hello(options: dict[str, Any]) -> dict[str, Any]:
     """What the page has to know to draw and to command, and where the other performers' pages are."""
     body = canonical_skeleton()
@@ -294,7 +284,7 @@ async def serve() -> None:
     server = Server(options)
     loop = asyncio.get_running_loop()
     feed = bind_udp("127.0.0.1", options["feed"], "monitor")
-    await loop.create_datagram_endpoint(lambda: _Feed(server), sock=feed)
+    await loop.create_datagram_endpoint(lambda: Datagrams(server.hear), sock=feed)
     obeys = None if options["obeys"] is None else (options["obeys"][0], options["obeys"][1])
     server.remote = remote = Remote(obeys, server.tell)
     if remote.obeys is not None:
@@ -321,19 +311,5 @@ async def serve() -> None:
         await asyncio.wait_for(listening.wait_closed(), _PARTING)
 
 
-def main() -> int:
-    """The process."""
-    ignore_terminal()
-    # Nobody's request is worth a line, and the show's processor comes first.
-    logging.disable(logging.CRITICAL)
-    lower_priority(10)
-    try:
-        run_loop(serve())
-    except Exception as error:
-        tell_parent(f"error {error}")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(child_main(serve(), 10))

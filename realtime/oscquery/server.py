@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import re
 import socket
 import sys
@@ -21,13 +20,12 @@ from typing import Any
 from pythonosc.osc_message import OscMessage
 
 from pyanticip.errors import DeviceError, reason
-from pyanticip.system import ignore_terminal, lower_priority
 from realtime.child import tell_parent
-from realtime.loop import input_lines, run_loop
+from realtime.loop import Datagrams, child_main, input_lines
 from realtime.oscquery.space import Space
 from realtime.sockets import bind_udp, host_of, is_loopback, resolve, served_at
 
-__all__ = ["main"]
+__all__ = ["serve"]
 
 # A description is a line of some tens of kilobytes; what a client says is short; one that does not read is
 # not sent more than this.
@@ -117,14 +115,6 @@ class Server:
         broadcast([c for c in clients if c.transport.get_write_buffer_size() < _UNREAD], message)
 
 
-class _Ear(asyncio.DatagramProtocol):
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def datagram_received(self, data: bytes, addr: object) -> None:
-        self._server.hear(data)
-
-
 async def announced(options: dict[str, Any]) -> tuple[Any, str]:
     """Tell of the services by mDNS, on loopback alone where nobody else could reach them; and by what name,
     which is another where somebody has it already."""
@@ -168,7 +158,7 @@ async def serve(options: dict[str, Any]) -> None:
     server = Server(space, local=is_loopback(options["host"]))
     loop = asyncio.get_running_loop()
     ear = bind_udp("127.0.0.1", options["ear"], "OSCQuery")
-    await loop.create_datagram_endpoint(lambda: _Ear(server), sock=ear)
+    await loop.create_datagram_endpoint(lambda: Datagrams(server.hear), sock=ear)
     lines = input_lines()
     try:
         # A page in a browser says where it comes from, and has no business here.
@@ -197,19 +187,5 @@ async def serve(options: dict[str, Any]) -> None:
     answering.close()
 
 
-def main(arguments: list[str]) -> int:
-    """The process."""
-    ignore_terminal()
-    # Nobody's request is worth a line, and the show's processor comes first.
-    logging.disable(logging.CRITICAL)
-    lower_priority(5)
-    try:
-        run_loop(serve(json.loads(arguments[0])))
-    except Exception as error:
-        tell_parent(f"error {error}")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(child_main(serve(json.loads(sys.argv[1])), 5))
