@@ -20,6 +20,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from pyanticip.errors import OptionError
+
 __all__ = [
     "CheckpointOption",
     "HostPort",
@@ -31,6 +33,10 @@ __all__ = [
     "a_path",
     "option",
 ]
+
+
+MOST = 1e9
+"""No option is a larger number: as seconds it is a life, which a clock of nanoseconds can count."""
 
 
 class Options(BaseModel):
@@ -46,10 +52,13 @@ class Options(BaseModel):
         OSError
             A path that does not.
         MotionError
-            A combination or a content that makes no sense, where a class looks for more.
+            A number that nothing can be done with; a combination or a content that makes no sense, where a
+            class looks for more.
         """
         for name, field in type(self).model_fields.items():
             found = getattr(self, name)
+            if isinstance(found, float) and found > MOST:
+                raise OptionError(f"--{name.replace('_', '-')}: expected at most {MOST:g}, got {found:g}")
             for path in found if isinstance(found, tuple) else (found,):
                 if path is not None and shown(field).get("exists"):
                     Path(path).stat()  # the error names it

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -69,17 +70,28 @@ class Project:
         """Make a new project in a folder that does not exist, or is empty.
 
         :raises OptionError: there is something, or an output is sent where the instrument's own values are.
+        :raises DeviceError: it cannot be written; nothing is left of it.
         """
         check_addresses(outputs)
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise OptionError(f"{path}: exists already; a project begins in a new or an empty folder")
-        for name in (_HISTORY, _TAKES, _CURVES, MAPPINGS, CACHE):
-            (path / name).mkdir(parents=True, exist_ok=True)
-        project = cls(path, State(0, -1, "", ""))
-        with project._locked():
-            names = ", ".join(output.name for output in outputs)
-            project._write(State(0, -1, f"begin with outputs {names}" if names else "begin", _now(), outputs))
+        names, folders = ", ".join(one.name for one in outputs), (_HISTORY, _TAKES, _CURVES, MAPPINGS, CACHE)
+        try:
+            for name in folders:
+                (path / name).mkdir(parents=True, exist_ok=True)
+            project = cls(path, State(0, -1, "", ""))
+            with project._locked():
+                project._write(
+                    State(0, -1, f"begin with outputs {names}" if names else "begin", _now(), outputs)
+                )
+        except BaseException:
+            # Neither a project nor free, it would stand in the way of the next try.
+            for name in folders:
+                shutil.rmtree(path / name, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                (path / _LOCK).unlink()
+            raise
         return project
 
     @classmethod

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,6 +22,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from pyanticip.bench.machine import machine
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
+from pyanticip.motion.atomic import write_file
 from realtime.control.server import CONTROL
 from realtime.soak.ear import Ear
 from realtime.soak.processes import alive, below, needs_proc
@@ -81,11 +81,13 @@ class Theatre:
         if midi is not None:
             rig["midi"] = {"port": midi}
         if (SHIPPED / MANIFEST).is_file():
-            shutil.copytree(SHIPPED, folder / MODEL)
+            (folder / MODEL).mkdir()
+            for file in SHIPPED.iterdir():
+                write_file(folder / MODEL / file.name, file.read_bytes())
             rig["model"] = {"checkpoint": MODEL}
         else:
             rig["model"] = {"enabled": False}
-        (folder / RIG).write_text(tomlkit.dumps(rig))
+        write_file(folder / RIG, tomlkit.dumps(rig).encode())
         self._environment = {**os.environ, **environment}
         self._log = (folder / "show.log").open("ab")
         self._process: subprocess.Popen[bytes] | None = None

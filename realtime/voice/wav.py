@@ -42,7 +42,11 @@ class WavWriter:
             handle, self._temporary = draft_file(folder / self.path.name)
             # Nothing may wait in a buffer: of a full disk it is known what has been written.
             self._file = os.fdopen(handle, "wb", buffering=0)
-            self._put(self._header())
+            try:
+                self._put(self._header())
+            except OSError:
+                self.abandon()
+                raise
         except OSError as error:
             raise DeviceError(f"{self.path}: cannot write into {folder} ({reason(error)})") from None
 
@@ -86,6 +90,7 @@ class WavWriter:
             self._put(self._header())
             finish_draft(self._file, self._temporary, self.path)
         except OSError as error:
+            self.abandon()
             raise DeviceError(f"{self.path}: cannot be finished ({reason(error)})") from None
 
     def abandon(self) -> None:

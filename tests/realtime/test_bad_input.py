@@ -146,6 +146,8 @@ CASES = [
     ("info missing.anticip", 1, "missing.anticip"),
     ("export newer.anticip --out x", 1, "newer.anticip"),
     ("bench latency --seconds 0", 2, "--seconds"),
+    ("render number.bvh --out x.wav --seconds 1e308", 2, "--seconds: expected at most 1e+09, got 1e+308"),
+    ("teach add mine number.bvh --values a=1 --end 1e308", 2, "--end: expected at most 1e+09, got 1e+308"),
     ("bench latncy", 2, "did you mean latency?"),
     ("rig init typo.toml", 2, "--force"),
     ("rig init nowhere/stage.toml", 1, "does not exist"),

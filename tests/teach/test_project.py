@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.clips import swing
+from support.full_disk import full_disk
 
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.load import load_motion
@@ -156,6 +157,9 @@ def test_a_project_begins_where_nothing_is(tmp_path: Path) -> None:
         Project.create(tmp_path)
     with pytest.raises(OptionError, match="exists already"):
         Project.create(tmp_path / "file.txt")
+    with full_disk(), pytest.raises(DeviceError, match="new: cannot be written"):
+        Project.create(tmp_path / "new")
+    Project.create(tmp_path / "new")
 
 
 def test_two_writers_take_turns(project: Project) -> None:

@@ -7,18 +7,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from support.full_disk import full_disk
 from support.wire import wait_for
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError
 from realtime.soak import tables
 from realtime.soak.faults import MOTION, PROCESSES
 from realtime.soak.faults_around import DISK, FILES, RECEIVERS, REMOTE, SOUND
 from realtime.soak.kills import kills
 from realtime.soak.processes import PROC
 from realtime.soak.run import PICTURE, run
-from realtime.soak.theatre import REPORT
+from realtime.soak.theatre import REPORT, Theatre
 
 pytestmark = [
     pytest.mark.slow,
@@ -80,6 +82,11 @@ def test_what_a_kill_costs(tmp_path: Path) -> None:
     assert result["last"]["exit_code"] == 0
     assert result["lost_ms"]["max"] < 500.0
     assert result["fade_ms"]["max"] < 2000.0
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    with full_disk(), pytest.raises(DeviceError, match=r"soak/\S+: cannot be written \(file too large\)$"):
+        Theatre(tmp_path / "soak", SimpleNamespace(port=9), midi=None, environment={})  # type: ignore[arg-type]
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.full_disk import full_disk
 
 from pyanticip.errors import DeviceError
 from realtime.voice.wav import WavWriter
@@ -34,3 +35,13 @@ def test_wav_files_are_exact_and_never_half(tmp_path: Path, bits: int) -> None:
 def test_a_missing_folder_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=r"a\.wav: cannot write into .*no such file"):
         WavWriter(tmp_path / "none" / "a.wav", 48_000)
+
+
+def test_on_a_full_disk_nothing_is_left(tmp_path: Path) -> None:
+    with full_disk(), pytest.raises(DeviceError, match=r"a\.wav: cannot write into .*file too large"):
+        WavWriter(tmp_path / "a.wav", 48_000)
+    wav = WavWriter(tmp_path / "a.wav", 48_000)
+    wav._put(b"\0")
+    with full_disk(), pytest.raises(DeviceError, match=r"a\.wav: cannot be finished"):
+        wav.close()
+    assert not list(tmp_path.iterdir())
