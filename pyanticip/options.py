@@ -20,7 +20,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError
 
 __all__ = [
     "CheckpointOption",
@@ -115,13 +115,16 @@ def can_hold(folder: Path) -> None:
 
     Raises
     ------
-    OSError
+    OSError, DeviceError
         Nothing can be written in the folder, or where it would have to be made.
     """
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=there):
             pass
+    except FileNotFoundError:
+        # As below /proc, which has folders that take no files.
+        raise DeviceError(f"{folder}: no file can be made there") from None
     except OSError as error:
         error.filename = str(folder)
         raise

@@ -117,17 +117,21 @@ def load_rehearsal(path: str | os.PathLike[str], *, capacity: int = 90_000) -> R
             data = file.read(longest + 1)
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
-    held = _moments(data)
+    header = _header(data)
+    about = header.get("__metadata__")
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise FormatError(f"{path}: is no memory; pyanticip rehearse writes them")
+    held = _moments(header)
     if held > capacity:
         raise FormatError(f"{path}: holds {held} moments, and there is room for {capacity}")
     if len(data) > longest:
         raise FormatError(f"{path}: longer than a memory of {capacity} moments can be")
     try:
-        takes, arrays = _parse(data)
+        takes, arrays = _parse(data, about)
         memory.restore(takes, arrays["keys"], arrays["followed"], arrays["origins"])
         return Rehearsal(memory, _poses(takes, arrays["poses"]), hashlib.sha256(data).hexdigest())
     except (safetensors.SafetensorError, MotionError, KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{path}: not a memory, or a damaged one: {one_line(error)}") from None
+        raise FormatError(f"{path}: is a damaged memory: {one_line(error)}") from None
 
 
 def _poses(takes: list[str], rows: NDArray[np.int16]) -> dict[str, NDArray[np.float32]]:
@@ -147,22 +151,25 @@ def _header_length(data: bytes) -> int:
     return int.from_bytes(data[:8], "little")
 
 
-def _moments(data: bytes) -> int:
-    """How many moments a file, of which the end may be missing, says that it holds; 0: it does not say."""
-    with contextlib.suppress(MotionError, KeyError, TypeError, IndexError):
+def _header(data: bytes) -> dict[str, Any]:
+    """The header of a file, of which the end may be missing; nothing of what is no safetensors file."""
+    with contextlib.suppress(MotionError):
         header = parse_json(data[8 : 8 + min(_header_length(data), _HEADER_BYTES)], "")
+        return header if isinstance(header, dict) else {}
+    return {}
+
+
+def _moments(header: Mapping[str, Any]) -> int:
+    """How many moments a file says that it holds; 0: it does not say."""
+    with contextlib.suppress(KeyError, TypeError, IndexError):
         held = header["origins"]["shape"][0]
         return held if isinstance(held, int) else 0
     return 0
 
 
-def _parse(data: bytes) -> tuple[list[str], dict[str, NDArray[Any]]]:
+def _parse(data: bytes, about: Mapping[str, Any]) -> tuple[list[str], dict[str, NDArray[Any]]]:
     """Names of takes and arrays of the right types and widths, of a whole file."""
     arrays = safetensors.numpy.load(data)
-    header = json.loads(data[8 : 8 + _header_length(data)])
-    about = header.get("__metadata__", {})
-    if about.get("format") != FORMAT:
-        raise ValueError(f"expected the format {FORMAT}, given {about.get('format')}")
     for what, known in (("version", VERSION), ("keys", KEYS_VERSION)):
         if about.get(what) != str(known):
             raise ValueError(f"expected {what} {known}, given {about.get(what)}; rehearse again")

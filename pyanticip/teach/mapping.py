@@ -312,7 +312,8 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
         if isinstance(error, MotionError):
             raise FormatError(f"{file}: {error}") from None
         what = " ".join(str(error).split())[:100]
-        raise FormatError(f"{file}: is no usable mapping: lacks or garbles {what}") from None
+        how = "is cut or damaged:" if isinstance(error, SafetensorError) else "lacks or garbles"
+        raise FormatError(f"{file}: is no usable mapping: {how} {what}") from None
 
 
 def _tree(file: Path, data: bytes) -> dict[str, Any]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
 from pyanticip.motion.options import BodyOptions, ReadingOptions
+from pyanticip.motion.units import RATE_LIMITS
 from pyanticip.options import HostPort, JsonOption, Options, Overrides, SecondsOption, option
 from realtime.config import LeadMs
 from realtime.rig import Rig, SentKind
@@ -131,7 +134,9 @@ class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     rate: float | None = option(
         "Frames a second, 1 to 1000; else mocopi 50, msgpack the file's, others 60.", None
     )
-    file_rate: float | None = option("Frames a second of the file, instead of what it says (AMC: 120).", None)
+    file_rate: Annotated[float, Field(ge=RATE_LIMITS[0], le=RATE_LIMITS[1])] | None = option(
+        "Frames a second of the file, instead of what it says (AMC: 120).", None
+    )
     speed: float = option("Times as fast.", 1.0, ge=0.01, le=100)
 
     def reading(self) -> dict[str, Any]:

@@ -65,9 +65,9 @@ def test_what_is_no_memory_is_refused(saved):
     def made(changes=None, **others):
         return safetensors.numpy.save(arrays | others, metadata=about | (changes or {}))
 
-    refused(path, b"")
-    refused(path, data[:-1])
-    refused(path, made({"format": "other"}), "format")
+    for other in (b"", b"\x89PNG\r\n\x1a\n" * 40, made({"format": "other"}), safetensors.numpy.save(arrays)):
+        refused(path, other, "is no memory; pyanticip rehearse writes them$")
+    refused(path, data[:-1], "is a damaged memory: ")
     refused(path, made({"version": "2"}), "version 1")
     refused(path, made({"keys": "0"}), "rehearse again")
     refused(path, made({"takes": '["a"]'}), "takes")

@@ -132,6 +132,8 @@ CASES = [
     ("send missing.bvh --as mocopi --to 127.0.0.1:9", 1, "missing.bvh"),
     ("send number.bvh --as mocopi --to 127.0.0.1:9", 1, "number.bvh"),
     ("send joints.bvh --as mocopi --to 127.0.0.1:9", 1, "Tentacle"),
+    ("send number.bvh --as vmc --to 127.0.0.1:9 --file-rate 0", 2, "'--file-rate': 0.0 is not in the range"),
+    ("render number.bvh --out /proc/self/x.wav", 1, "/proc/self: no file can be made there"),
     ("send empty.bvh --as kinect --to 127.0.0.1:9", 2, "--as"),
     ("send empty.bvh --as vmc --to nowhere.invalid:9", 1, "nowhere.invalid"),
     ("info empty.bvh", 1, "empty.bvh"),

@@ -147,7 +147,7 @@ def test_a_mapping_whose_name_cannot_be_shown_is_called_as_its_file(
     assert load_mapping(file).name == called
 
 
-def test_missing_foreign_and_huge_files(tmp_path: Path) -> None:
+def test_missing_foreign_cut_and_huge_files(tmp_path: Path, whole: bytes) -> None:
     with pytest.raises(FormatError, match="no such file"):
         load_mapping(tmp_path / "none")
     with pytest.raises(FormatError, match="is a folder; a project's mapping is"):
@@ -157,6 +157,9 @@ def test_missing_foreign_and_huge_files(tmp_path: Path) -> None:
         other.write_bytes(data)
         with pytest.raises(FormatError, match="is no mapping"):
             load_mapping(other)
+    other.write_bytes(whole[:-10])
+    with pytest.raises(FormatError, match="is no usable mapping: is cut or damaged"):
+        load_mapping(other)
     with other.open("wb") as file:
         file.truncate((64 << 20) + 1)
     with pytest.raises(FormatError, match="larger than 64 MB"):
