@@ -42,7 +42,11 @@ _EVERY: Final = 2
 
 
 def save_memory(
-    memory: Memory, path: str | os.PathLike[str], rehearsed: Mapping[str, NDArray[np.floating[Any]]] = NOTHING
+    memory: Memory,
+    path: str | os.PathLike[str],
+    rehearsed: Mapping[str, NDArray[np.floating[Any]]] = NOTHING,
+    *,
+    new: bool = False,
 ) -> None:
     """Write everything that ``memory`` holds; atomic, and on the disk when this returns.
 
@@ -52,12 +56,13 @@ def save_memory(
         memory: what is remembered.
         path: the file.
         rehearsed: poses (T, 22, 4) at 50 Hz of takes that can be followed, by name.
+        new: leave a file that lies there, also one that came meanwhile.
 
     Raises:
         OptionError: an empty memory, or names of takes that are longer than a megabyte together.
-        DeviceError: the file cannot be written.
+        DeviceError: the file cannot be written, or it is there and should be ``new``.
     """
-    save_moments(*memory.moments(), path, rehearsed)
+    save_moments(*memory.moments(), path, rehearsed, new=new)
 
 
 def save_moments(
@@ -67,6 +72,8 @@ def save_moments(
     origins: NDArray[np.uint32],
     path: str | os.PathLike[str],
     rehearsed: Mapping[str, NDArray[np.floating[Any]]] = NOTHING,
+    *,
+    new: bool = False,
 ) -> None:
     """:func:`save_memory` of what ``Memory.moments`` gave, at once or in pieces."""
     if not len(keys):
@@ -82,7 +89,7 @@ def save_moments(
     data = safetensors.numpy.save(arrays, metadata=about)
     if _header_length(data) > _HEADER_BYTES:
         raise OptionError(f"cannot save {path}: the names of the takes are longer than a megabyte")
-    write_file(Path(path), data, durable=True)
+    write_file(Path(path), data, durable=True, new=new)
 
 
 def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memory:

@@ -22,11 +22,12 @@ _swept: set[Path] = set()
 """Folders that this process has looked through."""
 
 
-def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False) -> None:
+def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False, new: bool = False) -> None:
     """Write ``data`` beside ``path`` and move it there: the file is whole or it is the old one.
 
     A link stays, for what it leads to is written, and an existing file keeps its mode.
-    ``durable`` waits until the disk has it, so that this holds when the power fails as well.
+    ``durable`` waits until the disk has it, so that this holds when the power fails as well; ``new`` raises
+    a FileExistsError where a file has come to lie there, by another program too.
     """
     handle, draft = draft_file(path)
     try:
@@ -35,7 +36,7 @@ def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-            finish_draft(file, draft, path)
+            finish_draft(file, draft, path, new)
     except BaseException as error:
         draft.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
@@ -43,11 +44,11 @@ def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False)
         raise
 
 
-def write_file(path: Path, data: bytes | memoryview, *, durable: bool = False) -> None:
+def write_file(path: Path, data: bytes | memoryview, *, durable: bool = False, new: bool = False) -> None:
     """:func:`write_atomic`; a DeviceError of one line where the file cannot be written."""
     check_folder(path)
     with writing(path):
-        write_atomic(path.absolute(), data, durable=durable)
+        write_atomic(path.absolute(), data, durable=durable, new=new)
 
 
 @contextmanager
@@ -80,7 +81,7 @@ def draft_file(path: Path) -> tuple[int, Path]:
     return handle, Path(name)
 
 
-def finish_draft(file: IO[bytes], draft: Path, path: Path) -> None:
+def finish_draft(file: IO[bytes], draft: Path, path: Path, new: bool = False) -> None:
     """Give a draft its name, and close it.
 
     In its lock, which keeps others from taking it for a dead program's, where the system lets us. What waits
@@ -94,8 +95,23 @@ def finish_draft(file: IO[bytes], draft: Path, path: Path) -> None:
         ordinary_mode(draft)
     if not REPLACES_OPEN_FILES:
         file.close()
-    draft.replace(path)
+    if new:
+        _put(draft, path)
+    else:
+        draft.replace(path)
     file.close()
+
+
+def _put(draft: Path, path: Path) -> None:
+    """Rename where nothing lies: a link is never made over a file."""
+    try:
+        path.hardlink_to(draft)
+    except OSError:
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        draft.rename(path)  # a disk without links
+    else:
+        draft.unlink()
 
 
 def _followed(path: Path) -> Path:

@@ -140,7 +140,7 @@ class MemoryRemote:
         live.saving = True
         try:
             told = yield from _copied(live.memory)
-            written = self._thread.submit(save_moments, *told, path, takes)
+            written = self._thread.submit(save_moments, *told, path, takes, new=True)
             while not written.done():
                 yield written
             written.result()

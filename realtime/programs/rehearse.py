@@ -76,7 +76,7 @@ def rehearse(
         expected = f"expected at least {_SHORTEST / RATE:g} s of motion without a gap"
         raise FormatError(f"{', '.join(map(str, files))}: {expected}")
     memory = remember(takes.items())
-    save_memory(memory, out, takes)
+    save_memory(memory, out, takes, new=not force)
     return {
         "out": str(out),
         "takes": {name: round(len(poses) / RATE, 2) for name, poses in takes.items()},

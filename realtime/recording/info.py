@@ -19,7 +19,7 @@ import numpy as np
 
 from pyanticip import _core
 from pyanticip.errors import DeviceError, OptionError, reason
-from pyanticip.motion.atomic import write_atomic
+from pyanticip.motion.atomic import write_file
 from pyanticip.motion.recording import Control, Frame, Note, Output, Raw, Record, Recording, read_recording
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS, RATE, SCALARS
 from realtime.protocols import ALONE_NS, lost_of
@@ -296,7 +296,7 @@ def _table(path: Path, outputs: Sequence[Output], start_ns: int, taught: Sequenc
         if plan:
             row.append(";".join(f"{code}={weight:.7g}" for code, weight in output.plan))
         writer.writerow(row)
-    write_atomic(path, buffer.getvalue().encode())
+    write_file(path, buffer.getvalue().encode(), new=True)
 
 
 def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, Any]:
@@ -337,8 +337,8 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
         info["warnings"].append(f"{recording.path}: {motion.odd} frames of another body are left out")
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **motion.arrays())  # type: ignore[arg-type]
-    write_atomic(folder / names[0], buffer.getvalue())
+    write_file(folder / names[0], buffer.getvalue(), new=True)
     _table(folder / names[1], outputs, survey.start_ns or 0, _taught(recording.header))
     text = json.dumps(info, indent=2, ensure_ascii=False)
-    write_atomic(folder / names[2], text.encode() + b"\n")
+    write_file(folder / names[2], text.encode() + b"\n", new=True)
     return {**info, "files": [str(folder / name) for name in names]}

@@ -89,6 +89,19 @@ def test_on_a_full_disk_the_old_file_stays_and_a_new_one_is_not_there(tmp_path: 
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
 
 
+def test_a_file_that_came_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, links in (("new", True), ("there", True), ("without", False)):
+        if not links:  # as on a disk that has none
+            monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(PermissionError()))
+        (tmp_path / "there").write_bytes(b"old")
+        if name == "there":
+            with pytest.raises(DeviceError, match=r"there: cannot be written \(file exists\)"):
+                write_file(tmp_path / name, b"mine", new=True)
+        else:
+            write_file(tmp_path / name, b"mine", new=True)
+    assert sorted(path.read_bytes() for path in tmp_path.iterdir()) == [b"mine", b"mine", b"old"]
+
+
 def test_a_new_file_has_the_ordinary_mode(tmp_path: Path) -> None:
     write_atomic(tmp_path / "ours", b"")
     (tmp_path / "plain").touch()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,15 @@ from click.testing import CliRunner
 
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, FormatError, OptionError
-from pyanticip.memory import load_memory
+from pyanticip.memory import Memory, load_memory
+from pyanticip.memory import rehearse as remember
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import RecordingWriter
 from realtime.bench.performer import mocopi_datagrams
 from realtime.programs.check import check_show
 from realtime.programs.kept import kept
-from realtime.programs.rehearse import rehearse
+from realtime.programs.rehearse import Poses, rehearse
 from realtime.rig import load_rig
 
 SKELETON, FRAMES = mocopi_datagrams(500)
@@ -121,6 +123,21 @@ def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_pat
         rehearse([DANCE], old)
     rehearse([DANCE], old, force=True)
     assert len(load_memory(old)) == len(load_memory(piece))
+
+
+def test_a_memory_that_another_program_writes_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "piece.memory"
+
+    def late(takes: Iterable[tuple[str, Poses]]) -> Memory:
+        out.write_bytes(b"another's")
+        return remember(takes)
+
+    monkeypatch.setattr("realtime.programs.rehearse.remember", late)
+    with pytest.raises(DeviceError, match=r"piece\.memory: cannot be written \(file exists\)$"):
+        rehearse([DANCE], out)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"another's"]
 
 
 def test_nothing_but_a_memory_is_ever_overwritten(tmp_path: Path) -> None:
