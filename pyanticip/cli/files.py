@@ -22,6 +22,7 @@ def info(given: InfoOptions) -> Answer | None:
     Example: pyanticip info dance.bvh --picture dance.png
              pyanticip info dance.bvh --joints > map.toml
     """
+    from pyanticip.motion.atomic import check_out
     from pyanticip.motion.load import check_reading
     from pyanticip.motion.recording import is_recording
     from pyanticip.untrusted import open_file
@@ -32,6 +33,8 @@ def info(given: InfoOptions) -> Answer | None:
     if given.file.is_file():
         with open_file(given.file) as opened:
             begins = opened.read(16)
+    if given.picture is not None:
+        check_out(given.picture, (".png", ".svg", ".pdf"))
     drawn = given.picture is not None or given.joints is not None
     check_reading([given.file], given.reading(), rated=drawn)
     if is_recording(begins) and not drawn:

@@ -390,9 +390,11 @@ def rig_init(given: options.RigInitOptions) -> None:
     """
     from pyanticip.motion.atomic import write_file
     from realtime.rig import template
+    from realtime.rig.load import check_replaceable
 
     if given.file.exists() and not given.force:
         raise click.UsageError(f"{given.file} exists; --force overwrites it")
+    check_replaceable(given.file)
     write_file(given.file, template().encode())
     click.echo(f"wrote {given.file}; play it with: pyanticip live --rig {typed(given.file)}")
 

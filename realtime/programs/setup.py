@@ -17,6 +17,7 @@ from realtime.programs.calibrate import calibrate_live
 from realtime.programs.live import live
 from realtime.programs.options import SetupOptions
 from realtime.rig import Rig
+from realtime.rig.load import check_replaceable
 from realtime.rig.source import source_table
 from realtime.rig.tree import ControlRig
 from realtime.seams import SOURCES
@@ -91,6 +92,7 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
 def _may_write(given: SetupOptions, ask: Ask) -> None:
     """Never over a file without being asked to, nor where there is no folder."""
     check_folder(given.out)
+    check_replaceable(given.out)
     if given.out.exists() and not given.force:
         answer = ask(f"{given.out} exists. Overwrite it?", "no", ("yes", "no"))
         if answer != "yes":

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pyanticip.errors import FormatError, RigError
+from pyanticip.errors import FormatError, OptionError, RigError
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.untrusted import open_file, parse_toml, read_file
 from realtime.config import one_problem, problems_of
@@ -23,7 +23,7 @@ from realtime.rig.tree import OscQueryRig, Rig
 from realtime.sinks.config import OscConfig
 from realtime.sources.named_files import file_of, places_of, sum_of
 
-__all__ = ["load_rig", "monitors", "parse_rig", "recorded_as", "solo", "template"]
+__all__ = ["check_replaceable", "load_rig", "monitors", "parse_rig", "recorded_as", "solo", "template"]
 
 LARGEST = 1 << 20
 """No rig has more bytes."""
@@ -189,6 +189,16 @@ def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
             _merge(tree[key], value)
         else:
             tree[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def check_replaceable(path: Path) -> None:
+    """Before a rig is written over ``path``: an OptionError where something lies there that is not TOML."""
+    if not path.exists():
+        return
+    try:
+        parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
+    except RigError as error:
+        raise OptionError(f"{error}; only a rig is overwritten") from None
 
 
 def template() -> str:
