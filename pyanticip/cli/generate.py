@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
+from click.core import augment_usage_errors
 
 from pyanticip.cli.terminal import answer, needs
 from pyanticip.errors import OptionError, suggestion
@@ -74,7 +75,8 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does. The last of several settings counts, but a file that nobody reads is a mistake."""
-        *_, order = self.make_parser(ctx).parse_args(list(args))
+        with augment_usage_errors(ctx):
+            *_, order = self.make_parser(ctx).parse_args(list(args))
         for param, times in Counter(order).items():
             if times > 1 and isinstance(param, click.Option) and _is_one_file(param):
                 raise click.UsageError(f"{param.opts[0]}: expected one, got {times}", ctx)
@@ -110,7 +112,8 @@ class Command(click.Command):
         if self._extra is not None:
             needs(self._extra)
         assert self.callback is not None
-        found = self.callback(options)
+        with augment_usage_errors(ctx):
+            found = self.callback(options)
         if found is None:
             return
         result, text, *code = found
@@ -277,12 +280,14 @@ def _type(annotation: Any, metadata: list[Any]) -> click.ParamType:  # type: ign
     if annotation in (int, float) and len(limits) == len(metadata):
         if not limits:
             return click.INT if annotation is int else click.FLOAT
-        return (click.IntRange if annotation is int else click.FloatRange)(
+        kind = (click.IntRange if annotation is int else click.FloatRange)(
             min=limits.get("ge", limits.get("gt")),
             max=limits.get("le", limits.get("lt")),
             min_open="gt" in limits,
             max_open="lt" in limits,
         )
+        kind.name = "integer" if annotation is int else "float"  # of what is none: "no valid integer range"
+        return kind
     if annotation is Path:
         return _Path(path_type=Path, readable=False)  # told when it is read
     if annotation is str and not metadata:

@@ -58,6 +58,8 @@ def test_no_summary_is_cut_at_a_hundred_columns(group: click.Group) -> None:
         (["rig", "chekc", "x"], "did you mean check?"),
         (["rig", "init", "--fore", "x"], "did you mean --force?"),
         (["rig", "init"], "missing argument"),
+        (["render", "--seconds"], "(see pyanticip render --help)"),
+        (["teach", "add", "mine", "x"], "(see pyanticip teach add --help)"),
         (["--verzion"], "did you mean --version?"),
         (["live", "--rig", "a.toml", "--rig", "b.toml"], "--rig: expected one, got 2"),
         *(

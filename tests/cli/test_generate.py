@@ -98,7 +98,7 @@ def test_every_kind_of_option_arrives(here: Path) -> None:
     ("words", "message"),
     [
         (["a", "--steps", "0"], "0 is not in the range x>=1"),
-        (["a", "--steps", "two"], "'two' is not a valid integer"),
+        (["a", "--steps", "two"], r"'two' is not a valid integer\."),
         (["a", "--kind", "quick"], "'quick' is not one of 'slow', 'fast'"),
         (["a", "--to", "x"], "expected HOST:PORT"),
         (["a", "--level", "2"], "2.0 is not in the range"),
