@@ -188,7 +188,8 @@ class TrainOptions(Options):
         owner = next((table for table, kind in tables.items() if name in kind.model_fields), None)
         if owner is None:
             known = [*cls.model_fields, *(n for kind in tables.values() for n in kind.model_fields)]
-            raise OptionError(f"unknown option {name!r}{suggestion(name, known)}")
+            near = cls.FLAGS.get(name, "").rpartition(".")[2] or name
+            raise OptionError(f"unknown option {name!r}{suggestion(near, known)}")
         return f"{owner}.{name}"
 
     @classmethod

@@ -145,7 +145,8 @@ def check_same(task: type[Task[Opt, Any]], folder: Path, options: Opt) -> None:
         OptionError: an option that decides what is computed is different.
     """
     for name, (given, had) in options.differences(read_options(task, folder)).items():
-        raise OptionError(f"option {name}: the run in {folder} was begun with {had!r}, given {given!r}")
+        flag = "".join(f" (--{short})" for short, key in options.FLAGS.items() if key == name)
+        raise OptionError(f"option {name}{flag}: the run in {folder} was begun with {had!r}, given {given!r}")
 
 
 def read_report(folder: Path) -> dict[str, Any]:

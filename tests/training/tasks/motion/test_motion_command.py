@@ -145,7 +145,7 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, whole, tmp_pa
     ends_alike(tmp_path / "my run", whole)
     code, _, complaint = cli("--out", tmp_path / "my run", "--resume", "--lr", 0.5)
     assert code == 2
-    assert "option schedule.peak_lr: the run in" in complaint
+    assert "option schedule.peak_lr (--lr): the run in" in complaint
 
 
 @pytest.mark.slow

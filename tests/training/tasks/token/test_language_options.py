@@ -16,6 +16,7 @@ from training.tasks.token.synthetic import synthetic
     ("fields", "message"),
     [
         ({"step": 3}, r"unknown option 'step'; did you mean steps\?"),
+        ({"lr": 0.1}, r"unknown option 'lr'; did you mean peak_lr\?"),
         ({"steps": 0}, "option schedule.steps: expected a whole number from 1, given 0"),
         ({"steps": True}, "option schedule.steps: expected a whole number"),
         ({"peak_lr": 0.0}, "option schedule.peak_lr: expected a number above 0 to 10, given 0.0"),

@@ -328,7 +328,7 @@ def test_damaged_states_are_said(whole, tmp_path):
     (run / LAST).write_bytes(b"nonsense")
     with pytest.raises(CheckpointError, match=r"last\.ckpt: not a saved state"):
         train(LanguageTask(), None, run, resume=True)
-    with pytest.raises(OptionError, match="peak_lr: the run in"):
+    with pytest.raises(OptionError, match=r"peak_lr \(--lr\): the run in"):
         train(LanguageTask(), options.but(peak_lr=0.5), run, resume=True)
 
 
