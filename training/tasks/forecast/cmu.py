@@ -11,6 +11,7 @@ the rate is 60: the published 80, 160, 320, 400, 560 and 1000 ms are truly 33, 6
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,6 +93,11 @@ class Take:
     def number(self) -> int:
         """The number in its name."""
         return int(self.name.rpartition("_")[2])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its numbers."""
+        return hashlib.sha256(self.whole.tobytes()).hexdigest()
 
     @property
     def rows(self) -> Array:

@@ -87,13 +87,14 @@ def study(
         OptionError: a wrong count, or OUT holds folds of other options or files.
     """
     takes, missing = load_split(Path(options.data.path), "train")
-    plan = {"benchmark": "cmu", "folds": split_folds(takes, count), "missing": missing}
+    hashes = {take.name: take.digest for take in takes}
+    plan = {"benchmark": "cmu", "folds": split_folds(takes, count), "missing": missing, "sha256": hashes}
     file = out / "study.json"
     if not file.is_file():
         check_new(out)
         out.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps({**plan, "options": options.to_dict()}, indent=1) + "\n")
-    begun = read_json(file)
+    begun = {"sha256": hashes, **read_json(file)}  # older studies kept none
     if {**begun, **plan} != begun or options.differences(ForecastOptions(**begun["options"])):
         raise OptionError(f"{out}: holds folds of other options or files; choose another folder")
     done = kept = 0

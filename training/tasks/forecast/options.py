@@ -100,7 +100,7 @@ class ForecastOptions(TrainOptions):
     run: ForecastRunOptions = ForecastRunOptions()
 
     EXECUTION: ClassVar[tuple[str, ...]] = (*TrainOptions.EXECUTION, "data.path")
-    """Also where the files are: those of a resumed run are compared by their names."""
+    """Also where the files are: those of a resumed run are compared by names and hashes."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

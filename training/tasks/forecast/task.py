@@ -54,8 +54,8 @@ class ForecastTask(Task[ForecastOptions, Files]):
             raise OptionError(f"train forecast computes in one process, torchrun started {world}")
 
     def begin(self, options: ForecastOptions, draft: Path, console: Console) -> dict[str, Any]:
-        """The names of the files."""
-        return names(_read(options))
+        """The names of the files, and their hashes."""
+        return _noted(_read(options))
 
     def open(
         self,
@@ -67,7 +67,9 @@ class ForecastTask(Task[ForecastOptions, Files]):
     ) -> Files:
         """The files themselves."""
         files = _read(options)
-        if any(config.get(name) != found for name, found in names(files).items()):
+        found = _noted(files)
+        begun = {"sha256": found["sha256"], **config}  # older runs kept no hashes
+        if {**begun, **found} != begun:
             raise OptionError(f"option data.path: the run in {folder} was begun with other files")
         return files
 
@@ -122,6 +124,11 @@ def names(files: Files) -> dict[str, list[str]]:
         "trained_on": [take.name for take in files.kept],
         "validation": [take.name for take in files.held],
     }
+
+
+def _noted(files: Files) -> dict[str, Any]:
+    """What a run keeps of its files."""
+    return {**names(files), "sha256": {take.name: take.digest for take in (*files.kept, *files.held)}}
 
 
 def _read(options: ForecastOptions) -> Files:

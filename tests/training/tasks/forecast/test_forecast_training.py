@@ -256,10 +256,17 @@ def test_a_run_killed_in_its_second_training_goes_on_there(whole, clips, tmp_pat
     assert not (tmp_path / "run" / "report.json").exists()
     monkeypatch.undo()
     # The files must be those that it was begun with.
-    (tmp_path / "train" / "soccer" / "soccer_3.txt").rename(tmp_path / "aside")
+    file = tmp_path / "train" / "soccer" / "soccer_3.txt"
+    file.rename(tmp_path / "aside")
     with pytest.raises(OptionError, match="begun with other files"):
         train(ForecastTask(), None, tmp_path / "run", resume=True)
-    (tmp_path / "aside").rename(tmp_path / "train" / "soccer" / "soccer_3.txt")
+    shutil.copy(file.with_name("soccer_2.txt"), file)
+    with pytest.raises(OptionError, match="begun with other files"):
+        train(ForecastTask(), None, tmp_path / "run", resume=True)
+    (tmp_path / "aside").rename(file)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    del config["sha256"]  # as older ones
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     again = train(ForecastTask(), None, tmp_path / "run", resume=True)
     assert again["best_step"] == report["best_step"]
     made = [load_forecaster(at / "checkpoint").state_dict() for at in (folder, tmp_path / "run")]
@@ -292,6 +299,10 @@ def test_an_interrupted_study_goes_on_where_it_stopped(clips, tmp_path, monkeypa
     assert (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns == kept
     with pytest.raises(OptionError, match="other options or files"):
         folds.study(options.but(seed=1), tmp_path / "study", 3)
+    changed = shutil.copytree(clips, tmp_path / "changed")
+    shutil.copy(changed / "train/soccer/soccer_2.txt", changed / "train/soccer/soccer_3.txt")
+    with pytest.raises(OptionError, match="other options or files"):
+        folds.study(options.but(path=changed), tmp_path / "study", 3)
     left = load_forecaster(tmp_path / "study" / "fold-2" / "checkpoint")
     take = cmu.load_take(clips / "train" / "soccer" / "soccer_2.txt", "soccer")
     found = metrics.mpjpe(take, predictor(left))
