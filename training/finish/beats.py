@@ -66,6 +66,7 @@ def teach_beats(
     data: Path,
     out: Path,
     *,
+    base: MotionSet | None = None,
     checkpoint: Path | None = None,
     without: Sequence[str] = (),
     copies: int = 3,
@@ -80,6 +81,7 @@ def teach_beats(
     Args:
         data: a set, or a folder of takes, which is built into one first as ``train motion`` does.
         out: folder of the new checkpoint; it is there whole or, after an error or Ctrl-C, not at all.
+        base: that set, where it is open already and its warnings were told.
         checkpoint: the packaged one where it is None.
         without: training subjects to judge on instead of the validation side; nothing is learned from them.
         copies: varied copies of each training clip.
@@ -104,11 +106,12 @@ def teach_beats(
     console = Console(stderr=True, quiet=quiet)
     given = {"path": data, "copies": copies, "cache": "" if cache is None else cache}
     options = MotionTrainOptions().but(data=given)
-    base = base_set(options, console)
+    told = base.warnings if base else ()
+    base = base or base_set(options, console)
     unsure = taught.check_strangers(manifest, base, without)
     lesson = _lesson(base, options, without, faster, console)
     warnings = [*lesson.warnings, *unsure]
-    taught.warn(console, warnings)
+    taught.warn(console, [line for line in warnings if line not in told])
     with bars(console) as progress:
         frames = frames_of(model, lesson, progress)
         units = model.control.first.out_features

@@ -20,6 +20,7 @@ from pyanticip.models.motion.pose_window import FRAMES, PLACES, ROOT, PoseWindow
 from pyanticip.vocabulary import FEATURES_V1, HORIZONS_MS, SCALAR_COLUMNS
 from training.data.batches import HORIZONS, TARGET_EDGE, shares
 from training.data.examples import Example
+from training.data.sets import MotionSet
 from training.evaluate.takes import KINDS
 from training.finish import taught
 from training.report.tables import Say, bars
@@ -89,6 +90,7 @@ def teach_poses(
     data: Path,
     out: Path,
     *,
+    base: MotionSet | None = None,
     checkpoint: Path | None = None,
     without: Sequence[str] = (),
     copies: int = COPIES,
@@ -102,6 +104,7 @@ def teach_poses(
     Args:
         data: a set, or a folder of takes, which is built into one first as ``train motion`` does.
         out: folder of the new checkpoint; it is there whole or, after an error or Ctrl-C, not at all.
+        base: that set, where it is open already and its warnings were told.
         checkpoint: the packaged one where it is None. A perceptron that it has is learned anew.
         without: training subjects to judge on instead of the validation side; nothing is learned from them.
         copies: varied copies of each training clip.
@@ -125,12 +128,13 @@ def teach_poses(
     console = Console(stderr=True, quiet=quiet)
     given = {"path": data, "copies": copies, "copies_seed": seed, "recipe": RECIPE}
     options = MotionTrainOptions().but(data={**given, "cache": "" if cache is None else cache})
-    base = base_set(options, console)
+    told = base.warnings if base else ()
+    base = base or base_set(options, console)
     unsure = taught.check_strangers(manifest, base, without)
     lesson = training_data(options, console, base=base, without=without)
     kinds = taught.kinds_of(base, lesson.validation)
     warnings = [*lesson.warnings, *unsure]
-    taught.warn(console, warnings)
+    taught.warn(console, [line for line in warnings if line not in told])
     with bars(console) as progress:
         changed = with_poses(model, learn(model, lesson, steps, seed, progress))
         figures = taught.before_and_after(

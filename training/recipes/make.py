@@ -23,6 +23,7 @@ from pyanticip.untrusted import read_json
 from training.data.sets import MotionSet
 from training.finish.beats import teach_beats
 from training.finish.poses import teach_poses
+from training.finish.taught import warn
 from training.recipes.stages import GIVEN, PACKAGED, AnyStage, Beats, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
 from training.tasks.motion.data import base_set, recipe_of, training_data
@@ -66,6 +67,7 @@ def make(
         keys[stage.name] = _key(stage, takes.digest, keys)
         if stage.name in finished:
             _check(out / stage.name, made[stage.name], keys[stage.name])
+    warn(console, takes.warnings)
     report: dict[str, Any] = {"out": str(out), "finished": False, "data": takes.digest, "stages": []}
     out.mkdir(parents=True, exist_ok=True)
     with alone(out):
@@ -161,7 +163,8 @@ def _make(
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done
     teach = teach_beats if isinstance(stage, Beats) else teach_poses
     target, options_of_head = folder / CHECKPOINT, stage.options.model_dump()
-    teach(data, target, checkpoint=begun, cache=cache, quiet=console.quiet, **options_of_head)
+    given: dict[str, Any] = {"base": takes, "checkpoint": begun, "cache": cache, "quiet": console.quiet}
+    teach(data, target, **given, **options_of_head)
     return True
 
 

@@ -11,6 +11,7 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.models.motion.pose_window import FRAMES
+from training.data.sets import MotionSet
 from training.recipes import make as maker
 from training.recipes.make import make
 from training.recipes.stages import PACKAGED, Train, read_stages
@@ -106,7 +107,11 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
             again()
     assert json.loads((out / "first" / "report.json").read_text())["resumed_at"] == 4
     assert set(json.loads((out / "recipe.json").read_text())["stages"]) == {"first", "refined"}
-    report = again()
+    opened, plain = [], MotionSet.open
+    with monkeypatch.context() as patch:
+        patch.setattr(MotionSet, "open", lambda path: opened.append(path) or plain(path))
+        report = again()
+    assert opened == [lively], "what was hashed is what is learned from"
     assert [one["state"] for one in report["stages"]] == ["kept", "kept", "made", "made"]
     assert [one["state"] for one in again()["stages"]] == ["kept"] * 4
     assert report["checkpoint"] == str(out / "reading" / "checkpoint")
@@ -124,7 +129,7 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     del record["stages"]["refined"]
     (out / "recipe.json").write_text(json.dumps(record))
     out.rename("moved")
-    moved = make(takes, Path("moved"), recipe=tiny, cache=cache)
+    moved = make(lively, Path("moved"), recipe=tiny, cache=cache)
     assert [one["state"] for one in moved["stages"]] == ["kept", "made", "kept", "kept"]
     Path("moved").rename(out)
     # And with the stage before it as it is now.
