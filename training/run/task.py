@@ -149,6 +149,20 @@ def check_same(task: type[Task[Opt, Any]], folder: Path, options: Opt) -> None:
         raise OptionError(f"option {name}{flag}: the run in {folder} was begun with {had!r}, given {given!r}")
 
 
+def check_there(folder: Path, path: str) -> None:
+    """Refuse to go on where the data of the run in ``folder`` are not to be found at ``path``, often a
+    relative one of another working folder.
+
+    Raises:
+        OptionError: nothing is there.
+    """
+    if path and not Path(path).exists():
+        raise OptionError(
+            f"option data.path: {path}: no such folder; say with --data where those of the run in "
+            f"{folder} lie now"
+        )
+
+
 def read_report(folder: Path) -> dict[str, Any]:
     """What a run did.
 

@@ -14,7 +14,7 @@ from training.run.files import CONFIG
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.recorder import Recorder
-from training.run.task import Run, Task, load_weights
+from training.run.task import Run, Task, check_there, load_weights
 from training.run.train import train
 from training.tasks.forecast.bank import Batches, WindowBank
 from training.tasks.forecast.cmu import Take, load_split
@@ -66,6 +66,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
         console: Console,
     ) -> Files:
         """The files themselves."""
+        check_there(folder, options.data.path)
         files = _read(options)
         found = _noted(files)
         begun = {"sha256": found["sha256"], **config}  # older runs kept no hashes

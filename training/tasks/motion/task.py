@@ -20,7 +20,7 @@ from training.run.files import BEST, CONFIG
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.recorder import Recorder
-from training.run.task import Run, Task, load_weights, read_config, read_options
+from training.run.task import Run, Task, check_there, load_weights, read_config, read_options
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
 from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model
@@ -153,6 +153,8 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         console: Console,
     ) -> TrainingData:
         """The first process may have to build the set that the others then open."""
+        if self._data is None:
+            check_there(folder, options.data.path)
         if here.first:
             self._read(options, console)
         here.wait()

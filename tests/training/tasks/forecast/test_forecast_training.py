@@ -249,14 +249,19 @@ def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(whole, tmp_path):
 
 def test_a_run_killed_in_its_second_training_goes_on_there(whole, clips, tmp_path, monkeypatch):
     options, folder, report = whole
-    options = options.but(path=shutil.copytree(clips, tmp_path, dirs_exist_ok=True))
+    shutil.copytree(clips, tmp_path / "clips")
+    monkeypatch.chdir(tmp_path)
+    options = options.but(path="clips")
     monkeypatch.setattr("training.tasks.forecast.task.ForecastTask", lambda: stopping(1))
     killed = train(ForecastTask(), options, tmp_path / "run")
     assert not killed["finished"]
     assert not (tmp_path / "run" / "report.json").exists()
     monkeypatch.undo()
+    with pytest.raises(OptionError, match=r"data\.path: clips: no such folder; say with --data where"):
+        train(ForecastTask(), None, tmp_path / "run", resume=True)
+    monkeypatch.chdir(tmp_path)
     # The files must be those that it was begun with.
-    file = tmp_path / "train" / "soccer" / "soccer_3.txt"
+    file = tmp_path / "clips" / "train" / "soccer" / "soccer_3.txt"
     file.rename(tmp_path / "aside")
     with pytest.raises(OptionError, match="begun with other files"):
         train(ForecastTask(), None, tmp_path / "run", resume=True)
