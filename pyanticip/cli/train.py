@@ -88,6 +88,8 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
 def train_completion(given: options.CompletionOptions) -> Answer:
     """Train what completes a body from few sensors; about an hour of one core.
 
+    Nothing is written before the end.
+
     Example: pyanticip train completion --data TAKES --out completion.safetensors
     """
     import torch
@@ -118,6 +120,8 @@ def train_completion(given: options.CompletionOptions) -> Answer:
 @train.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
 def train_ghost(given: options.GhostOptions) -> Answer:
     """Train the forecaster of bodies that the monitor draws: two minutes of one core.
+
+    Nothing is written before the end.
 
     Example: pyanticip train ghost --data TAKES --out ghost
     """

@@ -10,12 +10,14 @@ from support.clips import swing
 from support.takes import pieces_of_side
 
 from pyanticip import _core
+from pyanticip.errors import OptionError
 from training.data.augment import yaw
 from training.data.batches import shares
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
+from training.run.averaged import train_averaged
 from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
 from training.tasks.completion.teacher import parameters
@@ -148,6 +150,10 @@ def test_it_learns(monkeypatch) -> None:
             return float((facing[:, :, None] @ said - matrices(seen)).abs()[..., ~mask, :, :].mean())
 
     assert off(longer) < off(short)
+    with pytest.raises(OptionError, match="loss became nan at update 1; nothing was written"):
+        fit([clips[0] * np.nan], ["a"], steps=2)
+    with pytest.raises(OptionError, match="loss became inf at update 1"):
+        train_averaged(torch.nn.Linear(1, 1), lambda: torch.tensor(np.inf, requires_grad=True), 2)
 
 
 def test_where_the_weights_cannot_go_is_told_before_the_training(tmp_path, command) -> None:

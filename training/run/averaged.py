@@ -7,12 +7,26 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from pyanticip.errors import OptionError
+
 PEAK: Final = 1e-3
 """Highest learning rate; it rises for a thirtieth of the steps and falls as a cosine."""
 DECAY: Final = 0.02
 """Of the matrices."""
 AVERAGE: Final = 0.998
 """Of the weights, from step to step."""
+
+
+def check_loss(loss: Tensor, step: int) -> None:
+    """Go on only while there is something to learn from; ``loss`` is that of update ``step``, from 1.
+
+    Raises:
+        OptionError: it is not finite.
+    """
+    if not math.isfinite(value := float(loss.detach())):
+        raise OptionError(
+            f"the loss became {value} at update {step}; nothing was written; try another --seed"
+        )
 
 
 def train_averaged(
@@ -28,6 +42,9 @@ def train_averaged(
         loss: of the next batch, a scalar.
         steps: updates.
         say: told the number of updates done.
+
+    Raises:
+        OptionError: see :func:`check_loss`.
     """
     matrices = [weight for weight in model.parameters() if weight.ndim > 1]
     others = [weight for weight in model.parameters() if weight.ndim <= 1]
@@ -39,6 +56,7 @@ def train_averaged(
         for group in optimiser.param_groups:
             group["lr"] = PEAK * min(1.0, 30.0 * done) * (0.01 + 0.495 * (1.0 + math.cos(math.pi * done)))
         wrong = loss()
+        check_loss(wrong, step + 1)
         optimiser.zero_grad()
         wrong.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

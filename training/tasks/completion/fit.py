@@ -14,6 +14,7 @@ from training.data.augment import mirror
 from training.data.batches import shares
 from training.data.corrupt import SUITS
 from training.report.tables import Say
+from training.run.averaged import check_loss
 from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places, product
 from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import PARENTS
@@ -158,6 +159,9 @@ def fit(
         steps: updates.
         seed: of every random choice.
         say: told of every step.
+
+    Raises:
+        OptionError: the loss is not finite.
     """
     worlds: list[NDArray[np.float32]] = []
     for quats in clips:
@@ -181,6 +185,7 @@ def fit(
             torch.from_numpy(np.stack(masks).astype(np.float32)),
             torch.from_numpy(np.stack([nearest(mask) for mask in masks])),
         )
+        check_loss(loss, step + 1)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)

@@ -38,6 +38,9 @@ def fit(
         steps: updates.
         seed: of every random choice.
         say: told of every step.
+
+    Raises:
+        OptionError: the loss is not finite.
     """
     torch.manual_seed(seed)
     windows = Windows(pieces, people, seed)
