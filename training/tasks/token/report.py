@@ -144,6 +144,8 @@ def _tables(result: dict[str, Any]) -> Iterator[Part]:
             f"{members[0]['parameters']} parameters. {kind}"
             + (CHOSE if any(report["held_out"]["chose_weights"] for report in members) else ""),
         )
+        if len({*group["seeds"]}) < len(members):
+            yield "text", "Warning: runs of the same seed are among these; the spread is not one of seeds."
         names = [report["run"] for report in members]
         rows: list[Row] = [["", *names, *(["mean", "std"] if several else [])]]
         for label, path in headline(members[0]):

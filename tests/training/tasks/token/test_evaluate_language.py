@@ -21,6 +21,7 @@ from training.tasks.token.evaluate import bridge, evaluate, held_out
 from training.tasks.token.gate import shuffled_loss
 from training.tasks.token.generation import compare, judge_of, shuffle, variety
 from training.tasks.token.listen import Drift, HeldOut, by_context, drift, endless, listen
+from training.tasks.token.report import tables
 from training.tasks.token.task import LanguageTask, load_run, open_run
 from training.tasks.token.tokens import Tokenizer
 from training.tasks.token.windows import JUDGED_DATA, Windows, synthetic_windows
@@ -214,6 +215,9 @@ def test_runs_that_differ_in_their_seed_are_averaged(judged):
     assert found["mean"] == pytest.approx(np.mean(values), abs=1e-5)
     assert found["std"] == pytest.approx(np.std(values, ddof=1), abs=1e-5)
     assert summary[1]["perplexity"]["runs"] == 1
+    twice = {**summary[0], "seeds": [0, 0]}
+    told = [tables({**judged[0], "summary": [group]}) for group in (summary[0], twice)]
+    assert ["Warning: runs of the same seed" in text for text in told] == [False, True]
 
 
 def test_the_command(runs, tmp_path, monkeypatch):
