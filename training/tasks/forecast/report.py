@@ -158,7 +158,9 @@ def _pictures(
     right.axhline(1.0, color="0.55", lw=1.3)
     right.set_ylim(0.0, 1.55)
     right.set_ylabel("ratio to zero velocity")
-    right.legend(loc="upper left", fontsize=7, ncols=2)
+    right.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=7, ncols=2
+    )  # the data fill the panel
     for axis in (left, right):
         axis.set_xlabel("true ms ahead")
         axis.grid(alpha=0.25)
