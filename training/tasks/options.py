@@ -51,7 +51,7 @@ FORECAST = {
     **SCHEDULE,
     "batch": "schedule.batch",
     "every": "run.validate_every",
-    **{name: f"data.{name}" for name in ("swap", "turn", "noise", "warp")},
+    **{name: f"data.{name}" for name in ("swap", "warp")},
     "precision": "run.precision",
     "threads": "run.threads",
 }

@@ -63,7 +63,6 @@ class WindowBank:
         )
         self.share = share / share.sum()
         self.draw = np.random.default_rng(seed)
-        self.torch_draw = torch.Generator().manual_seed(seed)
         self.legs = torch.tensor([joint < 13 for joint in PREDICTED])[:, None]
         self.arms = [torch.tensor([joint in arm for joint in PREDICTED])[:, None] for arm in ARMS]
 
@@ -97,16 +96,6 @@ class WindowBank:
             # It hangs where the spine of this window ends.
             other = other - other[:, :, SPINE : SPINE + 1] + windows[:, :, SPINE : SPINE + 1]
             windows = torch.where(chosen[:, None, None, None] & arm, other, windows)
-        if how.turn:
-            x, y, z = (how.turn * torch.randn(3, size, generator=self.torch_draw)).unbind()
-            zero = torch.zeros(size)
-            cross = torch.stack((zero, -z, y, z, zero, -x, -y, x, zero), -1).view(size, 3, 3)
-            turns = torch.linalg.matrix_exp(cross)
-            windows = (windows.flatten(1, 2) @ turns).view(windows.shape)
-        if how.noise:
-            windows = windows.clone()
-            jitter = torch.randn(size, 1, *windows.shape[2:], generator=self.torch_draw)
-            windows[:, :OBSERVED] += how.noise * jitter
         return windows
 
 

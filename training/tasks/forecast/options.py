@@ -22,10 +22,6 @@ class Variation(Options):
     """Share of windows with another window's legs."""
     arms: float = Field(default=0.25, ge=0, le=1)
     """Share of windows with another window's arm, for each arm by itself."""
-    turn: float = Field(default=0.0, ge=0)
-    """Spread of the body's random turns, rad."""
-    noise: float = Field(default=0.0, ge=0)
-    """Spread of the observed positions, mm."""
 
 
 class DataOptions(Variation):

@@ -140,12 +140,6 @@ def test_variations_do_what_they_say(clips):
 
     assert torch.equal(varied(), plain)
     assert torch.equal(varied(mirror=1.0), bank.mirrored(plain))
-    turned = varied(turn=0.2)
-    assert torch.allclose(turned.norm(dim=-1), plain.norm(dim=-1), atol=1e-2)
-    assert not torch.allclose(turned, plain, atol=1.0)
-    shaken = varied(noise=2.0) - plain
-    assert not shaken[:, 10:].any()
-    assert torch.allclose(shaken[:, :1].expand(-1, 10, -1, -1), shaken[:, :10], atol=1e-4)
     swapped, legs = varied(swap=1.0), [j < 13 for j in cmu.PREDICTED]
     assert torch.equal(swapped[:, :, [not leg for leg in legs]], plain[:, :, [not leg for leg in legs]])
     assert not torch.equal(swapped[:, :, legs], plain[:, :, legs])
@@ -165,7 +159,7 @@ def test_variations_do_what_they_say(clips):
     [
         ({"warp": 0.5}, "option data.warp: expected a number from 1 to 2"),
         ({"swap": 2.0}, "option data.swap: expected a number from 0 to 1"),
-        ({"noise": -1.0}, "option data.noise: expected a number from 0"),
+        ({"swap": -1.0}, "option data.swap: expected a number from 0 to 1"),
     ],
 )
 def test_variations_out_of_range(change, words):
