@@ -259,7 +259,9 @@ class Commands:
                 (player,) = map(str, arguments)
                 self._pipeline.begin_with(player, command.t_ns, lambda: self.listens_to or None)
             elif name == "calibrate/save":
-                self._calibrate_again(*map(str, arguments))
+                # The rig was written then.
+                (found,) = map(str, arguments)
+                self._calibration.play(json.loads(found))
             else:
                 self._action(name)(*arguments)
         except KeyError:
@@ -321,10 +323,6 @@ class Commands:
             raise OptionError(f"{path} is another mapping now")
         self._pipeline.teach(taught)
         self._mapping = str(path), taught.mapping.sha256
-
-    def _calibrate_again(self, found: str = "") -> None:
-        """The rig was written then. Older recordings do not say what was found: it is found once more."""
-        self._calibration.play(json.loads(found) if found else self._calibration.table())
 
     def _step_by(self, backend: StepBackend, path: str | None) -> None:
         self._pipeline.play_model(backend)

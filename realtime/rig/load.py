@@ -59,18 +59,17 @@ def _recorded(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
         "silence",
         "mapping",
         "performer",
+        "memory",
         "cue",
     )
     tree = {key: rig[key] for key in shaping if rig.get(key) is not None}
-    # Who does not say it comes from before leads were automatic.
-    tree.setdefault("lead_ms", 0.0)
     if isinstance(mapping, dict) and isinstance(tree.get("mapping"), str):
         file, sha256 = tree["mapping"], str(mapping.get("sha256"))
         tree["mapping"] = found = file_of(file, sha256, path, ran)
         if not over.get("mapping") and not is_there(found):
             raise _gone(path, "mapping", file, sha256, ran)
-    remembers = "file" not in over.get("memory", {})
-    tree["memory"] = _recorded_memory(path, rig.get("memory"), ran, remembers)
+    if isinstance(memory := tree.get("memory"), dict):
+        tree["memory"] = _recorded_memory(path, memory, ran, "file" not in over.get("memory", {}))
     model, known = tree.get("model"), header.get("model")
     if isinstance(model, dict) and isinstance(known, dict) and isinstance(model.get("checkpoint"), str):
         sums = known.get("sha256")
@@ -93,10 +92,8 @@ def _recorded(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def _recorded_memory(path: Path, table: object, ran: object, remembers: bool) -> dict[str, Any]:
-    """Recordings from before there was a memory played without."""
-    if not isinstance(table, dict):
-        return {"enabled": False}
+def _recorded_memory(path: Path, table: dict[str, Any], ran: object, remembers: bool) -> dict[str, Any]:
+    """The table with its file as it is found from here."""
     if not isinstance(file := table.get("file"), str):
         return dict(table)
     sha256 = str(table.get("sha256"))

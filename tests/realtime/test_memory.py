@@ -291,15 +291,6 @@ def test_cues_that_cannot_be_are_refused(piece: Path, tmp_path: Path) -> None:
             Commands(pipeline).obey("cue/set", *words)
 
 
-def test_recordings_from_before_there_was_a_memory_play_without_one(tmp_path: Path) -> None:
-    from pyanticip.motion.recording import RecordingWriter
-
-    with RecordingWriter(tmp_path / "old.anticip", {"rig": {"lead_ms": 100}}) as tape:
-        tape.raw(1, "mocopi", SKELETON)
-    assert not load_rig(None, None, tmp_path / "old.anticip").memory.enabled
-    assert load_rig().memory.enabled
-
-
 def test_commands_without_a_memory_are_refused() -> None:
     _, pipeline = once({"memory": {"enabled": False}})
     with pytest.raises(OptionError, match="plays without"):

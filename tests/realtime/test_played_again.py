@@ -172,10 +172,8 @@ def test_a_recording_begun_in_the_middle_of_a_calibration_has_what_was_found_and
     assert follower.live_rig.rig.performer == commands.live_rig.rig.performer
     assert [Command(0, "plan", (3, 10.0))] == [one for one in follower.so_far(0) if one.name == "plan"]
     said: list[str] = []
-    for wrong in ('{"loudness": [0.1, 0.2]}', "[]", "{"):
-        Commands(again, said.append, rig).again(Command(0, "calibrate/save", (wrong,)))
-    # Of before it was recorded it is found again, where all of it was heard.
-    Commands(again, said.append, rig).again(Command(0, "calibrate/save"))
+    for wrong in (('{"loudness": [0.1, 0.2]}',), ("[]",), ("{",), ()):
+        Commands(again, said.append, rig).again(Command(0, "calibrate/save", wrong))
     assert len(said) == 4
     assert all("calibrate/save: cannot be done again as it was recorded: " in line for line in said)
     assert again.mixer.performer.reaches() == performer.reaches()
