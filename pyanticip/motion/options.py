@@ -33,8 +33,7 @@ class BodyOptions(Options):
 
     def body(self) -> dict[str, Any]:
         """What was given, by name."""
-        given = {"up": self.up, "rest": self.rest, "joints": self.joints}
-        return {name: value for name, value in given.items() if value is not None}
+        return self.model_dump(include=set(BodyOptions.model_fields), exclude_none=True)
 
 
 class ReadingOptions(BodyOptions):
@@ -50,5 +49,4 @@ class ReadingOptions(BodyOptions):
 
     def reading(self) -> dict[str, Any]:
         """What was given, as options of ``load_motion``."""
-        given = {"skeleton": self.skeleton, "rate": self.rate, "units": self.units}
-        return {**self.body(), **{name: value for name, value in given.items() if value is not None}}
+        return self.model_dump(include=set(ReadingOptions.model_fields), exclude_none=True)
