@@ -1,4 +1,4 @@
-"""Sizes, start values, and each part against its formula."""
+"""Sizes, start values, each part against its formula, and what the model refuses to be given."""
 
 import math
 

@@ -42,7 +42,7 @@ def received(protocol, stream):
 @pytest.mark.parametrize(("protocol", "own"), [("mocopi", 50.0), ("vmc", 60.0), ("msgpack", 120.0)])
 @pytest.mark.parametrize("rate", [None, 1.0, 23.976, 60.0, 1000.0])
 def test_any_rate_is_the_same_motion_at_that_pace(protocol, own, rate):
-    """The protocol's own, or that of the clip, where none is told."""
+    """Where none is told, the protocol's own; msgpack has none and keeps the clip's."""
     clip = walking_clip(2.0)
     expected = clip.resample(rate or own)
     same_motion(protocol, datagrams(clip, protocol, rate=rate), expected)

@@ -1,9 +1,9 @@
 """Motions with known properties, made from a seed."""
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from pyanticip import _core
+from pyanticip.motion.rotations import from_vectors
 
 
 def swings(frames, joints, seed=0, rate=50.0):
@@ -30,8 +30,7 @@ def posed(turns):
     quats = np.zeros((22, 4), np.float32)
     quats[:, 0] = 1.0
     for name, degrees in turns.items():
-        vector = Rotation.from_rotvec(degrees, degrees=True)
-        quats[_core.CANONICAL_JOINTS.index(name)] = vector.as_quat()[[3, 0, 1, 2]]
+        quats[_core.CANONICAL_JOINTS.index(name)] = from_vectors(np.radians(degrees))
     return quats
 
 
