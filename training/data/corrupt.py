@@ -7,14 +7,16 @@ canonical rotations (T, 22, 4) w x y z at 50 Hz and the root (T, 3) in metres in
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.motion.rotations import from_vectors, multiply
+from pyanticip.options import first_problem
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.augment import without
 
@@ -23,7 +25,8 @@ Mask = NDArray[np.bool_]
 
 JOINTS: Final = len(CANONICAL_JOINTS)
 
-SUITS: Final[dict[str, tuple[int, ...]]] = {
+Suit = Literal["ten", "six", "three", "hand", "phone"]
+SUITS: Final[dict[Suit, tuple[int, ...]]] = {
     "ten": (0, 5, 7, 8, 11, 12, 14, 15, 18, 19),
     "six": (0, 5, 9, 13, 16, 20),
     "three": (5, 9, 13),
@@ -178,55 +181,63 @@ def delivered(
     return np.concatenate(turns), np.concatenate(places)
 
 
-def check_range(name: str, low: float, high: float) -> None:
-    """Refuse what is no range of numbers from 0 on.
+class Table(BaseModel):
+    """A table of a recipe.
 
-    :raises OptionError: it does not rise.
-    """
-    if not 0.0 <= low <= high:
-        raise OptionError(f"{name} is a range from low to high, given {low} to {high}")
-
-
-@dataclass(frozen=True)
-class Corruption:
-    """How often and how badly; each trouble comes to its own share of the copies.
-
-    :raises OptionError: a share outside 0 to 1, or a range that does not rise.
+    Raises:
+        OptionError: a key that does not exist, or a value of another kind or out of its range.
     """
 
-    noise: float = 0.3
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def __init__(self, **given: Any) -> None:
+        known = type(self).model_fields
+        for name in given:
+            if name not in known:
+                raise OptionError(f"no key {name!r}; expected some of {', '.join(known)}")
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise OptionError(first_problem(error)) from None
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _rising(ends: tuple[Number, Number]) -> tuple[Number, Number]:
+    if ends[0] > ends[1]:
+        raise ValueError(f"expected a range from low to high, got {ends[0]} to {ends[1]}")
+    return ends
+
+
+Range = Annotated[tuple[Number, Number], Field(strict=False), AfterValidator(_rising)]
+"""From low to high."""
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Corruption(Table):
+    """How often and how badly; each trouble comes to its own share of the copies."""
+
+    noise: Share = 0.3
     """Share with sensor noise."""
-    jitter_degrees: tuple[float, float] = (0.1, 1.5)
-    drift_degrees: tuple[float, float] = (0.5, 6.0)
-    drop: float = 0.2
+    jitter_degrees: Range[Positive] = (0.1, 1.5)
+    drift_degrees: Range[Positive] = (0.5, 6.0)
+    drop: Share = 0.2
     """Share of suits with few sensors, which only turn; the others are solved as they are live."""
-    suits: tuple[str, ...] = tuple(SUITS)
-    freeze: float = 0.15
+    suits: Annotated[tuple[Suit, ...], Field(strict=False, min_length=1)] = tuple(SUITS)
+    freeze: Share = 0.15
     """Share that freezes."""
-    freezes_per_minute: tuple[float, float] = (2.0, 12.0)
-    freeze_frames: tuple[int, int] = (3, 20)
-    loss: float = 0.25
+    freezes_per_minute: Range[Positive] = (2.0, 12.0)
+    freeze_frames: Range[Count] = (3, 20)
+    loss: Share = 0.25
     """Share with lost packets."""
-    slow: float = 0.0
+    slow: Share = 0.0
     """Share of suits that send fewer frames a second than the grid has."""
-    slow_rate: tuple[float, float] = (20.0, 48.0)
-    loss_share: tuple[float, float] = (0.01, 0.15)
-    loss_burst: tuple[float, float] = (1.0, 6.0)
-
-    def __post_init__(self) -> None:
-        for name in ("noise", "drop", "freeze", "loss", "slow"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise OptionError(f"{name} is a share from 0 to 1, given {getattr(self, name)}")
-        ranges = ("jitter_degrees", "drift_degrees", "freezes_per_minute", "freeze_frames")
-        for name in (*ranges, "loss_share", "loss_burst", "slow_rate"):
-            check_range(name, *getattr(self, name))
-        if self.freeze_frames[0] < 1 or self.loss_share[1] >= 1.0 or self.loss_burst[0] < 1.0:
-            raise OptionError("freeze_frames and loss_burst begin at 1 or above, loss_share ends below 1")
-        if not 10.0 <= self.slow_rate[0] <= self.slow_rate[1] <= RATE:
-            raise OptionError(f"slow_rate lies within 10 to {RATE:g} frames a second, given {self.slow_rate}")
-        unknown = [suit for suit in self.suits if suit not in SUITS]
-        if unknown or not self.suits:
-            raise OptionError(f"suits are some of {', '.join(SUITS)}, given {unknown or 'none'}")
+    slow_rate: Range[Annotated[float, Field(ge=10, le=RATE)]] = (20.0, 48.0)
+    loss_share: Range[Annotated[float, Field(ge=0, lt=1)]] = (0.01, 0.15)
+    loss_burst: Range[Annotated[float, Field(ge=1)]] = (1.0, 6.0)
 
 
 @dataclass(frozen=True)

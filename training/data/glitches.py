@@ -6,20 +6,21 @@ rotations (T, 22, 4) w x y z at 50 Hz and the root (T, 3) in metres in, the same
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from pyanticip.errors import OptionError
 from pyanticip.vocabulary import RATE
-from training.data.corrupt import check_range, sensor_noise
+from training.data.corrupt import Count, Positive, Range, Share, Table, sensor_noise
 from training.teacher.kinematics import MIRROR
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-KINDS: Final = ("dropout", "jitter", "swap", "freeze")
+Kind = Literal["dropout", "jitter", "swap", "freeze"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 """What can happen: limbs fall back to the rest pose; joints shake; the sensors of the left and the right side
 are exchanged; the last frame is repeated."""
 
@@ -36,37 +37,20 @@ PAIRS: Final = (LIMBS[0], LIMBS[2])
 """The left side's limbs, each of which has one on the right."""
 
 
-@dataclass(frozen=True)
-class Glitches:
-    """How often, how long and how badly.
+class Glitches(Table):
+    """How often, how long and how badly."""
 
-    :raises OptionError: a share outside 0 to 1, a range that does not rise, or a kind that does not exist.
-    """
-
-    share: float = 0.75
+    share: Share = 0.75
     """Share of the copies that have bad stretches at all."""
-    kinds: tuple[str, ...] = KINDS
+    kinds: Annotated[tuple[Kind, ...], Field(strict=False, min_length=1)] = KINDS
     """Which of :data:`KINDS`, each as likely as the others."""
-    per_minute: tuple[float, float] = (6.0, 24.0)
-    frames: tuple[int, int] = (5, 40)
+    per_minute: Range[Positive] = (6.0, 24.0)
+    frames: Range[Count] = (5, 40)
     """Length of a bad stretch."""
-    jitter_degrees: tuple[float, float] = (4.0, 20.0)
+    jitter_degrees: Range[Positive] = (4.0, 20.0)
     """Standard deviation of a joint's jitter about each axis."""
-    place: float = 0.02
+    place: Positive = 0.02
     """Standard deviation of the root's jitter, metres."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.share <= 1.0:
-            raise OptionError(f"share is from 0 to 1, given {self.share}")
-        for name in ("per_minute", "frames", "jitter_degrees"):
-            check_range(name, *getattr(self, name))
-        if self.frames[0] < 1:
-            raise OptionError(f"frames begin at 1, given {self.frames[0]}")
-        if self.place < 0.0:
-            raise OptionError(f"place is at least 0 m, given {self.place}")
-        unknown = [kind for kind in self.kinds if kind not in KINDS]
-        if unknown or not self.kinds:
-            raise OptionError(f"kinds are some of {', '.join(KINDS)}, given {unknown or 'none'}")
 
 
 @dataclass(frozen=True)

@@ -232,22 +232,6 @@ def test_whatever_happens_it_is_a_movement_of_the_same_length(seed):
         assert seen.mask.all()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "match"),
-    [
-        ({"noise": 1.5}, "noise is a share"),
-        ({"loss_share": (0.2, 0.1)}, "loss_share is a range"),
-        ({"loss_share": (0.2, 1.0)}, "ends below 1"),
-        ({"freeze_frames": (0, 3)}, "begin at 1"),
-        ({"slow_rate": (5.0, 30.0)}, "slow_rate lies within"),
-        ({"suits": ("ten", "octopus")}, "octopus"),
-    ],
-)
-def test_nonsense_is_refused(wrong, match):
-    with pytest.raises(OptionError, match=match):
-        Corruption(**wrong)
-
-
 def test_nonsense_is_refused_in_the_parts():
     rng = np.random.default_rng(0)
     with pytest.raises(OptionError, match="shortest <= longest"):

@@ -341,8 +341,9 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
             example = heard.taught(example, seconds, notes)
         if not (np.isfinite(example.features).all() and np.isfinite(example.params).all()):
             raise FormatError(f"{file}: gives features or targets that are not finite")
-        which, by = number if len(runs) > 1 else None, "teacher" if heard is None else "audio"
-        parts.append(Part(which, round(seconds, 6), missing, by, example, piece.root))
+        stretch = number if len(runs) > 1 else None
+        targets: Literal["teacher", "audio"] = "teacher" if heard is None else "audio"
+        parts.append(Part(stretch, round(seconds, 6), missing, targets, example, piece.root))
     if heard is not None:
         warnings = heard.compare(len(clip) / rate)
         if not parts:
