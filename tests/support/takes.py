@@ -35,6 +35,11 @@ def write_take(path, frames, seed, size=1.2):
     save_bvh(pa.Clip(quats, root, 50.0, canonical_skeleton()), path)
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a set."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
 def set_of(folder, people, *, frames=240, size=1.2, min_seconds=1.6):
     """A set of one take each of some people, who say which side they are on."""
     for number, who in enumerate(people):

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 from support.motion_files import AMC
-from support.takes import pieces_of, pieces_of_side
+from support.takes import contents, pieces_of, pieces_of_side
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
@@ -28,10 +28,6 @@ from training.data.sets import MotionSet, build
 from training.data.sets.format import ARRAYS, INDEX
 from training.data.sets.prepare import never_upright
 from training.data.sets.writer import WORK, Lock
-
-
-def contents(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
 
 
 def test_every_kind_of_file_is_in_the_set(takes, tmp_path):

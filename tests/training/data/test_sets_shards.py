@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.takes import contents
 
 from pyanticip.errors import FormatError, OptionError
 from training.data.manifest import SHARD, check_motion
@@ -16,10 +17,6 @@ from training.data.sets import MotionSet, build, merge
 from training.data.sets.writer import WORK
 
 COUNT = 3
-
-
-def contents(out):
-    return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
 
 
 @pytest.fixture(scope="module")

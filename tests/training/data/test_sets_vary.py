@@ -1,10 +1,10 @@
 """Varied copies of a set: of the training clips alone, resumable, the same for any number of processes."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.takes import contents
 
 from pyanticip._core import motion_features
 from pyanticip.errors import FormatError, OptionError
@@ -32,10 +32,6 @@ def base(written, who):
     return MotionSet.open(who.parent / "base")
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
 def test_copies_of_the_training_clips_only(base, tmp_path):
     made = augment(base, tmp_path / "more", copies=3, seed=1)
     MotionSet.open(tmp_path / "more", verify=True)
@@ -51,7 +47,7 @@ def test_copies_of_the_training_clips_only(base, tmp_path):
 def test_the_bytes_do_not_depend_on_workers(base, tmp_path):
     augment(base, tmp_path / "one", copies=1, seed=1)
     augment(base, tmp_path / "two", copies=1, seed=1, workers=2)
-    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
 def movements(made) -> dict[str, np.ndarray]:
