@@ -6,6 +6,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
+from realtime.sockets import is_loopback
+
 __all__ = ["Bucket", "Budgets", "Lines", "messages"]
 
 _BUNDLE = b"#bundle\0"
@@ -32,13 +34,22 @@ class Bucket:
         self._left -= cost
         return True
 
+    @property
+    def is_spared(self) -> bool:
+        """Whether more than half of it was left for what passed last."""
+        return self._left >= self._burst / 2
+
 
 class Budgets:
-    """One bucket a host, and one for all together."""
+    """One bucket a host, and one for all hosts beyond this machine together.
 
-    def __init__(self, rate: float, burst: float) -> None:
+    Where that is empty, one more is for those who have hardly asked: a flood of others does not silence them.
+    """
+
+    def __init__(self, rate: float, burst: float, together: int = 4) -> None:
         self._rate, self._burst = rate, burst
-        self._all = Bucket(4 * rate, 4 * burst)
+        self._all = Bucket(together * rate, together * burst)
+        self._spare = Bucket(rate, burst)
         self._hosts: OrderedDict[str, Bucket] = OrderedDict()
 
     def take(self, host: str) -> bool:
@@ -48,7 +59,10 @@ class Budgets:
                 self._hosts.popitem(last=False)
             self._hosts[host] = Bucket(self._rate, self._burst)
         self._hosts.move_to_end(host)
-        return self._hosts[host].take() and self._all.take()
+        own = self._hosts[host]
+        if not own.take():
+            return False
+        return is_loopback(host) or self._all.take() or (own.is_spared and self._spare.take())
 
 
 class Lines:

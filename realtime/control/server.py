@@ -126,8 +126,8 @@ class ControlServer:
         self._refused = Lines(refused)
         self._performers = performers
         self._budgets = Budgets(_RATE, _BURST)
-        # Whatever else was asked for, there is silence.
-        self._silences = Budgets(_RATE, _BURST)
+        # Whatever else was asked for and by however many, there is silence.
+        self._silences = Budgets(_RATE, _BURST, 64)
         # Those that files or processes are needed for, once they were asked for.
         self._slow: dict[str, Bucket] = {}
         self._pending: dict[str, asyncio.Task[None]] = {}

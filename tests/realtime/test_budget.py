@@ -36,7 +36,12 @@ def test_a_host_has_its_own_budget_and_all_have_that_of_four(monkeypatch: pytest
     monkeypatch.setattr(budget, "Bucket", lambda rate, burst: Bucket(rate, burst, clock))
     budgets = Budgets(1.0, 2.0)
     assert [budgets.take("a") for _ in range(3)] == [True, True, False]
-    assert sum(budgets.take(host) for host in "bcdef" for _ in range(3)) == 6
+    assert sum(budgets.take(host) for host in "bcd" for _ in range(3)) == 6
+    # Where others have used up what is for all, who has hardly asked is spared some; this machine needs none.
+    assert [budgets.take("e"), budgets.take("f"), budgets.take("e"), budgets.take("g")] == [
+        True, True, False, False
+    ]  # fmt: skip
+    assert [budgets.take("127.0.0.1") for _ in range(3)] == [True, True, False]
     clock.now += 1.0
     assert [budgets.take("a"), budgets.take("b"), budgets.take("a")] == [True, True, False]
     # 64 are remembered; whoever was not heard for longest is new to it.

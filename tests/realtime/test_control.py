@@ -1,7 +1,7 @@
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import pytest
@@ -233,6 +233,23 @@ def test_nobody_gets_more_than_a_share_and_the_terminal_a_few_lines() -> None:
     assert len(lines) <= 6
     assert server.counts["ignored"] > 0
     assert server.counts["errors"] <= 1000 + 200
+
+
+def test_a_flood_from_many_machines_leaves_the_performer_a_share_and_panic_and_stop_all_of_it() -> None:
+    server = ControlServer("127.0.0.1", 0, {n: lambda *a: "ok" for n in ("gain", "stop", "panic")})
+
+    def ignored(name: str, hosts: Sequence[str], times: int) -> int:
+        before = server.counts["ignored"]
+        for host in hosts:
+            for _ in range(times):
+                server._hear(say(f"/anticip/control/{name}"), (host, 1))
+            server._waiting.clear()
+        return server.counts["ignored"] - before
+
+    for name in ("gain", "stop", "panic"):
+        assert ignored(name, [f"10.0.0.{n}" for n in range(5)], 1300) > 0
+        assert ignored(name, ["10.0.0.9"], 30) == 0, name
+    server.close()
 
 
 def test_no_address_stands_for_many_commands(remote: socket.socket) -> None:
