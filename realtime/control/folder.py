@@ -63,7 +63,9 @@ def plain_name(command: str, given: object, stem: str, suffix: str) -> str:
     """
     text = str(given) or datetime.now().strftime(f"{stem}-%Y%m%d-%H%M%S")
     text = text.removesuffix(suffix)
-    fits = 0 < len(text.encode(errors="replace")) <= _LONGEST
+    # A blob, a list or a toggle is no name, though Python can write it as one.
+    fits = isinstance(given, str | int | float) and not isinstance(given, bool)
+    fits = fits and 0 < len(text.encode(errors="replace")) <= _LONGEST
     if not fits or text.startswith(".") or not text.isprintable() or set(text) & set("/\\:"):
         raise OptionError(f"{command}: expected a plain file name, got {printable(text)[:_LONGEST]!r}")
     return text + suffix
