@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import Answer, say, typed
+from pyanticip.cli.terminal import Answer, say, tell, typed
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import RATE
 
@@ -48,7 +48,7 @@ def new(given: options.NewOptions) -> None:
     made = unique_names(parse_output(text) for text in given.outputs.split(",") if text.strip())
     Project.create(given.project, made)
     names = ", ".join(output.describe() for output in made) or "none yet: the first take makes them"
-    click.echo(f"{given.project}: outputs {names}")
+    tell(f"{given.project}: outputs {names}")
 
 
 @teach.command("add", options=f"{OPTIONS}:AddOptions")
@@ -89,12 +89,12 @@ def add(given: options.AddOptions) -> Answer:
                 _tell_new(before, labels)
                 made = _made(before, opened)
                 if made and not given.as_json:
-                    click.echo(f"outputs, each 0..1: {', '.join(made)}")
+                    tell(f"outputs, each 0..1: {', '.join(made)}")
             added.append({"take": take.name, "seconds": take.frames / RATE, "warnings": warnings})
             if not given.as_json:
-                click.echo(f"take {take.name}: {take.frames / RATE:.2f} s")
+                tell(f"take {take.name}: {take.frames / RATE:.2f} s")
                 for line in warnings:
-                    click.echo(f"  {line}", err=True)
+                    say(f"  {line}")
     # People were told one by one: should the next file be bad, this much is done.
     return {"project": str(given.project), "outputs_made": made, "takes": added}, ()
 
@@ -227,7 +227,7 @@ def outputs(given: options.OutputsOptions) -> None:
         for name, value in parse_values(text).items():
             opened.change_output(name, neutral=value)
     for output in opened.state.outputs:
-        click.echo(output.describe())
+        tell(output.describe())
 
 
 @teach.command("fit", options=f"{OPTIONS}:FitCommandOptions")
@@ -374,9 +374,9 @@ def undo(given: options.UndoOptions) -> None:
 
     if given.to is not None:
         Project.restored(given.project, given.to)
-        click.echo(f"at revision {given.to} again")
+        tell(f"at revision {given.to} again")
     else:
-        click.echo(f"undone: {_open(given.project).undo()}")
+        tell(f"undone: {_open(given.project).undo()}")
 
 
 @teach.command("history", options=f"{OPTIONS}:ProjectOptions")
@@ -386,7 +386,7 @@ def history(given: options.ProjectOptions) -> None:
     Example: pyanticip teach history mine
     """
     for state in _open(given.project).history():
-        click.echo(f"{state.revision:4d}  {state.at}  {state.did}")
+        tell(f"{state.revision:4d}  {state.at}  {state.did}")
 
 
 @teach.command("use", options=f"{OPTIONS}:UseOptions")
@@ -397,7 +397,7 @@ def use(given: options.UseOptions) -> None:
     """
     from realtime.teaching.fitting import use_mapping
 
-    click.echo(f"{use_mapping(_open(given.project), given.mapping)} is {given.mapping} now")
+    tell(f"{use_mapping(_open(given.project), given.mapping)} is {given.mapping} now")
 
 
 def _open(folder: Path) -> Project:

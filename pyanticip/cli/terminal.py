@@ -60,7 +60,12 @@ def _extra_of(package: str) -> str | None:
 def say(line: str) -> None:
     """A line for people, beside what a program might read; none where their terminal has gone."""
     with contextlib.suppress(OSError):
-        click.echo("\n".join(map(printable, line.split("\n"))), err=True)
+        tell(line, err=True)
+
+
+def tell(text: str, *, err: bool = False) -> None:
+    """Print a text; of what stands in somebody's files or comes from a network, nothing that it obeys."""
+    click.echo("\n".join(map(printable, text.split("\n"))), err=err)
 
 
 def drawn(as_json: bool) -> bool:
@@ -197,7 +202,7 @@ def answer(result: dict[str, Any], text: Text, as_json: bool) -> None:
         Console().print(text(result))
     else:
         for line in [text] if isinstance(text, str) else text:
-            click.echo(line.removesuffix("\n"))
+            tell(line.removesuffix("\n"))
 
 
 def print_json(value: dict[str, Any]) -> None:

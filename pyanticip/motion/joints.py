@@ -57,7 +57,8 @@ def as_toml(skeleton: Skeleton) -> str:
 
 
 def _text(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)  # TOML's basic strings are JSON's
+    # TOML's basic strings are JSON's; nothing stands in them that a terminal obeys.
+    return json.dumps(name, ensure_ascii=not name.isprintable())
 
 
 def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:

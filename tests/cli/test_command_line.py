@@ -10,10 +10,15 @@ from typing import NamedTuple
 
 import click
 import pytest
+from click.testing import CliRunner
+from support.clips import walking_clip
 
 from pyanticip.cli import cli
 from pyanticip.cli.terminal import needs, run
+from pyanticip.motion.bvh import save_bvh
+from pyanticip.motion.recording import RecordingWriter
 from pyanticip.options import host_port
+from pyanticip.teach.project import Project
 from realtime.sockets import free_port
 
 
@@ -322,3 +327,25 @@ def test_streams_that_take_nothing(typed: str, code: int, says: str) -> None:
     line = f'"{sys.executable}" -P -m pyanticip {typed}'
     done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (code, says)
+
+
+def test_what_stands_in_a_file_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    trick = "\x1b]0;mine\x07\x9b31m"
+    with RecordingWriter(tmp_path / "a.anticip") as tape:
+        tape.raw(1, f"mocopi@{trick}", b"frame")
+    save_bvh(walking_clip(60), tmp_path / "a.bvh")
+    text = (tmp_path / "a.bvh").read_text()
+    (tmp_path / "a.bvh").write_text(text.replace("JOINT left_hand", f"JOINT {trick}:left_hand"))
+    Project.create(tmp_path / "mine")
+    for file in (tmp_path / "mine").rglob("*.json"):
+        file.write_text(file.read_text().replace('"begin"', json.dumps(trick)))
+    for words in (
+        ["info", "a.anticip"],
+        ["info", "a.bvh"],
+        ["info", "a.bvh", "--joints"],
+        ["teach", "history", "mine"],
+    ):
+        words = [str(tmp_path / word) if word[:2] in ("a.", "mi") else word for word in words]
+        said = CliRunner().invoke(cli, words, catch_exceptions=False).output
+        assert "mine" in said.replace(str(tmp_path), "")
+        assert not set(said) & set(trick) - set("]0;mine31m"), words
