@@ -233,8 +233,7 @@ def _tell(rig: Rig, rigs: Mapping[str, Rig], seats: Mapping[str, Seat], troupe: 
     for target in rig.osc:
         say(f"sending OSC to {target.url}" + (f", of {target.performer} alone" if target.performer else ""))
     if troupe.control is not None:
-        host, port = troupe.control.address
-        say(f"obeying {CONTROL.rstrip('/')} at {host_and_port(host, port)}")
+        say(troupe.control.told)
     backend = next(iter(troupe.shows.values())).pipeline.backend
     if backend is not None:
         say(f"model steps on {backend.told}")

@@ -20,7 +20,7 @@ from pyanticip.errors import MotionError, OptionError, printable, suggestion
 from realtime.control.budget import Bucket, Budgets, Lines, messages
 from realtime.control.folder import plain_name
 from realtime.control.rig_keys import CONTROLS
-from realtime.sockets import bind_udp, is_loopback
+from realtime.sockets import bind_udp, host_and_port, is_loopback
 
 __all__ = [
     "CONTROL",
@@ -135,6 +135,12 @@ class ControlServer:
         self._resting: asyncio.TimerHandle | None = None
         self.counts = {"commands": 0, "errors": 0, "alien": 0, "ignored": 0}
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def told(self) -> str:
+        """Where it obeys, and whom, for the person at the terminal."""
+        line = f"obeying {CONTROL.rstrip('/')} at {host_and_port(*self.address)}"
+        return line if is_loopback(self.address[0]) else f"{line}, of whoever reaches it: it has no password"
 
     @property
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

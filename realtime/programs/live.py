@@ -20,7 +20,7 @@ from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.load import recorded_as
 from realtime.show import Show
-from realtime.sockets import bind_udp, host_and_port
+from realtime.sockets import bind_udp
 from realtime.sources.arrivals import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
 from realtime.sources.udp import UdpSource
@@ -143,8 +143,7 @@ def _run(
         if rig.synth.enabled:
             say("playing the built-in voice")
         if show.control is not None:
-            host, port = show.control.address
-            say(f"obeying /anticip/control at {host_and_port(host, port)}")
+            say(show.control.told)
         if pipeline.backend is not None:
             say(f"model steps on {pipeline.backend.told}")
         return _play(rig, show, seconds)

@@ -235,6 +235,15 @@ def test_nobody_gets_more_than_a_share_and_the_terminal_a_few_lines() -> None:
     assert server.counts["errors"] <= 1000 + 200
 
 
+@pytest.mark.parametrize(("host", "more"), [("127.0.0.1", ""), ("0.0.0.0", ", of whoever reaches it")])
+def test_where_others_can_command_the_person_at_the_terminal_is_told(host: str, more: str) -> None:
+    server = ControlServer(host, 0, {})
+    server.close()
+    told, _, why = server.told.partition(":" + str(server.address[1]))
+    assert told == f"obeying /anticip/control at {host}"
+    assert why == (f"{more}: it has no password" if more else "")
+
+
 def test_a_flood_from_many_machines_leaves_the_performer_a_share_and_panic_and_stop_all_of_it() -> None:
     server = ControlServer("127.0.0.1", 0, {n: lambda *a: "ok" for n in ("gain", "stop", "panic")})
 
