@@ -172,6 +172,7 @@ def remove(given: options.RemoveOptions) -> None:
         opened.state.take(name)  # all of them are there, or none is removed
     for name in given.takes:
         opened.remove_take(name)
+        click.echo(opened.state.did)
 
 
 @teach.command("rename", options=f"{OPTIONS}:RenameOptions")
@@ -180,7 +181,9 @@ def rename(given: options.RenameOptions) -> None:
 
     Example: pyanticip teach rename mine spin turn-left
     """
-    _open(given.project).rename_take(given.old, given.new)
+    opened = _open(given.project)
+    opened.rename_take(given.old, given.new)
+    click.echo(opened.state.did)
 
 
 @teach.command("set", options=f"{OPTIONS}:SetOptions")
@@ -198,6 +201,7 @@ def set_(given: options.SetOptions) -> None:
     values, labels = parse_changes(opened, given.values)
     opened.set_values(given.take, values, labels)
     _tell_new(before, labels)
+    click.echo(opened.state.did)
 
 
 @teach.command("outputs", options=f"{OPTIONS}:OutputsOptions")

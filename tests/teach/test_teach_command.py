@@ -87,17 +87,19 @@ def test_from_files_to_a_mapping_and_back(run: Run) -> None:
     assert "take a0: 3.00 s, error of mix" in said
     Path("rig.toml").write_text('mapping = "mine/mapping.safetensors"\n')
     assert "plays mapping mine-r4: mix, cutoff:200..8000" in run("rig", "check", "rig.toml")
-    run("teach", "rename", "mine", "a0", "east")
+    assert run("teach", "rename", "mine", "a0", "east") == "rename take a0 to east\n"
     with pytest.raises(MotionError, match="'east' is there already"):
         run("teach", "rename", "mine", "b0", "east")
-    run("teach", "set", "mine", "east", "mix=.5,cutoff=none")
+    assert (
+        run("teach", "set", "mine", "east", "mix=.5,cutoff=none") == "set cutoff=none,mix=0.5 in take east\n"
+    )
     assert "take east: 3.00 s, mix=0.5" in run("teach", "list", "mine")
     assert "changed since the mapping was fitted" in run("teach", "check", "mine")
     assert "undone: set cutoff=none,mix=0.5 in take east" in run("teach", "undo", "mine")
     assert "tone:100..5000" in run(
         "teach", "outputs", "mine", "--rename", "cutoff=tone", "--change", "tone:100..5000"
     )
-    run("teach", "remove", "mine", "east", "a1")
+    assert run("teach", "remove", "mine", "east", "a1") == "remove take east\nremove take a1\n"
     first = json.loads(run("teach", "list", "mine", "--json"))["mappings"][0]
     assert first in run("teach", "use", "mine", first)
     assert len(run("teach", "history", "mine").splitlines()) == 12

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from pyanticip.errors import FormatError, OptionError, suggestion
+from pyanticip.errors import DeviceError, FormatError, OptionError, reason, suggestion
 from pyanticip.system import cores, try_lock
 from pyanticip.vocabulary import RATE
 from pyanticip.workers import needs_guard
@@ -301,8 +301,12 @@ def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
 def _turn(cache: Path, console: Console) -> Iterator[None]:
     """One run at a time builds in a cache folder; runs that start together wait for it."""
     needs_guard()
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("a", encoding="utf-8") as file:
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = (cache / "lock").open("a", encoding="utf-8")
+    except OSError as error:
+        raise DeviceError(f"{cache}: cannot be written ({reason(error)}); --cache names another") from None
+    with lock as file:
         if try_lock(file.fileno()) is False:
             console.print(f"another run builds in {cache}; waiting for it ...")
             while try_lock(file.fileno()) is False:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import DeviceError, FormatError, OptionError
 from training.data.batches import HORIZONS
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
 
@@ -101,7 +101,13 @@ def test_runs_that_start_together_take_turns(takes, tiny, tmp_path):
     assert len(found) == 1
 
 
-def test_paths_that_are_wrong(tiny, tmp_path):
+def test_paths_that_are_wrong(takes, tiny, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(
+        DeviceError, match=r"file/pyanticip: cannot be written \(not a .*; --cache names another$"
+    ):
+        training_data(tiny(data={"path": str(takes)}))
     with pytest.raises(OptionError, match="give it with --data"):
         training_data(tiny())
     with pytest.raises(FormatError, match="nowhere: no such folder; expected a set, or a folder of takes"):
