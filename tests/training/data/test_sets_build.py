@@ -142,6 +142,13 @@ def test_takes_that_are_too_short_are_told(take, tmp_path):
     ]
     assert any("shorter than 5.12 s, the window of the scalars" in line for line in report.warnings)
     slow = tmp_path / "takes" / "b" / "short.bvh"
+    whole = slow.read_text()
+    lines = whole.splitlines()
+    lines[-40:] = [f"{float(x) + 1000.0} {rest}" for x, rest in (line.split(" ", 1) for line in lines[-40:])]
+    slow.write_text("\n".join(lines))
+    why = "0.78 s of motion, cut at 1 tracking jump, expected at least 1.60 s"
+    assert why in build(tmp_path / "takes", tmp_path / "cut").refused[0]["reason"]
+    slow.write_text(whole)
     slow.write_text(slow.read_text().replace("Frame Time: 0.02", "Frame Time: 2.00"))
     why = f"b/short.bvh: 0.5 frames a second, expected at least 5; give {RATE_HINT}"
     assert build(tmp_path / "takes", tmp_path / "set").refused[0]["reason"] == why

@@ -316,15 +316,14 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
     missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, mask, strict=True) if not there)
     runs = steady_runs(clip.quats, clip.root, rate)
     kept = [(n, run) for n, run in enumerate(runs) if (run[1] - run[0]) * RATE / rate >= options.min_frames]
+    cut = f"cut at {len(runs) - 1} tracking jump{'s' * (len(runs) > 2)}"
     if not kept:
         longest = max((stop - start for start, stop in runs), default=0) / rate
-        cut = f" between {len(runs) - 1} tracking jumps" if len(runs) > 1 else ""
-        raise FormatError(
-            f"{file}: {longest:.2f} s of motion{cut}, expected at least {options.min_frames / RATE:.2f} s"
-        )
+        told = f"{longest:.2f} s of motion" + (f", {cut}" if len(runs) > 1 else "")
+        raise FormatError(f"{file}: {told}, expected at least {options.min_frames / RATE:.2f} s")
     if len(runs) > 1:
         lost = (len(clip) - sum(stop - start for _, (start, stop) in kept)) / rate
-        notes.append(f"cut at {len(runs) - 1} tracking jumps; {lost:.2f} s left out")
+        notes.append(f"{cut}; {lost:.2f} s left out")
     heard = None if task.sound is None else TakeSound(task.folder / task.sound.path, task.sound.offset)
     parts = []
     for number, (start, stop) in kept:
