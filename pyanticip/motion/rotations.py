@@ -58,6 +58,39 @@ def rotate(q: Floats, v: Floats) -> Doubles:
     )
 
 
+def below(
+    above: Sequence[float], there: Sequence[float], turn: Sequence[float], place: Sequence[float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """How a joint is turned in the world, and where it is.
+
+    In plain numbers: of single joints NumPy would take ten times as long.
+
+    Parameters
+    ----------
+    above, there
+        The unit quaternion and the place of the joint above, in the world.
+    turn, place
+        Its own, local.
+    """
+    aw, ax, ay, az = above
+    bw, bx, by, bz = turn
+    a, b, c = place
+    ta, tb, tc = 2.0 * (ay * c - az * b), 2.0 * (az * a - ax * c), 2.0 * (ax * b - ay * a)
+    return (
+        (
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ),
+        (
+            there[0] + a + aw * ta + ay * tc - az * tb,
+            there[1] + b + aw * tb + az * ta - ax * tc,
+            there[2] + c + aw * tc + ax * tb - ay * ta,
+        ),
+    )
+
+
 def angle_between(a: Floats, b: Floats) -> Doubles:
     """The angle in radians, 0..pi, of the rotation that takes ``a`` to ``b``; shape (...)."""
     a = np.asarray(a, np.float64)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
 from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
 from pyanticip.motion.canonical import canonical_skeleton
-from pyanticip.motion.clip import forward_kinematics
+from pyanticip.motion.rotations import below
 
 __all__ = ["STRIDE", "Ghost"]
 
@@ -40,31 +41,37 @@ class Ghost:
     def __init__(self, folder: Path = GHOST) -> None:
         manifest = read_forecast_manifest(folder)
         self._config = manifest.config
-        self._body = canonical_skeleton()
-        if self._config.joints != len(self._body.names) or not self._config.mirror:
+        body = canonical_skeleton()
+        if self._config.joints != len(body.names) or not self._config.mirror:
             raise CheckpointError(f"checkpoint {folder}: expected a forecaster of the canonical body")
         self._weights = safetensors.numpy.load(read_verified(folder, WEIGHTS, manifest.sha256))
-        self._bones = np.linalg.norm(self._body.offsets, axis=1).astype(np.float32)
+        self._parents, self._offsets = body.parents.tolist(), body.offsets.tolist()
+        self._bones = np.linalg.norm(body.offsets, axis=1).tolist()
         past = STRIDE * (self._config.observed - 1)
         self._ago = np.arange(-past, 1, STRIDE)
         self._seen: deque[tuple[int, F32]] = deque(maxlen=past + 1)
 
-    def hear(self, seq: int, pose: npt.ArrayLike, root: npt.ArrayLike) -> F32:
-        """Where the joints will be ``STRIDE``, 2 ``STRIDE`` ... frames (10, 22, 3) after the pose of frame
-        ``seq``: local rotations (22, 4), and where the hips are (3,).
+    def hear(
+        self, seq: int, pose: npt.ArrayLike, root: npt.ArrayLike, which: Sequence[int] = range(10)
+    ) -> F32:
+        """Where the joints will be ``STRIDE``, 2 ``STRIDE`` ... frames (10, 22, 3), or at ``which`` of these,
+        after the pose of frame ``seq``: local rotations (22, 4), and where the hips are (3,).
         """
-        quats = np.asarray(pose, np.float32)[None]
-        places = forward_kinematics(self._body, quats, np.asarray(root, np.float32)[None])[1][0]
+        turns, hips = np.asarray(pose, np.float64).tolist(), np.asarray(root, np.float64).tolist()
+        world: list[tuple[Sequence[float], Sequence[float]]] = []
+        for turn, place, parent in zip(turns, self._offsets, self._parents, strict=True):
+            world.append((turn, hips) if parent < 0 else below(*world[parent], turn, place))
+        places = np.array([place for _, place in world], np.float32)
         if self._seen and not 0 < seq - self._seen[-1][0] <= _LOST:
             self._seen.clear()
         self._seen.append((seq, places))
         # From the floor below the hips, turned so that the performer faces +z.
-        yaw = 2.0 * math.atan2(quats[0, 0, 2], quats[0, 0, 0])
+        yaw = 2.0 * math.atan2(turns[0][2], turns[0][0])
         cos, sin = math.cos(yaw), math.sin(yaw)
-        turn = np.array([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]], np.float32)
+        facing = np.array([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]], np.float32)
         here = places[0] * (_X + _Z)
-        said = self.predict((self._past() - here) @ turn)
-        return self._jointed(said @ turn.T + here)
+        said = self.predict((self._past() - here) @ facing)
+        return self._jointed(said[which] @ facing.T + here)
 
     @property
     def places(self) -> F32:
@@ -117,12 +124,14 @@ class Ghost:
 
     def _jointed(self, places: F32) -> F32:
         """The same with bones as long as they are."""
-        for joint, parent in enumerate(self._body.parents.tolist()):
-            if parent >= 0:
-                bone = places[:, joint] - places[:, parent]
-                long = np.maximum(np.linalg.norm(bone, axis=-1, keepdims=True), 1e-6)
-                places[:, joint] = places[:, parent] + bone * (self._bones[joint] / long)
-        return places
+        poses = places.tolist()
+        for at in poses:
+            for joint, parent in enumerate(self._parents):
+                if parent >= 0:
+                    bone = [a - b for a, b in zip(at[joint], at[parent], strict=True)]
+                    share = self._bones[joint] / max(math.hypot(*bone), 1e-6)
+                    at[joint] = [b + share * v for b, v in zip(at[parent], bone, strict=True)]
+        return np.array(poses, np.float32)
 
 
 def _gelu(x: F32) -> F32:

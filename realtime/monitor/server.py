@@ -240,9 +240,9 @@ class Server:
         pose, root = told.pop("pose"), told.pop("root")
         told["places"] = None
         if pose is not None and root is not None:
-            will_be = self._ghost.hear(told["seq"], pose, root)
+            will_be = self._ghost.hear(told["seq"], pose, root, _GHOSTS)
             told["places"] = self._ghost.places.round(3).tolist()
-            told["ghosts"] = will_be[_GHOSTS].round(3).tolist()
+            told["ghosts"] = will_be.round(3).tolist()
         body = self._suit.body if told["places"] else None
         told["suit"] = None if body is None else body["places"]
         if body is not None and body["parents"] != self._parents:

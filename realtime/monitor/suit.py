@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from pyanticip import _core
 from pyanticip.errors import MotionError
-from pyanticip.motion.rotations import multiply, rotate
+from pyanticip.motion.rotations import below
 
 __all__ = ["Suit"]
 
@@ -54,6 +55,9 @@ class _Sender:
         self._parents: Sequence[int] | None = _core.VMC_PARENTS if kind == "vmc" else None
         self._offsets: Any = None
         self._frame: dict[str, Any] | None = None
+        # Whose joints the order is of.
+        self._ids: list[int] | None = None
+        self._order: list[tuple[int, int, int]] = []
         #: Where trackers are, which no skeleton joins.
         self._dots: list[list[float]] = []
 
@@ -61,7 +65,7 @@ class _Sender:
         with contextlib.suppress(MotionError):
             for told in self._decoder.feed(datagram):
                 if told["kind"] == "skeleton":
-                    self._parents, self._offsets = told["parents"], told["offsets"]
+                    self._parents, self._offsets, self._ids = told["parents"], told["offsets"], None
                 elif told["kind"] == "trackers":
                     places = told["positions"][np.isfinite(told["positions"]).all(axis=1)]
                     self._dots = np.round(places.astype(float), 3).tolist()
@@ -74,31 +78,39 @@ class _Sender:
         frame, parents = self._frame, self._parents
         if frame is None or parents is None:
             return None
-        offsets = frame["positions"] if self._offsets is None else self._offsets
-        at = {joint: place for place, joint in enumerate(frame["ids"].tolist()) if joint < len(parents)}
-        above = {joint: _above(joint, parents, at) for joint in at}
-        world: dict[int, tuple[Any, Any]] = {}
-        left = list(at)
-        while left:
-            ready = [joint for joint in left if above[joint] < 0 or above[joint] in world]
-            if not ready:
-                return None
-            for joint in ready:
-                turn = frame["quats"][at[joint]].astype(float)
-                place = offsets[joint if self._offsets is not None else at[joint]].astype(float)
-                if above[joint] < 0:
-                    world[joint] = turn, place if frame["root"] is None else frame["root"]
-                else:
-                    up, where = world[above[joint]]
-                    world[joint] = multiply(up, turn), where + rotate(up, place)
-            left = [joint for joint in left if joint not in world]
-        joints = list(world)
-        if not joints or not np.isfinite([place for _, place in world.values()]).all():
+        ids = frame["ids"].tolist()
+        if ids != self._ids:
+            self._ids, self._order = ids, _order(ids, parents)
+        offsets = (frame["positions"] if self._offsets is None else self._offsets).tolist()
+        quats, root = frame["quats"].tolist(), None if frame["root"] is None else frame["root"].tolist()
+        world: list[tuple[Sequence[float], Sequence[float]]] = []
+        for joint, at, above in self._order:
+            turn, place = quats[at], offsets[at if self._offsets is None else joint]
+            if above < 0:
+                world.append((turn, place if root is None else root))
+            else:
+                world.append(below(*world[above], turn, place))
+        if not world or not all(math.isfinite(x) for _, place in world for x in place):
             return None
         return {
-            "parents": [joints.index(above[joint]) if above[joint] >= 0 else -1 for joint in joints],
-            "places": [np.round(world[joint][1], 3).tolist() for joint in joints],
+            "parents": [above for _, _, above in self._order],
+            "places": [[round(x, 3) for x in place] for _, place in world],
         }
+
+
+def _order(ids: Sequence[int], parents: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The joints that are told, the upper ones first: each with its row among them, and which of this list is
+    above it (-1: none). Empty where they go round in circles."""
+    at = {joint: row for row, joint in enumerate(ids) if joint < len(parents)}
+    above = {joint: _above(joint, parents, at) for joint in at}
+    known, left = dict[int, int](), list(at)
+    while left:
+        ready = [joint for joint in left if above[joint] < 0 or above[joint] in known]
+        if not ready:
+            return []
+        known |= {joint: len(known) + n for n, joint in enumerate(ready)}
+        left = [joint for joint in left if joint not in known]
+    return [(joint, at[joint], known.get(above[joint], -1)) for joint in known]
 
 
 def _above(joint: int, parents: Sequence[int], there: dict[int, int]) -> int:

@@ -67,7 +67,7 @@ def test_it_is_nearer_than_where_the_body_stands_and_its_bones_are_kept(clips) -
         off = np.linalg.norm(said[at, step] - there, axis=-1).mean()
         assert off < 0.5 * np.linalg.norm(places[STRIDE * at] - there, axis=-1).mean()
     ghost = Ghost()
-    for joint, parent in enumerate(ghost._body.parents.tolist()):
+    for joint, parent in enumerate(ghost._parents):
         if parent >= 0:
             bones = np.linalg.norm(said[..., joint, :] - said[..., parent, :], axis=-1)
             assert bones == pytest.approx(ghost._bones[joint], abs=1e-4)
