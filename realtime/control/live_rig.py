@@ -133,7 +133,7 @@ class LiveRig:
         return ", ".join(told)
 
     def merge_again(self, patch: object = "") -> None:
-        """As :meth:`merge` in a show of other receivers: these stay where they are, and as many as they are."""
+        """As :meth:`merge` in a show of other receivers: these stay where and as many as they are."""
         told, ours = self._told(patch), self._tree()["osc"]
         if isinstance(told.get("osc"), list):
             pairs = zip(ours, told["osc"], strict=False)
