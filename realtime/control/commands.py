@@ -164,12 +164,17 @@ class Commands:
 
     def obey(self, name: str, *arguments: object) -> str | Awaitable[str]:
         """Do it now, and record it; returns the reply. Raises MotionError; TypeError: too many arguments."""
-        now = self._now()
+        now, sound_ms = self._now(), self._pipeline.mixer.sound_ms
         answer = self._action(name)(*arguments)
         if name == "calibrate/save":
             # A recording may begin in the middle of a calibration.
             arguments = (json.dumps(self._calibration.found),)
-        self._record(now, name, arguments)
+        sounds = self._pipeline.mixer.sound_ms
+        if name != "sound_ms":
+            self._record(now, name, arguments)
+        if name == "sound_ms" or sounds != sound_ms:
+            # By number: a replay has other receivers, or none.
+            self._record(now, "sound_ms", (sounds,))
         return answer
 
     def _action(self, name: str) -> Action:
@@ -231,12 +236,13 @@ class Commands:
     def again(self, command: Command) -> None:
         """What a replay found in a recording."""
         self._pipeline.run_until(command.t_ns)
-        name, arguments = command.name, command.arguments
+        name, arguments, mixer = command.name, command.arguments, self._pipeline.mixer
+        sound_ms = mixer.sound_ms
         try:
             if name == "rest":
                 self._pipeline.rest(command.t_ns)
             elif name == "resume":
-                self._pipeline.mixer.resume([float(str(value)) for value in arguments])
+                mixer.resume([float(str(value)) for value in arguments])
             elif name == "mapping":
                 self._map_again(*arguments)
             elif name == "memory":
@@ -269,6 +275,9 @@ class Commands:
         except (MotionError, OSError, TypeError, ValueError) as error:
             self._say(f"{name}: cannot be done again as it was recorded: {error}")
         else:
+            if name != "sound_ms":
+                # That is recorded by itself.
+                mixer.sound_ms = sound_ms
             self._record(command.t_ns, name, arguments)
 
     def so_far(self, t_ns: int) -> list[Command]:

@@ -198,20 +198,31 @@ def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(
     first.tape = tape  # type: ignore[assignment]
     commands = Commands(first, rig=rig)
     remote = RigRemote(rig, first, commands, tmp_path)
+    begun = commands.so_far(0)
     asyncio.run(remote.actions["rig/load"]("other.toml"))  # type: ignore[arg-type]
     listening = rig.model_copy(update={"osc": Rig.model_validate({"osc": here}).osc})
     again = assemble(listening, OfflineClock(0), sinks=[])
     follower = Commands(again, pytest.fail, listening)
-    for obeyed in recorded:
+    for obeyed in [*begun, *recorded]:
         follower.again(obeyed)
     now = follower.live_rig.rig
     assert (now.gain, now.shape) == (0.5, commands.live_rig.rig.shape)
     assert [one.url for one in now.osc] == [one.url for one in listening.osc]
     assert [(one.latency_ms, one.max_rate) for one in now.osc] == [(30.0, None), (0.0, 10.0)][: len(here)]
+    assert first.mixer.sound_ms == again.mixer.sound_ms == 30.0
     said: list[str] = []
+    follower = Commands(again, said.append, now)
+    sound = ("sound_ms", 90, 90.0), ("sound_ms", "auto", 30.0), ("rig/osc/0/latency_ms", 70.0, 70.0)
+    for name, told, sounds in sound:
+        recorded.clear()
+        commands.obey(name, told)
+        for obeyed in recorded:
+            follower.again(obeyed)
+        assert first.mixer.sound_ms == again.mixer.sound_ms == sounds
+    assert len(said) == (not here), "there is no receiver of this number"
     for wrong in ('{"osc": [1], "gain": 9}', '{"osc": 1}', "[]"):
-        Commands(again, said.append, listening).again(Command(0, "rig/merge", (wrong,)))
-    assert len(said) == 3
+        follower.again(Command(0, "rig/merge", (wrong,)))
+    assert len(said) == 3 + (not here)
     remote.close()
     for pipeline in (first, again):
         pipeline.close()
