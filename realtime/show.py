@@ -297,6 +297,7 @@ class Show:
     async def _fade_out(self) -> None:
         """To neutral, in as many frames however late the loop is."""
         now = self.pipeline.clock.now_ns() if self._end_ns is None else self._end_ns
+        self.pipeline.run_until(now)
         if self.pipeline.tape is not None:
             self.pipeline.tape.control(now, "end", ())
         if self.pipeline.state == "waiting":

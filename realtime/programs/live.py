@@ -91,7 +91,11 @@ def replay(
                     rig.record, recording_header(rig, pipeline), t_ns=begin
                 )
             play_offline(items, offline, pipeline.feed, Commands(pipeline, say, rig).again, seconds)
-            pipeline.run_until(pipeline.fade_out(offline.now_ns()))
+            now = offline.now_ns()
+            pipeline.run_until(now)
+            if pipeline.tape is not None:
+                pipeline.tape.control(now, "end", ())
+            pipeline.run_until(pipeline.fade_out(now))
             if pipeline.model_error:
                 say(pipeline.model_error)
             if rig.record is not None:

@@ -16,7 +16,7 @@ from support.models import another_checkpoint
 from support.wire import Hearing, command, messages, run_here, start, udp, wait_for
 
 from pyanticip.errors import OptionError
-from pyanticip.motion.recording import RecordingWriter, read_recording
+from pyanticip.motion.recording import Control, RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
@@ -299,6 +299,8 @@ def test_the_recording_of_a_replay_has_the_clock_of_the_first_show(
     tree = {"record": str(again), "model": {"enabled": False}, "control": {"enabled": False}, "osc": []}
     replay(items, kind, Rig.model_validate(tree), speed=speed, say=str)
     taken = read_recording(again)
+    (end,) = [record.t_ns for record in taken if isinstance(record, Control) and record.name == "end"]
+    assert end == 10_000_000_000 or (end > 10_000_000_000 and speed is not None)
     assert taken.start_ns == 8_000_000_000
     times = [record.t_ns for record in taken]
     assert 8_000_000_000 <= min(times) <= max(times) < 11_000_000_000

@@ -9,6 +9,7 @@ import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pythonosc.osc_bundle_builder import OscBundleBuilder
@@ -19,7 +20,7 @@ from support.wire import command, udp
 
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, OptionError
-from pyanticip.motion.recording import Control, Raw, read_recording
+from pyanticip.motion.recording import Control, Raw, RecordingWriter, read_recording
 from realtime.clock import MonotonicClock
 from realtime.control.commands import Commands
 from realtime.mapping.mixer import Mixer
@@ -341,6 +342,20 @@ def test_ctrl_c_fades_out_and_closes(stage: Any, number: signal.Signals, tmp_pat
     assert end.name == "end"
     assert hall.ear.frames[-1].t_ns - end.t_ns < 600_000_000
     assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
+
+
+def test_what_was_due_before_the_end_is_recorded_before_it(stage: Any) -> None:
+    s = stage()
+    for n in range(25):
+        s.frame(n)
+    # The loop stood still, and the show ends before it has caught up.
+    s.clock.live = True
+    s.clock.advance_to(60 * 20_000_000)
+    for n in range(25, 40):
+        s.pipeline.feed(str(n).encode(), n * 20_000_000 + 1)
+    tape = s.pipeline.tape = Mock(spec=RecordingWriter)
+    asyncio.run(Show(s.pipeline, Mock(dropped=0), Commands(s.pipeline))._fade_out())
+    assert [call.args[1] for call in tape.control.call_args_list] == ["resume", "end"]
 
 
 def test_ctrl_c_while_it_closes_changes_nothing(stage: Any, recwarn: pytest.WarningsRecorder) -> None:
