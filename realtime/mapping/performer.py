@@ -81,8 +81,9 @@ class PerformerRange:
         self.core.calibrate(_ends({**learned, **self._known}))
 
     def learned(self) -> dict[str, Reach]:
-        """Of :meth:`reaches` those that were not calibrated."""
-        return {name: reach for name, reach in self.reaches().items() if name not in self._known}
+        """Of :meth:`reaches` those that are neither calibrated nor anybody's."""
+        anybody = PerformerRange(self._known).reaches()
+        return {name: reach for name, reach in self.reaches().items() if reach != anybody[name]}
 
     def reaches(self) -> dict[str, Reach]:
         """The reach of every stretched parameter as it plays now."""

@@ -120,6 +120,7 @@ def test_what_was_learned_and_frozen_is_not_taken_for_calibrated() -> None:
         for obeyed in commands.so_far(0):
             follower.again(obeyed)
         assert follower.so_far(0) == commands.so_far(0)
+        assert [one.name for one in commands.so_far(0)].count("range") == (2 if seconds else 0)
         same = again.mixer.performer
         assert same is not None
         assert same.frozen
