@@ -166,12 +166,14 @@ class LiveRig:
             return "move"
         if shaper.seen is None:
             raise OptionError(f"learn/{name}: not begun")
-        (least, most), shaper.seen = shaper.seen, None
+        least, most = shaper.seen
         if not most - least >= _LEAST:
             raise OptionError(f"learn/{name}: it has moved too little")
         # Whole thousandths, outwards: what a person would write down.
         ends = max(math.floor(1000.0 * least) / 1000.0, 0.0), min(math.ceil(1000.0 * most) / 1000.0, 1.0)
-        return self.set(f"shape/{name}/in", *ends)
+        told = self.set(f"shape/{name}/in", *ends)
+        shaper.seen = None
+        return told
 
     def so_far(self, t_ns: int) -> list[Command]:
         """What is being learned: the first commands of a recording."""
