@@ -169,6 +169,9 @@ class Commands:
         if name == "calibrate/save":
             # A recording may begin in the middle of a calibration.
             arguments = (json.dumps(self._calibration.found),)
+        elif name == "cue/set" and not any(arguments[1:2]):
+            # As may one while the performer is followed: a replay does not know where they are.
+            arguments = (*words_of(self.cues[-1:]), 1)
         sounds = self._pipeline.mixer.sound_ms
         if name != "sound_ms":
             self._record(now, name, arguments)
@@ -256,6 +259,8 @@ class Commands:
                 self._shape_again(*arguments)
             elif name == "range":
                 self._learned_again(*arguments)
+            elif name == "cue/set" and len(arguments) > len(Cue.model_fields):
+                self._memory.set_here(*cues_of(arguments[:-1]))
             elif name == "cues":
                 self._tell_again(cues_of(arguments))
             elif name == "source":

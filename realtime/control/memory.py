@@ -93,6 +93,10 @@ class MemoryControl:
         name, take = (json.dumps(text, ensure_ascii=False) for text in (cue.name, cue.take))
         return f"[[cue]]\nname = {name}\ntake = {take}\nat = {cue.at:.7g}\nahead_ms = {cue.ahead_ms:g}"
 
+    def set_here(self, cue: Cue) -> None:
+        """A cue that was set where the performer was, wherever they are now."""
+        self._following("cue/set").set(cue, here=True)
+
     def _remove_cue(self, name: object) -> str:
         """The cue of this name is said no more."""
         self._following("cue/remove").remove(str(name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tomllib
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -155,6 +156,28 @@ def test_a_cue_is_set_and_moved_and_removed(folder: Path) -> None:
     assert show.do("cue/remove", "b") == "b is said no more"
     with pytest.raises(OptionError, match="cue/remove: no cue 'b'; there are none"):
         show.do("cue/remove", "b")
+
+
+def test_a_cue_that_is_set_here_is_so_again_for_whom_the_performer_is_elsewhere(folder: Path) -> None:
+    text = f"[memory]\nfile = '{folder / 'two.memory'}'\n{table(B)}"
+    show, again = Playing(folder, text), Playing(folder, text)
+    following, other = show.commands.following, again.commands.following
+    assert following is not None
+    assert other is not None
+    following.place = 0, 3.141, 1.0, 1.0
+    show.do("cue/set", "tap")
+    show.do("cue/set", "b", '"b"', 5.5)
+    (tap, b), setting = show.commands.cues, Mock(wraps=other.set)
+    other.set = setting  # type: ignore[method-assign]
+    for command in show.tape.told:
+        again.commands.again(command)
+    assert again.commands.cues == (tap, b)
+    assert [(*call.args, call.kwargs["here"]) for call in setting.call_args_list] == [(tap, True), (b, False)]
+    assert again.tape.told == show.tape.told
+    said: list[str] = []
+    for wrong in ((), ("tap",) * 9, ("tap", "nobody", 1.0, 0.0, 1), ("tap", "performance", "x", 0.0, 1)):
+        Commands(show.pipeline, said.append, show.rig).again(Command(0, "cue/set", wrong))
+    assert len(said) == 4
 
 
 def test_two_cues_of_one_name_are_refused(folder: Path) -> None:
