@@ -86,15 +86,18 @@ def replay(
         pipeline = assemble(rig, offline, kind=kind)
         pipeline.tell(say)
         try:
+            commands = Commands(pipeline, say, rig)
             if rig.record is not None:
                 pipeline.tape = tape = RecordingWriter(
                     rig.record, recording_header(rig, pipeline), t_ns=begin
                 )
-            play_offline(items, offline, pipeline.feed, Commands(pipeline, say, rig).again, seconds)
+                for command in commands.so_far(begin):
+                    tape.control(*command)
+            play_offline(items, offline, pipeline.feed, commands.again, seconds)
             now = offline.now_ns()
             pipeline.run_until(now)
-            if pipeline.tape is not None:
-                pipeline.tape.control(now, "end", ())
+            if rig.record is not None:
+                tape.control(now, "end", ())
             pipeline.run_until(pipeline.fade_out(now))
             if pipeline.model_error:
                 say(pipeline.model_error)

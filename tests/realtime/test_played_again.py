@@ -297,10 +297,13 @@ def test_the_recording_of_a_replay_has_the_clock_of_the_first_show(
         for n, datagram in enumerate([SKELETON, *FRAMES[:100]]):
             tape.raw(8_000_000_000 + n * 20_000_000, "mocopi", datagram)
     kind, items = open_show(first)
-    tree = {"record": str(again), "model": {"enabled": False}, "control": {"enabled": False}, "osc": []}
+    tree = {"record": str(again), "model": {"enabled": False}, "control": {"enabled": False}}
+    tree["osc"] = [{"latency_ms": 50.0}]
     replay(items, kind, Rig.model_validate(tree), speed=speed, say=str)
     taken = read_recording(again)
-    (end,) = [record.t_ns for record in taken if isinstance(record, Control) and record.name == "end"]
+    controls = [record for record in taken if isinstance(record, Control)]
+    assert ("sound_ms", (50.0,)) in [(one.name, tuple(one.arguments)) for one in controls], "of its receiver"
+    (end,) = [one.t_ns for one in controls if one.name == "end"]
     assert end == 10_000_000_000 or (end > 10_000_000_000 and speed is not None)
     assert taken.start_ns == 8_000_000_000
     times = [record.t_ns for record in taken]
