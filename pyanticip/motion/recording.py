@@ -16,7 +16,7 @@ the recording of a replay, of the show that is played again. The types:
 
 Unknown types and further elements are skipped; a newer major version is refused. A file that ends inside a
 record (its writer was killed) is read up to there, with a warning; what is damaged, or of a time that is none
-(below 0, 2^62 or more, or more than a day after the record before), is left out, with a warning, and reading
+(below 0, 2^62 or more, or more than a day after the records before), is left out, with a warning, and reading
 goes on with the next record whose checksum holds.
 """
 

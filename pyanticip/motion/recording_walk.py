@@ -34,7 +34,7 @@ def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> It
 
     ``warn`` is told the offset of what cannot, and why.
     """
-    before: int | None = None
+    before: int | None = None  # the latest so far
     for offset, data in _walk(file, base, warn):
         found = _payload(offset, data)
         if found is None:
@@ -44,9 +44,9 @@ def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> It
         if found.type == HEADER or before is None:
             before = found.t_ns
         if found.t_ns - before > LONGEST_PAUSE_NS:
-            warn(offset, "a record more than a day after the one before is left out")
+            warn(offset, "a record more than a day after those before is left out")
             continue
-        before = found.t_ns
+        before = max(before, found.t_ns)
         yield found
 
 

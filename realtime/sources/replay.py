@@ -200,11 +200,13 @@ def open_show(
         raise FormatError(f"{path}: was recorded from {kind!r}, expected one of {', '.join(NATIVE)}")
 
     def items() -> Iterator[Item]:
-        ended, behind, before = False, 0, taken.start_ns
+        ended, behind = False, 0
+        newest_ns: int | None = None
         for record in taken:
+            before_ns, newest_ns = newest_ns, max(newest_ns or 0, record.t_ns)
             # Only another show's can come so much later.
-            late = before is not None and record.t_ns - before > LONGEST_PAUSE_NS
-            ended, before = ended or (late and not joined), record.t_ns
+            if before_ns is not None and record.t_ns - before_ns > LONGEST_PAUSE_NS and not joined:
+                ended = True
             if isinstance(record, Raw):
                 source, _, sender = record.source.partition("@")
                 if source == kind and ended:

@@ -208,7 +208,7 @@ def test_what_the_future_adds_is_skipped(show: Path) -> None:
         msgpack.packb([4, 1.5, "text"]),
         msgpack.packb([4, 1 << 62, "text"]),
         msgpack.packb([4, -1, "text"]),
-        msgpack.packb([4, 9_001 + 86_400 * 10**9, "text"]),
+        msgpack.packb([4, 10**18, "text"]),
         msgpack.packb([4, 1]),
         msgpack.packb([4, 1, b"binary"]),
         msgpack.packb([1, 1, "mocopi", "text"]),

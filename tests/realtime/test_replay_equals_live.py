@@ -127,14 +127,18 @@ def test_a_replay_tells_of_damage_and_of_what_follows_the_end(speed: float | Non
 
 
 def test_what_was_joined_a_year_later_is_not_waited_for(tmp_path: Path) -> None:
-    for name, t_ns in (("a", 0), ("b", 366 * 86_400 * 10**9)):
+    day = 86_400 * 10**9
+    for name, t_ns in (("a", 3 * day), ("b", 366 * day)):
         with RecordingWriter(tmp_path / name, t_ns=t_ns) as tape:
             tape.raw(t_ns, "mocopi", b"frame")
+            # Nor does one of before change what is late.
+            tape.raw(0, "mocopi", b"frame")
+            tape.raw(t_ns + day, "mocopi", b"frame")
     (tmp_path / "j").write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())
     said: list[str] = []
-    assert [item.t_ns for item in open_show(tmp_path / "j", say=said.append)[1]] == [0]
-    assert said[0] == f"{tmp_path / 'j'}: what follows the end (1 datagrams) is not played"
-    assert len(list(open_show(tmp_path / "j", joined=True)[1])) == 2
+    assert [item.t_ns for item in open_show(tmp_path / "j", say=said.append)[1]] == [3 * day, 0, 4 * day]
+    assert said[0] == f"{tmp_path / 'j'}: what follows the end (3 datagrams) is not played"
+    assert len(list(open_show(tmp_path / "j", joined=True)[1])) == 6
 
 
 @pytest.fixture
