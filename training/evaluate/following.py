@@ -1,7 +1,8 @@
 """Following and cues, judged: warped copies of takes, real repeats, and people who do something else."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -177,31 +178,34 @@ class Repeat:
     place: Array
     """(T,) seconds in the rehearsal at each frame of the performance, by the offline alignment."""
 
+    @property
+    def together(self) -> "Repeat":
+        """The same with a rehearsal that begins where the performance does, as a piece does."""
+        begin = max(0, int(self.place[0] * RATE))
+        return replace(self, rehearsed=self.rehearsed[begin:], place=self.place - begin / RATE)
 
-def repeats(data: Path, wanted: Iterable[str], *, together: bool = True) -> list[Repeat]:
-    """The real repeats of some people: the longer take is the rehearsal, the shorter one the performance.
+
+def repeats(data: Path, wanted: Iterable[str]) -> list[Repeat]:
+    """The real repeats of some people: the longer take is the rehearsal, the shorter one the performance,
+    which begins somewhere in it.
 
     Args:
         data: the folder with repeats.csv.
         wanted: people.
-        together: whether the rehearsal is cut off where the performance begins, so that both begin together,
-            as a piece does; otherwise it begins somewhere in it.
     """
-    people = set(wanted)
+    people, read = set(wanted), cache(partial(load, data))
     found = []
     for person, *names_of in read_repeats(data):
         if person in people:
-            both = sorted(names_of, key=lambda name: -len(load(data, name)))
-            longer, shorter = (load(data, name) for name in both)
-            place = align(longer, shorter)
-            begin = max(0, int(place[0] * RATE)) if together else 0
-            found.append(Repeat(person, (both[0], both[1]), longer[begin:], shorter, place - begin / RATE))
+            both = sorted(names_of, key=lambda name: -len(read(name)))
+            longer, shorter = map(read, both)
+            found.append(Repeat(person, (both[0], both[1]), longer, shorter, align(longer, shorter)))
     return found
 
 
-def again(pairs: Sequence[Repeat]) -> dict[str, Tally]:
+def again(pairs: Sequence[Repeat], *, naive: bool = True) -> dict[str, Tally]:
     """Real repeats: followed, and by the naive online time warping, which says a cue where it passes it."""
-    tallies = {"follower": Tally([]), "naive": Tally([])}
+    tallies = {"follower": Tally([])} | ({"naive": Tally([])} if naive else {})
     for pair in pairs:
         moments = np.arange(pair.place[0] + 0.8, pair.place[-1] - 0.1, SPACED).tolist()
         frames = np.arange(len(pair.place)) / RATE
@@ -211,8 +215,9 @@ def again(pairs: Sequence[Repeat]) -> dict[str, Tally]:
         follower = _core.Follower([pair.rehearsed])
         cues = [(0, at) for at in moments]
         tallies["follower"].add(said_of(follower.push_many(pair.played), cues), due)
-        naive = warp_online(pair.rehearsed, pair.played)
-        tallies["naive"].add(said_naively(naive, moments), due)
+        if naive:
+            place = warp_online(pair.rehearsed, pair.played)
+            tallies["naive"].add(said_naively(place, moments), due)
     return tallies
 
 
@@ -275,19 +280,13 @@ def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
     for suit, tally in tallies.items():
         report["warped"][f"under way, {suit}"] = tally.row("under way")
     report["repeats"] = {}
-    for together in (True, False):
-        pairs = repeats(data, people, together=together)
-        for who, tally in again(pairs).items():
-            if together:
-                report["repeats"][who] = tally.row()
-                for person in sorted({pair.person for pair in pairs}):
-                    report["repeats"][f"{who}, {person}"] = {
-                        **tally.row(person),
-                        "wrong": None,
-                        "twice": None,
-                    }
-            elif who == "follower":
-                report["repeats"]["follower, not told where it begins"] = tally.row()
+    pairs = repeats(data, people)
+    for who, tally in again([pair.together for pair in pairs]).items():
+        report["repeats"][who] = tally.row()
+        for person in sorted({pair.person for pair in pairs}):
+            report["repeats"][f"{who}, {person}"] = {**tally.row(person), "wrong": None, "twice": None}
+    alone = again(pairs, naive=False)["follower"]
+    report["repeats"]["follower, not told where it begins"] = alone.row()
     report["strangers"] = strangers(among, others, count // 2, seed)
     return report
 
