@@ -602,6 +602,9 @@ class LiveFront:
         """Takes one datagram of `sender` that arrived at `t_arrival_ns`; `None`: no new frame on the grid,
         or somebody else plays."""
 
+    def prewarm(self) -> None:
+        """Brings into the caches what the next frame is likely to need; nothing changes."""
+
     def imagine(self) -> FrontOutput | None:
         """The grid frame after the newest as a body that goes on moving would have it, for when its datagram
         is late; nothing of the stream changes. `None` before the first frame."""

@@ -338,6 +338,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
     "LiveFront": {
         "feed": call(datagrams(), st.integers(0, 2**40), st.sampled_from(["", "a:1", "b:2"])),
         "imagine": call(),
+        "prewarm": call(),
         "counters": call(),
         "senders": call(),
         "listen_to": call(st.none() | TEXTS),

@@ -57,6 +57,11 @@ impl PyLiveFront {
         out.map(PyFrontOutput::of)
     }
 
+    /// Brings into the caches what the next frame is likely to need; nothing changes.
+    fn prewarm(&self, py: Python<'_>) {
+        self.0.with(py, |front| front.prewarm());
+    }
+
     /// Everything counted since the start, by name.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
