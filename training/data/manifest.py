@@ -1,4 +1,4 @@
-"""Where takes lie, and what a ``MANIFEST.csv`` beside them says: who performs, and what they show."""
+"""Where takes lie, and what tables beside them say: who performs, what they show, and which are repeats."""
 
 import csv
 import io
@@ -149,6 +149,28 @@ def rows(file: Path, *columns: str) -> list[dict[str, str]]:
         if column not in (table.fieldnames or ()):
             raise FormatError(f"{file}: has no column {column!r}; expected {', '.join(columns)}")
     return found
+
+
+REPEATS: Final = "repeats.csv"
+
+SAME: Final = 0.35
+"""Cost of aligning two takes, over the median distance of postures, below which they show the same."""
+
+
+def read_repeats(folder: Path) -> list[tuple[str, str, str]]:
+    """Pairs of takes that show the same: whose, and both paths in the folder; the likest first.
+
+    Raises:
+        FormatError: no such table, one without the columns person, a, b and ratio, or a ratio that is
+            no number.
+    """
+    file = folder / REPEATS
+    table = rows(file, "person", "a", "b", "ratio")
+    try:
+        found = [(float(row["ratio"]), row["person"], row["a"], row["b"]) for row in table]
+    except ValueError as error:
+        raise FormatError(f"{file}: expected a number as ratio: {error}") from None
+    return [(person, a, b) for ratio, person, a, b in sorted(found) if ratio < SAME]
 
 
 def _read(file: Path) -> dict[str, Described]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pyanticip import _core
 from pyanticip.vocabulary import RATE
+from training.data.manifest import read_repeats
 from training.evaluate.following_rivals import align, warp_online
 from training.evaluate.following_takes import (
     BLEND,
@@ -24,7 +25,6 @@ from training.evaluate.following_takes import (
     takes,
     worn,
 )
-from training.evaluate.takes import read_repeats
 from training.report.pages import bare, png, pyplot
 from training.report.tables import table
 

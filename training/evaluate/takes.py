@@ -17,7 +17,7 @@ from rich.console import Console
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from training.data.examples import Example, Piece, Split
-from training.data.manifest import Manifests, bare, rows
+from training.data.manifest import REPEATS, Manifests, bare, read_repeats
 from training.tasks.motion.data import base_set
 from training.tasks.motion.options import MotionTrainOptions
 from training.teacher.kinematics import positions
@@ -94,8 +94,6 @@ def implausible(quats: NDArray[np.floating], rate: float, kind: str) -> str:
     return ""
 
 
-REPEATS: Final = "repeats.csv"
-
 UNSAID: Final = (
     "says nothing of what the takes show: all are 'other'; build the set again with a MANIFEST.csv beside "
     "them, or give evaluate motion --manifest"
@@ -114,8 +112,6 @@ KINDS: Final = (
 )
 """Kinds of movement, which are judged apart."""
 
-SAME: Final = 0.35
-"""Cost of aligning two takes, over the median distance of postures, below which they show the same."""
 
 # The first whose expression is found in a take's words decides.
 _RULES: Final = (
@@ -136,22 +132,6 @@ def kind_of(words: str) -> str:
     """The kind of a take that is described so; ``WalkTurnLeft90`` is read as four words."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|_", " ", words).lower()
     return next((kind for kind, rule in _RULES if re.search(rule, apart)), "other")
-
-
-def read_repeats(folder: Path) -> list[tuple[str, str, str]]:
-    """Pairs of takes that show the same: whose, and both paths in the folder; the likest first.
-
-    Raises:
-        FormatError: no such table, one without the columns person, a, b and ratio, or a ratio that is
-            no number.
-    """
-    file = folder / REPEATS
-    table = rows(file, "person", "a", "b", "ratio")
-    try:
-        found = [(float(row["ratio"]), row["person"], row["a"], row["b"]) for row in table]
-    except ValueError as error:
-        raise FormatError(f"{file}: expected a number as ratio: {error}") from None
-    return [(person, a, b) for ratio, person, a, b in sorted(found) if ratio < SAME]
 
 
 @dataclass(frozen=True)

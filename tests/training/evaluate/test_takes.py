@@ -11,14 +11,13 @@ import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
-from training.data.manifest import Manifests
+from training.data.manifest import Manifests, read_repeats
 from training.data.sets import build
 from training.evaluate.takes import (
     KINDS,
     Takes,
     implausible,
     kind_of,
-    read_repeats,
     step_rate,
     turn_rate,
 )
