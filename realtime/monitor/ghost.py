@@ -58,9 +58,10 @@ class Ghost:
         after the pose of frame ``seq``: local rotations (22, 4), and where the hips are (3,).
         """
         turns, hips = np.asarray(pose, np.float64).tolist(), np.asarray(root, np.float64).tolist()
-        world: list[tuple[Sequence[float], Sequence[float]]] = []
-        for turn, place, parent in zip(turns, self._offsets, self._parents, strict=True):
-            world.append((turn, hips) if parent < 0 else below(*world[parent], turn, place))
+        world: list[tuple[Sequence[float], Sequence[float]]] = [(turns[0], hips)]
+        for turn, place, parent in zip(turns[1:], self._offsets[1:], self._parents[1:], strict=True):
+            above, there = world[parent]
+            world.append(below(above, there, turn, place))
         places = np.array([place for _, place in world], np.float32)
         if self._seen and not 0 < seq - self._seen[-1][0] <= _LOST:
             self._seen.clear()

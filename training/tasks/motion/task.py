@@ -383,11 +383,13 @@ def check_weights(options: MotionTrainOptions, folder: Path) -> None:
     """
     begun, kept = read_options(MotionTask, folder), read_config(MotionTask, folder).get("weights")
     now = given_weights(options)
-    for name, had in given_checkpoints(begun).items():
-        given = given_checkpoints(options)[name]
+    for name, given in given_checkpoints(options).items():
+        had = given_checkpoints(begun)[name]
         if isinstance(kept, Mapping):
-            had, given = [kept.get(path) for path in had], [now[path] for path in given]
-        if had != given:
+            same = [kept.get(path) for path in had] == [now[path] for path in given]
+        else:
+            same = had == given
+        if not same:
             raise OptionError(
                 f"option {name}: the run in {folder} was begun with other weights; "
                 "delete it to make it anew, or give another folder with --out"
