@@ -393,9 +393,9 @@ class Show:
         Raises
         ------
         OptionError
-            The file exists, or cannot be made.
+            The file exists.
         DeviceError
-            The recorder does not answer.
+            It cannot be made, or the recorder does not answer.
         """
         self._record(path).wait()
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.motion import recording
 from pyanticip.system import widen_pipe
 from realtime.child import Child
@@ -78,8 +78,9 @@ class Recorder(recording.Records, Child):
     ) -> None:
         #: Records of this recording that will be in no file.
         self.dropped = 0
-        # Why nothing is written (empty: it is), or why a file was not begun; of a silent child that it is.
-        self._trouble, self._refusal, self._is_silent = "", "", False
+        # Why nothing is written (empty: it is); of a silent child that it is; why a file was not begun.
+        self._trouble, self._is_silent = "", False
+        self._refusal: MotionError | None = None
         self._spare, self._limit = spare, limit
         self._take: _Take | None = None
         self._before: _Take | None = None
@@ -191,6 +192,8 @@ class Recorder(recording.Records, Child):
 
         Raises
         ------
+        OptionError
+            It exists already.
         DeviceError
             It cannot be made, or the child does not answer.
         """
@@ -214,10 +217,10 @@ class Recorder(recording.Records, Child):
             self.poll()
 
     def check(self) -> None:
-        """Raises a DeviceError where the file that was to be made could not be."""
-        why, self._refusal = self._refusal, ""
-        if why:
-            raise DeviceError(why)
+        """Raises a MotionError where the file that was to be made could not be."""
+        why, self._refusal = self._refusal, None
+        if why is not None:
+            raise why
 
     def poll(self) -> list[str]:
         """See whether it lives, and hear how its file is."""
@@ -278,7 +281,7 @@ class Recorder(recording.Records, Child):
         elif word == "refused" and not take.parts:
             # What was recorded before goes on.
             self._opening, self._take, self._before = False, self._before, None
-            self._refusal = str(what[0])
+            self._refusal = (OptionError if what[1] else DeviceError)(what[0])
         elif word in ("refused", "failed"):
             if word == "failed" or self._trouble != what[0]:
                 self._say(f"nothing is recorded: {what[0]}; trying again")

@@ -92,7 +92,7 @@ class Writer:
                 descriptor = os.dup(file.fileno())
         except (MotionError, OSError) as error:
             self._skip = count
-            self._tell(number, "refused", str(error))
+            self._tell(number, "refused", str(error), isinstance(error, OptionError))
             return
         self.close()
         self._number, self._path, self._file = number, made, descriptor

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support.wire import wait_for
 
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.motion.recording import Control, Note, Raw, read_recording
 from realtime.recording.recorder import Recorder
 from realtime.soak.processes import alive
@@ -27,7 +27,7 @@ def started(path: Path, said: list[str] | None = None, **options) -> Recorder:
     tape.open(path, lambda: (0, {"rig": {"a": 1}, "model": "sha"}, [(1, "gain", (0.5,))]))
     try:
         tape.wait()
-    except DeviceError:
+    except MotionError:
         tape.close()
         raise
     return tape
@@ -78,7 +78,7 @@ def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
     tape.wait()
     tape.open(first, lambda: (0, {}, [(9, "gain", (1.0,))]))
     tape.note(3, "second too")
-    with pytest.raises(DeviceError, match="never overwritten"):
+    with pytest.raises(OptionError, match="never overwritten"):
         tape.wait()
     assert (tape.path, tape.pid) == (second, pid)
     assert tape.finish() == second
@@ -99,9 +99,11 @@ def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
 def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
     path.write_bytes(b"precious")
-    with pytest.raises(DeviceError, match="exists already"):
+    with pytest.raises(OptionError, match="exists already"):
         started(path)
     assert path.read_bytes() == b"precious"
+    with pytest.raises(DeviceError, match=r"x\.anticip: cannot be written \(no such file or directory\)"):
+        started(tmp_path / "none" / "x.anticip")
 
 
 @pytest.mark.slow
