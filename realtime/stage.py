@@ -286,7 +286,8 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
         frozen = rig.performer.model_copy(update={"frozen": performer.frozen})
         played = played.model_copy(update={"performer": frozen})
     return {
-        "rig": played.model_dump(mode="json", by_alias=True),
+        # A recording is handed on; the key to this stage is not.
+        "rig": played.model_dump(mode="json", by_alias=True, exclude={"monitor": {"token"}}),
         # What the rig and commands name is relative to it.
         "folder": str(Path.cwd()),
         "source": pipeline.kind,

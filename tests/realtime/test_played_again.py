@@ -72,7 +72,7 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
             found += [name for name, plays, *_ in pipeline.front.senders() if plays]
         return found
 
-    rig = Rig.model_validate({"model": {"enabled": False}, "osc": []})
+    rig = Rig.model_validate({"model": {"enabled": False}, "osc": [], "monitor": {"token": "stage-left"}})
     pipeline = assemble(rig, OfflineClock(0))
     commands = Commands(pipeline, rig=rig)
     assert sends(pipeline, range(50), A, B)[-1] == A
@@ -90,6 +90,7 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
         commands.obey("calibrate/save")
         header = recording_header(commands.live_rig.rig, pipeline)
         assert header["rig"]["performer"]["noise"] is not None
+        assert "token" not in header["rig"]["monitor"]
         again = assemble(Rig.model_validate({**header["rig"], "osc": []}), OfflineClock(0))
         assert again.mixer.performer is not None
         assert again.mixer.performer.reaches() == performer.reaches()
