@@ -200,3 +200,9 @@ class CheckpointOption(Options):
     """Of every command that the built-in model does for."""
 
     checkpoint: Path | None = option("Another model than the built-in one (a folder).", None, exists=True)
+
+    def check(self) -> None:
+        """As for all, and that a model that is named is used."""
+        super().check()
+        if self.checkpoint is not None and not getattr(self, "model", True):
+            raise OptionError("--checkpoint: --no-model has no use for it")

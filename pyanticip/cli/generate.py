@@ -105,7 +105,9 @@ class Command(click.Command):
         try:
             options = self.options(**given)
         except ValidationError as error:
-            raise OptionError(f"{ctx.info_name}: {first_problem(error)}") from None
+            name = "".join(map(str, error.errors()[0]["loc"][:1]))
+            flag = next((p.opts[0] for p in self.params if p.name == name), name)
+            raise OptionError(f"{ctx.info_name}: {flag}{first_problem(error).removeprefix(name)}") from None
         options.check()
         for path in (ctx.params[name] for name in self._there if ctx.params[name] is not None):
             Path(path).stat()  # the error names it
