@@ -37,7 +37,7 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import FormatError
 from pyanticip.motion.atomic import writing
-from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create
+from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create, write_all
 from pyanticip.motion.recording_walk import LONGEST_PAUSE_NS, Payload, payloads
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
@@ -226,10 +226,8 @@ class RecordingWriter(Records):
 
     Raises
     ------
-    OptionError
-        The file exists already.
-    DeviceError
-        It cannot be written.
+    OptionError, DeviceError
+        The file exists already; it cannot be written.
     """
 
     def __init__(
@@ -248,10 +246,8 @@ class RecordingWriter(Records):
 
     def write(self, records: bytes) -> None:
         """Append whole records, packed before. Raises a DeviceError where the disk takes no more."""
-        view = memoryview(records)
         with writing(self.path):
-            while view:
-                view = view[self._file.write(view) :]
+            write_all(self._file, records)
 
     def close(self) -> None:
         """Finish; everything is on the disk after this."""

@@ -11,7 +11,7 @@ from typing import IO
 from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import writing
 
-__all__ = ["CONTROL", "FRAME", "HEADER", "NOTE", "OUTPUT", "RAW", "create"]
+__all__ = ["CONTROL", "FRAME", "HEADER", "NOTE", "OUTPUT", "RAW", "create", "write_all"]
 
 HEADER, RAW, FRAME, OUTPUT, NOTE, CONTROL = range(6)
 
@@ -32,11 +32,16 @@ def create(path: Path, begins: bytes) -> IO[bytes]:
         except FileExistsError:
             raise OptionError(f"{path}: exists already; a recording is never overwritten") from None
         try:
-            view = memoryview(begins)
-            while view:
-                view = view[file.write(view) :]
+            write_all(file, begins)
         except OSError:
             file.close()
             path.unlink()
             raise
         return file
+
+
+def write_all(file: IO[bytes], data: bytes) -> None:
+    """Write to an unbuffered file, which may take a part at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
