@@ -152,12 +152,6 @@ impl Resampler {
         }
     }
 
-    /// Forgets everything, grid indices included.
-    pub fn reset(&mut self) {
-        self.restart();
-        self.base = 0;
-    }
-
     /// Time of the newest frame, seconds.
     #[must_use]
     pub fn newest_time(&self) -> Option<f64> {
