@@ -158,16 +158,16 @@ def is_loopback(host: str) -> bool:
         address = ipaddress.ip_address(host)
         return (getattr(address, "ipv4_mapped", None) or address).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host.lower() == "localhost"
 
 
 def is_address(who: str) -> bool:
-    """Whether ``who`` is an IP address, with a port behind it or without."""
+    """Whether ``who`` is an IP address that somebody can send from, with a port behind it or without."""
     host, _, port = who.rpartition(":")
-    for each in (who, host if port.isdecimal() else ""):
+    has_port = port.isascii() and port.isdecimal() and 0 < int(port) < 65536
+    for each in (who, host if has_port else ""):
         with contextlib.suppress(ValueError):
-            ipaddress.ip_address(each.strip("[]"))
-            return True
+            return not ipaddress.ip_address(each.removeprefix("[").removesuffix("]")).is_unspecified
     return False
 
 

@@ -35,6 +35,7 @@ def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> It
     ``warn`` is told the offset of what cannot, and why.
     """
     before: int | None = None  # the latest so far
+    alone: int | None = None  # much later than that
     for offset, data in _walk(file, base, warn):
         found = _payload(offset, data)
         if found is None:
@@ -43,10 +44,14 @@ def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> It
         # A header in the midst of a file is another show's.
         if found.type == HEADER or before is None:
             before = found.t_ns
-        if found.t_ns - before > LONGEST_PAUSE_NS:
-            warn(offset, "a record more than a day after those before is left out")
+        if found.t_ns - before > LONGEST_PAUSE_NS and (
+            alone is None or abs(found.t_ns - alone) > LONGEST_PAUSE_NS
+        ):
+            alone = found.t_ns
+            warn(offset, "a record alone more than a day after those before is left out")
             continue
-        before = max(before, found.t_ns)
+        # Where others come beside it, nobody had sent anything for days.
+        before, alone = max(before, found.t_ns), None
         yield found
 
 

@@ -36,7 +36,7 @@ class Bucket:
 
     @property
     def is_spared(self) -> bool:
-        """Whether more than half of it was left for what passed last."""
+        """Whether at least half of it is left."""
         return self._left >= self._burst / 2
 
 

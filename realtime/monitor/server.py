@@ -223,7 +223,7 @@ class Server:
                 return
             for name, shape in _SHAPES.items():
                 values = np.frombuffer(told[name], np.float32)
-                told[name] = values.reshape(shape).round(4).tolist() if values.size else None
+                told[name] = values.reshape(shape).astype(float).round(4).tolist() if values.size else None
             for name in ("scalars", "params"):
                 told[name] = [round(value, 4) for value in told[name]]
             self._suit.hear(told.pop("heard"))
@@ -241,8 +241,8 @@ class Server:
         told["places"] = None
         if pose is not None and root is not None:
             will_be = self._ghost.hear(told["seq"], pose, root, _GHOSTS)
-            told["places"] = self._ghost.places.round(3).tolist()
-            told["ghosts"] = will_be.round(3).tolist()
+            told["places"] = self._ghost.places.astype(float).round(3).tolist()
+            told["ghosts"] = will_be.astype(float).round(3).tolist()
         body = self._suit.body if told["places"] else None
         told["suit"] = None if body is None else body["places"]
         if body is not None and body["parents"] != self._parents:

@@ -29,7 +29,7 @@ from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.protocols import BEAT_TRUST
 from realtime.rig import Rig
-from realtime.seams import told
+from realtime.seams import blamed
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
 from realtime.sources.replay import Item, open_show, play_offline
@@ -44,7 +44,7 @@ from realtime.voice.base import (
     Switchable,
     Voice,
     block_of,
-    named,
+    name_of,
     way_ms,
 )
 from realtime.voice.open import open_voice
@@ -143,7 +143,7 @@ class OfflinePlayer:
         while (order := self._orders.get()) is not None:
             if self._error is None:
                 try:
-                    with contextlib.nullcontext() if self._ours else told(f"{named(self._voice)} failed"):
+                    with contextlib.nullcontext() if self._ours else blamed(f"{name_of(self._voice)} failed"):
                         order()
                 except BaseException as error:
                     # Told to the caller at the end; the orders behind it are void.

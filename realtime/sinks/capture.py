@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import CANCEL
+from pyanticip.controls import CANCEL, Range
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.sinks.base import ControlFrame, Extra
@@ -38,6 +38,7 @@ class CaptureSink:
         self.params: list[list[float]] = []
         self.taught: list[list[float]] = []
         self._extras: tuple[Extra, ...] = ()
+        self._maps: list[Range] = []
         self.scalars: list[list[float]] = []
         self.limbs: list[list[float]] = []
         self.gates: list[float] = []
@@ -46,6 +47,7 @@ class CaptureSink:
     def announce(self, extras: Sequence[Extra]) -> None:
         """Write these taught outputs down as well, each in its own unit."""
         self._extras = tuple(extras)
+        self._maps = [extra.range for extra in extras]
 
     @property
     def outputs(self) -> list[str]:
@@ -59,7 +61,7 @@ class CaptureSink:
         now = (frame.t_ns - self._origin) / 1e9
         self.times.append(now)
         self.params.append(list(frame.params))
-        self.taught.append([e.range(v) for e, v in zip(self._extras, frame.extras, strict=True)])
+        self.taught.append([into(v) for into, v in zip(self._maps, frame.extras, strict=True)])
         self.scalars.append(list(frame.scalars))
         self.limbs.append(list(frame.limbs) or [math.nan] * 12)
         if frame.step is not None:

@@ -200,13 +200,13 @@ def open_show(
         raise FormatError(f"{path}: was recorded from {kind!r}, expected one of {', '.join(NATIVE)}")
 
     def items() -> Iterator[Item]:
-        ended, behind = False, 0
+        ended, behind = "", 0
         newest_ns: int | None = None
         for record in taken:
             before_ns, newest_ns = newest_ns, max(newest_ns or 0, record.t_ns)
-            # Only another show's can come so much later.
+            # Days of silence are not waited for.
             if before_ns is not None and record.t_ns - before_ns > LONGEST_PAUSE_NS and not joined:
-                ended = True
+                ended = ended or "a pause of more than a day"
             if isinstance(record, Raw):
                 source, _, sender = record.source.partition("@")
                 if source == kind and ended:
@@ -216,11 +216,11 @@ def open_show(
             elif isinstance(record, Control) and not ended:
                 told = files_of(record.name, record.arguments, path, taken.header.get("folder"))
                 yield Command(record.t_ns, record.name, told)
-                ended = record.name == "end" and not joined
+                ended = "the end" if record.name == "end" and not joined else ""
         if say is None:
             return
         if behind:
-            say(f"{path}: what follows the end ({behind} datagrams) is not played")
+            say(f"{path}: what follows {ended} ({behind} datagrams) is not played")
         if taken.warnings:
             first, *more = taken.warnings
             say(first + (f"; and {len(more)} more such places (`pyanticip info` lists them)" if more else ""))

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
-from realtime.seams import told
+from realtime.seams import blamed
 
 __all__ = [
     "NEEDS_SAMPLES",
@@ -23,7 +23,7 @@ __all__ = [
     "Switchable",
     "Voice",
     "block_of",
-    "named",
+    "name_of",
     "way_ms",
 ]
 
@@ -122,7 +122,7 @@ class Preset(Protocol):
         ...
 
 
-def named(voice: Voice) -> str:
+def name_of(voice: Voice) -> str:
     """What a voice of another package is called where something is wrong with it."""
     return f"voice {type(voice).__module__}:{type(voice).__qualname__}"
 
@@ -134,12 +134,14 @@ def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
     """
     if isinstance(voice, _core.Voice):
         return voice.render(samples)
-    at, begun = named(voice), voice.position
-    with told(f"{at}: cannot be rendered"):
+    at = name_of(voice)
+    with blamed(f"{at}: cannot be rendered"):
+        begun = voice.position
         block = np.asarray(voice.render(samples), np.float32)
-    if voice.position != begun + samples:
+        now = voice.position
+    if now != begun + samples:
         raise OptionError(
-            f"{at}: expected position {begun + samples} after {samples} samples more, got {voice.position}"
+            f"{at}: expected position {begun + samples} after {samples} samples more, got {now}"
         )
     if block.shape != (samples, 2):
         raise OptionError(f"{at}: expected samples of shape ({samples}, 2), got {block.shape}")

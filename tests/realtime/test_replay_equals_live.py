@@ -137,7 +137,7 @@ def test_what_was_joined_a_year_later_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "j").write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())
     said: list[str] = []
     assert [item.t_ns for item in open_show(tmp_path / "j", say=said.append)[1]] == [3 * day, 0, 4 * day]
-    assert said[0] == f"{tmp_path / 'j'}: what follows the end (3 datagrams) is not played"
+    assert said[0] == f"{tmp_path / 'j'}: what follows a pause of more than a day (3 datagrams) is not played"
     assert len(list(open_show(tmp_path / "j", joined=True)[1])) == 6
 
 

@@ -237,7 +237,7 @@ impl Senders {
             .is_none_or(|who| self.sessions[index].is(who));
         if !self.playing && allowed {
             // Whoever comes is tried on; with the first good frame it plays.
-            if index != self.player {
+            if !self.sessions[index].stage.plays() {
                 self.hand_over(index);
             }
             self.playing = self.sessions[index].take(datagram, arrival_ns, counters);

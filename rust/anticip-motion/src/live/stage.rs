@@ -126,6 +126,11 @@ impl Stage {
         &self.clock
     }
 
+    /// Whether its rows are made.
+    pub(super) fn plays(&self) -> bool {
+        self.playing
+    }
+
     /// Plays from the next frame on, as the beginning of a stream; or only follows.
     pub(super) fn play(&mut self, playing: bool) {
         self.playing = playing;

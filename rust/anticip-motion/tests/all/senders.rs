@@ -100,7 +100,9 @@ fn the_player_can_be_chosen() {
     play(&mut front, PLAYER, 0.0, 0..60);
     play(&mut front, OTHER, 500.0, 30..60);
     assert!(!front.listen_to(Some("10.9.9.9")));
-    assert_eq!(play(&mut front, PLAYER, 0.0, 60..90), 0);
+    assert_eq!(play(&mut front, PLAYER, 0.0, 60..70), 0);
+    assert!(front.listen_to(None));
+    assert!(play(&mut front, PLAYER, 0.0, 70..90) > 5);
     assert!(front.listen_to(Some("10.0.0.2")));
     assert_eq!(play(&mut front, PLAYER, 0.0, 90..120), 0);
     assert!(play(&mut front, OTHER, 500.0, 90..120) > 20);
