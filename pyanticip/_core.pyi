@@ -805,10 +805,8 @@ class Decoder:
         `fresh` False; those never seen are not listed. Raises `WireError`.
         """
 
-def encode_mocopi_skeleton(
-    parents: Sequence[int], offsets: npt.ArrayLike, rest: npt.ArrayLike | None = None
-) -> bytes:
-    """A mocopi skeleton datagram: parents (J,), offsets (J, 3) m, rest rotations (J, 4) wxyz or identity."""
+def encode_mocopi_skeleton(parents: Sequence[int], offsets: npt.ArrayLike) -> bytes:
+    """A mocopi skeleton datagram: parents (J,), offsets (J, 3) m."""
 
 def encode_mocopi_frame(
     seq: int,

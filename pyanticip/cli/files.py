@@ -36,7 +36,8 @@ def info(given: InfoOptions) -> Answer | None:
     if given.picture is not None:
         check_out(given.picture, (".png", ".svg", ".pdf"))
     drawn = given.picture is not None or given.joints is not None
-    check_reading([given.file], given.reading(), rated=drawn)
+    if given.file.is_file():
+        check_reading([given.file], given.reading(), rated=drawn)
     if is_recording(begins) and not drawn:
         found = recording_info(given.file)
         return found, _recording(found)

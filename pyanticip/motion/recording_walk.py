@@ -18,6 +18,7 @@ LONGEST_PAUSE_NS = 86_400 * 10**9
 # msgpack has no types.
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 _CHUNK = 1 << 20
+_ALONE = "a record alone more than a day after those before is left out"
 
 
 class Payload(NamedTuple):
@@ -35,7 +36,7 @@ def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> It
     ``warn`` is told the offset of what cannot, and why.
     """
     before: int | None = None  # the latest so far
-    alone: int | None = None  # much later than that
+    late: Payload | None = None  # one much later than that, until another agrees
     for offset, data in _walk(file, base, warn):
         found = _payload(offset, data)
         if found is None:
@@ -44,15 +45,20 @@ def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> It
         # A header in the midst of a file is another show's.
         if found.type == HEADER or before is None:
             before = found.t_ns
-        if found.t_ns - before > LONGEST_PAUSE_NS and (
-            alone is None or abs(found.t_ns - alone) > LONGEST_PAUSE_NS
-        ):
-            alone = found.t_ns
-            warn(offset, "a record alone more than a day after those before is left out")
-            continue
-        # Where others come beside it, nobody had sent anything for days.
-        before, alone = max(before, found.t_ns), None
+        if found.t_ns - before > LONGEST_PAUSE_NS:
+            if late is None or abs(found.t_ns - late.t_ns) > LONGEST_PAUSE_NS:
+                if late is not None:
+                    warn(late.offset, _ALONE)
+                late = found
+                continue
+            # Nobody had sent anything for days: of wrong times there is but one.
+            yield late
+        elif late is not None:
+            warn(late.offset, _ALONE)
+        before, late = max(before, found.t_ns), None
         yield found
+    if late is not None:
+        warn(late.offset, _ALONE)
 
 
 def _payload(offset: int, data: bytes) -> Payload | None:

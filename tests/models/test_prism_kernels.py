@@ -294,6 +294,14 @@ def test_the_module_is_its_reference(copying):
     assert_same(outs[0], outs[1], leaves, 1e-9)
 
 
+def test_no_steps_have_no_gradients():
+    given, hidden, weights, bias = (
+        torch.ones(size, requires_grad=True) for size in ((2, 0, 9), (2, 3), (9, 3), (9,))
+    )
+    recurrence(given, hidden, weights, bias).sum().backward()
+    assert not hidden.grad.any()
+
+
 def test_arrays_of_places_and_of_the_recurrence_that_do_not_fit_are_refused():
     moves, start, gamma, _, table = (
         None if t is None else t.detach().numpy() for t in with_table(torch.float32, jumping=0)
@@ -302,6 +310,8 @@ def test_arrays_of_places_and_of_the_recurrence_that_do_not_fit_are_refused():
     _core.prism_places(moves, start, gamma, None, table, out, last, None)
     with pytest.raises(ShapeError, match="places: expected 2664 values, given 2592"):
         _core.prism_places(moves, start, gamma, None, table, out[:, :, 1:, :3].repeat(2, 3), last, None)
+    with pytest.raises(ShapeError, match="last: expected 396 values, given 33"):
+        _core.prism_places(moves, start, gamma, None, table, out, last[0, 0], None)
     with pytest.raises(ShapeError, match="kept: expected 1188 values, given 0"):
         _core.prism_places(moves, start, gamma, None, table, out, last, last[:0])
     with pytest.raises(ShapeError, match="jumping: expected at most 4 cursors, given 5"):

@@ -106,8 +106,8 @@ def test_the_demo_sends_its_bundles_and_ends(
         # The dance comes at 60 Hz, of which two frames of five have no body: the page is told of the others.
         browser.join(10)
         assert (browser.answer["reply"], browser.answer["ok"]) == ("gain", True), browser.answer
-        assert sum(frame["pose"] is not None for frame in browser.seen) >= 18
-        bodies = [frame for frame in browser.seen if frame["pose"] is not None]
+        assert sum(frame["places"] is not None for frame in browser.seen) >= 18
+        bodies = [frame for frame in browser.seen if frame["places"] is not None]
         assert all(np.shape(frame["ghosts"]) == (2, 22, 3) for frame in bodies)
 
 

@@ -85,7 +85,7 @@ def test_the_monitor_speaks_to_a_remote_control_of_either_family(host: str) -> N
         heard: list[dict[str, Any]] = []
         remote = Remote(control.address, heard.append)
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: remote, local_addr=remote.from_where
+            lambda: remote, remote_addr=remote.obeys
         )
         remote.say({"do": "panic"})
         await asyncio.sleep(0.1)

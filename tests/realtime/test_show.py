@@ -221,7 +221,7 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
             assert (await hall.command("record/start", bad))[0] == "error"
         assert await hall.command("source", "10.0.0.2") == ["ok", "10.0.0.2"]
         assert hall.front.wanted == "10.0.0.2"
-        assert (await hall.command("source", "10.9.9.9"))[0] == "error"
+        assert (await hall.command("source", "laptop"))[0] == "error"
         assert await hall.command("source") == ["ok", "whoever comes"]
         assert await hall.command("record/start", "take one") == ["ok", "take one.anticip"]
         await hall.move(36, 5)

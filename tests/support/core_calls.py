@@ -184,7 +184,7 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "complete_body": whole(st.tuples(canonical.map(lambda given: given[0]), masks, st.none() | masks)),
     "recognise": call(datagrams()),
     "encode_mocopi_skeleton": whole(
-        st.integers(1, 40).flatmap(lambda n: st.tuples(st.just([-1, *range(n - 1)]), numbers(n, 3), turns(n)))
+        st.integers(1, 40).flatmap(lambda n: st.tuples(st.just([-1, *range(n - 1)]), numbers(n, 3)))
     ),
     "encode_mocopi_frame": tables.flatmap(
         lambda given: call(seqs, *map(st.just, given), stream_time=times, unix_time=st.none() | times)

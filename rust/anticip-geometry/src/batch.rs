@@ -72,7 +72,7 @@ pub fn vector_scalars<T: Copy + Into<f64> + Sync>(
 ///
 /// # Errors
 /// Values that are no whole number of sequences, named `what`, and those of `one`.
-pub(crate) fn each_sequence<S: Clone + Send, V: Sync>(
+fn each_sequence<S: Clone + Send, V: Sync>(
     stream: S,
     what: &'static str,
     values: &[V],

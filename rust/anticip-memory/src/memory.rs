@@ -31,13 +31,11 @@ const ALIKE: f64 = 0.001;
 
 /// What the memory says of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Recalled {
+struct Recalled {
     /// Mean of the parameters that followed the nearest moments.
-    pub followed: Table,
+    followed: Table,
     /// Mean of the parameters in these moments, as the undelayed twin heard them.
-    pub then: [f32; PARAMETER_COUNT],
-    /// Where the nearest moment comes from.
-    pub nearest: Origin,
+    then: [f32; PARAMETER_COUNT],
 }
 
 /// What was rehearsed at a place.
@@ -75,6 +73,7 @@ pub struct Memory {
     /// What all but the model say of the newest frame.
     sayings: [[Sayings; H]; PARAMETER_COUNT],
     now: [f64; PARAMETER_COUNT],
+    /// Nothing where fewer than twelve moments are known.
     recalled: Option<Recalled>,
     /// How sure the place of the newest frame is, 0..1.
     sure: f64,
@@ -128,12 +127,6 @@ impl Memory {
     pub fn set_learning(&mut self, learning: bool) {
         self.learn();
         self.learning = learning;
-    }
-
-    /// What the memory said of the newest frame; nothing where fewer than twelve moments are known.
-    #[must_use]
-    pub fn recalled(&self) -> Option<&Recalled> {
-        self.recalled.as_ref()
     }
 
     /// Takes the next frame and what the model says in it, if there is one; `place` is where in what was rehearsed the
@@ -383,6 +376,5 @@ fn recall(store: &Store, near: &[Near]) -> Recalled {
     Recalled {
         followed: std::array::from_fn(|p| std::array::from_fn(|h| followed[h][p] as f32)),
         then: then.map(|value| value as f32),
-        nearest: store.origin(near[0].slot),
     }
 }

@@ -401,6 +401,7 @@ fn separated(poses: &[Pose], options: &Options) -> bool {
 
 #[test]
 fn first_frame() {
+    assert!(vector_scalars(&[0.0; 7], 2, 2, &VectorConfig::default(), false).is_err());
     let first = [0.0, 1.0, 0.0, 1.0, 0.5, 1.0, 1.0];
     assert_eq!(run(&[vec![[0.5; 4]; 22]], &Options::poses()), [first]);
     assert_eq!(run_vectors(&[vec![3.0; 4]], &Options::vectors()), [first]);

@@ -8,8 +8,10 @@ use super::stage::Stage;
 use super::{FrontConfig, Source};
 use crate::MotionError;
 
-/// Senders that are followed; of more, the host with the most loses the one that was silent for longest.
+/// Senders that are followed; of more, the one that was silent for longest is forgotten, of the host with the
+/// most where that has more than a few.
 const MOST: usize = 16;
+const FEW: usize = 4;
 /// A sender takes over after so long (nanoseconds) of consistent frames, when the player has been silent for so long.
 const CONSISTENT: i64 = 1_000_000_000;
 const SILENT: i64 = 2_000_000_000;
@@ -118,7 +120,7 @@ impl Session {
 /// Whether `who` is the host of a sender, `host:port`; in brackets or not where that is an IPv6 address.
 fn is_host(sender: &str, who: &str) -> bool {
     let bare = |host: &str| host.trim_matches(['[', ']']) == who.trim_matches(['[', ']']);
-    sender != who && sender.rsplit_once(':').is_some_and(|(host, _)| bare(host))
+    sender != who && sender.contains(':') && bare(host_of(sender))
 }
 
 /// What is before the last colon, where there is one.
@@ -286,7 +288,7 @@ impl Senders {
         let crowd = |s: &Session| {
             let names = self.sessions.iter().map(|other| other.name.as_str());
             let of_host = |name: &&str| host_of(name) == host_of(&s.name);
-            names.chain([sender]).filter(of_host).count()
+            names.chain([sender]).filter(of_host).count().max(FEW)
         };
         // The many ports of one host must not push others out.
         let oldest = others.min_by_key(|(_, s)| (Reverse(crowd(s)), s.last_ns));

@@ -82,7 +82,7 @@ impl Slots {
         if let Some(playout) = &mut self.playout {
             release_ns = playout.release_ns(out.t_local_ns, now_ns);
             // Where the way has become longer than the buffer, the next one's turn may be over.
-            let turns = self.newest.max(number) + 1 - number;
+            let turns = self.newest.max(number).saturating_add(1).saturating_sub(number);
             let due_ns = release_ns.saturating_add(turns.saturating_mul(FRAME_NS));
             self.due_ns = due_ns.max(now_ns.saturating_add(SHORTEST_NS));
         } else if number >= self.newest {
@@ -110,7 +110,8 @@ impl Slots {
             return Vec::new();
         }
         let slot = self.clone().take(out, now_ns);
-        (self.newest + 1..slot.number)
+        let ahead = slot.release_ns.saturating_sub(now_ns).max(0) / FRAME_NS;
+        ((self.newest + 1).max(slot.number - ahead)..slot.number)
             .map(|number| {
                 slot.release_ns
                     .saturating_sub((slot.number - number).saturating_mul(FRAME_NS))

@@ -175,3 +175,28 @@ fn two_suits_at_a_host_that_is_wanted_are_not_mixed() {
         "the first was silent"
     );
 }
+
+#[test]
+fn two_that_are_there_are_kept_rather_than_those_that_are_gone() {
+    let mut front = front(Source::Mocopi);
+    for host in 0..13 {
+        play(&mut front, &format!("10.0.1.{host}:1"), 500.0, host..host + 1);
+    }
+    for i in 100..700 {
+        if i < 300 {
+            play(&mut front, PLAYER, 0.0, i..i + 1);
+        }
+        for name in ["10.0.0.2:1", "10.0.0.2:2"] {
+            play(&mut front, name, 500.0, i..i + 1);
+        }
+        if i == 200 {
+            play(&mut front, "10.0.9.9:1", 900.0, i..i + 1);
+        }
+    }
+    for name in ["10.0.0.2:1", "10.0.0.2:2"] {
+        assert!(
+            front.senders().iter().any(|s| s.name == name && s.frames > 300),
+            "{name}"
+        );
+    }
+}

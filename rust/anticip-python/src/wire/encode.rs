@@ -65,14 +65,12 @@ fn pose(
 
 /// A mocopi skeleton datagram.
 #[pyfunction]
-#[pyo3(signature = (parents, offsets, rest = None))]
 pub(crate) fn encode_mocopi_skeleton<'py>(
     py: Python<'py>,
     parents: Vec<i32>,
     offsets: &Bound<'py, PyAny>,
-    rest: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let skeleton = skeleton(Vec::new(), parents, offsets, rest, None)?;
+    let skeleton = skeleton(Vec::new(), parents, offsets, None, None)?;
     let mut out = Vec::new();
     mocopi::encode_skeleton(&Sender::default(), &skeleton, &mut out).map_err(error)?;
     Ok(PyBytes::new(py, &out))

@@ -228,6 +228,7 @@ fn what_is_no_number_is_ignored_and_counted() {
 fn a_preset_that_is_switched_to_plays_as_if_it_had_been_first() {
     let mut switched = Voice::new(48_000.0).unwrap();
     let mut first = Voice::with(48_000.0, &settings(0, Some("drone"))).unwrap();
+    assert_eq!(first.render(&mut [0.0; 3]), Err(SynthError::Block(3)));
     switched.preset("drone").unwrap();
     let (mut a, mut b) = (vec![0.0; 96_000], vec![0.0; 96_000]);
     for voice in [&mut switched, &mut first] {

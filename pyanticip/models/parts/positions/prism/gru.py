@@ -46,7 +46,7 @@ class _RustGRU(torch.autograd.Function):
         d_kept, d_start = torch.empty_like(out), torch.empty_like(start)
         arrays = (start, weights, bias, out, gates, grad.contiguous(), d_given, d_kept, d_start)
         _core.prism_gru_backward(*map(array_view, arrays))
-        before = torch.cat((start[:, None], out[:, :-1]), 1).flatten(0, 1)
+        before = torch.cat((start[:, None], out), 1)[:, :-1].flatten(0, 1)
         # Reset and update have the gradients of what the input gives; new has its own.
         parts = d_given.flatten(0, 1)[:, : 2 * hidden], d_kept.flatten(0, 1)
         d_weights = torch.cat([part.T @ before for part in parts])
