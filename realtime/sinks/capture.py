@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import CANCEL, Range
+from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.sinks.base import ControlFrame, Extra
@@ -38,7 +38,7 @@ class CaptureSink:
         self.params: list[list[float]] = []
         self.taught: list[list[float]] = []
         self._extras: tuple[Extra, ...] = ()
-        self._maps: list[Range] = []
+        self._maps: list[Callable[[float], float]] = []
         self.scalars: list[list[float]] = []
         self.limbs: list[list[float]] = []
         self.gates: list[float] = []
