@@ -25,6 +25,8 @@ class Presence(Options):
 
     For ``hold`` after the last frame the values stand still, then they go to neutral within ``fade``; when
     frames come again the output catches up within ``catch_up``.
+
+    Raises pydantic's ValidationError for a value out of its range.
     """
 
     hold: _Seconds = 1.0
@@ -37,6 +39,8 @@ class Range(Options):
 
     ``curve`` is ``linear``, ``exponential`` (equal ratios: frequencies; both ends > 0) or ``power``
     (``value ** exponent``). ``low`` may be greater than ``high`` to turn a parameter round.
+
+    Raises pydantic's ValidationError for a value out of its range.
     """
 
     low: _End = 0.0
@@ -70,6 +74,8 @@ class Smoothing(Options):
     ``spring``: a critically damped second-order low-pass that covers half of a step in ``half_life``
     seconds. ``one-euro``: Casiez, Roussel and Vogel (CHI 2012), ``min_cutoff`` Hz at rest, opened by
     ``beta`` per unit/second of speed; steady when still, quick when moved. ``none``: as it comes.
+
+    Raises pydantic's ValidationError for a value out of its range.
     """
 
     kind: Literal["spring", "one-euro", "none"] = "spring"
@@ -97,6 +103,8 @@ class Shape(Options):
     clipped. ``invert`` turns it round. ``threshold`` makes a gate of it: 1 from the threshold on, until it
     falls below the threshold less ``hysteresis``, else 0. ``toggle`` changes between 0 and 1 whenever that
     gate opens (of 0.5 where no threshold is given). ``steps`` leaves so many values, evenly from 0 to 1.
+
+    Raises pydantic's ValidationError for a value out of its range.
     """
 
     model_config = ConfigDict(populate_by_name=True)

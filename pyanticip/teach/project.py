@@ -70,7 +70,7 @@ class Project:
         """Make a new project in a folder that does not exist, or is empty.
 
         :raises OptionError: there is something, or an output is sent where the instrument's own values are.
-        :raises DeviceError: it cannot be written; nothing is left of it.
+        :raises DeviceError: it cannot be written; nothing but an empty folder is left of it.
         """
         check_addresses(outputs)
         path = Path(folder)

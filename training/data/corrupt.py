@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WrapValidator
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
@@ -212,8 +212,12 @@ def _rising(ends: tuple[Number, Number]) -> tuple[Number, Number]:
 
 Range = Annotated[tuple[Number, Number], Field(strict=False), AfterValidator(_rising)]
 """From low to high."""
-Share = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(ge=0)]
+# The digests of copies, which runs were begun with, tell 1 from 1.0.
+AS_GIVEN: Final = WrapValidator(
+    lambda given, check: given if type(given) is int and check(given) == given else check(given)
+)
+Share = Annotated[float, Field(ge=0, le=1), AS_GIVEN]
+Positive = Annotated[float, Field(ge=0), AS_GIVEN]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -235,9 +239,9 @@ class Corruption(Table):
     """Share with lost packets."""
     slow: Share = 0.0
     """Share of suits that send fewer frames a second than the grid has."""
-    slow_rate: Range[Annotated[float, Field(ge=10, le=RATE)]] = (20.0, 48.0)
-    loss_share: Range[Annotated[float, Field(ge=0, lt=1)]] = (0.01, 0.15)
-    loss_burst: Range[Annotated[float, Field(ge=1)]] = (1.0, 6.0)
+    slow_rate: Range[Annotated[float, Field(ge=10, le=RATE), AS_GIVEN]] = (20.0, 48.0)
+    loss_share: Range[Annotated[float, Field(ge=0, lt=1), AS_GIVEN]] = (0.01, 0.15)
+    loss_burst: Range[Annotated[float, Field(ge=1), AS_GIVEN]] = (1.0, 6.0)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,6 @@ KINDS: Final = (
 )
 """Kinds of movement, which are judged apart."""
 
-
 # The first whose expression is found in a take's words decides.
 _RULES: Final = (
     ("idle", r"\bidle\b|(?<!to )\bstand$"),

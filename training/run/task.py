@@ -61,6 +61,13 @@ class Task(ABC, Generic[Opt, D]):
             OptionError: options that do not fit.
         """
 
+    def check_given(self, options: Opt, folder: Path) -> None:
+        """Refuse to go on with the run in ``folder`` where what it needs from the start is not there.
+
+        Raises:
+            OptionError: it has moved.
+        """
+
     def begin(self, options: Opt, draft: Path, console: Console) -> dict[str, Any]:
         """Make what stands in the folder of a new run from the start; the first process alone.
 
@@ -149,17 +156,17 @@ def check_same(task: type[Task[Opt, Any]], folder: Path, options: Opt) -> None:
         raise OptionError(f"option {name}{flag}: the run in {folder} was begun with {had!r}, given {given!r}")
 
 
-def check_there(folder: Path, path: str) -> None:
-    """Refuse to go on where the data of the run in ``folder`` are not to be found at ``path``, often a
-    relative one of another working folder.
+def check_there(folder: Path, path: str, name: str = "data.path", flag: str = "--data") -> None:
+    """Refuse to go on where what the run in ``folder`` was given by the option ``name`` is not to be found at
+    ``path``, often a relative one of another working folder; ``flag`` says it anew.
 
     Raises:
         OptionError: nothing is there.
     """
     if path and not Path(path).exists():
         raise OptionError(
-            f"option data.path: {path}: no such folder; say with --data where those of the run in "
-            f"{folder} lie now"
+            f"option {name}: {path}: no such folder; say with {flag} where that of the run in "
+            f"{folder} lies now"
         )
 
 

@@ -53,6 +53,7 @@ def train(
     if resume:
         options = options or read_options(kind, folder)
         check_same(kind, folder, options)
+        task.check_given(options, folder)
     options = options or task.options()
     device = resolve_device(options.run.device, options.run.precision)
     if options.run.threads:

@@ -156,6 +156,8 @@ def described(
     where = f"checkpoint {folder}"
     data = read_description(folder)
     _check_format(data, where, form, newest)
+    if not isinstance(data.get("config"), dict):
+        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles config")
     try:
         config = options.from_dict(data["config"])
         count, training, hashes = data["parameter_count"], data["training"], data["sha256"]

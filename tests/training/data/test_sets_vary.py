@@ -1,5 +1,6 @@
 """Varied copies of a set: of the training clips alone, resumable, the same for any number of processes."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -220,6 +221,24 @@ def test_a_recipe_is_read_from_toml(tmp_path):
     assert found == Recipe(
         movement="simple", warp=0, corruption=Corruption(noise=1, suits=("six",), freeze_frames=(2, 4))
     )
+    # Whole numbers stay whole: the digests of copies are of how the file has them.
+    path.write_text(
+        "mirror = 1\nyaw = 1.0\n[corruption]\njitter_degrees = [1, 2]\nslow_rate = [20, 30]\n"
+        "loss_share = [0, 0.5]\nloss_burst = [1, 2]\n[glitches]\nplace = 0\n"
+    )
+    found = read_recipe(path)
+    assert "mirror=1, yaw=1.0," in repr(found)
+    assert "jitter_degrees=(1, 2)" in repr(found)
+    told = json.dumps(found.record())
+    for pair in (
+        '"mirror": 1, "yaw": 1.0,',
+        '"jitter_degrees": [1, 2]',
+        '"slow_rate": [20, 30]',
+        '"loss_share": [0, 0.5]',
+        '"loss_burst": [1, 2]',
+        '"place": 0}',
+    ):
+        assert pair in told
     for text, match in (
         ("colour = 1", "no key 'colour'; expected some of movement"),
         ("warp = true", "warp: input should be a valid number, got True"),

@@ -1,5 +1,6 @@
 """What is done to a clip to make a variation of it: another movement, and a worse view of it."""
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,8 +32,10 @@ class Recipe(Table):
     """Bad stretches, and a set that says which frames they are."""
 
     def record(self) -> dict[str, Any]:
-        """As plain values."""
-        return self.model_dump(mode="json", exclude={"glitches"} if self.glitches is None else None)
+        """As plain values; numbers as they were given, which pydantic's own JSON has as floats."""
+        told = self.model_dump(exclude={"glitches"} if self.glitches is None else None)
+        found: dict[str, Any] = json.loads(json.dumps(told))
+        return found
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -138,6 +138,12 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
                 MotionTransformer(options.config())
         ensemble_of(options)
 
+    def check_given(self, options: MotionTrainOptions, folder: Path) -> None:
+        """The checkpoints that it begins with and learns from."""
+        for name, paths in given_checkpoints(options).items():
+            for path in paths:
+                check_there(folder, path, name, "--init" if name == "run.init" else f"--set {name}")
+
     def begin(self, options: MotionTrainOptions, draft: Path, console: Console) -> dict[str, Any]:
         """Sets are built and copies made, which takes a while."""
         data = self._read(options, console)
@@ -390,8 +396,11 @@ def check_weights(options: MotionTrainOptions, folder: Path) -> None:
         else:
             same = had == given
         if not same:
+            what = "other weights"
+            if had and not isinstance(kept, Mapping):
+                what = f"{', '.join(had)}, and kept no hash to know it by elsewhere"
             raise OptionError(
-                f"option {name}: the run in {folder} was begun with other weights; "
+                f"option {name}: the run in {folder} was begun with {what}; "
                 "delete it to make it anew, or give another folder with --out"
             )
 

@@ -174,7 +174,14 @@ def test_takes_too_short_to_learn_from(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"steps": 0}, {"peak_lr": 0.0}, {"lr": 0.1}, {"model": {"joints": 3, "mirror": []}}]
+    "change",
+    [
+        {"steps": 0},
+        {"peak_lr": 0.0},
+        {"lr": 0.1},
+        {"data": {"turn": 0.1}},
+        {"model": {"joints": 3, "mirror": []}},
+    ],
 )
 def test_options_out_of_range(change):
     with pytest.raises(OptionError):
@@ -265,6 +272,7 @@ def test_a_run_killed_in_its_second_training_goes_on_there(whole, clips, tmp_pat
     (tmp_path / "aside").rename(file)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     del config["sha256"]  # as older ones
+    config["options"]["data"] |= {"turn": 0.0, "noise": 0.0}
     (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     again = train(ForecastTask(), None, tmp_path / "run", resume=True)
     assert again["best_step"] == report["best_step"]
@@ -296,6 +304,10 @@ def test_an_interrupted_study_goes_on_where_it_stopped(clips, tmp_path, monkeypa
     assert folds.study(options, tmp_path / "study", 3)["done"] == 1
     assert judge_folds(tmp_path / "study") == whole
     assert (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns == kept
+    plan = json.loads((tmp_path / "study" / "study.json").read_text())
+    plan["options"]["data"] |= {"turn": 0.0, "noise": 0.0}  # as older ones
+    (tmp_path / "study" / "study.json").write_text(json.dumps(plan))
+    assert folds.study(options, tmp_path / "study", 3)["kept"] == 3
     with pytest.raises(OptionError, match="other options or files"):
         folds.study(options.but(seed=1), tmp_path / "study", 3)
     changed = shutil.copytree(clips, tmp_path / "changed")

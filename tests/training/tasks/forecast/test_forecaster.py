@@ -173,9 +173,10 @@ def test_broken_checkpoints_are_one_clear_error(tmp_path):
     with_description(config={"width": -1})
     with pytest.raises(CheckpointError, match="width must be"):
         load_forecaster(folder)
-    with_description(config=[])
-    with pytest.raises(CheckpointError, match="lacks or garbles"):
-        load_forecaster(folder)
+    for garbled in ([], [1], None, "width"):
+        with_description(config=garbled)
+        with pytest.raises(CheckpointError, match=r"lacks or garbles config$"):
+            load_forecaster(folder)
     with_description(config={**description["config"], "width": 8})
     with pytest.raises(CheckpointError, match="does not fit"):
         load_forecaster(folder)

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +18,13 @@ from pyanticip.models.checkpoint.manifest import SHIPPED, read_manifest
 from training.data.batches import event_targets
 from training.run.files import BEST, LAST, REPORT, alone, read_state
 from training.run.recorder import Recorder, read_metrics
+from training.run.task import read_options
 from training.tasks.motion.losses import event_nll, losses
 from training.tasks.motion.module import MotionModule, new_model, widened
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.people import not_strangers, taught_by
 from training.tasks.motion.scores import Predictions
-from training.tasks.motion.task import check_held_out, fit, load_run
+from training.tasks.motion.task import MotionTask, check_held_out, fit, load_run
 from training.tasks.motion.validation import clip_figures
 from training.tasks.motion.windows import Feed
 
@@ -226,10 +226,23 @@ def test_a_run_does_not_go_on_with_another_checkpoint_than_it_began_with(tiny, d
     (tmp_path / "run" / REPORT).unlink()  # as if killed before its end
     assert fit(None, tmp_path / "run", data=data, resume=True)["finished"]
     (tmp_path / "run" / REPORT).unlink()
-    shutil.rmtree(given)
+    moved, flag = (
+        given.rename(tmp_path / "moved"),
+        {"init": "--init", "ensemble": "--set run.ensemble"}[option],
+    )
+    with pytest.raises(OptionError, match=rf"option run.{option}: .*/given: no such .* with {flag} where"):
+        fit(None, tmp_path / "run", data=data, resume=True)
     save(2)
     with pytest.raises(OptionError, match=rf"option run.{option}: .* begun with other weights; delete"):
         fit(None, tmp_path / "run", data=data, resume=True)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    del config["weights"]  # as older ones
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    elsewhere = read_options(MotionTask, tmp_path / "run").but(
+        run={option: str(moved) if option == "init" else [str(moved)]}
+    )
+    with pytest.raises(OptionError, match=r"begun with .*/given, and kept no hash to know it by elsewhere"):
+        fit(elsewhere, tmp_path / "run", data=data, resume=True)
 
 
 class Killed(Exception):
