@@ -109,7 +109,10 @@ def lower_priority(by: int) -> None:
 
 def cores() -> int:
     """How many processors we may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    else:
+        return os.cpu_count() or 1
 
 
 def cores_and_load() -> tuple[int, float] | None:
