@@ -24,14 +24,14 @@ import pytest
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
-from support.wire import arrived, message, port_of, start, tcp_port, udp, wait_for
+from support.wire import arrived, port_of, start, tcp_port, udp, wait_for
 
 from pyanticip.controls import Range
 from pyanticip.errors import DeviceError
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import Project
 from realtime.bench.performer import mocopi_datagrams
-from realtime.clock import MonotonicClock, ScaledClock
+from realtime.clock import ScaledClock
 from realtime.control.rig_keys import CONTROLS
 from realtime.oscquery import process as oscquery_process
 from realtime.oscquery.offer import controls, outputs
@@ -48,7 +48,6 @@ from realtime.sinks.outputs import SENT
 from realtime.sockets import free_port
 from realtime.sources.replay import ReplaySource
 from realtime.stage import assemble, stage
-from realtime.troupe import open_troupe
 
 served = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("websockets", "zeroconf")),
@@ -456,57 +455,3 @@ def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
         hand.close()
     assert show.returncode == 0, said
     assert f"describing everything to OSCQuery clients at http://127.0.0.1:{query}" in said
-
-
-@served
-@pytest.mark.slow
-def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
-    skeleton, frames = mocopi_datagrams(60)
-    control, query, suits = free_port(), tcp_port(), [free_port(), free_port()]
-    performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]
-    told = {"control": {"port": control}, "oscquery": {"port": query, "enabled": True}, "osc": []}
-    rig = parse_rig({"performer": performers, "model": {"enabled": False}, **told}, "test")
-    lines: list[str] = []
-
-    async def show() -> dict[str, dict[str, Any]]:
-        troupe = open_troupe(rig, MonotonicClock(), lines.append)
-        playing = asyncio.create_task(troupe.run(60.0))
-        hand = udp()
-        loop = asyncio.get_running_loop()
-        try:
-            for frame in (skeleton, *frames):
-                for port in suits:
-                    hand.sendto(frame, ("127.0.0.1", port))
-                await asyncio.sleep(0.02)
-            await asyncio.sleep(1.2)
-            await asyncio.to_thread(wait_for, lambda: answers(query))
-            found = methods(await asyncio.to_thread(ask, query))
-            for address in ("/anticip/control/bob/gain", "/anticip/control/gain"):
-                hand.sendto(message(address, 0.5), ("127.0.0.1", control))
-                reply = OscMessage(await loop.sock_recv(hand, 65536))
-                assert (reply.address, reply.params[0]) == (address.replace("/control/", "/reply/"), "ok")
-            assert troupe.control is not None
-            known = set(troupe.control.names[0])
-        finally:
-            troupe.end()
-            await playing
-            hand.close()
-        begin = "/anticip/control/"
-        commands = {a.removeprefix(begin) for a in found if a.startswith(begin)}
-        families = ("rig/shape/", "rig/smoothing/", "rig/osc/", "learn/")
-        mine = {a for a in commands if a.partition("/")[2].startswith(families)}
-        assert commands - mine == known
-        assert {a.partition("/")[0] for a in mine} == {"ann", "bob"}
-        return found
-
-    nodes = asyncio.run(show())
-    for name in ("ann", "bob"):
-        pitch = nodes[f"/anticip/{name}/param/pitch"]
-        assert (pitch["TYPE"], pitch["ACCESS"], len(pitch["VALUE"])) == ("f", 1, 1)
-    assert "/anticip/param/pitch" not in nodes
-    together = nodes["/anticip/ensemble"]
-    assert (together["TYPE"], len(together["VALUE"]), len(together["RANGE"])) == ("fiffff", 6, 6)
-    assert nodes["/anticip/control/gain"]["DESCRIPTION"] == CONTROLS["gain"].text
-    assert "/anticip/control/source" not in nodes
-    assert nodes["/anticip/control/bob/source"]["ACCESS"] == 2
-    assert f"describing everything to OSCQuery clients at http://127.0.0.1:{query}" in lines

@@ -1,7 +1,8 @@
-"""What OSCQuery clients are answered: values that change, and requests and bytes that make no sense."""
+"""What OSCQuery clients are answered: values that change, several performers, what makes no sense."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from http import HTTPStatus
 from typing import Any
@@ -9,10 +10,26 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pythonosc.osc_message import OscMessage
+from support.wire import message, tcp_port, udp, wait_for
 
+from realtime.bench.performer import mocopi_datagrams
+from realtime.clock import MonotonicClock
 from realtime.control.rig_keys import CONTROLS
 from realtime.oscquery.offer import controls, outputs
-from tests.realtime.test_oscquery import EXTRAS, OFFERED, everything_sent, methods, space
+from realtime.rig import parse_rig
+from realtime.sockets import free_port
+from realtime.troupe import open_troupe
+from tests.realtime.test_oscquery import (
+    EXTRAS,
+    OFFERED,
+    answers,
+    ask,
+    everything_sent,
+    methods,
+    served,
+    space,
+)
 
 ATTRIBUTES = ["VALUE", "TYPE", "RANGE", "HOST_INFO", "CONTENTS", "ACCESS", "TAGS", "", "X", "VALUE=1&TYPE"]
 
@@ -93,3 +110,57 @@ def test_bytes_that_are_no_bundle_change_nothing(data: bytes) -> None:
     made.hear(data)
     made.hear(b"#bundle\0" + data)
     assert made.answer("/") == before or b'"VALUE"' in made.answer("/")[1]
+
+
+@served
+@pytest.mark.slow
+def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
+    skeleton, frames = mocopi_datagrams(60)
+    control, query, suits = free_port(), tcp_port(), [free_port(), free_port()]
+    performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]
+    told = {"control": {"port": control}, "oscquery": {"port": query, "enabled": True}, "osc": []}
+    rig = parse_rig({"performer": performers, "model": {"enabled": False}, **told}, "test")
+    lines: list[str] = []
+
+    async def show() -> dict[str, dict[str, Any]]:
+        troupe = open_troupe(rig, MonotonicClock(), lines.append)
+        playing = asyncio.create_task(troupe.run(60.0))
+        hand = udp()
+        loop = asyncio.get_running_loop()
+        try:
+            for frame in (skeleton, *frames):
+                for port in suits:
+                    hand.sendto(frame, ("127.0.0.1", port))
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(1.2)
+            await asyncio.to_thread(wait_for, lambda: answers(query))
+            found = methods(await asyncio.to_thread(ask, query))
+            for address in ("/anticip/control/bob/gain", "/anticip/control/gain"):
+                hand.sendto(message(address, 0.5), ("127.0.0.1", control))
+                reply = OscMessage(await loop.sock_recv(hand, 65536))
+                assert (reply.address, reply.params[0]) == (address.replace("/control/", "/reply/"), "ok")
+            assert troupe.control is not None
+            known = set(troupe.control.names[0])
+        finally:
+            troupe.end()
+            await playing
+            hand.close()
+        begin = "/anticip/control/"
+        commands = {a.removeprefix(begin) for a in found if a.startswith(begin)}
+        families = ("rig/shape/", "rig/smoothing/", "rig/osc/", "learn/")
+        mine = {a for a in commands if a.partition("/")[2].startswith(families)}
+        assert commands - mine == known
+        assert {a.partition("/")[0] for a in mine} == {"ann", "bob"}
+        return found
+
+    nodes = asyncio.run(show())
+    for name in ("ann", "bob"):
+        pitch = nodes[f"/anticip/{name}/param/pitch"]
+        assert (pitch["TYPE"], pitch["ACCESS"], len(pitch["VALUE"])) == ("f", 1, 1)
+    assert "/anticip/param/pitch" not in nodes
+    together = nodes["/anticip/ensemble"]
+    assert (together["TYPE"], len(together["VALUE"]), len(together["RANGE"])) == ("fiffff", 6, 6)
+    assert nodes["/anticip/control/gain"]["DESCRIPTION"] == CONTROLS["gain"].text
+    assert "/anticip/control/source" not in nodes
+    assert nodes["/anticip/control/bob/source"]["ACCESS"] == 2
+    assert f"describing everything to OSCQuery clients at http://127.0.0.1:{query}" in lines
