@@ -17,8 +17,6 @@ use crate::vectors::{
 
 /// Seconds in which another giver of the target takes over.
 const SWITCH: f64 = 0.25;
-/// A forecast is trusted for so many seconds, and then in inverse proportion to its age.
-const TRUSTED: f64 = 0.2;
 
 /// What the model says of a frame, and how it is to be read.
 #[derive(Debug, Clone)]
@@ -252,8 +250,8 @@ impl Desk {
 
     /// No frame, `dt` seconds after the last call: what the newest one's model says of now.
     ///
-    /// `away` seconds have passed since that frame. The forecast is read that much farther ahead and trusted less and
-    /// less; without one, and for what a mapping taught, the last values hold.
+    /// `away` seconds have passed since that frame. The forecast is read that much farther ahead; how far holding and
+    /// averaging are better is mixed in it already. Without one, and for what a mapping taught, the last values hold.
     pub fn bridge(&mut self, said: Option<&Said<'_>>, away: f64, dt: f64) -> Out {
         let mut target = self.asked;
         let mut events = Vec::new();
@@ -264,10 +262,9 @@ impl Desk {
                     .map(|lead| (lead + 1000.0 * away).min(HORIZONS_MS[4])),
             );
             ahead[LOUDNESS] *= self.activity;
-            let trust = (TRUSTED / away).min(1.0);
             for (place, (target, ahead)) in target.iter_mut().zip(ahead).enumerate() {
                 if !(by_mapping && self.places.contains(&Some(place))) {
-                    *target += trust * (ahead - *target);
+                    *target = ahead;
                 }
             }
             // A cast saturates: more bins than there are have passed.
