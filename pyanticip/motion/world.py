@@ -121,6 +121,9 @@ def up_axis(places: Doubles, habit: str | None) -> tuple[str, bool]:
         still = max(_STILL[0], varies[best]) if best in floors else _CARRIES[2]
     rivals = [name for name in floors if name != best and varies[name] < still]
     if rivals and not (on_ground and best == habit):
+        if stands and best == habit:
+            # Upright as its rest pose: whatever lies on one level beside it is a wall, and its floor is elsewhere.
+            return best, False
         if on_ground:
             return usual if usual in rivals else best, False
         return max(rivals, key=lambda name: scores[name] + flat[name]), False

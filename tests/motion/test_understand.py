@@ -63,6 +63,15 @@ def test_off_the_floor_only_what_the_rest_pose_says_as_well_is_certain(lift: flo
     assert up_axis(places - np.array((0.0, lift, 0.0)), None) == ("y", True)
 
 
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_what_is_beside_a_body_off_the_floor_is_a_wall(side: float) -> None:
+    still = np.repeat(walking_clip(1.0).positions()[:1], 60, axis=0) * np.array((side, 1.0, 1.0))
+    beside = (side * still[..., 0]).min() * side
+    places = still - np.array((beside - 0.05 * side, 1.0, 0.0))
+    assert up_axis(places, "y") == ("y", False)
+    assert up_axis(places, None) == ("x" if side > 0.0 else "-x", False)  # who may as well lie
+
+
 def saved(clip: pa.Clip, folder: Path, name: str = "clip") -> Path:
     path = folder / f"{name}.bvh"
     save_bvh(clip, path)
