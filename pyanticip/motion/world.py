@@ -122,7 +122,7 @@ def up_axis(places: Doubles, habit: str | None) -> tuple[str, bool]:
     rivals = [name for name in floors if name != best and varies[name] < still]
     if rivals and not (on_ground and best == habit):
         if stands and best == habit:
-            # Upright as its rest pose: whatever lies on one level beside it is a wall, and its floor is elsewhere.
+            # Upright as its rest pose: what is on one level beside it is a wall, its floor is elsewhere.
             return best, False
         if on_ground:
             return usual if usual in rivals else best, False
