@@ -93,7 +93,7 @@ def read_bvh(
     _check_count(path, count_line, declared[1], len(rows), warnings)
     text.check_size(path, None, len(rows), columns, len(joints))
 
-    quats, root, skeleton, unit = _convert(joints, rows, length_unit, warnings)
+    quats, root, skeleton, unit = _convert(path, joints, rows, length_unit, warnings)
     del rows
     quats.flags.writeable = False  # so that the clip takes them as they are
     told = tuple(warnings)
@@ -258,7 +258,11 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
 
 
 def _convert(
-    joints: list[_Joint], rows: NDArray[np.float64], length_unit: str | float | None, warnings: list[str]
+    path: Path,
+    joints: list[_Joint],
+    rows: NDArray[np.float64],
+    length_unit: str | float | None,
+    warnings: list[str],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], Skeleton, float]:
     """Local quaternions, the root's path in metres, the skeleton, and metres per unit."""
     offsets = np.array([joint.offset for joint in joints], np.float64)
@@ -287,6 +291,10 @@ def _convert(
         quats, offsets = quats[:, kept], offsets[kept]
         parents = [-1] + [new[parents[index]] for index in kept[1:]]
         tips = {new[index]: tip for index, tip in tips.items() if index in new}
+    # A body whose joints only have places would stand still, and agree with itself.
+    inner = joints[1:]
+    if any(joint.positions for joint in inner) and not any(joint.rotations for joint in inner):
+        raise text.fail(path, None, "holds places of joints and no rotations: export rotations")
 
     reach = body.reach(names, parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)

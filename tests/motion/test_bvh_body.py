@@ -77,6 +77,17 @@ def test_positions_that_are_lost_are_told_of(tmp_path):
         assert any("positions of 'LeftLeg' move" in line for line in clip.warnings) == told
 
 
+@pytest.mark.parametrize("root", [True, False])
+def test_a_body_without_rotations_is_refused(tmp_path, root):
+    # Its root may turn.
+    text = re.sub("CHANNELS 3 .*", "CHANNELS 3 Xposition Yposition Zposition", bvh_text())
+    if not root:
+        text = text.replace("CHANNELS 6", "CHANNELS 3").replace(" Zrotation Yrotation Xrotation", "")
+        text = text.split("Frame Time")[0] + "Frame Time: 0.02\n" + "\n".join(["1 " * 15] * 6) + "\n"
+    with pytest.raises(FormatError, match=r"holds places of joints and no rotations: export rotations$"):
+        pa.load_motion(write_bvh(tmp_path, text))
+
+
 def test_comments_and_other_spellings_of_an_end_site_are_read(tmp_path):
     plain = bvh_text()
     clip = pa.load_motion(write_bvh(tmp_path, plain))
