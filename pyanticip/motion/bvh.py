@@ -1,5 +1,6 @@
 """Biovision BVH files, as real programs write them."""
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ _UNSAFE = re.compile(r"[\s{}]+")
 _CENTIMETRES = 100.0
 _STRETCH = 0.05
 """Position channels that move by less than this part of the body are the give of its joints."""
+_MOVES = 0.5
+"""An angle that changes by as much is that of a body that moves, if it is in radians."""
 _BLOCK_FRAMES = 4096
 """So many frames are turned into quaternions at once: what that takes does not grow with the file."""
 MAX_CHANNELS = 6
@@ -295,6 +298,7 @@ def _convert(
     inner = joints[1:]
     if any(joint.positions for joint in inner) and not any(joint.rotations for joint in inner):
         raise text.fail(path, None, "holds places of joints and no rotations: export rotations")
+    warnings += _angle_doubts(joints, rows)
 
     reach = body.reach(names, parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)
@@ -331,6 +335,16 @@ def _quaternions(joints: list[_Joint], rows: NDArray[np.float64]) -> NDArray[np.
             # In double precision unwrapped angles of many turns lose nothing.
             quats[block, members] = from_euler(np.radians(rows[block, wanted]), axes)
     return quats
+
+
+def _angle_doubts(joints: list[_Joint], rows: NDArray[np.float64]) -> list[str]:
+    """What is odd about angles that move and would all be small in degrees."""
+    columns = [column for joint in joints for column, _ in joint.rotations]
+    low, high = rows.min(axis=0)[columns], rows.max(axis=0)[columns]
+    largest = max(high.max(initial=0.0), -low.min(initial=0.0))
+    if largest > 2.0 * math.pi or (high - low).max(initial=0.0) < _MOVES:
+        return []
+    return [f"rotations of up to {largest:.3g} degrees: are its angles in radians? BVH has degrees"]
 
 
 def _positions(joint: _Joint, rows: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -88,6 +88,14 @@ def test_a_body_without_rotations_is_refused(tmp_path, root):
         pa.load_motion(write_bvh(tmp_path, text))
 
 
+@pytest.mark.parametrize(("factor", "told"), [(1.0, False), (np.pi / 180.0, True), (0.01 / 60.0, False)])
+def test_angles_in_radians_are_told_of(tmp_path, factor, told):
+    rows = ROWS.copy()
+    rows[:, 3:] *= factor
+    clip = pa.load_motion(write_bvh(tmp_path, bvh_text(rows)))
+    assert any("are its angles in radians? BVH has degrees" in line for line in clip.warnings) == told
+
+
 def test_comments_and_other_spellings_of_an_end_site_are_read(tmp_path):
     plain = bvh_text()
     clip = pa.load_motion(write_bvh(tmp_path, plain))
