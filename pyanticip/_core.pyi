@@ -632,6 +632,10 @@ class LiveFront:
     def refusal(self) -> str | None:
         """Why the player's body cannot be played, or `None`."""
 
+    @property
+    def left_out(self) -> str | None:
+        """Why something of the player's frames is not played (bones of VMC alone tell), or `None`."""
+
     def reset(self) -> None:
         """Forgets the stream, the skeleton and who plays; the counters go on."""
 

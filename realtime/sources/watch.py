@@ -78,7 +78,7 @@ class SourceWatch:
         self._player = ""
         self._others: set[str] = set()
         self._sent: dict[str, int] = {}
-        self._refusal = ""
+        self._refusal = self._left_out = ""
 
     def watch(self, now: float, front: LiveFront) -> list[str]:
         """Everything that a performer should know since the last look; ``now`` in seconds."""
@@ -106,6 +106,10 @@ class SourceWatch:
         if refusal and refusal != self._refusal:
             news.append(f"the body of this {self._kind} cannot be played: {refusal}")
         self._refusal = refusal
+        left_out = front.left_out or ""
+        if left_out and left_out != self._left_out:
+            news.append(f"not all of this {self._kind} is played: {left_out}")
+        self._left_out = left_out
         return news
 
     def _ignored(self, player: str, others: Sequence[str]) -> list[str]:

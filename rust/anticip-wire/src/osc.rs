@@ -35,6 +35,31 @@ pub(crate) fn string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&data[..end], after))
 }
 
+/// The first `N` arguments as numbers, whole ones too, which some languages write where no decimals are left; none
+/// where one is missing or something else.
+#[inline]
+pub(crate) fn numbers<const N: usize>(tags: &[u8], mut data: &[u8]) -> Option<[f64; N]> {
+    let mut numbers = [0.0; N];
+    for (i, number) in numbers.iter_mut().enumerate() {
+        (*number, data) = match tags.get(i)? {
+            b'f' => data
+                .split_first_chunk()
+                .map(|(raw, rest)| (f32::from_be_bytes(*raw).into(), rest)),
+            b'i' => data
+                .split_first_chunk()
+                .map(|(raw, rest)| (i32::from_be_bytes(*raw).into(), rest)),
+            b'd' => data
+                .split_first_chunk()
+                .map(|(raw, rest)| (f64::from_be_bytes(*raw), rest)),
+            b'h' => data
+                .split_first_chunk()
+                .map(|(raw, rest)| (i64::from_be_bytes(*raw) as f64, rest)),
+            _ => None,
+        }?;
+    }
+    Some(numbers)
+}
+
 /// The message in `data`, if it is one.
 #[inline]
 pub(crate) fn message(data: &[u8]) -> Option<Message<'_>> {

@@ -23,4 +23,9 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// The bytes are another protocol's, cut short or malformed. What was handed on before holds.
     fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError>;
+
+    /// Why something of the frames that were handed on is not played, where that is so.
+    fn left_out(&self) -> Option<&'static str> {
+        None
+    }
 }

@@ -128,14 +128,7 @@ fn part(address: &[u8]) -> Option<(usize, bool)> {
 
 /// The first three numbers of a message, if they are a place or angles.
 fn three(message: &osc::Message<'_>) -> Option<[f32; 3]> {
-    if !message.tags.starts_with(b"fff") {
-        return None;
-    }
-    let raw = message.arguments.first_chunk::<12>()?;
-    let mut values = [0.0; 3];
-    for (value, bytes) in values.iter_mut().zip(raw.as_chunks::<4>().0) {
-        *value = f32::from_be_bytes(*bytes);
-    }
+    let values = osc::numbers(message.tags, message.arguments)?.map(|v| v as f32);
     is_position(&values).then_some(values)
 }
 

@@ -21,6 +21,10 @@ impl Decoder {
         }
     }
 
+    pub(super) fn left_out(&self) -> Option<&'static str> {
+        self.source.left_out()
+    }
+
     /// Decodes one datagram and hands what it holds to the stage; true where a frame in it goes on as the stream does.
     pub(super) fn decode(
         &mut self,

@@ -193,6 +193,12 @@ impl LiveFront {
         self.senders.player().stage.refusal()
     }
 
+    /// Why something of the player's frames is not played, where that is so.
+    #[must_use]
+    pub fn left_out(&self) -> Option<&'static str> {
+        self.senders.player().left_out()
+    }
+
     /// Which canonical joints the features have, as far as it is known: measured, or solved from few sensors
     /// ([`Completion`](crate::Completion)).
     #[must_use]

@@ -111,6 +111,10 @@ impl Session {
         true
     }
 
+    pub(super) fn left_out(&self) -> Option<&'static str> {
+        self.decoder.left_out()
+    }
+
     /// Whether `who` is this sender's name or the host in it.
     fn is(&self, who: &str) -> bool {
         self.name == who || is_host(&self.name, who)

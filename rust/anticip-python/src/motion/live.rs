@@ -96,6 +96,12 @@ impl PyLiveFront {
         self.0.with(py, |front| front.refusal().map(str::to_owned))
     }
 
+    /// Why something of the player's frames is not played, or `None`.
+    #[getter]
+    fn left_out(&self, py: Python<'_>) -> Option<&'static str> {
+        self.0.with(py, |front| front.left_out())
+    }
+
     /// Forgets the stream, the skeleton and who plays; the counters go on.
     fn reset(&self, py: Python<'_>) {
         self.0.with(py, LiveFront::reset);

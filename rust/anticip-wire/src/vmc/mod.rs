@@ -1,8 +1,9 @@
 //! The VMC protocol: humanoid bones over OSC, UDP port 39539.
 //!
 //! Read are `/VMC/Ext/Bone/Pos ,sfffffff` and `/VMC/Ext/Root/Pos ,sfffffff` (name, position, quaternion
-//! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's seconds). Other addresses and further
-//! arguments are ignored; a message of these with too few or wrongly typed arguments is dropped and counted.
+//! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's seconds); any number may be `f`, `d`, `i` or
+//! `h`, but for a clock of whole numbers alone, which is ignored. Other addresses and further arguments are ignored;
+//! a message of these with too few or wrongly typed arguments is dropped and counted.
 //!
 //! Unity is left-handed: positions become `(x, y, -z)`, quaternions `w, x, y, z = (-qw, qx, qy, -qz)`. The
 //! root's transform is composed into the hips.
@@ -88,6 +89,10 @@ impl Source for VmcAssembler {
         poses.iter().for_each(|pose| take(Update::Frame(pose)));
         Ok(())
     }
+
+    fn left_out(&self) -> Option<&'static str> {
+        self.left_out
+    }
 }
 
 /// Makes frames of datagrams; see the module's documentation. Allocates only until it has seen its busiest
@@ -120,6 +125,8 @@ pub struct VmcAssembler {
     guess: usize,
     unusable: u32,
     dropped: u64,
+    /// Why the first bone was that could not be used.
+    left_out: Option<&'static str>,
     poses: Vec<PoseUpdate>,
     ready: usize,
 }
@@ -151,6 +158,7 @@ impl VmcAssembler {
             guess: 0,
             unusable: 0,
             dropped: 0,
+            left_out: None,
             poses: Vec::new(),
             ready: 0,
         }
@@ -208,6 +216,7 @@ impl VmcAssembler {
                 Ok(()) => read += 1,
                 Err(reason) => {
                     self.dropped += 1;
+                    self.left_out.get_or_insert(reason);
                     lost = Some(reason);
                 }
             },
@@ -251,6 +260,8 @@ impl VmcAssembler {
             self.fresh |= 1 << id;
         } else {
             self.unusable += 1;
+            self.left_out
+                .get_or_insert("a bone's numbers are no place and rotation");
         }
         Ok(())
     }
@@ -261,9 +272,13 @@ impl VmcAssembler {
                 Ok(Some(transform)) => self.root = transform,
                 _ => self.dropped += 1,
             },
-            TIME => match message.arguments.first_chunk::<4>() {
-                Some(raw) if message.tags.first() == Some(&b'f') && f32::from_be_bytes(*raw).is_finite() => {
-                    self.tick(f32::from_be_bytes(*raw).into(), bundled);
+            TIME => match osc::numbers(message.tags, message.arguments) {
+                // Whole numbers alone are milliseconds or count something; among others they are seconds.
+                Some([seconds])
+                    if seconds.is_finite()
+                        && (self.timed || !matches!(message.tags.first(), Some(b'i' | b'h'))) =>
+                {
+                    self.tick(seconds, bundled);
                 }
                 _ => self.dropped += 1,
             },
@@ -367,7 +382,7 @@ impl VmcAssembler {
     }
 }
 
-const EXPECTED: &str = "a transform without a name and seven floats";
+const EXPECTED: &str = "a transform without a name and seven numbers";
 
 /// The name that a message begins with, and what follows it.
 #[inline]
@@ -376,17 +391,11 @@ fn named<'a>(message: &osc::Message<'a>) -> Result<(&'a [u8], &'a [u8]), &'stati
     name.ok_or(EXPECTED)
 }
 
-/// What the seven floats behind a name say, right-handed; nothing where they are no transform.
+/// What the seven numbers behind a name say, right-handed; nothing where they are no transform.
 #[inline]
 fn transform(tags: &[u8], numbers: &[u8]) -> Result<Option<Transform>, &'static str> {
-    let raw = numbers
-        .first_chunk::<28>()
-        .filter(|_| tags.starts_with(b"sfffffff"));
-    let mut v = [0.0; 7];
-    for (value, bytes) in v.iter_mut().zip(raw.ok_or(EXPECTED)?.as_chunks::<4>().0) {
-        *value = f32::from_be_bytes(*bytes);
-    }
-    let [px, py, pz, qx, qy, qz, qw] = v;
+    let tags = tags.strip_prefix(b"s").unwrap_or_default();
+    let [px, py, pz, qx, qy, qz, qw] = osc::numbers(tags, numbers).ok_or(EXPECTED)?.map(|v| v as f32);
     let transform = Transform {
         rotation: [-qw, qx, qy, -qz],
         position: [px, py, -pz],

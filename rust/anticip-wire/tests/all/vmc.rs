@@ -1,8 +1,8 @@
 //! VMC: assembling frames from messages, bundles, cut and damaged datagrams.
 
 use crate::common::osc::{bone, bundle, bytes, full_pose, message, time, transform, turned};
-use anticip_wire::WireError;
 use anticip_wire::vmc::{BONE_NAMES, BONES, VmcAssembler, encode_bones, encode_frame};
+use anticip_wire::{Source, WireError};
 use rosc::{OscPacket, OscTime, OscType};
 
 #[test]
@@ -261,29 +261,72 @@ fn who_spells_no_bone_as_unity_does_is_told_so() {
         bone("leftUpperArm", &turned(0.2)),
     ]);
     assert_eq!(assembler.feed(&bytes(&small)).unwrap()[0].joints.len(), 2);
-    let mut integers = vec![OscType::String("Hips".to_owned())];
-    integers.extend((0..7).map(OscType::Int));
+    let mut words = vec![OscType::String("Hips".to_owned())];
+    words.extend((0..7).map(|i| OscType::String(i.to_string())));
+    assert_eq!(assembler.left_out(), None);
     for strange in [
         bone("J_Bip_C_Hips", &turned(0.0)),
-        message("/VMC/Ext/Bone/Pos", integers),
+        message("/VMC/Ext/Bone/Pos", words),
     ] {
         let told = assembler.feed(&bytes(&bundle(vec![strange.clone()])));
         assert!(matches!(told, Err(WireError::Malformed { .. })), "{told:?}");
         // One that can be read is enough.
         let told = assembler.feed(&bytes(&bundle(vec![strange, bone("Hips", &turned(0.3))])));
         assert!(told.is_ok());
+        assert_eq!(
+            assembler.left_out(),
+            Some("a bone by a name that Unity's humanoid does not have")
+        );
+    }
+}
+
+#[test]
+fn a_number_is_one_whatever_its_type() {
+    // Some languages have no others, or write whole ones as integers.
+    let numbers: [fn(i32) -> OscType; 4] = [
+        |v| OscType::Float(v as f32),
+        OscType::Int,
+        |v| OscType::Long(v.into()),
+        |v| OscType::Double(v.into()),
+    ];
+    for (i, number) in numbers.into_iter().enumerate() {
+        let told = |name: &str, values: [i32; 7]| {
+            let mut arguments = vec![OscType::String(name.to_owned())];
+            let types = (0..).map(|k| if k % 2 == 0 { number } else { numbers[(i + k) % 4] });
+            arguments.extend(values.into_iter().zip(types).map(|(v, number)| number(v)));
+            message("/VMC/Ext/Bone/Pos", arguments)
+        };
+        let mut assembler = VmcAssembler::new();
+        let frame = |time| {
+            bytes(&bundle(vec![
+                told("Hips", [1, -2, 3, 0, 0, 0, 1]),
+                told("Spine", [0, 4, 0, 0, -1, 0, 0]),
+                time,
+            ]))
+        };
+        let pose = &assembler.feed(&frame(time(6.5))).unwrap()[0];
+        assert_eq!(pose.root, Some([1.0, -2.0, -3.0]));
+        assert_eq!(pose.joints[1].rotation, [0.0, 0.0, -1.0, 0.0]);
+        let whole = frame(message("/VMC/Ext/T", vec![number(7)]));
+        assert_eq!(assembler.feed(&whole).unwrap()[0].time, Some(7.0));
+        assert_eq!((assembler.dropped(), assembler.left_out()), (0, None));
+        // A clock of nothing but whole numbers counts no seconds.
+        let mut alone = VmcAssembler::new();
+        let _ = alone.feed(&whole);
+        let expected = if i == 1 || i == 2 { None } else { Some(7.0) };
+        assert_eq!(alone.feed(&whole).unwrap()[0].time, expected);
     }
 }
 
 #[test]
 fn wrong_messages_are_dropped_and_strangers_ignored() {
     let mut assembler = VmcAssembler::new();
-    let mut doubles = vec![OscType::String("Spine".to_owned())];
-    doubles.extend((0..7).map(|_| OscType::Double(0.5)));
+    let mut flags = vec![OscType::String("Spine".to_owned())];
+    flags.extend((0..7).map(|_| OscType::Bool(true)));
     let packet = bundle(vec![
         bone("Spine", &[0.0; 6]),
-        message("/VMC/Ext/Bone/Pos", doubles),
-        message("/VMC/Ext/T", vec![OscType::Int(3)]),
+        message("/VMC/Ext/Bone/Pos", flags),
+        message("/VMC/Ext/T", vec![OscType::Nil]),
         message("/VMC/Ext/T", vec![OscType::Float(f32::NAN)]),
         bone("Tail", &turned(0.0)),
         // These are nobody's fault.

@@ -39,6 +39,13 @@ fn a_frame_is_complete_when_all_that_came_before_has_come_again() {
         let found = told.trackers.iter().find(|tracker| tracker.name == joint);
         found.unwrap().clone()
     };
+    let whole = OscMessage {
+        addr: "/tracking/trackers/1/position".to_owned(),
+        args: vec![OscType::Int(2), OscType::Double(1.5), OscType::Long(-3)],
+    };
+    let third = [encoder::encode(&OscPacket::Message(whole)).unwrap(), turns(0.0)];
+    let third = third.map(|data| decoded(&mut source, &data));
+    assert_eq!(of(&third[1][0], "hips").position, Some([2.0, 1.5, 3.0]));
     // Unity's z is the other way round, and so is a turn about y.
     assert_eq!(of(&first[0], "hips").position, Some([0.0, 1.0, -2.0]));
     assert_eq!(of(&second[0], "hips").position, Some([0.5, 1.0, -2.0]));
