@@ -6,7 +6,7 @@
 //! a message of these with too few or wrongly typed arguments is dropped and counted.
 //!
 //! Unity is left-handed: positions become `(x, y, -z)`, quaternions `w, x, y, z = (-qw, qx, qy, -qz)`. The
-//! root's transform is composed into the hips.
+//! root's transform is composed into the hips; of who sends no hips, a root that is not at the origin is the hips.
 //!
 //! VMC marks no frames. [`VmcAssembler`] makes them. A frame ends at a bone that it already has and at a second `T`;
 //! message by message, at `T` as well. A bundle ends one where it has `T` after bones, as VirtualMotionCapture's
@@ -101,6 +101,9 @@ impl Source for VmcAssembler {
 pub struct VmcAssembler {
     pose: [Transform; BONES],
     root: Transform,
+    /// The hips' bit: whether the root ever was not at the origin; whether it is told in this frame.
+    carries: u64,
+    rooted: u64,
     /// Bit per bone: ever received.
     seen: u64,
     /// Bit per bone: received in the frame being assembled.
@@ -143,6 +146,8 @@ impl VmcAssembler {
         Self {
             pose: [IDENTITY; BONES],
             root: IDENTITY,
+            carries: 0,
+            rooted: 0,
             seen: 0,
             fresh: 0,
             told: 0,
@@ -269,7 +274,10 @@ impl VmcAssembler {
     fn apply(&mut self, message: &osc::Message<'_>, bundled: bool) {
         match message.address {
             ROOT => match named(message).and_then(|(_, numbers)| transform(message.tags, numbers)) {
-                Ok(Some(transform)) => self.root = transform,
+                Ok(Some(transform)) => {
+                    self.carries |= u64::from(transform.turns() || transform.position != [0.0; 3]);
+                    (self.root, self.rooted) = (transform, 1);
+                }
                 _ => self.dropped += 1,
             },
             TIME => match osc::numbers(message.tags, message.arguments) {
@@ -358,9 +366,12 @@ impl VmcAssembler {
         out.clear();
         out.time = self.time.take();
         out.unusable = std::mem::take(&mut self.unusable);
+        // The hips move with the root, whether or not they are told themselves.
+        let seen = self.seen | self.carries;
+        let fresh = self.fresh | (self.carries & std::mem::take(&mut self.rooted));
         for (id, bone) in self.pose.iter().enumerate() {
             let bit = 1 << id;
-            if self.seen & bit == 0 {
+            if seen & bit == 0 {
                 continue;
             }
             let Transform { rotation, position } = if id == 0 { self.root.then(bone) } else { *bone };
@@ -371,7 +382,7 @@ impl VmcAssembler {
                 id: id as u16,
                 rotation,
                 position,
-                fresh: self.fresh & bit != 0,
+                fresh: fresh & bit != 0,
             });
         }
         self.single = self.bundles == 1 && self.usual != 0 && self.is_whole();

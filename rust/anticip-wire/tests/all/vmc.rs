@@ -95,6 +95,30 @@ fn the_root_carries_the_hips() {
 }
 
 #[test]
+fn a_root_that_moves_is_the_hips_of_who_sends_none() {
+    let root = |x: f32| transform("/VMC/Ext/Root/Pos", "root", &[x, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+    let mut assembler = VmcAssembler::new();
+    let mut roots = Vec::new();
+    // At the origin it says nothing; once it has been elsewhere it does.
+    for place in [Some(0.0), Some(2.0), None, Some(0.0)] {
+        let mut told = vec![bone("Spine", &turned(0.1))];
+        told.extend(place.map(root));
+        told.push(time(roots.len() as f32));
+        let pose = &assembler.feed(&bytes(&bundle(told))).unwrap()[0];
+        roots.push((pose.root.map(|r| r[0]), pose.joint(0).map(|hips| hips.fresh)));
+    }
+    assert_eq!(
+        roots,
+        [
+            (None, None),
+            (Some(2.0), Some(true)),
+            (Some(2.0), Some(false)),
+            (Some(0.0), Some(true))
+        ]
+    );
+}
+
+#[test]
 fn unbundled_frames_end_at_a_repeated_bone() {
     let mut assembler = VmcAssembler::new();
     let mut frames = Vec::new();
