@@ -1,5 +1,6 @@
 """A task of somebody else's: one class and one line, and the trainer does the rest."""
 
+import signal
 from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from torch import nn
 
 import training.tasks
 from pyanticip.errors import CheckpointError, OptionError
-from training.run.files import BEST, LAST, load_best, read_state
+from training.run.files import BEST, LAST, REPORT, load_best, read_state
 from training.run.module import TrainModule
 from training.run.options import Options, TrainOptions
 from training.run.recorder import Recorder, read_metrics
@@ -122,8 +123,9 @@ def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path, monkeypatch)
 
 
 def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path, monkeypatch):
-    options = known.options(**QUICK)
+    options, before = known.options(**QUICK), signal.getsignal(signal.SIGINT)
     train(known(), options, tmp_path / "whole")
+    assert signal.getsignal(signal.SIGINT) is before
 
     class Stopped(LineTask):
         def recorder(self, run, module, batches, start):
@@ -138,6 +140,9 @@ def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path, m
     assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] == 17
     states = [read_state(tmp_path / name)["state_dict"] for name in ("whole", "run")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    for file in (LAST, REPORT):  # as if killed before its first state
+        (tmp_path / "run" / file).unlink()
+    assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] is None
 
 
 def test_a_state_of_another_model_is_refused_in_one_line(known, tmp_path):

@@ -167,11 +167,8 @@ def test_cursors_have_as_many_places_as_a_batch_needs_and_nothing_else_changes()
         pass
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "prism"])
-def test_an_interrupted_run_ends_as_it_would_have(
-    positions: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    o = options(positions)
+def test_an_interrupted_run_ends_as_it_would_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    o = options("prism")
     whole = train(o, tmp_path / "whole")
     calls = iter(range(100))
     monkeypatch.setattr(Interrupt, "__call__", lambda self: next(calls) == 2)

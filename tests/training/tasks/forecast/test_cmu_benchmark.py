@@ -104,19 +104,6 @@ def test_a_perfect_prediction_has_no_error_and_locked_angles_no_third(tmp_path):
         metrics.mpjpe(take, lambda observed: observed)
 
 
-def test_the_legend_of_the_ratios_hides_none_of_them(tmp_path, monkeypatch):
-    random_takes(tmp_path)
-    drawn = []
-    monkeypatch.setattr("training.tasks.forecast.report.png", lambda figure, **_: drawn.append(figure) or b"")
-    split_parts(evaluate_forecast(tmp_path, predictors={"mine": metrics.hold}))
-    drawn[0].canvas.draw()
-    right = drawn[0].axes[1]
-    legend = right.get_legend().get_window_extent()
-    assert not legend.overlaps(right.get_window_extent())
-    assert drawn[0].bbox.x0 <= legend.x0 <= legend.x1 <= drawn[0].bbox.x1
-    assert legend.y1 <= drawn[0].bbox.y1
-
-
 def test_the_average_leaves_out_the_action_without_a_test_file(tmp_path):
     random_takes(tmp_path, actions=("walking", "soccer", "basketball_signal"))
     report = evaluate_forecast(tmp_path)

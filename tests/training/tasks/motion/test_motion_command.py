@@ -5,13 +5,12 @@ import json
 import os
 import signal
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
 from support.takes import same_weights
 
-from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
 from training.data.sets import build, merge
 from training.run.recorder import read_metrics
@@ -218,40 +217,3 @@ def test_a_checkpoint_to_start_from(tiny, data, tmp_path, checkpoint):
     assert "pose.first.weight" in kept
     with pytest.raises(OptionError, match=r"option model.ff: the checkpoint .* has 32, given 64"):
         new_model(still(tiny, path, ff=64), torch.zeros(279), torch.ones(279))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"features": ["another"]}, "features"),
-        ({"version": 99}, "version 99"),
-        ({"features_version": 7}, "features"),
-        ({"format": "anticip-language"}, "motion"),
-    ],
-)
-def test_a_checkpoint_of_another_kind_is_refused(tiny, tmp_path, checkpoint, change, message):
-    other = tmp_path / "other"
-    other.mkdir()
-    for file in checkpoint[0].iterdir():
-        (other / file.name).write_bytes(file.read_bytes())
-    content = json.loads((other / "model.json").read_text())
-    (other / "model.json").write_text(json.dumps({**content, **change}))
-    with pytest.raises(CheckpointError, match=message):
-        new_model(still(tiny, other), torch.zeros(279), torch.ones(279))
-
-
-def test_a_folder_of_something_else_is_left_alone(tiny, data, tmp_path):
-    (tmp_path / "note.txt").write_text("mine")
-    with pytest.raises(OptionError, match="is not empty; give a new folder"):
-        fit(tiny(), tmp_path, data=data)
-    assert [path.name for path in Path(tmp_path).iterdir()] == ["note.txt"]
-    with pytest.raises(CheckpointError, match="not a run of train motion"):
-        load_run(tmp_path)
-
-
-def test_help_ends_with_an_example(cli):
-    code, printed, _ = cli("--help")
-    assert code == 0
-    assert "Example:" in printed
-    assert "pyanticip train motion --out runs/one --resume" in printed

@@ -261,20 +261,6 @@ def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data)
     assert float(taught["loss"] - left["loss"]) == pytest.approx(0.5 * mean, rel=1e-4)
 
 
-def test_a_penalty_of_the_recurrence_is_in_the_total(tiny, data):
-    options = tiny(model={**PRISM, "prism_orthogonal": "penalty", "dropout": 0.0})
-    part = Feed(Windows(data.train), options).update(0)[0]
-    model = new_model(options, torch.zeros(279), torch.ones(279))
-    with torch.no_grad():
-        model.trunk.positions.recurrent.recurrent += 1.0
-        module = MotionModule(model, torch.ones(8, 5), options)
-        penalty = float(model.trunk.positions.penalty())
-        found = module.training_step(part)
-        model.trunk.positions.losses = lambda lesson: {}
-        left = module.training_step(part)
-    assert float(found["loss"] - left["loss"]) == pytest.approx(penalty, rel=1e-4)
-
-
 def test_other_positions_cannot_be_told(tiny):
     with pytest.raises(OptionError, match=r"loss.reset: 0.1 needs a model with model.positions='prism'"):
         tiny(loss={"reset": 0.1})
@@ -384,14 +370,6 @@ def test_turns_lead_from_now_to_later_whatever_the_heading():
     sign = torch.tensor([1.0, -1.0, -1.0, -1.0], dtype=torch.float64)
     turned = [turns_of(yaw * sign, q) for q in (now, later)]
     assert torch.allclose(to_matrix(six_of(turns_of(*turned))), turn)
-
-
-def test_matrices_are_those_of_scipy():
-    from scipy.spatial.transform import Rotation
-
-    quats = unit(3, 7)
-    wanted = Rotation.from_quat(quats[:, [1, 2, 3, 0]].numpy()).as_matrix()
-    np.testing.assert_allclose(to_matrix(six_of(quats)).numpy(), wanted, atol=1e-12)
 
 
 def test_it_starts_as_holding_the_pose(example_of):

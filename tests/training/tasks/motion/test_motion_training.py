@@ -245,32 +245,6 @@ def test_a_run_does_not_go_on_with_another_checkpoint_than_it_began_with(tiny, d
         fit(elsewhere, tmp_path / "run", data=data, resume=True)
 
 
-class Killed(Exception):
-    pass
-
-
-def test_a_killed_run_goes_on_to_the_bit(whole, tiny, data, tmp_path, monkeypatch):
-    options, folder, _ = whole
-    follow = Recorder.part_done
-
-    def die(self, module, parts, batch):
-        if batch.step == 4:
-            raise Killed
-        follow(self, module, parts, batch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Recorder, "part_done", die)
-        with pytest.raises(Killed):
-            fit(options, tmp_path / "run", data=data)
-    assert int(read_state(tmp_path / "run")["global_step"]) == 4
-    with pytest.raises(OptionError, match="holds a run already"):
-        fit(options, tmp_path / "run", data=data)
-    report = fit(None, tmp_path / "run", data=data, resume=True)
-    assert report["resumed_at"] == 4
-    ends_alike(folder, tmp_path / "run")
-    assert (tmp_path / "run" / LAST).is_file()
-
-
 def test_a_full_disk_is_named_and_nothing_goes_elsewhere(whole, tiny, data, tmp_path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -91,14 +91,3 @@ def test_models_without_the_twin_are_refused(cli, tmp_path):
         teachable(plain, "no poses can be read beside it", pose_window=poses.FRAMES)
     code, _, told = cli(checkpoint=plain)
     assert (code, told.count("\n")) == (2, 1)
-
-
-def test_interrupted_it_leaves_nothing(cli, tmp_path, monkeypatch):
-    def stops(*given):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(poses, "judged", stops)
-    code, _, told = cli()
-    assert code == 130
-    assert "interrupted; nothing was written to out" in told
-    assert not (tmp_path / "out").exists()

@@ -315,33 +315,7 @@ def test_the_generation_command(runs):
     assert json.loads(plain.output)["thetas"][0]["theta"] == 0.5
 
 
-def test_the_labels_of_the_heads_picture_lie_within_it(monkeypatch):
-    """One run, as most have."""
-    drawn = []
-    monkeypatch.setattr(plots, "png", lambda figure: drawn.append(figure) or b"")
-    plots.profiles([{"profiles": np.eye(4, 7), "different": 4}], ["run"])
-    (figure,) = drawn
-    figure.canvas.draw()
-    whole = figure.bbox
-    for axis in figure.axes:
-        for label in (*axis.get_xticklabels(), *axis.get_yticklabels(), axis.title):
-            box = label.get_window_extent()
-            assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, label
-            assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, label
-
-
-def test_a_loss_that_was_logged_once_is_a_dot_and_one_number(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(plots, "png", drawn.append)
-    once, twice = ({"step": np.arange(n) * 10.0, "ce": np.arange(n) + 4.0} for n in (1, 2))
-    plots.losses({"once": once, "twice": twice})
-    assert [line.get_marker() for line in drawn[0].axes[0].lines] == ["o", "None"]
-    for span in (1.03, 11.0, 900.0):  # a logarithmic axis of less than a decade may have no tick
-        plots.losses({"a": {"step": np.arange(9.0), "scalar_refined": np.linspace(0.086 / span, 0.086, 9)}})
-        axis = drawn[-1].axes[0]
-        low, high = axis.get_ylim()
-        assert sum(low <= at <= high for at in axis.get_yticks()) >= 2, span
-        assert axis.get_ylabel() == "mean squared error"
+def test_a_loss_that_was_logged_once_is_one_number():
     report = {"step": 8, "parameters": 9, "seconds": 1.0, "best_perplexity": 2.0, "best_step": 8}
     for first, says in ((4.0, "loss 4.000, best"), (5.0, "loss 5.000 -> 4.000, best")):
         assert says in LanguageTask().lines(Path("r"), {**report, "first_loss": first, "last_loss": 4.0})[0]

@@ -1,15 +1,9 @@
 """Options of a language run, the gate's among them."""
 
-import numpy as np
 import pytest
-import torch
-from torch.nn import functional as F
 
 from pyanticip.errors import OptionError
-from pyanticip.models import AnticipatoryTransformer, ModelConfig
-from training.tasks.token.losses import losses
 from training.tasks.token.options import LanguageOptions, preset
-from training.tasks.token.synthetic import synthetic
 
 
 @pytest.mark.parametrize(
@@ -51,25 +45,6 @@ def test_options_survive_plain_values():
     assert options.differences(options.but(steps=7)) == {"schedule.steps": (1000, 7)}
 
 
-def test_a_toml_file_is_checked_key_by_key(tmp_path):
-    path = tmp_path / "run.toml"
-    text = 'steps = 70\ndata = "a.txt"\nvalid = "b.txt"\n[schedule]\nbetas = [0.9, 0.99]\n'
-    path.write_text(text + '[model]\nbias = "random"\n')
-    found = LanguageOptions.gather(path, {"seed": 1})
-    assert (found.schedule.steps, found.schedule.seed, found.schedule.betas) == (70, 1, (0.9, 0.99))
-    assert (found.data.path, found.data.valid, found.model) == ("a.txt", "b.txt", {"bias": "random"})
-    path.write_text("stepz = 70\n")
-    with pytest.raises(OptionError, match=r"run\.toml: unknown option 'stepz'; did you mean steps"):
-        LanguageOptions.gather(path)
-    path.write_text("steps = [\n")
-    with pytest.raises(OptionError, match=r"run\.toml: not valid TOML"):
-        LanguageOptions.gather(path)
-    path.write_text('data = "a.txt"\n')
-    assert LanguageOptions.gather(path, {"valid": "b.txt"}).data.valid == "b.txt"
-    with pytest.raises(OptionError, match=r"nowhere\.toml: no such file"):
-        LanguageOptions.gather(tmp_path / "nowhere.toml")
-
-
 @pytest.mark.parametrize("steps", [1, 2, 3, 10, 50, 1234])
 def test_the_schedule_fits_runs_of_any_length(steps):
     options = LanguageOptions(steps=steps)
@@ -103,44 +78,7 @@ def test_the_smoke_preset_is_the_papers():
     assert schedule.clip_norm == 1.0
 
 
-def test_the_usual_sequences_are_what_they_were():
-    assert np.array_equal(synthetic(40, 50, 6, 1).ids, synthetic(40, 50, 6, 1, repeats=(2, 4)).ids)
-    with pytest.raises(OptionError, match=r"repeats must be 1 <= least <= most, given \(3, 2\)"):
-        synthetic(40, 50, 6, 1, repeats=(3, 2))
-
-
 @pytest.mark.parametrize("value", [(3, 2), (0, 2), (1.5, 2), 3, (True, 2)])
 def test_repeats_are_two_whole_numbers(value):
     with pytest.raises(OptionError, match="repeats: expected two whole"):
         LanguageOptions(repeats=value)
-
-
-def test_options_survive_being_written_down():
-    options = LanguageOptions(repeats=(4, 9), scalar_weight=2.0, supervise="refined", neighbours=3)
-    assert LanguageOptions(**options.to_dict()) == options
-    with pytest.raises(OptionError, match="supervise: expected one of both, refined"):
-        LanguageOptions(supervise=1)
-
-
-@pytest.fixture(name="pieces")
-def pieces_fixture():
-    torch.manual_seed(0)
-    cfg = ModelConfig.small(
-        d_model=16, ff=16, heads=4, fast_layers=1, slow_layers=1, window=8, vocab=11, dropout=0.0
-    )
-    model = AnticipatoryTransformer(cfg)
-    ids = torch.randint(11, (5, 13))
-    given = torch.rand(5, 12, 7)
-    return model, model(ids[:, :-1], given), ids[:, 1:], given
-
-
-def test_the_terms_of_the_loss(pieces):
-    model, out, targets, given = pieces
-    plain = losses(model, out, targets, given, LanguageOptions())
-    error = F.mse_loss(out.gate, given[..., 0])
-    torch.testing.assert_close(plain.gate_error, error)
-    weighted = losses(model, out, targets, given, LanguageOptions(scalar_weight=3.0))
-    torch.testing.assert_close(
-        weighted.total, plain.total + 2.0 * (plain.scalar_refined + plain.scalar_initial)
-    )
-    torch.testing.assert_close(weighted.paper, plain.paper)

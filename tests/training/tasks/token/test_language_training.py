@@ -119,48 +119,6 @@ def test_a_killed_run_goes_on_to_the_same_end(whole, tmp_path, environment):
     assert [event.step for event in events.Scalars("valid/ce")] == [6, 12]
 
 
-def test_an_interrupted_run_goes_on_to_the_same_end(tiny, tmp_path, monkeypatch):
-    # Not a multiple of log_every nor save_every: sums of half a row must survive.
-    at, options, folder = 7, tiny(accumulate=2), tmp_path / "whole"
-    train(LanguageTask(), options, folder)
-    take = Batches.update
-    sent = []
-
-    def update(self, step):
-        if step == at and not sent:
-            sent.append(step)
-            os.kill(os.getpid(), signal.SIGINT)
-        return take(self, step)
-
-    monkeypatch.setattr(Batches, "update", update)
-    before = signal.getsignal(signal.SIGINT)
-    report = train(LanguageTask(), options, tmp_path / "run")
-    assert signal.getsignal(signal.SIGINT) is before
-    assert not report["finished"]
-    assert report["step"] == at + 1  # the update in flight is completed
-    assert read_state(tmp_path / "run")["global_step"] == report["step"]
-    assert not (tmp_path / "run" / "report.json").exists()
-    done = train(LanguageTask(), None, tmp_path / "run", resume=True)
-    assert done["finished"]
-    assert same_weights(weights(tmp_path / "run"), weights(folder))
-    assert rows(tmp_path / "run") == rows(folder)
-    # A finished run has nothing left to do.
-    assert train(LanguageTask(), None, tmp_path / "run", resume=True) == done
-
-
-def test_accumulated_parts_and_validations_change_nothing(tiny, tmp_path):
-    plain = tiny(steps=6, model={"dropout": 0.0})
-    train(LanguageTask(), plain, tmp_path / "one")
-    train(LanguageTask(), plain.but(accumulate=2, validate_every=5), tmp_path / "two")
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
-    for name, value in one.items():
-        torch.testing.assert_close(value, two[name], atol=2e-5, rtol=1e-3)
-    losses = [
-        [row["loss"] for row in read_metrics(tmp_path / run) if "loss" in row] for run in ("one", "two")
-    ]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -330,12 +288,3 @@ def test_damaged_states_are_said(whole, tmp_path):
         train(LanguageTask(), None, run, resume=True)
     with pytest.raises(OptionError, match=r"peak_lr \(--lr\): the run in"):
         train(LanguageTask(), options.but(peak_lr=0.5), run, resume=True)
-
-
-def test_interrupted_before_the_first_state_it_begins_anew(whole, tmp_path):
-    _, folder, _ = whole
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "config.json").write_bytes((folder / "config.json").read_bytes())
-    train(LanguageTask(), None, run, resume=True)
-    assert same_weights(weights(run), weights(folder))
