@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pyanticip.errors import OptionError
-from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
+from pyanticip.models import ModelConfig, MotionTransformer
 
 
 def test_fields_of_the_family_and_round_trip():
@@ -103,27 +103,6 @@ def test_scalars_enter_the_embedding_only_where_they_are_told_to(build):
     assert torch.equal(blind(x, predicted=every).hidden, blind(x, mode="initial").hidden)
     # Scalars given in place of those in the rows are the ones that it sees.
     assert torch.equal(seeing(x, scalars=other[..., 220:227]).hidden, seeing(other).hidden)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"mixing": "mean"}, {"gated_events": False}, {"scalar_input": True, "bias": "none"}, {"strokes": True}],
-)
-def test_options_that_need_nothing_new_go_live(build, tmp_path, changes):
-    from pyanticip.models import load_motion_model
-    from realtime.step.open import open_backend
-
-    model = build(torch.float32, **changes)
-    folder = save_checkpoint(tmp_path / "live", model)
-    assert load_motion_model(folder).cfg == model.cfg
-    backend = open_backend("rust", folder)
-    x = torch.randn(7, 231)
-    with torch.no_grad():
-        wanted = model(x[None])
-    got = backend.step(x.numpy())
-    torch.testing.assert_close(torch.from_numpy(got.params), wanted.params[0, -1], atol=1e-5, rtol=0)
-    hazards = torch.sigmoid(wanted.events[0, -1])
-    torch.testing.assert_close(torch.from_numpy(got.hazards), hazards, atol=1e-5, rtol=0)
 
 
 def test_what_cannot_be_is_refused():

@@ -1,8 +1,7 @@
 """All parts of the family in one model: whatever is put together streams, never looks ahead, and is kept.
 
 Here a set of combinations in which every two choices meet (the kind of model is one), and each option of a
-part in one model. All combinations, with export of every motion model:
-``python -m pytest tests/models/test_family.py --full-product``.
+part in one model. All combinations: ``python -m pytest tests/models/test_family.py --full-product``.
 """
 
 import math

@@ -166,33 +166,6 @@ def test_gradients_of_hidden_keys_are_no_numbers_without_end():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("scale", [0.3, 0.9, 8.0])
-@pytest.mark.parametrize("stride", [1, 3])
-def test_a_model_says_the_same_as_its_reference_and_its_stream(scale, stride):
-    """One stretch, many, and strips; the stream with one row reset on the way."""
-    torch.manual_seed(0)
-    cfg = ModelConfig.small(vocab=40, dist_scale=scale, slow_stride=stride, dropout=0.0, max_seq_len=256)
-    model = AnticipatoryTransformer(cfg).double().eval()
-    for parameter in model.parameters():
-        parameter.add_(0.05 * torch.randn_like(parameter))
-    ids = torch.randint(40, (2, 250))
-    whole = model(ids).logits
-    model.trunk.reference = True
-    torch.testing.assert_close(model(ids).logits, whole, atol=1e-10, rtol=1e-10)
-    model.trunk.reference = False
-    state = model.initial_state(2)
-    outs = []
-    for begin, end in ((0, 100), (100, 101), (101, 250)):
-        if begin == 101:
-            state.reset(torch.tensor([False, True]))
-        out, state = model(ids[:, begin:end], state=state)
-        outs.append(out.logits)
-    got = torch.cat(outs, 1)
-    torch.testing.assert_close(got[0], whole[0], atol=1e-10, rtol=1e-10)
-    torch.testing.assert_close(got[1, 101:], model(ids[1:, 101:]).logits[0], atol=1e-10, rtol=1e-10)
-
-
-@torch.no_grad()
 def test_memory_grows_with_the_length():
     from pyanticip.bench.train import peak_bytes
 

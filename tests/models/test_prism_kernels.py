@@ -12,8 +12,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyanticip import _core
-from pyanticip.errors import ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU, recurrence, recurrence_available
 from pyanticip.models.parts.positions.prism.module import PrismPositions
@@ -189,24 +187,6 @@ def test_parallel_cursors_add_up_in_one_order():
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_arrays_that_do_not_fit_are_refused():
-    moves, start = np.zeros((2, 3, 4, 5), np.float32), np.zeros((2, 3, 6), np.float32)
-    out = np.zeros((2, 3, 4, 6), np.float32)
-    _core.prism_scan(moves, start, None, None, out)
-    with pytest.raises(ShapeError, match="start: expected 36 values, given 30"):
-        _core.prism_scan(moves, np.zeros((1, 5, 6), np.float32), None, None, out)
-    with pytest.raises(ShapeError, match="array of float32"):
-        _core.prism_scan(moves, start.astype(np.float64), None, None, out)
-    with pytest.raises(ShapeError, match="C-contiguous"):
-        _core.prism_scan(moves, start, None, None, out[..., ::2])
-    with pytest.raises(ShapeError, match="places: expected at least 2, given 1"):
-        _core.prism_scan(moves, start[..., :1].copy(), None, None, out)
-    with pytest.raises(ShapeError, match="gamma: expected 3 values, given 2"):
-        _core.prism_scan(moves, start, np.zeros(2, np.float32), None, out)
-    with pytest.raises(ShapeError, match=r"moves \(batch, cursors, steps, 5\)"):
-        _core.prism_scan(moves[..., :4].copy(), start, None, None, out)
-
-
 def with_table(dtype, steps=37, places=33, **sizes):
     """And encodings of the places."""
     table = torch.randn(places, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -300,52 +280,6 @@ def test_no_steps_have_no_gradients():
     )
     recurrence(given, hidden, weights, bias).sum().backward()
     assert not hidden.grad.any()
-
-
-def test_arrays_of_places_and_of_the_recurrence_that_do_not_fit_are_refused():
-    moves, start, gamma, _, table = (
-        None if t is None else t.detach().numpy() for t in with_table(torch.float32, jumping=0)
-    )
-    out, last = np.zeros((3, 4, 37, 6), np.float32), np.zeros((3, 4, 33), np.float32)
-    _core.prism_places(moves, start, gamma, None, table, out, last, None)
-    with pytest.raises(ShapeError, match="places: expected 2664 values, given 2592"):
-        _core.prism_places(moves, start, gamma, None, table, out[:, :, 1:, :3].repeat(2, 3), last, None)
-    with pytest.raises(ShapeError, match="last: expected 396 values, given 33"):
-        _core.prism_places(moves, start, gamma, None, table, out, last[0, 0], None)
-    with pytest.raises(ShapeError, match="kept: expected 1188 values, given 0"):
-        _core.prism_places(moves, start, gamma, None, table, out, last, last[:0])
-    with pytest.raises(ShapeError, match="jumping: expected at most 4 cursors, given 5"):
-        _core.prism_places(moves, start, gamma, np.zeros((3, 5, 37, 33), np.float32), table, out, last, None)
-    grads = np.zeros_like(moves), np.zeros_like(start)
-    with pytest.raises(ShapeError, match="gamma's gradient: expected 4 values, given 0"):
-        _core.prism_places_backward(
-            moves,
-            start,
-            gamma,
-            None,
-            table,
-            np.zeros((3, 4, 3, 33), np.float32),
-            out,
-            None,
-            *grads,
-            None,
-            None,
-        )
-    with pytest.raises(ShapeError, match=r"table \(places, width\)"):
-        _core.prism_places(moves, start, gamma, None, table[0], out, last, None)
-    with pytest.raises(ShapeError, match="table: expected a C-contiguous array of float32"):
-        _core.prism_places(moves, start, gamma, None, table.astype(np.float64), out, last, None)
-    given, hidden, weights, bias = (np.zeros(s, np.float32) for s in ((2, 5, 9), (2, 3), (9, 3), (9,)))
-    out = np.zeros((2, 5, 3), np.float32)
-    _core.prism_gru(given, hidden, weights, bias, out, None)
-    with pytest.raises(ShapeError, match="gates: expected 120 values, given 60"):
-        _core.prism_gru(given, hidden, weights, bias, out, np.zeros((2, 5, 6), np.float32))
-    with pytest.raises(ShapeError, match="weights: expected 27 values, given 24"):
-        _core.prism_gru(given, hidden, weights[1:], bias, out, None)
-    with pytest.raises(ShapeError, match=r"start \(batch, hidden\)"):
-        _core.prism_gru(given, hidden[0], weights, bias, out, None)
-    with pytest.raises(ShapeError, match=r"hidden states \(2, steps, 3\)"):
-        _core.prism_gru(given, hidden, weights, bias, out[..., 1:].copy(), None)
 
 
 PROGRAM = """

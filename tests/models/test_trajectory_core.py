@@ -1,14 +1,12 @@
 """Trajectory positions in the Rust core: what tensors say, gradients in pieces, and the memory they keep."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyanticip import _core
 from pyanticip.bench.train import peak_bytes
-from pyanticip.errors import OptionError, ShapeError
+from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, build_language_model, load_checkpoint, save_checkpoint
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig
@@ -85,28 +83,6 @@ def test_memory_is_the_encodings_and_a_table(rows, length, scale):
     assert table + peak < 1.3 * (e[0].nbytes + e.nbytes)
 
 
-def test_arrays_that_do_not_fit_are_refused():
-    e, table, speeds = (np.zeros(s, np.float32) for s in ((2, 3, 4), (9, 4), (2,)))
-    out = np.zeros((2, 3, 4), np.float32)
-    assert _core.trajectory_encode(e, 0.2, 2.0, False, table, speeds, out) == 0
-    for wrong in (
-        (e, 0.2, 2.0, False, table, speeds, out[:1]),
-        (e, 0.2, 2.0, False, table[:0], speeds, out),
-        (e, 0.2, 2.0, False, table, speeds[:1], out),
-        (e, 0.2, 2.0, False, table[:2], speeds, out),  # the third step is beyond its rows
-    ):
-        with pytest.raises(ShapeError):
-            _core.trajectory_encode(*wrong)
-    with pytest.raises(ShapeError):
-        _core.encode_positions(np.zeros(5), table, speeds, out[0].copy())
-    for outside in (-0.6, 8.6, np.nan):
-        with pytest.raises(ShapeError, match="within the 9 rows"):
-            _core.encode_positions(np.array([0, 1, outside]), table, speeds, out[0].copy())
-    for wrong in (e.astype(np.float64), e[0]):
-        with pytest.raises(ShapeError):
-            _core.trajectory_encode(wrong, 0.2, 2.0, False, table, speeds, out)
-
-
 def test_gradients_in_pieces_are_those_of_the_definition():
     torch.manual_seed(0)
     x = torch.randn(2, 3000, 16, dtype=torch.float64)
@@ -146,18 +122,6 @@ def test_gradients_keep_little_beside_the_encodings():
     assert encodings <= peak_bytes(lambda: positions(x), cpu) < 1.25 * encodings
     # The encodings, the gradient by the embeddings, and pieces of what lies between.
     assert peak_bytes(both, cpu) < 2.6 * encodings
-
-
-@pytest.mark.parametrize("interpolation", ["linear", "cubic"])
-def test_interpolations_keep_positions_only(interpolation):
-    torch.manual_seed(0)
-    places, cpu = RealPositions(128, 2050, interpolation), torch.device("cpu")
-    x = (2047 * torch.rand(2048, dtype=torch.float64)).requires_grad_()
-    encodings = 4 * 128 * len(x)
-    for learning in (False, True):
-        with torch.set_grad_enabled(learning):
-            held = peak_bytes(lambda: places(x, torch.float32, inside=True), cpu)
-        assert encodings <= held < 2.0 * encodings
 
 
 @pytest.mark.parametrize("interpolation", ["linear", "cubic"])
@@ -208,23 +172,6 @@ def test_zero_strength_is_the_sinusoidal_model_bit_for_bit(kind, options, dtype)
     torch.testing.assert_close(out.logits, plain(ids).logits, atol=1e-5, rtol=0)
 
 
-@torch.no_grad()
-def test_zero_strength_on_motion_too(build):
-    x = torch.randn(2, 30, 231)
-    plain = build(torch.float32, positions="sinusoidal")
-    still = build(torch.float32, positions="trajectory", trajectory_strength=0.0)
-    assert torch.equal(plain(x).params, still(x).params)
-
-
-@pytest.mark.parametrize("kind", ["anticipatory", "baseline"])
-def test_a_stream_ends_where_the_longest_sequence_does(kind):
-    model = language(kind, positions="trajectory")
-    ids = torch.randint(50, (1, 40))
-    _, state = model(ids, state=model.initial_state(1))
-    with pytest.raises(ShapeError, match="max_seq_len"):
-        model.step(ids[:, 0], state)
-
-
 def test_options_reach_the_module_and_the_checkpoint(tmp_path):
     options = {
         "trajectory_content": "code",
@@ -245,12 +192,6 @@ def test_options_reach_the_module_and_the_checkpoint(tmp_path):
     with torch.no_grad():
         assert torch.equal(model(ids).logits, again(ids).logits)
     assert len(moved.cache) == 2
-
-
-def test_descriptions_without_the_options_mean_the_defaults():
-    cfg = ModelConfig.small()
-    older = {k: v for k, v in cfg.to_dict().items() if k != "planning"}
-    assert ModelConfig.from_dict(older) == cfg
 
 
 @pytest.mark.parametrize(

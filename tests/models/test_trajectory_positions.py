@@ -11,7 +11,6 @@ from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig,
 from pyanticip.models.parts.positions.trajectory.module import (
     DisplacementCache,
     TrajectoryPositions,
-    TrajectoryState,
 )
 from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
 
@@ -71,17 +70,6 @@ def test_zero_strength_and_single_steps_are_the_standard_encoding_bit_for_bit(wi
         torch.testing.assert_close(still, table.expand_as(still), atol=1e-7, rtol=0)
 
 
-@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
-def test_zero_strength_streams_the_standard_encoding(interpolation):
-    positions = make(8, torch.float32, length=12, strength=0.0, interpolation=interpolation)
-    e = path(2, 12, 8, torch.float32)
-    state = positions.embed_state(2, e)
-    one, state = positions(e[:, :5], state)
-    two, state = positions(e[:, 5:], state)
-    assert torch.equal(torch.cat((one, two), 1)[1], sinusoids(torch.arange(12), 8).float())
-    assert state.frames.tolist() == [12, 12]
-
-
 @pytest.mark.parametrize(("width", "length"), [(16, 32_768), (33, 4096), (512, 1024), (4095, 64), (4096, 64)])
 def test_accuracy_of_angles_at_long_positions(width, length):
     """Float32 embeddings, against the definition in float64 all the way."""
@@ -124,18 +112,6 @@ def test_the_table_reaches_the_last_position(interpolation):
     wanted = sinusoids(torch.arange(length).double() * (1 + strength), 4)
     error = (encoded[0] - wanted).abs().max()
     assert error < {"exact": 1e-6, "linear": 0.13, "cubic": 0.03}[interpolation]
-
-
-@torch.no_grad()
-def test_a_long_stream_in_float32_keeps_to_the_sequence():
-    positions = make(16, torch.float32, length=32_768, strength=0.25)
-    e = path(1, 32_768, 16, torch.float32)
-    whole, _ = positions(e)
-    state, outs = positions.embed_state(1, e), []
-    for part in e.split(331, 1):
-        out, state = positions(part, state)
-        outs.append(out)
-    torch.testing.assert_close(torch.cat(outs, 1), whole, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("scale", "width"), [("none", 4), ("rms", 5)])
@@ -240,14 +216,6 @@ def test_the_cache_is_off_where_gradients_are_wanted_and_in_streams():
     assert len(positions.cache) == 1
 
 
-def test_a_fallback_comes_from_the_cache_too():
-    positions = make(8, torch.float32, cache=9)
-    e = torch.full((1, 5, 8), math.nan)
-    one, two = positions(e)[0], positions(e)[0]
-    assert torch.equal(one, two)
-    assert len(positions.cache) == 1
-
-
 def test_the_cache_forgets_what_was_used_longest_ago():
     cache = DisplacementCache(2)
     for name in "ab":
@@ -261,39 +229,6 @@ def test_the_cache_forgets_what_was_used_longest_ago():
         small.put(name.encode(), torch.zeros(4))
     small.put(b"huge", torch.zeros(40))
     assert (len(small), small.bytes) == (2, 32)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_same_input_gives_the_same_bits(dtype):
-    positions = make(24, dtype, length=300)
-    e = path(2, 300, 24, dtype)
-    assert torch.equal(positions(e)[0], positions(e.clone())[0])
-    # A row's encoding does not depend on its neighbours.
-    assert torch.equal(positions(e)[0][1:], positions(e[1:])[0])
-
-
-class Step(torch.nn.Module):
-    """A step with its state as plain tensors, as a graph takes it."""
-
-    def __init__(self, positions):
-        super().__init__()
-        self.positions = positions
-
-    def forward(self, e, *state):
-        encoded, after = self.positions(e, TrajectoryState(*state))
-        return encoded, *after.tensors()
-
-
-@torch.no_grad()
-def test_a_recorded_step_says_the_same():
-    step = Step(make(8, torch.float32, scale="rms"))
-    e = path(2, 12, 8, torch.float32)
-    e[1, 9, 0] = math.nan
-    mine = theirs = tuple(step.positions.embed_state(2, e).tensors())
-    recorded = torch.export.export(step, (e[:, :1], *mine)).module()
-    for part in e.split(1, 1):
-        (said, *mine), (again, *theirs) = step(part, *mine), recorded(part, *theirs)
-        torch.testing.assert_close(said, again, atol=1e-6, rtol=0)
 
 
 def test_half_precision_embeddings_are_placed_in_full_precision():
