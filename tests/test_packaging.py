@@ -218,6 +218,10 @@ def test_names_that_receivers_rely_on() -> None:
     assert vocabulary.EVENTS == ("onset", "phrase")
     assert vocabulary.RATE == 50.0
     assert vocabulary.HORIZONS_MS == (0, 40, 100, 200, 400)
+    assert pyanticip.SCALARS == (
+        "commitment", "uncertainty", "transition_pressure", "recovery_margin", "phase_stiffness", "novelty",
+        "stability",
+    )  # fmt: skip
     assert pyanticip.SCALARS is vocabulary.SCALARS
 
 

@@ -163,21 +163,6 @@ def test_causal_to_the_bit(seed, cut, window):
     assert torch.equal(a[0], b[0])
 
 
-def test_reference_values():
-    for name, (x, expected, tolerance) in motions.table().items():
-        mean = torch_scalars(tensor(x))[100:].mean(0).numpy()
-        np.testing.assert_allclose(mean, expected, atol=tolerance, rtol=0, err_msg=name)
-
-
-def test_translation_and_rotation():
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(150, 6))
-    q = np.linalg.qr(rng.normal(size=(6, 6)))[0]
-    expected = torch_scalars(tensor(x))
-    for moved in (x + 1e3 * rng.normal(size=6), x @ q):
-        assert (torch_scalars(tensor(moved)) - expected).abs().max() < 1e-8
-
-
 def test_small_blocks(monkeypatch):
     x = tensor(np.stack([motions.tokens(200, 9, 8, seed) for seed in range(6)]))
     for window in (None, 50):

@@ -5,8 +5,6 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pythonosc.osc_bundle_builder import IMMEDIATELY, OscBundleBuilder
 from pythonosc.osc_message_builder import OscMessageBuilder
 
@@ -103,22 +101,6 @@ def test_bad_values_get_one_clear_line(error: type[MotionError], call: Any) -> N
         call()
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) > 10
-
-
-@given(data=st.binary(max_size=2000))
-def test_arbitrary_bytes_are_a_value_or_a_wire_error(data: bytes) -> None:
-    seeds = (
-        b"",
-        _core.encode_frame("vmc", 0, 0.0, QUATS, PLACES)[:100],
-        _core.encode_mocopi_frame(1, QUATS[:2], PLACES[:2])[:60],
-    )
-    for protocol in ("mocopi", "msgpack", "vmc"):
-        decoder = _core.Decoder(protocol)
-        for seed in seeds:
-            try:
-                decoder.feed(seed + data)
-            except WireError as error:
-                assert str(error)  # noqa: PT017
 
 
 @pytest.mark.benchmark(group="decode")
