@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,16 +121,3 @@ def test_a_minute_tells_what_the_show_took_at_most() -> None:
     assert (first["show_mb"], first["descriptors"], first["processes"]) == (300.0, 30, 7)
     assert (second["show_mb"], second["children_mb"]) == (200.0, 5.0)
     assert by_minute(Log([], [], [], [], [])) == []
-
-
-def test_every_fault_of_an_hour_is_seen_in_the_picture(tmp_path: Path) -> None:
-    image = pytest.importorskip("matplotlib.image")
-    from realtime.soak.tables import draw
-
-    happened = [{"kind": "a", "at_s": 100.0 + 157.3 * k, "lasted_s": 0.1, "back_s": 0.1} for k in range(20)]
-    result = {"seconds": 3600.0, "by_minute": [], "happened": happened, "missed": 0, "bundles": 1}
-    draw(result, tmp_path / "soak.png")
-    pixels = image.imread(tmp_path / "soak.png")[:, :, :3]
-    row = pixels[int(len(pixels) * 0.8)]
-    dark = (row[:, 2] - row[:, 0] > 0.2) & (row.sum(1) < 1.2)
-    assert int(np.sum(dark[1:] & ~dark[:-1])) == 20
