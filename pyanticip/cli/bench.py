@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pyanticip.cli.generate import Command, Group
-from pyanticip.cli.terminal import Answer, say
+from pyanticip.cli.terminal import Answer, say, unwound
 from pyanticip.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def bench() -> None:
 
 
 @bench.command("latency", options=f"{OPTIONS}:LatencyOptions")
+@unwound()
 def bench_latency(given: options.LatencyOptions) -> Answer:
     """From a datagram's arrival to the OSC bundle's send, over real sockets.
 
@@ -51,6 +52,7 @@ def bench_latency(given: options.LatencyOptions) -> Answer:
 
 
 @bench.command("performers", options=f"{OPTIONS}:PerformersOptions")
+@unwound()
 def bench_performers(given: options.PerformersOptions) -> Answer:
     """How many suits one process plays: latency, share of a core, missed frames.
 

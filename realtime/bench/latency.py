@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 import struct
 import subprocess
 import sys
 import time
 from array import array
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyanticip.bench.machine import Values, machine, percentiles
 from pyanticip.errors import DeviceError, OptionError
+from pyanticip.system import ALONE
 from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.loop import run_loop
 from realtime.sockets import free_port
 
-__all__ = ["SKELETON_EVERY", "WARM_UP_SECONDS", "answer", "close_peer", "go", "peer", "run"]
+if TYPE_CHECKING:
+    from realtime.show import Show
+
+__all__ = ["SKELETON_EVERY", "WARM_UP_SECONDS", "answer", "close_peer", "go", "peer", "play", "run"]
 
 #: Left out at the start: sockets, caches and the adaptive timers are settling.
 WARM_UP_SECONDS = 2.0
@@ -98,7 +104,7 @@ def run(
         scheduling = tuning.raise_priority() if priority else "ordinary"
         locked = priority and tuning.lock_memory()
         begun, worked = time.perf_counter(), time.process_time()
-        run_loop(show.run(frames / RATE + 1.2))
+        play(show.run(frames / RATE + 1.2), show)
         share = (time.process_time() - worked) / (time.perf_counter() - begun)
         told, echoed = answer(suit), answer(echo)
     finally:
@@ -183,6 +189,7 @@ def peer(*role: str) -> subprocess.Popen[bytes]:
         [sys.executable, "-P", "-m", "realtime.bench.peer", *role],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        **ALONE,
     )
 
 
@@ -193,6 +200,15 @@ def close_peer(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
+
+
+def play(main: Coroutine[Any, Any, object], *shows: Show) -> None:
+    """Run shows to their end. Raises a KeyboardInterrupt where they were told to end before it."""
+    before = signal.getsignal(signal.SIGTERM)
+    run_loop(main)
+    signal.signal(signal.SIGTERM, before)  # a loop that closes takes away what it obeyed
+    if any(show.interrupted for show in shows):
+        raise KeyboardInterrupt
 
 
 def _port(process: subprocess.Popen[bytes]) -> int:

@@ -20,9 +20,8 @@ from pyanticip.bench.machine import machine, percentiles
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.vocabulary import RATE
 from realtime import tuning
-from realtime.bench.latency import SKELETON_EVERY, WARM_UP_SECONDS, answer, close_peer, go, peer
+from realtime.bench.latency import SKELETON_EVERY, WARM_UP_SECONDS, answer, close_peer, go, peer, play
 from realtime.bench.performer import mocopi_datagrams
-from realtime.loop import run_loop
 from realtime.sockets import free_port
 
 __all__ = ["Phases", "draw", "run", "table"]
@@ -119,7 +118,7 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
         tuning.settle()
         scheduling = tuning.raise_priority()
         tuning.lock_memory()
-        run_loop(watched())
+        play(watched(), *troupe.shows.values())
         told = answer(suits)
     finally:
         tuning.unsettle()

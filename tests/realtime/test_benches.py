@@ -1,6 +1,8 @@
 """The benches say what they measure; how long it takes is not for a test to judge."""
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -12,11 +14,12 @@ from scipy.signal import resample
 
 from pyanticip.bench import train as bench
 from pyanticip.bench.train import peak_bytes
-from pyanticip.cli import cli
+from pyanticip.cli import cli, terminal
 from pyanticip.errors import OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.motion.datagrams import PROTOCOLS
-from realtime.bench import network, performers, sound
+from realtime import show
+from realtime.bench import latency, network, performers, sound
 from realtime.bench.ear import RATE, SILENCE, integrated
 from realtime.bench.latency import run
 from realtime.bench.network import NETWORKS, Played, arrive, away, compare, late, lossy, matched, stall
@@ -49,6 +52,33 @@ def test_the_object_that_json_prints() -> None:
     assert result["latency_ms"]["p50"] > 0
     assert (result["parameters"] > 0) is shipped
     json.dumps(result)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("bench", ["latency", "performers --count 1,2"])
+def test_a_measurement_that_is_interrupted_ends_in_silence(monkeypatch, capfd, bench, number):
+    peers, peer, obey = [], latency.peer, show.obey_signals
+
+    def interrupted(*given):
+        obey(*given)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(show, "obey_signals", interrupted)
+    for module in (latency, performers):
+        monkeypatch.setattr(module, "peer", lambda *role: peers.append(peer(*role)) or peers[-1])
+    monkeypatch.setattr("sys.argv", ["pyanticip", "bench", *bench.split(), "--seconds", "60", "--no-model"])
+    assert terminal.run(cli) == 130
+    assert "".join(capfd.readouterr()).strip() == ""
+    assert len(peers) == (2 if bench == "latency" else 1)
+    assert all(process.returncode is not None for process in peers)
+
+
+def test_ctrl_c_at_the_terminal_reaches_the_bench_alone():
+    process = latency.peer("echo")
+    try:
+        assert os.getpgid(process.pid) != os.getpgid(0)
+    finally:
+        latency.close_peer(process)
 
 
 @pytest.mark.parametrize("seconds", [0.5, 4000.0, float("nan")])
