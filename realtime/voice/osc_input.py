@@ -124,7 +124,7 @@ def _floats(data: bytes, at: int, count: int) -> tuple[float, ...]:
         raise ValueError("too few arguments")
     values = []
     for tag in tags[1 : count + 1].decode("ascii"):
-        code, size = {"f": (">f", 4), "i": (">i", 4), "d": (">d", 8)}.get(tag, ("", 0))
+        code, size = {"f": (">f", 4), "i": (">i", 4), "d": (">d", 8), "h": (">q", 8)}.get(tag, ("", 0))
         if not code:
             raise ValueError(f"argument type {tag!r}")
         values.append(float(struct.unpack_from(code, data, at)[0]))

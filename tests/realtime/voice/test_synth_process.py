@@ -84,6 +84,7 @@ def test_numbers_of_other_types_and_more_arguments_are_taken() -> None:
     heard = VoiceInput()
     assert heard.decode(message("/anticip/param/pan", [1, "more"], "is")) == [("set", 6, 1.0, 0.0)]
     assert heard.decode(message("/anticip/param/pan", [0.25], "d")) == [("set", 6, 0.25, 0.0)]
+    assert heard.decode(message("/anticip/param/pan", [1], "h")) == [("set", 6, 1.0, 0.0)]
     assert heard.decode(message("/anticip/param/pan", [7.0], "f")) == [("set", 6, 1.0, 0.0)]
     assert heard.decode(bundle(bundle(message("/anticip/param/pitch", [0.5])))) == [("set", 0, 0.5, 0.0)]
 
