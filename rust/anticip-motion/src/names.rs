@@ -87,12 +87,14 @@ fn sided(key: &str) -> Option<Part> {
         "shoulder" => Part::Shoulder,
         "arm" | "uarm" | "uparm" | "upperarm" | "humerus" | "shldr" | "shldrbend" | "shldrtwist"
         | "armupper" => Part::UpperArm,
-        "farm" | "forearm" | "lowerarm" | "lowarm" | "elbow" | "radius" | "forearmbend" | "forearmtwist"
-        | "armlower" => Part::LowerArm,
+        "farm" | "larm" | "forearm" | "lowerarm" | "lowarm" | "elbow" | "radius" | "forearmbend"
+        | "forearmtwist" | "armlower" => Part::LowerArm,
         "hand" | "wrist" | "fingerbase" => Part::Hand,
-        "upleg" | "upperleg" | "thigh" | "femur" | "thighbend" | "thightwist" | "legupper" => Part::UpperLeg,
+        "uleg" | "upleg" | "upperleg" | "thigh" | "femur" | "thighbend" | "thightwist" | "legupper" => {
+            Part::UpperLeg
+        }
         "hip" => Part::Hip,
-        "shin" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "leglower" => Part::LowerLeg,
+        "shin" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "lleg" | "leglower" => Part::LowerLeg,
         "leg" => Part::Leg,
         "ankle" => Part::Ankle,
         "foot" => Part::Foot,
@@ -220,6 +222,11 @@ mod tests {
             ("neck_2", None, Part::Neck),
             ("l_up_arm", left, Part::UpperArm),
             ("r_low_leg", right, Part::LowerLeg),
+            ("r_larm", right, Part::LowerArm),
+            ("l_larm", left, Part::LowerArm),
+            ("larm", left, Part::UpperArm),
+            ("l_uleg", left, Part::UpperLeg),
+            ("r_lleg", right, Part::LowerLeg),
             ("rShldr", right, Part::UpperArm),
             ("rForeArm", right, Part::LowerArm),
             ("lradius", left, Part::LowerArm),
