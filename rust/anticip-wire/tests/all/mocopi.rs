@@ -6,7 +6,6 @@ use anticip_wire::mocopi::{
     stream_seconds,
 };
 use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, WireError};
-use proptest::prelude::*;
 
 fn stand_in_frame() -> Vec<u8> {
     let joints = (0..27)
@@ -217,26 +216,5 @@ fn the_four_bytes_of_time_are_seconds_or_nothing() {
         f32::INFINITY.to_bits(),
     ] {
         assert_eq!(stream_seconds(bits), None);
-    }
-}
-
-proptest! {
-    #[test]
-    fn what_is_written_is_read(
-        transforms in prop::collection::vec((prop::array::uniform4(-1.0f32..1.0), prop::array::uniform3(-9.0f32..9.0)), 1..256),
-        seq in any::<u32>(), time in any::<u32>(), unix in prop::option::of(1.0f64..4e9), address in any::<u64>(), port in any::<u16>(),
-    ) {
-        let joints: Vec<_> = transforms.iter().enumerate()
-            .map(|(id, (q, position))| Joint { id: id as u16, rotation: [q[0] + 2.0, q[1], q[2], q[3]], position: *position, fresh: true })
-            .collect();
-        let sender = Sender { version: 1, address, port };
-        let pose = PoseUpdate { seq: Some(seq), joints, ..PoseUpdate::default() };
-        let mut bytes = Vec::new();
-        encode_frame(&sender, &pose, time, unix, &mut bytes).unwrap();
-        let mut packet = MocopiPacket::default();
-        prop_assert_eq!(decode(&bytes, &mut packet), Ok(MocopiKind::Frame));
-        prop_assert_eq!(&packet.pose.joints, &pose.joints);
-        prop_assert_eq!((packet.pose.seq, packet.time_bits, packet.unix_time), (Some(seq), time, unix));
-        prop_assert_eq!(packet.sender, sender);
     }
 }

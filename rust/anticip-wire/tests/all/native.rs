@@ -2,7 +2,6 @@
 
 use anticip_wire::native::{NativeKind, NativePacket, VERSION, decode, encode_frame, encode_skeleton};
 use anticip_wire::{SkeletonUpdate, WireError};
-use proptest::prelude::*;
 
 fn skeleton(joints: usize) -> SkeletonUpdate {
     SkeletonUpdate {
@@ -122,24 +121,4 @@ fn skeletons_are_checked() {
     assert!(encode_skeleton(&body, &mut bytes).is_err());
     assert!(encode_frame(0, f64::NAN, &[[1.0; 4]], None, &mut bytes).is_err());
     assert!(encode_frame(0, 0.0, &[], None, &mut bytes).is_err());
-}
-
-proptest! {
-    #[test]
-    fn what_is_written_is_read(
-        quats in prop::collection::vec(prop::array::uniform4(-1.0f32..1.0), 1..256),
-        seq in any::<u32>(), time in -1e9f64..1e9, root in prop::option::of(prop::array::uniform3(-9.0f32..9.0)), joints in 1usize..256,
-    ) {
-        let quats: Vec<_> = quats.into_iter().map(|[w, x, y, z]| [w + 2.0, x, y, z]).collect();
-        let mut bytes = Vec::new();
-        encode_frame(seq, time, &quats, root, &mut bytes).unwrap();
-        let mut packet = NativePacket::default();
-        prop_assert_eq!(decode(&bytes, &mut packet), Ok(NativeKind::Frame));
-        prop_assert_eq!((packet.pose.seq, packet.pose.time, packet.pose.root), (Some(seq), Some(time), root));
-        prop_assert_eq!(packet.pose.joints.iter().map(|joint| joint.rotation).collect::<Vec<_>>(), quats);
-        bytes.clear();
-        encode_skeleton(&skeleton(joints), &mut bytes).unwrap();
-        prop_assert_eq!(decode(&bytes, &mut packet), Ok(NativeKind::Skeleton));
-        prop_assert_eq!(packet.skeleton, skeleton(joints));
-    }
 }
