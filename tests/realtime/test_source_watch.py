@@ -76,6 +76,13 @@ def test_why_there_is_no_frame() -> None:
     assert listening("vmc", HERE) == "listening for vmc at 127.0.0.1:12351"
 
 
+def test_a_suit_of_fewer_segments_is_told_how_many_came() -> None:
+    whole = FRAMES["xsens"](0, 0.0, 0.3)
+    few = whole[:11] + bytes([15]) + whole[12 : 24 + 15 * 32]
+    told = why_silent("xsens", HERE, 3.0, {"packets": 90, "malformed": 90}, few)
+    assert told.endswith("this is xsens, but: 15 of 23 joints came: all are needed before the body can play")
+
+
 def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
     trackers, vmc = osc("/tracking/trackers/1/position", 0.0, 1.0, 0.0), FRAMES["vmc"](0, 0.0, 0.3)
     told = why_silent("vmc", HERE, 3.0, {"packets": 120}, trackers)

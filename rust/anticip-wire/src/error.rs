@@ -32,6 +32,14 @@ pub enum WireError {
         /// Where.
         at: usize,
     },
+    /// A body that is not whole, while what its joints are apart is not known.
+    #[error("{found} of {needed} joints came: all are needed before the body can play")]
+    Partial {
+        /// How many joints came.
+        found: usize,
+        /// How many the body has.
+        needed: usize,
+    },
     /// A newer major version of the format than this program knows.
     #[error("{what} version {found} is newer than {known}, the newest this program reads")]
     Version {

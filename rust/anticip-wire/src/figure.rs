@@ -1,5 +1,6 @@
 //! Bodies whose joints are told in the world: made local to their parents, and the way back.
 
+use crate::WireError;
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
 use crate::source::Update;
 
@@ -124,7 +125,10 @@ impl Figure {
     }
 
     /// Ends the frame and hands it on, the body before it where that is new. A joint without its parent is left out.
-    pub(crate) fn end(&mut self, take: &mut dyn FnMut(Update<'_>)) {
+    ///
+    /// # Errors
+    /// [`WireError::Partial`] before the first whole frame.
+    pub(crate) fn end(&mut self, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         for (id, parent) in self.skeleton.parents.iter().enumerate() {
             let Some(here) = self.joints[id] else { continue };
             let (rotation, position) = match usize::try_from(*parent) {
@@ -151,8 +155,15 @@ impl Figure {
             }
             take(Update::Skeleton(&self.skeleton));
         }
-        if self.told && !self.pose.joints.is_empty() {
+        if !self.told {
+            return Err(WireError::Partial {
+                found: self.joints.iter().flatten().count(),
+                needed: self.joints.len(),
+            });
+        }
+        if !self.pose.joints.is_empty() {
             take(Update::Frame(&self.pose));
         }
+        Ok(())
     }
 }

@@ -149,8 +149,7 @@ impl RokokoDecoder {
                 self.figure.put(id, [-qw, qx, qy, -qz], [x, y, -z]);
             }
         }
-        self.figure.end(take);
-        Ok(())
+        self.figure.end(take)
     }
 }
 

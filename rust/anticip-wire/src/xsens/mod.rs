@@ -201,7 +201,8 @@ impl XsensAssembler {
                 self.begin(counter, time_ms);
             }
             if back != 0 {
-                self.finish(take);
+                // What is missing of a sample that was cut off says nothing of the body.
+                let _ = self.finish(take);
                 if back < u32::MAX / 2 {
                     self.figure.forget();
                 }
@@ -237,13 +238,14 @@ impl XsensAssembler {
     }
 
     /// Hands the sample on, as far as it is there.
-    fn finish(&mut self, take: &mut dyn FnMut(Update<'_>)) {
-        if let Some(sample) = self.sample.as_mut().filter(|sample| !sample.done) {
-            sample.done = true;
-            self.figure.pose.seq = Some(self.number);
-            self.figure.pose.time = Some(f64::from(sample.time_ms) / 1000.0);
-            self.figure.end(take);
-        }
+    fn finish(&mut self, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        let Some(sample) = self.sample.as_mut().filter(|sample| !sample.done) else {
+            return Ok(());
+        };
+        sample.done = true;
+        self.figure.pose.seq = Some(self.number);
+        self.figure.pose.time = Some(f64::from(sample.time_ms) / 1000.0);
+        self.figure.end(take)
     }
 }
 
@@ -320,10 +322,7 @@ impl Source for XsensAssembler {
                 self.figure.put(id - 1, [qw, qy, qz, qx], [y, z, x]);
             }
         }
-        if whole {
-            self.finish(take);
-        }
-        Ok(())
+        if whole { self.finish(take) } else { Ok(()) }
     }
 }
 

@@ -306,3 +306,16 @@ fn other_messages_and_cut_ones_are_told_apart() {
         );
     }
 }
+
+#[test]
+fn a_body_that_is_never_whole_is_told_how_much_of_it_came() {
+    let mut source = XsensAssembler::default();
+    let mut decode =
+        |counter, items: &[_]| source.decode(&datagram(header(counter, 0x80, 0, 0), items), &mut |_| ());
+    let (found, needed) = (15, 23);
+    let partial = Err(WireError::Partial { found, needed });
+    assert_eq!(decode(1, &body(0.0)[..15]), partial);
+    // Once its bones are known it may lack some.
+    assert_eq!(decode(2, &body(0.0)), Ok(()));
+    assert_eq!(decode(3, &body(0.0)[..15]), Ok(()));
+}
