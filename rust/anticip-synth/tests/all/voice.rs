@@ -147,44 +147,6 @@ fn loudness_zero_dies_away_and_a_faded_voice_is_exactly_silent() {
 }
 
 #[test]
-fn what_rang_is_gone_from_a_voice_that_was_faded_out() {
-    for preset in PRESETS {
-        let mut voice = Voice::with(48_000.0, &settings(0, Some(preset.name))).unwrap();
-        voice.params(&[0.5, 1.0, 0.9, 0.7, 1.0, 1.0, 0.5, 0.6]);
-        voice.event(0, 1.0, 0.9).unwrap();
-        let (mut second, mut fade) = (vec![0.0; 2 * 48_000], vec![0.0; 2 * 2_400]);
-        voice.render(&mut second).unwrap();
-        assert!(second.iter().any(|x| x.abs() > 0.05), "{}", preset.name);
-        voice.fade(0.0, 0.02).unwrap();
-        voice.set(1, 0.0).unwrap();
-        voice.render(&mut fade).unwrap();
-        voice.gain(1.0);
-        voice.render(&mut second).unwrap();
-        let peak = second.iter().fold(0.0_f32, |p, x| p.max(x.abs()));
-        assert!(peak < 1e-3, "{}: {peak} rings on", preset.name);
-    }
-}
-
-#[test]
-fn an_event_sounds_when_it_is_due() {
-    let sound = |ahead: f64| {
-        let mut voice = Voice::new(48_000.0).unwrap();
-        voice.params(&[0.4, 0.8, 0.4, 0.0, 0.0, 0.0, 0.5, 0.0]);
-        let mut block = vec![0.0; 2 * 9600];
-        voice.event(0, 1.0, ahead).unwrap();
-        voice.render(&mut block).unwrap();
-        block
-    };
-    let never = sound(30.0);
-    for ahead in [0.01, 0.05, 0.1] {
-        let first = sound(ahead).iter().zip(&never).position(|(a, b)| a != b).unwrap() / 2;
-        // The frame that contains the moment, 64 samples at most before it, and the limiter's 95 behind it.
-        let due = (ahead * 48_000.0) as usize;
-        assert!(first + 64 >= due && first <= due + 96, "{first} for {due}");
-    }
-}
-
-#[test]
 fn an_onset_of_what_sounds_on_is_louder_at_once_and_no_hole() {
     for preset in ["bowed", "choir", "duo"] {
         // Levels of 5 ms each, dB, from the moment at which the onset is due.
