@@ -43,10 +43,7 @@ def evaluate_motion(given: options.MotionOptions) -> Answer:
     from training.evaluate import report as page
     from training.report.tables import bars
 
-    seen = 0
-    if given.report is not None:
-        page.check(given.report)
-        seen = page.looks(given.report)
+    seen = 0 if given.report is None else page.looks(given.report)
     console = Console(stderr=True, quiet=given.as_json)
     with bars(console) as told:
         if given.retune is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pyanticip.errors import CheckpointError, FormatError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.options import can_hold
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.evaluate import learned
 from training.evaluate.beat import beat_rows
@@ -287,6 +288,7 @@ def retune(
     data_dir: Path | str, folder: Path | str, *, cache: Path | str | None = None, say: Say
 ) -> AllRivals:
     """Tune the simple rivals on the training side and save their settings in a folder."""
+    can_hold(Path(folder))
     takes = Takes(Path(data_dir), None if cache is None else Path(cache))
     rivals = tune([clip.example for clip in takes.taught()], lambda part: say(part, 0, 1))
     rivals.save(Path(folder))

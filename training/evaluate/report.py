@@ -162,25 +162,17 @@ def write(report: Mapping[str, Any], target: Path) -> list[Path]:
     return [target, figures, *pictures]
 
 
-def check(target: Path) -> None:
-    """Whether a report can be written there, before anything is judged.
-
-    Raises:
-        OptionError: a path that is none of those of :func:`write`, or that of something else.
-    """
-    if target.suffix.lower() == ".md":
-        pages.check_pair(target, target.with_suffix(".json"))
-    else:
-        pages.places(target)
-
-
 def looks(target: Path) -> int:
     """How often the test side had been looked at when the report that lies there was written; 0 without one.
 
     Raises:
+        OptionError: a path that is none of those of :func:`write`, or that of something else.
         FormatError: figures of something else.
     """
-    figures = target.with_suffix(".json") if target.suffix else target / "report.json"
+    if target.suffix.lower() == ".md":
+        pages.check_pair(target, figures := target.with_suffix(".json"))
+    else:
+        _, figures = pages.places(target)
     if not figures.is_file():
         return 0
     try:

@@ -131,7 +131,7 @@ def places(target: Path, name: str = "report", data: str = "") -> tuple[Path, Pa
             it is none of a report.
     """
     alone = target.suffix.lower() in PAGES
-    if target.is_dir() if alone else target.exists() and not target.is_dir():
+    if target.is_dir() if alone else (target.suffix or target.exists()) and not target.is_dir():
         raise OptionError(f"report {target}: expected a folder or a name that ends in .html")
     page = target if alone else target / f"{name}.html"
     figures = page.with_suffix(".json") if alone else target / f"{data or name}.json"

@@ -210,6 +210,11 @@ def test_the_command_counts_how_often_the_test_side_was_looked_at(
     assert "looked at 2 times by this command" in page.read_text()
     assert "pyanticip evaluate motion --data" in page.read_text()
     assert "wrote" in said
+    folder = tmp_path / "report.v2"
+    folder.mkdir()
+    for looks in (1, 2):
+        command("evaluate", "motion", "--data", takes, "--split", "test", "--report", folder)
+        assert json.loads((folder / "report.json").read_text())["looks"] == looks
     page.with_suffix(".json").write_text("[]")
     with pytest.raises(FormatError, match="not the figures of a motion report"):
         report.looks(page)
@@ -252,6 +257,8 @@ def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, command):
         (["--data", tmp_path / "empty"], 1, "no motion in it"),
         ([*data, "--seeds", "0"], 2, "--seeds"),
         ([*data, "--report", inside], 1, "file.json/in: not a directory"),
+        ([*data, "--report", tmp_path / "x.pdf"], 2, "x.pdf: expected a folder or a name that ends in .html"),
+        ([*data, "--retune", tmp_path / "file.json"], 1, "file.json: not a directory"),
         ([*data, "--checkpoint", tmp_path], 1, "checkpoint"),
     ):
         code, _, told = command("evaluate", "motion", *arguments)
