@@ -18,6 +18,7 @@ import numpy as np
 
 from pyanticip.bench.machine import machine, percentiles
 from pyanticip.errors import DeviceError, OptionError
+from pyanticip.motion.atomic import check_out
 from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.bench.latency import SKELETON_EVERY, WARM_UP_SECONDS, answer, close_peer, go, peer, play
@@ -46,10 +47,12 @@ def run(
     """Measure each of the numbers in ``count`` for so long after the warm-up; what ``--json`` prints.
 
     ``phases`` is when within the 20 ms the suits send: each at a moment of its own, evenly, or all at once.
-    ``picture`` is where the curve is drawn; a DeviceError where matplotlib is missing.
+    ``picture`` is where the curve is drawn, a PNG; a DeviceError where matplotlib or the folder is missing.
     """
-    if picture is not None and find_spec("matplotlib") is None:
-        raise DeviceError("--picture needs matplotlib: pip install 'pyanticip[train]'")
+    if picture is not None:
+        check_out(picture, (".png",))
+        if find_spec("matplotlib") is None:
+            raise DeviceError("--picture needs matplotlib: pip install 'pyanticip[train]'")
     try:
         counts = [int(word) for word in count.split(",")]
     except ValueError:

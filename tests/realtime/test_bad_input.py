@@ -153,6 +153,7 @@ CASES = [
     ("teach add mine number.bvh --values a=1 --end 1e308", 2, "--end: expected at most 1e+09, got 1e+308"),
     ("bench latency --no-model --checkpoint corrupt", 2, "--checkpoint: --no-model has no use for it"),
     ("teach fit mine --no-model --checkpoint corrupt", 2, "--checkpoint: --no-model has no use for it"),
+    ("bench performers --picture curve.pdf", 2, "expected a name that ends in .png, got '.pdf'"),
     ("bench latncy", 2, "did you mean latency?"),
     ("rig init typo.toml", 2, "--force"),
     ("rig init binary.bvh --force", 2, "binary.bvh: not a text file in UTF-8; only a rig is overwritten"),
