@@ -102,7 +102,13 @@ def setup(given: options.SetupOptions) -> Answer:
         if given.yes:
             return default
         kind = click.Choice(list(choices)) if choices else None
-        answer: str = click.prompt(question, default=default, type=kind, err=True)
+        try:
+            answer: str = click.prompt(question, default=default, type=kind, err=True)
+        except click.Abort:
+            if sys.stdin.isatty():
+                raise  # Ctrl-C
+            say("")
+            raise OptionError("setup: nobody answers; --yes answers all questions") from None
         return answer
 
     found = guide(given, ask, say, drawn(given.as_json))

@@ -131,10 +131,10 @@ def unwound() -> Iterator[None]:
 
 
 def replace_closed_streams() -> None:
-    """Open the null device as stdout or stderr where that was closed from the start (``2>&-``)."""
-    for name in ("stdout", "stderr"):
+    """Open the null device as stdin, stdout or stderr where that was closed from the start (``2>&-``)."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  (as long as the process)
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (as long as the process)
             # Otherwise the next socket or file would have the number that children write to.
             os.set_inheritable(nowhere.fileno(), True)
             setattr(sys, name, nowhere)

@@ -329,6 +329,15 @@ def test_streams_that_take_nothing(typed: str, code: int, says: str) -> None:
     assert (done.returncode, done.stderr) == (code, says)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("nobody", ["<&-", "</dev/null"])
+def test_a_question_that_nobody_can_answer_is_an_error(nobody: str) -> None:
+    line = f'"{sys.executable}" -P -m pyanticip setup {nobody}'
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.endswith("\npyanticip: setup: nobody answers; --yes answers all questions\n")
+
+
 def test_what_stands_in_a_file_does_not_steer_the_terminal(tmp_path: Path) -> None:
     trick = "\x1b]0;mine\x07\x9b31m"
     with RecordingWriter(tmp_path / "a.anticip") as tape:
