@@ -12,7 +12,7 @@ import click
 
 from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import Answer, say, tell, typed
-from pyanticip.errors import OptionError
+from pyanticip.errors import MotionError, OptionError
 from pyanticip.vocabulary import RATE
 
 if TYPE_CHECKING:
@@ -168,9 +168,10 @@ def remove(given: options.RemoveOptions) -> None:
     Example: pyanticip teach remove mine spin
     """
     opened = _open(given.project)
-    for name in given.takes:
+    takes = dict.fromkeys(given.takes)
+    for name in takes:
         opened.state.take(name)  # all of them are there, or none is removed
-    for name in given.takes:
+    for name in takes:
         opened.remove_take(name)
         click.echo(opened.state.did)
 
@@ -215,21 +216,27 @@ def outputs(given: options.OutputsOptions) -> None:
     from pyanticip.teach.outputs import parse_fields, parse_output, parse_values
 
     opened = _open(given.project)
-    for text in given.add:
-        opened.add_output(parse_output(text))
-    for name in given.remove:
-        opened.remove_output(name)
-    for text in given.rename:
-        old, mark, new_name = text.partition("=")
-        if not mark:
-            raise OptionError(f"--rename: expected OLD=NEW, got {text!r}")
-        opened.rename_output(old, new_name)
-    for text in given.change:
-        fields = parse_fields(text)
-        opened.change_output(fields.pop("name"), **fields)
-    for text in given.neutral:
-        for name, value in parse_values(text).items():
-            opened.change_output(name, neutral=value)
+    before = opened.state.revision
+    try:
+        for text in given.add:
+            opened.add_output(parse_output(text))
+        for name in given.remove:
+            opened.remove_output(name)
+        for text in given.rename:
+            old, mark, new_name = text.partition("=")
+            if not mark:
+                raise OptionError(f"--rename: expected OLD=NEW, got {text!r}")
+            opened.rename_output(old, new_name)
+        for text in given.change:
+            fields = parse_fields(text)
+            opened.change_output(fields.pop("name"), **fields)
+        for text in given.neutral:
+            for name, value in parse_values(text).items():
+                opened.change_output(name, neutral=value)
+    except MotionError:
+        for _ in range(opened.state.revision - before):
+            opened.undo()  # all of them, or none
+        raise
     for output in opened.state.outputs:
         tell(output.describe())
 

@@ -151,7 +151,12 @@ class Project:
         self._change(f"rename output {old} to {new}", edit)
 
     def change_output(self, name: str, **fields: Any) -> None:
-        """Another range, curve, address or neutral value. What the takes say stays as it was said."""
+        """Another range, curve, address or neutral value. What the takes say stays as it was said.
+
+        :raises OptionError: none of these, an unknown output, or one that makes no sense.
+        """
+        if not fields:
+            raise OptionError(f"output {name}: expected a range or an address to change it to")
 
         def edit(s: State) -> State:
             changed = replace(known_output(s.outputs, name), **fields)

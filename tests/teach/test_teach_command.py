@@ -99,7 +99,7 @@ def test_from_files_to_a_mapping_and_back(run: Run) -> None:
     assert "tone:100..5000" in run(
         "teach", "outputs", "mine", "--rename", "cutoff=tone", "--change", "tone:100..5000"
     )
-    assert run("teach", "remove", "mine", "east", "a1") == "remove take east\nremove take a1\n"
+    assert run("teach", "remove", "mine", "east", "a1", "east") == "remove take east\nremove take a1\n"
     first = json.loads(run("teach", "list", "mine", "--json"))["mappings"][0]
     assert first in run("teach", "use", "mine", first)
     assert len(run("teach", "history", "mine").splitlines()) == 12
@@ -169,6 +169,15 @@ def test_a_change_changes_what_it_names(run: Run) -> None:
     assert said == "tone:100..5000:exponential@/synth/tone\n"
     assert run("teach", "outputs", "mine", "--change", "tone@/x") == "tone:100..5000:exponential@/x\n"
     assert run("teach", "outputs", "mine", "--change", "tone:0..1:linear") == "tone@/x\n"
+
+
+def test_several_changes_are_made_or_none(run: Run) -> None:
+    run("teach", "new", "mine", "--outputs", "mix")
+    with pytest.raises(MotionError, match="output tone: expected a range or an address"):
+        run("teach", "outputs", "mine", "--add", "mix2", "--rename", "mix=tone", "--change", "tone")
+    assert run("teach", "outputs", "mine") == "mix\n"
+    with pytest.raises(MotionError, match="nothing to undo"):
+        run("teach", "undo", "mine")
 
 
 def test_a_take_that_is_there_is_given_its_first_class(run: Run) -> None:
