@@ -44,6 +44,7 @@ def run(
     :param backends: names; by default every one that works here.
     :param checkpoint: its folder; by default the one that comes with the package, or, where there is none, a
         random one of the same size (``random`` says so).
+    :raises DeviceError: a backend that was named does not work here; of the others ``skipped`` tells why not.
     :returns: ``steps_us`` by backend and mode: ``fast`` (frames without the slow pathway), ``slow`` (frames
         that run it too) and ``all``, each with p50, p90, p99 in microseconds and the number of steps.
     """
@@ -57,8 +58,9 @@ def run(
             raise OptionError(f"backend must be one of {', '.join(BACKENDS.names())}, got {name!r}")
     if checkpoint is None and not (SHIPPED / MANIFEST).is_file():
         with tempfile.TemporaryDirectory() as folder:
-            return _measure(seconds, names, read_manifest(_random_checkpoint(Path(folder))), True)
-    return _measure(seconds, names, read_manifest(checkpoint), False)
+            manifest = read_manifest(_random_checkpoint(Path(folder)))
+            return _measure(seconds, names, manifest, bool(backends), random=True)
+    return _measure(seconds, names, read_manifest(checkpoint), bool(backends))
 
 
 def table(result: dict[str, Any]) -> Table:
@@ -89,13 +91,17 @@ def _random_checkpoint(folder: Path) -> Path:
     return save_checkpoint(folder / "random", model)
 
 
-def _measure(seconds: float, names: Sequence[str], manifest: Manifest, random: bool) -> dict[str, Any]:
+def _measure(
+    seconds: float, names: Sequence[str], manifest: Manifest, named: bool, *, random: bool = False
+) -> dict[str, Any]:
     opened: dict[str, StepBackend] = {}
     skipped: dict[str, str] = {}
     for name in names:
         try:
             opened[name] = open_backend(name, manifest.folder)
         except DeviceError as error:
+            if named:
+                raise
             skipped[name] = str(error)
     stride = manifest.config.slow_stride
     turns = max(1, round(seconds * RATE / TURN / max(1, len(opened) * len(MODES))))

@@ -239,6 +239,16 @@ def test_bench_refuses_bad_options(saved, seconds, backends, words):
         run(seconds, backends, saved)
 
 
+def test_bench_refuses_a_backend_that_is_named_and_absent(saved, monkeypatch):
+    def absent(*_):
+        raise DeviceError("no such device")
+
+    monkeypatch.setattr("realtime.bench.step.open_backend", absent)
+    with pytest.raises(DeviceError, match="no such device"):
+        run(1.0, ["cuda-graph"], saved)
+    assert run(1.0, None, saved)["skipped"]["rust"] == "no such device"
+
+
 def test_bench_names_a_missing_checkpoint(tmp_path):
     with pytest.raises(CheckpointError, match=r"model.json: no such file"):
         run(1.0, ["rust"], tmp_path / "none")
