@@ -58,8 +58,10 @@ def one_line(error: Exception) -> str:
 
 def suggestion(given: str, known: Iterable[str]) -> str:
     """``; did you mean ...?`` for the nearest of the known words, or nothing."""
-    near = get_close_matches(given, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else ""
+    # Dashes of options and capitals make nothing alike or different.
+    plain = {word.lower().lstrip("-"): word for word in known}
+    near = get_close_matches(given.lower().lstrip("-"), plain, n=1, cutoff=0.65)
+    return f"; did you mean {plain[near[0]]}?" if near else ""
 
 
 def utf8(name: str) -> str:

@@ -113,7 +113,7 @@ def test_what_is_for_one_performer_is_answered_with_how_it_is_said(remote: socke
     async def show() -> list[str]:
         server = ControlServer("127.0.0.1", 0, actions, None, families, performers=("alice", "bob"))
         server.start(asyncio.get_running_loop())
-        for name in ("source", "plan", "rig/shape/pan/steps", "sauce", "bob/plam", "bob/teach/list"):
+        for name in ("source", "plan", "rig/shape/pan/steps", "sourc", "bob/plam", "bob/teach/list"):
             remote.sendto(say(f"/anticip/control/{name}"), server.address)
         await asyncio.sleep(0.05)
         server.close()

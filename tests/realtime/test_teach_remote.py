@@ -98,8 +98,8 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
             made = await teacher.ask("teach/output", "cutoff:200..8000@/synth/cutoff")
             assert made == ["ok", "cutoff:200..8000@/synth/cutoff"]
             assert (await teacher.ask("teach/values", "mix", 2.0))[1] == "mix: expected 0 to 1, got 2"
-            assert (await teacher.ask("teach/values", "miks", 0.5))[1].startswith(
-                "no output 'miks'; did you mean mix"
+            assert (await teacher.ask("teach/values", "mixx", 0.5))[1].startswith(
+                "no output 'mixx'; did you mean mix"
             )
             for name, joint, mix, cutoff in (("east", 11, 0.9, 6000.0), ("西", LEFT_ARM, 0.1, 400.0)):
                 suit.move(swing(3.0, joint=joint, level=0.5 if joint == 11 else 1.2))
