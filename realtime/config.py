@@ -60,12 +60,12 @@ def _a_sender(who: str) -> str:
 Sender = Annotated[str, Field(min_length=1), AfterValidator(_a_sender)]
 
 
-def registered(registry: Registry[Any], *also: str) -> AfterValidator:
-    """Annotates a name that a seam's registry knows, or that is one of ``also``."""
+def registered(registry: Registry[Any], *also: str, but: str = "") -> AfterValidator:
+    """Annotates a name that a seam's registry knows, but for one, or that is one of ``also``."""
 
     def check(name: str) -> str:
-        if name not in also and name not in registry:
-            names = (*also, *registry.names())
+        if name == but or (name not in also and name not in registry):
+            names = [known for known in (*also, *registry.names()) if known != but]
             raise ValueError(f"expected one of {', '.join(names)}, got {name!r}{suggestion(name, names)}")
         return name
 

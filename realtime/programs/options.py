@@ -127,7 +127,9 @@ class SendOptions(ReadingOptions, SecondsOption, JsonOption):
 
     file: Path = option("What to send.", argument=True, exists=True)
     protocol: SentKind = option(
-        f"What the suit speaks: {', '.join(SOURCES.built_in)}.", flag="--as", metavar="KIND"
+        f"What the suit speaks: {', '.join(kind for kind in SOURCES.built_in if kind != 'osc')}.",
+        flag="--as",
+        metavar="KIND",
     )
     to: HostPort = option("Who listens.", metavar="HOST:PORT")
     loop: bool = option("Begin again at the end.", False)

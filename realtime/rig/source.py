@@ -22,8 +22,8 @@ from realtime.sources.osc import PRESETS, Address, Order
 
 __all__ = ["AddressRig", "BackendKind", "ModelRig", "SentKind", "SourceKind", "SourceRig", "source_table"]
 
-#: What can be sent; and what can be listened to.
-SentKind = Annotated[str, registered(SOURCES)]
+#: What can be sent (of `osc` nobody knows what to send where); and what can be listened to.
+SentKind = Annotated[str, registered(SOURCES, but="osc")]
 SourceKind = Annotated[str, registered(SOURCES, "auto")]
 BackendKind = Annotated[str, registered(BACKENDS, "auto")]
 

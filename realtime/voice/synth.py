@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError, printable
+from pyanticip.motion.atomic import check_out
 from pyanticip.system import begin_anew, readable, signals
 from realtime.child import tell_parent
 from realtime.sockets import bind_udp
@@ -260,8 +261,11 @@ def synth(
 ) -> dict[str, Any]:
     """Play what comes to ``port`` until Ctrl-C, SIGTERM, ``seconds``, or (``child``) the parent's end.
 
-    ``preset`` is a voice of :data:`realtime.seams.VOICES`, ``options`` are its own.
+    ``preset`` is a voice of :data:`realtime.seams.VOICES`, ``options`` are its own. Raises an OptionError for
+    a ``wav`` of another suffix, a DeviceError for a folder that is not there.
     """
+    if wav is not None:
+        check_out(wav, (".wav",))
     sound = open_voice(preset, options or {}, rate_of(device), say)
     ended = threading.Event()
     before = {

@@ -154,6 +154,8 @@ CASES = [
     ("bench latency --no-model --checkpoint corrupt", 2, "--checkpoint: --no-model has no use for it"),
     ("teach fit mine --no-model --checkpoint corrupt", 2, "--checkpoint: --no-model has no use for it"),
     ("bench performers --picture curve.pdf", 2, "expected a name that ends in .png, got '.pdf'"),
+    ("synth --wav out.mp3", 2, "expected a name that ends in .wav, got '.mp3'"),
+    ("send number.bvh --as osc --to 127.0.0.1:9", 2, "phone, wek, got 'osc'"),
     ("live --port 9000", 2, "no option --port (see"),
     ("list", 2, "no command 'list' (see"),
     ("LVE", 2, "did you mean live?"),
