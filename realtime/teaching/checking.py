@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip.errors import FormatError, MotionError
-from pyanticip.models.checkpoint.manifest import WEIGHTS
+from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.teach.gestures import spot, verdict
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.project import MAPPING, Project
@@ -37,8 +37,11 @@ def check_project(
     it costs.
 
     :raises FormatError: no project.
+    :raises CheckpointError: ``checkpoint`` is none, be it needed or not.
     """
     project = Project.open(folder)
+    if checkpoint is not None:
+        read_manifest(checkpoint)
     problems = project.problems()
     warnings = [output.misplaced for output in project.state.outputs if output.misplaced]
     found: dict[str, Any] = {

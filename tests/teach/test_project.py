@@ -10,7 +10,7 @@ import pytest
 from support.clips import swing
 from support.full_disk import full_disk
 
-from pyanticip.errors import DeviceError, FormatError, OptionError
+from pyanticip.errors import CheckpointError, DeviceError, FormatError, OptionError
 from pyanticip.motion.load import load_motion
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
@@ -216,6 +216,8 @@ def test_an_output_goes_nowhere_where_the_instrument_sends(project: Project) -> 
     assert line in fit_project(project.folder, FitOptions(kind="ridge"), model=False)["warnings"]
     stored.change_output("a", address="/synth/a")
     assert not any(output.misplaced for output in stored.state.outputs)
+    with pytest.raises(CheckpointError, match=r"model\.json: no such file"):
+        check_project(project.folder, checkpoint=project.folder)
 
 
 def test_a_full_disk_leaves_the_revision_before(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
