@@ -151,6 +151,22 @@ class MotionTrainOptions(TrainOptions):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         config = self.config()
+        if self.run.init:  # the checkpoint says what its model has
+            return self
+        self.check_losses(config)
+        if config.pose_window:
+            raise OptionError(
+                f"option model.pose_window: {config.pose_window} needs a model that was taught: train one "
+                "without, then use train poses"
+            )
+        return self
+
+    def check_losses(self, config: ModelConfig) -> None:
+        """Refuse weights of losses that a model of this configuration does not have.
+
+        Raises:
+            OptionError: one of them is not 0.
+        """
         loss = self.loss
         if loss.risk > 0.0 and config.control_field is None:
             raise OptionError(
@@ -166,12 +182,6 @@ class MotionTrainOptions(TrainOptions):
                 f"option loss.reset: {loss.reset:g} needs a model with model.positions='prism': other "
                 "positions have no cursors that could reset"
             )
-        if config.pose_window and not self.run.init:
-            raise OptionError(
-                f"option model.pose_window: {config.pose_window} needs a model that was taught: train one "
-                "without, then use train poses"
-            )
-        return self
 
     @classmethod
     def unless_given(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

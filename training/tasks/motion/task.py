@@ -132,7 +132,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         """Enough windows for all processes, sizes that make a model, a checkpoint to start from that fits."""
         check_pieces(options, world)
         if options.run.init:
-            begun_from(options)
+            options.check_losses(begun_from(options).cfg)
         else:
             with torch.random.fork_rng(devices=[]):
                 MotionTransformer(options.config())
@@ -195,8 +195,10 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
 
     def batches(self, run: MotionRun, start: int) -> Feed:
         """Windows of all clips and copies."""
-        windows = Windows(run.data.train)
-        return Feed(windows, run.options, start=start, rank=run.here.rank, world=run.here.world)
+        config, here = self._new_model(run.options, run.data).cfg, run.here
+        return Feed(
+            Windows(run.data.train), run.options, config, start=start, rank=here.rank, world=here.world
+        )
 
     def recorder(self, run: MotionRun, module: TrainModule, batches: Feed, start: int) -> MotionRecorder:
         """Judges the averaged weights on the validation subjects."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from pyanticip.errors import OptionError
+from pyanticip.models.config import ModelConfig
 from pyanticip.vocabulary import RATE
 from training.data.batches import LENGTHS, Batch, Windows
 from training.tasks.motion.options import MotionTrainOptions
@@ -58,6 +59,7 @@ class Feed:
     Args:
         windows: where they are drawn from.
         options: of the run.
+        config: of the model; a checkpoint that the run begins with decides it, not the options.
         start: update to begin with.
         rank: number of this process.
         world: how many there are.
@@ -69,15 +71,20 @@ class Feed:
     options: MotionTrainOptions
 
     def __init__(
-        self, windows: Windows, options: MotionTrainOptions, *, start: int = 0, rank: int = 0, world: int = 1
+        self,
+        windows: Windows,
+        options: MotionTrainOptions,
+        config: ModelConfig,
+        *,
+        start: int = 0,
+        rank: int = 0,
+        world: int = 1,
     ) -> None:
         check_pieces(options, world)
         self.windows, self.options = windows, options
         self.start, self.rank, self.world = start, rank, world
-        horizons = options.config().pose_horizons
-        self.pose = tuple(round(ms * RATE / 1000) for ms in horizons)
-        planning = options.config().planning
-        self.plan = 0 if planning is None else planning.tokens
+        self.pose = tuple(round(ms * RATE / 1000) for ms in config.pose_horizons)
+        self.plan = 0 if config.planning is None else config.planning.tokens
         self.waited = 0.0
         """Seconds that the model has waited for its batches."""
 

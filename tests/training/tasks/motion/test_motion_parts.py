@@ -8,7 +8,7 @@ import torch
 from support import new_gate
 
 from pyanticip.errors import OptionError
-from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.motion.heads import PoseHead, six_of, to_matrix, turns_of
 from pyanticip.models.parts.field.control_field import (
     FieldOutput,
@@ -24,7 +24,7 @@ from training.data.batches import Windows, event_targets
 from training.tasks.motion.data import RECIPES, TrainingData
 from training.tasks.motion.module import PIECES, MotionModule, new_model
 from training.tasks.motion.planning import codes_of, fit_codebook, fitted, plans_for
-from training.tasks.motion.task import fit
+from training.tasks.motion.task import fit, load_run
 from training.tasks.motion.validation import pose_figures, positions
 from training.tasks.motion.windows import Feed
 from training.teacher.kinematics import positions as teacher_positions
@@ -49,7 +49,7 @@ def labelled(data):
 
 
 def part_of(options, data, step=0):
-    return Feed(Windows(data.train), options).update(step)[0]
+    return Feed(Windows(data.train), options, options.config()).update(step)[0]
 
 
 def test_a_risk_needs_a_field_and_frames_that_are_known_to_be_bad(tiny, data, labelled, tmp_path):
@@ -69,8 +69,6 @@ def test_a_risk_needs_a_field_and_frames_that_are_known_to_be_bad(tiny, data, la
 
 def test_the_risk_learns_which_frames_are_bad(tiny, labelled, tmp_path):
     """And only where it is told: the same field without the loss does not."""
-    from training.tasks.motion import load_run
-
     found = {}
     for weight in (0.0, 1.0):
         options = tiny(
@@ -124,7 +122,7 @@ def test_codes_are_those_of_the_clip_and_end_with_it(tiny, data):
     torch.testing.assert_close(model.planning.log_frequency.exp().sum(), torch.tensor(1.0))
     windows = Windows(data.train)
     for step in range(4):
-        part = Feed(windows, options).update(step)[0]
+        part = Feed(windows, options, options.config()).update(step)[0]
         chosen, first, length = windows.choose(
             np.random.default_rng([options.schedule.seed, 1, step]), options.schedule.batch_frames
         )
@@ -162,8 +160,6 @@ def test_plans_are_drawn_in_training_and_an_empty_one_says_nothing(tiny, data):
 
 
 def test_an_anticipator_learns(tiny, data, tmp_path):
-    from training.tasks.motion import load_run
-
     options = tiny(
         model={**PLAN, "pose_horizons": []},
         loss={"plan": 1.0},
@@ -181,6 +177,18 @@ def test_an_anticipator_learns(tiny, data, tmp_path):
         out = model(torch.from_numpy(data.validation[0].features)[None])
     assert out.plan.codes.shape[2] == 12
     assert out.anticipation.shape == (1, 130, 12)
+
+
+def test_a_checkpoint_to_start_from_brings_its_parts_without_their_being_named(tiny, data, tmp_path):
+    made = tiny(model={**PLAN, "control_field": True})
+    path = save_checkpoint(tmp_path / "made", new_model(made, torch.zeros(279), torch.ones(279)))
+    options = tiny(run={"init": str(path)}, schedule={"steps": 2})
+    assert fit(options, tmp_path / "run", data=data)["finished"]
+    assert load_run(tmp_path / "run").cfg.planning.codes == 12
+    with pytest.raises(OptionError, match=r"none of the 4 clips and copies of made up says"):
+        fit(options.but(loss={"risk": 0.2}), tmp_path / "none", data=data)  # its field could learn a risk
+    with pytest.raises(OptionError, match=r"loss.reset: 0.1 needs a model with model.positions='prism'"):
+        fit(options.but(loss={"reset": 0.1}), tmp_path / "none", data=data)
 
 
 PRISM = {
@@ -244,7 +252,7 @@ def test_with_copying_the_keys_cursor_that_moves_is_told(tiny):
 
 def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data):
     options = tiny(model={**PRISM, "dropout": 0.0}, loss={"reset": 0.5})
-    part = Feed(Windows(data.train), options).update(0)[0]
+    part = part_of(options, data)
     model = new_model(options, torch.zeros(279), torch.ones(279))
     module = MotionModule(model, torch.ones(8, 5), options)
     with torch.no_grad():

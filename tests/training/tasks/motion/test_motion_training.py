@@ -199,7 +199,7 @@ def test_a_parameter_that_never_moves_does_not_decide(tiny, data, tmp_path):
 def feed_of(options, data, **where):
     from training.data.batches import Windows
 
-    return Feed(Windows(data.train), options, **where)
+    return Feed(Windows(data.train), options, options.config(), **where)
 
 
 def test_a_few_steps_reduce_the_loss(tiny, data, tmp_path):
