@@ -93,19 +93,6 @@ def evaluate_language(given: options.LanguageOptions) -> Answer:
     return found, [tables(found), *wrote]
 
 
-@evaluate.command("generation", options=f"{OPTIONS}:GenerationOptions", extra="train")
-def evaluate_generation(given: options.GenerationOptions) -> Answer:
-    """Does waiting for commitment help? Gated beside ungated, at equal compute.
-
-    Example: pyanticip evaluate generation runs/text-0 --judge runs/plain-1 --theta 0.8 --theta 0.5
-    """
-    from training.tasks.token import generation
-
-    options = {**given.but_json(), "thetas": given.thetas or generation.THETAS}
-    report = generation.compare(options.pop("run"), options.pop("judge"), **options)
-    return report, generation.markdown(report)
-
-
 @evaluate.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
 def evaluate_forecast(given: options.ForecastOptions) -> Answer:
     """The published benchmark of motion prediction, beside the published rows.

@@ -11,7 +11,6 @@ from pyanticip.errors import OptionError
 from pyanticip.options import JsonOption, option
 from training.data.manifest import check_motion
 
-Theta = Annotated[float, Field(ge=0, le=1)]
 Fold = Annotated[int, Field(ge=1)]
 
 
@@ -51,20 +50,6 @@ class LanguageOptions(JsonOption):
         super().check()
         if 0 < self.drift_steps < 20:
             raise OptionError(f"--drift-steps: expected 0 or at least 20, got {self.drift_steps}")
-
-
-class GenerationOptions(JsonOption):
-    """Of ``evaluate generation``."""
-
-    run: Path = option("Run of the model.", argument=True, exists=True)
-    judge: Path = option("Run of the model that judges.", exists=True)
-    thetas: tuple[Theta, ...] = option("Threshold; repeatable.", (), flag="--theta")
-    prompts: int = option("Held-out prompts.", 64, ge=1)
-    prompt: int = option("Tokens of a prompt.", 16, ge=1)
-    tokens: int = option("Tokens to generate.", 32, ge=1)
-    temperature: float = option("0: greedy.", 1.0, ge=0)
-    scalars: Literal["external", "initial", "refined_prev"] = option("What steers.", "external")
-    seed: int = option("Of every random choice.", 0, ge=0)
 
 
 class ForecastOptions(JsonOption):
