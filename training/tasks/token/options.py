@@ -61,6 +61,15 @@ class LossOptions(Options):
     """What is replaced by the model's own: whole windows, or positions one by one."""
 
 
+UNREAD: Final = (
+    *("loss.scalars", "loss.supervise", "loss.scalar_weight", "loss.neighbours", "loss.ortho_weight"),
+    *("loss.own_scalars", "loss.sampling_unit", "model.paper", "model.bias", "model.bias_start"),
+    *("model.alpha", "model.dist_scale", "model.mixing", "model.slow_stride"),
+    *("model.gate_start", "model.gate_gradient"),
+)
+"""Options that a baseline has no use for. Sizes are not among them: they come with those of other runs."""
+
+
 class LanguageScheduleOptions(ScheduleOptions):
     """How the weights move."""
 
@@ -92,11 +101,8 @@ class LanguageOptions(TrainOptions):
         data = self.data
         if data.vocab == 1:
             raise OptionError("option data.vocab: expected at least 2 tokens, given 1")
-        if self.kind == "baseline" and self.loss.scalars != "external":
-            raise OptionError(
-                f"option loss.scalars: {self.loss.scalars!r} does nothing with kind='baseline': nothing "
-                "steers a plain transformer; choose kind='anticipatory', or leave it out"
-            )
+        if self.kind == "baseline":
+            self._check_baseline()
         if data.path != SYNTHETIC and not data.valid:
             raise OptionError(
                 f"option data.valid: a text file to validate on is needed beside data={data.path!r}"
@@ -106,6 +112,20 @@ class LanguageOptions(TrainOptions):
         if "vocab" in self.model:
             raise OptionError("option model.vocab: the vocabulary is the tokenizer's; use the option vocab")
         return self
+
+    def _check_baseline(self) -> None:
+        """Refuse what a plain transformer does not read: runs that differ in it would be the same run."""
+        given = {"loss": self.loss.model_dump(), "model": self.model}
+        usual = {"loss": LossOptions().model_dump(), "model": {**dict(ModelConfig.small()), "paper": False}}
+        for name in UNREAD:
+            table, option = name.split(".")
+            value = given[table].get(option, usual[table][option])
+            # As many parameters as a model without bias has are fewer.
+            if value != usual[table][option] and (name, value) != ("model.bias", "none"):
+                raise OptionError(
+                    f"option {name}: {value!r} does nothing with kind='baseline': nothing steers a plain "
+                    "transformer; choose kind='anticipatory', or leave it out"
+                )
 
     def config(self, vocab: int) -> ModelConfig:
         """The configuration of the model for a vocabulary of this size.

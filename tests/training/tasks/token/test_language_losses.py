@@ -71,7 +71,7 @@ def test_self_steering_and_scheduled_sampling_use_the_initial_heads_scalars(tiny
 
 
 def test_a_plain_transformer_has_cross_entropy_alone(tiny):
-    options = tiny(kind="baseline")
+    options = tiny(kind="baseline", own_scalars=0.0)
     model = new_model(options, 50).eval().requires_grad_(False)
     found = forward_losses(model, windows(options), options)
     assert float(found.total) == float(found.ce) == pytest.approx(np.log(50), abs=0.3)
@@ -134,7 +134,7 @@ def test_the_simulator_has_its_own_rate(tiny):
 
 def test_a_model_is_judged_with_its_own_plans(tiny):
     for kind in ("anticipatory", "baseline"):
-        options = tiny(kind=kind, model=PLANNING)
+        options = tiny(kind=kind, own_scalars=0.0, model=PLANNING)
         model = new_model(options, 50)
         with torch.no_grad():
             for parameter in model.parameters():

@@ -122,7 +122,7 @@ def test_a_killed_run_goes_on_to_the_same_end(whole, tmp_path, environment):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"kind": "baseline", "model": {"positions": "rope"}},
+        {"kind": "baseline", "own_scalars": 0.0, "model": {"positions": "rope"}},
         {"scalars": "self", "supervise": "refined"},
         {"model": {"bias": "random"}, "sampling_unit": "position"},
         {"model": {"bias": "none", "positions": "alibi"}},
