@@ -92,7 +92,7 @@ class MotionScheduleOptions(AveragedScheduleOptions):
     peak_lr: float = Field(default=2e-3, ge=0, le=10)
     """Learning rate after the warm-up."""
     final_lr: float = Field(default=2e-5, ge=0, le=10)
-    """Learning rate at the last step."""
+    """Learning rate that the cosine falls towards; that of the last step lies just above."""
     warm_up_steps: int = Field(default=200, ge=0)
     """Steps over which the rate rises linearly; at most half of all."""
     patience: int = Field(default=0, ge=0)
