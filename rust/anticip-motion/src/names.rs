@@ -94,7 +94,7 @@ fn sided(key: &str) -> Option<Part> {
             Part::UpperLeg
         }
         "hip" => Part::Hip,
-        "shin" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "lleg" | "leglower" => Part::LowerLeg,
+        "shin" | "shank" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "lleg" | "leglower" => Part::LowerLeg,
         "leg" => Part::Leg,
         "ankle" => Part::Ankle,
         "foot" => Part::Foot,
@@ -227,6 +227,7 @@ mod tests {
             ("larm", left, Part::UpperArm),
             ("l_uleg", left, Part::UpperLeg),
             ("r_lleg", right, Part::LowerLeg),
+            ("l_shank", left, Part::LowerLeg),
             ("rShldr", right, Part::UpperArm),
             ("rForeArm", right, Part::LowerArm),
             ("lradius", left, Part::LowerArm),
