@@ -66,28 +66,3 @@ fn sizes<T>(fibre: &[T], inner: &[T], width: usize) -> Result<(usize, usize), Ke
     check("inner", inner, hidden * wide)?;
     Ok((fibres, hidden))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{disjoin, joint};
-
-    #[test]
-    fn the_joint_matrix_and_its_gradients() {
-        let (fibre, inner) = ([1.0, 2.0], [3.0, 4.0, 5.0]);
-        let mut out = [0.0; 4];
-        joint(&fibre, &inner, 2, &mut out).unwrap();
-        assert_eq!(out, [1.0, 2.0, 8.0, 14.0]);
-        let (mut of_fibre, mut of_inner) = ([0.0; 2], [0.0; 3]);
-        disjoin(
-            &fibre,
-            &inner,
-            2,
-            &[1.0, 0.0, 1.0, 10.0],
-            &mut of_fibre,
-            &mut of_inner,
-        )
-        .unwrap();
-        assert_eq!((of_fibre, of_inner), ([6.0, 50.0], [1.0, 10.0, 21.0]));
-        assert!(joint(&[0.0; 3], &[0.0; 3], 2, &mut [0.0; 4]).is_err());
-    }
-}
