@@ -74,6 +74,14 @@ def _column(name: str, given: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
     return column
 
 
+def _limit_rows(joints: int, limits: Any) -> list[list[float]] | None:
+    if limits is None:
+        return None
+    if not isinstance(limits, JointLimits):
+        raise OptionError(f"option limits: expected JointLimits, given {limits!r}")
+    return limits.rows(joints)
+
+
 def _joint_weights(
     joints: int, weights: npt.ArrayLike | None, mask: npt.ArrayLike | None
 ) -> list[float] | None:
@@ -293,7 +301,7 @@ class ScalarStream(_Stream):
         self._options = _Options(
             window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
         )
-        rows = None if limits is None else limits.rows(self.joints)
+        rows = _limit_rows(self.joints, limits)
         core = _core.PoseStream(self.joints, self._options, _joint_weights(self.joints, weights, mask), rows)
         self._core = core
         self._push = core.push
@@ -435,7 +443,7 @@ def pose_scalars(
     )
     shape = np.shape(quats)
     joints = shape[-2] if len(shape) > 1 else 0
-    rows = None if limits is None else limits.rows(joints)
+    rows = _limit_rows(joints, limits)
     return _core.pose_scalars(quats, options, _is_paper(profile), _joint_weights(joints, weights, mask), rows)
 
 

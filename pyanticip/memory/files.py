@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pyanticip._core import KEY_SIZE, KEYS_VERSION, Memory, resample
 from pyanticip.errors import FormatError, MotionError, OptionError, one_line, reason
+from pyanticip.memory.rehearsal import empty
 from pyanticip.motion.atomic import write_file
 from pyanticip.untrusted import open_file, parse_json
 from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
@@ -102,6 +103,7 @@ def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memo
     Raises:
         FormatError: no such file, another one, a damaged one, one of another version, or one that holds more
             moments than there is room for.
+        OptionError: a capacity that is no number of moments.
     """
     return load_rehearsal(path, capacity=capacity).memory
 
@@ -117,7 +119,7 @@ class Rehearsal(NamedTuple):
 
 def load_rehearsal(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Rehearsal:
     """:func:`load_memory`, with all that the file holds. Raises as that does."""
-    memory = Memory(capacity)
+    memory = empty(capacity)
     longest = 8 + _HEADER_BYTES + capacity * _MOMENT_BYTES
     try:
         with open_file(path) as file:

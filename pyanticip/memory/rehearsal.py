@@ -18,10 +18,10 @@ def rehearse(takes: Iterable[tuple[str, NDArray[np.floating]]], *, capacity: int
 
     Raises:
         ShapeError: rotations of another shape, or values that are no unit quaternions.
-        OptionError: takes that are no such pairs, none long enough to have a moment (0.9 s), two of one name,
-            or more than there is room for.
+        OptionError: a capacity that is no number of moments, takes that are no such pairs, none long enough
+            to have a moment (0.9 s), two of one name, or more than there is room for.
     """
-    memory = Memory(capacity)
+    memory = empty(capacity)
     names: set[str] = set()
     for take in takes if isinstance(takes, Iterable) else [takes]:
         if not (isinstance(take, tuple | list) and len(take) == 2 and isinstance(take[0], str)):
@@ -40,3 +40,15 @@ def rehearse(takes: Iterable[tuple[str, NDArray[np.floating]]], *, capacity: int
     if not len(memory):
         raise OptionError("nothing to remember: every take is shorter than 0.9 s")
     return memory
+
+
+def empty(capacity: int) -> Memory:
+    """A memory of nothing yet, with room for so many moments.
+
+    Raises:
+        OptionError: no number of moments.
+    """
+    try:
+        return Memory(capacity)
+    except (OverflowError, TypeError):
+        raise OptionError(f"capacity: expected a number of moments from 1, got {capacity!r}") from None

@@ -66,8 +66,10 @@ class Clip:
 
     def __post_init__(self) -> None:
         joints = len(self.skeleton)
-        quats = frozen(self.quats, np.float32)
-        root = frozen(self.root, np.float32)
+        try:
+            quats, root = frozen(self.quats, np.float32), frozen(self.root, np.float32)
+        except (TypeError, ValueError):
+            raise ShapeError("quats and root must be arrays of numbers, with rows of one length") from None
         if quats.ndim != 3 or quats.shape[0] == 0 or quats.shape[1:] != (joints, 4):
             raise ShapeError(f"quats must have shape (T, {joints}, 4) with T >= 1, given {quats.shape}")
         if root.shape != (quats.shape[0], 3):

@@ -124,6 +124,8 @@ def test_shapes_are_refused(call, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: pa.ScalarStream(2, limits=3), "option limits: expected JointLimits, given 3"),
+        (lambda: pa.pose_scalars(np.zeros((4, 2, 4)), limits=3), "option limits: expected JointLimits"),
         (lambda: pa.ScalarStream(0), "option joints: expected an integer of at least 1, given 0"),
         (lambda: pa.ScalarStream(10**9), "option joints: expected 1 to 1024, given 1000000000"),
         (lambda: pa.VectorStream(10**12), "option dim: expected 1 to 65536, given 1000000000000"),

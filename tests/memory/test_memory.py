@@ -246,6 +246,8 @@ def test_what_is_refused(move, known):
         known.push_many(move(2), np.zeros((3, 8, 5)))
     with pytest.raises(OptionError, match="capacity"):
         Memory(0)
+    with pytest.raises(OptionError, match="capacity: expected a number of moments from 1, got -4"):
+        rehearse([("short", move(40))], capacity=-4)
     with pytest.raises(OptionError, match="full"):
         rehearse([("long", move(400))], capacity=100)
     with pytest.raises(OptionError, match="shorter"):
