@@ -228,7 +228,7 @@ class Retargeter:
 
     @property
     def t_pose(self) -> npt.NDArray[np.float64]:
-        """Rotation of the source of each canonical joint in the T-pose, the world turned, (22, 4)."""
+        """Rotation of the source of each canonical joint in the T-pose, the world turned, (22, 4) or NaN."""
 
     @property
     def ends(self) -> list[list[int] | None]:
@@ -1268,7 +1268,7 @@ class PerformerRange:
         """Of each of `STRETCHED` still, low and high, None: it is learned. Raises OptionError."""
 
     def calibrate(self, known: Sequence[tuple[float, float, float] | None]) -> None:
-        """Plays in these from now on. Raises OptionError."""
+        """Plays in these from now on; None: learned while playing. Raises OptionError."""
 
     def spans(self) -> list[tuple[float, float, float]]:
         """Still, low and high of each as it plays now."""

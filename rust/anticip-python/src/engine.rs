@@ -83,13 +83,11 @@ impl PyEngine {
         })
     }
 
-    /// Steps this backend; `core` is the stream and the rule of one that needs no Python.
     fn set_model(&self, backend: Option<Py<PyAny>>, core: Option<model::Core>) {
         let model = backend.map(|backend| Model::new(backend, core));
         self.change(|parts| replace(&mut parts.model, model));
     }
 
-    /// Remembers with this; `None`: not at all.
     #[pyo3(signature = (memory, follower = None, numbers = Vec::new()))]
     fn set_memory(
         &self,
@@ -105,7 +103,6 @@ impl PyEngine {
         self.change(|parts| replace(&mut parts.memory, memory));
     }
 
-    /// Asks this for a mapping's values, or `None`: nobody.
     fn set_mapping(&self, mapping: Option<Py<PyAny>>) {
         self.change(|parts| replace(&mut parts.mapping, mapping));
     }
@@ -128,8 +125,6 @@ impl PyEngine {
         self.change(take);
     }
 
-    /// Takes one datagram of `sender`; `None` where it completes no frame. `fill` is told of the turns that are still to
-    /// come of frames before it.
     #[pyo3(signature = (datagram, t_arrival_ns, sender, now_ns, stepping, stale, fill = None))]
     #[expect(clippy::too_many_arguments, reason = "all of a datagram in one call")]
     fn feed(
@@ -191,7 +186,6 @@ impl PyEngine {
         )))
     }
 
-    /// Learns of the newest frame what the next one needs to know, and what can wait, once this one has left.
     fn learn(&self, py: Python<'_>) {
         let (_, memory, _) = self.parts(py);
         py.detach(|| {
@@ -202,7 +196,6 @@ impl PyEngine {
         });
     }
 
-    /// Runs what the next datagram will run but for the model, on scratch states.
     #[pyo3(signature = (out, step, taught = None))]
     fn prewarm(
         &self,
@@ -237,19 +230,16 @@ impl PyEngine {
         Ok(())
     }
 
-    /// The newest slot that left; -1: none.
     #[getter]
     fn newest(&self, py: Python<'_>) -> i64 {
         self.slots.with(py, |slots| slots.newest())
     }
 
-    /// How many slots have left since the last that a datagram completed.
     #[getter]
     fn away(&self, py: Python<'_>) -> i64 {
         self.slots.with(py, |slots| slots.away())
     }
 
-    /// When the next frame is late.
     #[getter]
     fn due_ns(&self, py: Python<'_>) -> i64 {
         self.slots.with(py, |slots| slots.due_ns)
@@ -260,20 +250,16 @@ impl PyEngine {
         self.slots.with(py, |slots| slots.due_ns = due_ns);
     }
 
-    /// The jitter buffer as it is now; `None`: there is none.
     #[getter]
     fn buffer_ms(&self, py: Python<'_>) -> Option<f64> {
         self.slots
             .with(py, |slots| slots.playout.as_ref().map(Playout::buffer_ms))
     }
 
-    /// One slot without a datagram; `silent`: nothing is said of it.
     fn skip(&self, py: Python<'_>, silent: bool) {
         self.slots.with(py, |slots| slots.skip(silent));
     }
 
-    /// The frame after the newest, before it is there, where it belongs into the newest slot; the one after it is late
-    /// when it says so.
     fn imagine(&self, py: Python<'_>, now_ns: i64) -> PyResult<Option<Py<PyFrontOutput>>> {
         let out = match &self.front {
             Front::Core(front) => {

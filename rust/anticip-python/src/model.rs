@@ -72,7 +72,6 @@ impl PyMotionStream {
         }
     }
 
-    /// A new stream of the same model, which shares its weights.
     fn fresh(&self, py: Python<'_>) -> Self {
         let mut stream = self.inner.with(py, |stream| stream.clone());
         stream.reset();
@@ -82,8 +81,6 @@ impl PyMotionStream {
         }
     }
 
-    /// Steps all rows, oldest first: the commitment gate after each, and what holds after the newest. `rule` is told
-    /// every gate, and lets the newest frame's events out or not.
     #[pyo3(signature = (rows, rule = None))]
     fn step(
         &self,
@@ -106,7 +103,6 @@ impl PyMotionStream {
         Ok((gates, PyStepResult::of(&said, emit)))
     }
 
-    /// What holds if this row is the next one; the stream stays where it is.
     fn imagine(&self, row: &Bound<'_, PyAny>) -> PyResult<PyStepResult> {
         let py = row.py();
         let rows = floats(row)?;
@@ -117,17 +113,14 @@ impl PyMotionStream {
         Ok(PyStepResult::of(&said, false))
     }
 
-    /// Goes through a step and throws it away; the stream stays where it is.
     fn prewarm(&self, py: Python<'_>) {
         self.inner.detached(py, MotionStream::prewarm);
     }
 
-    /// Begins a new stream.
     fn reset(&self, py: Python<'_>) {
         self.inner.with(py, MotionStream::reset);
     }
 
-    /// A copy of everything that the next step depends on.
     fn snapshot<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
         PyArray1::from_vec(py, self.inner.with(py, |stream| stream.snapshot()))
     }

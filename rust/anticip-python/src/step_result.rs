@@ -57,7 +57,6 @@ impl PyStepResult {
         })
     }
 
-    /// Whether parameters, hazards and gate are numbers.
     #[getter]
     pub(crate) fn finite(&self) -> bool {
         let mut all = self.params.as_flattened().iter().chain(&self.hazards);

@@ -54,7 +54,6 @@ impl PyDesk {
         Ok(Self(Shared::new(Mixer::new(desk, lead.0.clone()))))
     }
 
-    /// A frame.
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn play<'py>(
         &self,
@@ -75,7 +74,6 @@ impl PyDesk {
         Ok(played(py, out.map_err(unfit)?))
     }
 
-    /// No frame: what the newest one's model says of now.
     fn bridge<'py>(
         &self,
         py: Python<'py>,
@@ -88,25 +86,21 @@ impl PyDesk {
         played(py, out)
     }
 
-    /// What will be learned of the last frame: the parameters now, the activity, the seconds it stands for.
     #[getter]
     fn lesson(&self, py: Python<'_>) -> Option<(Vec<f64>, f64, f64)> {
         let lesson = self.0.with(py, |mixer| mixer.lesson().copied());
         lesson.map(|(now, activity, dt)| (now.to_vec(), activity, dt))
     }
 
-    /// Stretches what the model says to this range from the next frame on, `None`: not at all.
     fn set_range(&self, py: Python<'_>, range: Option<PyRef<'_, PyRange>>) {
         let range = range.map(|range| range.0.clone());
         self.0.with(py, |mixer| mixer.range = range);
     }
 
-    /// No frame for another while: hold, then fade.
     fn silence(&self, py: Python<'_>, dt: f64) -> Vec<f64> {
         self.0.with(py, |mixer| mixer.desk.silence(dt)).to_vec()
     }
 
-    /// Plays taught outputs from the next frame on.
     fn teach(
         &self,
         py: Python<'_>,
@@ -130,7 +124,6 @@ impl PyDesk {
         Ok(())
     }
 
-    /// Shapes the eight, and what is taught beside them, by these.
     fn shape(&self, py: Python<'_>, main: Shapers<'_>, extra: Shapers<'_>) {
         let shared = |given: Shapers<'_>| -> Vec<_> {
             given
@@ -142,7 +135,6 @@ impl PyDesk {
         self.0.with(py, |mixer| mixer.desk.shape(main, extra));
     }
 
-    /// Smooths otherwise from the next frame on.
     fn resmooth(
         &self,
         py: Python<'_>,
@@ -165,7 +157,6 @@ impl PyDesk {
         })
     }
 
-    /// Goes to another mode, without a jump.
     fn set_mode(&self, py: Python<'_>, mode: &str) -> PyResult<()> {
         let Some((_, found)) = MODES.iter().find(|(name, _)| *name == mode) else {
             let message = format!("mode: expected playing, frozen, stopped or panic, got {mode:?}");
@@ -175,7 +166,6 @@ impl PyDesk {
         Ok(())
     }
 
-    /// To neutral within so many seconds, whatever the mode.
     fn leave(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         if seconds.is_nan() {
             return Err(raise(Kind::Value, "seconds: expected a number, got NaN"));
@@ -184,12 +174,10 @@ impl PyDesk {
         Ok(())
     }
 
-    /// The stream begins anew.
     fn forget(&self, py: Python<'_>) {
         self.0.with(py, |mixer| mixer.desk.forget());
     }
 
-    /// Eases from what was heard last, in 0..1: the eight, and what is taught beside them.
     fn resume(&self, py: Python<'_>, heard: [f64; PARAMETER_COUNT], extras: Vec<f64>) -> PyResult<()> {
         within("heard", heard.iter().chain(&extras))?;
         self.0.with(py, |mixer| mixer.desk.resume(&heard, &extras));

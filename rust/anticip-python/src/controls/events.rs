@@ -34,7 +34,6 @@ impl PyEventRule {
         Ok(Self(Shared::new(rule)))
     }
 
-    /// The events of a frame.
     fn step<'py>(
         &self,
         hazards: &Bound<'py, PyAny>,
@@ -50,7 +49,6 @@ impl PyEventRule {
         Ok(told(py, &events))
     }
 
-    /// Forgets what was pending or announced.
     fn reset(&self, py: Python<'_>) {
         self.0.with(py, Trigger::reset);
     }

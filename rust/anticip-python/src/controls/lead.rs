@@ -56,7 +56,6 @@ impl PyLead {
         self.0.with(|lead| lead.leads()).to_vec()
     }
 
-    /// From now on the parameters are smoothed otherwise.
     fn follow(&self, lags_ms: Parameters) {
         self.0.with(|lead| lead.follow(lags_ms));
     }

@@ -44,12 +44,10 @@ impl PyCommitment {
         Ok(Self(Shared::new(Commitment::new(theta, max_buffer))))
     }
 
-    /// Whether this frame may emit; counts the frames that may not.
     pub(crate) fn decide(&self, py: Python<'_>, gate: f64) -> bool {
         self.0.with(py, |rule| rule.decide(gate))
     }
 
-    /// Frames held back so far.
     #[getter]
     fn waited(&self, py: Python<'_>) -> u32 {
         self.0.with(py, |rule| rule.waited)

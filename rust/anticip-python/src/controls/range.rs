@@ -32,14 +32,12 @@ impl PyRange {
         self.0.with(|range| range.frozen = frozen);
     }
 
-    /// Plays in these from now on; where there is none it is learned while playing.
     fn calibrate(&self, known: Known) -> PyResult<()> {
         let known = read(known)?;
         self.0.with(|range| range.calibrate(known));
         Ok(())
     }
 
-    /// As they play now.
     fn spans(&self) -> Vec<Ends> {
         let spans = self.0.with(|range| range.spans());
         spans
@@ -48,7 +46,6 @@ impl PyRange {
             .collect()
     }
 
-    /// Learns of a moment.
     fn learn(&self, now: [f64; PARAMETER_COUNT], activity: f64, dt: f64) {
         self.0.with(|range| range.learn(&now, activity, dt));
     }
@@ -71,7 +68,6 @@ fn span((still, low, high): Ends) -> PyResult<Span> {
     })
 }
 
-/// A value stretched to a range: 0 up to still, .1 at low, .75 at high, 1 at 1.
 #[pyfunction]
 pub(crate) fn stretched(value: f64, ends: Ends) -> PyResult<f64> {
     Ok(span(ends)?.reach(0).stretch(value))

@@ -66,26 +66,22 @@ impl PyHeard {
 
 #[pymethods]
 impl PyHeard {
-    /// The number under which it leaves.
     #[getter]
     fn number(&self) -> i64 {
         self.slot.number
     }
 
-    /// When it leaves.
     #[getter]
     fn release_ns(&self) -> i64 {
         self.slot.release_ns
     }
 
-    /// The eight and the events; `None` where its turn has passed.
     #[getter]
     fn played<'py>(&self, py: Python<'py>) -> Option<(Vec<f64>, Vec<Told<'py>>)> {
         let played = self.played.as_ref();
         played.map(|(values, events)| (values.to_vec(), told(py, events)))
     }
 
-    /// What the memory says of it: trust (24 numbers, or none), place, cues that are due; `None`: there is none.
     #[getter]
     fn remembered(&self) -> Option<(Vec<f32>, Option<Row>, Vec<Due>)> {
         let of = self.remembered.as_ref()?;

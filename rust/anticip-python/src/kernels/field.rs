@@ -12,7 +12,6 @@ fn first<T: Element + Copy>(name: &str, array: &PyReadonlyArrayDyn<'_, T>) -> Py
     value.ok_or_else(|| raise(Kind::Shape, &format!("{name}: expected one value, given none")))
 }
 
-/// Fibre and hidden layer of a control field as one matrix, written into `out`.
 #[pyfunction]
 pub(crate) fn field_joint(
     fibre: &Bound<'_, PyAny>,
@@ -32,7 +31,6 @@ pub(crate) fn field_joint(
     })
 }
 
-/// Gradients by both of `field_joint`, of that by their joint matrix, written into the last two.
 #[pyfunction]
 pub(crate) fn field_disjoin(
     fibre: &Bound<'_, PyAny>,
@@ -96,7 +94,6 @@ impl<'py, T: Element + Number> Parameters<'py, T> {
     }
 }
 
-/// The outputs of a control field, from its fibres and hidden layer, written into `out`.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
 pub(crate) fn field_forward(
@@ -122,7 +119,6 @@ pub(crate) fn field_forward(
     })
 }
 
-/// Gradients of a field, from its outputs and the gradients of that, written into the last five.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "arrays of one field, given by place")]
 pub(crate) fn field_backward(
@@ -172,7 +168,6 @@ pub(crate) fn field_backward(
 /// An array (B, L, H, d) of an attention: its numbers from the first one on, and how far apart they lie.
 type Laid<'py> = (Bound<'py, PyAny>, [usize; 3]);
 
-/// The gradient of attention by what is added to the scores of its keys, written into `out`.
 #[pyfunction]
 #[expect(
     clippy::too_many_arguments,

@@ -52,7 +52,6 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
     }
 }
 
-/// The hidden states after every step, written into `out`.
 #[pyfunction]
 #[pyo3(signature = (given, start, weights, bias, out, gates))]
 pub(crate) fn prism_gru(
@@ -75,7 +74,6 @@ pub(crate) fn prism_gru(
     })
 }
 
-/// Gradients of a recurrence, from what came out and its gradient, written into the last three.
 #[pyfunction]
 #[pyo3(signature = (start, weights, bias, out, gates, grad, d_given, d_kept, d_start))]
 #[expect(

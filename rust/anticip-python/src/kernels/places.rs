@@ -26,7 +26,6 @@ fn read_out<'a, T: Element + Lanes>(
     })
 }
 
-/// What stands at the places after every step, written into `out`, and the histograms after the last into `last`.
 #[pyfunction]
 #[pyo3(signature = (moves, start, gamma, jumps, table, out, last, kept))]
 #[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
@@ -53,7 +52,6 @@ pub(crate) fn prism_places(
     })
 }
 
-/// Gradients of the scan's inputs, from what was kept and the gradients of what came out, written into the last four.
 #[pyfunction]
 #[pyo3(signature = (moves, start, gamma, jumps, table, kept, grad, grad_last, d_moves, d_start, d_gamma, d_jumps))]
 #[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]

@@ -65,7 +65,6 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
     }
 }
 
-/// The histograms after every step, written into `out`.
 #[pyfunction]
 #[pyo3(signature = (moves, start, gamma, jumps, out))]
 pub(crate) fn prism_scan(

@@ -18,7 +18,6 @@ fn sizes(embedded: &PyReadonlyArrayDyn<'_, f32>) -> PyResult<[usize; 2]> {
     }
 }
 
-/// Encodings of embeddings (sequences, steps, width), written into `out`; how many sequences fell back.
 #[pyfunction]
 #[pyo3(signature = (embedded, strength, magnitude, rms, table, speeds, out))]
 #[expect(clippy::too_many_arguments, reason = "arrays and options, given by place")]
@@ -49,7 +48,6 @@ pub(crate) fn trajectory_encode(
     done(py.detach(|| rule.encode(embedded, steps, sinusoids, out)))
 }
 
-/// Encodings of positions (n,), written into `out` (n, width).
 #[pyfunction]
 #[pyo3(signature = (positions, table, speeds, out))]
 pub(crate) fn encode_positions(

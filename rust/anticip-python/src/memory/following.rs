@@ -95,7 +95,6 @@ impl PyFollower {
         })))
     }
 
-    /// Tells these cues from the next frame on that a show hears.
     #[pyo3(signature = (cues, same=Vec::new()))]
     fn arm(&self, py: Python<'_>, cues: PyRef<'_, PyCues>, same: Vec<Option<usize>>) {
         let mut armed = cues.0.with(py, |cues| cues.clone());

@@ -28,7 +28,6 @@ impl PyCausalTwins {
         })
     }
 
-    /// The parameters (T, D, 8) of the next T frames.
     fn push<'py>(&self, py: Python<'py>, quats: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray3<f32>>> {
         let poses = poses(quats)?;
         let out: Vec<f32> = self.inner.detached(py, |twins| {
@@ -43,13 +42,11 @@ impl PyCausalTwins {
         PyArray1::from_vec(py, out).reshape([poses.len(), self.delays, PARAMETER_COUNT])
     }
 
-    /// The next frame is a first frame again.
     fn reset(&self, py: Python<'_>) {
         self.inner.with(py, CausalTwins::reset);
     }
 }
 
-/// The offline teacher's parameters (T, 8) of a whole take.
 #[pyfunction]
 pub(crate) fn teacher_parameters<'py>(
     py: Python<'py>,

@@ -65,7 +65,6 @@ impl PyRetargeter {
         Ok(Self { inner })
     }
 
-    /// Maps poses (T, J, 4) and root (T, 3) to canonical rotations (T, 22, 4) and the hips' positions (T, 3).
     fn apply<'py>(
         &self,
         py: Python<'py>,
@@ -95,8 +94,6 @@ impl PyRetargeter {
         Ok((out_q, out_r))
     }
 
-    /// Where the source joints of each canonical joint are, (T, 22, 3), and how they are turned, (T, 22, 4), in the
-    /// source's world with the root at `root` (T, 3); NaN where there is none.
     fn observe<'py>(
         &self,
         py: Python<'py>,
@@ -128,8 +125,6 @@ impl PyRetargeter {
         Ok((places, turns))
     }
 
-    /// Compares bone directions of poses (T, J, 4) and of their canonical body: the mean angle of each of
-    /// `COMPARED_BONES` in degrees (NaN where the source lacks it), and what speaks against the body, if anything.
     fn agreement(&self, quats: &Bound<'_, PyAny>) -> PyResult<(Vec<f64>, Option<String>)> {
         let joints = self.inner.joints();
         let quats = doubles(quats, "quats", &[None, Some(joints), Some(4)])?;
@@ -145,13 +140,11 @@ impl PyRetargeter {
         Ok((angles, found.disagreement().map(|d| d.to_string())))
     }
 
-    /// The turn of the source's world, w x y z: its up to +y, the way its rest pose faces to +z.
     #[getter]
     fn world(&self) -> [f64; 4] {
         self.inner.world().to_array()
     }
 
-    /// Rotation of the source joint of each canonical one in the T-pose, the world turned, (22, 4); NaN where there is none.
     #[getter]
     fn t_pose<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let turned = self
@@ -161,19 +154,16 @@ impl PyRetargeter {
         PyArray1::from_vec(py, turned.concat()).reshape([J, 4])
     }
 
-    /// Per canonical joint the first and the last source joint found for it, by index, or `None`.
     #[getter]
     fn ends(&self) -> Vec<Option<[usize; 2]>> {
         self.inner.ends().to_vec()
     }
 
-    /// Which canonical joints have a source, (22,) bool.
     #[getter]
     fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         PyArray1::from_slice(py, self.inner.mask())
     }
 
-    /// Per canonical joint the names of the source joints composed into it.
     #[getter]
     fn sources(&self) -> Vec<Vec<String>> {
         let name = |&j: &usize| self.inner.names()[j].clone();
@@ -182,7 +172,6 @@ impl PyRetargeter {
     }
 }
 
-/// Per canonical joint the first and the last joint, by index, that a skeleton's names say it is, or `None`.
 #[pyfunction]
 #[pyo3(name = "guess_joints")]
 pub(crate) fn py_guess_joints(
@@ -194,7 +183,6 @@ pub(crate) fn py_guess_joints(
     Ok(found.map_err(|e| motion_error(&e))?.to_vec())
 }
 
-/// How far (radians) the limbs of a pose are from a T-pose.
 #[pyfunction]
 #[pyo3(name = "t_pose_deviation", signature = (names, parents, offsets, pose = None))]
 pub(crate) fn py_t_pose_deviation(
@@ -214,7 +202,6 @@ fn standard_by_name(target: &str) -> PyResult<Skeleton> {
     })
 }
 
-/// Names, parents (J,) and offsets (J, 3) of a standard body.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub(crate) fn standard_skeleton<'py>(
@@ -228,7 +215,6 @@ pub(crate) fn standard_skeleton<'py>(
     Ok((skeleton.names, parents, offsets))
 }
 
-/// Canonical poses to the local rotations of a standard skeleton.
 #[pyfunction]
 pub(crate) fn expand<'py>(
     py: Python<'py>,

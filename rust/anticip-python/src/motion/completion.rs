@@ -15,7 +15,6 @@ type Tracked<'py> = (
     Bound<'py, PyArray1<bool>>,
 );
 
-/// Frames of trackers as the live front end solves them.
 #[pyfunction]
 pub(crate) fn solve_trackers<'py>(
     py: Python<'py>,
@@ -76,7 +75,6 @@ pub(crate) fn solve_trackers<'py>(
 /// Rotations (T, 22, 4) and confidence (T, 22).
 type Completed<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 
-/// Canonical frames at 50 Hz as the live front end completes them.
 #[pyfunction]
 #[pyo3(signature = (quats, mask, placed=None))]
 pub(crate) fn complete_body<'py>(

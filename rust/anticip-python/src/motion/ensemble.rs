@@ -27,7 +27,6 @@ impl PyEnsemble {
         Ok(Self(Shared::new(Ensemble::new(performers))))
     }
 
-    /// Takes the newest row of what one performer's front end gave.
     fn hear(&self, py: Python<'_>, who: usize, body: &PyFrontOutput) -> PyResult<()> {
         let out = &body.out;
         let Some(pose) = out.poses.last() else {
@@ -44,7 +43,6 @@ impl PyEnsemble {
         })
     }
 
-    /// Where they all stand now: synchrony, leader or -1, lag, trust, distance or -1, posture.
     fn step(&self, py: Python<'_>) -> Together {
         let now = self.0.detached(py, Ensemble::step);
         let leader = now.leader.map_or(-1, |who| who as i64);

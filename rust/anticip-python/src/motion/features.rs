@@ -27,7 +27,6 @@ pub(crate) fn row_widths(columns: usize) -> String {
     }
 }
 
-/// What the canonical body does in space (T, 177), from feature rows of any version (T, 231 or 279).
 #[pyfunction]
 #[pyo3(name = "body_kinematics")]
 pub(crate) fn py_body_kinematics<'py>(
@@ -54,7 +53,6 @@ pub(crate) fn py_body_kinematics<'py>(
     PyArray1::from_vec(py, out).reshape([frames, KINEMATICS_COUNT])
 }
 
-/// Features (T, 279) of canonical frames at 50 Hz.
 #[pyfunction]
 #[pyo3(name = "motion_features", signature = (quats, root, mask, *, window = 256))]
 pub(crate) fn py_motion_features<'py>(

@@ -112,7 +112,6 @@ impl PyFrontOutput {
         }))
     }
 
-    /// Feature rows (n, 279) in time order.
     #[getter]
     pub(crate) fn features(&self, py: Python<'_>) -> PyResult<Py<PyArray2<f32>>> {
         let rows = &self.out.rows;
@@ -125,7 +124,6 @@ impl PyFrontOutput {
             .map(|array| array.clone_ref(py))
     }
 
-    /// Canonical rotations of each row, (n, 22, 4).
     #[getter]
     fn poses(&self, py: Python<'_>) -> PyResult<Py<PyArray3<f32>>> {
         let poses = &self.out.poses;
@@ -138,86 +136,72 @@ impl PyFrontOutput {
             .map(|array| array.clone_ref(py))
     }
 
-    /// Position of the hips in the newest row, (3,) metres.
     #[getter]
     fn root<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
         PyArray1::from_slice(py, &self.out.root)
     }
 
-    /// The seven scalars of the newest row, (7,).
     #[getter]
     fn scalars<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_slice(py, &self.out.scalars)
     }
 
-    /// True when the first row begins the stream anew.
     #[getter]
     fn reset(&self) -> bool {
         self.out.reset
     }
 
-    /// Grid index of the newest row.
     #[getter]
     fn seq(&self) -> u64 {
         self.out.seq
     }
 
-    /// Source time of the newest row, ns.
     #[getter]
     fn t_source_ns(&self) -> i64 {
         self.out.t_source_ns
     }
 
-    /// The same on the local monotonic clock, ns.
     #[getter]
     fn t_local_ns(&self) -> i64 {
         self.out.t_local_ns
     }
 
-    /// Local time at which the datagram that completes the next grid frame is expected, ns.
     #[getter]
     fn expected_ns(&self) -> i64 {
         self.out.expected_ns
     }
 
-    /// Local time from which on the next grid frame is late, ns.
     #[getter]
     fn late_ns(&self) -> i64 {
         self.out.late_ns
     }
 
-    /// 0 while the body stands still in the newest row, 1 while it moves.
     #[getter]
     fn activity(&self) -> f32 {
         self.out.activity
     }
 
-    /// The beat that the body keeps in the newest row: beats a minute, phase, trust.
     #[getter]
     fn tempo(&self) -> (f64, f64, f64) {
         told(self.out.tempo)
     }
 
-    /// Of left hand, right hand, left foot and right foot: speed, height, strength of a stroke; 12 numbers.
     #[getter]
     fn limbs(&self) -> Vec<f32> {
         let each = |limb: &Limb| [limb.speed, limb.height, limb.stroke];
         self.out.limbs.iter().flat_map(each).collect()
     }
 
-    /// How many rows fill a gap.
     #[getter]
     fn filled(&self) -> u32 {
         self.out.filled
     }
 
-    /// False while too much of the scalars' window was not measured.
     #[getter]
     fn valid(&self) -> bool {
         self.out.valid
     }
 
-    /// Time spent decoding, resampling and on scalars, ns.
     #[getter]
     fn stages_ns(&self) -> (i64, i64, i64) {
         let stages = &self.out.stages;

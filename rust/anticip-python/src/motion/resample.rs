@@ -66,7 +66,6 @@ impl PyResampler {
         Ok(Self { joints, inner })
     }
 
-    /// Takes the pose at `t_seconds`; returns the grid frames that it completes.
     fn push<'py>(
         &self,
         py: Python<'py>,
@@ -90,7 +89,6 @@ impl PyResampler {
     }
 }
 
-/// A whole clip from one rate to another.
 #[pyfunction]
 pub(crate) fn resample<'py>(
     py: Python<'py>,

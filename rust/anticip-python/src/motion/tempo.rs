@@ -28,7 +28,6 @@ impl PyTempoTracker {
         Ok(Self(Shared::new(tracker)))
     }
 
-    /// Takes rows (T, 231 or 279); the beat after each, (T, 3).
     fn push_many<'py>(
         &self,
         py: Python<'py>,

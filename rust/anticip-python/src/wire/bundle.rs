@@ -22,7 +22,6 @@ impl PyBundle {
             .ok_or_else(|| raise(Kind::Value, "places: expected within the bundle"))
     }
 
-    /// The bundle with a frame's numbers in it, and behind it heads with their floats.
     fn pack<'py>(
         &self,
         py: Python<'py>,

@@ -53,7 +53,6 @@ fn trackers<'py>(py: Python<'py>, told: &TrackerUpdate) -> PyResult<Bound<'py, P
     Ok(dict)
 }
 
-/// The kind of sender a datagram is from, by its looks.
 #[pyfunction]
 #[pyo3(signature = (datagram, /))]
 pub(crate) fn recognise(datagram: &[u8]) -> Option<&'static str> {
@@ -83,7 +82,6 @@ impl Decoder {
         Ok(Self(Shared::new((known.open)())))
     }
 
-    /// What a datagram completes, oldest first.
     #[pyo3(signature = (datagram, /))]
     fn feed<'py>(&self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let decoded = self.0.with(py, |source| {

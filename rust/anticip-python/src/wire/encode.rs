@@ -63,7 +63,6 @@ fn pose(
     })
 }
 
-/// A mocopi skeleton datagram.
 #[pyfunction]
 pub(crate) fn encode_mocopi_skeleton<'py>(
     py: Python<'py>,
@@ -76,7 +75,6 @@ pub(crate) fn encode_mocopi_skeleton<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
-/// A mocopi frame datagram.
 #[pyfunction]
 #[pyo3(signature = (seq, quats, positions, *, stream_time = 0.0, unix_time = None))]
 pub(crate) fn encode_mocopi_frame<'py>(
@@ -97,7 +95,6 @@ pub(crate) fn encode_mocopi_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
-/// A frame of VMC, Xsens, Rokoko or Axis.
 #[pyfunction]
 #[pyo3(signature = (protocol, seq, time, quats, positions, *, ids = None, rate = 60.0))]
 #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -131,7 +128,6 @@ pub(crate) fn encode_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
-/// The model definition of a skeleton, as NatNet 4.1.
 #[pyfunction]
 pub(crate) fn encode_natnet_skeleton<'py>(
     py: Python<'py>,
@@ -145,7 +141,6 @@ pub(crate) fn encode_natnet_skeleton<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
-/// A frame of mocap data, as NatNet 4.1.
 #[pyfunction]
 pub(crate) fn encode_natnet_frame<'py>(
     py: Python<'py>,
@@ -165,7 +160,6 @@ pub(crate) fn encode_natnet_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
-/// A bundle of VRChat's trackers.
 #[pyfunction]
 pub(crate) fn encode_vrchat_frame<'py>(
     py: Python<'py>,
@@ -185,7 +179,6 @@ pub(crate) fn encode_vrchat_frame<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
-/// A skeleton datagram of our own.
 #[pyfunction]
 #[pyo3(signature = (names, parents, offsets, rest = None, *, rate = None))]
 pub(crate) fn encode_native_skeleton<'py>(
@@ -202,7 +195,6 @@ pub(crate) fn encode_native_skeleton<'py>(
     Ok(PyBytes::new(py, &out))
 }
 
-/// A frame datagram of our own.
 #[pyfunction]
 #[pyo3(signature = (seq, time, quats, root = None))]
 pub(crate) fn encode_native_frame<'py>(

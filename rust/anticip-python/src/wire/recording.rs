@@ -8,20 +8,17 @@ fn error(error: anticip_wire::WireError) -> PyErr {
     raise(Kind::Format, &error.to_string())
 }
 
-/// The bytes a recording begins with.
 #[pyfunction]
 pub(crate) fn recording_header(py: Python<'_>) -> Bound<'_, PyBytes> {
     PyBytes::new(py, &recording::header())
 }
 
-/// The (major, minor) version of the recording that begins with `data`.
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn recording_check(data: &[u8]) -> PyResult<(u16, u16)> {
     recording::check_header(data).map_err(error)
 }
 
-/// One record with this payload.
 #[pyfunction]
 #[pyo3(signature = (payload, /))]
 pub(crate) fn recording_frame<'py>(py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
@@ -30,7 +27,6 @@ pub(crate) fn recording_frame<'py>(py: Python<'py>, payload: &[u8]) -> PyResult<
     Ok(PyBytes::new(py, &out))
 }
 
-/// What stands at `at` in `data`.
 #[pyfunction]
 #[pyo3(signature = (data, at, /))]
 pub(crate) fn recording_next(data: &[u8], at: usize) -> (&'static str, usize, usize) {
@@ -42,7 +38,6 @@ pub(crate) fn recording_next(data: &[u8], at: usize) -> (&'static str, usize, us
     }
 }
 
-/// Where the next whole record begins, and whether there is one in `data`.
 #[pyfunction]
 #[pyo3(signature = (data, at, ended, /))]
 pub(crate) fn recording_find(data: &[u8], at: usize, ended: bool) -> (usize, bool) {
