@@ -94,7 +94,9 @@ fn sided(key: &str) -> Option<Part> {
             Part::UpperLeg
         }
         "hip" => Part::Hip,
-        "shin" | "shank" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "lleg" | "leglower" => Part::LowerLeg,
+        "shin" | "shank" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "lleg" | "leglower" => {
+            Part::LowerLeg
+        }
         "leg" => Part::Leg,
         "ankle" => Part::Ankle,
         "foot" => Part::Foot,
