@@ -20,27 +20,28 @@ INDEX: Final = "set.json"
 SHARD: Final = "shard.json"
 """What a finished shard of one says of itself."""
 
+MANIFEST: Final = "MANIFEST.csv"
+
 TOGETHER: Final = ("cmu", "more")
-"""Folders that are one folder of takes where they lie beside each other, without what else lies there."""
+"""Folders that are one folder of takes where each has a manifest, without what else lies beside them."""
 
 
 def places(folder: Path) -> list[Path]:
-    """Where the takes of a folder lie: in its ``cmu`` and ``more`` alone if it has both, else all over it."""
+    """Where the takes of a folder lie: in its ``cmu`` and ``more`` if both have a manifest, else all over."""
     found = [folder / name for name in TOGETHER]
-    return found if all(place.is_dir() for place in found) else [folder]
+    return found if all((place / MANIFEST).is_file() for place in found) else [folder]
 
 
 def takes_folder(path: Path) -> Path:
-    """The folder of takes that a path means: with ``cmu`` and ``more`` itself, with ``cmu`` alone that.
+    """The path of a folder of takes.
 
     Raises:
         FormatError: no folder.
     """
-    folder = path / "cmu" if (path / "cmu").is_dir() and places(path) == [path] else path
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "no such folder"
-        raise FormatError(f"{folder}: {what}; expected a set, or a folder of takes")
-    return folder
+    if not path.is_dir():
+        what = "is a file" if path.exists() else "no such folder"
+        raise FormatError(f"{path}: {what}; expected a set, or a folder of takes")
+    return path
 
 
 def no_motion(folder: Path) -> FormatError:
@@ -80,9 +81,6 @@ def check_motion(path: Path) -> None:
         ):
             return
     raise no_motion(folder)
-
-
-MANIFEST: Final = "MANIFEST.csv"
 
 
 @dataclass(frozen=True)

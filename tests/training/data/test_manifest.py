@@ -92,9 +92,18 @@ def test_two_folders_are_one_without_what_lies_beside_them(tmp_path):
     (tmp_path / "more" / "again").symlink_to(tmp_path / "cmu")
     (tmp_path / "more" / "linked").symlink_to(tmp_path / "makers")
     assert takes_folder(tmp_path) == tmp_path
-    found = [source.name for source in discover(tmp_path, tmp_path / "set").sources]
-    assert found == ["cmu/01_01", "cmu/deep/01_02", "more/anna/x", "more/linked/ben/y"]
+
+    def found():
+        said = discover(tmp_path, tmp_path / "set")
+        return [source.name for source in said.sources], said.warnings
+
+    everything = ["cmu/01_01", "cmu/deep/01_02", "makers/ben/y", "more/anna/x", "z"]
+    assert found() == (everything, [])
+    for name in ("cmu", "more"):
+        (tmp_path / name / "MANIFEST.csv").write_text("file,person\n")
+    names, warnings = found()
+    assert names == ["cmu/01_01", "cmu/deep/01_02", "more/anna/x", "more/linked/ben/y"]
+    assert warnings == ["left out, for cmu and more have a MANIFEST.csv: makers, z.bvh"]
     shutil.rmtree(tmp_path / "more")
-    assert takes_folder(tmp_path) == tmp_path / "cmu"
-    found = [source.name for source in discover(tmp_path, tmp_path / "set").sources]
-    assert found == ["cmu/01_01", "cmu/deep/01_02", "makers/ben/y", "z"]
+    assert takes_folder(tmp_path) == tmp_path
+    assert found() == ([name for name in everything if "more" not in name], [])

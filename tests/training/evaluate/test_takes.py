@@ -140,10 +140,11 @@ def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):
     takes = Takes(folder, cache)
     assert [clip.name for clip in takes.taught()] == [example.name for example in learned.bare]
     assert learned.test_subjects == ("07", "Mike_Gassaway")
-    # Without ``more`` it is the takes of ``cmu``, by themselves.
     shutil.rmtree(folder / "more")
     alone = Takes(folder, cache)
-    assert {clip.source for clip in alone.clips} == {"01_01", "06_01", "07_01", "07_02", "07_03"}
+    assert {clip.source for clip in alone.clips} == {
+        f"cmu/{name}" for name in ("01_01", "06_01", "07_01", "07_02", "07_03")
+    }
     assert alone.digest != takes.digest
 
 
