@@ -85,7 +85,7 @@ def test_what_is_said_of_strangers_follows_from_their_figures():
     report = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))
     for kind in (*report["kinds"].values(), *report["second_time"].values()):
         for name, row in kind["rows"].items():
-            columns = (row[what] for what in ("lag_ms", "beyond", "ratio", "high"))
+            columns = (row[what] for what in ("lag_ms", "beyond", "ratio", "low", "high"))
             assert row["verdict"] == [verdict(*one) for one in zip(*columns, AHEAD_MS, strict=True)], name
 
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 Answer = NDArray[np.float32]
 """(T, 8, 3): what is said of every frame, for each parameter and horizon of ``AHEAD_MS``."""
 
-Verdict = Literal["ahead", "surer", "unclear", "no better"]
+Verdict = Literal["ahead", "surer", "unclear", "no better", "worse"]
 
 AHEAD_MS: Final = (100, 200, 400)
 AHEAD: Final = tuple(round(ms * RATE / 1000.0) for ms in AHEAD_MS)
@@ -160,13 +160,21 @@ def beyond(tallies: Sequence[Tally], one: int, rivals: Sequence[int]) -> Array:
     return np.asarray((np.clip(related, 0.0, 1.0) ** 2).mean(axis=0), dtype=np.float64)
 
 
-def verdict(lag_ms: float, explained: float, ratio: float, high: float | None, horizon_ms: int) -> Verdict:
-    """Whether a forecast is ahead, only surer than its rivals, or no better than they are.
+def verdict(
+    lag_ms: float,
+    explained: float,
+    ratio: float,
+    low: float | None,
+    high: float | None,
+    horizon_ms: int,
+) -> Verdict:
+    """Whether a forecast is ahead, only surer than its rivals, no better than they are, or worse.
 
-    Unclear where the ratio is below 1 and ``high``, the end of its interval, is not, or there is none.
+    Unclear where the ratio is below 1 and ``high``, the end of its interval, is not, or there is none;
+    worse where ``low``, its beginning, is above 1.
     """
     if ratio >= 1.0:
-        return "no better"
+        return "no better" if low is None or low <= 1.0 else "worse"
     if high is None or high >= 1.0:
         return "unclear"
     return "ahead" if lag_ms >= horizon_ms / 2.0 and explained >= BEYOND else "surer"

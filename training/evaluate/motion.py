@@ -254,7 +254,10 @@ def _row(
         "beyond": explained,
         "beyond_simple": _rounded(beyond(tallies, one, field.simple)),
         "verdict": [
-            verdict(*each) for each in zip(lags, explained, plain, high or (None,) * 3, AHEAD_MS, strict=True)
+            verdict(*each)
+            for each in zip(
+                lags, explained, plain, low or (None,) * 3, high or (None,) * 3, AHEAD_MS, strict=True
+            )
         ],
         "harmed": (hurt > HARM).sum(axis=0).tolist(),
         "worst": [

@@ -117,7 +117,8 @@ METHOD: Final = (
     "clip taken away, averaged over the eight), of -200 to 400 ms; a best fit at either end may lie beyond "
     "(≤, ≥). **R2**: the share of what came that a forecast explains beyond the best linear mix of all "
     "rivals, with those that learn; in brackets without them. A forecast is *no better* where its ratio is "
-    "not below 1, and *unclear* where it is but its interval is not. Where both are, it is *ahead* if its "
+    "not below 1, *worse* where all of its interval is above 1, and *unclear* where the ratio is below 1 but "
+    "its interval is not. Where both are, it is *ahead* if its "
     f"lag is at least half of what it claims and R2 at least {BEYOND:g}; else it is *surer*, better "
     "calibrated but not earlier.",
 )
@@ -290,6 +291,7 @@ def summary(report: Mapping[str, Any]) -> list[Row]:
             "it is",
             "clips harmed",
             PLAYED,
+            "it is",
             "clips harmed",
         ]
     ]
@@ -297,7 +299,8 @@ def summary(report: Mapping[str, Any]) -> list[Row]:
         model, mixed = found["rows"][MODEL], found["rows"][PLAYED]
         harmed = [_harmed(row, found["clips"]) for row in (model, mixed)]
         ratios = (_three(model[name]) for name in ("ratio", "ratio_with_learned"))
-        rows.append([kind, *ratios, _verdicts(model), harmed[0], _three(mixed["ratio"]), harmed[1]])
+        live = (_three(mixed["ratio"]), _verdicts(mixed), harmed[1])
+        rows.append([kind, *ratios, _verdicts(model), harmed[0], *live])
     return rows
 
 

@@ -86,7 +86,7 @@ def test_a_report_holds_everything_and_stands_alone(tested, tmp_path):
     for row in karate["rows"].values():
         assert all(low <= high for low, high in zip(row["low"], row["high"], strict=True))
         assert all(0.0 <= value <= 1.0 for value in row["beyond"])
-        assert set(row["verdict"]) <= {"ahead", "surer", "unclear", "no better"}
+        assert set(row["verdict"]) <= {"ahead", "surer", "unclear", "no better", "worse"}
         assert all(count <= 2 for count in row["harmed"])
     assert again["rows"]["model"]["low"] is None  # of one clip
     assert {(row["who"], row["kind"]) for row in found["events"]} == {

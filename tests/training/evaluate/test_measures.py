@@ -56,7 +56,7 @@ RIVALS, KNOWS, SMOOTHS = (0, 1, 2), 3, 4
 def judged(tallies, one, rivals=RIVALS):
     lags = [LAGS_MS[n] for n in lag_profile(tallies, one).argmax(axis=-1)]
     explained, error = beyond(tallies, one, rivals), ratio(mean_error(tallies), one, rivals)
-    said = [verdict(*each) for each in zip(lags, explained, error, error, AHEAD_MS, strict=True)]
+    said = [verdict(*each) for each in zip(lags, explained, error, error, error, AHEAD_MS, strict=True)]
     return lags, explained, error, said
 
 
@@ -78,25 +78,27 @@ def test_who_only_smooths_is_surer_and_not_ahead():
     at = error < 1.0
     assert at.any()
     assert [one for one, better in zip(said, at, strict=True) if better] == ["surer"] * int(at.sum())
-    assert [one for one, better in zip(said, at, strict=True) if not better] == ["no better"] * int(
-        (~at).sum()
-    )
+    assert [one for one, better in zip(said, at, strict=True) if not better] == ["worse"] * int((~at).sum())
 
 
 @pytest.mark.parametrize(
-    ("lag", "explained", "error", "high", "expected"),
+    ("lag", "explained", "error", "low", "high", "expected"),
     [
-        (100, 0.2, 0.9, 0.99, "ahead"),
-        (80, 0.5, 0.9, 0.99, "surer"),
-        (200, 0.19, 0.9, 0.99, "surer"),
-        (200, 0.9, 0.9, 1.0, "unclear"),
-        (0, 0.0, 0.9, 1.3, "unclear"),
-        (200, 0.9, 0.9, None, "unclear"),
-        (200, 0.9, 1.0, 1.1, "no better"),
+        (100, 0.2, 0.9, 0.8, 0.99, "ahead"),
+        (80, 0.5, 0.9, 0.8, 0.99, "surer"),
+        (200, 0.19, 0.9, 0.8, 0.99, "surer"),
+        (200, 0.9, 0.9, 0.8, 1.0, "unclear"),
+        (0, 0.0, 0.9, 0.8, 1.3, "unclear"),
+        (200, 0.9, 0.9, None, None, "unclear"),
+        (200, 0.9, 1.0, 0.9, 1.1, "no better"),
+        (200, 0.9, 1.1, None, None, "no better"),
+        (200, 0.9, 1.2, 1.01, 1.3, "worse"),
     ],
 )
-def test_ahead_needs_half_the_horizon_what_no_rival_says_and_no_chance(lag, explained, error, high, expected):
-    assert verdict(lag, explained, error, high, 200) == expected
+def test_ahead_needs_half_the_horizon_what_no_rival_says_and_no_chance(
+    lag, explained, error, low, high, expected
+):
+    assert verdict(lag, explained, error, low, high, 200) == expected
 
 
 def test_explained_is_what_least_squares_leaves():
