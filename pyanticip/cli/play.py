@@ -234,9 +234,10 @@ def record(given: options.RecordOptions) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:RehearseOptions")
 def rehearse(given: options.RehearseOptions) -> Answer:
-    """Remember takes, so that the next time is known ahead.
+    """Remember takes, so that a show knows where in them it is and announces cues.
 
-    They are recordings (whoever was heard then), or any motion file. Play with: pyanticip live --memory OUT
+    They are recordings (whoever was heard then), or any motion file. `live --memory OUT` plays with them; its
+    forecasts gain in a repeated dance and lose a little in a walk.
 
     Example: pyanticip rehearse take1.anticip take2.anticip --out piece.memory
     """
@@ -249,7 +250,8 @@ def rehearse(given: options.RehearseOptions) -> Answer:
     takes, seconds = len(found["takes"]), found["seconds"]
     return (
         found,
-        f"{given.out}: {takes} takes, {seconds:.0f} s; play with: pyanticip live --memory {typed(given.out)}",
+        f"{given.out}: {takes} takes, {seconds:.0f} s; play with: "
+        f"pyanticip live --source auto://0.0.0.0 --memory {typed(given.out)}",
     )
 
 

@@ -247,7 +247,8 @@ def fit(given: options.FitCommandOptions) -> Answer:
 
     The previous mapping stays until the new one is complete, and in `mappings` for ever (`teach use`).
 
-    Example: pyanticip teach fit mine && pyanticip live --mapping mine/mapping.safetensors
+    Example: pyanticip teach fit mine
+             pyanticip live --source mocopi://0.0.0.0 --mapping mine/mapping.safetensors
     """
     from pyanticip.teach.options import FitOptions
     from realtime.teaching.worker import fit_in_child
@@ -269,7 +270,10 @@ def fit(given: options.FitCommandOptions) -> Answer:
     on = f" --checkpoint {typed(given.checkpoint)}" if own else ""
     if report["page"]:
         lines.append(f"what was shown, and what is taken for what: {report['page']}")
-    return report, [*lines, f"wrote {made}; play it: pyanticip live --mapping {typed(made)}{on}"]
+    return report, [
+        *lines,
+        f"wrote {made}; play it: pyanticip live --source auto://0.0.0.0 --mapping {typed(made)}{on}",
+    ]
 
 
 def _summary(part: dict[str, Any], lead_ms: int) -> list[str]:

@@ -233,7 +233,11 @@ def _taught(
         raise
     if not given.as_json:
         answer(report, table, as_json=False)
-    return report, f"wrote {given.out}; play it with:\n  pyanticip live --checkpoint {typed(given.out)}"
+    return (
+        report,
+        f"wrote {given.out}; play it with:\n"
+        f"  pyanticip live --source auto://0.0.0.0 --checkpoint {typed(given.out)}",
+    )
 
 
 @train.command("packaged", options=f"{FINISH}:PackagedOptions", extra="train")

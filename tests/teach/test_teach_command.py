@@ -144,7 +144,8 @@ def test_what_is_new_beside_what_was_shown_is_told_of_what_is_stored(run: Run) -
     assert "class psoe is new; so far: pose" in said
     with pytest.raises(MotionError, match="give values, a curve, a class or a gesture"):
         run("teach", "set", "mine", "a1", "gesture=")
-    run("teach", "fit", "mine", "--no-model")
+    hint = "pyanticip live --source auto://0.0.0.0 --mapping mine/mapping.safetensors"
+    assert hint in run("teach", "fit", "mine", "--no-model").replace("\n", " ")
     assert "take a1: 3.00 s, the mapping tells nothing that it shows" in run("teach", "check", "mine")
 
 

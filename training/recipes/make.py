@@ -174,4 +174,8 @@ def lines(report: Mapping[str, Any]) -> list[str]:
         return ["interrupted; everything is kept, and the same command goes on with it"]
     spent = ", ".join(f"{one['name']} {one['seconds']:.0f} s" for one in report["stages"])
     where = report["checkpoint"]
-    return [spent, f"wrote {where}; play it with:", f"  pyanticip live --checkpoint {quote(where)}"]
+    return [
+        spent,
+        f"wrote {where}; play it with:",
+        f"  pyanticip live --source auto://0.0.0.0 --checkpoint {quote(where)}",
+    ]

@@ -48,7 +48,7 @@ def saved(monkeypatch):
 def test_from_a_set_to_a_checkpoint_that_hears(cli, lively, checkpoint):
     code, printed, told = cli()
     assert code == 0, told
-    assert "pyanticip live --checkpoint out" in printed
+    assert "pyanticip live --source auto://0.0.0.0 --checkpoint out" in printed
     assert "all (" in printed
     before, after = load_motion_model(checkpoint), load_motion_model("out")
     assert after.cfg.strokes

@@ -30,7 +30,7 @@ def cli(taught, checkpoint):
 def test_what_it_learns_is_told_with_what_the_trunk_says_and_all_else_stays(cli, lively, checkpoint):
     code, printed, told = cli(steps=30)
     assert code == 0, told
-    assert "pyanticip live --checkpoint out" in printed
+    assert "pyanticip live --source auto://0.0.0.0 --checkpoint out" in printed
     before, after = load_motion_model(checkpoint), load_motion_model("out")
     assert after.cfg == before.cfg.replace(pose_window=poses.FRAMES)
     taught = MotionSet.open(lively).examples("train")
