@@ -198,6 +198,7 @@ def render(given: options.RenderOptions) -> Answer:
             given.out,
             suffix=kind,
             rig=lambda path: load_rig(given.rig_file, given.over, path),
+            reading=given.over.get("source", {}),
             seconds=given.seconds,
             workers=given.workers,
             progress=shown,

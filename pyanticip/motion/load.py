@@ -133,8 +133,12 @@ def parse_motion(
         raise OptionError(f"{file}: {error}") from None
 
 
-def check_reading(paths: Collection[Path], given: Iterable[str], *, rated: bool = False) -> None:
+def check_reading(
+    paths: Collection[Path], given: Iterable[str], *, rated: bool = False, folder: Path | None = None
+) -> None:
     """Refuse options of a command line that no file has a use for; ``rated``: recordings have, for a rate.
+
+    Of a ``folder``, files that cannot be read are passed over: each will say so itself.
 
     Raises
     ------
@@ -144,15 +148,21 @@ def check_reading(paths: Collection[Path], given: Iterable[str], *, rated: bool 
         Only an AMC has its skeleton elsewhere, and a recording needs no help.
     """
     for name in given:
-        if not any(_helps(name, path, rated) for path in paths):
+        if not any(_helps(name, path, rated, folder is not None) for path in paths):
             what = "AMC files" if name == "skeleton" else "motion files that are no recording"
             raise OptionError(
-                f"--{name.replace('_', '-')} is for {what}; {', '.join(map(str, paths))} has no use for it"
+                f"--{name.replace('_', '-')} is for {what}; "
+                f"{folder or ', '.join(map(str, paths))} has no use for it"
             )
 
 
-def _helps(name: str, path: Path, rated: bool) -> bool:
-    head = text.read_start(path, 65536)
+def _helps(name: str, path: Path, rated: bool, pass_over: bool) -> bool:
+    try:
+        head = text.read_start(path, 65536)
+    except FormatError:
+        if pass_over:
+            return True
+        raise
     if head.startswith(RECORDING_MAGIC):
         return rated and name.endswith("rate")
     told = _is_bvh(head) or _is_npz(head) or _is_c3d(head) or b"<mvnx" in head

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from pyanticip.errors import FormatError, MotionError, OptionError
 from pyanticip.motion.atomic import writing
 from pyanticip.motion.load import SUFFIXES as MOTION
+from pyanticip.motion.load import check_reading
 from pyanticip.workers import spread
 from realtime.programs.render import SUFFIXES, render
 from realtime.rig import Rig
@@ -38,6 +39,7 @@ def render_folder(
     *,
     suffix: str = ".wav",
     rig: Callable[[Path], Rig] | None = None,
+    reading: Iterable[str] = (),
     seconds: float | None = None,
     workers: int | None = None,
     progress: bool = False,
@@ -50,7 +52,8 @@ def render_folder(
     read is told by ``say``, named among the result's ``failed``, and costs the others nothing.
 
     Files below ``out`` are none of the folder's. Raises an OptionError for another suffix than ``render``
-    writes and for an ``out`` that is named like a file, a FormatError for a folder without
+    writes, for an ``out`` that is named like a file and for one of the options named in ``reading`` that no
+    file has a use for (:func:`pyanticip.motion.load.check_reading`), a FormatError for a folder without
     motion, a DeviceError where nothing can be written.
     """
     if out.suffix.lower() in SUFFIXES and not out.is_dir():
@@ -61,7 +64,9 @@ def render_folder(
     done: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
     tasks: list[_Task] = []
-    for path, made in _outs(folder, out, suffix):
+    outs = list(_outs(folder, out, suffix))
+    check_reading([path for path, _ in outs], reading, folder=folder)
+    for path, made in outs:
         try:
             with writing(out):
                 made.parent.mkdir(parents=True, exist_ok=True)

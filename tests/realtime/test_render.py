@@ -274,6 +274,8 @@ def test_a_folder_at_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(MotionError, match="no motion in it"):
         render_folder(tmp_path / "empty", tmp_path / "out")
+    unused = CliRunner().invoke(cli, [*command, "--skeleton", str(folder / "notes.txt")]).exception
+    assert str(unused) == f"--skeleton is for AMC files; {folder} has no use for it"
     with pytest.raises(OptionError, match=r"suffix: expected \.wav"):
         render_folder(folder, tmp_path / "out", suffix=".mp3")
     with pytest.raises(OptionError, match=r"x\.wav: expected a folder"):

@@ -52,6 +52,7 @@ def test_build_as_json_is_one_object(takes, tmp_path, command):
         (["build", "TAKES", "--out", "set", "--subject-from", "("], "is no regular expression"),
         (["build", "TAKES", "--out", "set", "--split-file", "none.toml"], "none.toml: no such file"),
         (["build", "TAKES", "--out", "set", "--units", "furlong"], "furlong"),
+        (["build", "TAKES", "--out", "set", "--skeleton", "TAKES"], "takes has no use for it"),
         (["inspect", "TAKES"], "takes --out SET"),
         (
             ["inspect", "nowhere"],

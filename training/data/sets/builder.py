@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.joints import read_joints
+from pyanticip.motion.load import check_reading
 from pyanticip.motion.units import check_rate, metres_per_unit
 from pyanticip.motion.world import check_up
 from pyanticip.vocabulary import RATE
@@ -149,7 +150,7 @@ def build(
 
     Raises:
         FormatError: no motion in the folder, none that can be read, or a bad split file.
-        OptionError: options that make no sense, or a folder that holds something else.
+        OptionError: options that make no sense or help no take, or a folder that holds something else.
     """
     began = time.perf_counter()
     source_dir, target = Path(folder), Path(out)
@@ -171,6 +172,10 @@ def build(
         None if skeleton is None else str(skeleton),
     )
     found = discover(source_dir, target, subject_from)
+    reading = {"rate": rate, "units": units, "up": up, "rest": rest, "joints": joints, "skeleton": skeleton}
+    given = [name for name, value in reading.items() if value is not None]
+    files = [source_dir / path for source in found.sources for path in source.paths]
+    check_reading(files, given, rated=True, folder=source_dir)
     subjects, who = _subjects(found), None if split_file is None else Path(split_file)
     sides = sides_of(subjects, who)
     sounds = {}
