@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from realtime.sockets import is_loopback
 
-__all__ = ["Bucket", "Budgets", "Lines", "messages"]
+__all__ = ["Bucket", "Budgets", "Lines"]
 
-_BUNDLE = b"#bundle\0"
-_DEPTH = 4
 # Senders that are remembered.
 _MOST_HOSTS = 64
 _SAID_EVERY = 10.0
@@ -84,31 +82,3 @@ class Lines:
         self._last = line
         self._say(f"{line} ({self._kept} more were not told)" if self._kept else line)
         self._kept = 0
-
-
-def messages(datagram: bytes, most: int) -> Iterator[bytes]:
-    """The first ``most`` messages of a datagram, whatever the time tags of its bundles.
-
-    Raises
-    ------
-    ValueError
-        A bundle that is none.
-    """
-    parts = [(datagram, 0)]
-    while parts and most > 0:
-        data, depth = parts.pop()
-        if not data.startswith(_BUNDLE):
-            yield data
-            most -= 1
-            continue
-        if depth >= _DEPTH:
-            raise ValueError("bundles in bundles in bundles")
-        inside: list[tuple[bytes, int]] = []
-        at = 16
-        while at < len(data) and len(inside) < most:
-            size = int.from_bytes(data[at : at + 4], "big")
-            if not 0 < size <= len(data) - at - 4:
-                raise ValueError("an element longer than its bundle")
-            inside.append((data[at + 4 : at + 4 + size], depth + 1))
-            at += 4 + size
-        parts.extend(reversed(inside))

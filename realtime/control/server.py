@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.errors import MotionError, OptionError, printable, suggestion
-from realtime.control.budget import Bucket, Budgets, Lines, messages
+from realtime.control.budget import Bucket, Budgets, Lines
 from realtime.control.folder import plain_name
 from realtime.control.rig_keys import CONTROLS
+from realtime.osc import read_message, split
 from realtime.sockets import bind_udp, host_and_port, is_loopback
 
 __all__ = [
@@ -57,8 +57,6 @@ _REPLY = "/anticip/reply/"
 _OURS = CONTROL.encode()
 # Longer datagrams, and what stands behind so many messages in one, are not obeyed.
 _LONGEST, _MOST, _MOST_ARGUMENTS = 8192, 32, 300
-# The types of arguments that are read, and as what OSC's symbols and impulses are.
-_TYPES, _MEANT = b"ifdhsbrmtTFNSI[]", bytes.maketrans(b"SI", b"sN")
 # Commands of one host, a second and at once (all that a program says when it begins); and each of those that
 # files or processes are needed for.
 _RATE, _BURST = 200.0, 1000.0
@@ -76,18 +74,6 @@ class _Asked(NamedTuple):
     peer: tuple[Any, ...]
     name: str
     room: int
-
-
-def _plain(data: bytes) -> bytes:
-    """A message with the types that python-osc knows alone: a symbol is a string, an impulse nil.
-
-    Raises a ValueError for others, which it would complain of at the terminal, and for too many arguments.
-    """
-    begin = (data.find(b"\0") // 4 + 1) * 4
-    tags = data[begin:].partition(b"\0")[0]
-    if len(tags) - 1 > _MOST_ARGUMENTS or tags.lstrip(b",").translate(None, _TYPES):
-        raise ValueError("no arguments that a command takes")
-    return data[:begin] + tags.translate(_MEANT) + data[begin + len(tags) :]
 
 
 def _packed(address: str, *words: str) -> bytes:
@@ -179,7 +165,7 @@ class ControlServer:
         try:
             if len(data) > _LONGEST:
                 raise ValueError("too long")
-            for one in messages(data, _MOST):
+            for one in split(data, _MOST):
                 if not one.startswith(_OURS):
                     # Other programs' messages cost nothing of what is for commands.
                     self.counts["alien"] += 1
@@ -206,10 +192,10 @@ class ControlServer:
         asked = _Asked(peer, name, room)
         try:
             # Nil is how some programs press a button.
-            told = OscMessage(_plain(data)).params
+            told = read_message(data, _MOST_ARGUMENTS).params
             self._obey(asked, tuple(argument for argument in told if argument is not None))
         except Exception:
-            # python-osc raises several kinds for bytes that are not OSC; a remote must not stop us.
+            # A remote must not stop us.
             self.counts["alien"] += 1
             self._answer(asked, "error", "malformed: expected what the types say, in UTF-8")
 

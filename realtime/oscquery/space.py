@@ -9,9 +9,10 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
+
+from realtime.osc import read_message, split
 
 __all__ = ["EXTENSIONS", "Space"]
 
@@ -24,6 +25,8 @@ EXTENSIONS = {
         "OVERLOADS", "HTML", "ECHO", "LISTEN", "PATH_CHANGED", "PATH_RENAMED", "PATH_ADDED", "PATH_REMOVED",
     )
 }  # fmt: skip
+# The messages of a bundle and the arguments of one, at most: far more than a show sends.
+_MOST = 4096
 
 
 class Space:
@@ -52,11 +55,10 @@ class Space:
         ]
 
     def hear(self, bundle: bytes) -> list[OscMessage]:
-        """Keep what was sent, and return its messages; nothing of what is no bundle."""
+        """Keep what was sent, and return its messages; nothing of what is no OSC."""
         try:
-            found = [m for m in OscBundle(bundle) if isinstance(m, OscMessage)]
-        except Exception:
-            # python-osc raises several kinds for bytes that are not OSC.
+            found = [read_message(one, _MOST) for one in split(bundle, _MOST)]
+        except ValueError:
             return []
         for message in found:
             self._sent[message.address] = message

@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from pythonosc.osc_message_builder import OscMessageBuilder
-from pythonosc.osc_packet import OscPacket, ParseError
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, WireError
@@ -21,6 +20,7 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.rotations import conjugate, from_euler, multiply
 from pyanticip.motion.world import TO_Y_UP
 from pyanticip.vocabulary import CANONICAL_JOINTS
+from realtime.osc import read_message, split
 
 __all__ = ["PRESETS", "Address", "Order", "OscSource", "messages", "osc", "phone", "wek"]
 
@@ -29,6 +29,8 @@ _PLACES = {"wxyz": [0, 1, 2, 3], "xyzw": [3, 0, 1, 2]}
 _NAMES, _PARENTS, _OFFSETS = _core.standard_skeleton("humanoid")
 # The skeleton is told again after so many frames, for a recording that begins in between.
 _AGAIN = 150
+# What stands behind so many messages in a datagram is not read; nor longer ones.
+_MOST, _MOST_ARGUMENTS = 512, 1024
 
 
 @dataclass(frozen=True)
@@ -149,12 +151,11 @@ def messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
             yield "/quaternion", [float(quaternion[axis]) for axis in "xyzw"]
         return
     try:
-        packet = OscPacket(datagram)
-    except ParseError as error:
+        told = [read_message(one, _MOST_ARGUMENTS) for one in split(datagram, _MOST)]
+    except ValueError as error:
         raise WireError(f"not OSC: {error}") from None
-    for timed in packet.messages:
-        numbers = [value for value in timed.message.params if isinstance(value, int | float)]
-        yield timed.message.address, [float(value) for value in numbers]
+    for message in told:
+        yield message.address, [float(value) for value in message.params if isinstance(value, int | float)]
 
 
 phone = partial(OscSource, PHONE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from realtime.control import budget
-from realtime.control.budget import Bucket, Budgets, Lines, messages
+from realtime.control.budget import Bucket, Budgets, Lines
+from realtime.osc import split
 
 
 class Hand:
@@ -80,12 +81,12 @@ def bundle(*parts: bytes) -> bytes:
 
 def test_messages_come_in_order_out_of_bundles_and_no_more_than_asked() -> None:
     inner = bundle(b"b", bundle(bundle(b"c")), b"d")
-    assert list(messages(bundle(b"a", inner, b"e"), 9)) == [b"a", b"b", b"c", b"d", b"e"]
-    assert list(messages(bundle(b"a", inner, b"e"), 3)) == [b"a", b"b", b"c"]
-    assert list(messages(b"alone", 1)) == [b"alone"]
-    assert list(messages(b"alone", 0)) == list(messages(bundle(), 5)) == []
+    assert list(split(bundle(b"a", inner, b"e"), 9)) == [b"a", b"b", b"c", b"d", b"e"]
+    assert list(split(bundle(b"a", inner, b"e"), 3)) == [b"a", b"b", b"c"]
+    assert list(split(b"alone", 1)) == [b"alone"]
+    assert list(split(b"alone", 0)) == list(split(bundle(), 5)) == []
     with pytest.raises(ValueError, match="bundles in bundles"):
-        list(messages(bundle(bundle(bundle(bundle(bundle(b"x"))))), 5))
-    for wrong in (bundle(b"a") + b"\0\0\0\2b", bundle(b"a") + bytes(4), bundle(b"a") + b"\0\0"):
+        list(split(bundle(bundle(bundle(bundle(bundle(b"x"))))), 5))
+    for rest in (b"\0\0\0\2b", bytes(4), b"\0\0", b"\xff\xff\xff\xfc"):
         with pytest.raises(ValueError, match="longer than its bundle"):
-            list(messages(wrong, 5))
+            list(split(bundle(b"a") + rest, 5))

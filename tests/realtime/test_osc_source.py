@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.wire import message, udp
 
 from pyanticip import _core
-from pyanticip.errors import DeviceError, RigError
+from pyanticip.errors import DeviceError, RigError, WireError
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import CANONICAL_JOINTS
@@ -198,3 +198,25 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(DeviceError, match=f"nobody known sent to 127.0.0.1, port {other}, in"):
         arrivals.first_sender("127.0.0.1", said.append, 0.05, other)
     assert said == [f"waiting for whoever sends to 127.0.0.1, port {other}"]
+
+
+_BUNDLE = b"#bundle\0" + bytes(8)
+_SHIFTED = b"/quaternion\0,zffff\0\0" + bytes(12) + b"\x3f\x80\0\0" + bytes(4)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        _BUNDLE + b"\xff\xff\xff\xfc",
+        _BUNDLE + bytes(64000),
+        _SHIFTED,
+        b"nowhere\0,f\0\0" + bytes(4),
+    ],
+    ids=["an element before itself", "empty elements", "a type before floats", "no address"],
+)
+def test_what_is_no_osc_is_refused_without_a_word_of_python_osc(
+    hostile: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(WireError, match="not OSC"):
+        OscSource(PHONE).decode(hostile)
+    assert not caplog.records
