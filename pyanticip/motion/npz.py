@@ -165,10 +165,17 @@ def _array(path: Path, name: str, content: bytes) -> NDArray[np.generic]:
         raise text.fail(
             path, None, f"array {name!r} is cut short: {left} bytes, expected {size * dtype.itemsize}"
         )
-    if dtype.itemsize == 0:
-        return np.zeros(shape, dtype)
-    flat = np.frombuffer(content, dtype, count=size, offset=stream.tell())
-    return flat.reshape(shape, order="F" if fortran else "C")
+    try:
+        if dtype.itemsize == 0:
+            # NumPy takes a byte for each text without a letter; the file has none.
+            if size > MAX_JOINTS:
+                raise ValueError(f"{size} texts of no length")
+            return np.zeros(shape, dtype)
+        flat = np.frombuffer(content, dtype, count=size, offset=stream.tell())
+        return flat.reshape(shape, order="F" if fortran else "C")
+    # Lengths that are True, more dimensions than NumPy has, or one beyond its numbers beside a 0.
+    except (TypeError, ValueError, OverflowError) as error:
+        raise text.fail(path, None, f"array {name!r} has a broken header: {one_line(error)}") from None
 
 
 def _numbers(arrays: _Archive, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
