@@ -69,8 +69,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
         check_there(folder, options.data.path)
         files = _read(options)
         found = _noted(files)
-        begun = {"sha256": found["sha256"], **config}  # older runs kept no hashes
-        if {**begun, **found} != begun:
+        if {**config, **found} != config:
             raise OptionError(f"option data.path: the run in {folder} was begun with other files")
         return files
 
