@@ -84,8 +84,7 @@ def pack_mapping(
     taught = {name for part in parts if not part.label_of for name in part.outputs}
     tree = {
         "format": FORMAT,
-        # What is told by no gesture plays with programs that know of none.
-        "version": VERSION if gestures else 2,
+        "version": VERSION,
         "features_version": FEATURES_VERSION,
         "outputs": [output.to_dict() for output in outputs if output.name in taught],
         "mask": "".join("1" if there else "0" for there in mask),
