@@ -28,7 +28,6 @@ from training.evaluate.extrapolator import (
 )
 from training.evaluate.rules import LEADS_MS
 from training.tasks.motion.baselines import read_tuned, table_of, write_tuned
-from training.teacher.handmade import TEACHER_VERSION
 
 MOTION_DELAYS_S: Final = (0.02, 0.04)
 DELAYS_S: Final = ((0.02, 0.04), (0.15, 0.3))
@@ -68,10 +67,7 @@ class EventRivals:
             FormatError: not such a file, or one for another teacher.
         """
         return read_tuned(
-            path,
-            "event rivals",
-            lambda content: cls(table_of(_extrapolator_of, content["extrapolators"])),
-            since=TEACHER_VERSION,
+            path, "event rivals", lambda content: cls(table_of(_extrapolator_of, content["extrapolators"]))
         )
 
 

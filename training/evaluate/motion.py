@@ -39,7 +39,7 @@ from training.tasks.motion.data import cache_folder
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.people import not_strangers, taught_by
 from training.tasks.motion.scores import Predictions, run_model
-from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
+from training.teacher.handmade import TEACHER_VERSION
 
 MODEL: Final = "model"
 
@@ -99,10 +99,9 @@ def evaluate(
     """
     described = read_manifest(checkpoint)
     version = described.training.get("teacher_version", TEACHER_VERSION)
-    if version not in range(PARAMETERS_SINCE, TEACHER_VERSION + 1):
+    if version != TEACHER_VERSION:
         raise CheckpointError(
-            f"checkpoint {described.folder}: was taught by teacher {version}, "
-            f"expected {PARAMETERS_SINCE} to {TEACHER_VERSION}"
+            f"checkpoint {described.folder}: was taught by teacher {version}, expected {TEACHER_VERSION}"
         )
     model = load_motion_model(checkpoint)
     tuned = AllRivals.load(SETTINGS if settings is None else Path(settings))
@@ -276,9 +275,6 @@ def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], rivals: Learne
     found = []
     if rivals is None:
         found.append("nobody on the training side: no rival has learned")
-    version = training.get("teacher_version", TEACHER_VERSION)
-    if version != TEACHER_VERSION:
-        found.append(f"taught by teacher {version}; its events are judged by teacher {TEACHER_VERSION}")
     if sounds := sum(clip.by_sound for clip in clips):
         found.append(
             f"{sounds} of {len(clips)} clips are taught by their sound, not by the teacher of movement, "

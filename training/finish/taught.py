@@ -17,7 +17,7 @@ from training.evaluate.takes import kind_of
 from training.report.tables import Say
 from training.tasks.motion.data import TrainingData
 from training.tasks.motion.people import not_strangers, taught_by
-from training.teacher.handmade import PARAMETERS_SINCE, TEACHER_VERSION
+from training.teacher.handmade import TEACHER_VERSION
 
 
 def check_new(out: Path) -> None:
@@ -44,10 +44,9 @@ def teachable(checkpoint: Path | None, cannot: str, **changes: Any) -> tuple[Man
     """
     manifest, model = read_manifest(checkpoint), load_motion_model(checkpoint).eval()
     version = manifest.training.get("teacher_version", TEACHER_VERSION)
-    if version not in range(PARAMETERS_SINCE, TEACHER_VERSION + 1):
+    if version != TEACHER_VERSION:
         raise CheckpointError(
-            f"checkpoint {manifest.folder}: was taught by teacher {version}, "
-            f"expected {PARAMETERS_SINCE} to {TEACHER_VERSION}"
+            f"checkpoint {manifest.folder}: was taught by teacher {version}, expected {TEACHER_VERSION}"
         )
     try:
         model.cfg.replace(**changes)

@@ -28,9 +28,6 @@ from training.teacher.kinematics import FAST_HZ, MOTION_HZ, Array, check_quats, 
 TEACHER_VERSION: Final = 3
 """Counts the changes of what is taught."""
 
-PARAMETERS_SINCE: Final = 1
-"""The first version whose parameters are those of today: what rests on them alone holds from it on."""
-
 EDGE: Final = 27
 """Frames at each end of a clip for which the widest kernel (1 Hz, radius 4 sigma) is cut."""
 
@@ -140,4 +137,4 @@ def teach(quats: NDArray[np.floating]) -> Lesson:
     return Lesson(teacher_parameters(turns), _events(*speeds(velocity)))
 
 
-__all__ = ["EDGE", "PARAMETERS_SINCE", "TEACHER_VERSION", "Event", "Lesson", "teach"]
+__all__ = ["EDGE", "TEACHER_VERSION", "Event", "Lesson", "teach"]

@@ -20,7 +20,7 @@ from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.teacher.filters import causal_twin
-from training.teacher.handmade import EDGE, PARAMETERS_SINCE, TEACHER_VERSION
+from training.teacher.handmade import EDGE, TEACHER_VERSION
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -51,10 +51,8 @@ def write_tuned(path: Path, **content: Any) -> None:
     path.write_text(json.dumps({"teacher_version": TEACHER_VERSION, **content}) + "\n", encoding="utf-8")
 
 
-def read_tuned(path: Path, what: str, made: Callable[[Any], T], since: int = PARAMETERS_SINCE) -> T:
+def read_tuned(path: Path, what: str, made: Callable[[Any], T]) -> T:
     """What ``made`` makes of what :func:`write_tuned` wrote.
-
-    Rivals that play parameters fit every teacher since those, which later ones left alone.
 
     Raises:
         FormatError: not such a file, or one for another teacher.
@@ -62,12 +60,11 @@ def read_tuned(path: Path, what: str, made: Callable[[Any], T], since: int = PAR
     content = read_json(path)
     try:
         version = content["teacher_version"]
-        found = made(content) if since <= version <= TEACHER_VERSION else None
+        found = made(content) if version == TEACHER_VERSION else None
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{path}: not a file of tuned {what} ({error})") from error
     if found is None:
-        expected = f"{since} to {TEACHER_VERSION}" if since < TEACHER_VERSION else since
-        raise FormatError(f"{path}: tuned for teacher {version}, expected {expected}")
+        raise FormatError(f"{path}: tuned for teacher {version}, expected {TEACHER_VERSION}")
     return found
 
 
