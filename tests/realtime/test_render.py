@@ -27,7 +27,6 @@ from realtime.programs.render_folder import render_folder
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
-from realtime.sources.replay import open_show
 from realtime.voice.wav import WavWriter
 
 SCALARS_ONLY = Rig.model_validate({"model": {"enabled": False}})
@@ -288,10 +287,3 @@ def test_a_folder_at_the_command_line(tmp_path: Path) -> None:
     found = CliRunner().invoke(cli, command).exception
     assert isinstance(found, OptionError)
     assert "--kind is for a folder" in str(found)
-
-
-def test_a_render_holds_no_whole_show(tmp_path: Path) -> None:
-    kind, shown = open_show(PERFORMANCE)
-    items = iter(shown)
-    render(PERFORMANCE, tmp_path / "a.csv", rig=SCALARS_ONLY, seconds=1.0, show=(kind, items))
-    assert next(items, None) is not None
