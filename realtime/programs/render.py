@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import queue
 import threading
 import time
@@ -189,11 +188,10 @@ def render(
     rig = rig or Rig()
     begun, opening = time.perf_counter(), 0.0
     source, shown = show or open_show(path, say=say, **rig.source.reading())
-    items = iter(shown)
-    first = list(itertools.islice(items, 1))
+    items = list(shown)
     with contextlib.ExitStack() as undo:
         wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None
-        clock = OfflineClock(first[0].t_ns if first else 0)
+        clock = OfflineClock(items[0].t_ns if items else 0)
         player = None
         if wav is not None:
             player = OfflinePlayer(wav, open_voice(rig.synth.preset, rig.synth.told, SAMPLE_RATE, say))
@@ -214,7 +212,7 @@ def render(
             # The voice's own way to the ear; there is no device.
             pipeline.mixer.sound_ms = max(pipeline.mixer.sound_ms, player.way_ms)
         obey = Commands(pipeline, say or (lambda line: None), rig, player).again
-        play_offline(_watched(itertools.chain(first, items), progress), clock, pipeline.feed, obey, seconds)
+        play_offline(_watched(items, progress), clock, pipeline.feed, obey, seconds)
         pipeline.run_until(clock.now_ns())
         if not capture.times:
             raise FormatError(f"{path}: no frame of motion in it")
@@ -248,7 +246,7 @@ def render(
     return report
 
 
-def _watched(items: Iterable[Item], progress: bool) -> Iterator[Item]:
+def _watched(items: list[Item], progress: bool) -> Iterator[Item]:
     """The datagrams, with a bar on the terminal."""
     if not progress:
         yield from items
