@@ -29,6 +29,7 @@ __all__ = [
 # packs a thousandfold, real motion three times.
 _UNPACKED, _TIMES = 64 << 20, 100
 _TEXT = 256 << 20
+_DEEPEST = 50
 
 
 def open_file(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> io.BufferedReader:
@@ -118,13 +119,25 @@ def parse_json(data: bytes, where: str, error: type[MotionError] = FormatError) 
 def parse_toml(data: bytes, where: object, error: type[MotionError] = FormatError) -> dict[str, Any]:
     """What TOML says; an ``error`` as of :func:`parse_json`, which tells the line."""
     try:
-        return tomllib.loads(data.decode("utf-8-sig"))
+        tree = tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise error(f"{where}: not a text file in UTF-8") from None
     except RecursionError:
         raise error(f"{where}: not valid TOML: too deep") from None
     except ValueError as problem:
         raise error(f"{where}: not valid TOML: {one_line(problem)}") from None
+    # Dotted keys nest without tomllib's recursion, and would end that of whoever walks through them.
+    level: list[Any] = [tree]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    if level:
+        raise error(f"{where}: not valid TOML: too deep")
+    return tree
 
 
 def read_toml(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> dict[str, Any]:

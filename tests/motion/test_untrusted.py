@@ -165,6 +165,10 @@ def test_files_are_read_up_to_a_length(tmp_path: Path) -> None:
         parse_json(b"\xff", "here")
     with pytest.raises(FormatError, match="not a text file in UTF-8"):
         parse_toml(b"\xff", "here")
+    for deep in (b".".join([b"a"] * 3000) + b" = 1", b"[" + b".".join([b"a"] * 60) + b"]"):
+        with pytest.raises(RigError, match="here: not valid TOML: too deep"):
+            parse_toml(deep, "here", RigError)
+    assert parse_toml(b"a.a.a = '" + b"." * 99 + b"'", "here") == {"a": {"a": {"a": "." * 99}}}
 
 
 HEAD = "HIERARCHY\nROOT Hips\n{\nOFFSET 0 0 0\nCHANNELS 1 Xrotation\n"
