@@ -441,7 +441,10 @@ def pose_scalars(
     options = _Options(
         window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
     )
-    shape = np.shape(quats)
+    try:
+        shape = np.shape(quats)
+    except ValueError:
+        raise ShapeError("expected quaternions of shape (..., T, J, 4), given uneven rows") from None
     joints = shape[-2] if len(shape) > 1 else 0
     rows = _limit_rows(joints, limits)
     return _core.pose_scalars(quats, options, _is_paper(profile), _joint_weights(joints, weights, mask), rows)

@@ -105,6 +105,7 @@ def test_missing_and_valid():
         (lambda: pa.VectorStream(3).push(np.zeros(4)), r"shape \(3,\), given \(4,\)"),
         (lambda: pa.VectorStream(3).push_many(np.zeros(3)), r"\(T, 3\), given \(3,\)"),
         (lambda: pa.pose_scalars(np.zeros((4, 3))), r"\(\.\.\., T, J, 4\), given \(4, 3\)"),
+        (lambda: pa.pose_scalars([[1], [2, 3]]), r"\(\.\.\., T, J, 4\), given uneven rows"),
         (lambda: pa.vector_scalars(np.zeros(3)), r"\(\.\.\., T, d\), given \(3,\)"),
         (lambda: pa.ScalarStream(2, weights=[1.0]), r"weights: expected shape \(2,\), given \(1,\)"),
         (lambda: pa.ScalarStream(2, weights="ab"), r"weights: expected numbers of shape \(2,\), given 'ab'"),
