@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import CheckpointError, OptionError, one_line
+from pyanticip.models.checkpoint.files import renamed
 from pyanticip.motion.atomic import draft_folder, ordinary_mode, write_atomic
 from pyanticip.system import LOCKS_FOLDERS, try_lock
 from pyanticip.untrusted import open_file, read_file, read_json
@@ -144,7 +145,7 @@ def read_weights(path: Path) -> bytes:
 
 
 def load_best(folder: Path) -> dict[str, Tensor]:
-    """The weights that were best on the validation data so far.
+    """The weights that were best on the validation data so far, by the names of today.
 
     Raises:
         CheckpointError: there are none yet, or the file is damaged.
@@ -153,7 +154,8 @@ def load_best(folder: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{folder}: no weights yet: no validation ended with a figure")
     data = read_weights(folder / BEST)
     try:
-        return safetensors.torch.load(data)
+        kept = safetensors.torch.load(data)
+        return {renamed(name): tensor for name, tensor in kept.items()}
     except safetensors.SafetensorError as error:
         raise CheckpointError(f"{folder / BEST}: cannot be read: {one_line(error)}") from None
 

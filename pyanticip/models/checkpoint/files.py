@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -201,6 +202,7 @@ def filled(build: Callable[[], Model], data: bytes, where: str, parameters: int 
         tensors = safetensors.torch.load(data)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise CheckpointError(f"{where}: {WEIGHTS} cannot be read: {one_line(error)}") from None
+    tensors = {renamed(name): tensor for name, tensor in tensors.items()}
     check_fit(build, tensors, where, parameters)
     model = build()
     model.load_state_dict(tensors)
@@ -232,6 +234,12 @@ def check_fit(
         raise CheckpointError(
             f"{where}: parameter_count is {parameters}, its configuration has {_count(empty)}"
         )
+
+
+def renamed(name: str) -> str:
+    """A weight's name; checkpoints before version 5 (2 of token models) had others for positions."""
+    name = re.sub(r"^(trunk\.)?prism\.", r"\1positions.", name)
+    return re.sub(r"\.places\.(alpha|share)$", r".mix.\1", name)
 
 
 def _version(package: str) -> str:

@@ -5,12 +5,13 @@ from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 import pytest
+import safetensors.torch
 import torch
 from torch import nn
 
 import training.tasks
 from pyanticip.errors import CheckpointError, OptionError
-from training.run.files import LAST, REPORT, read_state
+from training.run.files import BEST, LAST, REPORT, load_best, read_state
 from training.run.module import TrainModule
 from training.run.options import Options, TrainOptions
 from training.run.recorder import Recorder, read_metrics
@@ -153,3 +154,10 @@ def test_a_state_of_another_model_is_refused_in_one_line(known, tmp_path):
     torch.save(state, folder / LAST)
     with pytest.raises(CheckpointError, match=r"run: begun by a version whose state does not fit \("):
         train(known(), None, folder, resume=True)
+
+
+def test_weights_of_runs_from_before_positions_had_one_name_are_read(tmp_path):
+    (tmp_path / BEST).parent.mkdir()
+    old = {"trunk.prism.gru.weight": torch.ones(2), "layer.places.alpha": torch.zeros(1)}
+    safetensors.torch.save_file({**old, "head.bias": torch.ones(1)}, tmp_path / BEST)
+    assert set(load_best(tmp_path)) == {"trunk.positions.gru.weight", "layer.mix.alpha", "head.bias"}

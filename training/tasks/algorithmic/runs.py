@@ -9,6 +9,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from pyanticip.errors import CheckpointError, one_line
+from pyanticip.models.checkpoint.files import renamed
 from pyanticip.models.token.baseline import BaselineTransformer
 from training.run.files import CONFIG, REPORT, read_weights
 from training.run.task import read_options, read_report
@@ -43,7 +44,8 @@ class TaskRun:
         model = new_model(self.options, longest)
         data = read_weights(weights)
         try:
-            model.load_state_dict(fitted(safetensors.torch.load(data), model))
+            tensors = {renamed(name): tensor for name, tensor in safetensors.torch.load(data).items()}
+            model.load_state_dict(fitted(tensors, model))
         except (OSError, SafetensorError, RuntimeError) as error:
             raise CheckpointError(f"{weights}: cannot be loaded: {one_line(error)}") from None
         return model.eval()

@@ -1,10 +1,12 @@
 """Training, judging and reporting on tasks, with models that take a second."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from support.takes import rows as rows_of
 from support.takes import same_weights
@@ -256,6 +258,20 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
     assert not list((tmp_path / "short").rglob("*.png"))
     with pytest.raises(OptionError, match="unknown task 'copi'; did you mean copy"):
         report([out], None, brief=["copi"])
+
+
+def test_a_run_from_before_positions_had_one_name_is_read(tmp_path: Path) -> None:
+    train(options("prism"), tmp_path / "run")
+    run = open_run(tmp_path / "run")
+    path = kept(run.folder)[-1]
+    now = run.load(path, run.options.top).state_dict()
+    former = {
+        re.sub(r"^positions\.", "prism.", name).replace(".mix.", ".places."): weight.clone()
+        for name, weight in now.items()
+    }
+    assert former.keys() != now.keys()
+    safetensors.torch.save_file(former, path)
+    assert same_weights(run.load(path, run.options.top).state_dict(), now)
 
 
 def test_last_and_best_three_weights() -> None:
