@@ -94,7 +94,7 @@ def study(
         check_new(out)
         out.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps({**plan, "options": options.to_dict()}, indent=1) + "\n")
-    begun = read_json(file)
+    begun = {"sha256": hashes, **read_json(file)}  # older studies kept none
     if {**begun, **plan} != begun or options.differences(ForecastOptions(**begun["options"])):
         raise OptionError(f"{out}: holds folds of other options or files; choose another folder")
     done = kept = 0

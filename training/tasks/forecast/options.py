@@ -1,7 +1,7 @@
 """Everything that decides the training of a forecaster but the files."""
 
 import math
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,14 @@ class Variation(Options):
     """Share of windows with another window's legs."""
     arms: float = Field(default=0.25, ge=0, le=1)
     """Share of windows with another window's arm, for each arm by itself."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older(cls, given: Any) -> Any:
+        """Runs once had two more of these, which none used."""
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if name not in ("turn", "noise") or value}
 
 
 class DataOptions(Variation):

@@ -11,7 +11,6 @@ from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.core.part import Lesson
 from pyanticip.models.motion.transformer import MotionOutput
-from pyanticip.models.parts.planning.heads import SIMULATOR_LR
 from pyanticip.vocabulary import EVENTS
 from training.data.batches import Batch
 from training.run.module import TrainModule
@@ -107,6 +106,9 @@ def widened(out: MotionOutput) -> MotionOutput:
 SIGNAL_PACE: Final = 5.0
 """Times the learning rate that the planning signal's own weights have: they start from next to nothing."""
 
+SIMULATOR_RATE: Final = 1e-2
+"""Learning rate of the anticipation simulator (the paper's)."""
+
 
 class MotionModule(TrainModule):
     """A motion model that is trained.
@@ -193,5 +195,5 @@ class MotionModule(TrainModule):
             simulator = list(self.model.planning.simulator.parameters())
             pace = lambda step: SIGNAL_PACE * schedule.learning_rate(step)  # noqa: E731
             groups.append({"params": own, "weight_decay": schedule.weight_decay, "rate": pace})
-            groups.append({"params": simulator, "weight_decay": 0.0, "rate": lambda step: SIMULATOR_LR})
+            groups.append({"params": simulator, "weight_decay": 0.0, "rate": lambda step: SIMULATOR_RATE})
         return groups

@@ -1,5 +1,6 @@
 """One update of a token model (forward, loss, weights), and what it writes down."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -46,14 +47,26 @@ class LanguageRecorder(Recorder):
         super().__init__(prepared.folder, prepared.options, start)
         self.windows: Windows = prepared.data.valid
         self.module = module
-        pieces = piece_names(module, torch.from_numpy(self.windows.take(self.windows.spread(1))))
-        self.module.pieces = pieces
+        self._tell(piece_names(module, torch.from_numpy(self.windows.take(self.windows.spread(1)))))
+
+    def _tell(self, pieces: Sequence[str]) -> None:
+        """Have columns for these losses of the model's parts."""
+        self.module.pieces = tuple(pieces)
         self.trained = (*TRAINED, *pieces)
         self.validated = tuple(f"valid_{name}" for name in self.trained)
         self.columns = (
             *("step", "lr", *self.trained, "grad_norm", "predicted"),
             *(*self.validated, "seconds"),
         )
+
+    def state_dict(self) -> dict[str, Any]:
+        """As the recorder's, and which losses have columns."""
+        return {**super().state_dict(), "pieces": self.module.pieces}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """See :meth:`state_dict`; a run from before there were such columns goes on without."""
+        super().load_state_dict(state_dict)
+        self._tell(state_dict.get("pieces", ()))
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """The learning rate, and the share of the model's own scalars."""

@@ -270,6 +270,10 @@ def test_a_run_killed_in_its_second_training_goes_on_there(whole, clips, tmp_pat
     with pytest.raises(OptionError, match="begun with other files"):
         train(ForecastTask(), None, tmp_path / "run", resume=True)
     (tmp_path / "aside").rename(file)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    del config["sha256"]  # as older ones
+    config["options"]["data"] |= {"turn": 0.0, "noise": 0.0}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     again = train(ForecastTask(), None, tmp_path / "run", resume=True)
     assert again["best_step"] == report["best_step"]
     made = [load_forecaster(at / "checkpoint").state_dict() for at in (folder, tmp_path / "run")]
@@ -300,6 +304,9 @@ def test_an_interrupted_study_goes_on_where_it_stopped(clips, tmp_path, monkeypa
     assert folds.study(options, tmp_path / "study", 3)["done"] == 1
     assert judge_folds(tmp_path / "study") == whole
     assert (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns == kept
+    plan = json.loads((tmp_path / "study" / "study.json").read_text())
+    plan["options"]["data"] |= {"turn": 0.0, "noise": 0.0}  # as older ones
+    (tmp_path / "study" / "study.json").write_text(json.dumps(plan))
     assert folds.study(options, tmp_path / "study", 3)["kept"] == 3
     with pytest.raises(OptionError, match="other options or files"):
         folds.study(options.but(seed=1), tmp_path / "study", 3)

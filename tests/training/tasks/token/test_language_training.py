@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,9 +21,9 @@ from training.run.launch import resolve_device
 from training.run.recorder import read_metrics
 from training.run.train import train
 from training.tasks.token.losses import losses
-from training.tasks.token.module import forward_losses
+from training.tasks.token.module import LanguageRecorder, forward_losses
 from training.tasks.token.task import LanguageTask, load_run
-from training.tasks.token.windows import synthetic_data
+from training.tasks.token.windows import Batches, synthetic_data
 
 TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" for n in range(120))
 
@@ -137,13 +138,32 @@ def test_every_kind_of_run_comes_to_its_end(tiny, tmp_path, changes):
     assert type(model).__name__ == ("BaselineTransformer" if "kind" in changes else "AnticipatoryTransformer")
 
 
-def test_the_losses_of_parts_have_columns(tiny, tmp_path):
+def test_the_losses_of_parts_have_columns_and_older_runs_go_on_without(tiny, tmp_path, monkeypatch):
     model = {"planning": {"tokens": 4}, "control_field": True}
     options = tiny(steps=4, log_every=2, validate_every=4, save_every=2, model=model)
     pieces = ("plan", "simulator", "field")
     train(LanguageTask(), options, tmp_path / "new")
     last = read_metrics(tmp_path / "new")[-1]
     assert all(last[f"{group}{name}"] != 0.0 for name in pieces for group in ("", "valid_"))
+    # A run that was begun before there were such columns: stopped in the middle of a row.
+    save, take = LanguageRecorder.state_dict, Batches.update
+    monkeypatch.setattr(LanguageRecorder, "state_dict", lambda self: without(save(self), "pieces"))
+    with monkeypatch.context() as older:
+        older.setattr("training.tasks.token.module.piece_names", lambda module, ids: ())
+        older.setattr(Batches, "update", lambda self, step: (step == 2 and interrupt(), take(self, step))[1])
+        assert train(LanguageTask(), options, tmp_path / "old")["step"] == 3
+    assert train(LanguageTask(), None, tmp_path / "old", resume=True)["finished"]
+    found = read_metrics(tmp_path / "old")[-1]
+    assert found == {name: last[name] for name in found} | {"seconds": found["seconds"]}
+    assert not set(found) & set(pieces)
+
+
+def without(state, name):
+    return {key: value for key, value in state.items() if key != name}
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def infinite(*arguments):
