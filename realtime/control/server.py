@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-from pyanticip.errors import MotionError, OptionError, printable, suggestion
+from pyanticip.errors import MotionError, OptionError, one_line, printable, suggestion
 from realtime.control.budget import Bucket, Budgets, Lines
 from realtime.control.folder import plain_name
 from realtime.control.rig_keys import CONTROLS
@@ -238,6 +238,9 @@ class ControlServer:
             answer = "ok", await found
         except (MotionError, OSError) as error:
             answer = "error", str(error)
+        except Exception as error:
+            # A remote must not wait for ever, nor fill the terminal.
+            answer = "error", one_line(error)
         finally:
             self._pending.pop(asked.name, None)
         self._answer(asked, *answer)

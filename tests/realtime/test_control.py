@@ -394,3 +394,18 @@ def test_arguments() -> None:
     for bad in ("a", None, float("nan"), float("inf")):
         with pytest.raises(OptionError):
             number("x", bad)
+
+
+def test_what_breaks_while_it_is_awaited_is_answered_too(remote: socket.socket) -> None:
+    async def breaks() -> str:
+        raise RecursionError("too deep\nby far")
+
+    async def show() -> None:
+        server = ControlServer("127.0.0.1", 0, {"rig/load": lambda: breaks()})
+        server.start(asyncio.get_running_loop())
+        remote.sendto(say("/anticip/control/rig/load"), server.address)
+        await asyncio.sleep(0.05)
+        server.close()
+
+    asyncio.run(show())
+    assert OscMessage(remote.recv(4096)).params == ["error", "too deep by far"]
