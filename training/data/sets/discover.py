@@ -85,23 +85,11 @@ def _files(folder: Path, leave_out: Path, warnings: list[str]) -> list[str]:
     return sorted(found)
 
 
-def _beside(folder: Path, out: Path) -> list[str]:
-    """What has motion in a folder and is not where its takes lie."""
-    tops = places(folder)
-    others = [] if tops == [folder] else sorted(set(folder.iterdir()) - {*tops, out})
-    return [
-        printable(path.name)
-        for path in others
-        if path.suffix.lower() in SUFFIXES
-        or any(name.lower().endswith(SUFFIXES) for _, _, names in os.walk(path) for name in names)
-    ]
-
-
 def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
     """All takes in a folder and its folders: BVH, AMC, C3D, MVNX, npz and recordings.
 
-    Of a folder whose ``cmu`` and ``more`` have a manifest these two alone, and a warning names what else has
-    motion; see :func:`training.data.manifest.places`.
+    Of a folder whose ``cmu`` and ``more`` have a manifest these two alone; see
+    :func:`training.data.manifest.places`.
     Of an AMC and a BVH of the same take (same folder and name, or the same CMU name anywhere) the AMC is
     read, and the BVH only where that fails.
 
@@ -119,8 +107,6 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
         what = "is a file" if folder.exists() else "no such folder"
         raise FormatError(f"{folder}: {what}; expected motion files (BVH, AMC, C3D, MVNX, npz, .anticip)")
     found = Found([])
-    if beside := _beside(folder, out):
-        found.warnings.append(f"left out, for cmu and more have a MANIFEST.csv: {', '.join(beside)}")
     takes: dict[tuple[str, str], list[str]] = {}
     for path in _files(folder, out, found.warnings):
         file = PurePosixPath(path)
