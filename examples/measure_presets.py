@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from pyanticip._core import PRESETS, Samples, Voice
 from pyanticip.vocabulary import EVENTS
-from realtime.bench.ear import RATE, integrated
+from realtime.bench.offline_listener import RATE, integrated
 from realtime.programs.render import render
 from realtime.rig import Rig
 

@@ -1421,7 +1421,7 @@ class Desk:
         """No frame: what the newest one's step, `away` seconds ago, says of now, trusted less and less."""
 
     @property
-    def lesson(self) -> tuple[list[float], float, float] | None:
+    def range_sample(self) -> tuple[list[float], float, float] | None:
         """What will be learned of the last frame: the parameters now (8,), the activity, the seconds it
         stands for."""
 
@@ -1431,7 +1431,7 @@ class Desk:
     def silence(self, dt: float) -> list[float]:
         """No frame for another `dt` seconds: hold, then fade."""
 
-    def teach(
+    def set_mapping(
         self,
         places: Sequence[int | None],
         smoothing: Sequence[_Smoothing],
@@ -1483,7 +1483,7 @@ FRAME_NS: int
 """Nanoseconds between two frames of the grid."""
 
 @final
-class Heard:
+class FrameResult:
     """What became of a datagram that completed a frame."""
 
     @property
@@ -1568,7 +1568,7 @@ class Engine:
         stepping: bool,
         stale: bool,
         fill: Callable[[list[int]], object] | None = None,
-    ) -> Heard | None:
+    ) -> FrameResult | None:
         """Takes one datagram of `sender`; None where it completes no frame.
 
         The model steps if `stepping`, and begins a stream if `stale`, or where the front end says so. With a

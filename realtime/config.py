@@ -21,7 +21,7 @@ __all__ = [
     "Seconds",
     "Sender",
     "Unit",
-    "named",
+    "known_keys",
     "one_problem",
     "problems_of",
     "registered",
@@ -72,7 +72,7 @@ def registered(registry: Registry[Any], *also: str, but: str = "") -> AfterValid
     return AfterValidator(check)
 
 
-def named(*known: str, also: str = "") -> AfterValidator:
+def known_keys(*known: str, also: str = "") -> AfterValidator:
     """Annotates a table whose keys are among the known names, or begin with ``also`` (what is known only
     while a show plays); the error suggests the nearest."""
 

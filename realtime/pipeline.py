@@ -27,7 +27,7 @@ from realtime.mapping.live_mapping import LiveMapping, check_model
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.memory.live_memory import LiveMemory
-from realtime.protocols import ALONE_NS, Lesson, Observer
+from realtime.protocols import ALONE_NS, Observer, TakeRecorder
 from realtime.sinks.base import ControlFrame, Sink, Tempo
 from realtime.sinks.outlet import Outlet
 from realtime.status import count_words, sink_words, stream_words, tape_words, taught_words, tempo_words
@@ -83,8 +83,8 @@ class Pipeline:
         self.mixer = mixer
         self._delay = delay_ms / 1000.0
         self.tape: Records | None = None
-        self.lesson: Lesson | None = None
-        self.taught: LiveMapping | None = None
+        self.take_recorder: TakeRecorder | None = None
+        self.live_mapping: LiveMapping | None = None
         self.mapping_error = ""
         self._labels: Labels | None = None
         self._gestures: Gestures | None = None
@@ -176,7 +176,7 @@ class Pipeline:
             self.front.listen_to(self._alone[1]())
             self._alone = None
         if heard is None:
-            self._outlet.hear(sender, datagram)
+            self._outlet.on_datagram(sender, datagram)
             return False
         begun = time.perf_counter_ns()
         out, step = heard.out, heard.step
@@ -223,10 +223,10 @@ class Pipeline:
             # Its turn has passed: the forecast spoke for it. What it says counts from the next frame on.
             self.counts["overtaken"] += 1
             self._learn(now)
-        if self.lesson is not None:
-            self.lesson.frame(out)
-        self._outlet.hear(sender, datagram)
-        self._outlet.look()
+        if self.take_recorder is not None:
+            self.take_recorder.frame(out)
+        self._outlet.on_datagram(sender, datagram)
+        self._outlet.run_deferred()
         return True
 
     def begin_with(self, sender: str, t_ns: int, then: Callable[[], str | None]) -> None:
@@ -282,40 +282,40 @@ class Pipeline:
             return self._tempo
         return bpm, (phase + away * FRAME * bpm / 60.0) % 1.0, trust if away <= _BRIDGED else 0.0
 
-    def teach(self, taught: LiveMapping | None) -> None:
+    def set_mapping(self, live_mapping: LiveMapping | None) -> None:
         """Play a mapping from the next frame on; None: none any more."""
         if self._labels is not None:
             self._parted += self._labels.part()
         if self._gestures is not None:
             self._parted += self._gestures.part()
-        self._labels = taught.labels if taught is not None and taught.mapping.classes else None
-        self._gestures = taught.gestures if taught is not None else None
-        self.taught = taught
+        self._labels = live_mapping.labels if live_mapping and live_mapping.mapping.classes else None
+        self._gestures = live_mapping.gestures if live_mapping is not None else None
+        self.live_mapping = live_mapping
         self.mapping_error = ""
         self.lacking = []
-        self.mixer.teach(taught)
-        self._warm_mixer.teach(taught)
-        self._engine.set_mapping(None if taught is None else self._by_mapping)
-        self._outlet.announce(taught.extras if taught is not None else ())
+        self.mixer.set_mapping(live_mapping)
+        self._warm_mixer.set_mapping(live_mapping)
+        self._engine.set_mapping(None if live_mapping is None else self._by_mapping)
+        self._outlet.announce(live_mapping.extras if live_mapping is not None else ())
 
     def _by_mapping(
         self, out: FrontOutput, step: StepResult | None, since: float, number: int
     ) -> list[float] | None:
         """The mapping's values, or None where there is none or it cannot speak."""
-        taught = self.taught
-        if taught is None:
+        live_mapping = self.live_mapping
+        if live_mapping is None:
             return None
         try:
-            values = taught.step(out.features[-1], step, since)
+            values = live_mapping.step(out.features[-1], step, since)
             if values is not None and not math.isfinite(sum(values)):
                 raise FloatingPointError("a taught output is not finite")
         except Exception as error:
             # As with the model: told in the status, never the end of the sound.
             self.mapping_error = f"{type(error).__name__}: {error}"
-            self.taught = None
+            self.live_mapping = None
             return None
         if out.reset or number % _LOOK_AT_MASK == 0:
-            self.lacking = taught.mapping.lacking(self.front.mask)
+            self.lacking = live_mapping.mapping.lacking(self.front.mask)
         return values
 
     def play_model(self, backend: StepBackend) -> None:
@@ -323,8 +323,8 @@ class Pipeline:
 
         Raises a CheckpointError where the mapping that plays was taught on another one.
         """
-        if self.taught is not None:
-            check_model(self.taught.mapping, backend)
+        if self.live_mapping is not None:
+            check_model(self.live_mapping.mapping, backend)
         self._model.play(backend)
         self._engine.set_model(backend, backend.core)
         # What the other one said is no forecast of this one's.
@@ -352,12 +352,12 @@ class Pipeline:
             else:
                 self._engine.due_ns = due + FRAME_NS
                 self._tick(self._now_ns, self._now_ns)
-            self._outlet.look()
+            self._outlet.run_deferred()
         self._resume(t_ns)
 
     def _resume(self, now: int) -> None:
         """After frames that were left out: ease from what was heard last."""
-        if heard := self._outlet.heard_before(now):
+        if heard := self._outlet.last_sent_values(now):
             self.mixer.resume(heard)
             if self.tape is not None:
                 self.tape.control(now, "resume", heard)
@@ -429,7 +429,7 @@ class Pipeline:
             telemetry = (frame.field, frame.plan) if frame.field or frame.plan else ()
             values = [*frame.params, *frame.extras]
             self.tape.output(frame.t_ns, frame.seq, values, self._scalars, frame.events, *telemetry)
-        self._outlet.leave(frame, release_ns)
+        self._outlet.enqueue(frame, release_ns)
 
     def _tell_status(self, now: int) -> None:
         """Send the status where it is due, a new mode at once: by itself, so that no frame waits for it."""
@@ -452,7 +452,7 @@ class Pipeline:
         return (
             self.state,
             f"source={self.source}",
-            f"backend={'none' if self.backend is None else self.backend.told}",
+            f"backend={'none' if self.backend is None else self.backend.description}",
             f"plays={'model' if self.mixer.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
             *count_words(self.front.counters(), self.counts),
             *sink_words(self.sinks),
@@ -463,8 +463,8 @@ class Pipeline:
             *tape_words(self.tape),
             *self.beside(),
             *(() if self._memory is None else self._memory.words()),
-            *taught_words(self.taught, self.mapping_error, self.lacking),
-            *(() if self.lesson is None else (f"teaching={self.lesson.state}",)),
+            *taught_words(self.live_mapping, self.mapping_error, self.lacking),
+            *(() if self.take_recorder is None else (f"teaching={self.take_recorder.state}",)),
         )
 
     def counters(self) -> dict[str, int]:
@@ -486,9 +486,9 @@ class Pipeline:
         self._outlet.prewarm(self._said(self._now_ns, frame.params, step))
 
     def _rehearsed(self, out: FrontOutput, step: StepResult | None) -> list[float] | None:
-        if self.taught is not None:
+        if self.live_mapping is not None:
             with contextlib.suppress(Exception):
-                return self.taught.rehearse(out.features[-1], step)
+                return self.live_mapping.rehearse(out.features[-1], step)
         return None
 
     def close(self) -> None:

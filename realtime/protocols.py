@@ -1,4 +1,4 @@
-"""What the pipeline asks of who looks on: a lesson, an observer."""
+"""What the pipeline asks of who looks on: a recorder of takes, an observer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pyanticip._core import FrontOutput
 
-__all__ = ["ALONE_NS", "BEAT_TRUST", "Lesson", "Observer", "lost_of"]
+__all__ = ["ALONE_NS", "BEAT_TRUST", "Observer", "TakeRecorder", "lost_of"]
 
 BEAT_TRUST = 0.5
 """Trust from which on the body keeps a beat that others go by."""
@@ -22,7 +22,7 @@ def lost_of(counts: Mapping[str, int]) -> int | None:
     return counts.get("lost", 0) if knows else None
 
 
-class Lesson(Protocol):
+class TakeRecorder(Protocol):
     """Something that learns from a performer; see :mod:`realtime.teaching`."""
 
     def frame(self, out: FrontOutput) -> None:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from realtime.step.base import StepBackend
     from realtime.voice.base import Preset
 
-__all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES", "Registry", "SlowCalls", "blamed"]
+__all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES", "Registry", "SlowCalls", "foreign_errors"]
 
 T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def blamed(what: str) -> Iterator[None]:
+def foreign_errors(what: str) -> Iterator[None]:
     """Of what somebody else's code raises, ``what`` and the reason in one line.
 
     :raises OptionError: anything but a MotionError was raised.
@@ -79,7 +79,7 @@ class _Foreign:
         self._at = f"{what} {point.name!r}: {point.value}"
         self._has = (*has, *does)
         self._wrong = wrong
-        with blamed(f"{self._at} cannot be imported"):
+        with foreign_errors(f"{self._at} cannot be imported"):
             self._thing = point.load()
         if isinstance(self._thing, type):  # what a function will open is not known before
             self._check(self._thing, does)
@@ -87,7 +87,7 @@ class _Foreign:
     @property
     def Config(self) -> type[BaseModel]:
         """Its table."""
-        with blamed(f"{self._at} cannot be used"):
+        with foreign_errors(f"{self._at} cannot be used"):
             config: type[BaseModel] = self._thing.Config
             if not hasattr(config, "model_validate"):
                 raise TypeError("its Config is no pydantic model")
@@ -95,7 +95,7 @@ class _Foreign:
 
     def __call__(self, *given: Any) -> Any:
         """Open one."""
-        with blamed(f"{self._at} cannot be opened"):
+        with foreign_errors(f"{self._at} cannot be opened"):
             opened = self._thing(*given)
         self._check(opened, self._has)
         if wrong := self._wrong(opened):

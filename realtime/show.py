@@ -21,7 +21,7 @@ from realtime.oscquery.offer import Offer
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig.tree import ControlRig
-from realtime.sinks.base import Lingering
+from realtime.sinks.base import SlowClosingSink
 from realtime.sources.base import DatagramStream
 from realtime.sources.replay import Command
 from realtime.sources.watch import SourceWatch
@@ -179,13 +179,13 @@ class Show:
         if self._ended is not None:
             self._ended.set()
 
-    def again(self, command: Command) -> None:
+    def replay_command(self, command: Command) -> None:
         """What a recording says was commanded."""
         self._again = True
         if command.name == "end":
             self.end(command.t_ns)
         else:
-            self.commands.again(command)
+            self.commands.replay_command(command)
 
     def interrupt(self) -> None:
         """What Ctrl-C does: finish, and asked twice, at once."""
@@ -352,7 +352,7 @@ class Show:
         """What the performer should know about the mapping that plays."""
         if self.pipeline.mapping_error:
             return f"the mapping failed, the model plays: {self.pipeline.mapping_error}"
-        taught = self.pipeline.taught
+        taught = self.pipeline.live_mapping
         if taught is None or not self.pipeline.lacking:
             return ""
         joints = ", ".join(self.pipeline.lacking)
@@ -367,7 +367,7 @@ class Show:
         for child in filter(None, (self._recorder, self._synth)):
             child.leave()
         for sink in self.pipeline.sinks:
-            if isinstance(sink, Lingering):
+            if isinstance(sink, SlowClosingSink):
                 sink.leave()
 
     def _part(self) -> None:
@@ -410,7 +410,7 @@ class Show:
     def _begun(self) -> tuple[int, Mapping[str, Any], Sequence[Command]]:
         # The clock of the records: of a show that is played again the first one's.
         now = self.pipeline.clock.now_ns()
-        return now, self._header(), self.commands.so_far(now)
+        return now, self._header(), self.commands.state_as_commands(now)
 
     # -- remote control ----------------------------------------------------------------------------
 

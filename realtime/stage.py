@@ -45,7 +45,7 @@ from realtime.sinks.config import OscConfig
 from realtime.sinks.guard import Guard
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import ReplaySource
-from realtime.sources.shared import Seat
+from realtime.sources.shared import PerformerSource
 from realtime.sources.udp import UdpSource
 from realtime.sources.watch import SourceWatch
 from realtime.step.base import StepBackend
@@ -108,7 +108,7 @@ def assemble(
         pipeline.front.listen_to(rig.source.sender)
     if rig.mapping is not None and not rig.only_records:
         try:
-            pipeline.teach(open_mapping(rig.mapping, backend))
+            pipeline.set_mapping(open_mapping(rig.mapping, backend))
         except BaseException:
             pipeline.close()
             raise
@@ -152,7 +152,7 @@ def build_mixer(rig: Rig) -> Mixer:
 def stage(
     rig: Rig,
     pipeline: Pipeline,
-    stream: UdpSource | Seat | ReplaySource,
+    stream: UdpSource | PerformerSource | ReplaySource,
     *,
     prewarm: bool = True,
     say: Callable[[str], None] = lambda line: None,
@@ -254,7 +254,7 @@ def stage(
             pipeline.add(MonitorFeed(monitor.port, pipeline.clock, every=2, suit=True))
         if isinstance(stream, ReplaySource):
             stream.ended = show.end
-            stream.obey = show.again
+            stream.obey = show.replay_command
         if rig.record is not None:
             show.start_recording(Path(rig.record))
         undo.pop_all()
@@ -276,7 +276,7 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
     """What a recording that begins now says of what made it."""
     manifest = None if pipeline.backend is None else pipeline.backend.manifest
     # A mapping that plays no more must not play in a replay that begins here.
-    is_played = pipeline.taught is not None or rig.only_records
+    is_played = pipeline.live_mapping is not None or rig.only_records
     played = rig if is_played else rig.model_copy(update={"mapping": None})
     if pipeline.memory is not None:
         known = rig.memory.model_copy(update={"sha256": pipeline.memory.sha256 or None})
@@ -300,7 +300,7 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
 def _mapping(pipeline: Pipeline) -> dict[str, Any] | None:
     """What the recording should say of the mapping that plays: `outputs` stand behind the eight
     parameters."""
-    if pipeline.taught is None:
+    if pipeline.live_mapping is None:
         return None
-    mapping, extras = pipeline.taught.mapping, pipeline.taught.extras
+    mapping, extras = pipeline.live_mapping.mapping, pipeline.live_mapping.extras
     return {"name": mapping.name, "sha256": mapping.sha256, "outputs": [extra.name for extra in extras]}

@@ -14,11 +14,11 @@ import time
 
 __all__ = [
     "Collector",
+    "enter_realtime_mode",
+    "leave_realtime_mode",
     "lock_memory",
     "map_large_blocks",
     "raise_priority",
-    "settle",
-    "unsettle",
 ]
 
 # A thread that wants the interpreter waits at most so long for it (Python's default is 5 ms: a quarter
@@ -72,7 +72,7 @@ def map_large_blocks() -> None:
             ctypes.CDLL(None).mallopt(mmap_threshold, size)
 
 
-def settle() -> None:
+def enter_realtime_mode() -> None:
     """No collection in the middle of a frame, no long wait for the interpreter.
 
     What is loaded by now lives as long as the show: it is moved out of the collector's sight, so that the
@@ -87,7 +87,7 @@ def settle() -> None:
         ctypes.windll.winmm.timeBeginPeriod(1)
 
 
-def unsettle() -> None:
+def leave_realtime_mode() -> None:
     """Back to what Python does by itself: the show is over, the process may go on."""
     gc.unfreeze()
     gc.enable()

@@ -16,7 +16,7 @@ OURS = {
     "pyanticip/teach/project.py": "a take that was written a moment ago",
     "realtime/monitor/server.py": "the page that comes with the package",
     "realtime/soak/faults_around.py": "a rig that it wrote itself",
-    "realtime/soak/theatre.py": "the checkpoint that comes with the package",
+    "realtime/soak/show_process.py": "the checkpoint that comes with the package",
     "realtime/soak/processes.py": "what the system says of processes",
     "realtime/rig/load.py": "the template that comes with the package",
 }

@@ -148,13 +148,13 @@ def bench_sound(given: options.SoundOptions) -> Answer:
     Example: pyanticip bench sound walk.amc dance.bvh --preset default --json
     """
     from realtime.bench.sound import markdown, run
-    from training.teacher.handmade import teach
+    from training.teacher.kinematic_targets import compute_targets
 
     result = run(
         given.files,
         given.presets,
         given.seconds,
-        beats=lambda quats: teach(quats).times("onset"),
+        beats=lambda quats: compute_targets(quats).times("onset"),
         lead_ms=given.lead_ms,
         checkpoint=given.checkpoint,
     )

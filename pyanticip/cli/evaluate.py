@@ -101,12 +101,12 @@ def evaluate_forecast(given: options.ForecastOptions) -> Answer:
              pyanticip evaluate forecast --data TAKES/cmu-bench --checkpoint runs/forecast
              pyanticip evaluate forecast --folds runs/folds --report report
     """
-    from training.report.pages import as_markdown, places, write
+    from training.report.pages import as_markdown, report_paths, write
     from training.tasks.forecast import evaluate as judge
     from training.tasks.forecast import report as writer
 
     if given.page is not None:
-        places(given.page)
+        report_paths(given.page)
     if given.folds is not None:
         from training.tasks.forecast.folds import judge_folds
 

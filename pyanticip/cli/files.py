@@ -26,7 +26,7 @@ def info(given: InfoOptions) -> Answer | None:
     from pyanticip.motion.load import check_reading
     from pyanticip.motion.recording import is_recording
     from pyanticip.untrusted import open_file
-    from realtime.programs.kept import kept
+    from realtime.programs.artifact_info import describe_artifact
     from realtime.recording.info import recording_info
 
     begins = b""
@@ -41,7 +41,7 @@ def info(given: InfoOptions) -> Answer | None:
     if is_recording(begins) and not drawn:
         found = recording_info(given.file)
         return found, _recording(found)
-    if not drawn and (told := kept(given.file)) is not None:
+    if not drawn and (told := describe_artifact(given.file)) is not None:
         for name in given.reading():
             raise OptionError(f"--{name} is for motion files; {given.file} is none")
         return told

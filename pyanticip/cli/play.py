@@ -72,7 +72,7 @@ def demo(given: options.DemoOptions) -> Answer:
     from realtime.programs.demo import demo as play
     from realtime.rig import Rig
 
-    _say_all(Rig().idle(given.over, voice=given.audio or given.out is not None))
+    _say_all(Rig().ignored_options(given.over, voice=given.audio or given.out is not None))
     found = play(
         seconds=given.seconds,
         out=given.out,
@@ -127,7 +127,7 @@ def live(given: options.LiveOptions) -> Answer:
     from realtime.rig import load_rig
 
     rig = load_rig(given.rig_file, given.over, up=given.up, rest=given.rest, joints=given.joints)
-    _say_all(rig.idle(given.over))
+    _say_all(rig.ignored_options(given.over))
     return _show(play(rig, seconds=given.seconds, say=say, meters=drawn(given.as_json)))
 
 
@@ -144,7 +144,7 @@ def monitor(given: options.MonitorOptions) -> Answer:
 
     over = {"monitor": {"enabled": True}} | given.over
     rig = load_rig(given.rig_file, over, up=given.up, rest=given.rest, joints=given.joints)
-    _say_all(rig.idle(given.over))
+    _say_all(rig.ignored_options(given.over))
     rig = rig.without_receivers().model_copy(update={"record": None})
     return _show(play(rig, seconds=given.seconds, say=say, meters=drawn(given.as_json)))
 
@@ -166,7 +166,7 @@ def replay(given: options.ReplayOptions) -> Answer:
     speed = speed_factor(given.speed)
     check_reading([given.file], given.over.get("source", {}))
     rig = load_rig(given.rig_file, given.over, given.file)
-    _say_all(rig.idle(given.over))
+    _say_all(rig.ignored_options(given.over))
     kind, items = open_show(given.file, say=say, **rig.source.reading())
     meters = drawn(given.as_json)
     return _show(play(items, kind, rig, speed=speed, seconds=given.seconds, say=say, meters=meters))
@@ -189,7 +189,7 @@ def render(given: options.RenderOptions) -> Answer:
     whole = given.file.is_dir()
     kind = f".{given.kind or 'wav'}" if whole else given.out.suffix.lower()
     rig = load_rig(given.rig_file, given.over, None if whole else given.file)
-    _say_all(rig.idle(given.over, voice=kind == ".wav"))
+    _say_all(rig.ignored_options(given.over, voice=kind == ".wav"))
     if whole:
         from realtime.programs.render_folder import render_folder
 
@@ -306,7 +306,7 @@ def synth(given: options.SynthOptions) -> Answer:
         wav=given.wav,
         seconds=given.seconds,
         preset=rig.preset,
-        options=rig.told,
+        options=rig.voice_options,
         say=say,
     )
     return found, ()
@@ -399,11 +399,11 @@ def rig_init(given: options.RigInitOptions) -> None:
     """
     from pyanticip.motion.atomic import write_file
     from realtime.rig import template
-    from realtime.rig.load import check_replaceable
+    from realtime.rig.load import check_rig_overwrite
 
     if given.file.exists() and not given.force:
         raise click.UsageError(f"{given.file} exists; --force overwrites it")
-    check_replaceable(given.file)
+    check_rig_overwrite(given.file)
     write_file(given.file, template().encode())
     click.echo(f"wrote {given.file}; play it with: pyanticip live --rig {typed(given.file)}")
 
@@ -416,7 +416,7 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     """
     from realtime.programs.check import check_show
     from realtime.rig import load_rig
-    from realtime.rig.load import solo
+    from realtime.rig.load import rig_for_performer
     from realtime.sockets import host_and_port
 
     try:
@@ -427,7 +427,7 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         raise RigError(error.problems[0] if error.problems else str(error)) from None
     check_show(found)
     lines = [f"{given.file}: fine"]
-    heard = {one.name: one.hears(found.source) for one in found.performers} or {"": found.source}
+    heard = {one.name: one.source_for(found.source) for one in found.performers} or {"": found.source}
     for name, source in heard.items():
         where = source.host if source.kind == "auto" and not source.port else host_and_port(*source.listen)
         whom = f" from {source.sender}" if source.sender else ""
@@ -446,8 +446,8 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
         if not (found.teach or any(one.mapping or one.teach for one in found.performers)):
             lines += [f"  {line}" for line in found.untaught(mapping.names)]
-    lines += [f"  {line}" for line in found.in_vain()]
-    for one in [solo(found, name) for name in heard if name] or [found]:
+    lines += [f"  {line}" for line in found.unused_keys()]
+    for one in [rig_for_performer(found, name) for name in heard if name] or [found]:
         if one.cue and one.memory.enabled:
             lines.append(f"  {one.one and f'{one.one}: '}says cues {', '.join(cue.name for cue in one.cue)}")
     return found.model_dump(mode="json"), lines

@@ -103,7 +103,7 @@ def train_completion(given: options.CompletionOptions) -> Answer:
 
     check_new(given.out)
     torch.set_num_threads(given.threads)
-    taught = Takes(given.data, given.cache).taught()
+    taught = Takes(given.data, given.cache).training_clips()
     with bars(Console(stderr=True, quiet=given.as_json)) as told:
         net = fit(
             [clip.example.quats for clip in taught],
@@ -128,18 +128,18 @@ def train_ghost(given: options.GhostOptions) -> Answer:
     import torch
     from rich.console import Console
 
-    from pyanticip.models.checkpoint.folder import check_replaceable
+    from pyanticip.models.checkpoint.folder import check_checkpoint_folder
     from pyanticip.models.forecast.forecaster import save_forecaster
     from training.evaluate.takes import Takes
-    from training.finish.taught import check_new
+    from training.finish.common import check_new
     from training.report.tables import bars
     from training.tasks.ghost.fit import fit
 
     check_new(given.out)
-    check_replaceable(given.out)
+    check_checkpoint_folder(given.out)
     torch.set_num_threads(given.threads)
     takes = Takes(given.data, given.cache)
-    taught = takes.taught()
+    taught = takes.training_clips()
     people = sorted({clip.person for clip in taught})
     with bars(Console(stderr=True, quiet=given.as_json)) as told:
         model = fit(
@@ -191,9 +191,9 @@ def train_beats(given: finish.BeatsOptions) -> Answer:
 
     Example: pyanticip train beats --data TAKES --checkpoint runs/motion/checkpoint --out runs/beats
     """
-    from training.finish.beats import table, teach_beats
+    from training.finish.beats import table, train_event_head
 
-    return _taught(given, partial(teach_beats, copies=given.copies, faster=given.faster), table)
+    return _taught(given, partial(train_event_head, copies=given.copies, faster=given.faster), table)
 
 
 @train.command("poses", options=f"{FINISH}:PosesOptions", extra="train")
@@ -206,19 +206,19 @@ def train_poses(given: finish.PosesOptions) -> Answer:
 
     Example: pyanticip train poses --data TAKES --checkpoint runs/motion/checkpoint --out runs/poses
     """
-    from training.finish.poses import table, teach_poses
+    from training.finish.poses import table, train_pose_head
 
-    return _taught(given, partial(teach_poses, copies=given.copies), table)
+    return _taught(given, partial(train_pose_head, copies=given.copies), table)
 
 
 def _taught(
     given: finish.BeatsOptions | finish.PosesOptions,
-    teach: Callable[..., dict[str, Any]],
+    train_head: Callable[..., dict[str, Any]],
     table: Callable[[Mapping[str, Any]], Any],
 ) -> Answer:
     """Teaches a checkpoint something more, and says what came of it."""
     try:
-        report = teach(
+        report = train_head(
             given.data,
             given.out,
             checkpoint=given.checkpoint,

@@ -23,7 +23,7 @@ __all__ = [
     "SCALES",
     "Candidate",
     "Frames",
-    "LeftOut",
+    "HeldOutPrediction",
     "Part",
     "TakeData",
     "body",
@@ -84,7 +84,7 @@ class TakeData:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class HeldOutPrediction:
     """What a head said of frames of a take that it had not learnt.
 
     ``seconds`` (N,) into the take, ``wanted`` and ``told`` (N, n) in 0..1.
@@ -111,7 +111,7 @@ class Part:
     arrays: dict[str, F32]
     report: dict[str, Any] = field(default_factory=dict)
     label_of: str = ""
-    left_out: Sequence[LeftOut] = ()
+    left_out: Sequence[HeldOutPrediction] = ()
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Frames:
             "same_motion": same_motion(self.names, groups),
         }
 
-    def left_out(self, judged: I64, told: F32) -> list[LeftOut]:
+    def left_out(self, judged: I64, told: F32) -> list[HeldOutPrediction]:
         """What was said (N, n) of frames with these numbers, take by take."""
         edges = np.cumsum([0, *map(len, self.wanted)])
         whose = np.searchsorted(edges, judged, "right") - 1
@@ -184,7 +184,7 @@ class Frames:
         for i in np.unique(whose).tolist():
             mine = judged[whose == i]
             seconds = (mine - edges[i] + self.begins[i]) / RATE
-            found.append(LeftOut(self.names[i], seconds, self.y[mine], told[whose == i]))
+            found.append(HeldOutPrediction(self.names[i], seconds, self.y[mine], told[whose == i]))
         return found
 
     def inputs(self, blocks: tuple[str, ...]) -> F32:

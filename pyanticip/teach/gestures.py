@@ -20,7 +20,7 @@ from pyanticip.teach.folds import moments, same_motion, together
 from pyanticip.teach.options import telling
 from pyanticip.vocabulary import RATE
 
-__all__ = ["FEWEST", "Gesture", "Shown", "Verdict", "fit_gestures", "spot", "verdict"]
+__all__ = ["FEWEST", "Gesture", "GestureExample", "Verdict", "fit_gestures", "spot", "verdict"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ _NEVER = 1e-4
 
 
 @dataclass(frozen=True)
-class Shown:
+class GestureExample:
     """A take of a gesture, or of something else: the frames ``begin`` to ``end`` of ``quats`` (T, 22, 4)."""
 
     name: str
@@ -50,7 +50,7 @@ class Shown:
     end: int
 
     @classmethod
-    def active(cls, name: str, clip: Clip, begin: int) -> Shown:
+    def active(cls, name: str, clip: Clip, begin: int) -> GestureExample:
         """A take's active part, of the frames after ``begin``."""
         places = clip.positions()[begin:]
         places = places - places[:, :1]
@@ -106,7 +106,7 @@ def spotter(gestures: Sequence[Gesture]) -> Spotter:
     return Spotter(takes, [gesture.threshold for gesture in gestures])
 
 
-def verdict(told: F64, take: Shown, *, shows: bool) -> Verdict:
+def verdict(told: F64, take: GestureExample, *, shows: bool) -> Verdict:
     """What rows (T, 4) of a gesture say of a take that ``shows`` it, or does not."""
     under_way = ~np.isnan(told[:, 0])
     entered = np.flatnonzero(np.diff(under_way.astype(np.int8), prepend=0) == 1)
@@ -119,7 +119,7 @@ def verdict(told: F64, take: Shown, *, shows: bool) -> Verdict:
 
 
 def fit_gestures(
-    takes: Sequence[tuple[str | None, Shown]], refused: list[str] | None = None
+    takes: Sequence[tuple[str | None, GestureExample]], refused: list[str] | None = None
 ) -> list[Gesture]:
     """The gestures that takes show; a take that shows None, or another one, shows what it is not.
 
@@ -137,7 +137,7 @@ def fit_gestures(
     return fitted
 
 
-def _fitted(name: str, mine: Sequence[Shown], others: Sequence[Shown]) -> Gesture:
+def _fitted(name: str, mine: Sequence[GestureExample], others: Sequence[GestureExample]) -> Gesture:
     if len(mine) < FEWEST:
         raise OptionError(f"gesture {name}: expected {FEWEST} takes or more, got {len(mine)}: record more")
     least, most = GESTURE_FRAMES

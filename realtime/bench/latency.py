@@ -99,7 +99,7 @@ def run(
             },
             [skeleton, *datagrams],
         )
-        tuning.settle()
+        tuning.enter_realtime_mode()
         # The echo does the same, so that both are judged alike.
         scheduling = tuning.raise_priority() if priority else "ordinary"
         locked = priority and tuning.lock_memory()
@@ -108,7 +108,7 @@ def run(
         share = (time.process_time() - worked) / (time.perf_counter() - begun)
         told, echoed = answer(suit), answer(echo)
     finally:
-        tuning.unsettle()
+        tuning.leave_realtime_mode()
         if source is not None:
             source.close()
         for process in (suit, echo):

@@ -76,8 +76,8 @@ def _phases(n: int, phases: Phases) -> list[float]:
 
 def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool) -> dict[str, Any]:
     from realtime.clock import MonotonicClock
+    from realtime.multi_show import open_multi_show
     from realtime.rig import load_rig
-    from realtime.troupe import open_troupe
 
     frames, warm = round((seconds + WARM_UP_SECONDS) * RATE), round(WARM_UP_SECONDS * RATE)
     skeleton, datagrams = mocopi_datagrams(frames, RATE)
@@ -97,20 +97,20 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
                 ],
             },
         )
-        troupe = open_troupe(rig, MonotonicClock(), lambda line: None, prewarm=prewarm)
+        multi_show = open_multi_show(rig, MonotonicClock(), lambda line: None, prewarm=prewarm)
         seen, used = array("q"), array("d")
 
         def observe(arrival: int, done: int, seq: int, stages: Sequence[int]) -> None:
             seen.extend((seq, arrival, done - arrival, stages[3]))
 
         async def watched() -> None:
-            show = asyncio.ensure_future(troupe.run(pause + frames / RATE + 1.0))
+            show = asyncio.ensure_future(multi_show.run(pause + frames / RATE + 1.0))
             while not show.done():
                 used.extend((time.monotonic_ns(), time.process_time()))
                 await asyncio.wait({show}, timeout=_SAMPLED_EVERY)
             await show
 
-        for show in troupe.shows.values():
+        for show in multi_show.shows.values():
             show.pipeline.observer = observe
         pause = 1.0 + _PAUSE_EACH * n
         plan = {
@@ -118,13 +118,13 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
             "phases": _phases(n, phases),
         }  # fmt: skip
         go(suits, plan, [skeleton, *datagrams])
-        tuning.settle()
+        tuning.enter_realtime_mode()
         scheduling = tuning.raise_priority()
         tuning.lock_memory()
-        play(watched(), *troupe.shows.values())
+        play(watched(), *multi_show.shows.values())
         told = answer(suits)
     finally:
-        tuning.unsettle()
+        tuning.leave_realtime_mode()
         close_peer(suits)
     rows = np.array(seen, np.int64).reshape(-1, 4)
     rows = rows[rows[:, 0] >= warm]

@@ -27,7 +27,7 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, RATE
-from realtime.bench.ear import Ear
+from realtime.bench.offline_listener import OfflineListener
 from realtime.clock import OfflineClock
 from realtime.config import LeadMs
 from realtime.rig import Rig
@@ -103,8 +103,8 @@ def _row(
     moves = np.asarray(teacher_parameters(quats), np.float64)[:, _LOUDNESS]
     clock = OfflineClock()
     voice = open_voice(preset, {}, SAMPLE_RATE)
-    ear = Ear(clock, voice)
-    bare = Ear(clock, open_voice(preset, {}, SAMPLE_RATE), bare=True)
+    ear = OfflineListener(clock, voice)
+    bare = OfflineListener(clock, open_voice(preset, {}, SAMPLE_RATE), bare=True)
     backend.reset()
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[ear, bare], backend=backend)
     pipeline.mixer.sound_ms = way_ms(voice)
@@ -116,7 +116,7 @@ def _row(
     places = np.maximum(np.searchsorted(ear.times, at / 100.0, "right") - 1, 0)
     sent = np.array(ear.params, np.float64)[places, _LOUDNESS]
 
-    def late(roll: Ear) -> tuple[float, float]:
+    def late(roll: OfflineListener) -> tuple[float, float]:
         heard = envelope(roll.sound)
         return lag_ms(np.interp(at, np.arange(len(heard)), heard), body)
 

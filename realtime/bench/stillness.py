@@ -19,8 +19,8 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import PARAMETERS, RATE
-from realtime.bench.ear import RATE as SAMPLE_RATE
-from realtime.bench.ear import Ear, integrated
+from realtime.bench.offline_listener import RATE as SAMPLE_RATE
+from realtime.bench.offline_listener import OfflineListener, integrated
 from realtime.clock import OfflineClock
 from realtime.control.calibration import Table
 from realtime.programs.calibrate import calibrate_from
@@ -76,7 +76,7 @@ _SETTLED = 50
 def perform(clip: Clip, rig: Rig, *, sound: bool = True) -> CaptureSink:
     """Play a clip through the pipeline that ``rig`` describes, sent as it is on its own skeleton."""
     clock = OfflineClock()
-    roll = Ear(clock, open_voice("default", {}, SAMPLE_RATE)) if sound else CaptureSink(clock)
+    roll = OfflineListener(clock, open_voice("default", {}, SAMPLE_RATE)) if sound else CaptureSink(clock)
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[roll])
     try:
         shown = (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
@@ -211,7 +211,7 @@ def _matched(without: CaptureSink, gated: CaptureSink, since: float) -> list[boo
 
 
 def _lufs(roll: CaptureSink) -> float:
-    assert isinstance(roll, Ear)
+    assert isinstance(roll, OfflineListener)
     return integrated(roll.sound)
 
 

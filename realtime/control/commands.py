@@ -21,7 +21,7 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS
 from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
 from realtime.control.memory import MemoryControl, cues_of, words_of
-from realtime.control.server import Action, meant, number, switch
+from realtime.control.server import Action, number, rounded_float, switch
 from realtime.mapping.live_mapping import LiveMapping, check_model, open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import Reach
@@ -83,7 +83,7 @@ class PlanControl:
         self._boosted, self._boosts = backend, boosts
         return ", ".join(f"{known}: {value:+g}" for known, value in sorted(boosts.items())) or "no wishes"
 
-    def so_far(self, t_ns: int) -> list[Command]:
+    def state_as_commands(self, t_ns: int) -> list[Command]:
         """What is wished of the model that steps: the first commands of a recording."""
         boosts = self._boosts if self._pipeline.backend is self._boosted else {}
         return [Command(t_ns, "plan", boost) for boost in boosts.items()]
@@ -187,19 +187,22 @@ class Commands:
                 return partial(act, name.removeprefix(family))
         return self._actions[name]
 
-    def play_mapping(self, taught: LiveMapping, path: Path) -> str:
+    def play_mapping(self, live_mapping: LiveMapping, path: Path) -> str:
         """Play a mapping that was read from ``path`` from the next frame on; what it plays, in a line.
 
         Raises a CheckpointError where it was taught on a model that steps no more.
         """
         # Another model may have come while it was read.
-        check_model(taught.mapping, self._pipeline.backend)
+        check_model(live_mapping.mapping, self._pipeline.backend)
         now = self._now()
-        self._pipeline.teach(taught)
-        self._mapping = str(path), taught.mapping.sha256
+        self._pipeline.set_mapping(live_mapping)
+        self._mapping = str(path), live_mapping.mapping.sha256
         self._record(now, "mapping", self._mapping)
-        plays = [*taught.names, *(f"gesture/{gesture.name}" for gesture in taught.mapping.gestures)]
-        line = f"mapping {taught.mapping.name}: {', '.join(plays)}"
+        plays = [
+            *live_mapping.names,
+            *(f"gesture/{gesture.name}" for gesture in live_mapping.mapping.gestures),
+        ]
+        line = f"mapping {live_mapping.mapping.name}: {', '.join(plays)}"
         self._say(line)
         return line
 
@@ -236,7 +239,7 @@ class Commands:
         self._tell_cues(following, cues, shared)
         self._record(now, "cues", words_of(cues))
 
-    def again(self, command: Command) -> None:
+    def replay_command(self, command: Command) -> None:
         """What a replay found in a recording."""
         self._pipeline.run_until(command.t_ns)
         name, arguments, mixer = command.name, command.arguments, self._pipeline.mixer
@@ -285,7 +288,7 @@ class Commands:
                 mixer.sound_ms = sound_ms
             self._record(command.t_ns, name, arguments)
 
-    def so_far(self, t_ns: int) -> list[Command]:
+    def state_as_commands(self, t_ns: int) -> list[Command]:
         """What it takes to begin where things stand: the first commands of a recording."""
         mixer = self._pipeline.mixer
         found = [Command(t_ns, name, (value,)) for name, value in mixer.settings.items()]
@@ -307,7 +310,7 @@ class Commands:
             # Of a host that is wanted any port may come next.
             wanted = is_from(player, self.listens_to)
             found.append(Command(t_ns, "player", (self.listens_to if wanted else player,)))
-        found += self.live_rig.so_far(t_ns) + self._plan.so_far(t_ns)
+        found += self.live_rig.state_as_commands(t_ns) + self._plan.state_as_commands(t_ns)
         if self._mapping is not None:
             found.append(Command(t_ns, "mapping", self._mapping))
         if self._preset:
@@ -332,11 +335,11 @@ class Commands:
             self._pipeline.tape.control(t_ns, name, arguments)
 
     def _map_again(self, path: object, sha256: object) -> None:
-        taught = open_mapping(str(path), self._pipeline.backend)
-        if taught.mapping.sha256 != sha256:
+        live_mapping = open_mapping(str(path), self._pipeline.backend)
+        if live_mapping.mapping.sha256 != sha256:
             raise OptionError(f"{path} is another mapping now")
-        self._pipeline.teach(taught)
-        self._mapping = str(path), taught.mapping.sha256
+        self._pipeline.set_mapping(live_mapping)
+        self._mapping = str(path), live_mapping.mapping.sha256
 
     def _step_by(self, backend: StepBackend, path: str | None) -> None:
         self._pipeline.play_model(backend)
@@ -382,9 +385,9 @@ class Commands:
         performer.stay({**performer.learned(), str(name): Reach(still, low, high)})
 
     def _unload(self) -> str:
-        if self._pipeline.taught is None:
+        if self._pipeline.live_mapping is None:
             raise OptionError("unload: no mapping plays")
-        self._pipeline.teach(None)
+        self._pipeline.set_mapping(None)
         self._mapping = None
         return "the model plays alone"
 
@@ -403,7 +406,7 @@ class Commands:
 
     def _setting(self, name: str) -> Callable[[object], str]:
         def act(value: object) -> str:
-            mixer, value = self._pipeline.mixer, meant(value)
+            mixer, value = self._pipeline.mixer, rounded_float(value)
             setattr(mixer, name, value if (name, value) == ("lead_ms", "auto") else number(name, value))
             return f"{mixer.settings[name]:g}" if value != "auto" else "auto"
 
@@ -412,7 +415,7 @@ class Commands:
     def _sound(self, value: object) -> str:
         """Told so it stays; auto: what the rig says, or the voice from then on."""
         by_hand, mixer = value != "auto", self._pipeline.mixer
-        mixer.sound_ms = number("sound_ms", meant(value)) if by_hand else self.live_rig.latency_ms
+        mixer.sound_ms = number("sound_ms", rounded_float(value)) if by_hand else self.live_rig.latency_ms
         self._sounds_by_hand = by_hand
         return f"{mixer.sound_ms:g}"
 

@@ -15,7 +15,7 @@ from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import PARAMETERS
 from realtime.config import unknown
 from realtime.control.rig_keys import RigKey, path_of, rig_keys, sending
-from realtime.control.server import meant, switch
+from realtime.control.server import rounded_float, switch
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, parse_rig
 from realtime.rig.mapping import PerformerRig, smoothings
@@ -97,7 +97,7 @@ class LiveRig:
 
     def set(self, key: str, *values: object) -> str:
         """Set one key, ``shape/pan/in`` to .2 and .8 as an example; without a value: as it is built in."""
-        values = tuple(map(meant, values))
+        values = tuple(map(rounded_float, values))
         tree = self._tree()
         table: Any = tree
         *way, last = path_of(key)
@@ -175,13 +175,13 @@ class LiveRig:
         shaper.seen = None
         return told
 
-    def so_far(self, t_ns: int) -> list[Command]:
+    def state_as_commands(self, t_ns: int) -> list[Command]:
         """What is being learned: the first commands of a recording."""
         shapers = self._pipeline.mixer.shapers.items()
         return [Command(t_ns, f"learn/{n}", (1, *s.seen)) for n, s in shapers if s.seen is not None]
 
     def _taught(self) -> list[str]:
-        taught = self._pipeline.taught
+        taught = self._pipeline.live_mapping
         return [] if taught is None else [extra.name for extra in taught.extras]
 
     def _tree(self) -> dict[str, Any]:

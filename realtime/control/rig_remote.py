@@ -24,7 +24,7 @@ from realtime.memory.live_memory import LiveMemory, check_cues, open_memory
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, load_rig
 from realtime.rig.edit import edit_rig
-from realtime.rig.load import solo
+from realtime.rig.load import rig_for_performer
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 
@@ -158,7 +158,7 @@ class RigRemote:
         preset = rig.synth.preset
         if preset != (self._commands.preset or now.synth.preset) and preset in _core.PRESETS:
             done.append("preset " + self._obey("preset", preset))
-        if self._pipeline.taught is not None and (another or mapping is None):
+        if self._pipeline.live_mapping is not None and (another or mapping is None):
             done.append(self._obey("unload"))
         if backend is not None:
             done.append(self._play_model(backend, rig.model.checkpoint))
@@ -193,7 +193,7 @@ class RigRemote:
             backend.close()
             raise
         known = "" if backend.manifest is None else f" {backend.manifest.name}"
-        return f"model{known} on {backend.told}"
+        return f"model{known} on {backend.description}"
 
     async def _load_memory(self, name: object) -> str:
         """Mix with another memory, go on learning or not, and say the cues that are within its takes."""
@@ -224,7 +224,7 @@ class RigRemote:
             self._pipeline.memory.check_unsaved(command)
 
     def _plays(self) -> tuple[object, ...]:
-        return self._pipeline.backend, self._pipeline.memory, self._pipeline.taught
+        return self._pipeline.backend, self._pipeline.memory, self._pipeline.live_mapping
 
     def _obey(self, name: str, *arguments: object) -> str:
         return str(self._commands.obey(name, *arguments))
@@ -262,7 +262,7 @@ def _for_one(rig: Rig, now: Rig) -> Rig:
     if not now.one:
         return rig
     if any(performer.name == now.one for performer in rig.performers):
-        rig = solo(rig, now.one)
+        rig = rig_for_performer(rig, now.one)
     else:
         pairs = zip(rig.osc, now.osc, strict=False)
         kept = [(told, {"prefix": one.prefix, "addresses": one.addresses}) for told, one in pairs]

@@ -27,9 +27,9 @@ __all__ = [
     "Action",
     "ControlServer",
     "Remote",
-    "everyones",
-    "meant",
     "number",
+    "rounded_float",
+    "shared_commands",
     "switch",
 ]
 
@@ -123,7 +123,7 @@ class ControlServer:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Where it obeys, and whom, for the person at the terminal."""
         line = f"obeying {CONTROL.rstrip('/')} at {host_and_port(*self.address)}"
         return line if is_loopback(self.address[0]) else f"{line}, of whoever reaches it: it has no password"
@@ -299,7 +299,7 @@ def number(name: str, value: object) -> float:
     return float(value)
 
 
-def meant(value: object) -> object:
+def rounded_float(value: object) -> object:
     """A float of OSC, which has seven digits, as it was meant and not as 64 bits have it."""
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
@@ -332,7 +332,7 @@ def _is_released(arguments: tuple[object, ...]) -> bool:
 _OF_ONE = frozenset({"source", "plan", "cue/set", "cue/remove", "rig/merge"})
 
 
-def everyones(
+def shared_commands(
     actions: Mapping[str, Mapping[str, Action]],
     families: Mapping[str, Mapping[str, Action]],
     shared: frozenset[str],

@@ -18,7 +18,7 @@ __all__ = ["Gestures", "Labels", "UnderWay"]
 # A label enters when it is so likely for so many frames, and leaves when it is less likely than that.
 _ENTER, _LEAVE, _FRAMES = 0.6, 0.4, 3
 
-Told = tuple[str, str, float]
+LabelValue = tuple[str, str, float]
 
 
 class Labels:
@@ -33,9 +33,9 @@ class Labels:
         # For how many frames another label has been likely, and which.
         self._waiting: dict[str, tuple[str, int]] = {}
 
-    def step(self, values: Sequence[float]) -> tuple[list[Told], list[Event]]:
+    def step(self, values: Sequence[float]) -> tuple[list[LabelValue], list[Event]]:
         """Of a frame: class, label and how likely it is; and what was entered and left, as events."""
-        told: list[Told] = []
+        told: list[LabelValue] = []
         events: list[Event] = []
         for name, labels, at in self._classes:
             likely = values[at : at + len(labels)]

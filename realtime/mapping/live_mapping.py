@@ -34,7 +34,7 @@ _LINEAR = Range()
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LabelOutput:
     """Something that is told beside the outputs, 0..1 at an address of its own."""
 
     name: str
@@ -56,9 +56,9 @@ class LiveMapping:
         # Where nobody is there, no label is shown.
         told = self.names[len(mapping.outputs) :]
         self.neutral = [o.rest for o in mapping.outputs] + [float(n.endswith(f"/{NONE}")) for n in told]
-        self.extras: list[Output | Told] = [o for o in mapping.outputs if o.name not in PARAMETERS]
+        self.extras: list[Output | LabelOutput] = [o for o in mapping.outputs if o.name not in PARAMETERS]
         begin = len(self.extras)
-        self.extras += [Told(name) for name in told]
+        self.extras += [LabelOutput(name) for name in told]
         at = {name: begin + told.index(f"class/{name}/{own[0]}") for name, own in mapping.classes.items()}
         self.labels = Labels(mapping.classes, at)
         self.gestures = Gestures(mapping.gestures) if mapping.gestures else None

@@ -70,14 +70,14 @@ class Mixer:
         self.extras: list[float] = []
         self._shape()
 
-    def teach(self, taught: LiveMapping | None) -> None:
+    def set_mapping(self, live_mapping: LiveMapping | None) -> None:
         """Play the outputs of a mapping from the next frame on; None: the model alone.
 
         A taught output with the name of a sound parameter takes its place; the others go out beside the
         eight, in :attr:`extras`.
         """
-        names = [] if taught is None else taught.names
-        neutral = [] if taught is None else taught.neutral
+        names = [] if live_mapping is None else live_mapping.names
+        neutral = [] if live_mapping is None else live_mapping.neutral
         places = [PARAMETERS.index(name) if name in PARAMETERS else None for name in names]
         playing = dict(zip(self._extra_names, self.extras, strict=True))
         beside = [(n, low) for n, low, place in zip(names, neutral, places, strict=True) if place is None]
@@ -85,7 +85,7 @@ class Mixer:
         rest = [low for _, low in beside]
         # An output that was there goes on from where it is, a new one from neutral.
         self.extras = [playing.get(name, low) for name, low in beside]
-        self.core.teach(places, self._extras_smoothed(), rest, self.extras)
+        self.core.set_mapping(places, self._extras_smoothed(), rest, self.extras)
         self._shape()
 
     @property
@@ -257,9 +257,9 @@ class Mixer:
         """Tell who listens to the performer's range what will be learned of the last frame."""
         performer = self._performer
         if performer is not None and performer.listener is not None:
-            lesson = self.core.lesson
-            if lesson is not None:
-                performer.listener(*lesson)
+            range_sample = self.core.range_sample
+            if range_sample is not None:
+                performer.listener(*range_sample)
 
     def silence(self, dt: float) -> list[float]:
         """No frame for another ``dt`` seconds: hold, then fade."""

@@ -10,7 +10,7 @@ import msgpack
 import numpy as np
 
 from realtime.clock import Clock
-from realtime.sinks.base import ControlFrame, Extra, Onlooker
+from realtime.sinks.base import ControlFrame, DeferredSink, Extra
 from realtime.sockets import connect_udp
 
 __all__ = ["MonitorFeed"]
@@ -22,7 +22,7 @@ _packb: Callable[..., bytes] = msgpack.packb
 _MOST, _LONGEST = 12, 4096
 
 
-class MonitorFeed(Onlooker):
+class MonitorFeed(DeferredSink):
     """A sink that packs frames for :mod:`realtime.monitor.server`.
 
     A frame is a msgpack map of the plain values of :class:`ControlFrame` under their names, ``gate``, the
@@ -54,7 +54,7 @@ class MonitorFeed(Onlooker):
         self._extras = [extra.name for extra in extras]
 
     def send(self, frame: ControlFrame) -> None:
-        """Keep a frame for :meth:`look`."""
+        """Keep a frame for :meth:`run_deferred`."""
         since = frame.seq - self._newest
         # One with a body is worth waiting a frame for: of a suit at 60 Hz two of five have none.
         waits = self._every > 1 and frame.body is None
@@ -64,12 +64,12 @@ class MonitorFeed(Onlooker):
         if is_due or frame.events or frame.seq < 0:
             self._kept.append((frame, self._clock.now_ns() - frame.t_ns))
 
-    def hear(self, sender: str, datagram: bytes) -> None:
+    def on_datagram(self, sender: str, datagram: bytes) -> None:
         """Keep a datagram for the next frame; what does not fit into one of ours is left out."""
         if self._suit and len(self._heard) < _MOST and len(datagram) <= _LONGEST:
             self._heard.append((sender, datagram))
 
-    def look(self) -> None:
+    def run_deferred(self) -> None:
         """Send what was kept, or drop it."""
         kept, self._kept = self._kept, []
         for frame, way_ns in kept:

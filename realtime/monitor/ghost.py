@@ -75,7 +75,7 @@ class Ghost:
         return self._jointed(said[which] @ facing.T + here)
 
     @property
-    def places(self) -> F32:
+    def joint_positions(self) -> F32:
         """Where the joints of the newest pose are (22, 3)."""
         return self._seen[-1][1]
 

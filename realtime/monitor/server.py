@@ -241,7 +241,7 @@ class Server:
         told["places"] = None
         if pose is not None and root is not None:
             will_be = self._ghost.hear(told["seq"], pose, root, _GHOSTS)
-            told["places"] = self._ghost.places.astype(float).round(3).tolist()
+            told["places"] = self._ghost.joint_positions.astype(float).round(3).tolist()
             told["ghosts"] = will_be.astype(float).round(3).tolist()
         body = self._suit.body if told["places"] else None
         told["suit"] = None if body is None else body["places"]

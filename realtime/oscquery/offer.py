@@ -154,11 +154,11 @@ class Offer:
         return found
 
     def _extras(self) -> Sequence[Extra]:
-        taught = self._pipeline.taught
+        taught = self._pipeline.live_mapping
         return () if taught is None else taught.extras
 
     def _gestures(self) -> tuple[str, ...]:
-        taught = self._pipeline.taught
+        taught = self._pipeline.live_mapping
         return () if taught is None or taught.gestures is None else tuple(taught.gestures.names)
 
     def _cues(self) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def calibrate_from(file: Path, rig: Rig, say: Callable[[str], None] | None = Non
 
     def obey(command: Command) -> None:
         if command.name in ("source", "player"):
-            commands.again(command)
+            commands.replay_command(command)
 
     try:
         calibration = Calibration(pipeline)

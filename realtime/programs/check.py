@@ -15,7 +15,7 @@ from pyanticip.teach.mapping import load_mapping
 from realtime.memory.live_memory import open_memory
 from realtime.programs.live import check_new
 from realtime.rig import Rig
-from realtime.rig.load import solo
+from realtime.rig.load import rig_for_performer
 from realtime.rig.ports import check_ports
 from realtime.rig.source import SourceRig
 from realtime.rig.tree import SynthRig
@@ -38,7 +38,7 @@ def check_show(rig: Rig) -> None:
         _check_sink(target)
     if rig.record_spare is not None and not _is_writable(rig.record_spare):
         raise OptionError(f"record_spare: {rig.record_spare}: expected a folder that can be written into")
-    for own in [solo(rig, one.name) for one in rig.performers] or [rig]:
+    for own in [rig_for_performer(rig, one.name) for one in rig.performers] or [rig]:
         own.resolved()
         _check_source(own.source)
         for table in [own.midi] * (own.midi.port is not None) + [table.config() for table in own.sink]:

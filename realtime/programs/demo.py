@@ -178,7 +178,7 @@ def _play(
         latencies.append(sum(stages))
 
     def obey(command: Command) -> None:
-        show.again(command)
+        show.replay_command(command)
         (lead,) = command.arguments
         if not lead:
             say("first as it is: lead 0, the sound comes after the movement")
@@ -187,11 +187,11 @@ def _play(
             say(f"now the same passage foreseen: lead {ahead}")
 
     pipeline.observer, source.obey = observe, obey
-    tuning.settle()
+    tuning.enter_realtime_mode()
     try:
         report = run_loop(show.run(seconds))
     finally:
-        tuning.unsettle()
+        tuning.leave_realtime_mode()
     own = next(counts for name, counts in report["sinks"].items() if name.startswith("osc"))
     milliseconds = np.array(latencies[25:] or latencies or [0]) / 1e6
     return {

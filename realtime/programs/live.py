@@ -16,6 +16,7 @@ from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
 from realtime.loop import run_loop
 from realtime.monitor.terminal import Terminal
+from realtime.multi_show import MultiShow, open_multi_show
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.load import recorded_as
@@ -27,7 +28,6 @@ from realtime.sources.udp import UdpSource
 from realtime.sources.watch import listening
 from realtime.stage import assemble, recording_header, stage
 from realtime.status import sink_counts
-from realtime.troupe import Troupe, open_troupe
 
 __all__ = ["check_new", "live", "replay"]
 
@@ -42,10 +42,10 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     if rig.control.enabled:
         # Whoever has it already is a show that plays: nothing is loaded beside it.
         bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
-    for line in rig.in_vain():
+    for line in rig.unused_keys():
         say(line)
     if rig.performers:
-        return _live_troupe(rig, seconds, say, meters)
+        return _live_multi_show(rig, seconds, say, meters)
     rig = rig.resolved()
     if rig.record is not None:
         check_new(Path(rig.record))
@@ -91,9 +91,9 @@ def replay(
                 pipeline.tape = tape = RecordingWriter(
                     rig.record, recording_header(rig, pipeline), t_ns=begin
                 )
-                for command in commands.so_far(begin):
+                for command in commands.state_as_commands(begin):
                     tape.control(*command)
-            play_offline(items, offline, pipeline.feed, commands.again, seconds)
+            play_offline(items, offline, pipeline.feed, commands.replay_command, seconds)
             now = offline.now_ns()
             pipeline.run_until(now)
             if rig.record is not None:
@@ -150,30 +150,30 @@ def _run(
         if rig.synth.enabled:
             say("playing the built-in voice")
         if show.control is not None:
-            say(show.control.told)
+            say(show.control.description)
         if pipeline.backend is not None:
-            say(f"model steps on {pipeline.backend.told}")
+            say(f"model steps on {pipeline.backend.description}")
         return _play(rig, show, seconds)
 
 
-def _live_troupe(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dict[str, Any]:
+def _live_multi_show(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dict[str, Any]:
     if rig.record is not None:
         for performer in rig.performers:
             check_new(recorded_as(Path(rig.record), performer.name))
     with contextlib.ExitStack() as stack:
         terminal, say = _terminal(stack, say, meters, rig.performers[0].name)
-        return _play(rig, open_troupe(rig, MonotonicClock(), say, terminal), seconds)
+        return _play(rig, open_multi_show(rig, MonotonicClock(), say, terminal), seconds)
 
 
-def _play(rig: Rig, show: Show | Troupe, seconds: float | None) -> dict[str, Any]:
-    tuning.settle()
+def _play(rig: Rig, show: Show | MultiShow, seconds: float | None) -> dict[str, Any]:
+    tuning.enter_realtime_mode()
     try:
         if rig.realtime_priority:
             tuning.raise_priority()
             tuning.lock_memory()
         return run_loop(show.run(seconds))
     finally:
-        tuning.unsettle()
+        tuning.leave_realtime_mode()
 
 
 def check_new(path: Path) -> None:

@@ -17,7 +17,7 @@ from pyanticip.memory import rehearse as remember
 from pyanticip.memory import save_memory
 from pyanticip.motion.atomic import check_folder
 from pyanticip.vocabulary import RATE
-from realtime.programs.kept import is_memory
+from realtime.programs.artifact_info import is_memory
 from realtime.protocols import ALONE_NS
 from realtime.sources.replay import Command, Item, NobodyCameError, open_show, recorded_sender
 

@@ -29,7 +29,7 @@ from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.protocols import BEAT_TRUST
 from realtime.rig import Rig
-from realtime.seams import blamed
+from realtime.seams import foreign_errors
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
 from realtime.sources.replay import Item, open_show, play_offline
@@ -143,7 +143,11 @@ class OfflinePlayer:
         while (order := self._orders.get()) is not None:
             if self._error is None:
                 try:
-                    with contextlib.nullcontext() if self._ours else blamed(f"{name_of(self._voice)} failed"):
+                    with (
+                        contextlib.nullcontext()
+                        if self._ours
+                        else foreign_errors(f"{name_of(self._voice)} failed")
+                    ):
                         order()
                 except BaseException as error:
                     # Told to the caller at the end; the orders behind it are void.
@@ -194,7 +198,9 @@ def render(
         clock = OfflineClock(items[0].t_ns if items else 0)
         player = None
         if wav is not None:
-            player = OfflinePlayer(wav, open_voice(rig.synth.preset, rig.synth.told, SAMPLE_RATE, say))
+            player = OfflinePlayer(
+                wav, open_voice(rig.synth.preset, rig.synth.voice_options, SAMPLE_RATE, say)
+            )
             undo.callback(player.close)
         capture = CaptureSink(clock, player)
         backend: StepBackend | None = None
@@ -211,7 +217,7 @@ def render(
         if player is not None:
             # The voice's own way to the ear; there is no device.
             pipeline.mixer.sound_ms = max(pipeline.mixer.sound_ms, player.way_ms)
-        obey = Commands(pipeline, say or (lambda line: None), rig, player).again
+        obey = Commands(pipeline, say or (lambda line: None), rig, player).replay_command
         play_offline(_watched(items, progress), clock, pipeline.feed, obey, seconds)
         pipeline.run_until(clock.now_ns())
         if not capture.times:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyanticip.errors import DeviceError, OptionError, reason
-from realtime.seams import SOURCES, blamed
+from realtime.seams import SOURCES, foreign_errors
 from realtime.sockets import connect_udp
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def send(
         if say is not None:
             for line in clip.warnings:
                 say(f"{path}: {line}")
-        with blamed(f"source {protocol!r} cannot send") if foreign else contextlib.nullcontext():
+        with foreign_errors(f"source {protocol!r} cannot send") if foreign else contextlib.nullcontext():
             stream = source.encode(clip, rate=rate, loop=loop, unix_time=time.time())
         if foreign:
             stream = _checked(protocol, stream)
@@ -108,7 +108,7 @@ def send(
 
 def _checked(protocol: str, stream: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """What the source of another package gives, or an OptionError of one line."""
-    with blamed(f"source {protocol!r} cannot send"):
+    with foreign_errors(f"source {protocol!r} cannot send"):
         for t_ns, datagram in stream:
             yield int(t_ns), bytes(datagram)
 

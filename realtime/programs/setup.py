@@ -17,12 +17,12 @@ from realtime.programs.calibrate import calibrate_live
 from realtime.programs.live import live
 from realtime.programs.options import SetupOptions
 from realtime.rig import Rig
-from realtime.rig.load import check_replaceable
+from realtime.rig.load import check_rig_overwrite
 from realtime.rig.source import source_table
 from realtime.rig.tree import ControlRig
 from realtime.seams import SOURCES
 from realtime.sockets import address_of_this_machine, connect_udp
-from realtime.sources.arrivals import Arrivals, Heard, suits, usual_ports, wrong_kind
+from realtime.sources.arrivals import Arrivals, DetectedSender, suits, usual_ports, wrong_kind
 from realtime.voice.audio import probe
 
 __all__ = ["Ask", "setup"]
@@ -92,7 +92,7 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
 def _may_write(given: SetupOptions, ask: Ask) -> None:
     """Never over a file without being asked to, nor where there is no folder."""
     check_folder(given.out)
-    check_replaceable(given.out)
+    check_rig_overwrite(given.out)
     if given.out.exists() and not given.force:
         answer = ask(f"{given.out} exists. Overwrite it?", "no", ("yes", "no"))
         if answer != "yes":
@@ -113,7 +113,7 @@ def _suit(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
         raise OptionError(f"--suit: {error}{suggestion(suit, known)}") from None
 
 
-def _listen(wanted: Mapping[str, Any], wait: float, say: Say) -> Heard:
+def _listen(wanted: Mapping[str, Any], wait: float, say: Say) -> DetectedSender:
     """Show where to send to, and wait for somebody who can be played."""
     ports = usual_ports()
     kind = wanted.get("kind")
@@ -159,7 +159,9 @@ def _big(text: str) -> list[str]:
     return ["  " + " ".join(row).replace("0", " ").replace("1", "█") for row in rows]
 
 
-def _first(arrivals: Arrivals, ports: Mapping[int, str], kind: str | None, wait: float, say: Say) -> Heard:
+def _first(
+    arrivals: Arrivals, ports: Mapping[int, str], kind: str | None, wait: float, say: Say
+) -> DetectedSender:
     begun, told, hints = time.monotonic(), set[tuple[int, str, str]](), list(_HINTS_S)
     say(f"waiting for it, {wait:g} s at most; Ctrl-C gives up")
     while (waited := time.monotonic() - begun) < wait:
@@ -180,7 +182,7 @@ def _first(arrivals: Arrivals, ports: Mapping[int, str], kind: str | None, wait:
     raise DeviceError(f"nothing that can be played came in {wait:g} s" + (f": {found}" if found else ""))
 
 
-def _what(heard: Heard, ports: Mapping[int, str], wanted: str | None) -> str:
+def _what(heard: DetectedSender, ports: Mapping[int, str], wanted: str | None) -> str:
     """What a sender sends, and what to do where that is not what was expected."""
     sends = f"{heard.sender} sends"
     if not heard.kind or (not heard.frames and wrong_kind(heard.kind, heard.sample, heard.port)):

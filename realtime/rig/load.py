@@ -23,7 +23,15 @@ from realtime.rig.tree import OscQueryRig, Rig
 from realtime.sinks.config import OscConfig
 from realtime.sources.named_files import file_of, places_of, sum_of
 
-__all__ = ["check_replaceable", "load_rig", "monitors", "parse_rig", "recorded_as", "solo", "template"]
+__all__ = [
+    "check_rig_overwrite",
+    "load_rig",
+    "monitors",
+    "parse_rig",
+    "recorded_as",
+    "rig_for_performer",
+    "template",
+]
 
 LARGEST = 1 << 20
 """No rig has more bytes."""
@@ -188,7 +196,7 @@ def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
             tree[key] = dict(value) if isinstance(value, Mapping) else value
 
 
-def check_replaceable(path: Path) -> None:
+def check_rig_overwrite(path: Path) -> None:
     """Before a rig is written over ``path``: an OptionError where something lies there that is not TOML."""
     if not path.exists():
         return
@@ -203,7 +211,7 @@ def template() -> str:
     return Path(__file__).with_name("template.toml").read_text(encoding="utf-8")
 
 
-def solo(rig: Rig, name: str) -> Rig:
+def rig_for_performer(rig: Rig, name: str) -> Rig:
     """The rig of one performer: what it would be if nobody else played, but for the names in addresses.
 
     What is of nobody in particular (MIDI without a channel, receivers of other kinds, the project of the
@@ -220,7 +228,7 @@ def solo(rig: Rig, name: str) -> Rig:
     update: dict[str, Any] = {
         "performers": (),
         "performer": rig.performer.model_copy(update=own),
-        "source": performer.hears(rig.source),
+        "source": performer.source_for(rig.source),
         "mapping": performer.mapping or rig.mapping,
         "osc": tuple(_for(target, name) for target in rig.osc if target.performer in (None, name)),
         "record": None if rig.record is None else str(recorded_as(Path(rig.record), name)),

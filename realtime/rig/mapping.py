@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from pyanticip.controls import BEAT_LEAD_MS, NEUTRAL, EventTrigger, LastMoment, Presence, Shape, Smoothing
 from pyanticip.options import Options
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
-from realtime.config import Seconds, Unit, named
+from realtime.config import Seconds, Unit, known_keys
 from realtime.mapping.performer import PerformerRange, Reach
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
 
 
 #: Smoothing by parameter; ``default`` stands for those without their own.
-Smoothings = Annotated[dict[str, Smoothing], named(*PARAMETERS, "default")]
+Smoothings = Annotated[dict[str, Smoothing], known_keys(*PARAMETERS, "default")]
 
 
 def smoothings(table: Smoothings) -> list[Smoothing]:
@@ -34,7 +34,7 @@ def smoothings(table: Smoothings) -> list[Smoothing]:
 
 
 #: Shapes by parameter, or ``taught/<name>`` of what a mapping teaches, which is known while it plays.
-Shapes = Annotated[dict[str, Shape], named(*PARAMETERS, also="taught/")]
+Shapes = Annotated[dict[str, Shape], known_keys(*PARAMETERS, also="taught/")]
 
 
 class EventsRig(Options):
@@ -43,8 +43,8 @@ class EventsRig(Options):
 
     rule: Literal["last-moment", "reach"] = "last-moment"
     lead_ms: Annotated[float, Field(ge=0.0, le=400.0)] = BEAT_LEAD_MS
-    threshold: Annotated[dict[str, Unit], named(*EVENTS)] = {}
-    refractory: Annotated[dict[str, Seconds], named(*EVENTS)] = {}
+    threshold: Annotated[dict[str, Unit], known_keys(*EVENTS)] = {}
+    refractory: Annotated[dict[str, Seconds], known_keys(*EVENTS)] = {}
     theta: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
     max_buffer: Annotated[int, Field(ge=1, le=100)] = 5
     reach_ms: Annotated[float, Field(ge=20.0, le=500.0)] = 200.0
@@ -67,7 +67,7 @@ class EventsRig(Options):
 class SilenceRig(Presence):
     """What happens while the source is silent, and where to."""
 
-    neutral: Annotated[dict[str, Unit], named(*PARAMETERS)] = {}
+    neutral: Annotated[dict[str, Unit], known_keys(*PARAMETERS)] = {}
 
     def neutral_vector(self) -> tuple[float, ...]:
         """The eight neutral values in order."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["found_from", "is_there", "told_in"]
+__all__ = ["found_from", "is_there", "resolved_in"]
 
 _OF_ONE = ("mapping", "teach", "memory", "source.joints", "source.skeleton")
 _NEW = ("record",)
@@ -29,7 +29,7 @@ def found_from(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return _each(tree, there, new)
 
 
-def told_in(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def resolved_in(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The tree of a rig that plays, with the paths that its file says in ``folder``."""
     return _each(tree, lambda path: _told(folder, path), lambda path: _told(folder, path))
 

@@ -16,12 +16,12 @@ from realtime.seams import VOICES
 from realtime.sinks.config import OscConfig
 from realtime.sockets import is_from
 
-__all__ = ["OneOfManyRig", "check"]
+__all__ = ["PerformerTable", "check_performers"]
 
 _TAKEN = ("control", "ensemble", "reply")
 
 
-class OneOfManyRig(PerformerRig):
+class PerformerTable(PerformerRig):
     """One ``[[performer]]``: a name, which becomes part of the addresses, a suit, and what is their own.
 
     The suit is who is heard ``from`` a host or host:port, a ``port`` beside that of ``[source]``, or a whole
@@ -43,14 +43,16 @@ class OneOfManyRig(PerformerRig):
     memory: PathText | None = None
     cue: tuple[Cue, ...] | None = None
 
-    def hears(self, shared: SourceRig) -> SourceRig:
+    def source_for(self, shared: SourceRig) -> SourceRig:
         """Where their motion comes from; ``shared`` is the rig's ``[source]``."""
         source = self.source or shared
         told = {"port": self.port, "sender": self.sender}
         return source.model_copy(update={name: value for name, value in told.items() if value is not None})
 
 
-def check(performers: Sequence[OneOfManyRig], shared: SourceRig, osc: Sequence[OscConfig]) -> None:
+def check_performers(
+    performers: Sequence[PerformerTable], shared: SourceRig, osc: Sequence[OscConfig]
+) -> None:
     """Raises a ValueError where two performers could not be told apart, or a receiver hears none there is."""
     names = [one.name for one in performers]
     for target in osc:
@@ -71,7 +73,7 @@ def check(performers: Sequence[OneOfManyRig], shared: SourceRig, osc: Sequence[O
         raise ValueError("performer.teach: two are taught by one project; each needs their own")
     heard: dict[tuple[str, int], list[tuple[str, SourceRig]]] = {}
     for one in performers:
-        source = one.hears(shared)
+        source = one.source_for(shared)
         if source.kind == "auto":
             raise ValueError(f"performer.{one.name}: with several performers a source needs a kind, not auto")
         heard.setdefault(source.listen, []).append((one.name, source))

@@ -19,7 +19,7 @@ _ANY = ("0.0.0.0", "::")
 _LOOPBACK = ("127.0.0.1", "::1", *_ANY)
 
 
-class _Place(NamedTuple):
+class _Endpoint(NamedTuple):
     """Where the tables of a rig called ``key`` listen."""
 
     key: str
@@ -30,7 +30,7 @@ class _Place(NamedTuple):
 
 def check_ports(rig: Rig) -> None:
     """Raises an OptionError where two would listen at one port."""
-    for one, other in itertools.combinations(_places(rig), 2):
+    for one, other in itertools.combinations(_endpoints(rig), 2):
         same = one.host == other.host or one.host in _ANY or other.host in _ANY
         if same and (one.udp, one.port) == (other.udp, other.port):
             raise OptionError(f"{other.key}.port: {one.key} listens at {one.port} already; choose another")
@@ -47,9 +47,9 @@ def out_of_reach(rig: Rig) -> Iterator[str]:
 
 def sent_to_itself(rig: Rig) -> Iterator[str]:
     """Lines about OSC receivers that are the show's own suit or remote control."""
-    ears = [place for place in _places(rig) if place.key in ("source", "control")]
+    ears = [place for place in _endpoints(rig) if place.key in ("source", "control")]
     for target in rig.osc:
-        host = _named(target.host)
+        host = _without_alias(target.host)
         for key, _, ear, port in ears:
             there = host in (ear, known_as(ear)) or (host in _LOOPBACK and ear in _ANY)
             if target.transport == "udp" and target.port == port and there:
@@ -61,7 +61,7 @@ def sent_twice(targets: Sequence[OscConfig]) -> Iterator[str]:
     """Lines about OSC receivers that two tables send the same to."""
 
     def whom(one: OscConfig) -> tuple[object, ...]:
-        return one.transport, _named(one.host), one.port, one.prefix.rstrip("/"), one.performer
+        return one.transport, _without_alias(one.host), one.port, one.prefix.rstrip("/"), one.performer
 
     for one, other in itertools.combinations(targets, 2):
         # What has another address there is something else.
@@ -75,23 +75,23 @@ def sent_twice(targets: Sequence[OscConfig]) -> Iterator[str]:
             yield f"osc: two tables send {what} to {one.url}"
 
 
-def _named(host: str) -> str:
+def _without_alias(host: str) -> str:
     return "127.0.0.1" if host == "localhost" else host
 
 
-def _places(rig: Rig) -> Iterator[_Place]:
-    sources = [one.hears(rig.source) for one in rig.performers] or [rig.source]
+def _endpoints(rig: Rig) -> Iterator[_Endpoint]:
+    sources = [one.source_for(rig.source) for one in rig.performers] or [rig.source]
     # Several suits may come to one port; which one `auto` finds is not known yet.
     for host, port in dict.fromkeys(
         source.listen for source in sources if source.kind != "auto" or source.port
     ):
-        yield _Place("source", True, _named(host), port)
+        yield _Endpoint("source", True, _without_alias(host), port)
     if rig.control.enabled:
-        yield _Place("control", True, _named(rig.control.host), rig.control.port)
+        yield _Endpoint("control", True, _without_alias(rig.control.host), rig.control.port)
     if rig.synth.enabled and rig.synth.port is not None:
-        yield _Place("synth", True, "127.0.0.1", rig.synth.port)
+        yield _Endpoint("synth", True, "127.0.0.1", rig.synth.port)
     if rig.monitor.enabled:
         for n in range(len(sources)):
-            yield _Place("monitor", False, _named(rig.monitor.host), rig.monitor.port + n)
+            yield _Endpoint("monitor", False, _without_alias(rig.monitor.host), rig.monitor.port + n)
     if rig.oscquery.enabled:
-        yield _Place("oscquery", False, _named(rig.oscquery.host), rig.oscquery.port)
+        yield _Endpoint("oscquery", False, _without_alias(rig.oscquery.host), rig.oscquery.port)

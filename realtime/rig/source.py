@@ -15,7 +15,7 @@ from pyanticip.errors import OptionError, suggestion
 from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import Options, PathText, host_port, option
 from pyanticip.vocabulary import CANONICAL_JOINTS
-from realtime.config import BufferMs, Port, Sender, named, registered
+from realtime.config import BufferMs, Port, Sender, known_keys, registered
 from realtime.seams import BACKENDS, SOURCES
 from realtime.sockets import host_and_port, host_of, resolve
 from realtime.sources.osc import PRESETS, Address, Order
@@ -65,7 +65,7 @@ class SourceRig(ReadingOptions):
     sender: Sender | None = Field(default=None, alias="from")
     buffer_ms: BufferMs = 0.0
     delay_ms: Annotated[float, Field(ge=0.0, le=300.0)] = 0.0
-    addresses: Annotated[dict[str, AddressRig], named(*CANONICAL_JOINTS)] = {}
+    addresses: Annotated[dict[str, AddressRig], known_keys(*CANONICAL_JOINTS)] = {}
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SourceRig:
@@ -91,7 +91,7 @@ class SourceRig(ReadingOptions):
         who = host_and_port(address, int(port)) if mark else address
         return self.model_copy(update={"sender": who})
 
-    def in_vain(self) -> Iterator[str]:
+    def unused_keys(self) -> Iterator[str]:
         """Lines about keys that a live show has no use for."""
         if self.addresses and self.kind not in (*PRESETS, "auto"):
             yield f"source.addresses: {self.kind} has no use for them; {', '.join(PRESETS)} have"

@@ -24,7 +24,7 @@ from realtime.config import LeadMs, Port, one_problem, registered
 from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Smoothings
 from realtime.rig.memory import MemoryRig
 from realtime.rig.monitor import MonitorRig
-from realtime.rig.performers import OneOfManyRig, check
+from realtime.rig.performers import PerformerTable, check_performers
 from realtime.rig.ports import out_of_reach, sent_to_itself, sent_twice
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
@@ -105,20 +105,20 @@ class SynthRig(Options):
     options: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def voice_options(self) -> dict[str, Any]:
         """What the voice is opened with beside its preset."""
         return self.options if self.samples is None else {**self.options, "samples": self.samples}
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SynthRig:
         # What is built in makes sense, and its module is heavy.
-        if self.preset not in VOICES.built_in or self.told:
+        if self.preset not in VOICES.built_in or self.voice_options:
             self.config()
         return self
 
     def config(self) -> BaseModel:
         """The preset's own table."""
-        return _config(VOICES.load(self.preset).Config, self.told, "options")
+        return _config(VOICES.load(self.preset).Config, self.voice_options, "options")
 
 
 class Rig(Options):
@@ -148,7 +148,7 @@ class Rig(Options):
     silence: SilenceRig = SilenceRig()
     performer: PerformerRig = PerformerRig()
     #: In a file they are ``[[performer]]``.
-    performers: tuple[OneOfManyRig, ...] = ()
+    performers: tuple[PerformerTable, ...] = ()
     control: ControlRig = ControlRig()
     oscquery: OscQueryRig = OscQueryRig()
     monitor: MonitorRig = option(
@@ -181,7 +181,7 @@ class Rig(Options):
 
     @model_validator(mode="after")
     def _are_told_apart(self) -> Rig:
-        check(self.performers, self.source, self.osc)
+        check_performers(self.performers, self.source, self.osc)
         names = [cue.name for cue in self.cue]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"cue: two are called {twice!r}; expected a name of its own for each")
@@ -193,11 +193,11 @@ class Rig(Options):
         """With the address of the sender in place of its name. Raises a DeviceError."""
         return self.model_copy(update={"source": self.source.resolved()})
 
-    def in_vain(self) -> list[str]:
+    def unused_keys(self) -> list[str]:
         """Lines about keys that a live show has no use for, and receivers that are its own."""
-        sources = (self.source, *(one.hears(self.source) for one in self.performers))
-        found = list(dict.fromkeys(line for source in sources for line in source.in_vain()))
-        everybody: tuple[Rig | OneOfManyRig, ...] = (self, *self.performers)
+        sources = (self.source, *(one.source_for(self.source) for one in self.performers))
+        found = list(dict.fromkeys(line for source in sources for line in source.unused_keys()))
+        everybody: tuple[Rig | PerformerTable, ...] = (self, *self.performers)
         if self.midi.port is None:
             if any(one.channel is not None for one in self.performers):
                 found.append("performer.channel: without midi.port nothing is sent there")
@@ -218,7 +218,7 @@ class Rig(Options):
             found.append("cue: without the memory (memory.enabled = false) none is sent")
         return [*found, *out_of_reach(self), *sent_to_itself(self), *sent_twice(self.osc)]
 
-    def idle(self, told: Mapping[str, Any], voice: bool | None = None) -> list[str]:
+    def ignored_options(self, told: Mapping[str, Any], voice: bool | None = None) -> list[str]:
         """Lines about options of a command line that are ``told`` (a tree like this) a model or a voice that
         is off; ``voice``: whether one plays, where it is not the rig that says it."""
         if voice is None:

@@ -14,4 +14,4 @@ __all__ = ["begin_voice"]
 def begin_voice(rig: SynthRig, say: Callable[[str], None]) -> SynthProcess:
     """Start its process, which looks for its device: that takes longest of all that a show begins with."""
     port = rig.port or free_port()
-    return SynthProcess(port, rig.device, say, preset=rig.preset, options=rig.told)
+    return SynthProcess(port, rig.device, say, preset=rig.preset, options=rig.voice_options)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ControlFrame",
+    "DeferredSink",
     "Extra",
-    "Lingering",
-    "Onlooker",
     "Prewarmed",
     "Sink",
     "SinkType",
+    "SlowClosingSink",
     "Tempo",
     "trouble_of",
 ]
@@ -142,14 +142,14 @@ class Sink(Protocol):
 
 
 # These two are asked for with every datagram and of every sink: for classes without ABCMeta that is cheap.
-class Onlooker:
+class DeferredSink:
     """A sink that is in no hurry: :meth:`Sink.send` keeps the frame alone, and the work is done when the
     frame has left for everybody else."""
 
-    def look(self) -> None:
+    def run_deferred(self) -> None:
         """Do the work of the frames since the last call."""
 
-    def hear(self, sender: str, datagram: bytes) -> None:
+    def on_datagram(self, sender: str, datagram: bytes) -> None:
         """A datagram has come, of whoever; the frame that it completed was sent before. Who only looks need
         not listen."""
 
@@ -161,7 +161,7 @@ class Prewarmed:
         """Do that work for this frame, which was sent, once more: shortly before the next one, for caches."""
 
 
-class Lingering:
+class SlowClosingSink:
     """A sink that takes a while to close."""
 
     def leave(self) -> None:

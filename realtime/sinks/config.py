@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pyanticip.controls import CANCEL, Range
 from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
-from realtime.config import Port, named, unknown
+from realtime.config import Port, known_keys, unknown
 from realtime.sinks.tcp import Framing
 from realtime.sockets import host_and_port
 
@@ -94,8 +94,8 @@ class OscConfig(Options):
     framing: Framing = "slip"
     prefix: str = "/anticip"
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
-    addresses: Annotated[dict[str, Address], named(*RENAMED)] = {}
-    ranges: Annotated[dict[str, Range], named(*PARAMETERS)] = {}
+    addresses: Annotated[dict[str, Address], known_keys(*RENAMED)] = {}
+    ranges: Annotated[dict[str, Range], known_keys(*PARAMETERS)] = {}
     max_rate: Annotated[float, Field(ge=0.01, le=1000.0)] | None = None
     schedule: bool = False
     latency_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0

@@ -19,7 +19,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.system import ignore_terminal
 from pyanticip.vocabulary import SCALARS
 from realtime.child import Child
-from realtime.sinks.base import ControlFrame, Extra, Onlooker, Sink
+from realtime.sinks.base import ControlFrame, DeferredSink, Extra, Sink
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 
@@ -88,7 +88,7 @@ class Guard(Child):
         super().leave()
 
 
-class _Watch(Onlooker):
+class _Watch(DeferredSink):
     """A sink that tells the guard of one performer's frames."""
 
     name = "guard"
@@ -112,12 +112,12 @@ class _Watch(Onlooker):
         """Taught outputs stay where they are."""
 
     def send(self, frame: ControlFrame) -> None:
-        """Keep every fifth frame, and the first of silence and of sound, for :meth:`look`."""
+        """Keep every fifth frame, and the first of silence and of sound, for :meth:`run_deferred`."""
         is_silent = _is_silent(frame.params, self._neutral) if frame.seq >= 0 else self._is_silent
         if is_silent != self._is_silent or (frame.seq >= 0 and frame.seq % _EVERY == 0):
             self._kept = frame
 
-    def look(self) -> None:
+    def run_deferred(self) -> None:
         """Tell of what was kept."""
         frame, self._kept = self._kept, None
         if frame is not None:

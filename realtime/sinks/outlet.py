@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pyanticip.errors import one_line
 from realtime.clock import Clock, wall_ns
 from realtime.seams import SlowCalls
-from realtime.sinks.base import ControlFrame, Extra, Onlooker, Prewarmed, Sink
+from realtime.sinks.base import ControlFrame, DeferredSink, Extra, Prewarmed, Sink
 
 __all__ = ["Outlet"]
 
@@ -49,7 +49,7 @@ class Outlet:
         """When :meth:`send_due` sends the next frame; None: none is held back."""
         return self._queue[0].t_ns if self._queue else None
 
-    def leave(self, frame: ControlFrame, release_ns: int) -> None:
+    def enqueue(self, frame: ControlFrame, release_ns: int) -> None:
         """Send a frame now, or when its turn comes."""
         if release_ns <= frame.t_ns:
             self.send(frame)
@@ -119,7 +119,7 @@ class Outlet:
                     self._failed.add(id(sink))
                     self.say(f"{sink.name} failed, going on: {type(error).__name__}: {one_line(error)}")
 
-    def heard_before(self, t_ns: int) -> list[float]:
+    def last_sent_values(self, t_ns: int) -> list[float]:
         """The values that were sent last, where later frames were left out for long and one of ``t_ns`` will
         not be; told once."""
         if not self._missed or self._sent is None or self._queue or self._is_stale(t_ns):
@@ -135,10 +135,12 @@ class Outlet:
         """Go through the work of sending a frame, without sending it."""
         self._each(lambda sink: sink.prewarm(frame) if isinstance(sink, Prewarmed) else None)
 
-    def hear(self, sender: str, datagram: bytes) -> None:
+    def on_datagram(self, sender: str, datagram: bytes) -> None:
         """Let those who look on know of a datagram."""
-        self._each(lambda sink: sink.hear(sender, datagram) if isinstance(sink, Onlooker) else None)
+        self._each(
+            lambda sink: sink.on_datagram(sender, datagram) if isinstance(sink, DeferredSink) else None
+        )
 
-    def look(self) -> None:
+    def run_deferred(self) -> None:
         """Let those who look on do their work, now that everybody has been sent the frame."""
-        self._each(lambda sink: sink.look() if isinstance(sink, Onlooker) else None)
+        self._each(lambda sink: sink.run_deferred() if isinstance(sink, DeferredSink) else None)

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from realtime.soak.ear import Guest
+from realtime.soak.osc_recorder import Guest
 from realtime.soak.servers import Pulse
+from realtime.soak.show_process import ShowProcess
 from realtime.soak.suit import NETWORKS, Suit
-from realtime.soak.theatre import Theatre
 
 __all__ = [
     "CHILDREN",
     "MOTION",
     "PROCESSES",
     "Fault",
+    "FaultContext",
     "Planned",
-    "Scene",
     "back",
     "back_to",
     "plan",
@@ -48,10 +48,10 @@ _SHORTEST, _MOST = 0.4, 0.5
 
 
 @dataclass(frozen=True)
-class Scene:
+class FaultContext:
     """A show that plays, what is around it, and for how long (seconds) a fault that lasts is to last."""
 
-    show: Theatre
+    show: ShowProcess
     suit: Suit
     guests: tuple[Guest, ...]
     pulse: Pulse | None
@@ -61,43 +61,43 @@ class Scene:
 
 #: Does what goes wrong and sets it right again, in the calling thread; returns seconds from then until all
 #: was as before, None where it was not in time.
-Fault = Callable[[Scene], float | None]
+Fault = Callable[[FaultContext], float | None]
 
 
-def wait(scene: Scene, seconds: float | None = None) -> None:
-    """As long as the fault lasts, or so long; raises Ended when the show does not."""
-    until = time.monotonic() + (scene.lasts if seconds is None else seconds)
-    while scene.show.pid and (left := until - time.monotonic()) > 0.0:
+def wait(context: FaultContext, seconds: float | None = None) -> None:
+    """As long as the fault lasts, or so long; raises ShowEndedError when the show does not."""
+    until = time.monotonic() + (context.lasts if seconds is None else seconds)
+    while context.show.pid and (left := until - time.monotonic()) > 0.0:
         time.sleep(min(left, 0.1))
 
 
-def back(scene: Scene, condition: Callable[[], object]) -> float | None:
+def back(context: FaultContext, condition: Callable[[], object]) -> float | None:
     """Seconds from now until something is so; None: not in time."""
     begun = time.monotonic()
-    found = scene.show.until(condition, _PATIENCE_S)
+    found = context.show.until(condition, _PATIENCE_S)
     return time.monotonic() - begun if found else None
 
 
-def back_to(scene: Scene, beginning: str) -> float | None:
+def back_to(context: FaultContext, beginning: str) -> float | None:
     """Seconds from now until a new status has a word that begins so."""
     since = time.monotonic() + _ANEW_S
-    return back(scene, lambda: time.monotonic() > since and scene.show.says(beginning))
+    return back(context, lambda: time.monotonic() > since and context.show.says(beginning))
 
 
-def recorded_again(scene: Scene, take: str) -> float | None:
+def recorded_again(context: FaultContext, take: str) -> float | None:
     """Seconds from now until the show records: into a new file where it does not go on by itself."""
     since = time.monotonic() + _ANEW_S
 
     def does() -> bool:
         nonlocal since
-        if (now := time.monotonic()) < since or scene.show.says("recording=yes"):
+        if (now := time.monotonic()) < since or context.show.says("recording=yes"):
             return now >= since
-        if scene.show.says("recording=no") and not scene.show.says("recording=no ("):
+        if context.show.says("recording=no") and not context.show.says("recording=no ("):
             since = now + _ANEW_S
-            scene.show.command("record/start", take)
+            context.show.command("record/start", take)
         return False
 
-    return back(scene, does)
+    return back(context, does)
 
 
 #: What each runs, by the word that the status has for it.
@@ -111,7 +111,7 @@ CHILDREN = {
 }
 
 
-def _is_well(show: Theatre, word: str) -> bool:
+def _is_well(show: ShowProcess, word: str) -> bool:
     """Whether the newest status has nothing to say against a process."""
     if word == "midi":
         return not show.says("away=midi")
@@ -120,8 +120,8 @@ def _is_well(show: Theatre, word: str) -> bool:
     return show.says(f"{word}=yes") or show.says(f"{word}=no (no audio device)")
 
 
-def _killed(scene: Scene, word: str) -> float | None:
-    show, before = scene.show, scene.show.children(CHILDREN[word])
+def _killed(context: FaultContext, word: str) -> float | None:
+    show, before = context.show, context.show.children(CHILDREN[word])
     for pid in before:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -134,25 +134,25 @@ def _killed(scene: Scene, word: str) -> float | None:
         # What was told since it came.
         return 0 < came_ns < show.ear.told_ns and _is_well(show, word)
 
-    return back(scene, plays)
+    return back(context, plays)
 
 
-def _stands_still(scene: Scene) -> float | None:
+def _stands_still(context: FaultContext) -> float | None:
     """One of them is stopped, and goes on, unless it was begun anew meanwhile."""
-    show = scene.show
+    show = context.show
     there = [word for word, module in CHILDREN.items() if show.children(module)]
-    word = scene.chance.choice(there)
+    word = context.chance.choice(there)
     stopped = show.children(CHILDREN[word])
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
-        wait(scene)
+        wait(context)
     finally:
         for pid in stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
     since = time.monotonic_ns()
-    return back(scene, lambda: show.ear.told_ns > since and _is_well(show, word))
+    return back(context, lambda: show.ear.told_ns > since and _is_well(show, word))
 
 
 #: Processes that die, or stand still.
@@ -162,46 +162,46 @@ PROCESSES: dict[str, Fault] = {
 }
 
 
-def _network(scene: Scene, word: str) -> float | None:
+def _network(context: FaultContext, word: str) -> float | None:
     """The suit's datagrams over another network, or beside broken ones."""
-    scene.suit.tell(word)
+    context.suit.tell(word)
     try:
-        wait(scene)
+        wait(context)
     finally:
-        scene.suit.tell("clean")
-    return back_to(scene, "playing")
+        context.suit.tell("clean")
+    return back_to(context, "playing")
 
 
-def _restart(scene: Scene) -> float | None:
+def _restart(context: FaultContext) -> float | None:
     """The suit counts from nought again."""
-    scene.suit.tell("restart")
-    return back_to(scene, "playing")
+    context.suit.tell("restart")
+    return back_to(context, "playing")
 
 
-def _stray(scene: Scene) -> float | None:
+def _stray(context: FaultContext) -> float | None:
     """Another suit sends to the same port, fifty frames a second of a body of its own."""
     from realtime.bench.performer import mocopi_datagrams
 
-    skeleton, frames = mocopi_datagrams(max(round(50 * scene.lasts), 1))
+    skeleton, frames = mocopi_datagrams(max(round(50 * context.lasts), 1))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        where = ("127.0.0.1", scene.show.source)
+        where = ("127.0.0.1", context.show.source)
         for n, datagram in enumerate(frames):
             if n % 50 == 0:
                 sock.sendto(skeleton, where)
             sock.sendto(datagram, where)
-            wait(scene, 0.02)
-    return back_to(scene, f"from={scene.suit.sender}")
+            wait(context, 0.02)
+    return back_to(context, f"from={context.suit.sender}")
 
 
-def _flood(scene: Scene) -> float | None:
+def _flood(context: FaultContext) -> float | None:
     """Five thousand datagrams a second of noise, each fifty from a port of their own."""
-    where, until = ("127.0.0.1", scene.show.source), time.monotonic() + scene.lasts
+    where, until = ("127.0.0.1", context.show.source), time.monotonic() + context.lasts
     while time.monotonic() < until:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             for _ in range(_AT_ONCE):
-                sock.sendto(scene.chance.randbytes(scene.chance.randrange(2000)), where)
-        wait(scene, _AT_ONCE / _FLOOD)
-    return back_to(scene, "playing")
+                sock.sendto(context.chance.randbytes(context.chance.randrange(2000)), where)
+        wait(context, _AT_ONCE / _FLOOD)
+    return back_to(context, "playing")
 
 
 #: Poor networks, broken packets, strangers.

@@ -22,14 +22,14 @@ from realtime.soak.faults import (
     MOTION,
     PROCESSES,
     Fault,
-    Scene,
+    FaultContext,
     back,
     back_to,
     recorded_again,
     wait,
 )
 from realtime.soak.servers import Pulse
-from realtime.soak.theatre import MODEL, RIG, Theatre
+from realtime.soak.show_process import MODEL, RIG, ShowProcess
 
 __all__ = ["DISK", "FILES", "RECEIVERS", "REMOTE", "SOUND", "every"]
 
@@ -37,27 +37,27 @@ _FLOOD = 60
 _NOTICED_S = 4.0
 
 
-def _flood(scene: Scene) -> float | None:
+def _flood(context: FaultContext) -> float | None:
     """Sixty times record/start, sixty times record/stop, at once."""
-    stem = f"flood{scene.chance.getrandbits(32):x}"
+    stem = f"flood{context.chance.getrandbits(32):x}"
     for n in range(_FLOOD):
-        scene.show.command("record/start", f"{stem}-{n}")
+        context.show.command("record/start", f"{stem}-{n}")
     for _ in range(_FLOOD):
-        scene.show.command("record/stop")
-    return recorded_again(scene, f"{stem}-again")
+        context.show.command("record/stop")
+    return recorded_again(context, f"{stem}-again")
 
 
-def _takes(scene: Scene) -> float | None:
+def _takes(context: FaultContext) -> float | None:
     """Take after take, some of names that are taken, as fast as the show does it."""
-    stem = f"take{scene.chance.getrandbits(32):x}"
+    stem = f"take{context.chance.getrandbits(32):x}"
     for n in range(4):
-        scene.show.ask("record/start", f"{stem}-{n}")
-        wait(scene, scene.lasts / 8)
-        if scene.chance.random() < 0.5:
-            scene.show.ask("record/stop")
-        scene.show.ask("record/start", f"{stem}-{n}")
-        wait(scene, scene.lasts / 8)
-    return recorded_again(scene, f"{stem}-again")
+        context.show.ask("record/start", f"{stem}-{n}")
+        wait(context, context.lasts / 8)
+        if context.chance.random() < 0.5:
+            context.show.ask("record/stop")
+        context.show.ask("record/start", f"{stem}-{n}")
+        wait(context, context.lasts / 8)
+    return recorded_again(context, f"{stem}-again")
 
 
 def _nonsense(chance: random.Random) -> bytes:
@@ -83,20 +83,20 @@ def _nonsense(chance: random.Random) -> bytes:
     )
 
 
-def _strange(scene: Scene) -> float | None:
+def _strange(context: FaultContext) -> float | None:
     """Three hundred a second that are no commands."""
-    until = time.monotonic() + scene.lasts
+    until = time.monotonic() + context.lasts
     while time.monotonic() < until:
         for _ in range(6):
-            scene.show.throw(_nonsense(scene.chance)[:60_000])
-        wait(scene, 0.02)
-    return back(scene, lambda: scene.show.ask("gain", 1.0)[0] == "ok")
+            context.show.throw(_nonsense(context.chance)[:60_000])
+        wait(context, 0.02)
+    return back(context, lambda: context.show.ask("gain", 1.0)[0] == "ok")
 
 
-def _hand(scene: Scene) -> float | None:
+def _hand(context: FaultContext) -> float | None:
     """Commands that make sense, a hundred a second: stop and go, freeze, presets, shapes."""
-    until = time.monotonic() + scene.lasts
-    chance, show = scene.chance, scene.show
+    until = time.monotonic() + context.lasts
+    chance, show = context.chance, context.show
     while time.monotonic() < until:
         name, *arguments = chance.choice(
             (
@@ -113,10 +113,10 @@ def _hand(scene: Scene) -> float | None:
             )
         )
         show.command(name, *arguments)
-        wait(scene, 0.01)
+        wait(context, 0.01)
     for name, *arguments in (("freeze", 0), ("bypass", 0), ("start",), ("lead_ms", "auto"), ("gain", 1.0)):
         show.command(name, *arguments)
-    return back_to(scene, "playing")
+    return back_to(context, "playing")
 
 
 #: The remote control in the wrong hands.
@@ -128,43 +128,43 @@ REMOTE: dict[str, Fault] = {
 }
 
 
-def _full(scene: Scene) -> float | None:
+def _full(context: FaultContext) -> float | None:
     """No file of the recorder may grow: what a full disk is to it, and nobody else notices."""
-    (pid,) = scene.show.children(CHILDREN["recorder"])
+    (pid,) = context.show.children(CHILDREN["recorder"])
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (1024, hard))
     try:
-        wait(scene)
+        wait(context)
     finally:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
-    return recorded_again(scene, "full")
+    return recorded_again(context, "full")
 
 
-def _gone(scene: Scene) -> float | None:
+def _gone(context: FaultContext) -> float | None:
     """The folder is taken away, and the recorder dies: the next part has nowhere to go until it is back."""
-    takes, away = scene.show.takes, scene.show.folder / "elsewhere"
+    takes, away = context.show.takes, context.show.folder / "elsewhere"
     takes.rename(away)
     try:
-        for pid in scene.show.children(CHILDREN["recorder"]):
+        for pid in context.show.children(CHILDREN["recorder"]):
             os.kill(pid, signal.SIGKILL)
-        wait(scene)
+        wait(context)
     finally:
         away.rename(takes)
-    return recorded_again(scene, "gone")
+    return recorded_again(context, "gone")
 
 
-def _in_the_way(scene: Scene) -> float | None:
+def _in_the_way(context: FaultContext) -> float | None:
     """Where a take is to go stands a pipe that nobody reads, a folder, or a link to nowhere."""
-    name = f"way{scene.chance.getrandbits(32):x}"
-    path = scene.show.takes / f"{name}.anticip"
-    make = scene.chance.choice((os.mkfifo, os.mkdir, lambda path: path.symlink_to("/nowhere/at/all")))
+    name = f"way{context.chance.getrandbits(32):x}"
+    path = context.show.takes / f"{name}.anticip"
+    make = context.chance.choice((os.mkfifo, os.mkdir, lambda path: path.symlink_to("/nowhere/at/all")))
     make(path)
     try:
-        verdict, _ = scene.show.ask("record/start", name)
-        wait(scene)
+        verdict, _ = context.show.ask("record/start", name)
+        wait(context)
     finally:
         path.rmdir() if path.is_dir() else path.unlink()
-    return recorded_again(scene, f"{name}-again") if verdict != "ok" else None
+    return recorded_again(context, f"{name}-again") if verdict != "ok" else None
 
 
 #: Disks and folders that do not take what is recorded.
@@ -175,55 +175,55 @@ DISK: dict[str, Fault] = {
 }
 
 
-def _cut(scene: Scene, path: Path) -> None:
+def _cut(context: FaultContext, path: Path) -> None:
     """Leave a part of a file, let the show be asked for it, and make it whole."""
     whole = path.read_bytes()
-    path.write_bytes(whole[: scene.chance.randrange(len(whole))])
+    path.write_bytes(whole[: context.chance.randrange(len(whole))])
     try:
-        scene.show.ask("rig/load", RIG)
-        wait(scene)
+        context.show.ask("rig/load", RIG)
+        wait(context)
     finally:
         path.write_bytes(whole)
 
 
-def _weights(scene: Scene) -> float | None:
+def _weights(context: FaultContext) -> float | None:
     """The model's weights: what plays is in memory."""
-    _cut(scene, scene.show.folder / MODEL / WEIGHTS)
-    return back_to(scene, "plays=model")
+    _cut(context, context.show.folder / MODEL / WEIGHTS)
+    return back_to(context, "plays=model")
 
 
-def _rig(scene: Scene) -> float | None:
+def _rig(context: FaultContext) -> float | None:
     """The rig: what plays goes on, and it can be loaded again."""
-    _cut(scene, scene.show.folder / RIG)
-    return back(scene, lambda: scene.show.ask("rig/load", RIG)[0] == "ok")
+    _cut(context, context.show.folder / RIG)
+    return back(context, lambda: context.show.ask("rig/load", RIG)[0] == "ok")
 
 
 #: Files that a show was begun with, cut off while it plays.
 FILES: dict[str, Fault] = {"file: weights": _weights, "file: rig": _rig}
 
 
-def _away(scene: Scene, transport: str) -> float | None:
+def _away(context: FaultContext, transport: str) -> float | None:
     """A receiver is gone for a while."""
-    (guest,) = (guest for guest in scene.guests if guest.transport == transport)
+    (guest,) = (guest for guest in context.guests if guest.transport == transport)
     guest.go()
     try:
-        wait(scene)
+        wait(context)
     finally:
         guest.come()
-    return back(scene, lambda: guest.heard)
+    return back(context, lambda: guest.heard)
 
 
-def _silenced(scene: Scene) -> float | None:
+def _silenced(context: FaultContext) -> float | None:
     """PulseAudio is killed, and begun again."""
-    assert scene.pulse is not None
-    scene.pulse.stop()
+    assert context.pulse is not None
+    context.pulse.stop()
     # A device is taken to have gone when it has not asked for samples for 2 s.
     noticed = time.monotonic() + _NOTICED_S
     try:
-        wait(scene)
+        wait(context)
     finally:
-        scene.pulse.start()
-    return back(scene, lambda: time.monotonic() > noticed and scene.show.says("voice=yes"))
+        context.pulse.start()
+    return back(context, lambda: time.monotonic() > noticed and context.show.says("voice=yes"))
 
 
 #: Who hears the show goes, and comes back.
@@ -235,7 +235,7 @@ RECEIVERS: dict[str, Fault] = {
 SOUND: dict[str, Fault] = {"sound: server gone": _silenced}
 
 
-def every(show: Theatre, pulse: Pulse | None) -> dict[str, Fault]:
+def every(show: ShowProcess, pulse: Pulse | None) -> dict[str, Fault]:
     """By name, those of this show: a process that it does not have cannot die."""
     there = {word for word, module in CHILDREN.items() if show.children(module)}
     deaths = {

@@ -24,7 +24,7 @@ from realtime.soak.suit import CLEAN, DISTURBED
 __all__ = [
     "BAR_MS",
     "QUIET",
-    "Happened",
+    "FaultRecord",
     "Log",
     "by_kind",
     "by_minute",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-class Happened(NamedTuple):
+class FaultRecord(NamedTuple):
     """A fault: from when to when (monotonic ns), until all was as before (seconds after it was set right;
     None: it was not)."""
 
@@ -59,7 +59,7 @@ class Log:
     times: Sequence[int]
     numbers: Sequence[int]
     samples: list[Sample] = field(default_factory=list)
-    happened: list[Happened] = field(default_factory=list)
+    happened: list[FaultRecord] = field(default_factory=list)
 
     def until(self, t_ns: int) -> Log:
         """What was before a moment."""
@@ -103,7 +103,7 @@ def latencies(frames: I64, times: I64) -> tuple[I64, F64]:
     return left[counts], np.asarray((came - left)[counts] * _MS, np.float64)
 
 
-def _within(begins: I64, ends: I64, happened: Iterable[Happened]) -> npt.NDArray[np.bool_]:
+def _within(begins: I64, ends: I64, happened: Iterable[FaultRecord]) -> npt.NDArray[np.bool_]:
     """Which intervals have something of these faults in them."""
     found = np.zeros(len(begins), np.bool_)
     for one in happened:
@@ -111,7 +111,7 @@ def _within(begins: I64, ends: I64, happened: Iterable[Happened]) -> npt.NDArray
     return found
 
 
-def by_kind(times: I64, numbers: I64, happened: Sequence[Happened]) -> list[dict[str, Any]]:
+def by_kind(times: I64, numbers: I64, happened: Sequence[FaultRecord]) -> list[dict[str, Any]]:
     """A row for each kind of fault, and one for the time when there was none."""
     length, lost = gaps(times), missed(numbers)
     begins, ends = times[:-1], times[1:]

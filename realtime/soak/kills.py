@@ -20,10 +20,10 @@ from rich.progress import Progress
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, MotionError
 from pyanticip.motion.recording import read_recording
-from realtime.soak.ear import Heard
+from realtime.soak.osc_recorder import ReceivedDatagram
 from realtime.soak.processes import alive, below
+from realtime.soak.show_process import SoakSetup, report, soak_setup
 from realtime.soak.suit import Suit
-from realtime.soak.theatre import House, house, report
 
 __all__ = ["kills", "summary"]
 
@@ -43,7 +43,7 @@ def kills(
     rows: list[dict[str, Any]] = []
     ended, last = "", {}
     bar = Progress(console=Console(stderr=True), disable=not sys.stderr.isatty())
-    with house(out) as built, contextlib.closing(Suit(built.show.source, seed)), bar:
+    with soak_setup(out) as built, contextlib.closing(Suit(built.show.source, seed)), bar:
         try:
             for n in bar.track(range(count), description="killed"):
                 rows.append(_kill(built, f"take{n}", chance.uniform(*_MOMENTS)))
@@ -58,7 +58,7 @@ def kills(
         return report(out, built, seed, told)
 
 
-def _kill(built: House, take: str, moment: float) -> dict[str, Any]:
+def _kill(built: SoakSetup, take: str, moment: float) -> dict[str, Any]:
     """One show, from its beginning until nothing is left of it."""
     show, ear, _, notes = built
     start = show.start(take)
@@ -100,7 +100,7 @@ def _kill(built: House, take: str, moment: float) -> dict[str, Any]:
     }
 
 
-def _is_silent(heard: Heard) -> bool:
+def _is_silent(heard: ReceivedDatagram) -> bool:
     params = heard.values("/anticip/params")
     return all(abs(float(str(a)) - b) < 1e-3 for a, b in zip(params, NEUTRAL, strict=True))
 

@@ -19,13 +19,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from pyanticip.errors import DeviceError, MotionError
 from pyanticip.motion.recording import Control, Raw, Recording, read_recording
-from realtime.soak.ear import Guest
-from realtime.soak.faults import Scene, plan
+from realtime.soak.faults import FaultContext, plan
 from realtime.soak.faults_around import every
-from realtime.soak.figures import Happened, Log, figures
+from realtime.soak.figures import FaultRecord, Log, figures
+from realtime.soak.osc_recorder import Guest
 from realtime.soak.processes import sample
+from realtime.soak.show_process import ShowEndedError, ShowProcess, report, soak_setup
 from realtime.soak.suit import Suit
-from realtime.soak.theatre import Ended, Theatre, house, report
 
 __all__ = ["PICTURE", "examine", "in_order", "run"]
 
@@ -101,15 +101,15 @@ def run(
         for guest in guests:
             stack.callback(guest.close)
         more = [{"port": guest.port, "transport": guest.transport} for guest in guests]
-        built = stack.enter_context(house(out, more))
+        built = stack.enter_context(soak_setup(out, more))
         show, ear = built.show, built.ear
         show.start("take")
         suit = stack.enter_context(contextlib.closing(Suit(show.source, seed)))
         if not show.until(lambda: len(ear.times) > 1, 20.0):
             raise DeviceError("soak: the show does not hear the suit")
         log = Log(suit.left, suit.due, suit.what, ear.times, ear.numbers)
-        scene = Scene(show, suit, guests, built.pulse, random.Random(seed), 0.0)
-        ended = _play(scene, log, seconds, seed, say)
+        context = FaultContext(show, suit, guests, built.pulse, random.Random(seed), 0.0)
+        ended = _play(context, log, seconds, seed, say)
         if ended:
             say(ended)
         # The fade at the end is no part of it.
@@ -134,15 +134,15 @@ def run(
     return result
 
 
-def _told(one: Happened, log: Log) -> dict[str, Any]:
+def _told(one: FaultRecord, log: Log) -> dict[str, Any]:
     begun = log.times[0]
     at, lasted = (one.begun_ns - begun) / 1e9, (one.ended_ns - one.begun_ns) / 1e9
     return {"kind": one.kind, "at_s": round(at, 2), "lasted_s": round(lasted, 2), "back_s": one.back}
 
 
-def _play(scene: Scene, log: Log, seconds: float, seed: int, say: Callable[[str], None]) -> str:
+def _play(context: FaultContext, log: Log, seconds: float, seed: int, say: Callable[[str], None]) -> str:
     """Let everything happen as planned; why it was over early, or nothing."""
-    show, stopped = scene.show, threading.Event()
+    show, stopped = context.show, threading.Event()
     watch = threading.Thread(target=_watch, args=(show, log, stopped), daemon=True)
     watch.start()
     bar = Progress(
@@ -154,7 +154,7 @@ def _play(scene: Scene, log: Log, seconds: float, seed: int, say: Callable[[str]
         console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
     )
-    faults = every(show, scene.pulse)
+    faults = every(show, context.pulse)
     begun = time.monotonic()
     task = bar.add_task("playing", total=seconds, told="")
     try:
@@ -164,17 +164,17 @@ def _play(scene: Scene, log: Log, seconds: float, seed: int, say: Callable[[str]
                     bar.update(task, completed=time.monotonic() - begun, description="playing")
                     time.sleep(min(left, 0.2))
                 bar.update(task, completed=time.monotonic() - begun, description=planned.kind)
-                now = replace(scene, chance=random.Random(planned.seed), lasts=planned.lasts)
+                now = replace(context, chance=random.Random(planned.seed), lasts=planned.lasts)
                 at, back = time.monotonic_ns(), None
                 try:
                     back = faults[planned.kind](now)
-                except Ended:
+                except ShowEndedError:
                     raise
                 except Exception as error:
                     # What it was to lay hands on may not be there, a fault too soon after another: no reason
                     # to end the show.
                     say(f"{planned.kind}: {type(error).__name__}: {error}")
-                log.happened.append(Happened(planned.kind, at, time.monotonic_ns(), back))
+                log.happened.append(FaultRecord(planned.kind, at, time.monotonic_ns(), back))
                 lost = sum(one.back is None for one in log.happened)
                 bar.update(task, told=f"{len(log.happened)} faults, {lost} not mended")
             while time.monotonic() - begun < seconds and show.pid:
@@ -182,7 +182,7 @@ def _play(scene: Scene, log: Log, seconds: float, seed: int, say: Callable[[str]
                 time.sleep(0.1)
     except KeyboardInterrupt:
         return "interrupted"
-    except Ended as error:
+    except ShowEndedError as error:
         return str(error)
     finally:
         stopped.set()
@@ -190,8 +190,8 @@ def _play(scene: Scene, log: Log, seconds: float, seed: int, say: Callable[[str]
     return ""
 
 
-def _watch(show: Theatre, log: Log, stopped: threading.Event) -> None:
+def _watch(show: ShowProcess, log: Log, stopped: threading.Event) -> None:
     """Look at what it takes, now and then."""
     while not stopped.wait(_SAMPLE_S if log.samples else 0.0):
-        with contextlib.suppress(OSError, Ended):
+        with contextlib.suppress(OSError, ShowEndedError):
             log.samples.append(sample(show.pid, time.monotonic_ns()))

@@ -20,7 +20,7 @@ from realtime.sources.base import Source
 
 __all__ = [
     "Arrivals",
-    "Heard",
+    "DetectedSender",
     "first_sender",
     "osc_address",
     "recognise",
@@ -106,7 +106,7 @@ def osc_address(datagram: bytes) -> str:
     return printable(osc[:80].split(bytes(1))[0].decode(errors="replace")) if osc.startswith(b"/") else ""
 
 
-class Heard:
+class DetectedSender:
     """One sender at one port, and what its datagrams look like."""
 
     def __init__(self, port: int, sender: str) -> None:
@@ -180,7 +180,7 @@ class Arrivals:
     """
 
     def __init__(self, ports: Mapping[int, str], say: Callable[[str], None], host: str = "0.0.0.0") -> None:
-        self.heard: dict[tuple[int, str], Heard] = {}
+        self.heard: dict[tuple[int, str], DetectedSender] = {}
         self.taken: dict[int, str] = {}
         self._sockets: dict[socket.socket, int] = {}
         self._join_again: list[Callable[[], None]] = []
@@ -220,7 +220,7 @@ class Arrivals:
                     # Room for one that can be played: the first goes that cannot.
                     self.heard.pop(next((k for k, one in self.heard.items() if not one.kind), key), None)
                 if len(self.heard) < _MOST:
-                    self.heard[key] = Heard(*key)
+                    self.heard[key] = DetectedSender(*key)
             if key in self.heard:
                 heard = self.heard[key]
                 heard.take(datagram, time.monotonic_ns())

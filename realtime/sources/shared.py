@@ -8,12 +8,12 @@ from realtime.sockets import is_from
 from realtime.sources.base import Receive
 from realtime.sources.udp import UdpSource
 
-__all__ = ["Seat", "SharedSource"]
+__all__ = ["PerformerSource", "SharedSource"]
 
 _MOST_SENDERS = 256
 
 
-class Seat:
+class PerformerSource:
     """One performer's share of a socket: a :class:`realtime.sources.base.DatagramStream`.
 
     It hears ``sender`` (host, or host:port; None: everybody) and whoever is nobody else's, so that a stranger
@@ -74,14 +74,14 @@ class SharedSource:
 
     def __init__(self, source: UdpSource) -> None:
         self.source = source
-        self._seats: list[Seat] = []
-        self._whose: dict[str, list[Seat]] = {}
+        self._performer_sources: list[PerformerSource] = []
+        self._whose: dict[str, list[PerformerSource]] = {}
         self._started = False
 
-    def seat(self, sender: str | None) -> Seat:
+    def performer_source(self, sender: str | None) -> PerformerSource:
         """A place for one more performer."""
-        self._seats.append(Seat(self, sender))
-        return self._seats[-1]
+        self._performer_sources.append(PerformerSource(self, sender))
+        return self._performer_sources[-1]
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Read from now on."""
@@ -91,18 +91,22 @@ class SharedSource:
 
     def route(self, datagram: bytes, arrival: int, sender: str) -> None:
         """Hand on one datagram; that of a stranger to all."""
-        seats = self._whose.get(sender)
-        if seats is None:
+        performer_sources = self._whose.get(sender)
+        if performer_sources is None:
             if len(self._whose) >= _MOST_SENDERS:
                 self._whose.clear()
-            seats = [seat for seat in self._seats if seat.is_theirs(sender)] or self._seats
-            self._whose[sender] = seats
-        for seat in seats:
-            if seat.receive is not None:
-                seat.newest = self.source.newest
-                seat.receive(datagram, arrival, sender)
+            performer_sources = [
+                performer_source
+                for performer_source in self._performer_sources
+                if performer_source.is_theirs(sender)
+            ] or self._performer_sources
+            self._whose[sender] = performer_sources
+        for performer_source in performer_sources:
+            if performer_source.receive is not None:
+                performer_source.newest = self.source.newest
+                performer_source.receive(datagram, arrival, sender)
 
     def leave(self) -> None:
         """One performer has finished."""
-        if all(seat.receive is None for seat in self._seats):
+        if all(performer_source.receive is None for performer_source in self._performer_sources):
             self.source.close()

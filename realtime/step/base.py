@@ -64,7 +64,7 @@ class StepBackend(Protocol):
     core: tuple[MotionStream, Commitment] | None = None
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The name, and why it is not a better one."""
         return f"{self.name} ({self.why})" if self.why else self.name
 

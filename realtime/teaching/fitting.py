@@ -21,7 +21,7 @@ from pyanticip.motion.clip import Clip
 from pyanticip.teach.fit import fit_parts
 from pyanticip.teach.folds import moments
 from pyanticip.teach.frames import Part, TakeData, body
-from pyanticip.teach.gestures import Gesture, Shown, fit_gestures
+from pyanticip.teach.gestures import Gesture, GestureExample, fit_gestures
 from pyanticip.teach.labels import GESTURE, NONE
 from pyanticip.teach.mapping import LARGEST, load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
@@ -203,12 +203,12 @@ def _gestures(project: Project, say: Say, refused: list[str]) -> list[Gesture]:
     return fit_gestures([(take.gesture, shown(project, take)) for take in project.state.takes], refused)
 
 
-def shown(project: Project, take: TakeEntry) -> Shown:
+def shown(project: Project, take: TakeEntry) -> GestureExample:
     """A take as gestures see it: the active part where it shows one, else all of it."""
     clip = project.motion(take)
     if take.gesture is None:
-        return Shown(take.name, clip.quats, take.begin, len(clip))
-    return Shown.active(take.name, clip, take.begin)
+        return GestureExample(take.name, clip.quats, take.begin, len(clip))
+    return GestureExample.active(take.name, clip, take.begin)
 
 
 def _untaught(part: Part) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pyanticip.motion.atomic import write_file
 from pyanticip.motion.clip import Clip
-from pyanticip.teach.frames import LeftOut, Part
+from pyanticip.teach.frames import HeldOutPrediction, Part
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
@@ -137,9 +137,11 @@ def _confusion(report: Mapping[str, Any]) -> Iterable[str]:
 
 def _takes(project: Project, parts: Sequence[Part]) -> Iterable[str]:
     """Every take: figures, what was wanted and told, and how far apart that was; the worst first."""
-    seen: dict[str, list[tuple[Part, list[LeftOut]]]] = {take.name: [] for take in project.state.takes}
+    seen: dict[str, list[tuple[Part, list[HeldOutPrediction]]]] = {
+        take.name: [] for take in project.state.takes
+    }
     for part in parts:
-        mine: dict[str, list[LeftOut]] = {}
+        mine: dict[str, list[HeldOutPrediction]] = {}
         for one in part.left_out:
             mine.setdefault(one.take, []).append(one)
         for name, rows in mine.items():
@@ -161,7 +163,7 @@ def _takes(project: Project, parts: Sequence[Part]) -> Iterable[str]:
         yield f"<p class=note>And {len(takes) - MOST_TAKES} more.</p>"
 
 
-def _wrong(part: Part, rows: Sequence[LeftOut]) -> float:
+def _wrong(part: Part, rows: Sequence[HeldOutPrediction]) -> float:
     """Share of the frames told wrong, or the error as a share of the range."""
     wanted = np.concatenate([one.wanted for one in rows])
     told = np.concatenate([one.told for one in rows])
@@ -170,7 +172,7 @@ def _wrong(part: Part, rows: Sequence[LeftOut]) -> float:
     return float(np.abs(told - wanted).mean())
 
 
-def _told(part: Part, rows: Sequence[LeftOut]) -> str:
+def _told(part: Part, rows: Sequence[HeldOutPrediction]) -> str:
     wrong = 100 * _wrong(part, rows)
     if not part.label_of:
         return f"{escape(', '.join(part.outputs))}: off by {wrong:.1f} %"
@@ -183,7 +185,7 @@ def _told(part: Part, rows: Sequence[LeftOut]) -> str:
     return f"{escape(part.label_of)}: {wrong:.0f} % wrong, mostly {escape(other)}"
 
 
-def _chart(take: TakeEntry, part: Part, rows: Sequence[LeftOut]) -> str:
+def _chart(take: TakeEntry, part: Part, rows: Sequence[HeldOutPrediction]) -> str:
     """Over the take's time: what was wanted and told of every output, or how likely every label is."""
     seconds = np.concatenate([one.seconds for one in rows])
     order = np.argsort(seconds, kind="stable")

@@ -19,7 +19,7 @@ from realtime.rig import SourceRig
 from realtime.sockets import host_and_port
 from realtime.sources.udp import UdpSource
 from realtime.sources.watch import why_silent
-from realtime.teaching.lesson import Lesson, PlayedTake
+from realtime.teaching.take_recorder import PlayedTake, TakeRecorder
 
 __all__ = ["record_take", "store_or_keep"]
 
@@ -64,19 +64,19 @@ async def _record(
     done, begun = asyncio.Event(), asyncio.Event()
     # What is taught stands as still as what plays.
     front = LiveFront(source.wire, steady=True)
-    lesson = Lesson(project, mask=lambda: front.mask, source=source.kind, full=done.set)
-    lesson.want(values)
-    lesson.show(labels)
+    take_recorder = TakeRecorder(project, mask=lambda: front.mask, source=source.kind, full=done.set)
+    take_recorder.want(values)
+    take_recorder.show(labels)
 
     def receive(datagram: bytes, arrival: int, sender: str) -> None:
         out = front.feed(datagram, arrival, sender)
         if out is not None:
-            lesson.frame(out)
+            take_recorder.frame(out)
             begun.set()
 
     # Refused now rather than after the countdown.
-    lesson.start(name, seconds)
-    lesson.cancel()
+    take_recorder.start(name, seconds)
+    take_recorder.cancel()
     udp = UdpSource(source.kind, *source.listen, say=say, **source.opened())
     try:
         obey_signals(loop, done.set, done.set)
@@ -99,7 +99,7 @@ async def _record(
         if done.is_set():
             # Ctrl-C before the take has begun.
             raise KeyboardInterrupt
-        name = lesson.start(name, seconds)
+        name = take_recorder.start(name, seconds)
         say(f"recording {name}" + (f" for {seconds:g} s" if seconds else "; Ctrl-C ends it"))
         # A suit that falls silent must not keep us waiting for ever.
         limit = None if seconds is None else seconds + 5.0
@@ -109,7 +109,7 @@ async def _record(
             say("the suit fell silent: the take ends there")
     finally:
         udp.close()
-    played = lesson.stop()
+    played = take_recorder.stop()
     if played.cut:
         say("the signal was lost: the take ends there")
     return store_or_keep(played, project)

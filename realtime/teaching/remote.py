@@ -25,8 +25,8 @@ from realtime.control.server import Action, number
 from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.pipeline import Pipeline
 from realtime.teaching.adding import parse_changes
-from realtime.teaching.lesson import Lesson, PlayedTake
 from realtime.teaching.recording import store_or_keep
+from realtime.teaching.take_recorder import PlayedTake, TakeRecorder
 from realtime.teaching.worker import fit_beside
 
 __all__ = ["Loader", "TeachRemote"]
@@ -100,13 +100,13 @@ class TeachRemote:
         self._fitting = False
         self._tasks: set[asyncio.Task[str]] = set()
         front = pipeline.front
-        self.lesson = Lesson(
+        self.take_recorder = TakeRecorder(
             project,
             mask=lambda: front.mask,
             source=pipeline.kind,
             full=self._full,
         )
-        pipeline.lesson = self.lesson
+        pipeline.take_recorder = self.take_recorder
         self.actions: dict[str, Action] = {
             "teach/values": self._values,
             "teach/class": self._class,
@@ -114,7 +114,7 @@ class TeachRemote:
             "teach/output": self._output,
             "teach/start": self._start,
             "teach/stop": self._stop,
-            "teach/cancel": self.lesson.cancel,
+            "teach/cancel": self.take_recorder.cancel,
             "teach/list": self._list,
             "teach/set": self._set,
             "teach/remove": self._remove,
@@ -125,9 +125,9 @@ class TeachRemote:
 
     def close(self) -> None:
         """Store what is being played, as ``stop`` would, and what could not be stored before."""
-        while self.lesson.has_take:
+        while self.take_recorder.has_take:
             try:
-                played = self.lesson.stop()
+                played = self.take_recorder.stop()
                 self._say(_take_line(played, store_or_keep(played, self._project)))
             except (MotionError, OSError) as error:
                 self._say(str(error))
@@ -136,21 +136,23 @@ class TeachRemote:
         """Pairs of a name and a number."""
         if len(pairs) % 2 or not pairs:
             raise OptionError("teach/values: expected pairs of a name and a number, as cutoff 800. mix .2")
-        self.lesson.want(
+        self.take_recorder.want(
             {str(n): number(f"teach/values {n}", v) for n, v in zip(pairs[::2], pairs[1::2], strict=True)}
         )
-        return " ".join(f"{name}={value:g}" for name, value in self.lesson.wanted.items())
+        return " ".join(f"{name}={value:g}" for name, value in self.take_recorder.wanted.items())
 
     def _param(self, name: str, value: object) -> str:
-        self.lesson.want({name: number(name, value)})
-        return f"{self.lesson.wanted[name]:g}"
+        self.take_recorder.want({name: number(name, value)})
+        return f"{self.take_recorder.wanted[name]:g}"
 
     def _class(self, *pairs: object) -> str:
         """Pairs of a class and a label."""
         if len(pairs) % 2 or not pairs:
             raise OptionError("teach/class: expected pairs of a class and a label, as pose crouch")
-        self.lesson.show({str(n): str(label) for n, label in zip(pairs[::2], pairs[1::2], strict=True)})
-        return " ".join(f"{name}={label}" for name, label in self.lesson.labels.items())
+        self.take_recorder.show(
+            {str(n): str(label) for n, label in zip(pairs[::2], pairs[1::2], strict=True)}
+        )
+        return " ".join(f"{name}={label}" for name, label in self.take_recorder.labels.items())
 
     async def _output(self, text: object) -> str:
         """One more output, in the short form of the command line."""
@@ -159,7 +161,7 @@ class TeachRemote:
         return output.describe()
 
     def _clear(self) -> str:
-        self.lesson.want_nothing()
+        self.take_recorder.want_nothing()
         return "nothing is wanted"
 
     def _start(self, name: object = "", seconds: object = None) -> str:
@@ -167,7 +169,7 @@ class TeachRemote:
         if isinstance(name, int | float) and not isinstance(name, bool) and seconds is None:
             name, seconds = "", name
         length = None if seconds is None else number("seconds", seconds)
-        return self.lesson.start(str(name) or None, length)
+        return self.take_recorder.start(str(name) or None, length)
 
     def _full(self) -> None:
         """The take has reached its length: store it, as ``stop`` would."""
@@ -181,11 +183,11 @@ class TeachRemote:
             self._say(str(task.exception()))
 
     async def _stop(self) -> str:
-        played = self.lesson.stop()
+        played = self.take_recorder.stop()
         try:
             take = await self._loader.beside(lambda: played.store(self._project))
         except (MotionError, OSError) as error:
-            self.lesson.keep(played)
+            self.take_recorder.keep(played)
             again = "teach/stop tries again, teach/cancel throws it away"
             raise DeviceError(f"take {played.name} is not stored ({error}): {again}") from None
         line = _take_line(played, take)
@@ -226,7 +228,7 @@ class TeachRemote:
         return self._fit_and_play({"kind": str(kind), **given})
 
     async def _fit_and_play(self, given: dict[str, Any]) -> str:
-        self._fitting, self.lesson.busy = True, "fitting"
+        self._fitting, self.take_recorder.busy = True, "fitting"
         try:
             options = await self._loader.beside(lambda: _as_before(self._project.folder / MAPPING)) | given
             model = self._pipeline.backend is not None
@@ -234,7 +236,7 @@ class TeachRemote:
                 self._project.folder, options, checkpoint=self._checkpoint(), model=model
             )
         finally:
-            self._fitting, self.lesson.busy = False, ""
+            self._fitting, self.take_recorder.busy = False, ""
         await self._loader.play(self._project.folder / MAPPING)
         return fit_line(report)
 

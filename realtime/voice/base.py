@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
-from realtime.seams import blamed
+from realtime.seams import foreign_errors
 
 __all__ = [
     "NEEDS_SAMPLES",
@@ -135,7 +135,7 @@ def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
     if isinstance(voice, _core.Voice):
         return voice.render(samples)
     at = name_of(voice)
-    with blamed(f"{at}: cannot be rendered"):
+    with foreign_errors(f"{at}: cannot be rendered"):
         begun = voice.position
         block = np.asarray(voice.render(samples), np.float32)
         now = voice.position

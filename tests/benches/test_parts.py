@@ -20,7 +20,7 @@ from pyanticip.models import (
 )
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.core.fused import make_fused
-from pyanticip.models.core.part import Lesson, Positions
+from pyanticip.models.core.part import LossContext, Positions
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.trunk import Block
 from pyanticip.models.forecast.forecaster import PoseForecaster
@@ -154,8 +154,8 @@ def test_planning(benchmark, update, planning):
         total = out.hidden.sum()
         if kind is not MotionTransformer:
             total = F.cross_entropy(out.logits.flatten(0, 1), x[:, 1:].flatten())
-        lesson = Lesson(out, codes=codes)
-        sum((loss for part in model.parts() for loss in part.losses(lesson).values()), total).backward()
+        context = LossContext(out, codes=codes)
+        sum((loss for part in model.parts() for loss in part.losses(context).values()), total).backward()
 
     benchmark(call)
 

@@ -296,7 +296,8 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     assert done.returncode == 0, done.stderr
     # Checks and sums look at all of the tree.
     sums = tuple(
-        f"tree.Rig.{name}" for name in ("_", "in_vain", "untaught", "idle", "offers_control", "latency_ms")
+        f"tree.Rig.{name}"
+        for name in ("_", "unused_keys", "untaught", "ignored_options", "offers_control", "latency_ms")
     )
     seen = [name for name in done.stdout.splitlines()[-1].split() if not name.startswith((*sums, "ports."))]
     use = seen.index("mixer.Mixer.__init__")

@@ -89,5 +89,5 @@ def test_why_no_graph_was_taken_is_told(saved, monkeypatch):
     monkeypatch.setattr(opening, "cuda_present", lambda: True)
     backend = open_backend("auto", saved)
     assert backend.name == "rust"
-    assert backend.told == f"rust ({backend.why})"
+    assert backend.description == f"rust ({backend.why})"
     assert "CUDA does not work here" in backend.why

@@ -50,9 +50,9 @@ def test_what_it_is_trained_to_do_is_minimised(kind):
     model, ids = models.build(kind, dtype=torch.float32, **NEW[new_gate.Surprise]), models.inputs(kind, 2, 12)
     gate, seen = model.parts()[0], []
     usual = gate.losses
-    gate.losses = lambda lesson: seen.append(usual(lesson)) or seen[0]
+    gate.losses = lambda context: seen.append(usual(context)) or seen[0]
     found = forward_losses(model, ids, LanguageOptions(kind=kind))
-    gate.losses = lambda lesson: {}
+    gate.losses = lambda context: {}
     rest = forward_losses(model, ids, LanguageOptions(kind=kind))
     torch.testing.assert_close(found.total, rest.total + seen[0]["surprise"])
     assert found.total > rest.total

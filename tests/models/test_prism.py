@@ -10,7 +10,7 @@ from support.models import PRISM
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig
 from pyanticip.models.core.encodings import sinusoids
-from pyanticip.models.core.part import Lesson
+from pyanticip.models.core.part import LossContext
 from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.token.baseline import BaselineTransformer
@@ -138,7 +138,7 @@ def test_the_recurrence_is_orthogonal_by_gate(orthogonal):
 def test_the_penalty_is_minimised_where_it_is_asked_for(orthogonal):
     made = build(prism_orthogonal=orthogonal)
     wanted = {"recurrence": 1e-3 * made.recurrent.penalty()} if orthogonal == "penalty" else {}
-    torch.testing.assert_close(made.losses(Lesson(None)), wanted)
+    torch.testing.assert_close(made.losses(LossContext(None)), wanted)
 
 
 @pytest.mark.parametrize("how", ["fused", "data", "buffers"])

@@ -33,7 +33,7 @@ from training.data.sets.prepare import read_parts
 from training.data.sets.recipe import read_recipe
 from training.data.sets.sounds import _read as read_sounds
 from training.data.sets.splits import read_split_file
-from training.evaluate.event_tuning import EventRivals
+from training.evaluate.event_tuning import EventBaselines
 from training.evaluate.report import looks
 from training.evaluate.trackers import load as load_trackers
 from training.run.files import BEST, CONFIG, LAST, METRICS, load_best
@@ -43,7 +43,7 @@ from training.run.recorder import read_metrics
 from training.run.settings import read_fields
 from training.run.task import REPORT, read_report
 from training.tasks.forecast.folds import read_json
-from training.tasks.motion.baselines import Rivals
+from training.tasks.motion.baselines import ParameterBaselines
 from training.tasks.token.corpus import Corpus, read_lines
 from training.tasks.token.tokens import Tokenizer
 from training.teacher.sound import duration
@@ -72,8 +72,8 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "sounds-csv": ("sounds.csv", read_sounds),
     "split": ("split.toml", read_split_file),
     "split-csv": ("split.csv", read_split_file),
-    "event rivals": ("rivals.json", EventRivals.load),
-    "rivals": ("rivals.json", Rivals.load),
+    "event rivals": ("rivals.json", EventBaselines.load),
+    "rivals": ("rivals.json", ParameterBaselines.load),
     "trackers": ("trackers.json", load_trackers),
     "config": (CONFIG, lambda file: read_run(file.parent, "train", "x", 1)),
     "best": (str(BEST), lambda file: load_best(file.parents[1])),

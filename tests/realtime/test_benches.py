@@ -20,9 +20,9 @@ from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.motion.datagrams import PROTOCOLS
 from realtime import show
 from realtime.bench import latency, network, performers, sound
-from realtime.bench.ear import RATE, SILENCE, integrated
 from realtime.bench.latency import run
 from realtime.bench.network import NETWORKS, Played, arrive, away, compare, late, lossy, matched, stall
+from realtime.bench.offline_listener import RATE, SILENCE, integrated
 from realtime.programs.demo import DANCE, PERFORMANCE
 
 KEYS = {

@@ -23,7 +23,7 @@ from pyanticip.errors import DeviceError, OptionError, RigError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.untrusted import read_file
-from realtime.bench.ear import Ear, integrated
+from realtime.bench.offline_listener import OfflineListener, integrated
 from realtime.bench.stillness import jitter, perform, with_performer
 from realtime.clock import OfflineClock
 from realtime.control.calibration import Calibration
@@ -220,7 +220,7 @@ def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
     assert np.subtract(*np.quantile(loudness, (0.95, 0.05))) > 0.5
     for slow in (False, True):
         held = perform(jitter(clip, 6.0, 1.0, slow, 0, length=10.0), rig)
-        assert isinstance(held, Ear)
+        assert isinstance(held, OfflineListener)
         assert integrated(held.sound) < -50.0
         assert held.events == []
 

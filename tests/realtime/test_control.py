@@ -211,7 +211,7 @@ def test_nobody_gets_more_than_a_share_and_the_terminal_a_few_lines() -> None:
 def test_where_others_can_command_the_person_at_the_terminal_is_told(host: str, more: str) -> None:
     server = ControlServer(host, 0, {})
     server.close()
-    told, _, why = server.told.partition(":" + str(server.address[1]))
+    told, _, why = server.description.partition(":" + str(server.address[1]))
     assert told == f"obeying /anticip/control at {host}"
     assert why == (f"{more}: it has no password" if more else "")
 

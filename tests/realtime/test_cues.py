@@ -118,7 +118,7 @@ def test_another_memory_keeps_the_cues_that_are_in_it_and_learns_no_more_than_be
     assert show.do("memory/load", "one.memory") == "memory one.memory; not in it: cue b"
     assert show.stands()[1:3] == (True, (A,))
     for command in show.tape.told:
-        again.commands.again(command)
+        again.commands.replay_command(command)
     assert again.stands() == show.stands()
     show.do("rig/save")
     assert load_rig(folder / "rig.toml").cue == (A,)
@@ -132,7 +132,7 @@ def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folde
     assert said.endswith("cues b")
     assert show.stands()[2:] == ((B,), [('"b"', "performance")])
     for command in show.tape.told:
-        again.commands.again(command)
+        again.commands.replay_command(command)
     assert again.stands() == show.stands()
     show.do("cue/remove", "b")
     show.do("rig/save")
@@ -140,8 +140,8 @@ def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folde
     # A recording that begins now begins with what is said now.
     later = Rig.model_validate(recording_header(show.commands.live_rig.rig, show.pipeline)["rig"])
     begun = Commands(assemble(later, OfflineClock(0), sinks=[]), pytest.fail, later)
-    for command in show.commands.so_far(0):
-        begun.again(command)
+    for command in show.commands.state_as_commands(0):
+        begun.replay_command(command)
     assert begun.cues == ()
 
 
@@ -170,13 +170,13 @@ def test_a_cue_that_is_set_here_is_so_again_for_whom_the_performer_is_elsewhere(
     (tap, b), setting = show.commands.cues, Mock(wraps=other.set)
     other.set = setting  # type: ignore[method-assign]
     for command in show.tape.told:
-        again.commands.again(command)
+        again.commands.replay_command(command)
     assert again.commands.cues == (tap, b)
     assert [(*call.args, call.kwargs["here"]) for call in setting.call_args_list] == [(tap, True), (b, False)]
     assert again.tape.told == show.tape.told
     said: list[str] = []
     for wrong in ((), ("tap",) * 9, ("tap", "nobody", 1.0, 0.0, 1), ("tap", "performance", "x", 0.0, 1)):
-        Commands(show.pipeline, said.append, show.rig).again(Command(0, "cue/set", wrong))
+        Commands(show.pipeline, said.append, show.rig).replay_command(Command(0, "cue/set", wrong))
     assert len(said) == 4
 
 

@@ -20,13 +20,13 @@ from support.wire import wait_for
 
 from pyanticip.controls import NEUTRAL
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
-from realtime.sinks.base import ControlFrame, Onlooker
+from realtime.sinks.base import ControlFrame, DeferredSink
 from realtime.sinks.config import OscConfig
 from realtime.sinks.guard import Guard, _fade, _Last
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.voice.process import SynthProcess
-from tests.realtime.test_live_command import Theatre, jumps
+from tests.realtime.test_live_command import LiveHarness, jumps
 
 MODEL_IS_HERE = (SHIPPED / MANIFEST).is_file()
 
@@ -36,38 +36,38 @@ LOUD = (0.5, 0.8, 0.6, 0.2, 0.4, 0.3, 0.5, 0.1)
 
 
 @pytest.fixture
-def theatre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Theatre]:
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveHarness]:
     # A guard that ends while a busy machine still begins it.
     monkeypatch.setattr(Guard, "closing", (30.0, 1.0))
-    made = Theatre(tmp_path)
+    made = LiveHarness(tmp_path)
     yield made
     made.close()
 
 
-def test_the_guard_ends_what_sounds_and_leaves_silence_alone(theatre: Theatre) -> None:
-    target = OscConfig(port=theatre.osc, send=("frame", "params"))
+def test_the_guard_ends_what_sounds_and_leaves_silence_alone(harness: LiveHarness) -> None:
+    target = OscConfig(port=harness.osc, send=("frame", "params"))
     for last, sends in (((LOUD, NEUTRAL), False), ((NEUTRAL, LOUD), True)):
         said: list[str] = []
         guard, sink = Guard(said.append), OscSink(target)
         watch = guard.watch([sink], NEUTRAL)
-        assert isinstance(watch, Onlooker)
+        assert isinstance(watch, DeferredSink)
         for n, params in enumerate(last):
             watch.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, params))
-            watch.look()
-        theatre.heard.clear()
+            watch.run_deferred()
+        harness.heard.clear()
         guard.close()
         sink.close()
         time.sleep(0.1)
-        assert bool(theatre.frames()) is sends
+        assert bool(harness.frames()) is sends
         assert said == []
-    assert theatre.frames()[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
-    assert max(jumps([(5, list(LOUD)), *theatre.frames()])) < 0.1, "it fades"
+    assert harness.frames()[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
+    assert max(jumps([(5, list(LOUD)), *harness.frames()])) < 0.1, "it fades"
 
 
-def test_one_guard_ends_what_sounds_of_all_performers(theatre: Theatre) -> None:
+def test_one_guard_ends_what_sounds_of_all_performers(harness: LiveHarness) -> None:
     guard, parts, sinks = Guard(lambda line: None), [], []
     for last, name in ((LOUD, "a"), (NEUTRAL, "b"), (LOUD, "c")):
-        sinks.append(OscSink(OscConfig(port=theatre.osc, prefix=f"/{name}", send=("params",))))
+        sinks.append(OscSink(OscConfig(port=harness.osc, prefix=f"/{name}", send=("params",))))
         watch = guard.watch(sinks[-1:], NEUTRAL)
         watch.send(ControlFrame(0, 0.0, (0.0,) * 7, last))
         parts.append(watch)
@@ -76,12 +76,12 @@ def test_one_guard_ends_what_sounds_of_all_performers(theatre: Theatre) -> None:
     os.kill(first, signal.SIGKILL)
     wait(guard, lambda: guard.pid not in (None, first))
     for watch in parts:
-        assert isinstance(watch, Onlooker)
-        watch.look()
-    theatre.heard.clear()
+        assert isinstance(watch, DeferredSink)
+        watch.run_deferred()
+    harness.heard.clear()
     assert guard.close() == 0
     assert guard.close() is None  # each performer's show does
-    told = theatre.listen()
+    told = harness.listen()
     assert {address for message in told for address in message} == {"/a/params", "/c/params"}
     for name in "ac":
         assert [m for m in told if f"/{name}/params" in m][-1][f"/{name}/params"] == pytest.approx(NEUTRAL)
@@ -89,19 +89,19 @@ def test_one_guard_ends_what_sounds_of_all_performers(theatre: Theatre) -> None:
         sink.close()
 
 
-def test_the_guard_ends_what_sounds_where_it_was_told_last(theatre: Theatre) -> None:
-    target = OscConfig(port=theatre.osc, send=("loudness",), max_rate=4)
+def test_the_guard_ends_what_sounds_where_it_was_told_last(harness: LiveHarness) -> None:
+    target = OscConfig(port=harness.osc, send=("loudness",), max_rate=4)
     guard, sink = Guard(lambda line: None), OscSink(target)
     watch = guard.watch([sink], NEUTRAL)
-    assert isinstance(watch, Onlooker)
+    assert isinstance(watch, DeferredSink)
     for n in range(2):
         watch.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, LOUD))
-        watch.look()
+        watch.run_deferred()
         sink.configure(target.model_copy(update={"addresses": {"loudness": ("/n_set", 1000, "amp")}}))
-    theatre.heard.clear()
+    harness.heard.clear()
     guard.close()
     sink.close()
-    told = theatre.listen()
+    told = harness.listen()
     assert {address for message in told for address in message} == {"/n_set"}
     assert told[-1]["/n_set"] == [1000, "amp", pytest.approx(NEUTRAL[1])], "slow as it is"
 

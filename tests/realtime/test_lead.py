@@ -43,13 +43,13 @@ def test_it_is_on_by_default_and_can_be_told(tmp_path, stage):
     assert commands.obey("lead_ms", "auto") == "auto"
     assert commands.obey("sound_ms", 35) == "35"
     assert here.pipeline.mixer.lead_ms == "auto"
-    so_far = commands.so_far(5)
+    so_far = commands.state_as_commands(5)
     assert Command(5, "lead_ms", ("auto",)) in so_far
     assert Command(5, "sound_ms", (35.0,)) in so_far
     other = stage()
     again = Commands(other.pipeline)
     for command in so_far:
-        again.again(command)
+        again.replay_command(command)
     assert other.pipeline.mixer.settings == here.pipeline.mixer.settings
     for wrong in ("later", 500, float("nan")):
         with pytest.raises(OptionError, match="lead_ms: expected"):

@@ -27,7 +27,7 @@ SKELETON, FRAMES = mocopi_datagrams(400)
 MODEL = [] if (SHIPPED / MANIFEST).is_file() else ["--no-model"]
 
 
-class Theatre:
+class LiveHarness:
     """A running `pyanticip live`, a suit that sends to it and an ear that hears its bundles."""
 
     def __init__(self, folder: Path) -> None:
@@ -104,8 +104,8 @@ class Theatre:
 
 
 @pytest.fixture
-def theatre(tmp_path: Path) -> Iterator[Theatre]:
-    made = Theatre(tmp_path)
+def harness(tmp_path: Path) -> Iterator[LiveHarness]:
+    made = LiveHarness(tmp_path)
     yield made
     made.close()
 
@@ -116,22 +116,22 @@ def jumps(frames: list[tuple[int, list[float]]]) -> list[float]:
     return [max(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in pairs]
 
 
-def test_a_performance_with_every_fault_and_a_clean_end(theatre: Theatre) -> None:
+def test_a_performance_with_every_fault_and_a_clean_end(harness: LiveHarness) -> None:
     gone = free_port()
-    theatre.start("--record", "take.anticip", "--osc", f"127.0.0.1:{gone}")
-    theatre.move(0, 50)
+    harness.start("--record", "take.anticip", "--osc", f"127.0.0.1:{gone}")
+    harness.move(0, 50)
     for alien in (b"", b"hello", b"\xff" * 2000, SKELETON[:40], FRAMES[0][:-3], b"#bundle\0" + bytes(20)):
-        theatre.send(alien)
-    theatre.send(FRAMES[49])  # doubled
-    theatre.move(50, 50)
-    theatre.move(103, 50)  # three frames lost
+        harness.send(alien)
+    harness.send(FRAMES[49])  # doubled
+    harness.move(50, 50)
+    harness.move(103, 50)  # three frames lost
     # Numbers that go back are late packets until they go on for a while.
-    theatre.move(0, 60)
+    harness.move(0, 60)
     time.sleep(3.4)
-    assert theatre.listen()[-1]["/anticip/param/loudness"] == [0.0]
-    theatre.move(240, 60)  # the suit went on counting: a gap far too long to fill
+    assert harness.listen()[-1]["/anticip/param/loudness"] == [0.0]
+    harness.move(240, 60)  # the suit went on counting: a gap far too long to fill
     # The shell and the system both tell of a closed terminal.
-    summary = theatre.ends(signal.SIGHUP, signal.SIGHUP)
+    summary = harness.ends(signal.SIGHUP, signal.SIGHUP)
     assert "recorded take.anticip" in summary["said"]
     counts = summary["counters"]
     # The frame that ended the gap waited for the next one; the gap itself was bridged.
@@ -144,13 +144,13 @@ def test_a_performance_with_every_fault_and_a_clean_end(theatre: Theatre) -> Non
     assert counts["ticks"] > 120
     assert counts["resets"] == 3
     assert summary["sinks"][f"osc 127.0.0.1:{gone}"]["refused"] > 0
-    heard = [m for m in theatre.listen() if "/anticip/frame" in m]
+    heard = [m for m in harness.listen() if "/anticip/frame" in m]
     numbers = [m["/anticip/frame"][0] for m in heard]
     assert numbers == sorted(set(numbers))
     assert all(len(m["/anticip/params"]) == 8 for m in heard)
     assert heard[-1]["/anticip/param/loudness"] == [pytest.approx(0.0, abs=1e-4)], "it ends in silence"
-    assert max(jumps(theatre.frames())) < 0.35
-    taken = read_recording(theatre.folder / "take.anticip")
+    assert max(jumps(harness.frames())) < 0.35
+    taken = read_recording(harness.folder / "take.anticip")
     kinds = [type(record).__name__ for record in taken]
     assert taken.warnings == []
     assert kinds.count("Raw") == counts["packets"]
@@ -158,20 +158,20 @@ def test_a_performance_with_every_fault_and_a_clean_end(theatre: Theatre) -> Non
     assert kinds.count("Output") >= counts["frames"] + 4
 
 
-def test_a_terminal_that_has_gone_costs_nothing(theatre: Theatre) -> None:
-    theatre.start("--record", "take.anticip")  # which it says when it ends
-    process = theatre.process
+def test_a_terminal_that_has_gone_costs_nothing(harness: LiveHarness) -> None:
+    harness.start("--record", "take.anticip")  # which it says when it ends
+    process = harness.process
     assert process is not None
     assert process.stderr is not None
     process.stderr.close()
-    theatre.move(0, 160)
+    harness.move(0, 160)
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
     with process.stdout as told:
         counts = json.load(told)["counters"]
     assert (counts["frames"], counts["failed_steps"]) == (160, 0)
     assert process.wait(20) == 0
-    assert theatre.frames()[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)
+    assert harness.frames()[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)
 
 
 def test_seconds_end_it_and_the_live_path_never_imports_torch(tmp_path: Path) -> None:

@@ -188,8 +188,8 @@ def test_a_range_is_learned_by_moving() -> None:
     # While it is learned it plays as before.
     assert move(0.3, 0.30625, 0.7002) == pytest.approx([0.3, 0.30625, 0.7002])
     _, begun_now = playing(rig_of({"osc": []}))
-    for command in commands.so_far(0):
-        begun_now.again(command)
+    for command in commands.state_as_commands(0):
+        begun_now.replay_command(command)
     assert commands.obey("learn/pan", False) == begun_now.obey("learn/pan", False) == "0.3 0.701"
     assert commands.live_rig.rig.shape["pan"].span == (0.3, 0.701)
     assert move(0.3, 0.701, 0.9) == pytest.approx([0.0, 1.0, 1.0], abs=1e-6)
@@ -465,7 +465,7 @@ def test_a_mapping_of_one_model_is_not_played_on_another(tmp_path: Path) -> None
     pipeline, commands = playing(rig_of({"model": {"enabled": True}}))
     packaged = pipeline.backend
     mapping = SimpleNamespace(needs_model=True, check_model=Mock(side_effect=CheckpointError("taught on it")))
-    pipeline.taught = SimpleNamespace(mapping=mapping)  # type: ignore[assignment]
+    pipeline.live_mapping = SimpleNamespace(mapping=mapping)  # type: ignore[assignment]
     remote = RigRemote(commands.live_rig.rig, pipeline, commands, tmp_path)
     with pytest.raises(CheckpointError, match="taught on it"):
         asyncio.run(remote.actions["model/load"]("other"))  # type: ignore[arg-type]

@@ -110,7 +110,7 @@ def test_guessing_and_warming_up_leave_no_trace(piece: Path) -> None:
     assert heard(restless)[:590] == heard(calm)[:590]
 
 
-class Onlooker(Ear):
+class ObservingEar(Ear):
     """Does something when it is sent a frame."""
 
     def __init__(self, act: Callable[[], None]) -> None:
@@ -129,8 +129,8 @@ def test_what_a_frame_teaches_is_learned_once_it_has_left() -> None:
     def watch(pipeline: Pipeline, n: int) -> None:
         core = pipeline.mixer.core
         if n == 1 and not waiting:
-            pipeline.sinks.append(Onlooker(lambda: waiting.append(core.lesson is not None)))
-        assert core.lesson is None
+            pipeline.sinks.append(ObservingEar(lambda: waiting.append(core.range_sample is not None)))
+        assert core.range_sample is None
 
     show({"lead_ms": 200}, watch)
     assert len(waiting) > 1000

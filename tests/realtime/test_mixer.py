@@ -125,7 +125,7 @@ def test_the_core_refuses_what_would_sound_for_good(odd: dict[str, Any], says: s
 
     def play() -> None:
         desk = _core.Desk([smoothing] * 8, silence, neutral, rule, _core.Lead(0.0, [0.0] * 8))
-        desk.teach([None], [smoothing], [odd["taught"]], [0.0])
+        desk.set_mapping([None], [smoothing], [odd["taught"]], [0.0])
 
     with pytest.raises(OptionError, match=says):
         play()

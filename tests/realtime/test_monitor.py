@@ -39,15 +39,15 @@ from realtime.monitor.feed import MonitorFeed
 from realtime.monitor.health import health
 from realtime.monitor.process import MonitorProcess
 from realtime.monitor.server import Page, Remote
+from realtime.multi_show import open_multi_show
 from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.monitor import MonitorRig
 from realtime.show import close_shows
-from realtime.sinks.base import ControlFrame, Onlooker
+from realtime.sinks.base import ControlFrame, DeferredSink
 from realtime.sockets import free_port
 from realtime.sources.replay import ReplaySource
 from realtime.stage import assemble, stage
 from realtime.step.base import StepResult
-from realtime.troupe import open_troupe
 
 
 def free_tcp_port() -> int:
@@ -134,7 +134,7 @@ def test_a_frame_that_does_not_leave_is_counted_once(
     monkeypatch.setattr(feed, "_sock", Socket())
     for n in range(2):
         feed.send(a_frame(n))
-        feed.look()
+        feed.run_deferred()
     assert feed.counters() == {"sent": 0, "dropped": 0, "refused": 0, "failed": 0, count: 2}
 
 
@@ -154,10 +154,10 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert "foreseen rather than held" in settable["parts"]["trust"]
         assert "event" not in settable["parts"], "several messages, of which none speaks for the others"
         feed.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
-        feed.look()
+        feed.run_deferred()
         assert told(client, "status") == ["playing", "rate=50.0"]
         feed.send(a_frame(7))
-        feed.look()
+        feed.run_deferred()
         frame = told(client, "frame")
         assert frame["seq"] == 7
         assert frame["params"] == [0.25] * 8
@@ -168,15 +168,15 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert frame["gate"] == 0.5
         assert 0.0 <= frame["way_ms"] < 15_000
         feed.send(a_frame(8, body=None, step=None, params=[math.nan] * 8))
-        feed.look()
+        feed.run_deferred()
         frame = told(client, "frame")
         assert (frame["places"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)
         assert frame["gate"] is None
         skeleton, moved = mocopi_datagrams(1)
         for data in (skeleton, *moved):
-            feed.hear("10.0.0.7:1", data)
+            feed.on_datagram("10.0.0.7:1", data)
         feed.send(a_frame(9))
-        feed.look()
+        feed.run_deferred()
         assert len(told(client, "suit")) == 27
         assert np.shape(told(client, "frame")["suit"]) == (27, 3)
     # Who comes later knows at once what stands.
@@ -208,7 +208,7 @@ def test_a_show_that_begins_with_a_mapping_shows_what_is_taught() -> None:
     rig, clock = Rig.model_validate(told_), ScaledClock(1.0)
     pipeline = assemble(rig, clock)
     taught: Any = Taught()
-    pipeline.teach(taught)
+    pipeline.set_mapping(taught)
     show = stage(rig, pipeline, ReplaySource([], clock))
     try:
         with looking(f"http://127.0.0.1:{rig.monitor.port}/") as client:
@@ -355,22 +355,22 @@ def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monito
         with looking(monitor.url, max_queue=1, close_timeout=0.1) as asleep:
             for seq in range(1500):
                 feed.send(a_frame(seq))
-                feed.look()
+                feed.run_deferred()
                 if seq % 50 == 0:
                     time.sleep(0.01)
             assert asleep.protocol.state.name == "OPEN"
             feed.send(a_frame(5000))
-            feed.look()
+            feed.run_deferred()
             while told(client, "frame")["seq"] != 5000:
                 feed.send(a_frame(5000))
-                feed.look()
+                feed.run_deferred()
         before = monitor.pid
         assert before is not None
         os.kill(before, signal.SIGKILL)
     deadline = time.monotonic() + 20
     while monitor.restarts < 1:
         feed.send(a_frame(0))
-        feed.look()
+        feed.run_deferred()
         monitor.poll()
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -386,7 +386,7 @@ def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monito
     feed.close()
 
 
-class Looks(Onlooker):
+class Looks(DeferredSink):
     name = "looks on"
 
     def __init__(self, done: list[str]) -> None:
@@ -397,7 +397,7 @@ class Looks(Onlooker):
     def send(self, frame: ControlFrame) -> None:
         self.done.append("kept" if frame.seq >= 0 else "status")
 
-    def look(self) -> None:
+    def run_deferred(self) -> None:
         self.done.append("looked")
 
     def counters(self) -> dict[str, int]:
@@ -474,16 +474,16 @@ def test_each_of_several_performers_has_a_page_that_steers_them_alone() -> None:
         return everybody, answer
 
     async def show() -> list[float]:
-        troupe = open_troupe(rig, MonotonicClock(), lambda line: None)
-        playing = asyncio.create_task(troupe.run(60.0))
+        multi_show = open_multi_show(rig, MonotonicClock(), lambda line: None)
+        playing = asyncio.create_task(multi_show.run(60.0))
         try:
             for port in (first, first + 1):
                 everybody, answer = await asyncio.to_thread(look, port)
                 assert everybody == {"ann": first, "bob": first + 1}
                 assert (answer["reply"], answer["ok"]) == ("gain", True)
         finally:
-            troupe.end()
+            multi_show.end()
             await playing
-        return [show.pipeline.mixer.settings["gain"] for show in troupe.shows.values()]
+        return [show.pipeline.mixer.settings["gain"] for show in multi_show.shows.values()]
 
     assert asyncio.run(show()) == pytest.approx([first / 1e5, (first + 1) / 1e5])

@@ -19,7 +19,7 @@ from support.wire import arrived, udp
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
-from realtime.sinks.base import ControlFrame, Onlooker, Prewarmed
+from realtime.sinks.base import ControlFrame, DeferredSink, Prewarmed
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, time_tag
 from realtime.sockets import free_port
@@ -83,7 +83,7 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
 
 
 def test_who_looks_on_is_cheap_to_recognise() -> None:
-    assert type(Onlooker) is type(Prewarmed) is type, "an ABC's isinstance costs ten times as much"
+    assert type(DeferredSink) is type(Prewarmed) is type, "an ABC's isinstance costs ten times as much"
 
 
 def test_limbs_are_told_where_there_are_any(receiver: socket.socket) -> None:

@@ -16,10 +16,10 @@ from support.wire import message, tcp_port, udp, wait_for
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import MonotonicClock
 from realtime.control.rig_keys import CONTROLS
+from realtime.multi_show import open_multi_show
 from realtime.oscquery.offer import controls, outputs
 from realtime.rig import parse_rig
 from realtime.sockets import free_port
-from realtime.troupe import open_troupe
 from tests.realtime.test_oscquery import (
     EXTRAS,
     OFFERED,
@@ -123,8 +123,8 @@ def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
     lines: list[str] = []
 
     async def show() -> dict[str, dict[str, Any]]:
-        troupe = open_troupe(rig, MonotonicClock(), lines.append)
-        playing = asyncio.create_task(troupe.run(60.0))
+        multi_show = open_multi_show(rig, MonotonicClock(), lines.append)
+        playing = asyncio.create_task(multi_show.run(60.0))
         hand = udp()
         loop = asyncio.get_running_loop()
         try:
@@ -139,10 +139,10 @@ def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
                 hand.sendto(message(address, 0.5), ("127.0.0.1", control))
                 reply = OscMessage(await loop.sock_recv(hand, 65536))
                 assert (reply.address, reply.params[0]) == (address.replace("/control/", "/reply/"), "ok")
-            assert troupe.control is not None
-            known = set(troupe.control.names[0])
+            assert multi_show.control is not None
+            known = set(multi_show.control.names[0])
         finally:
-            troupe.end()
+            multi_show.end()
             await playing
             hand.close()
         begin = "/anticip/control/"

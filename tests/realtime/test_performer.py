@@ -153,6 +153,6 @@ def test_a_taught_loudness_sounds_while_the_body_stands() -> None:
         neutral = (0.0,)
 
     mixer = unsmoothed(PerformerRange())
-    mixer.teach(Teaching())
+    mixer.set_mapping(Teaching())
     out, _ = mixer.play(said(np.full((8, 5), 0.6)), [0.5] * 7, 0.02, [0.7], 0.0)
     assert out[LOUD] == pytest.approx(0.7)

@@ -284,7 +284,7 @@ def test_after_a_standstill_the_values_ease_from_what_was_heard_and_so_they_do_a
         if name == "raw":
             again.pipeline.feed(what, t)
         elif name != "output":
-            commands.again(Command(t, name, what))
+            commands.replay_command(Command(t, name, what))
     assert notes.taken == tape.taken
     # A short one is not worth it.
     s.clock.advance_to(463 * 20_000_000)
@@ -297,7 +297,7 @@ def test_values_of_a_recording_that_were_never_heard_are_refused(stage: Any) -> 
     s = stage()
     said: list[str] = []
     for values in ((2.0,) * 8, (float("nan"),) * 8, (0.5,), ("x",) * 8, (None,) * 8, ()):
-        Commands(s.pipeline, said.append).again(Command(0, "resume", values))
+        Commands(s.pipeline, said.append).replay_command(Command(0, "resume", values))
     assert len(said) == 6
     assert all(line.startswith("resume: cannot be done again as it was recorded: ") for line in said)
 

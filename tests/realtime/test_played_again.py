@@ -95,8 +95,8 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
         assert again.mixer.performer is not None
         assert again.mixer.performer.reaches() == performer.reaches()
         follower = Commands(again)
-        for obeyed in commands.so_far(230 * 20_000_000):
-            follower.again(obeyed)
+        for obeyed in commands.state_as_commands(230 * 20_000_000):
+            follower.replay_command(obeyed)
         assert set(sends(again, range(230, 300), A, B)) == {B}
         # Who was not told to be the one may be followed by somebody else.
         assert sends(again, range(300, 480), A)[-1] == (A if told is None else B)
@@ -118,10 +118,10 @@ def test_what_was_learned_and_frozen_is_not_taken_for_calibrated() -> None:
         header = recording_header(commands.live_rig.rig, first)
         again = assemble(Rig.model_validate({**header["rig"], "osc": []}), OfflineClock(0))
         follower = Commands(again, pytest.fail)
-        for obeyed in commands.so_far(0):
-            follower.again(obeyed)
-        assert follower.so_far(0) == commands.so_far(0)
-        assert [one.name for one in commands.so_far(0)].count("range") == (2 if seconds else 0)
+        for obeyed in commands.state_as_commands(0):
+            follower.replay_command(obeyed)
+        assert follower.state_as_commands(0) == commands.state_as_commands(0)
+        assert [one.name for one in commands.state_as_commands(0)].count("range") == (2 if seconds else 0)
         same = again.mixer.performer
         assert same is not None
         assert same.frozen
@@ -142,7 +142,7 @@ def test_what_was_learned_and_frozen_is_not_taken_for_calibrated() -> None:
     said: list[str] = []
     rig = Rig.model_validate({"model": {"enabled": False}, "osc": [], "performer": {"enabled": False}})
     pipeline = assemble(rig, OfflineClock(0))
-    Commands(pipeline, said.append, rig).again(Command(0, "range", ("loudness", 0.02, 0.06, 0.5)))
+    Commands(pipeline, said.append, rig).replay_command(Command(0, "range", ("loudness", 0.02, 0.06, 0.5)))
     assert "range: cannot be done again as it was recorded: this rig plays without a performer" in said[0]
     pipeline.close()
 
@@ -163,19 +163,21 @@ def test_a_recording_begun_in_the_middle_of_a_calibration_has_what_was_found_and
     assert performer.listener is not None
     for level in (0.2, 0.4, 0.6) * 50:
         performer.listener([level] * 8, 1.0, 0.02)
-    recorded = commands.so_far(0)
+    recorded = commands.state_as_commands(0)
     tape = SimpleNamespace(control=lambda *told: recorded.append(Command(*told)))
     first.tape = tape  # type: ignore[assignment]
     commands.obey("calibrate/save")
     for obeyed in recorded:
-        follower.again(obeyed)
+        follower.replay_command(obeyed)
     assert again.mixer.performer is not None
     assert again.mixer.performer.reaches() == performer.reaches()
     assert follower.live_rig.rig.performer == commands.live_rig.rig.performer
-    assert [Command(0, "plan", (3, 10.0))] == [one for one in follower.so_far(0) if one.name == "plan"]
+    assert [Command(0, "plan", (3, 10.0))] == [
+        one for one in follower.state_as_commands(0) if one.name == "plan"
+    ]
     said: list[str] = []
     for wrong in (('{"loudness": [0.1, 0.2]}',), ("[]",), ("{",), ()):
-        Commands(again, said.append, rig).again(Command(0, "calibrate/save", wrong))
+        Commands(again, said.append, rig).replay_command(Command(0, "calibrate/save", wrong))
     assert len(said) == 4
     assert all("calibrate/save: cannot be done again as it was recorded: " in line for line in said)
     assert again.mixer.performer.reaches() == performer.reaches()
@@ -200,13 +202,13 @@ def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(
     first.tape = tape  # type: ignore[assignment]
     commands = Commands(first, rig=rig)
     remote = RigRemote(rig, first, commands, tmp_path)
-    begun = commands.so_far(0)
+    begun = commands.state_as_commands(0)
     asyncio.run(remote.actions["rig/load"]("other.toml"))  # type: ignore[arg-type]
     listening = rig.model_copy(update={"osc": Rig.model_validate({"osc": here}).osc})
     again = assemble(listening, OfflineClock(0), sinks=[])
     follower = Commands(again, pytest.fail, listening)
     for obeyed in [*begun, *recorded]:
-        follower.again(obeyed)
+        follower.replay_command(obeyed)
     now = follower.live_rig.rig
     assert (now.gain, now.shape) == (0.5, commands.live_rig.rig.shape)
     assert [one.url for one in now.osc] == [one.url for one in listening.osc]
@@ -219,11 +221,11 @@ def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(
         recorded.clear()
         commands.obey(name, told)
         for obeyed in recorded:
-            follower.again(obeyed)
+            follower.replay_command(obeyed)
         assert first.mixer.sound_ms == again.mixer.sound_ms == sounds
     assert len(said) == (not here), "there is no receiver of this number"
     for wrong in ('{"osc": [1], "gain": 9}', '{"osc": 1}', "[]"):
-        follower.again(Command(0, "rig/merge", (wrong,)))
+        follower.replay_command(Command(0, "rig/merge", (wrong,)))
     assert len(said) == 3 + (not here)
     remote.close()
     for pipeline in (first, again):
@@ -258,8 +260,8 @@ def test_a_host_that_is_heard_at_every_port_is_so_in_a_recording_begun_in_mid_sh
     heard: dict[Pipeline, int] = {pipeline: 0, again: 0}
     for n in range(100):
         if n == 50:
-            for obeyed in commands.so_far(n * 20_000_000):
-                follower.again(obeyed)
+            for obeyed in commands.state_as_commands(n * 20_000_000):
+                follower.replay_command(obeyed)
         for each in (pipeline, again) if n >= 50 else (pipeline,):
             if n % 50 == 0:
                 each.feed(SKELETON, n * 20_000_000, f"10.0.0.1:{6000 + n}")
@@ -271,7 +273,7 @@ def test_a_host_that_is_heard_at_every_port_is_so_in_a_recording_begun_in_mid_sh
 
 def test_who_played_is_not_waited_for_without_end() -> None:
     pipeline = assemble(Rig.model_validate({"model": {"enabled": False}, "osc": []}), OfflineClock(0))
-    Commands(pipeline).again(Command(0, "player", (A,)))
+    Commands(pipeline).replay_command(Command(0, "player", (A,)))
     pipeline.feed(SKELETON, 0, B)
     heard = [pipeline.feed(FRAMES[n], n * 20_000_000, B) for n in range(110)]
     assert heard == [False] * 102 + [True] * 8

@@ -18,8 +18,8 @@ from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import RecordingWriter
 from realtime.bench.performer import mocopi_datagrams
+from realtime.programs.artifact_info import describe_artifact
 from realtime.programs.check import check_show
-from realtime.programs.kept import kept
 from realtime.programs.rehearse import Poses, rehearse
 from realtime.rig import load_rig
 
@@ -152,7 +152,7 @@ def test_nothing_but_a_memory_is_ever_overwritten(tmp_path: Path) -> None:
 
 
 def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
-    told = kept(piece)
+    told = describe_artifact(piece)
     assert told is not None
     found, lines = told
     assert [take["take"] for take in found["takes"]] == ["performance"]
@@ -161,9 +161,9 @@ def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
     assert "a memory of 1 takes" in lines[0]
     # Where a cue can be at most.
     assert lines[1].startswith(f"  performance: {found['seconds']:.2f} s, ")
-    assert kept(DANCE) is None
+    assert describe_artifact(DANCE) is None
     (tmp_path / "cut.memory").write_bytes(piece.read_bytes()[:-10])
     with pytest.raises(FormatError, match="is a damaged memory"):
-        kept(tmp_path / "cut.memory")
+        describe_artifact(tmp_path / "cut.memory")
     helped = CliRunner().invoke(cli, ["info", str(piece), "--rate", "60"])
     assert str(helped.exception) == f"--rate is for motion files; {piece} is none"

@@ -20,7 +20,7 @@ from realtime.loop import run_loop
 from realtime.memory.live_memory import open_memory
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
-from realtime.rig.load import solo
+from realtime.rig.load import rig_for_performer
 from realtime.sockets import free_port
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
@@ -170,7 +170,7 @@ def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(
     (tmp_path / "many.toml").write_text(many + softer)
     (tmp_path / "one.toml").write_text(QUIET + softer.replace("3", "4") + "[[osc]]\nport = 29040\n")
     (tmp_path / "less.toml").write_text(many.replace("port = 29040", "port = 29040\nsend = ['param']"))
-    show = play(solo(load_rig(tmp_path / "begun.toml"), "alice"))
+    show = play(rig_for_performer(load_rig(tmp_path / "begun.toml"), "alice"))
     live = show.commands.live_rig
     for name, half_life, restart in (("many", 0.3, ""), ("one", 0.4, "source"), ("less", None, "osc")):
         said = show.do("load", f"{name}.toml")

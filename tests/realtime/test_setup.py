@@ -27,7 +27,7 @@ from realtime.programs.setup import setup
 from realtime.rig import load_rig
 from realtime.seams import SOURCES
 from realtime.sockets import free_port
-from realtime.sources.arrivals import Arrivals, Heard, usual_ports
+from realtime.sources.arrivals import Arrivals, DetectedSender, usual_ports
 
 
 class Suit(threading.Thread):
@@ -117,7 +117,7 @@ def test_the_captures_of_strangers_are_told_apart(data_dir: Path) -> None:
     ]
     assert len(captures) > 8
     for capture in captures:
-        heard = Heard(1, "10.0.0.1:1")
+        heard = DetectedSender(1, "10.0.0.1:1")
         for t_ns, datagram in itertools.islice(packets(capture), 200):
             heard.take(datagram, t_ns)
         assert heard.kind == capture.suffix[1:].removesuffix("packets"), capture.name
@@ -147,7 +147,7 @@ def test_another_protocol_at_the_port_is_named_with_the_right_command(
     ],
 )
 def test_what_nobody_here_speaks_is_described(datagram: bytes, words: str) -> None:
-    heard = Heard(1, "10.0.0.1:1")
+    heard = DetectedSender(1, "10.0.0.1:1")
     for n in range(5):
         heard.take(datagram, n * 20_000_000)
     assert not heard.plays
@@ -160,7 +160,7 @@ def test_what_nobody_here_speaks_is_described(datagram: bytes, words: str) -> No
     ("kind", "datagram"), [("xsens", b"MXTP01" + bytes(18)), ("rokoko", b'{"scene":{},"version":2}')]
 )
 def test_a_sender_in_the_wrong_mode_is_its_kind_and_told_what_to_choose(kind: str, datagram: bytes) -> None:
-    heard = Heard(1, "10.0.0.1:1")
+    heard = DetectedSender(1, "10.0.0.1:1")
     for n in range(40):
         heard.take(datagram, n * 20_000_000)
     assert heard.kind == kind

@@ -146,7 +146,7 @@ def test_the_mixer_shapes_parameters_and_what_is_taught_and_lets_neutral_be() ->
         }
     )
     mixer = build_mixer(rig)
-    mixer.teach(Taught())
+    mixer.set_mapping(Taught())
     for _ in range(30):
         params, _ = mixer.play(step(0.875), [0.5] * 7, 0.02, [0.75, 0.625])
     assert params[LOUDNESS] == 0.125
@@ -179,13 +179,13 @@ def test_a_recording_that_begins_later_knows_where_toggles_stand() -> None:
     here, there = (assemble(rig, OfflineClock(0), sinks=[_Nobody()]) for _ in range(2))
     for level in (0.0, 0.9, 0.9):
         here.mixer.shapers["loudness"](level)
-    said = Commands(here).so_far(7)
+    said = Commands(here).state_as_commands(7)
     assert Command(7, "shape", ("loudness", 1, 1)) in said
     lines: list[str] = []
     again = Commands(there, lines.append)
     for command in said:
-        again.again(command)
-    again.again(Command(8, "shape", ("cutoff", 1, 1)))
+        again.replay_command(command)
+    again.replay_command(Command(8, "shape", ("cutoff", 1, 1)))
     assert lines == ["shape: cannot be done again as it was recorded: this rig does not shape 'cutoff'"]
     course = [0.9, 0.2, 0.9, 0.1]
     assert [here.mixer.shapers["loudness"](v) for v in course] == [

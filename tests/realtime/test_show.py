@@ -29,7 +29,7 @@ from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig
 from realtime.show import Show
-from realtime.sinks.base import Onlooker
+from realtime.sinks.base import DeferredSink
 from realtime.sockets import free_port
 from realtime.sources.udp import UdpSource
 
@@ -395,14 +395,14 @@ def test_a_broken_datagram_handler_does_not_end_the_show(stage: Any) -> None:
     assert [line for line in hall.said if "a bug of ours" in line]
 
 
-class Gazer(Ear, Onlooker):
+class Gazer(Ear, DeferredSink):
     """Looks on, and fails once it may."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fails = False
 
-    def look(self) -> None:
+    def run_deferred(self) -> None:
         if self.fails:
             raise RuntimeError("a bug of theirs")
 

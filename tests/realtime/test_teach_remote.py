@@ -225,7 +225,7 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
         act["teach/start"](name)
         for n in range(len(clip)):
             frame = SimpleNamespace(seq=n, reset=False, poses=clip.quats[n : n + 1], root=clip.root[n])
-            teacher.lesson.frame(frame)
+            teacher.take_recorder.frame(frame)
 
     act["teach/values"]("brightness", 0.5)
     takes = project.folder / "takes"
@@ -236,7 +236,7 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
     for _ in range(2):
         with pytest.raises(DeviceError, match=kept):
             asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
-        assert teacher.lesson.state == "not stored: solo"
+        assert teacher.take_recorder.state == "not stored: solo"
     with pytest.raises(OptionError, match="solo is not stored yet"):
         act["teach/start"]("next")
     assert act["teach/cancel"]() == "solo"
@@ -246,7 +246,7 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
     takes.unlink()
     (tmp_path / "away").rename(takes)
     assert asyncio.run(act["teach/stop"]()).startswith("take next: 1.0 s, brightness=0.5")  # type: ignore[arg-type]
-    assert teacher.lesson.state == "idle"
+    assert teacher.take_recorder.state == "idle"
     assert [take.name for take in Project.open(project.folder).state.takes] == ["next"]
     with pytest.raises(OptionError, match="no take is being played"):
         asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
@@ -254,7 +254,7 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
     said.clear()
     play("last")
     teacher.close()
-    assert (said[0].partition(",")[0], teacher.lesson.state) == ("take last: 1.0 s", "idle")
+    assert (said[0].partition(",")[0], teacher.take_recorder.state) == ("take last: 1.0 s", "idle")
     assert [take.name for take in Project.open(project.folder).state.takes] == ["next", "last"]
     act["teach/start"]("short")
     teacher.close()

@@ -379,7 +379,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "bridge": call(controls.steps, controls.spans, controls.spans),
         "set_range": call(st.none() | live.ranges),
         "silence": call(controls.spans),
-        "teach": whole(controls.taught()),
+        "set_mapping": whole(controls.taught()),
         "shape": call(controls.shapers, controls.shapers),
         "resmooth": call(controls.eight, st.just([])),
         "resume": call(st.lists(st.floats(0.0, 1.0), min_size=8, max_size=8), st.just([])),
@@ -394,7 +394,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "learn": call(controls.values, shares, controls.spans),
     },
     "FrontOutput": {},
-    "Heard": {},
+    "FrameResult": {},
     "Engine": {
         "set_model": call(st.none(), st.none()),
         "set_memory": call(st.none() | st.builds(_core.Memory, st.just(99))),

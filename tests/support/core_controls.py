@@ -65,7 +65,7 @@ def rule(draw: DrawFn) -> Any:
 
 @st.composite
 def taught(draw: DrawFn) -> list[Any]:
-    """Of ``Desk.teach``: places, and of those beside the eight settings and values."""
+    """Of ``Desk.set_mapping``: places, and of those beside the eight settings and values."""
     places = draw(st.lists(st.none() | st.integers(0, 7), max_size=5))
     beside = places.count(None)
     listed = [draw(st.lists(of, min_size=beside, max_size=beside)) for of in (smoothings, shares, shares)]

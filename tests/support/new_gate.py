@@ -45,8 +45,8 @@ class Surprise(Gate):
             after = SurpriseState(steps[torch.arange(len(x)), count])
         return Surprised(-far, 1.0 / (1.0 + far), far), after
 
-    def losses(self, lesson):
-        return {"surprise": torch.stack([each.far.mean() for each in lesson.out.field.fast]).mean()}
+    def losses(self, context):
+        return {"surprise": torch.stack([each.far.mean() for each in context.out.field.fast]).mean()}
 
 
 ENTRY = Entry(Surprise, SurpriseConfig)

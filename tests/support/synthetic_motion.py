@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from training.data.examples import Example, Piece
-from training.teacher.handmade import teach
+from training.teacher.kinematic_targets import compute_targets
 
 Move = Callable[..., NDArray[np.float64]]
 
@@ -52,14 +52,14 @@ def example_of() -> Callable[..., Example]:
 
     def make(frames: int = 300, seed: int = 0, subject: str = "01") -> Example:
         quats = swinging(frames, seed).astype(np.float32)
-        lesson = teach(quats)
+        targets = compute_targets(quats)
         features = np.zeros((frames, 279), dtype=np.float32)
         features[:, :88] = quats.reshape(frames, -1)
         features[1:, 88:176] = np.diff(quats, axis=0).reshape(frames - 1, -1) * 50.0
         scalars = np.random.default_rng(seed).uniform(0.0, 1.0, (frames, 7))
         features[:, 220:227] = scalars
-        onsets, phrases = lesson.times("onset"), lesson.times("phrase")
-        return Example(f"m{seed}", subject, quats, features, lesson.params, onsets, phrases)
+        onsets, phrases = targets.times("onset"), targets.times("phrase")
+        return Example(f"m{seed}", subject, quats, features, targets.params, onsets, phrases)
 
     return make
 

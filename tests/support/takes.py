@@ -18,7 +18,7 @@ from training.data.examples import SHORTEST, Piece, Split, steady_runs
 from training.data.sets import build
 from training.data.sets.splits import known_people
 from training.tasks.forecast import cmu
-from training.teacher import handmade as teacher
+from training.teacher import kinematic_targets as teacher
 
 
 def write_take(path, frames, seed, size=1.2):

@@ -35,7 +35,7 @@ from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sinks.outlet import Outlet
 from realtime.teaching.fitting import fit_project, observe
-from realtime.teaching.lesson import Lesson
+from realtime.teaching.take_recorder import TakeRecorder
 
 RIGHT = {"speed": 0.7}
 LEFT = {"joint": LEFT_ARM, "level": 1.2}
@@ -82,7 +82,7 @@ def test_live_enters_and_leaves_once_each(fitted: Path) -> None:
     assert ear.extras == ["cutoff", "class/arm/left", "class/arm/right", "class/arm/none"]
     for frame in ear.frames:
         assert sum(frame.extras[1:]) == pytest.approx(1.0, abs=1e-5)
-    pipeline.teach(None)
+    pipeline.set_mapping(None)
     pipeline.run_until(pipeline.fade_out(pipeline.due_ns))
     assert triggers(ear)[3:] == ["class/arm/leave:left"], "what plays no more is left"
 
@@ -278,20 +278,22 @@ def test_a_manifest_of_before_is_read_and_a_garbled_one_refused(project: Project
         Project.open(tmp_path)
 
 
-def shown(lesson: Lesson, project: Project, name: str | None = None) -> str:
+def shown(take_recorder: TakeRecorder, project: Project, name: str | None = None) -> str:
     """A take of a second, kept; its name."""
-    said, clip = lesson.start(name), swing(1)
+    said, clip = take_recorder.start(name), swing(1)
     for i in range(50):
-        lesson.frame(SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
-    lesson.stop().store(project)
+        take_recorder.frame(
+            SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i])
+        )
+    take_recorder.stop().store(project)
     return said
 
 
 def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
-    lesson = Lesson(made)
-    lesson.show({"pose": "up"})
-    shown(lesson, made, "one")
+    take_recorder = TakeRecorder(made)
+    take_recorder.show({"pose": "up"})
+    shown(take_recorder, made, "one")
     assert made.state.take("one").labels == {"pose": "up"}
     made.set_values("one", {}, {"pose": "down"})
     assert made.state.classes == {"pose": ("down",)}
@@ -299,43 +301,43 @@ def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
     assert made.history()[-1].did == "set pose=,way=walk in take one"
     with pytest.raises(OptionError, match="teaches nothing"):
         made.set_values("one", {"way": None})
-    lesson.want_nothing()
+    take_recorder.want_nothing()
     with pytest.raises(OptionError, match="nothing is wanted yet"):
-        lesson.start("two")
+        take_recorder.start("two")
 
 
 def test_the_first_take_that_is_played_makes_the_outputs(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
-    lesson = Lesson(made)
+    take_recorder = TakeRecorder(made)
     with pytest.raises(OptionError, match="mix: expected 0 to 1, got 2"):
-        lesson.want({"mix": 2.0})
-    lesson.want({"mix": 0.3})
+        take_recorder.want({"mix": 2.0})
+    take_recorder.want({"mix": 0.3})
     assert made.state.outputs == ()
-    shown(lesson, made, "one")
+    shown(take_recorder, made, "one")
     assert [output.describe() for output in made.state.outputs] == ["mix"]
     with pytest.raises(OptionError, match="no output 'miks'"):
-        lesson.want({"miks": 0.3})
+        take_recorder.want({"miks": 0.3})
 
 
 def test_what_is_wanted_and_no_output_is_refused_before_the_take(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
-    lesson = Lesson(made)
-    lesson.want({"glow": 0.2})
+    take_recorder = TakeRecorder(made)
+    take_recorder.want({"glow": 0.2})
     made.add_output(Output("cutoff", 200, 8000))
-    lesson.want({"cutoff": 500})
+    take_recorder.want({"cutoff": 500})
     with pytest.raises(OptionError, match=r"^no output 'glow'; .* cutoff: teach/output NAME or teach/clear$"):
-        lesson.start("low")
+        take_recorder.start("low")
     made.add_output(Output("glow"))
-    assert lesson.start("low") == "low"
+    assert take_recorder.start("low") == "low"
 
 
 def test_takes_are_numbered_past_names_that_are_taken(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
-    lesson = Lesson(made)
-    lesson.show({"pose": "up"})
-    assert lesson.start() == "take-001"
-    assert lesson.cancel() == "take-001"
-    names = [shown(lesson, made, name) for name in (None, None, "take-004", None, None)]
+    take_recorder = TakeRecorder(made)
+    take_recorder.show({"pose": "up"})
+    assert take_recorder.start() == "take-001"
+    assert take_recorder.cancel() == "take-001"
+    names = [shown(take_recorder, made, name) for name in (None, None, "take-004", None, None)]
     assert names == [f"take-00{number}" for number in (1, 2, 4, 5, 6)]
 
 

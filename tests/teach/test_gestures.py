@@ -22,7 +22,7 @@ from pyanticip.errors import FormatError, OptionError, ShapeError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.npz import save_npz
-from pyanticip.teach.gestures import Gesture, Shown, Verdict, fit_gestures, spot, spotter, verdict
+from pyanticip.teach.gestures import Gesture, GestureExample, Verdict, fit_gestures, spot, spotter, verdict
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
@@ -32,7 +32,7 @@ from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.oscquery.offer import outputs
 from realtime.pipeline import Pipeline
-from realtime.programs.kept import kept
+from realtime.programs.artifact_info import describe_artifact
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS, OscConfig
@@ -137,7 +137,7 @@ def test_what_is_broken_off_is_left_and_what_pauses_as_it_was_taught_is_not(fitt
     assert progress < 0.85
     assert frame < half + 20
     pausing = [held(raised(height=height, lasts=1.4).quats, half, 25) for height in (1.8, 2.0, 2.2)]
-    shown = [("raise", Shown(str(i), quats, begin, begin + 95)) for i, quats in enumerate(pausing)]
+    shown = [("raise", GestureExample(str(i), quats, begin, begin + 95)) for i, quats in enumerate(pausing)]
     assert last(held(whole, half, 27), fit_gestures(shown))[0] > 0.9
 
 
@@ -162,7 +162,7 @@ def test_a_gap_a_silence_and_a_stop_end_it(fitted: Path) -> None:
     pipeline.run_until(pipeline.due_ns + 50_000_000)
     assert changes(ear)[-1] == "gesture/raise/leave"
     ear, pipeline = play(fitted, clip[:middle])
-    pipeline.teach(None)
+    pipeline.set_mapping(None)
     pipeline.run_until(pipeline.due_ns + 50_000_000)
     assert changes(ear)[-1] == "gesture/raise/leave", "what plays no more is left"
 
@@ -243,7 +243,7 @@ def test_a_take_too_short_or_too_long_is_refused_in_one_line(tmp_path: Path) -> 
 
 
 def test_info_tells_what_a_mapping_was_taught(fitted: Path) -> None:
-    told = kept(fitted)
+    told = describe_artifact(fitted)
     assert told is not None
     found, lines = told
     assert found["gestures"] == {
@@ -253,13 +253,13 @@ def test_info_tells_what_a_mapping_was_taught(fitted: Path) -> None:
 
 
 def test_the_active_part_is_what_moves() -> None:
-    take = Shown.active("t", raised(), 10)
+    take = GestureExample.active("t", raised(), 10)
     assert abs(take.begin - 50 * STILL) < 15
     assert abs(take.end - 50 * (STILL + LASTS)) < 15
 
 
 def test_a_gesture_is_found_where_it_is_shown_and_anywhere_else_an_alarm() -> None:
-    take = Shown("take", np.zeros((200, 22, 4), np.float32), 50, 100)
+    take = GestureExample("take", np.zeros((200, 22, 4), np.float32), 50, 100)
 
     def told(*entered: int) -> np.ndarray:
         rows = np.full((200, 4), np.nan)
@@ -278,8 +278,8 @@ def test_a_gesture_is_found_where_it_is_shown_and_anywhere_else_an_alarm() -> No
 
 def test_the_report_of_a_gesture_counts_what_was_looked_at() -> None:
     shown = [raised(height=height) for height in (1.8, 2.0, 2.2)]
-    takes = [Shown.active(str(i), clip, 0) for i, clip in enumerate(shown)]
-    other = Shown.active("other", swing(6, joint=LEFT_ARM), 0)
+    takes = [GestureExample.active(str(i), clip, 0) for i, clip in enumerate(shown)]
+    other = GestureExample.active("other", swing(6, joint=LEFT_ARM), 0)
     (gesture,) = fit_gestures([*(("raise", take) for take in takes), (None, other)])
     report = gesture.report
     assert report["takes"] == report["found"] == ["0", "1", "2"]
@@ -291,8 +291,8 @@ def test_the_report_of_a_gesture_counts_what_was_looked_at() -> None:
 
 
 def test_one_recording_three_times_is_one_take() -> None:
-    def recorded(name: int, height: float) -> Shown:
-        take = Shown.active(str(name), raised(height=height), 0)
+    def recorded(name: int, height: float) -> GestureExample:
+        take = GestureExample.active(str(name), raised(height=height), 0)
         # As of a body, which is in no place twice.
         noise = np.random.default_rng(round(10 * height)).normal(scale=1e-5, size=take.quats.shape)
         return replace(take, quats=(take.quats + noise).astype(np.float32))

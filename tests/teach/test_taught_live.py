@@ -76,14 +76,14 @@ def test_live_says_what_the_take_says_offline(taught_project: Project, fitted: P
     )
     pipeline.mixer.smoothing = 0.0
     live: list[list[float]] = []
-    assert pipeline.taught is not None
-    step = pipeline.taught.step
+    assert pipeline.live_mapping is not None
+    step = pipeline.live_mapping.step
 
     def watched(*given: Any) -> list[float] | None:
         live.append(list(step(*given) or []))
         return live[-1]
 
-    pipeline.taught.step = watched  # type: ignore[method-assign]
+    pipeline.live_mapping.step = watched  # type: ignore[method-assign]
     play_offline(shown(datagrams(clip, "msgpack")), clock, pipeline.feed)
     pipeline.close()
     assert len(live) == len(clip)
@@ -147,13 +147,13 @@ def test_the_desk_keeps_taught_outputs_from_jumping() -> None:
     play(None, 50)
     assert heard[-1] == pytest.approx([0.3])
     heard.clear()
-    mixer.teach(Paper())
+    mixer.set_mapping(Paper())
     play([1.0, 1.0], 50)
     assert heard[0] == pytest.approx([0.3, 0.0], abs=0.05), "it begins where the model was, or at neutral"
     assert heard[-1] == pytest.approx([1.0, 1.0], abs=1e-3)
     play(None, 50)
     assert heard[-1] == pytest.approx([0.3, 1.0], abs=1e-3), "without the mapping its own output holds"
-    mixer.teach(Paper())
+    mixer.set_mapping(Paper())
     play([1.0, 0.8], 30)
     assert heard[-30][1] == pytest.approx(1.0, abs=0.05), "a new mapping goes on from where the old one was"
     mixer.set_mode("panic")
@@ -247,7 +247,7 @@ def test_a_mapping_that_breaks_leaves_the_stage(taught_project: Project) -> None
     taught = open_mapping(taught_project.folder / MAPPING, None)
     clock = OfflineClock()
     pipeline: Pipeline = assemble(Rig(model={"enabled": False}), clock, kind="msgpack", sinks=[Ear()])  # type: ignore[arg-type]
-    pipeline.teach(taught)
+    pipeline.set_mapping(taught)
 
     def broken(*_: Any) -> list[float]:
         raise RuntimeError("out of paper")
@@ -255,7 +255,7 @@ def test_a_mapping_that_breaks_leaves_the_stage(taught_project: Project) -> None
     taught.step = broken  # type: ignore[method-assign]
     play_offline(shown(datagrams(swing(1), "msgpack")), clock, pipeline.feed)
     assert pipeline.counts["frames"] == 50
-    assert pipeline.taught is None
+    assert pipeline.live_mapping is None
     assert "out of paper" in pipeline.mapping_error
     assert any("mapping=failed" in word for word in pipeline.status())
 
@@ -305,7 +305,7 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
         if n == 0:
             commands.obey("unload")
             pipeline.tape = tape = RecordingWriter(file, recording_header(rig, pipeline))
-            for command in commands.so_far(item.t_ns):
+            for command in commands.state_as_commands(item.t_ns):
                 tape.control(*command)
         pipeline.feed(item.data, item.t_ns, item.sender)
     pipeline.tape = None

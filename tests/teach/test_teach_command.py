@@ -26,8 +26,8 @@ from pyanticip.motion.npz import save_npz
 from pyanticip.teach.project import Project
 from realtime.seams import SOURCES
 from realtime.sockets import free_port
-from realtime.teaching.lesson import PlayedTake
 from realtime.teaching.recording import store_or_keep
+from realtime.teaching.take_recorder import PlayedTake
 
 Run = Callable[..., str]
 

@@ -19,7 +19,7 @@ from training.evaluate import sensors
 from training.evaluate.takes import KINDS
 from training.run.averaged import train_averaged
 from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
-from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places
+from training.tasks.completion.net import JOINTS, CompletionNet, joint_positions, matrices, nearest
 from training.tasks.completion.teacher import parameters
 from training.tasks.options import CompletionOptions
 from training.teacher.kinematics import multiply, positions
@@ -47,9 +47,9 @@ def test_what_is_trained_is_what_plays(clip, joints) -> None:
         world = torch.from_numpy(in_the_world(seen).astype(np.float32))[None]
         there = torch.from_numpy(mask.astype(np.float32))[None]
         said, doubt, facing = net(world, there, torch.from_numpy(nearest(mask))[None])
-        wanted = places(facing[:, :, None] @ said)[0].numpy()
+        wanted = joint_positions(facing[:, :, None] @ said)[0].numpy()
     made, confidence = _core.complete_body(seen, mask)
-    found = places(matrices(torch.from_numpy(in_the_world(made).astype(np.float32)))).numpy()
+    found = joint_positions(matrices(torch.from_numpy(in_the_world(made).astype(np.float32)))).numpy()
     assert np.abs(found - wanted).max() < 2e-3, "metres"
     assert confidence[:, ~mask] == pytest.approx(np.exp(-doubt[0].exp().numpy() / 0.5)[:, ~mask], abs=2e-3)
     assert (confidence[:, mask] == 1.0).all()
@@ -80,13 +80,13 @@ def test_hands_and_knees_are_nearer_than_at_rest(clip) -> None:
 
 def test_the_loss_hears_what_the_teacher_says(clip) -> None:
     world = matrices(torch.from_numpy(in_the_world(clip).astype(np.float32)))[None]
-    said = parameters(places(world), world[:, :, 0], range(16, 61, 2))
+    said = parameters(joint_positions(world), world[:, :, 0], range(16, 61, 2))
     assert said[0].numpy() == pytest.approx(_core.teacher_parameters(clip), abs=2e-5)
 
 
 def test_the_loss_has_a_gradient_where_nothing_moves() -> None:
     turns = torch.eye(3).expand(1, 80, JOINTS, 3, 3).clone().requires_grad_()
-    parameters(places(turns), turns[:, :, 0]).sum().backward()
+    parameters(joint_positions(turns), turns[:, :, 0]).sum().backward()
     assert torch.isfinite(turns.grad).all()
 
 

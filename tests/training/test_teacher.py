@@ -11,7 +11,7 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import PARAMETERS
 from training.data.augment import mirror
 from training.teacher.filters import CausalLowPass, causal_twin, gaussian_kernel, smooth
-from training.teacher.handmade import TEACHER_VERSION, arrivals, teach
+from training.teacher.kinematic_targets import TEACHER_VERSION, arrivals, compute_targets
 from training.teacher.kinematics import FAST_HZ, SLOW_HZ
 
 PAN = PARAMETERS.index("pan")
@@ -25,7 +25,7 @@ FROZEN_ONSETS = [16, 47, 93, 139, 158, 177, 201, 235, 260, 286]
 
 def test_a_clip_played_backwards_has_its_parameters_played_backwards(move):
     quats = move(400, seed=3)
-    forward, backward = teach(quats), teach(quats[::-1])
+    forward, backward = compute_targets(quats), compute_targets(quats[::-1])
     np.testing.assert_allclose(backward.params[::-1], forward.params, atol=1e-5)
     # A phrase begins at a minimum; strokes arrive at their ends, of which a reversed clip makes beginnings.
     reversed_times = np.sort(399 - backward.times("phrase"))
@@ -35,26 +35,26 @@ def test_a_clip_played_backwards_has_its_parameters_played_backwards(move):
 @pytest.mark.parametrize("amount", [0.0, 0.05, 0.5, 3.0])
 @pytest.mark.parametrize("frames", [1, 2, 5, 40, 300])
 def test_parameters_are_bounded_and_finite(move, frames, amount):
-    lesson = teach(move(frames, seed=1, amount=amount))
-    assert lesson.params.shape == (frames, 8)
-    assert np.isfinite(lesson.params).all()
-    assert lesson.params.min() >= 0.0
-    assert lesson.params.max() <= 1.0
-    assert all(0.0 < event.strength < 1.0 and 0 <= event.frame < frames for event in lesson.events)
+    targets = compute_targets(move(frames, seed=1, amount=amount))
+    assert targets.params.shape == (frames, 8)
+    assert np.isfinite(targets.params).all()
+    assert targets.params.min() >= 0.0
+    assert targets.params.max() <= 1.0
+    assert all(0.0 < event.strength < 1.0 and 0 <= event.frame < frames for event in targets.events)
 
 
 def test_noise_stays_bounded():
     quats = np.random.default_rng(0).normal(size=(200, 22, 4))
     quats /= np.linalg.norm(quats, axis=-1, keepdims=True)
-    params = teach(quats).params
+    params = compute_targets(quats).params
     assert params.min() >= 0.0
     assert params.max() <= 1.0
 
 
 def test_the_mirror_turns_pan_round_and_nothing_else(move):
     quats = move(300, seed=4)
-    there = teach(quats).params
-    back = teach(mirror(quats, np.zeros((300, 3)))[0]).params
+    there = compute_targets(quats).params
+    back = compute_targets(mirror(quats, np.zeros((300, 3)))[0]).params
     np.testing.assert_allclose(back[:, PAN], 1.0 - there[:, PAN], atol=1e-5)
     np.testing.assert_allclose(np.delete(back, PAN, 1), np.delete(there, PAN, 1), atol=1e-5)
     assert np.ptp(there[:, PAN]) > 0.1
@@ -65,7 +65,7 @@ def test_turning_on_the_spot_beforehand_changes_nothing(move):
 
     quats = move(200, seed=5)
     turned = yaw(quats, np.zeros((200, 3)), 1.234)[0]
-    np.testing.assert_allclose(teach(turned).params, teach(quats).params, atol=1e-5)
+    np.testing.assert_allclose(compute_targets(turned).params, compute_targets(quats).params, atol=1e-5)
 
 
 def test_raised_hands_are_high_and_stillness_is_quiet():
@@ -77,7 +77,7 @@ def test_raised_hands_are_high_and_stillness_is_quiet():
     for joint, side in ((7, 1.0), (11, -1.0)):
         raised[:, joint] = (half, 0.0, 0.0, side * half)
         hanging[:, joint] = (half, 0.0, 0.0, -side * half)
-    high, low = teach(raised).params[75], teach(hanging).params[75]
+    high, low = compute_targets(raised).params[75], compute_targets(hanging).params[75]
     assert high[PARAMETERS.index("pitch")] > 0.95
     assert low[PARAMETERS.index("pitch")] < 0.35
     for name in ("loudness", "brightness", "roughness", "density", "pulse"):
@@ -90,7 +90,9 @@ def test_a_steady_swing_has_a_pulse_and_a_sweep_of_tempo_has_less():
     params = []
     for phase in (2.0 * np.pi * 1.0 * t, 2.0 * np.pi * (t + 3.0 * np.sin(2.0 * np.pi * t / 2.7))):
         params.append(
-            teach(turning({LEFT_ARM: 0.6 * np.sin(phase)})).params[100:400, PARAMETERS.index("pulse")].mean()
+            compute_targets(turning({LEFT_ARM: 0.6 * np.sin(phase)}))
+            .params[100:400, PARAMETERS.index("pulse")]
+            .mean()
         )
     assert params[0] > 0.9
     assert params[1] < params[0] - 0.1
@@ -114,7 +116,7 @@ def swinging(amplitude):
 
 
 def test_a_beat_is_found_in_every_swing_while_it_slows_down():
-    beats = teach(swinging(1.5)).times("onset")
+    beats = compute_targets(swinging(1.5)).times("onset")
     inner = beats[(beats > 30) & (beats < 470)]
     assert len(inner) == 9
     # It is fastest at multiples of 50 frames and stands still 25 frames later.
@@ -123,7 +125,7 @@ def test_a_beat_is_found_in_every_swing_while_it_slows_down():
 
 
 def test_a_swing_that_is_too_slow_has_no_beat():
-    assert not len(teach(swinging(0.2)).times("onset"))
+    assert not len(compute_targets(swinging(0.2)).times("onset"))
 
 
 def test_an_arrival_is_a_fall_from_the_highest_speed_and_needs_a_new_stroke_for_the_next():
@@ -139,28 +141,28 @@ def test_an_arrival_is_a_fall_from_the_highest_speed_and_needs_a_new_stroke_for_
 
 def test_what_comes_after_an_arrival_does_not_move_it(move):
     quats = move(400, seed=8)
-    beats = teach(quats).times("onset")
+    beats = compute_targets(quats).times("onset")
     for beat in beats[3:6]:
         # The kernels reach 17 frames ahead; by then it is settled, whatever follows.
-        known = teach(quats[: beat + 18]).times("onset")
+        known = compute_targets(quats[: beat + 18]).times("onset")
         assert beat in known
 
 
 def test_wrong_shapes_and_nan_are_refused(move):
     with pytest.raises(ShapeError, match=r"\(T, 22, 4\)"):
-        teach(np.zeros((10, 21, 4)))
+        compute_targets(np.zeros((10, 21, 4)))
     broken = move(10)
     broken[3, 2, 1] = np.nan
     with pytest.raises(ShapeError, match="finite"):
-        teach(broken)
+        compute_targets(broken)
 
 
 def test_the_teacher_is_frozen(move):
     """Another answer about this movement needs a new ``TEACHER_VERSION``, and a new model."""
-    lesson = teach(move(300, seed=9))
+    targets = compute_targets(move(300, seed=9))
     assert TEACHER_VERSION == 3
-    np.testing.assert_allclose(lesson.params[[100, 200]], FROZEN, atol=2e-4)
-    assert lesson.times("onset").tolist() == FROZEN_ONSETS
+    np.testing.assert_allclose(targets.params[[100, 200]], FROZEN, atol=2e-4)
+    assert targets.times("onset").tolist() == FROZEN_ONSETS
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.08])
@@ -193,10 +195,10 @@ def test_it_is_bounded_and_the_first_frame_is_sane(move):
 
 def test_it_follows_the_teacher_late(move):
     quats = move(1500, seed=6)
-    lesson, twin = teach(quats).params, causal_twin(quats, 0.08)
+    targets, twin = compute_targets(quats).params, causal_twin(quats, 0.08)
     for name in ("pitch", "loudness", "brightness", "space", "pan"):
         k = PARAMETERS.index(name)
-        errors = [np.abs(twin[100 + d : 1400 + d, k] - lesson[100:1400, k]).mean() for d in range(15)]
+        errors = [np.abs(twin[100 + d : 1400 + d, k] - targets[100:1400, k]).mean() for d in range(15)]
         best = int(np.argmin(errors))
         assert 2 <= best <= 10, name
         assert errors[best] < 0.5 * errors[0], name

@@ -245,7 +245,7 @@ class Corruption(Table):
 
 
 @dataclass(frozen=True)
-class Seen:
+class CorruptedMotion:
     """What arrives of a movement."""
 
     quats: NDArray[np.float32]
@@ -261,7 +261,7 @@ def corrupt(
     mask: Mask,
     rng: np.random.Generator,
     how: Corruption,
-) -> Seen:
+) -> CorruptedMotion:
     """The movement through a suit and a network of random quality: sensors, freezes, rate, lost packets."""
     troubles = []
     turns: NDArray[np.floating] = np.asarray(quats, dtype=np.float64)
@@ -298,4 +298,4 @@ def corrupt(
     if drop:
         turns, sure = _core.complete_body(turns.astype(np.float32), left)
         left, places = sure[0] > 0.0, np.zeros_like(places)
-    return Seen(turns.astype(np.float32), places.astype(np.float32), left, tuple(troubles))
+    return CorruptedMotion(turns.astype(np.float32), places.astype(np.float32), left, tuple(troubles))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pyanticip.vocabulary import RATE
 from training.data import augment
-from training.teacher.handmade import teach
+from training.teacher.kinematic_targets import compute_targets
 from training.teacher.kinematics import MIRROR
 
 Split = Literal["train", "validation", "test"]
@@ -102,16 +102,16 @@ def plain(piece: Piece) -> Example:
 
     piece = at_rate(piece)
     quats = np.ascontiguousarray(piece.quats, dtype=np.float32)
-    lesson = teach(quats)
+    targets = compute_targets(quats)
     rows = motion_features(quats, np.ascontiguousarray(piece.root, dtype=np.float32), piece.mask)
     return Example(
         piece.name,
         piece.subject,
         quats,
         np.asarray(rows, dtype=np.float32),
-        lesson.params,
-        lesson.times("onset"),
-        lesson.times("phrase"),
+        targets.params,
+        targets.times("onset"),
+        targets.times("phrase"),
     )
 
 

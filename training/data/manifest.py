@@ -26,7 +26,7 @@ TOGETHER: Final = ("cmu", "more")
 """Folders that are one folder of takes where each has a manifest, without what else lies beside them."""
 
 
-def places(folder: Path) -> list[Path]:
+def take_folders(folder: Path) -> list[Path]:
     """Where the takes of a folder lie: in its ``cmu`` and ``more`` if both have a manifest, else all over."""
     found = [folder / name for name in TOGETHER]
     return found if all((place / MANIFEST).is_file() for place in found) else [folder]
@@ -74,7 +74,7 @@ def check_motion(path: Path) -> None:
         return
     check_whole(path)
     folder = takes_folder(path)
-    for where, folders, names in chain.from_iterable(map(os.walk, places(folder))):
+    for where, folders, names in chain.from_iterable(map(os.walk, take_folders(folder))):
         # What is behind links is found when a set is built.
         if any(name.lower().endswith(SUFFIXES) for name in names) or any(
             Path(where, name).is_symlink() for name in folders

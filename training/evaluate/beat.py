@@ -8,7 +8,7 @@ import numpy as np
 from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, score_clips, total
-from training.evaluate.extrapolator import Extrapolator, extrapolate, places
+from training.evaluate.extrapolator import Extrapolator, extrapolate, joint_positions
 from training.evaluate.rules import LEADS_MS, live
 from training.evaluate.takes import KINDS
 from training.report.statistics import LEVEL, resampled_within
@@ -92,7 +92,7 @@ def beat_rows(
         said: what the model says about them.
         extrapolators: settings by event and lead.
     """
-    placed = [places(example.quats) for example in examples]
+    placed = [joint_positions(example.quats) for example in examples]
     rows = []
     for event in range(len(EVENTS)):
         for lead_ms, settings in zip(LEADS_MS, extrapolators[event], strict=True):

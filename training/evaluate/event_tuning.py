@@ -19,10 +19,10 @@ from training.evaluate.extrapolator import (
     best_lag,
     fire,
     inputs,
+    joint_positions,
     next_by_line,
     next_by_period,
     past_events,
-    places,
     predicted,
     speed_curve,
 )
@@ -49,7 +49,7 @@ Periods = dict[int, list[tuple[NDArray[np.int64], Array]]]
 
 
 @dataclass(frozen=True)
-class EventRivals:
+class EventBaselines:
     """Tuned settings: ``extrapolators[kind][lead]`` over ``LEADS_MS``."""
 
     extrapolators: tuple[tuple[Extrapolator, ...], ...]
@@ -60,7 +60,7 @@ class EventRivals:
         write_tuned(path, events=EVENTS, leads_ms=LEADS_MS, extrapolators=rows)
 
     @classmethod
-    def load(cls, path: Path) -> "EventRivals":
+    def load(cls, path: Path) -> "EventBaselines":
         """Read what :meth:`save` wrote.
 
         Raises:
@@ -71,9 +71,9 @@ class EventRivals:
         )
 
 
-def tune(examples: Sequence[Example]) -> EventRivals:
+def tune(examples: Sequence[Example]) -> EventBaselines:
     """The settings with the greatest F1 over the clips of ``examples``."""
-    placed = [places(example.quats) for example in examples]
+    placed = [joint_positions(example.quats) for example in examples]
     extrapolators = []
     for kind in range(len(EVENTS)):
         curves = {
@@ -83,7 +83,7 @@ def tune(examples: Sequence[Example]) -> EventRivals:
         }
         leads = [lead_ms * RATE / 1000.0 for lead_ms in LEADS_MS]
         extrapolators.append(tuple(_extrapolator(examples, kind, lead, curves) for lead in leads))
-    return EventRivals(tuple(extrapolators))
+    return EventBaselines(tuple(extrapolators))
 
 
 def _lateness(examples: Sequence[Example], kind: int, found: Sequence[Array]) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from training.data.examples import Example
 from training.tasks.motion.scores import EventScore
-from training.teacher.handmade import EDGE
+from training.teacher.kinematic_targets import EDGE
 
 Array = NDArray[np.float64]
 

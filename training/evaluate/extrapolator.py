@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from pyanticip.vocabulary import RATE
 from training.evaluate.events import Announcements, Array
 from training.teacher.filters import MOTION_POLES, CausalLowPass
-from training.teacher.handmade import ONSET_FLOOR, ONSET_GAP, ONSET_SPEED, PHRASE_FLOOR, PHRASE_GAP, arrivals
+from training.teacher.kinematic_targets import (
+    ONSET_FLOOR,
+    ONSET_GAP,
+    ONSET_SPEED,
+    PHRASE_FLOOR,
+    PHRASE_GAP,
+    arrivals,
+)
 from training.teacher.kinematics import check_quats, positions, speeds
 
 FLOORS: Final = (ONSET_FLOOR, PHRASE_FLOOR)
@@ -90,7 +97,7 @@ def speed_curve(place: Array, kind: int, delay_s: float, motion_delay_s: float) 
     return np.asarray(np.log2(np.sqrt(np.maximum(power, 0.0)) + FLOORS[kind]), dtype=np.float64)
 
 
-def places(quats: NDArray[np.floating]) -> Array:
+def joint_positions(quats: NDArray[np.floating]) -> Array:
     """Joint positions (T, 22, 3) that the curves are made from."""
     return positions(check_quats(quats), upright=True)
 

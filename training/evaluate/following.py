@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyanticip import _core
 from pyanticip.vocabulary import RATE
 from training.data.manifest import read_repeats
-from training.evaluate.following_rivals import align, warp_online
+from training.evaluate.following_baselines import align, warp_online
 from training.evaluate.following_takes import (
     BLEND,
     SUITS,
@@ -23,7 +23,7 @@ from training.evaluate.following_takes import (
     names,
     perform,
     takes,
-    worn,
+    with_suit_noise,
 )
 from training.report.pages import bare, png, pyplot
 from training.report.tables import table
@@ -49,12 +49,12 @@ REHEARSED: Final = 24
 """Takes that stand in the memory beside each other."""
 SPACED: Final = 0.5
 """Seconds between the cues of a real repeat."""
-Said = tuple[int, float, float]
+AnnouncedCue = tuple[int, float, float]
 """Which cue, when it was said, and when it is due: seconds of the performance."""
 
 
 @dataclass(frozen=True)
-class Crossing:
+class CueResult:
     """A time at which a cue is due, what became of it, and under which circumstances."""
 
     kind: str
@@ -68,12 +68,12 @@ class Crossing:
 class Tally:
     """What was said of some performances."""
 
-    crossings: list[Crossing]
+    cue_results: list[CueResult]
     said: int = 0
     wrong: int = 0
     twice: int = 0
 
-    def add(self, said: Sequence[Said], due: Mapping[int, Sequence[tuple[float, str]]]) -> None:
+    def add(self, said: Sequence[AnnouncedCue], due: Mapping[int, Sequence[tuple[float, str]]]) -> None:
         """Count what was said against when each cue is due, and the kind of that moment."""
         used: set[int] = set()
         for cue, times in due.items():
@@ -83,15 +83,15 @@ class Tally:
                 self.twice += max(len(meant) - 1, 0)
                 if meant:
                     best = min((said[n] for n in meant), key=lambda one: abs(one[2] - time))
-                    self.crossings.append(Crossing(kind, best[2] - time, best[2] - best[1]))
+                    self.cue_results.append(CueResult(kind, best[2] - time, best[2] - best[1]))
                 else:
-                    self.crossings.append(Crossing(kind, np.nan, np.nan))
+                    self.cue_results.append(CueResult(kind, np.nan, np.nan))
         self.said += len(said)
         self.wrong += len(said) - len(used)
 
     def row(self, kind: str | None = None) -> dict[str, float]:
         """Shares: within 60 and 120 ms, missed, said 150 ms before; what was said wrongly, or twice."""
-        chosen = [one for one in self.crossings if kind in (None, one.kind)]
+        chosen = [one for one in self.cue_results if kind in (None, one.kind)]
         error = np.abs([one.error for one in chosen])
         lead = np.array([one.lead for one in chosen])
         heard = ~np.isnan(error)
@@ -110,10 +110,10 @@ def _share(hits: NDArray[np.bool_], count: int) -> float:
     return float(hits.sum()) / max(count, 1)
 
 
-def said_of(rows: Array, cues: Sequence[tuple[int, float]]) -> list[Said]:
+def announced_cues(rows: Array, cues: Sequence[tuple[int, float]]) -> list[AnnouncedCue]:
     """What is said of cues (take, seconds) along the places (T, 4) of a performance."""
     player = _core.Cues([(take, seconds, AHEAD) for take, seconds in cues])
-    said: list[Said] = []
+    said: list[AnnouncedCue] = []
     for frame, (take, seconds, tempo, trust) in enumerate(rows.tolist()):
         place = None if take < 0 else (int(take), seconds, tempo, trust)
         now = frame / RATE
@@ -154,7 +154,7 @@ def warped(among: Sequence[Take], count: int, seed: int) -> dict[str, Tally]:
         others = rng.permutation([n for n in range(len(among)) if n != mine])[: REHEARSED - 1].tolist()
         follower = _core.Follower([among[n].quats for n in (mine, *others)])
         performance = perform(among[mine].quats, rng)
-        rows = follower.push_many(worn(performance.quats, suit, rng))
+        rows = follower.push_many(with_suit_noise(performance.quats, suit, rng))
         end = float(performance.place.max())
         moments = np.arange(rng.uniform(0.5, EVERY), end, EVERY).tolist()
         due = {
@@ -163,7 +163,7 @@ def warped(among: Sequence[Take], count: int, seed: int) -> dict[str, Tally]:
             ]
             for cue, at in enumerate(moments)
         }
-        tallies[suit].add(said_of(rows, [(0, at) for at in moments]), due)
+        tallies[suit].add(announced_cues(rows, [(0, at) for at in moments]), due)
     return tallies
 
 
@@ -214,16 +214,16 @@ def again(pairs: Sequence[Repeat], *, naive: bool = True) -> dict[str, Tally]:
         }
         follower = _core.Follower([pair.rehearsed])
         cues = [(0, at) for at in moments]
-        tallies["follower"].add(said_of(follower.push_many(pair.played), cues), due)
+        tallies["follower"].add(announced_cues(follower.push_many(pair.played), cues), due)
         if naive:
             place = warp_online(pair.rehearsed, pair.played)
-            tallies["naive"].add(said_naively(place, moments), due)
+            tallies["naive"].add(naive_cues(place, moments), due)
     return tallies
 
 
-def said_naively(place: Array, moments: Sequence[float]) -> list[Said]:
+def naive_cues(place: Array, moments: Sequence[float]) -> list[AnnouncedCue]:
     """Each cue once, as soon as it is no more than ``AHEAD`` away at the rehearsal's own tempo."""
-    said: list[Said] = []
+    said: list[AnnouncedCue] = []
     for cue, at in enumerate(moments):
         soon = np.flatnonzero((at - place <= AHEAD) & (at - place >= -0.3))
         if len(soon):
@@ -245,7 +245,7 @@ def strangers(among: Sequence[Take], others: Sequence[Take], count: int, seed: i
             for n, take in enumerate(rehearsed)
             for at in np.arange(1.0, len(take.quats) / RATE, EVERY).tolist()
         ]
-        said += len(said_of(follower.push_many(played), cues))
+        said += len(announced_cues(follower.push_many(played), cues))
         seconds += len(played) / RATE
     return {"said": said, "seconds": seconds, "share": said * EVERY / seconds}
 
@@ -267,7 +267,7 @@ def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
     others = takes(data, lambda person: not mine(person))
     tallies = warped(among, count, seed)
     everything = Tally(
-        [one for tally in tallies.values() for one in tally.crossings],
+        [one for tally in tallies.values() for one in tally.cue_results],
         sum(tally.said for tally in tallies.values()),
         sum(tally.wrong for tally in tallies.values()),
         sum(tally.twice for tally in tallies.values()),
@@ -275,7 +275,7 @@ def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
     people = {person for person in names(data).values() if mine(person)}
     report: dict[str, Any] = {"side": side, "people": sorted({take.person for take in among}), "warped": {}}
     report["warped"]["all"] = everything.row()
-    for kind in sorted({one.kind for one in everything.crossings}):
+    for kind in sorted({one.kind for one in everything.cue_results}):
         report["warped"][kind] = {**everything.row(kind), "wrong": None, "twice": None}
     for suit, tally in tallies.items():
         report["warped"][f"under way, {suit}"] = tally.row("under way")
@@ -329,9 +329,9 @@ def picture(data: Path, name: str = DRAWN, seed: int = 4) -> bytes:
     rng = np.random.default_rng(seed)
     quats = load(data, name)
     performance = perform(quats, rng)
-    rows = _core.Follower([quats]).push_many(worn(performance.quats, "noise", rng))
+    rows = _core.Follower([quats]).push_many(with_suit_noise(performance.quats, "noise", rng))
     moments = np.arange(1.0, len(quats) / RATE, EVERY).tolist()
-    said = said_of(rows, [(0, at) for at in moments])
+    said = announced_cues(rows, [(0, at) for at in moments])
     time = np.arange(len(rows)) / RATE
     plt = pyplot()
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(10.5, 5.4), height_ratios=(2.4, 1.0), sharex=True)

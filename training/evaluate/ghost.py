@@ -112,7 +112,7 @@ def evaluate(
             "one of train ghost".format(folder, *said, *wanted)
         )
     takes = Takes(data, cache)
-    strangers, taught = takes.strangers(split), takes.taught()
+    strangers, taught = takes.strangers(split), takes.training_clips()
     drawn = Windows([clip.piece for clip in taught], [clip.person for clip in taught], 0).batch(_LEARNED)
     ridges = [Ridge(drawn, penalty) for penalty in PENALTIES]
     found: dict[str, Any] = {"split": split, "ahead_ms": list(AHEAD_MS), "clips": 0, "kinds": {}}

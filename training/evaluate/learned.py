@@ -21,11 +21,11 @@ from pyanticip.motion.atomic import write_atomic
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.examples import Example, Piece, plain, vary
+from training.evaluate.baselines import Twins
 from training.evaluate.measures import AHEAD, Answer, Array
-from training.evaluate.rivals import Twins
 from training.evaluate.takes import heading
 from training.report.tables import Say
-from training.teacher.handmade import EDGE
+from training.teacher.kinematic_targets import EDGE
 from training.teacher.kinematics import positions
 
 T = TypeVar("T")
@@ -251,7 +251,7 @@ class Learned:
         return {name: np.clip(one, 0.0, 1.0).astype(np.float32) for name, one in found.items()}
 
 
-class _Lessons:
+class _BaselineTrainingData:
     """What is learned from, made when first asked for: clips and their varied copies."""
 
     def __init__(
@@ -310,21 +310,26 @@ def fit(
         tell: told, where one is not kept, that it takes a while.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lessons = _Lessons(examples, pieces, say, tell)
+    training_data = _BaselineTrainingData(examples, pieces, say, tell)
     linear = partial(_kept, read=_read_ridge, write=_write_ridge)
-    ridge = linear(folder / "ridge.npz", lambda: lessons.linear(lessons.rows, slice(None)))
+    ridge = linear(folder / "ridge.npz", lambda: training_data.linear(training_data.rows, slice(None)))
     own = tuple(
         linear(
             folder / f"own-{k}.npz",
-            partial(lambda k: lessons.linear((past(one)[k] for one in lessons.twins), slice(k, k + 1)), k),
+            partial(
+                lambda k: training_data.linear(
+                    (past(one)[k] for one in training_data.twins), slice(k, k + 1)
+                ),
+                k,
+            ),
         )
         for k in range(len(PARAMETERS))
     )
     network = partial(_kept, read=_read_recurrent, write=_write_recurrent)
 
     def trained(seed: int) -> Recurrent:
-        params = [one.params for one in lessons.clips]
-        return fit_recurrent(lessons.rows, params, seed, say, folder / f"gru-{seed}.draft")
+        params = [one.params for one in training_data.clips]
+        return fit_recurrent(training_data.rows, params, seed, say, folder / f"gru-{seed}.draft")
 
     recurrent = tuple(network(folder / f"gru-{seed}.pt", partial(trained, seed)) for seed in range(seeds))
     for seed in range(seeds):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pyanticip.vocabulary import RATE
 from training.report.statistics import LEVEL, resampled_within
-from training.teacher.handmade import EDGE
+from training.teacher.kinematic_targets import EDGE
 
 Array = NDArray[np.float64]
 Answer = NDArray[np.float32]
@@ -102,20 +102,20 @@ def mean_error(tallies: Sequence[Tally]) -> Array:
     return np.asarray(np.mean(rows, axis=0), dtype=np.float64)
 
 
-def ratio(error: Array, one: int, rivals: Sequence[int]) -> Array:
+def ratio(error: Array, one: int, baselines: Sequence[int]) -> Array:
     """(3,): a forecaster's error over that of each parameter's best rival, of errors (N, 8, 3)."""
-    best = error[list(rivals)].min(axis=0)
+    best = error[list(baselines)].min(axis=0)
     return np.asarray(error[one].sum(axis=0) / (best.sum(axis=0) + TINY), dtype=np.float64)
 
 
-def mean_of_ratios(error: Array, one: int, rivals: Sequence[int]) -> Array:
+def mean_of_ratios(error: Array, one: int, baselines: Sequence[int]) -> Array:
     """(3,): the same taken parameter by parameter and averaged: what hardly moves weighs as much."""
-    best = error[list(rivals)].min(axis=0)
+    best = error[list(baselines)].min(axis=0)
     return np.asarray((error[one] / (best + TINY)).mean(axis=0), dtype=np.float64)
 
 
 def interval(
-    tallies: Sequence[Tally], one: int, rivals: Sequence[int], *, draws: int = DRAWS, seed: int = 0
+    tallies: Sequence[Tally], one: int, baselines: Sequence[int], *, draws: int = DRAWS, seed: int = 0
 ) -> tuple[Array, Array] | None:
     """95 % intervals (3,) of the ratio over people and their clips; the best rivals are found anew.
 
@@ -127,7 +127,7 @@ def interval(
     found = []
     for picks in resampled_within([t.person for t in tallies], draws=draws, seed=seed):
         rows = [wrong[pick].sum(axis=0) / frames[pick].sum() for pick in picks]
-        found.append(ratio(np.mean(rows, axis=0), one, rivals))
+        found.append(ratio(np.mean(rows, axis=0), one, baselines))
     low, high = np.quantile(np.array(found), LEVEL, axis=0)
     return np.asarray(low), np.asarray(high)
 
@@ -143,13 +143,13 @@ def lag_profile(tallies: Sequence[Tally], one: int) -> Array:
     return np.asarray((np.asarray(both) / (scale + TINY)).mean(axis=-1), dtype=np.float64)
 
 
-def beyond(tallies: Sequence[Tally], one: int, rivals: Sequence[int]) -> Array:
+def beyond(tallies: Sequence[Tally], one: int, baselines: Sequence[int]) -> Array:
     """(3,): partial R2 of a forecast with what came, the best linear mix of the rivals taken out of both.
 
     Mean over the eight; where the two are related the other way round it counts as none.
     """
     sums = np.asarray(sum(t.moments for t in tallies))
-    base, pair = [0, *(1 + r for r in rivals)], [1 + one, sums.shape[-1] - 1]
+    base, pair = [0, *(1 + r for r in baselines)], [1 + one, sums.shape[-1] - 1]
     inner = sums[..., base, :][..., base]
     # Rivals may say the same: a trace of ridge keeps their mix unique.
     scale = np.einsum("...ii->...i", inner).mean(axis=-1)
@@ -180,7 +180,7 @@ def verdict(
     return "ahead" if lag_ms >= horizon_ms / 2.0 and explained >= BEYOND else "surer"
 
 
-def harm(tallies: Sequence[Tally], one: int, rivals: Sequence[int]) -> Array:
+def harm(tallies: Sequence[Tally], one: int, baselines: Sequence[int]) -> Array:
     """(clips, 3): a forecaster's error in each clip over its best single rival's, the eight together."""
     wrong = np.stack([t.wrong.sum(axis=1) for t in tallies])
-    return np.asarray(wrong[:, one] / (wrong[:, list(rivals)].min(axis=1) + TINY), dtype=np.float64)
+    return np.asarray(wrong[:, one] / (wrong[:, list(baselines)].min(axis=1) + TINY), dtype=np.float64)

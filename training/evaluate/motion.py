@@ -12,6 +12,7 @@ from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.options import can_hold
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.evaluate import learned
+from training.evaluate.baselines import SETTINGS, Baselines, Twins, answer, simple, systems_of, tune
 from training.evaluate.beat import beat_rows
 from training.evaluate.learned import Learned
 from training.evaluate.measures import (
@@ -32,14 +33,13 @@ from training.evaluate.measures import (
     tally,
     verdict,
 )
-from training.evaluate.rivals import SETTINGS, AllRivals, Twins, answer, simple, systems_of, tune
 from training.evaluate.takes import KINDS, Clip, Takes, implausible
 from training.report.tables import Say
 from training.tasks.motion.data import cache_folder
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.people import not_strangers, taught_by
+from training.tasks.motion.people import not_strangers, training_subjects
 from training.tasks.motion.scores import Predictions, run_model
-from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.kinematic_targets import TEACHER_VERSION
 
 MODEL: Final = "model"
 
@@ -51,7 +51,7 @@ class Field:
     names: Sequence[str]
     simple: Sequence[int]
     """The rivals that have learned nothing."""
-    rivals: Sequence[int]
+    baselines: Sequence[int]
     """Those and the ones that have."""
 
     @property
@@ -104,7 +104,7 @@ def evaluate(
             f"checkpoint {described.folder}: was taught by teacher {version}, expected {TEACHER_VERSION}"
         )
     model = load_motion_model(checkpoint)
-    tuned = AllRivals.load(SETTINGS if settings is None else Path(settings))
+    tuned = Baselines.load(SETTINGS if settings is None else Path(settings))
     takes = Takes(
         Path(data_dir), None if cache is None else Path(cache), None if manifest is None else Path(manifest)
     )
@@ -121,13 +121,13 @@ def evaluate(
         )
     judged = {clip.person for clip in clips}
     taught = [clip for clip in takes.clips if clip.side == "train" and clip.person not in judged]
-    rivals = _learned(takes, taught, cache, seeds, say, tell)
+    baselines = _learned(takes, taught, cache, seeds, say, tell)
     systems = systems_of(model)
 
     def answers(clip: Clip, shown: Sequence[Clip], said: Predictions) -> dict[str, Answer]:
         twins = Twins(clip.example.quats)
         found = simple(clip.example, twins, tuned)
-        found |= rivals.answers(twins) if rivals is not None else {}
+        found |= baselines.answers(twins) if baselines is not None else {}
         found[MODEL] = answer(said.params)
         return found | {
             name: system(clip.example, said, [one.example for one in shown])
@@ -150,7 +150,7 @@ def evaluate(
             again.append((clip, tally(clip.person, clip.example.params, list(told.values()))))
         say("clips", number + 1, len(clips))
     plain = len(simple(clips[0].example, Twins(clips[0].example.quats), tuned))
-    learnt = len(rivals.recurrent) + 2 if rivals is not None else 0
+    learnt = len(baselines.recurrent) + 2 if baselines is not None else 0
     field = Field(names, range(plain), range(plain + learnt))
     kinds = [clip.kind for clip in clips]
     report: dict[str, Any] = {
@@ -158,7 +158,7 @@ def evaluate(
         "checkpoint": {
             "name": described.name,
             "parameters": described.parameters,
-            "learned_from": sorted(taught_by(described.training)),
+            "learned_from": sorted(training_subjects(described.training)),
         },
         "data": takes.digest,
         "split": "people" if people else split,
@@ -168,9 +168,9 @@ def evaluate(
         "lags_ms": list(LAGS_MS),
         "taught": sorted({clip.person for clip in taught}),
         "simple": [names[n] for n in field.simple],
-        "learned": [names[n] for n in field.rivals if n not in field.simple],
+        "learned": [names[n] for n in field.baselines if n not in field.simple],
         "flagged": flagged,
-        "warnings": [*takes.warnings, *_warnings(described.training, clips, rivals)],
+        "warnings": [*takes.warnings, *_warnings(described.training, clips, baselines)],
         "kinds": {},
         "second_time": {},
     }
@@ -210,13 +210,13 @@ def _learned(
 def _kind(clips: Sequence[Clip], tallies: Sequence[Tally], field: Field, seed: int) -> dict[str, Any]:
     """What is said of one kind of movement."""
     error = mean_error(tallies)
-    best = error[list(field.rivals)].argmin(axis=0)
+    best = error[list(field.baselines)].argmin(axis=0)
     return {
         "people": sorted({clip.person for clip in clips}),
         "clips": len(clips),
         "seconds": round(sum(len(clip.example) for clip in clips) / RATE, 1),
         "best_rivals": {
-            name: [field.names[field.rivals[r]] for r in row]
+            name: [field.names[field.baselines[r]] for r in row]
             for name, row in zip(PARAMETERS, best.tolist(), strict=True)
         },
         "errors": {field.names[n]: _rounded(error[n].mean(axis=0), 5) for n in range(len(field.names))},
@@ -229,7 +229,7 @@ def _row(
     clips: Sequence[Clip], tallies: Sequence[Tally], error: Any, one: int, field: Field, seed: int
 ) -> dict[str, Any]:
     """One forecaster in one kind of movement, at the three horizons."""
-    others = [n for n in field.rivals if n != one]
+    others = [n for n in field.baselines if n != one]
     plain = _rounded(ratio(error, one, field.simple))
     spread = interval(tallies, one, field.simple, seed=seed)
     low, high = (None, None) if spread is None else map(_rounded, spread)
@@ -270,10 +270,10 @@ def _rounded(values: Any, digits: int = 3) -> list[float]:
     return [round(float(value), digits) for value in values]
 
 
-def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], rivals: Learned | None) -> list[str]:
+def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], baselines: Learned | None) -> list[str]:
     """Who is no stranger to the checkpoint, and what is no measure."""
     found = []
-    if rivals is None:
+    if baselines is None:
         found.append("nobody on the training side: no rival has learned")
     if sounds := sum(clip.by_sound for clip in clips):
         found.append(
@@ -285,10 +285,10 @@ def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], rivals: Learne
 
 def retune(
     data_dir: Path | str, folder: Path | str, *, cache: Path | str | None = None, say: Say
-) -> AllRivals:
+) -> Baselines:
     """Tune the simple rivals on the training side and save their settings in a folder."""
     can_hold(Path(folder))
     takes = Takes(Path(data_dir), None if cache is None else Path(cache))
-    rivals = tune([clip.example for clip in takes.taught()], lambda part: say(part, 0, 1))
-    rivals.save(Path(folder))
-    return rivals
+    baselines = tune([clip.example for clip in takes.training_clips()], lambda part: say(part, 0, 1))
+    baselines.save(Path(folder))
+    return baselines

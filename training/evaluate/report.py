@@ -10,9 +10,9 @@ import numpy as np
 from pyanticip.errors import FormatError
 from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import EVENTS
+from training.evaluate.baselines import PLAYED
 from training.evaluate.measures import BEYOND, HARM
 from training.evaluate.motion import MODEL
-from training.evaluate.rivals import PLAYED
 from training.report import pages
 from training.report.pages import Part, Row, as_markdown, bare, png, pyplot
 from training.report.tables import counted
@@ -173,7 +173,7 @@ def looks(target: Path) -> int:
     if target.suffix.lower() == ".md":
         pages.check_pair(target, figures := target.with_suffix(".json"))
     else:
-        _, figures = pages.places(target)
+        _, figures = pages.report_paths(target)
     if not figures.is_file():
         return 0
     try:

@@ -194,7 +194,7 @@ def evaluate(
     takes = Takes(data, cache)
     model = load_motion_model(None)
     clips = [clip for clip in takes.strangers(split) if len(clip.example) >= SHORTEST][::every]
-    ridges = _Ridge(takes.taught())
+    ridges = _Ridge(takes.training_clips())
     groups = {ALL: clips} | {
         kind: [clip for clip in clips if clip.kind == kind] for kind in sorted({c.kind for c in clips})
     }

@@ -201,7 +201,7 @@ class Takes:
             self.clips.append(Clip(*what, by_sound=entry.targets == "audio"))
         self.pairs = _twice(self.clips, pairs)
 
-    def taught(self) -> list[Clip]:
+    def training_clips(self) -> list[Clip]:
         """What ``train motion`` learns from.
 
         Raises:

@@ -18,10 +18,10 @@ from scipy.ndimage import gaussian_filter1d
 
 from pyanticip import _core
 from pyanticip.vocabulary import RATE
-from training.evaluate.extrapolator import past_events, places, speed_curve
+from training.evaluate.extrapolator import joint_positions, past_events, speed_curve
 from training.evaluate.takes import KINDS, Clip, Takes
 from training.report.tables import table
-from training.teacher.handmade import ONSET_FALL
+from training.teacher.kinematic_targets import ONSET_FALL
 from training.teacher.kinematics import check_quats, positions
 
 Array = NDArray[np.float64]
@@ -110,7 +110,7 @@ def by_last_onsets(clip: Clip) -> Array:
 
 
 def _curve(clip: Clip) -> Array:
-    return speed_curve(places(clip.example.quats), 0, 0.02, 0.04)
+    return speed_curve(joint_positions(clip.example.quats), 0, 0.02, 0.04)
 
 
 WHO: Final = ("tracker", "whole clip", "last onsets")
@@ -207,12 +207,12 @@ def markdown(report: dict[str, Any]) -> str:
     rows = []
     lines = report["lines"]
     for at in range(0, len(lines), len(WHO)):
-        tracker, *rivals = lines[at : at + len(WHO)]
+        tracker, *baselines = lines[at : at + len(WHO)]
         rows.append(
             [
                 f"{tracker['kind']}, after {tracker['after_s']:g}",
                 str(tracker["frames"]),
-                *(_number(line["within"], ".3f") for line in (tracker, *rivals)),
+                *(_number(line["within"], ".3f") for line in (tracker, *baselines)),
                 _number(tracker["octave"], ".3f"),
                 _number(tracker["trusted"], ".2f"),
                 _number(tracker["within_trusted"], ".3f"),

@@ -26,13 +26,13 @@ from training.data.sets.vary import finer
 from training.evaluate.events import score_clips, total
 from training.evaluate.rules import LEADS_MS, live
 from training.evaluate.takes import KINDS
-from training.finish import taught
+from training.finish import common
 from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes
 from training.report.tables import Say, bars
 from training.tasks.motion.data import base_set, training_data
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
-from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.kinematic_targets import TEACHER_VERSION
 
 FASTER: Final = (1.15, 1.6)
 """How much faster the copies are that are sped up."""
@@ -45,7 +45,7 @@ RULES: Final[Mapping[str, EventTrigger | None]] = {"reach": EventTrigger(), "las
 
 
 @dataclass(frozen=True)
-class Lesson:
+class EventHeadData:
     """What a head learns from and is judged on."""
 
     clips: Iterable[Example]
@@ -62,7 +62,7 @@ class Lesson:
     warnings: Sequence[str]
 
 
-def teach_beats(
+def train_event_head(
     data: Path,
     out: Path,
     *,
@@ -100,32 +100,32 @@ def teach_beats(
         FormatError: no motion there, or a set of another version or teacher.
         CheckpointError: no motion model, or one of another teacher.
     """
-    taught.check_new(out)
+    common.check_new(out)
     torch.set_num_threads(1)  # the same figures everywhere, and more would gain little
-    manifest, model = taught.teachable(checkpoint, "its head cannot hear strokes", strokes=True)
+    manifest, model = common.teachable(checkpoint, "its head cannot hear strokes", strokes=True)
     console = Console(stderr=True, quiet=quiet)
     given = {"path": data, "copies": copies, "cache": "" if cache is None else cache}
     options = MotionTrainOptions().but(data=given)
     told = base.warnings if base else ()
     base = base or base_set(options, console)
-    unsure = taught.check_strangers(manifest, base, without)
-    lesson = _lesson(base, options, without, faster, console)
-    warnings = [*lesson.warnings, *unsure]
-    taught.warn(console, [line for line in warnings if line not in told])
+    unsure = common.check_strangers(manifest, base, without)
+    head_data = _head_data(base, options, without, faster, console)
+    warnings = [*head_data.warnings, *unsure]
+    common.warn(console, [line for line in warnings if line not in told])
     with bars(console) as progress:
-        frames = frames_of(model, lesson, progress)
+        frames = frames_of(model, head_data, progress)
         units = model.control.first.out_features
         learned = learn(
             frames, units, steps=steps, seed=seed, on_step=lambda done: progress("learning", done, steps)
         )
         changed = with_strokes(model, learned)
-        figures = taught.before_and_after(
-            model, changed, lambda one: judged(one, lesson.judged, lesson.kinds), progress
+        figures = common.before_and_after(
+            model, changed, lambda one: judged(one, head_data.judged, head_data.kinds), progress
         )
         counts = {"steps": steps, "seed": seed, "frames": len(frames.inputs)}
-        report = {"teacher_version": TEACHER_VERSION, **lesson.noted, **counts, **figures}
+        report = {"teacher_version": TEACHER_VERSION, **head_data.noted, **counts, **figures}
         progress("writing", 0, 1)
-        save_checkpoint(out, changed, training=taught.training_of(manifest, "beats", report))
+        save_checkpoint(out, changed, training=common.training_of(manifest, "beats", report))
         progress("writing", 1, 1)
     return {"checkpoint": str(out), **report, "warnings": warnings}
 
@@ -140,9 +140,9 @@ def sped_up(pieces: Iterable[Piece], copies: int, seed: int = 1) -> Iterator[Exa
                 yield example
 
 
-def _lesson(
+def _head_data(
     base: MotionSet, options: MotionTrainOptions, without: Sequence[str], faster: int, console: Console
-) -> Lesson:
+) -> EventHeadData:
     known = {base.clips[number].name: number for number in base.indices()}
     # Before copies are made, which takes a while; half of nothing is nothing.
     if not any(base.clips[number].events[1] for number in base.training(without)):
@@ -159,32 +159,32 @@ def _lesson(
     warnings = list(data.warnings)
     if not any(len(example.onsets) for example in data.validation):
         warnings.append(f"{options.data.path}: no beat in the clips to judge on: there are no figures")
-    return Lesson(
+    return EventHeadData(
         clips=chain(data.train, quick),
         count=len(data.train) + faster * len(free),
         frames=round(sum(map(len, data.train)) + frames),
         judged=data.validation,
-        kinds=taught.kinds_of(base, data.validation),
-        noted={**taught.noted(data, options.data.copies, without), "faster": faster},
+        kinds=common.kinds_of(base, data.validation),
+        noted={**common.noted(data, options.data.copies, without), "faster": faster},
         warnings=warnings,
     )
 
 
-def frames_of(model: MotionTransformer, lesson: Lesson, progress: Say) -> Frames:
+def frames_of(model: MotionTransformer, head_data: EventHeadData, progress: Say) -> Frames:
     """What a head learns from; subjects count by the root of their frames, as in training.
 
     Raises:
         OptionError: no beat in any clip.
     """
-    every = max(-(-lesson.frames // MOST), 1)
+    every = max(-(-head_data.frames // MOST), 1)
     parts, subjects, counts, beats = [], list[str](), dict[str, int](), 0
-    for number, example in enumerate(lesson.clips, start=1):
+    for number, example in enumerate(head_data.clips, start=1):
         targets = map(torch.from_numpy, event_targets(example.onsets, len(example)))
         parts.append([column[::every].clone() for column in (inputs_of(model, example), *targets)])
         subjects.append(example.subject)
         counts[example.subject] = counts.get(example.subject, 0) + len(example)
         beats += len(example.onsets)
-        progress("listening", number, lesson.count)
+        progress("listening", number, head_data.count)
     if not beats:
         raise OptionError(
             f"no beat in the {len(parts)} clips and copies to learn from: no hand, foot or head was fast "
@@ -217,7 +217,7 @@ def judged(
 def table(report: Mapping[str, Any]) -> Table:
     """F1 of beats by kind of movement and rule, before and after, at each lead."""
     title = "F1 of beats, announced so many ms ahead"
-    found = taught.table_of(title, ("beats of", "rule"), LEADS_MS)
+    found = common.table_of(title, ("beats of", "rule"), LEADS_MS)
     kinds = list(next(iter(report["judged"].values())))
     for kind in kinds:
         for rule, after in report["judged"].items():

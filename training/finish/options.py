@@ -27,7 +27,7 @@ class PosesHeadOptions(Options):
     seed: int = option("Seed of weights, copies and draws.", 0, ge=0)
 
 
-class TaughtOptions(CheckpointOption, JsonOption):
+class FinishOptions(CheckpointOption, JsonOption):
     """Of what teaches a checkpoint something more."""
 
     data: Path = option("A set, or a folder of takes.")
@@ -45,11 +45,11 @@ class TaughtOptions(CheckpointOption, JsonOption):
         check_motion(self.data)
 
 
-class BeatsOptions(HeadOptions, TaughtOptions):
+class BeatsOptions(HeadOptions, FinishOptions):
     """Of ``train beats``."""
 
 
-class PosesOptions(PosesHeadOptions, TaughtOptions):
+class PosesOptions(PosesHeadOptions, FinishOptions):
     """Of ``train poses``."""
 
 

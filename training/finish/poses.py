@@ -22,7 +22,7 @@ from training.data.batches import HORIZONS, TARGET_EDGE, shares
 from training.data.examples import Example
 from training.data.sets import MotionSet
 from training.evaluate.takes import KINDS
-from training.finish import taught
+from training.finish import common
 from training.report.tables import Say, bars
 from training.run.averaged import train_averaged
 from training.tasks.motion.data import TrainingData, base_set, change_scale, error_weights, training_data
@@ -86,7 +86,7 @@ class Frames:
         return joined, last[..., slice(*SCALAR_COLUMNS)], last, targets
 
 
-def teach_poses(
+def train_pose_head(
     data: Path,
     out: Path,
     *,
@@ -122,33 +122,35 @@ def teach_poses(
         FormatError: no motion there, or a set of another version or teacher.
         CheckpointError: no motion model, or one of another teacher.
     """
-    taught.check_new(out)
+    common.check_new(out)
     torch.set_num_threads(1)  # the same figures everywhere
-    manifest, model = taught.teachable(checkpoint, "no poses can be read beside it", pose_window=FRAMES)
+    manifest, model = common.teachable(checkpoint, "no poses can be read beside it", pose_window=FRAMES)
     console = Console(stderr=True, quiet=quiet)
     given = {"path": data, "copies": copies, "copies_seed": seed, "recipe": RECIPE}
     options = MotionTrainOptions().but(data={**given, "cache": "" if cache is None else cache})
     told = base.warnings if base else ()
     base = base or base_set(options, console)
-    unsure = taught.check_strangers(manifest, base, without)
-    lesson = training_data(options, console, base=base, without=without)
-    kinds = taught.kinds_of(base, lesson.validation)
-    warnings = [*lesson.warnings, *unsure]
-    taught.warn(console, [line for line in warnings if line not in told])
+    unsure = common.check_strangers(manifest, base, without)
+    training = training_data(options, console, base=base, without=without)
+    kinds = common.kinds_of(base, training.validation)
+    warnings = [*training.warnings, *unsure]
+    common.warn(console, [line for line in warnings if line not in told])
     with bars(console) as progress:
-        changed = with_poses(model, learn(model, lesson, steps, seed, progress))
-        figures = taught.before_and_after(
-            model, changed, lambda one: judged(one, lesson.validation, kinds), progress
+        changed = with_poses(model, learn(model, training, steps, seed, progress))
+        figures = common.before_and_after(
+            model, changed, lambda one: judged(one, training.validation, kinds), progress
         )
-        report = {**taught.noted(lesson, copies, without), "steps": steps, "seed": seed, **figures}
-        save_checkpoint(out, changed, training=taught.training_of(manifest, "poses", report))
+        report = {**common.noted(training, copies, without), "steps": steps, "seed": seed, **figures}
+        save_checkpoint(out, changed, training=common.training_of(manifest, "poses", report))
     return {"checkpoint": str(out), **report, "warnings": warnings}
 
 
-def learn(model: MotionTransformer, lesson: TrainingData, steps: int, seed: int, progress: Say) -> PoseWindow:
+def learn(
+    model: MotionTransformer, training: TrainingData, steps: int, seed: int, progress: Say
+) -> PoseWindow:
     """A perceptron that has learned from the training side."""
-    frames = Frames(model, lesson.train, seed)
-    weights = torch.from_numpy(error_weights(change_scale(lesson.bare))).float()
+    frames = Frames(model, training.train, seed)
+    weights = torch.from_numpy(error_weights(change_scale(training.bare))).float()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         window = PoseWindow(FRAMES)
@@ -193,7 +195,7 @@ def judged(
 def table(report: Mapping[str, Any]) -> Table:
     """Errors by kind of movement, before and after, at each horizon."""
     title = "Error of the eight parameters (0..1), added up"
-    found = taught.table_of(title, ("people judged",), JUDGED)
+    found = common.table_of(title, ("people judged",), JUDGED)
     for kind, after in report["judged"].items():
         cells = [*report["before"][kind], *after]
         found.add_row("all" if len(report["judged"]) == 1 else kind, *(f"{value:.3f}" for value in cells))

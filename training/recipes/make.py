@@ -21,9 +21,9 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.untrusted import read_json
 from training.data.sets import MotionSet
-from training.finish.beats import teach_beats
-from training.finish.poses import teach_poses
-from training.finish.taught import warn
+from training.finish.beats import train_event_head
+from training.finish.common import warn
+from training.finish.poses import train_pose_head
 from training.recipes.stages import GIVEN, PACKAGED, AnyStage, Beats, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
 from training.tasks.motion.data import base_set, recipe_of, training_data
@@ -161,10 +161,10 @@ def _make(
         lesson = training_data(options, console, base=takes)
         return bool(fit(options, folder, data=lesson, resume=resume, quiet=console.quiet)["finished"])
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done
-    teach = teach_beats if isinstance(stage, Beats) else teach_poses
+    train_head = train_event_head if isinstance(stage, Beats) else train_pose_head
     target, options_of_head = folder / CHECKPOINT, stage.options.model_dump()
     given: dict[str, Any] = {"base": takes, "checkpoint": begun, "cache": cache, "quiet": console.quiet}
-    teach(data, target, **given, **options_of_head)
+    train_head(data, target, **given, **options_of_head)
     return True
 
 

@@ -60,14 +60,14 @@ class Train(Stage):
 
 
 class Beats(Stage):
-    """An event head that learns to hear strokes: :func:`training.finish.beats.teach_beats`."""
+    """An event head that learns to hear strokes: :func:`training.finish.beats.train_event_head`."""
 
     kind: Literal["beats"]
     options: HeadOptions = HeadOptions()
 
 
 class Poses(Stage):
-    """A perceptron that learns to read poses: :func:`training.finish.poses.teach_poses`."""
+    """A perceptron that learns to read poses: :func:`training.finish.poses.train_pose_head`."""
 
     kind: Literal["poses"]
     options: PosesHeadOptions = PosesHeadOptions()

@@ -118,7 +118,7 @@ def as_html(parts: Sequence[Part], name: str) -> str:
     )
 
 
-def places(target: Path, name: str = "report", data: str = "") -> tuple[Path, Path]:
+def report_paths(target: Path, name: str = "report", data: str = "") -> tuple[Path, Path]:
     """The page of a report, and the file of its numbers; both are as yet to come or an earlier report's.
 
     Args:
@@ -174,9 +174,9 @@ def write(
         The files, the page first.
 
     Raises:
-        OptionError: see :func:`places`.
+        OptionError: see :func:`report_paths`.
     """
-    page, figures = places(target, name, data)
+    page, figures = report_paths(target, name, data)
     page.parent.mkdir(parents=True, exist_ok=True)
     files = [page, figures]
     page.write_text(as_html(parts, title), encoding="utf-8")

@@ -42,7 +42,9 @@ class AveragingRecorder(Recorder):
         assert isinstance(schedule, AveragedScheduleOptions)
         last = {name: value.detach() for name, value in module.model.named_parameters()}
         self.average = {name: value.to(last[name].device) for name, value in self.average.items()}
-        torch._foreach_lerp_(list(self.average.values()), list(last.values()), 1.0 - schedule.kept(done))
+        torch._foreach_lerp_(
+            list(self.average.values()), list(last.values()), 1.0 - schedule.average_decay(done)
+        )
 
     def averaged(self, module: Any) -> dict[str, Tensor]:
         """The model's state with the averaged weights in place of the last ones, on the CPU."""

@@ -115,7 +115,7 @@ class AveragedScheduleOptions(ScheduleOptions):
     ema: float = Field(default=0.998, ge=0, lt=1)
     """Decay of the averaged weights, which are the ones that are judged and exported."""
 
-    def kept(self, done: int) -> float:
+    def average_decay(self, done: int) -> float:
         """The share of the average that stays in update ``done`` (from 1): less in the first ones, so that a
         young average forgets its start quickly."""
         return min(self.ema, (1.0 + done) / (10.0 + done))

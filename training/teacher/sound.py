@@ -17,7 +17,7 @@ from pyanticip.errors import FormatError, OptionError, one_line
 from pyanticip.untrusted import check_file
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.teacher.filters import smooth
-from training.teacher.handmade import PHRASE_GAP, PHRASE_HZ
+from training.teacher.kinematic_targets import PHRASE_GAP, PHRASE_HZ
 from training.teacher.kinematics import FAST_HZ, SLOW_HZ
 
 AUDIO_VERSION: Final = 1

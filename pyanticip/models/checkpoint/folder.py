@@ -9,7 +9,7 @@ from pyanticip.models.checkpoint.manifest import KINDS, MANIFEST, TOKENIZER, WEI
 from pyanticip.motion.atomic import draft_folder
 
 
-def check_replaceable(path: str | Path) -> Path:
+def check_checkpoint_folder(path: str | Path) -> Path:
     """The folder's full path, if it is new, empty, or holds a checkpoint and nothing else.
 
     :raises CheckpointError: a file, the current folder, or a folder that holds something else.
@@ -45,9 +45,9 @@ def _own(folder: Path) -> set[str]:
 def draft_checkpoint(path: str | Path) -> Iterator[Path]:
     """A folder to write into; it takes the place of ``path`` when all is well, else it vanishes.
 
-    :raises CheckpointError: see :func:`check_replaceable`.
+    :raises CheckpointError: see :func:`check_checkpoint_folder`.
     """
-    folder = check_replaceable(path)
+    folder = check_checkpoint_folder(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with draft_folder(folder.parent, f".{folder.name}.part-") as place:
         draft, old = place / "new", place / "old"

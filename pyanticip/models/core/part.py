@@ -22,7 +22,7 @@ from pyanticip.models.core.streaming import State
 
 
 @dataclass(frozen=True)
-class Lesson:
+class LossContext:
     """What training knows of whole windows, for parts to learn from; ``None`` where a task does not know it.
 
     ``out`` what the model said of them; ``weighed`` the names of the losses that count; ``noted`` what came
@@ -56,7 +56,7 @@ class Part(nn.Module):
     def watch(self) -> Any:
         """What notes the part's inner workings from now on, for :meth:`losses`; it may be nothing."""
 
-    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+    def losses(self, context: LossContext) -> dict[str, Tensor]:
         """What the part is trained to minimise, by name: scalars, of which those that the task has no weight
         for count once. Of a part that every block has, the first block's is asked for all."""
         return {}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.models.core.part import Lesson, Part
+from pyanticip.models.core.part import LossContext, Part
 from pyanticip.models.parts.field.control_field import distrust_loss
 
 HIDDEN = 32
@@ -37,13 +37,13 @@ class FrameHold(Part):
         nn.init.zeros_(self.first.bias)
         nn.init.constant_(self.last.bias, -4.0)  # as the control field: nearly everything is trusted at first
 
-    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+    def losses(self, context: LossContext) -> dict[str, Tensor]:
         """``distrust``, see :func:`~pyanticip.models.parts.field.control_field.distrust_loss`, where bad
         steps are known and it counts."""
-        if "distrust" not in lesson.weighed or lesson.bad is None or lesson.weight is None:
+        if "distrust" not in context.weighed or context.bad is None or context.weight is None:
             return {}
-        known = (lesson.bad, lesson.weight, lesson.divisor)
-        return {"distrust": distrust_loss(lesson.out.distrust, *known)}
+        known = (context.bad, context.weight, context.divisor)
+        return {"distrust": distrust_loss(context.out.distrust, *known)}
 
     def forward(self, frames: Tensor, filtered: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
         """Trusted frames (B, L, D), and the risk dh >= 0 of each (B, L).

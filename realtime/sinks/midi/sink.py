@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.child import Child
-from realtime.sinks.base import ControlFrame, Extra, Lingering
+from realtime.sinks.base import ControlFrame, Extra, SlowClosingSink
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.schedule import Item, pack
 from realtime.sinks.midi.translator import Translator
@@ -40,7 +40,7 @@ def _process(config: MidiConfig, *options: str) -> Child:
     return Child(f"MIDI {config.port}", module, words, lambda line: None, quiet=True)
 
 
-class MidiSink(Lingering):
+class MidiSink(SlowClosingSink):
     """One MIDI port. Where its process dies it is started again, with growing pauses."""
 
     Config = MidiConfig
@@ -117,7 +117,7 @@ class MidiSink(Lingering):
         return dict(self._counts)
 
     def leave(self) -> None:
-        """See :class:`realtime.sinks.base.Lingering`."""
+        """See :class:`realtime.sinks.base.SlowClosingSink`."""
         self._child.leave()
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ const SWITCH: f64 = 0.25;
 
 /// What the model says of a frame, and how it is to be read.
 #[derive(Debug, Clone)]
-pub struct Said<'a> {
+pub struct ModelOutputWithLeads<'a> {
     /// Parameters at the horizons.
     pub forecast: Forecast,
     /// Of each event; at least a bin each.
@@ -94,7 +94,7 @@ impl Desk {
     ///
     /// `places` are where they go among the eight, None beside them; of the latter there is a setting, a neutral
     /// value and one to go on from each.
-    pub fn teach(
+    pub fn set_mapping(
         &mut self,
         places: Vec<Option<usize>>,
         smoothing: Vec<Smoothing>,
@@ -118,7 +118,7 @@ impl Desk {
 
     /// How many values a mapping gives.
     #[must_use]
-    pub fn taught(&self) -> usize {
+    pub fn mapping_len(&self) -> usize {
         self.places.len()
     }
 
@@ -210,7 +210,7 @@ impl Desk {
     /// one a place; without them its own outputs hold. `activity` is 0 while the body stands still.
     pub fn play(
         &mut self,
-        said: Option<&Said<'_>>,
+        said: Option<&ModelOutputWithLeads<'_>>,
         scalars: &[f64; SCALAR_COUNT],
         taught: Option<&[f64]>,
         activity: f64,
@@ -252,7 +252,7 @@ impl Desk {
     ///
     /// `away` seconds have passed since that frame. The forecast is read that much farther ahead; how far holding and
     /// averaging are better is mixed in it already. Without one, and for what a mapping taught, the last values hold.
-    pub fn bridge(&mut self, said: Option<&Said<'_>>, away: f64, dt: f64) -> Out {
+    pub fn bridge(&mut self, said: Option<&ModelOutputWithLeads<'_>>, away: f64, dt: f64) -> Out {
         let mut target = self.asked;
         let mut events = Vec::new();
         if let (Some(said), Some((true, by_mapping))) = (said, self.by) {
@@ -336,7 +336,7 @@ impl Desk {
     }
 }
 
-impl Said<'_> {
+impl ModelOutputWithLeads<'_> {
     /// The parameters at these leads, in the performer's range.
     fn now(&self, leads_ms: &Parameters) -> Parameters {
         let mut values = at_lead(&self.forecast, leads_ms);

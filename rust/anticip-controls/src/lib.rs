@@ -20,10 +20,10 @@ mod vectors;
 
 pub use channel::{Channel, Mode};
 pub use crossfade::Crossfade;
-pub use desk::{Desk, Out, Said};
+pub use desk::{Desk, ModelOutputWithLeads, Out};
 pub use events::{Commitment, Event, LastMoment, Trigger};
 pub use lead::{Lead, Trust};
-pub use mixer::{Lesson, Mixer, Sayings};
+pub use mixer::{Mixer, ModelOutput, RangeSample};
 pub use presence::{Presence, Silence};
 pub use range::{RESTLESS, Range, STRETCHED, Span};
 pub use shaping::{Shape, Shaper};

@@ -1,6 +1,6 @@
 //! The desk with what is learned of the show: how far ahead it is read, and in whose range.
 
-use crate::desk::{Desk, Out, Said};
+use crate::desk::{Desk, ModelOutputWithLeads, Out};
 use crate::events::Event;
 use crate::lead::{Lead, Trust};
 use crate::range::Range;
@@ -10,7 +10,7 @@ use crate::{EVENT_COUNT, vectors};
 
 /// What a model says of a frame.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sayings {
+pub struct ModelOutput {
     /// Parameters at the horizons.
     pub forecast: Forecast,
     /// Of each event; at least a bin each.
@@ -31,11 +31,11 @@ pub struct Mixer {
     /// Whose range it is stretched to; `None`: the model's own scale.
     pub range: Option<Shared<Range>>,
     /// What the last frame says of the range: the parameters now, the activity, seconds.
-    lesson: Option<Lesson>,
+    range_sample: Option<RangeSample>,
 }
 
 /// The parameters of a moment, how much the body moved in it, and how many seconds it stands for.
-pub type Lesson = (Parameters, f64, f64);
+pub type RangeSample = (Parameters, f64, f64);
 
 impl Mixer {
     /// Nothing has been heard.
@@ -46,40 +46,45 @@ impl Mixer {
             lead,
             trust: None,
             range: None,
-            lesson: None,
+            range_sample: None,
         }
     }
 
     /// A frame, `dt` seconds of source time after the last; see [`Desk::play`]. Of a `guessed` one nothing is learned.
     pub fn play(
         &mut self,
-        sayings: Option<&Sayings>,
+        model_output: Option<&ModelOutput>,
         scalars: &[f64; SCALAR_COUNT],
         taught: Option<&[f64]>,
         activity: f64,
         dt: f64,
         guessed: bool,
     ) -> Out {
-        if let Some(sayings) = sayings.filter(|_| !guessed) {
-            self.overhear(sayings, activity, dt);
+        if let Some(model_output) = model_output.filter(|_| !guessed) {
+            self.overhear(model_output, activity, dt);
         }
         let reaches = self.reaches();
-        let said = sayings.map(|sayings| self.read(sayings, &reaches));
+        let said = model_output.map(|model_output| self.read(model_output, &reaches));
         self.desk.play(said.as_ref(), scalars, taught, activity, dt)
     }
 
     /// No frame, `dt` seconds after the last call: what the newest one's model says of now; see [`Desk::bridge`].
-    pub fn bridge(&mut self, sayings: Option<&Sayings>, away: f64, dt: f64) -> (Parameters, Vec<Event>) {
+    pub fn bridge(
+        &mut self,
+        model_output: Option<&ModelOutput>,
+        away: f64,
+        dt: f64,
+    ) -> (Parameters, Vec<Event>) {
         let reaches = self.reaches();
-        let said = sayings.map(|sayings| self.read(sayings, &reaches));
+        let said = model_output.map(|model_output| self.read(model_output, &reaches));
         self.desk.bridge(said.as_ref(), away, dt)
     }
 
     /// Notes what a frame says of the performer's range, `dt` seconds after the last that said so.
-    pub fn overhear(&mut self, sayings: &Sayings, activity: f64, dt: f64) {
+    pub fn overhear(&mut self, model_output: &ModelOutput, activity: f64, dt: f64) {
         self.learn_range();
         if !self.desk.bypass {
-            self.lesson = Some((vectors::now(&sayings.forecast), activity, dt));
+            self.range_sample = Some((vectors::now(&model_output.forecast), activity, dt));
         }
     }
 
@@ -92,12 +97,12 @@ impl Mixer {
 
     /// What has not been learned yet.
     #[must_use]
-    pub fn lesson(&self) -> Option<&Lesson> {
-        self.lesson.as_ref()
+    pub fn range_sample(&self) -> Option<&RangeSample> {
+        self.range_sample.as_ref()
     }
 
     fn learn_range(&mut self) {
-        if let (Some((now, activity, dt)), Some(range)) = (self.lesson.take(), &self.range) {
+        if let (Some((now, activity, dt)), Some(range)) = (self.range_sample.take(), &self.range) {
             range.with(|range| range.learn(&now, activity, dt));
         }
     }
@@ -110,12 +115,12 @@ impl Mixer {
         reaches.map_or_else(Vec::new, Vec::from)
     }
 
-    fn read<'a>(&self, sayings: &Sayings, reaches: &'a [Reach]) -> Said<'a> {
+    fn read<'a>(&self, model_output: &ModelOutput, reaches: &'a [Reach]) -> ModelOutputWithLeads<'a> {
         let (leads_ms, way_ms) = self.lead.with(|lead| (lead.leads(), lead.way_ms()));
-        Said {
-            forecast: sayings.forecast,
-            hazards: sayings.hazards.clone(),
-            gate: sayings.gate,
+        ModelOutputWithLeads {
+            forecast: model_output.forecast,
+            hazards: model_output.hazards.clone(),
+            gate: model_output.gate,
             leads_ms,
             way_ms,
             reaches,

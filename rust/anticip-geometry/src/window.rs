@@ -175,7 +175,7 @@ impl<S: Space> Window<S> {
         }
         self.space.enter(state);
         self.frames += 1;
-        if self.space.worn(state) {
+        if self.space.changes_representation(state) {
             self.space.clear();
             for frame in self.frames - self.len()..self.frames {
                 let at = self.slot(frame) * len;

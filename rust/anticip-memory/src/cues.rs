@@ -46,7 +46,7 @@ pub struct Due {
 
 /// How a cue was said.
 #[derive(Debug, Clone, Copy)]
-struct Said {
+struct Announcement {
     /// How far the performer was before it, seconds of the rehearsal.
     away: f64,
     /// Frames for which the performer has been farther before it.
@@ -61,7 +61,7 @@ struct Watched {
     /// Where it is: takes, and seconds in them.
     spots: Vec<(usize, f64)>,
     /// How it was said; `None`: it is armed.
-    said: Option<Said>,
+    said: Option<Announcement>,
     /// Frames for which the place before it has been trusted.
     steady: u32,
     /// How far before it that was the last time; and before a gap that nobody has been followed since.
@@ -144,7 +144,7 @@ impl Cues {
             .cues
             .get_mut(cue)
             .ok_or_else(|| wrong("passed", "the index of a cue", &cue))?;
-        cue.said = Some(Said { away: 0.0, frames: 0 });
+        cue.said = Some(Announcement { away: 0.0, frames: 0 });
         Ok(())
     }
 
@@ -214,7 +214,7 @@ impl Watched {
         if self.interrupted.take().is_some_and(|was| away > was + BACK) && away >= 0.0 {
             self.said = None;
         }
-        if let Some(Said { away: was, frames }) = &mut self.said {
+        if let Some(Announcement { away: was, frames }) = &mut self.said {
             *frames = if away > BEFORE.max(*was + BACK) {
                 *frames + 1
             } else {
@@ -230,7 +230,7 @@ impl Watched {
         if tempo < SLOWEST || !(-LATE..=self.ahead).contains(&seconds) {
             return None;
         }
-        self.said = Some(Said { away, frames: 0 });
+        self.said = Some(Announcement { away, frames: 0 });
         Some((seconds.max(0.0), trust))
     }
 

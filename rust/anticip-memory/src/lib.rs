@@ -25,7 +25,7 @@ pub use cues::{Cue, Cues, Due};
 pub use error::MemoryError;
 pub use following::{Follower, GESTURE_FRAMES, Place, Spotted, Spotter};
 pub use key::{KEY_SIZE, KEYS_VERSION, Key};
-pub use memory::{MODEL_HORIZONS, Memory, ModelRows, Said};
+pub use memory::{MODEL_HORIZONS, Memory, MixedForecast, ModelRows};
 pub use mixing::Table;
 pub use store::{FOLLOWED, Followed, MOMENT_STEP, MOMENTS_AN_HOUR, Origin, Store};
 pub use teacher::{TEACHER_REACH, TEACHER_START, Teacher};

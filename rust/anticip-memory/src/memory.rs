@@ -8,7 +8,7 @@ use anticip_motion::twin::body::Rotations;
 
 use crate::key::{DELAY_0, DELAY_20, DELAY_60, DELAY_160, DELAYS, parameters};
 use crate::learn::{Ear, Heard, LATE, Learner, Taught, moments_of};
-use crate::mixing::{Mixing, Sayings, Table};
+use crate::mixing::{ExpertValues, Mixing, Table};
 use crate::nearest::{NEAREST, Near, Search};
 use crate::store::{Origin, Store};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT, Place};
@@ -47,7 +47,7 @@ struct Placed {
 
 /// What holds after a frame.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Said {
+pub struct MixedForecast {
     /// The parameters at the model's horizons, 0..1.
     pub parameters: ModelRows,
     /// What share of it is forecast, by the model or from memory, rather than held, 0..1.
@@ -71,7 +71,7 @@ pub struct Memory {
     second: Mean,
     four: Mean,
     /// What all but the model say of the newest frame.
-    sayings: [[Sayings; H]; PARAMETER_COUNT],
+    expert_values: [[ExpertValues; H]; PARAMETER_COUNT],
     now: [f64; PARAMETER_COUNT],
     /// Nothing where fewer than twelve moments are known.
     recalled: Option<Recalled>,
@@ -97,7 +97,7 @@ impl Memory {
             mixing: Mixing::new(LATE),
             second: Mean::new(SECOND),
             four: Mean::new(FOUR_SECONDS),
-            sayings: Default::default(),
+            expert_values: Default::default(),
             now: [0.0; PARAMETER_COUNT],
             recalled: None,
             sure: 0.0,
@@ -131,7 +131,12 @@ impl Memory {
 
     /// Takes the next frame and what the model says in it, if there is one; `place` is where in what was rehearsed the
     /// performer is, by the number of the take, if that is known.
-    pub fn push(&mut self, pose: &Rotations, model: Option<&ModelRows>, place: Option<&Place>) -> Said {
+    pub fn push(
+        &mut self,
+        pose: &Rotations,
+        model: Option<&ModelRows>,
+        place: Option<&Place>,
+    ) -> MixedForecast {
         self.learn();
         self.mixing.weigh();
         let heard = self.ear.push(pose);
@@ -146,17 +151,19 @@ impl Memory {
             .filter(|place| place.trust.is_finite())
             .and_then(|place| Some((self.placed(place)?, place.trust.clamp(0.0, 1.0))));
         self.sure = placed.map_or(0.0, |(_, trust)| trust);
-        self.sayings = self.listen(&heard.twins, placed.map(|(found, _)| found));
+        self.expert_values = self.listen(&heard.twins, placed.map(|(found, _)| found));
         let said = self.imagine(model);
         for (p, rows) in model.into_iter().flatten().enumerate() {
             for (h, row) in rows[FIRST_MIXED..].iter().enumerate() {
-                self.sayings[p][h] = self.mixing.told(p, h, &self.sayings[p][h], Some(f64::from(*row)));
+                self.expert_values[p][h] =
+                    self.mixing
+                        .told(p, h, &self.expert_values[p][h], Some(f64::from(*row)));
             }
         }
         let mixed = said
             .parameters
             .map(|rows| std::array::from_fn(|h| rows[FIRST_MIXED + h]));
-        self.mixing.keep(&self.sayings, &mixed);
+        self.mixing.keep(&self.expert_values, &mixed);
         self.unlearned = Some(heard);
         said
     }
@@ -173,14 +180,14 @@ impl Memory {
     /// What would hold if the model said this of the newest frame, or of a body that is carried on from it; nothing
     /// changes.
     #[must_use]
-    pub fn imagine(&self, model: Option<&ModelRows>) -> Said {
-        let mut said = Said::default();
+    pub fn imagine(&self, model: Option<&ModelRows>) -> MixedForecast {
+        let mut said = MixedForecast::default();
         for p in 0..PARAMETER_COUNT {
             let rows = model.map(|rows| rows[p].map(f64::from));
             for h in 0..H {
                 let model = rows.map(|row| row[FIRST_MIXED + h]);
-                let sayings = self.mixing.told(p, h, &self.sayings[p][h], model);
-                let (mixed, trust) = self.mixing.mix(p, h, &sayings, self.sure);
+                let expert_values = self.mixing.told(p, h, &self.expert_values[p][h], model);
+                let (mixed, trust) = self.mixing.mix(p, h, &expert_values, self.sure);
                 said.parameters[p][FIRST_MIXED + h] = mixed as f32;
                 said.trust[p][h] = trust as f32;
             }
@@ -197,7 +204,7 @@ impl Memory {
     /// Runs what [`Self::push`] runs, on scratch states, and throws away what became of `pose`: so that the next frame
     /// finds it in the caches. Says what [`Self::imagine`] does.
     #[must_use]
-    pub fn prewarm(&self, pose: &Rotations, model: Option<&ModelRows>) -> Said {
+    pub fn prewarm(&self, pose: &Rotations, model: Option<&ModelRows>) -> MixedForecast {
         if let Some(key) = self.ear.clone().push(pose).key {
             black_box(self.search.clone().find(&self.store, &key));
         }
@@ -223,7 +230,7 @@ impl Memory {
         &self,
         twins: &[[f64; PARAMETER_COUNT]; DELAYS],
         placed: Option<Placed>,
-    ) -> [[Sayings; H]; PARAMETER_COUNT] {
+    ) -> [[ExpertValues; H]; PARAMETER_COUNT] {
         let (second, four) = (self.second.mean(), self.four.mean());
         std::array::from_fn(|p| {
             std::array::from_fn(|h| {
@@ -266,7 +273,7 @@ impl Memory {
         self.mixing.restart();
         self.second.clear();
         self.four.clear();
-        self.sayings = Default::default();
+        self.expert_values = Default::default();
         self.recalled = None;
         self.sure = 0.0;
     }

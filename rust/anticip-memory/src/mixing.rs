@@ -36,7 +36,7 @@ const H: usize = HORIZONS.len();
 const COLUMN: usize = PARAMETER_COUNT * EXPERTS;
 
 /// What every expert says of a parameter; nothing where it has nothing to say.
-pub(crate) type Sayings = [Option<f64>; EXPERTS];
+pub(crate) type ExpertValues = [Option<f64>; EXPERTS];
 
 /// One number for each parameter and horizon.
 pub type Table = [[f32; H]; PARAMETER_COUNT];
@@ -108,28 +108,43 @@ impl Mixing {
     }
 
     /// What everybody says, where the model says this; the rivals always say something.
-    pub(crate) fn told(&self, parameter: usize, h: usize, others: &Sayings, model: Option<f64>) -> Sayings {
-        let mut sayings = *others;
-        sayings[0] = model;
-        sayings[CORRECTED] = model.map(|model| {
+    pub(crate) fn told(
+        &self,
+        parameter: usize,
+        h: usize,
+        others: &ExpertValues,
+        model: Option<f64>,
+    ) -> ExpertValues {
+        let mut expert_values = *others;
+        expert_values[0] = model;
+        expert_values[CORRECTED] = model.map(|model| {
             let apart = TELL.map(|teller| others[teller].unwrap_or(model) - model);
             (model + self.corrections[parameter][h].of(&apart)).clamp(0.0, 1.0)
         });
-        sayings
+        expert_values
     }
 
     /// What is said of a parameter at a horizon, 0..1 whatever the model says, and the share of the forecasts in it;
     /// `sure`, 0..1, of the place.
-    pub(crate) fn mix(&self, parameter: usize, h: usize, sayings: &Sayings, sure: f64) -> (f64, f64) {
+    pub(crate) fn mix(
+        &self,
+        parameter: usize,
+        h: usize,
+        expert_values: &ExpertValues,
+        sure: f64,
+    ) -> (f64, f64) {
         let mut scores = self.scores[parameter][h];
         scores[PLACED].iter_mut().for_each(|score| *score += sure.ln());
-        let speaking = scores.iter().zip(sayings).filter(|(_, said)| said.is_some());
+        let speaking = scores
+            .iter()
+            .zip(expert_values)
+            .filter(|(_, said)| said.is_some());
         let best = speaking
             .map(|(score, _)| *score)
             .fold(f64::NEG_INFINITY, f64::max);
         let kept = self.corrections[parameter][h].kept();
         let (mut total, mut mixed, mut ahead) = (0.0, 0.0, 0.0);
-        for (i, (said, score)) in sayings.iter().zip(scores).enumerate() {
+        for (i, (said, score)) in expert_values.iter().zip(scores).enumerate() {
             if let Some(said) = said {
                 let weight = (score - best).exp();
                 total += weight;
@@ -145,12 +160,12 @@ impl Mixing {
     }
 
     /// Keeps what was said in a frame until the truth is known; one call a frame.
-    pub(crate) fn keep(&mut self, sayings: &[[Sayings; H]; PARAMETER_COUNT], mixed: &Table) {
+    pub(crate) fn keep(&mut self, expert_values: &[[ExpertValues; H]; PARAMETER_COUNT], mixed: &Table) {
         for (h, ring) in self.said.iter_mut().enumerate() {
             let mut row = [0.0; COLUMN];
             let slots = row.as_chunks_mut::<EXPERTS>().0.iter_mut();
             for (p, slots) in slots.enumerate() {
-                for (slot, said) in slots.iter_mut().zip(sayings[p][h]) {
+                for (slot, said) in slots.iter_mut().zip(expert_values[p][h]) {
                     *slot = said.unwrap_or(f64::from(mixed[p][h]));
                 }
             }
@@ -163,7 +178,7 @@ impl Mixing {
 mod tests {
     use super::*;
 
-    fn everybody(values: [f64; EXPERTS]) -> [[Sayings; H]; PARAMETER_COUNT] {
+    fn everybody(values: [f64; EXPERTS]) -> [[ExpertValues; H]; PARAMETER_COUNT] {
         [[values.map(Some); H]; PARAMETER_COUNT]
     }
 
@@ -209,10 +224,13 @@ mod tests {
     #[test]
     fn who_says_nothing_is_charged_what_the_mixture_was_off() {
         let mut mixing = Mixing::new(0);
-        let mut sayings = everybody([1.0; EXPERTS]);
-        sayings.iter_mut().flatten().for_each(|saying| saying[2] = None);
+        let mut expert_values = everybody([1.0; EXPERTS]);
+        expert_values
+            .iter_mut()
+            .flatten()
+            .for_each(|saying| saying[2] = None);
         for frame in 0..100 {
-            mixing.keep(&sayings, &[[1.0; H]; PARAMETER_COUNT]);
+            mixing.keep(&expert_values, &[[1.0; H]; PARAMETER_COUNT]);
             mixing.judge(frame, &[0.0; PARAMETER_COUNT]);
         }
         mixing.weigh();
@@ -233,8 +251,8 @@ mod tests {
         mixing.weigh();
         let mut silent = values.map(Some);
         silent[4] = None;
-        for (sayings, sure) in [(silent, 1.0), (values.map(Some), 0.0)] {
-            let (mixed, trust) = mixing.mix(0, 0, &sayings, sure);
+        for (expert_values, sure) in [(silent, 1.0), (values.map(Some), 0.0)] {
+            let (mixed, trust) = mixing.mix(0, 0, &expert_values, sure);
             assert!((mixed - 0.8).abs() < 1e-6, "{mixed}");
             assert!(trust < 1e-6, "{trust}");
         }

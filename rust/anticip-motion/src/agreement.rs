@@ -76,7 +76,7 @@ impl Agreement {
     pub fn push(&mut self, retargeter: &mut Retargeter, canonical: &[Quat; JOINT_COUNT]) {
         let source = retargeter.places([0.0; 3]);
         let world = retargeter.world();
-        let body = places(canonical).map(Some);
+        let body = joint_positions(canonical).map(Some);
         for (i, &(_, from, to)) in BONES.iter().enumerate() {
             let between = |at: &Places| {
                 let end = if to == NECK && source[NECK].is_none() {
@@ -135,7 +135,7 @@ impl Agreement {
 }
 
 /// Where the canonical joints of a pose are, the hips at the origin.
-fn places(pose: &[Quat; JOINT_COUNT]) -> [[f64; 3]; JOINT_COUNT] {
+fn joint_positions(pose: &[Quat; JOINT_COUNT]) -> [[f64; 3]; JOINT_COUNT] {
     let mut turns = [Quat::IDENTITY; JOINT_COUNT];
     let mut at = [[0.0; 3]; JOINT_COUNT];
     turns[HIPS] = pose[HIPS];

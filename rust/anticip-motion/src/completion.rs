@@ -287,14 +287,14 @@ impl Completion {
             return;
         }
         let placed = |joint: usize| self.placed & 1 << joint != 0;
-        let (wanted, mut found) = (places(given), places(world));
+        let (wanted, mut found) = (joint_positions(given), joint_positions(world));
         if placed(UPPER_CHEST) {
             let above = |places: &[Vector; JOINT_COUNT]| minus(places[HEAD], places[SPINE]);
             let lean = Quat::from_two_vectors(above(&found), above(&wanted));
             for joint in (SPINE..=NECK).chain(ARMS) {
                 world[joint] = lean * world[joint];
             }
-            found = places(world);
+            found = joint_positions(world);
         }
         for (side, shoulder) in ARMS.into_iter().enumerate() {
             for (upper, ahead) in [(shoulder + 1, BACK), (LEGS[side], FORWARD)] {
@@ -340,7 +340,7 @@ impl Completion {
 }
 
 /// Where the joints of the canonical body are from its hips, of rotations in the world.
-fn places(world: &[Quat; JOINT_COUNT]) -> [Vector; JOINT_COUNT] {
+fn joint_positions(world: &[Quat; JOINT_COUNT]) -> [Vector; JOINT_COUNT] {
     let mut found = [[0.0; 3]; JOINT_COUNT];
     for j in 0..JOINT_COUNT {
         if let Ok(parent) = usize::try_from(PARENTS[j]) {

@@ -43,8 +43,8 @@ pub use features::{
 pub use kinematics::{KINEMATICS_COUNT, body_kinematics};
 pub use limbs::{Limb, LimbTracker};
 pub use live::{
-    Counters, FRAME, FRAME_NS, FrontConfig, FrontOutput, LiveFront, Playout, SenderState, Slot, Slots,
-    Source, Stages, Timing,
+    Counters, FRAME, FRAME_NS, FrameGrid, FrontConfig, FrontOutput, GridPosition, LiveFront, Playout,
+    SenderState, Source, Stages, Timing,
 };
 pub use mapping::guess_joints;
 pub use noise::NoiseGate;

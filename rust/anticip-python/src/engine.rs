@@ -3,7 +3,7 @@
 //! The parts are those that Python has as well, each behind its own lock; they work while the interpreter is let go, but
 //! for what Python brings itself: another front end, another model's backend, a taught mapping.
 
-pub(crate) mod heard;
+pub(crate) mod frame_result;
 mod model;
 
 use std::mem::{replace, take};
@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anticip_controls::{Out, Trust};
-use anticip_memory::{Memory, Place, Rotations, Said};
-use anticip_motion::{CanonicalPose, FRAME, FrontOutput, Playout, Slot, Slots};
+use anticip_memory::{Memory, MixedForecast, Place, Rotations};
+use anticip_motion::{CanonicalPose, FRAME, FrameGrid, FrontOutput, GridPosition, Playout};
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
@@ -24,7 +24,7 @@ use crate::motion::front_output::PyFrontOutput;
 use crate::motion::live::PyLiveFront;
 use crate::shared::Shared;
 use crate::step_result::PyStepResult;
-use heard::{PyHeard, Remembered};
+use frame_result::{PyFrameResult, Remembered};
 use model::Model;
 
 /// What completes frames.
@@ -54,7 +54,7 @@ pub(crate) struct PyEngine {
     front: Front,
     desk: Py<PyDesk>,
     warm: Py<PyDesk>,
-    slots: Shared<Slots>,
+    grid: Shared<FrameGrid>,
     parts: Mutex<Parts>,
 }
 
@@ -78,7 +78,7 @@ impl PyEngine {
             front,
             desk,
             warm,
-            slots: Shared::new(Slots::new(now_ns, playout)),
+            grid: Shared::new(FrameGrid::new(now_ns, playout)),
             parts: Mutex::default(),
         })
     }
@@ -137,12 +137,12 @@ impl PyEngine {
         stepping: bool,
         stale: bool,
         fill: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<Option<PyHeard>> {
+    ) -> PyResult<Option<PyFrameResult>> {
         let Some(out) = self.completed(py, datagram, t_arrival_ns, sender)? else {
             return Ok(None);
         };
         if let Some(fill) = fill {
-            let turns = self.slots.with(py, |slots| slots.leapt(&out.get().out, now_ns));
+            let turns = self.grid.with(py, |grid| grid.leapt(&out.get().out, now_ns));
             if !turns.is_empty() {
                 fill.call1((turns,))?;
             }
@@ -181,7 +181,7 @@ impl PyEngine {
         let played = self.play(py, &row.out, step.as_ref(), taught.as_deref(), slot)?;
         let mapped = Instant::now();
         let stages = [stepped - began, mapped - stepped].map(|took| took.as_nanos() as i64);
-        Ok(Some(PyHeard::new(
+        Ok(Some(PyFrameResult::new(
             out, step, failure, remembered, slot, played, stages,
         )))
     }
@@ -218,13 +218,13 @@ impl PyEngine {
             if let Front::Core(front) = &self.front {
                 front.get().0.turn(|front| front.prewarm());
             }
-            self.slots.turn(|slots| slots.clone().take(out, 0));
-            let sayings = step.map(PyStepResult::sayings);
+            self.grid.turn(|grid| grid.clone().take(out, 0));
+            let model_output = step.map(PyStepResult::model_output);
             let activity = f64::from(out.activity);
             // Guessed: nothing is learned of it, which is not done before a frame leaves either.
             self.warm.get().0.turn(|mixer| {
                 let taught = checked(mixer, taught.as_deref()).unwrap_or(None);
-                mixer.play(sayings.as_ref(), &out.scalars, taught, activity, FRAME, true)
+                mixer.play(model_output.as_ref(), &out.scalars, taught, activity, FRAME, true)
             });
         });
         Ok(())
@@ -232,32 +232,32 @@ impl PyEngine {
 
     #[getter]
     fn newest(&self, py: Python<'_>) -> i64 {
-        self.slots.with(py, |slots| slots.newest())
+        self.grid.with(py, |grid| grid.newest())
     }
 
     #[getter]
     fn away(&self, py: Python<'_>) -> i64 {
-        self.slots.with(py, |slots| slots.away())
+        self.grid.with(py, |grid| grid.away())
     }
 
     #[getter]
     fn due_ns(&self, py: Python<'_>) -> i64 {
-        self.slots.with(py, |slots| slots.due_ns)
+        self.grid.with(py, |grid| grid.due_ns)
     }
 
     #[setter]
     fn set_due_ns(&self, py: Python<'_>, due_ns: i64) {
-        self.slots.with(py, |slots| slots.due_ns = due_ns);
+        self.grid.with(py, |grid| grid.due_ns = due_ns);
     }
 
     #[getter]
     fn buffer_ms(&self, py: Python<'_>) -> Option<f64> {
-        self.slots
-            .with(py, |slots| slots.playout.as_ref().map(Playout::buffer_ms))
+        self.grid
+            .with(py, |grid| grid.playout.as_ref().map(Playout::buffer_ms))
     }
 
     fn skip(&self, py: Python<'_>, silent: bool) {
-        self.slots.with(py, |slots| slots.skip(silent));
+        self.grid.with(py, |grid| grid.skip(silent));
     }
 
     fn imagine(&self, py: Python<'_>, now_ns: i64) -> PyResult<Option<Py<PyFrontOutput>>> {
@@ -269,11 +269,11 @@ impl PyEngine {
             Front::Other(front) => front.call_method0(py, "imagine")?.extract(py)?,
         };
         Ok(out.filter(|out| {
-            self.slots.with(py, |slots| {
+            self.grid.with(py, |grid| {
                 let foreseen = &out.get().out;
-                let is_newest = slots.is_newest(foreseen);
-                if is_newest && slots.playout.is_none() {
-                    slots.wait(foreseen, now_ns);
+                let is_newest = grid.is_newest(foreseen);
+                if is_newest && grid.playout.is_none() {
+                    grid.wait(foreseen, now_ns);
                 }
                 is_newest
             })
@@ -346,8 +346,8 @@ impl PyEngine {
     }
 
     /// The slot of a frame, and what it says of the way that frames have.
-    fn place(&self, out: &FrontOutput, trust: Option<Trust>, now_ns: i64) -> Slot {
-        let slot = self.slots.turn(|slots| slots.take(out, now_ns));
+    fn place(&self, out: &FrontOutput, trust: Option<Trust>, now_ns: i64) -> GridPosition {
+        let slot = self.grid.turn(|grid| grid.take(out, now_ns));
         self.desk.get().0.turn(|mixer| {
             mixer.trust = trust;
             if out.reset {
@@ -367,21 +367,21 @@ impl PyEngine {
         out: &FrontOutput,
         step: Option<&Py<PyStepResult>>,
         taught: Option<&[f64]>,
-        slot: Slot,
+        slot: GridPosition,
     ) -> PyResult<Option<Out>> {
         let step = step.map(|step| step.get());
         let played = py.detach(|| {
-            let sayings = step.map(PyStepResult::sayings);
+            let model_output = step.map(PyStepResult::model_output);
             let activity = f64::from(out.activity);
             self.desk.get().0.turn(|mixer| {
                 let taught = checked(mixer, taught)?;
                 let Some(dt) = slot.dt else {
-                    if let Some(sayings) = &sayings {
-                        mixer.overhear(sayings, activity, slot.since);
+                    if let Some(model_output) = &model_output {
+                        mixer.overhear(model_output, activity, slot.since);
                     }
                     return Ok(None);
                 };
-                let played = mixer.play(sayings.as_ref(), &out.scalars, taught, activity, dt, false);
+                let played = mixer.play(model_output.as_ref(), &out.scalars, taught, activity, dt, false);
                 Ok(Some(played))
             })
         });
@@ -424,7 +424,7 @@ impl Remembering {
             said
         });
         // The sound goes on with what the model says, whatever becomes of what is mixed with it.
-        let finite = |said: &Said| said.parameters.iter().flatten().all(|value| value.is_finite());
+        let finite = |said: &MixedForecast| said.parameters.iter().flatten().all(|value| value.is_finite());
         let mixed = said.filter(|said| step.is_some() && finite(said));
         Remembered { mixed, place, dues }
     }

@@ -30,7 +30,7 @@ mod core_module {
         range::PyRange, range::stretched, shaping::PyShaper,
     };
     #[pymodule_export]
-    use crate::engine::{PyEngine, heard::PyHeard};
+    use crate::engine::{PyEngine, frame_result::PyFrameResult};
     #[pymodule_export]
     use crate::geometry::{PyPoseStream, PyVectorStream, pose_scalars, vector_scalars};
     #[pymodule_export]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anticip_controls::{EVENT_COUNT, HORIZONS_MS, PARAMETER_COUNT, SCALAR_COUNT, Sayings};
+use anticip_controls::{EVENT_COUNT, HORIZONS_MS, ModelOutput, PARAMETER_COUNT, SCALAR_COUNT};
 use anticip_memory::ModelRows;
 use anticip_model::{Controls, HAZARD_COUNT};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -139,9 +139,9 @@ impl PyStepResult {
     }
 
     /// What is played of it.
-    pub(crate) fn sayings(&self) -> Sayings {
+    pub(crate) fn model_output(&self) -> ModelOutput {
         let (first, second) = self.hazards.split_at(BIN_COUNT);
-        Sayings {
+        ModelOutput {
             forecast: self.params.map(|row| row.map(f64::from)),
             hazards: [first, second].map(|row| row.iter().copied().map(f64::from).collect()),
             gate: self.gate,

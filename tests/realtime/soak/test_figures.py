@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from realtime.soak.faults import plan
-from realtime.soak.figures import QUIET, Happened, Log, by_kind, by_minute, figures, latencies
+from realtime.soak.figures import QUIET, FaultRecord, Log, by_kind, by_minute, figures, latencies
 from realtime.soak.processes import Sample
 from realtime.soak.suit import CLEAN, DISTURBED, NETWORKS
 
@@ -88,9 +88,9 @@ def test_what_did_not_come_belongs_to_the_fault_that_went_on() -> None:
     times = [t for t in played.times if t >= 0]
     times[-1] += 17 * MS + 123_456
     happened = [
-        Happened("disk", 9_990 * MS, 10_020 * MS, 0.25),
-        Happened("disk", 20_000 * MS, 20_100 * MS, None),
-        Happened("net", 50_000 * MS, 50_100 * MS, 0.0),
+        FaultRecord("disk", 9_990 * MS, 10_020 * MS, 0.25),
+        FaultRecord("disk", 20_000 * MS, 20_100 * MS, None),
+        FaultRecord("net", 50_000 * MS, 50_100 * MS, 0.0),
     ]
     rows = {row["kind"]: row for row in by_kind(np.array(times), np.array(numbers), happened)}
     assert (rows["disk"]["times"], rows["disk"]["missed"], rows["disk"]["not_back"]) == (2, 3, 1)

@@ -20,7 +20,7 @@ from realtime.soak.faults_around import DISK, FILES, RECEIVERS, REMOTE, SOUND
 from realtime.soak.kills import kills
 from realtime.soak.processes import PROC
 from realtime.soak.run import PICTURE, run
-from realtime.soak.theatre import REPORT, Theatre
+from realtime.soak.show_process import REPORT, ShowProcess
 
 pytestmark = [
     pytest.mark.slow,
@@ -86,7 +86,7 @@ def test_what_a_kill_costs(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     with full_disk(), pytest.raises(DeviceError, match=r"soak/\S+: cannot be written \(file too large\)$"):
-        Theatre(tmp_path / "soak", SimpleNamespace(port=9), midi=None, environment={})  # type: ignore[arg-type]
+        ShowProcess(tmp_path / "soak", SimpleNamespace(port=9), midi=None, environment={})  # type: ignore[arg-type]
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:

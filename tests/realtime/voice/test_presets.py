@@ -19,7 +19,7 @@ from pyanticip._core import PRESETS, SCALES, VOICE_CEILING, Samples, Voice
 from pyanticip.cli import cli
 from pyanticip.errors import OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
-from realtime.bench.ear import integrated
+from realtime.bench.offline_listener import integrated
 from realtime.clock import OfflineClock
 from realtime.programs.demo import PERFORMANCE
 from realtime.programs.live import replay

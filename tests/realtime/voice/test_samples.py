@@ -222,7 +222,7 @@ STATUS = '{"sound_ms": 10.0, "device": null, "sampled": true}'
 
 def test_the_rig_and_the_performer_name_the_folder(tmp_path: Path) -> None:
     rig = load_rig(None, {"synth": {"preset": "granular", "samples": str(tmp_path)}})
-    assert rig.synth.told == {"samples": str(tmp_path)}
+    assert rig.synth.voice_options == {"samples": str(tmp_path)}
     process = SynthProcess(free_port(), None, lambda line: None)
     try:
         with pytest.raises(OptionError, match="granular: it needs a folder"):

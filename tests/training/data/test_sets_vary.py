@@ -14,7 +14,7 @@ from training.data.examples import Piece, plain, vary
 from training.data.sets import MotionSet, Recipe, augment, build, read_recipe
 from training.data.sets.vary import _in_time, _moved, finer
 from training.data.sets.writer import WORK
-from training.teacher.handmade import teach
+from training.teacher.kinematic_targets import compute_targets
 
 CLEAN = Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)
 
@@ -117,9 +117,9 @@ def test_without_corruption_features_and_targets_are_of_the_new_movement(base, t
     for number in range(len(made)):
         example, piece = made.example(number), made.piece(number)
         np.testing.assert_array_equal(example.features, motion_features(piece.quats, piece.root, piece.mask))
-        lesson = teach(example.quats)
-        np.testing.assert_array_equal(example.params, lesson.params)
-        np.testing.assert_array_equal(example.onsets, lesson.times("onset"))
+        targets = compute_targets(example.quats)
+        np.testing.assert_array_equal(example.params, targets.params)
+        np.testing.assert_array_equal(example.onsets, targets.times("onset"))
 
 
 def test_corruption_changes_what_is_seen_and_not_what_is_taught(base, tmp_path):

@@ -12,10 +12,10 @@ from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from training.data.examples import plain
 from training.evaluate import event_tuning, learned, motion, report, trackers
+from training.evaluate.baselines import Baselines, Twins, answer, simple
 from training.evaluate.beat import f1_interval
 from training.evaluate.measures import LAGS_MS, beyond, interval, lag_profile, mean_error, ratio, tally
 from training.evaluate.motion import evaluate
-from training.evaluate.rivals import AllRivals, Twins, answer, simple
 from training.evaluate.takes import Takes
 from training.report import pages
 from training.tasks.motion import baselines
@@ -171,7 +171,7 @@ def test_a_set_without_a_training_side_has_no_rivals_that_learn(piece_of, set_of
 
 
 def test_rivals_are_tuned_on_the_training_subjects_and_kept(takes, monkeypatch, tmp_path):
-    packaged = AllRivals.load()
+    packaged = Baselines.load()
     asked = []
     # Each tuning has its own test; here it is who is asked for and what is kept.
     for module, part in ((baselines, "plain"), (trackers, "trackers"), (event_tuning, "events")):
@@ -185,7 +185,7 @@ def test_rivals_are_tuned_on_the_training_subjects_and_kept(takes, monkeypatch, 
     tuned = motion.retune(takes, tmp_path / "tuned", say=lambda *told: said.append(told))
     assert asked == [{"01", "02"}] * 3
     assert len(said) == 3
-    assert AllRivals.load(tmp_path / "tuned") == tuned == packaged
+    assert Baselines.load(tmp_path / "tuned") == tuned == packaged
 
 
 def test_clips_that_are_taught_by_a_sound_are_told_of(takes, cache):
@@ -244,7 +244,7 @@ def test_bad_input_is_one_clear_error(takes, piece_of, set_of, cache, tmp_path):
         evaluate(None, takes, manifest=tmp_path / "bad.csv", cache=cache)
     (tmp_path / "file.txt").write_text("x")
     with pytest.raises(OptionError, match=r"ends in \.html"):
-        pages.places(tmp_path / "file.txt")
+        pages.report_paths(tmp_path / "file.txt")
 
 
 def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, command):
@@ -269,14 +269,14 @@ def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, command):
 
 
 def test_the_shipped_checkpoint_is_ahead_where_people_walk(data_dir):
-    model, tuned = load_motion_model(None), AllRivals.load()
+    model, tuned = load_motion_model(None), Baselines.load()
     files = sorted([*data_dir.glob("cmu/35_*.amc"), *data_dir.glob("cmu/43_*.amc")])
     walks = [plain(piece) for path in files for piece in pieces_of(path)]
     tallies = []
     for walk in walks[::2]:
-        rivals = simple(walk, Twins(walk.quats), tuned)
+        baselines = simple(walk, Twins(walk.quats), tuned)
         tallies.append(
-            tally(walk.subject, walk.params, [*rivals.values(), answer(run_model(model, walk).params)])
+            tally(walk.subject, walk.params, [*baselines.values(), answer(run_model(model, walk).params)])
         )
     assert [LAGS_MS[n] for n in lag_profile(tallies, 15).argmax(axis=-1)] == [100, 200, 400]
     assert max(ratio(mean_error(tallies), 15, range(15))) < 0.6

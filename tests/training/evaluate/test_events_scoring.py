@@ -10,7 +10,7 @@ from training.evaluate.beat import by_kind, f1_interval
 from training.evaluate.events import Announcements, pair, score_clip
 from training.evaluate.rules import live
 from training.tasks.motion.scores import EventScore, Predictions
-from training.teacher.handmade import EDGE
+from training.teacher.kinematic_targets import EDGE
 
 
 def said_of(hazards, gate=1.0):

@@ -50,12 +50,12 @@ def field(params):
     return [hold, late(params, 3), mean, knows(params), 0.5 * (hold + mean)]
 
 
-RIVALS, KNOWS, SMOOTHS = (0, 1, 2), 3, 4
+BASELINES, KNOWS, SMOOTHS = (0, 1, 2), 3, 4
 
 
-def judged(tallies, one, rivals=RIVALS):
+def judged(tallies, one, baselines=BASELINES):
     lags = [LAGS_MS[n] for n in lag_profile(tallies, one).argmax(axis=-1)]
-    explained, error = beyond(tallies, one, rivals), ratio(mean_error(tallies), one, rivals)
+    explained, error = beyond(tallies, one, baselines), ratio(mean_error(tallies), one, baselines)
     said = [verdict(*each) for each in zip(lags, explained, error, error, error, AHEAD_MS, strict=True)]
     return lags, explained, error, said
 

@@ -111,7 +111,7 @@ def test_both_folders_are_one_set_and_everybody_has_a_side(folder, tmp_path_fact
     cache = tmp_path_factory.mktemp("cache")
     takes = Takes(folder, cache)
     assert [path.name.split("-")[0] for path in cache.glob("set-*")] == ["set"]
-    assert {clip.source for clip in takes.taught()} == {"cmu/01_01", "more/m/14_09", "more/m/coro_1"}
+    assert {clip.source for clip in takes.training_clips()} == {"cmu/01_01", "more/m/14_09", "more/m/coro_1"}
     found = {clip.source: (clip.person, clip.side, clip.kind) for clip in takes.clips}
     assert found["cmu/06_01"] == ("06", "validation", "walking")
     assert found["more/m/mike_1"] == ("Mike_Gassaway", "test", "martial art")
@@ -130,7 +130,7 @@ def test_both_folders_are_one_set_and_everybody_has_a_side(folder, tmp_path_fact
         takes.strangers("test", ("77",))
     takes.clips = [clip for clip in takes.clips if clip.side != "train"]
     with pytest.raises(FormatError, match=r"no train clip; expected a set with a side to learn from"):
-        takes.taught()
+        takes.training_clips()
 
 
 def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):
@@ -138,7 +138,7 @@ def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):
     options = MotionTrainOptions().but(data={"path": folder, "cache": cache, "copies": 0})
     learned = training_data(options)
     takes = Takes(folder, cache)
-    assert [clip.name for clip in takes.taught()] == [example.name for example in learned.bare]
+    assert [clip.name for clip in takes.training_clips()] == [example.name for example in learned.bare]
     assert learned.test_subjects == ("07", "Mike_Gassaway")
     shutil.rmtree(folder / "more")
     alone = Takes(folder, cache)

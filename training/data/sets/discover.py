@@ -8,7 +8,7 @@ from typing import Final
 
 from pyanticip.errors import FormatError, reason
 from pyanticip.motion.load import SUFFIXES
-from training.data.manifest import Manifests, no_motion, places
+from training.data.manifest import Manifests, no_motion, take_folders
 from training.data.sets.splits import CMU_NAME, composed, subject_of
 
 SOUND: Final = (".flac", ".wav")
@@ -58,7 +58,7 @@ def _files(folder: Path, leave_out: Path, warnings: list[str]) -> list[str]:
     Links to folders are followed, each folder once and by its own name if it has one in here.
     """
     found: list[str] = []
-    tops = places(folder)
+    tops = take_folders(folder)
     skip, seen = leave_out.resolve(), {folder.resolve(), *(top.resolve() for top in tops)}
 
     def unreadable(error: OSError) -> None:
@@ -89,7 +89,7 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
     """All takes in a folder and its folders: BVH, AMC, C3D, MVNX, npz and recordings.
 
     Of a folder whose ``cmu`` and ``more`` have a manifest these two alone; see
-    :func:`training.data.manifest.places`.
+    :func:`training.data.manifest.take_folders`.
     Of an AMC and a BVH of the same take (same folder and name, or the same CMU name anywhere) the AMC is
     read, and the BVH only where that fails.
 

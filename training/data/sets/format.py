@@ -16,7 +16,7 @@ from pyanticip.untrusted import open_file, read_json
 from pyanticip.vocabulary import CANONICAL_JOINTS, FEATURES, RATE
 from training.data.examples import Example, Piece, Split
 from training.data.manifest import INDEX, check_whole
-from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.kinematic_targets import TEACHER_VERSION
 
 FORMAT: Final = "pyanticip-set"
 VERSION: Final = 1

@@ -23,7 +23,7 @@ from training.data.examples import SHORTEST, Example, Piece, at_rate, plain, ste
 from training.data.sets.discover import printable
 from training.data.sets.format import sha256_of
 from training.data.sets.sounds import Sound
-from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.kinematic_targets import TEACHER_VERSION
 from training.teacher.sound import AUDIO_VERSION, duration, hear
 
 UNNOTICED: Final = 0.1

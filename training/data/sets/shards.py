@@ -21,7 +21,7 @@ from training.data.sets.discover import Source
 from training.data.sets.format import VERSION, digest_of
 from training.data.sets.prepare import PREPARE_VERSION, Result
 from training.data.sets.writer import WORK
-from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.kinematic_targets import TEACHER_VERSION
 
 MADE: Final = [VERSION, FEATURES_VERSION, TEACHER_VERSION, PREPARE_VERSION]
 

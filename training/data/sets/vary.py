@@ -98,21 +98,21 @@ def _copy(task: _Task, copy: int) -> Part | None:
     rng = np.random.default_rng((task.seed, task.number, copy))
     partner = training[int(rng.integers(len(training)))]
     if clip.targets == "audio":
-        piece, lesson = _in_time(base, task.number, task.recipe, rng)
+        piece, example = _in_time(base, task.number, task.recipe, rng)
     else:
         piece = _moved(base, task.number, partner, task.recipe, rng)
-        lesson = plain(piece)
+        example = plain(piece)
     if len(piece.quats) < SHORTEST:
         return None
     seen = corrupt(piece.quats, piece.root, piece.mask, rng, task.recipe.corruption)
-    features, bad = lesson.features, None
+    features, bad = example.features, None
     if task.recipe.glitches is not None:
         found = glitch(seen.quats, seen.root, seen.mask, rng, task.recipe.glitches)
         seen, bad = replace(seen, quats=found.quats, root=found.root), found.bad
     if seen.troubles or clip.targets == "audio" or (bad is not None and bad.any()):
         features = motion_features(seen.quats, seen.root, seen.mask)
     missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, seen.mask, strict=True) if not there)
-    example = replace(lesson, quats=seen.quats, features=features, bad=bad)
+    example = replace(example, quats=seen.quats, features=features, bad=bad)
     return Part(copy, clip.seconds, missing, clip.targets, example, seen.root)
 
 
@@ -141,12 +141,12 @@ def _in_time(base: MotionSet, number: int, recipe: Recipe, rng: np.random.Genera
 
     A mirrored movement has its sound on the other side.
     """
-    piece, lesson = base.piece(number), base.example(number)
+    piece, example = base.piece(number), base.example(number)
     if recipe.movement == "none":
-        return piece, lesson
+        return piece, example
     simple = recipe.movement == "simple"
     mirror, yaw = rng.random(2) < ((recipe.mirror, recipe.yaw) if simple else (0.5, 1.0))
-    quats, root, params = piece.quats.astype(np.float64), piece.root.astype(np.float64), lesson.params
+    quats, root, params = piece.quats.astype(np.float64), piece.root.astype(np.float64), example.params
     if mirror:
         quats, root = change.mirror(quats, root)
         params = params.copy()
@@ -155,7 +155,7 @@ def _in_time(base: MotionSet, number: int, recipe: Recipe, rng: np.random.Genera
         quats, root = change.yaw(quats, root, rng.uniform(-np.pi, np.pi))
     mask = piece.mask[list(MIRROR)] if mirror else piece.mask
     piece = replace(piece, quats=quats.astype(np.float32), root=root.astype(np.float32), mask=mask)
-    return piece, replace(lesson, params=params)
+    return piece, replace(example, params=params)
 
 
 def augment(

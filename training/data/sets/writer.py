@@ -30,7 +30,7 @@ from training.data.sets.format import (
     digest_of,
     row_bytes,
 )
-from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.kinematic_targets import TEACHER_VERSION
 
 WORK: Final = ".work"
 """Folder inside the set for finished pieces and unfinished arrays; gone once the set is complete."""

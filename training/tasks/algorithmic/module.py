@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pyanticip.models.core.part import Lesson
+from pyanticip.models.core.part import LossContext
 from pyanticip.models.parts.positions.fixed import Sinusoidal
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.token.baseline import BaselineTransformer
@@ -153,9 +153,9 @@ class TaskModule(TrainModule):
             out = self.model(inputs)
         logits = out.logits
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
-        lesson, total = Lesson(out), loss
+        context, total = LossContext(out), loss
         for part in self.model.parts():
-            total = total + sum(part.losses(lesson).values())
+            total = total + sum(part.losses(context).values())
         if self._doubts and batch.step >= self.options.loss.crisp_from * self.options.schedule.steps:
             total = total + self.options.loss.crisp * torch.stack(self._doubts).sum()
         self._doubts.clear()

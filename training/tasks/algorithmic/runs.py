@@ -16,7 +16,7 @@ from training.run.task import read_options, read_report
 from training.run.train import train
 from training.tasks.algorithmic.module import fitted, new_model
 from training.tasks.algorithmic.options import TaskOptions
-from training.tasks.algorithmic.task import AlgorithmicTask, kept
+from training.tasks.algorithmic.task import AlgorithmicTask, kept_weights
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def newest(run: TaskRun, count: int) -> list[Path]:
     Raises:
         CheckpointError: none.
     """
-    files = kept(run.folder)
+    files = kept_weights(run.folder)
     if not files:
         raise CheckpointError(f"{run.folder}: no weights are kept; train it first")
     return files[-count:]

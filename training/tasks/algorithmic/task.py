@@ -27,7 +27,7 @@ LEARNED: Final = 0.1
 """The loss from which on the paper evaluates."""
 
 
-def kept(folder: Path) -> list[Path]:
+def kept_weights(folder: Path) -> list[Path]:
     """The weights that a run has kept, oldest first."""
     return sorted((folder / BEST.parent).glob(KEPT))
 
@@ -85,7 +85,7 @@ class TaskRecorder(Recorder):
     def begin(self) -> None:
         """As the base's, and drop weights that a killed run kept after its last state."""
         super().begin()
-        for file in kept(self.folder):
+        for file in kept_weights(self.folder):
             if int(file.stem.removeprefix("step-")) > self.start:
                 file.unlink()
 

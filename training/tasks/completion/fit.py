@@ -15,7 +15,7 @@ from training.data.batches import shares
 from training.data.corrupt import SUITS
 from training.report.tables import Say
 from training.run.averaged import check_loss
-from training.tasks.completion.net import JOINTS, CompletionNet, matrices, nearest, places, product
+from training.tasks.completion.net import JOINTS, CompletionNet, joint_positions, matrices, nearest, product
 from training.tasks.completion.teacher import parameters
 from training.teacher.kinematics import PARENTS
 
@@ -122,7 +122,7 @@ def _loss(net: CompletionNet, quats: torch.Tensor, mask: torch.Tensor, near: tor
     count = hidden.sum().clamp(min=1.0)
     angle = (wrong * hidden).sum() / count
     laplace = ((wrong.detach() * torch.exp(-doubt) + doubt) * hidden).sum() / count
-    here, there = places(said) @ back, places(world)
+    here, there = joint_positions(said) @ back, joint_positions(world)
     apart = _length(here - there)[:, WARM:]
     speeds = [(one[:, 2:] - one[:, :-2]) * (RATE / 2.0) for one in (here, there)]
     speed = _length(speeds[0] - speeds[1])[:, WARM:].mean()

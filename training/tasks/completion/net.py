@@ -90,7 +90,7 @@ CHAINS: Final = _chains()
 BONES: Final = torch.as_tensor(OFFSETS, dtype=torch.float32)[:, None]
 
 
-def places(turns: torch.Tensor) -> torch.Tensor:
+def joint_positions(turns: torch.Tensor) -> torch.Tensor:
     """Where joints (..., 22, 3) of the canonical body are from the hips, of rotations in the world."""
     # All bones at once, then each joint the sum of its chain: few operations, few gradients.
     return CHAINS @ (turns[..., ABOVE, :, :] * BONES).sum(-1)

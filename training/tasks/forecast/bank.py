@@ -52,7 +52,7 @@ class WindowBank:
             raise OptionError(f"expected takes of more than {STRIDE * (LENGTH - 1)} rows, found none")
         self.variation = variation
         self.frames = torch.from_numpy(
-            np.concatenate([places(take.whole) for take in usable]).astype(np.float32)
+            np.concatenate([joint_positions(take.whole) for take in usable]).astype(np.float32)
         )
         self.lengths = np.array([len(take.whole) for take in usable])
         self.starts = np.concatenate(([0], np.cumsum(self.lengths)[:-1]))
@@ -123,7 +123,7 @@ class Batches:
                 yield Batch(windows, step)
 
 
-def places(
+def joint_positions(
     rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Positions (R, 25, 3) of the predicted joints, "mm", from rows (R, 117)."""

@@ -110,7 +110,7 @@ class Take:
         return self.rows[:, 3:].reshape(-1, JOINTS, 3)
 
     @cached_property
-    def places(self) -> Array:
+    def joint_positions(self) -> Array:
         """The joints' positions (T, 38, 3) in the root's frame, in the tables' "mm"."""
         return positions(self.maps)
 

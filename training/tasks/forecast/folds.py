@@ -41,7 +41,7 @@ DRAWS: Final = 2000
 MODEL: Final = "model"
 ZERO: Final = "zero velocity"
 CONSTANT: Final = "constant velocity"
-RIVALS: Final = (MODEL, ZERO, CONSTANT)
+BASELINES: Final = (MODEL, ZERO, CONSTANT)
 
 Say = Callable[[str], None]
 
@@ -169,7 +169,10 @@ def _scores(file: Path, left: Sequence[str]) -> Scores:
     """The scores of a fold that left these takes out."""
     scores = read_json(file).get("scores", {})
     try:
-        found = {name: {rival: [float(v) for v in scores[name][rival]] for rival in RIVALS} for name in left}
+        found = {
+            name: {baseline: [float(v) for v in scores[name][baseline]] for baseline in BASELINES}
+            for name in left
+        }
     except (KeyError, TypeError, ValueError):
         found = {}
     wrong = [rows for take in found.values() for rows in take.values() if len(rows) != TARGET]
@@ -193,9 +196,12 @@ def curves_of(scores: Scores) -> tuple[dict[str, dict[str, Array]], dict[str, Ar
         names = [name for name in scores if action_of(name) == action]
         if names:
             actions[action] = {
-                rival: np.mean([scores[name][rival] for name in names], axis=0) for rival in RIVALS
+                baseline: np.mean([scores[name][baseline] for name in names], axis=0)
+                for baseline in BASELINES
             }
-    average = {rival: np.mean([actions[a][rival] for a in counted(actions)], axis=0) for rival in RIVALS}
+    average = {
+        baseline: np.mean([actions[a][baseline] for a in counted(actions)], axis=0) for baseline in BASELINES
+    }
     return actions, average
 
 
@@ -251,7 +257,7 @@ def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any
         raise OptionError("without: expected at least one fold to be left")
     scores: Scores = {name: rows for fold in kept.values() for name, rows in fold.items()}
     actions, average = curves_of(scores)
-    rivals = (MODEL, ZERO, CONSTANT)
+    baselines = (MODEL, ZERO, CONSTANT)
     return {
         "benchmark": "cmu",
         "left_out": plan["folds"],
@@ -263,11 +269,11 @@ def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any
         "nominal_ms": list(NOMINAL_MS),
         "true_ms": list(TRUE_MS),
         "mpjpe": {
-            rival: {
-                **{action: _picked(rows[rival], 4) for action, rows in actions.items()},
-                "average": _picked(average[rival], 4),
+            baseline: {
+                **{action: _picked(rows[baseline], 4) for action, rows in actions.items()},
+                "average": _picked(average[baseline], 4),
             }
-            for rival in rivals
+            for baseline in baselines
         },
         "ratio": {
             **{action: _picked(rows[MODEL] / rows[ZERO]) for action, rows in actions.items()},
@@ -279,7 +285,7 @@ def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any
         "ratio_by_clip": {
             name: _picked(np.array(rows[MODEL]) / np.array(rows[ZERO])) for name, rows in scores.items()
         },
-        "curves": {rival: average[rival].round(3).tolist() for rival in rivals},
+        "curves": {baseline: average[baseline].round(3).tolist() for baseline in baselines},
         "published_ratio": published_ratios(),
     }
 

@@ -39,7 +39,7 @@ def error_curve(take: Take, predict: PositionPredictor, starts: npt.NDArray[np.i
     Mean over all 38 joints and over the windows (by default: all of them). Joints that coincide with others
     are taken from those; joints that cannot move are taken from the truth.
     """
-    place = take.places
+    place = take.joint_positions
     starts = all_windows(len(place)) if starts is None else starts
     frames = starts[:, None] + np.arange(OBSERVED + TARGET)
     windows = place[frames]

@@ -63,8 +63,8 @@ class ForecastScheduleOptions(AveragedScheduleOptions):
     stop: int | None = Field(default=None, ge=1)
     """End at the first validation from this update on, while the rate falls as over all steps."""
 
-    def kept(self, done: int) -> float:
-        """See :meth:`~training.run.options.AveragedScheduleOptions.kept`."""
+    def average_decay(self, done: int) -> float:
+        """See :meth:`~training.run.options.AveragedScheduleOptions.average_decay`."""
         return min(self.ema, done / (done + 10.0))
 
     def learning_rate(self, step: int) -> float:

@@ -20,7 +20,7 @@ from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.teacher.filters import causal_twin
-from training.teacher.handmade import EDGE, TEACHER_VERSION
+from training.teacher.kinematic_targets import EDGE, TEACHER_VERSION
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -69,7 +69,7 @@ def read_tuned(path: Path, what: str, made: Callable[[Any], T]) -> T:
 
 
 @dataclass(frozen=True)
-class Rivals:
+class ParameterBaselines:
     """The tuned settings: ``hold[k][i]`` and ``linear[k][i]`` for parameter k at horizon i."""
 
     hold: tuple[tuple[Setting, ...], ...]
@@ -84,7 +84,7 @@ class Rivals:
         write_tuned(path, parameters=PARAMETERS, horizon_frames=HORIZONS, **tables)
 
     @classmethod
-    def load(cls, path: Path) -> "Rivals":
+    def load(cls, path: Path) -> "ParameterBaselines":
         """Read what :meth:`save` wrote.
 
         Raises:
@@ -148,7 +148,7 @@ def tune(
     motion_delays: Sequence[float] = MOTION_DELAYS_S,
     slope_frames: Sequence[int] = SLOPE_FRAMES,
     gains: Sequence[float] = GAINS,
-) -> Rivals:
+) -> ParameterBaselines:
     """The settings with the least mean absolute error, mean over the subjects of ``examples``.
 
     Args:
@@ -178,7 +178,7 @@ def tune(
                 for k, i in zip(*np.nonzero(better), strict=True):
                     found[kind][k][i] = setting
     hold, linear = (tuple(tuple(row) for row in found[name]) for name in ("hold", "linear"))
-    return Rivals(hold, linear)
+    return ParameterBaselines(hold, linear)
 
 
 def _said(twins: NDArray[np.float32], setting: Setting, rows: NDArray[np.int64], horizon: int) -> Array:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
-from pyanticip.models.core.part import Lesson
+from pyanticip.models.core.part import LossContext
 from pyanticip.models.motion.transformer import MotionOutput
 from pyanticip.vocabulary import EVENTS
 from training.data.batches import Batch
@@ -156,7 +156,7 @@ class MotionModule(TrainModule):
             if self.model.pose is not None:
                 pieces["pose"] = pose_loss(self.model, self.model.pose, out, batch)
             weights = options.loss.model_dump()
-            lesson = Lesson(
+            context = LossContext(
                 out,
                 {name for name, weight in weights.items() if weight},
                 self.noted,
@@ -168,7 +168,7 @@ class MotionModule(TrainModule):
                 self.model.cfg.slow_stride,
             )
             for part in self.model.parts():
-                pieces |= part.losses(lesson)
+                pieces |= part.losses(context)
             total = none = pieces["params"].new_zeros(())
             for name, piece in pieces.items():
                 weight = weights.get(name, 1.0)

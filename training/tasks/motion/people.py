@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
-def taught_by(training: Mapping[str, Any]) -> frozenset[str]:
+def training_subjects(training: Mapping[str, Any]) -> frozenset[str]:
     """Whom a checkpoint learned from, in its run and in what taught it more afterwards.
 
     Args:
@@ -26,7 +26,7 @@ def not_strangers(training: Mapping[str, Any], judged: Iterable[str]) -> list[st
         judged: the subjects it is judged on.
     """
     people, found = set(judged), []
-    if known := sorted(people & taught_by(training)):
+    if known := sorted(people & training_subjects(training)):
         found.append(f"this checkpoint learned from subject {', '.join(known)}, who is judged here")
     if isinstance(training.get("people"), list):
         return found

@@ -25,11 +25,11 @@ from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
 from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.people import taught_by
+from training.tasks.motion.people import training_subjects
 from training.tasks.motion.planning import fit_codebook
 from training.tasks.motion.validation import COLUMNS, in_memory, row, validate
 from training.tasks.motion.windows import Feed, check_pieces
-from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.kinematic_targets import TEACHER_VERSION
 
 SPEED: Final = ("frames_per_second", "loader_wait")
 """Frames trained on in a second, over all processes, and the share of the time that the model waited for
@@ -350,7 +350,7 @@ def check_held_out(options: MotionTrainOptions, data: TrainingData) -> frozenset
     others = frozenset[str]()
     for name, paths in given_checkpoints(options).items():
         for path in paths:
-            learned_from = taught_by(read_manifest(Path(path)).training)
+            learned_from = training_subjects(read_manifest(Path(path)).training)
             if known := sorted(learned_from & held_out):
                 raise OptionError(
                     f"option {name}: {path} learned from {', '.join(known)}, whom this run holds out"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
-from training.report.pages import places
+from training.report.pages import report_paths
 from training.run.recorder import read_metrics
 from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.tasks.token.listen import HeldOut, ScalarsOf, by_context, drift, listen
@@ -193,7 +193,7 @@ def evaluate(
     if len(set(resolved)) < len(resolved):
         raise OptionError("evaluate language: a run is named twice")
     if report is not None:
-        places(report)
+        report_paths(report)
     sheets = [judge(folder, sequences=sequences, steps=steps, which=which, seed=seed) for folder in folders]
     names = [sheet.report["run"] for sheet in sheets]
     if len(set(names)) < len(names):

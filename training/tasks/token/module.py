@@ -10,7 +10,7 @@ from torch.distributed import ReduceOp, all_reduce
 
 from pyanticip.bridge import bridge_scalars
 from pyanticip.models import AnticipatoryTransformer, build_language_model
-from pyanticip.models.core.part import Lesson
+from pyanticip.models.core.part import LossContext
 from pyanticip.models.parts.planning.heads import SIMULATOR_LR
 from pyanticip.models.token.baseline import BaselineOutput
 from pyanticip.models.token.transformer import LanguageModel, LanguageOutput
@@ -131,10 +131,10 @@ def with_parts(
     found: LanguageLosses, model: LanguageModel, out: LanguageOutput | BaselineOutput, ids: Tensor
 ) -> LanguageLosses:
     """What the model's parts are trained to do comes to what is minimised, and nothing else changes."""
-    lesson, total = Lesson(out, codes=ids), found.total
+    context, total = LossContext(out, codes=ids), found.total
     pieces: dict[str, Tensor] = {}
     for part in model.parts():
-        for name, piece in part.losses(lesson).items():
+        for name, piece in part.losses(context).items():
             total = total + piece
             pieces[name] = pieces[name] + piece if name in pieces else piece
     return replace(found, total=total, pieces=pieces)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.core.layouts import exact
-from pyanticip.models.core.part import Gate, GateTrace, Gating, Lesson
+from pyanticip.models.core.part import Gate, GateTrace, Gating, LossContext
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.field.reduction import (
@@ -133,14 +133,14 @@ class ControlField(Gate):
         """See :class:`~pyanticip.models.core.part.Gate`."""
         return FieldTrace(fast, slow)
 
-    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+    def losses(self, context: LossContext) -> dict[str, Tensor]:
         """``field``, see :meth:`FieldTrace.loss`; ``risk``, see
         :func:`~pyanticip.models.parts.field.control_field.risk_loss`, where bad steps are known."""
-        trace = lesson.out.field
+        trace = context.out.field
         found = {"field": trace.loss()}
-        if lesson.bad is not None and lesson.weight is not None:
-            known = (lesson.bad, lesson.weight, lesson.stride, lesson.divisor)
-            found["risk"] = risk_loss(trace, *known, distrust=lesson.out.distrust)
+        if context.bad is not None and context.weight is not None:
+            known = (context.bad, context.weight, context.stride, context.divisor)
+            found["risk"] = risk_loss(trace, *known, distrust=context.out.distrust)
         return found
 
     def initial_state(self, batch: int) -> FieldState:
@@ -161,8 +161,8 @@ class ControlField(Gate):
             x = x.to(self.fibre.weight.dtype)
             if state is None:
                 return FieldOutput(*reduce_field(x, self.weights, self.decay, self.bend)), None
-            phi, felt = read(x, self.weights)
-            risk = F.softplus(self.last(F.gelu(felt)).squeeze(-1))
+            phi, pre_risk = read(x, self.weights)
+            risk = F.softplus(self.last(F.gelu(pre_risk)).squeeze(-1))
             sums = decayed_sums((1.0 - self.decay) * risk, self.decay, state.sums)
             steps = state.count[:, None] + torch.arange(1, x.shape[1] + 1, device=x.device)
             held = sums / -torch.expm1(steps.to(sums.dtype) * math.log(self.decay))

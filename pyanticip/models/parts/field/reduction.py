@@ -137,8 +137,8 @@ def reduce_field(x: Tensor, weights: FieldWeights, decay: float, bend: float) ->
 
 def reduce_field_plainly(x: Tensor, weights: FieldWeights, decay: float, bend: float) -> FieldSeries:
     """The same by its definition."""
-    phi, felt = read(x, weights)
-    risk = F.softplus(F.linear(F.gelu(felt), weights.last, weights.end).squeeze(-1))
+    phi, pre_risk = read(x, weights)
+    risk = F.softplus(F.linear(F.gelu(pre_risk), weights.last, weights.end).squeeze(-1))
     held = averages(risk, decay)
     kappa = curvature(phi)
     return FieldSeries(log_gates(held, weights.raw), scales(kappa, bend), held, risk, kappa)
@@ -182,14 +182,14 @@ class _Reduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         weights, (ctx.decay, ctx.bend) = FieldWeights(*rest[:6]), rest[6:]
-        ctx.arrays, joint, seen, felt = _reduce_field(x, weights, ctx.decay, ctx.bend)
-        ctx.save_for_backward(x, *weights, joint, seen, felt)
+        ctx.arrays, joint, seen, series = _reduce_field(x, weights, ctx.decay, ctx.bend)
+        ctx.save_for_backward(x, *weights, joint, seen, series)
         ctx.set_materialize_grads(False)
-        return felt.unbind()[:5]
+        return series.unbind()[:5]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        x, *rest, joint, seen, felt = ctx.saved_tensors
+        x, *rest, joint, seen, series = ctx.saved_tensors
         weights = FieldWeights(*rest)
         if torch.is_grad_enabled():
             return (*_by_definition(x, weights, grads, ctx.decay, ctx.bend), None, None)
@@ -206,7 +206,7 @@ class _Reduce(torch.autograd.Function):
             raw,
             ctx.decay,
             ctx.bend,
-            felt.numpy(),
+            series.numpy(),
             given,
             [of_seen.numpy(), *into],
         )
@@ -220,24 +220,24 @@ class _Reduce(torch.autograd.Function):
 def _reduce_field(
     x: Tensor, weights: FieldWeights, decay: float, bend: float
 ) -> tuple[list[Any], Tensor, Tensor, Tensor]:
-    """The weights' arrays, the joint matrix, what it makes of the steps (W + N, B L), and what is felt
+    """The weights' arrays, the joint matrix, what it makes of the steps (W + N, B L), and the field's series
     (6, B, L): last the risk before its softplus."""
     fibre, inner, bias, last, end, raw = arrays = [t.detach().contiguous().numpy() for t in weights]
     width = x.shape[-1]
     joint = x.new_empty(len(fibre) + len(inner), width)
     _core.field_joint(fibre, inner, width, joint.numpy())
     seen = torch.mm(joint, x.detach().reshape(-1, width).t())
-    felt = x.new_empty(6, *x.shape[:2])
-    _core.field_forward(seen.numpy(), len(fibre), bias, last, end, raw, decay, bend, felt.numpy())
-    return arrays, joint, seen, felt
+    series = x.new_empty(6, *x.shape[:2])
+    _core.field_forward(seen.numpy(), len(fibre), bias, last, end, raw, decay, bend, series.numpy())
+    return arrays, joint, seen, series
 
 
 def _by_definition(
     x: Tensor, weights: FieldWeights, grads: tuple[Tensor | None, ...], decay: float, bend: float
 ) -> tuple[Tensor | None, ...]:
     """The gradients as functions that can be differentiated again."""
-    felt = reduce_field_plainly(x, weights, decay, bend)
-    pairs = [(value, grad) for value, grad in zip(felt, grads, strict=True) if grad is not None]
+    series = reduce_field_plainly(x, weights, decay, bend)
+    pairs = [(value, grad) for value, grad in zip(series, grads, strict=True) if grad is not None]
     inputs = [t for t in (x, *weights) if t.requires_grad]
     values, given = zip(*pairs, strict=True)
     found = iter(torch.autograd.grad(values, inputs, given, create_graph=True, allow_unused=True))

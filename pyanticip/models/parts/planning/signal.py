@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
 from pyanticip.models.core.block import first_norm
-from pyanticip.models.core.part import Lesson, Part, Positions
+from pyanticip.models.core.part import LossContext, Part, Positions
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
@@ -164,12 +164,12 @@ class PlanningSignal(Part):
         )
         return PlanChoice(F.pad(drawn.codes, (0, 0, 1, 0)), F.pad(drawn.weights, (0, 0, 1, 0)))
 
-    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+    def losses(self, context: LossContext) -> dict[str, Tensor]:
         """``plan``, what the anticipator has to learn, and ``simulator``, which learns by itself, at a rate
         of its own; where the codes are known."""
-        if lesson.codes is None or lesson.out.anticipation is None:
+        if context.codes is None or context.out.anticipation is None:
             return {}
-        found = self.judged(lesson.out.anticipation, lesson.codes)
+        found = self.judged(context.out.anticipation, context.codes)
         return {"plan": found.ce + found.unlikelihood, "simulator": found.simulator}
 
     def judged(self, log_scores: Tensor, codes: Tensor) -> PlanningLosses:

@@ -1,7 +1,8 @@
 //! What a desk makes of a body that stands still, of frames that do not come, and of gaps.
 
 use anticip_controls::{
-    Desk, HORIZONS_MS, LOUDNESS, Mode, NEUTRAL, PARAMETER_COUNT, Presence, Said, Silence, Smoothing, Trigger,
+    Desk, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL, PARAMETER_COUNT, Presence, Silence,
+    Smoothing, Trigger,
 };
 
 const DT: f64 = 0.02;
@@ -18,8 +19,8 @@ fn desk() -> Desk {
 }
 
 /// A model that says every parameter will fall from 0.8 to nothing within 400 ms.
-fn falling(lead_ms: f64) -> Said<'static> {
-    Said {
+fn falling(lead_ms: f64) -> ModelOutputWithLeads<'static> {
+    ModelOutputWithLeads {
         forecast: [HORIZONS_MS.map(|ms| 0.8 * (1.0 - ms / 400.0)); PARAMETER_COUNT],
         hazards: [vec![0.0; 25], vec![0.0; 25]],
         gate: 1.0,
@@ -45,7 +46,7 @@ fn who_stands_still_is_silent_but_for_what_is_taught() {
         assert_near(values[LOUDNESS + 1], 0.6);
     }
     let mut taught = desk();
-    taught.teach(vec![Some(LOUDNESS)], Vec::new(), &[], &[]);
+    taught.set_mapping(vec![Some(LOUDNESS)], Vec::new(), &[], &[]);
     let (values, _) = taught.play(Some(&falling(0.0)), &[0.5; 7], Some(&[0.6]), 0.0, DT);
     assert_near(values[LOUDNESS], 0.6);
 }
@@ -81,7 +82,7 @@ fn what_is_longer_than_a_tenth_of_a_second_is_eased_over() {
 fn what_was_not_heard_is_eased_over_from_what_was() {
     for silent in [false, true] {
         let mut desk = desk();
-        desk.teach(vec![None], vec![Smoothing::None], &[0.0], &[0.0]);
+        desk.set_mapping(vec![None], vec![Smoothing::None], &[0.0], &[0.0]);
         let next = |desk: &mut Desk| {
             if silent {
                 return desk.silence(DT)[1];

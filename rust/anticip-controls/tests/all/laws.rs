@@ -1,8 +1,8 @@
 //! What holds whatever is sent: nothing leaves its hull, nothing jumps, nothing depends on how often silence is asked.
 
 use anticip_controls::{
-    Commitment, Crossfade, Desk, Forecast, HORIZONS_MS, LOUDNESS, Mode, NEUTRAL, PARAMETER_COUNT, Presence,
-    Said, Shape, Shaper, Silence, Smoother, Smoothing, Trigger, at_lead, scalar_mapping,
+    Commitment, Crossfade, Desk, Forecast, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL,
+    PARAMETER_COUNT, Presence, Shape, Shaper, Silence, Smoother, Smoothing, Trigger, at_lead, scalar_mapping,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -45,8 +45,8 @@ fn desk() -> Desk {
     )
 }
 
-fn said(level: f64, hazard: f64) -> Said<'static> {
-    Said {
+fn said(level: f64, hazard: f64) -> ModelOutputWithLeads<'static> {
+    ModelOutputWithLeads {
         forecast: [[level; 5]; 8],
         hazards: [vec![hazard; 25], vec![hazard; 25]],
         gate: 1.0,
@@ -185,7 +185,7 @@ proptest! {
         let mut desk = desk();
         let places: Vec<Option<usize>> = places.into_iter().map(|p| (p < 4).then_some(p)).collect();
         let beside = places.iter().filter(|place| place.is_none()).count();
-        desk.teach(places, vec![Smoothing::None; beside], &vec![0.0; beside], &vec![0.5; beside]);
+        desk.set_mapping(places, vec![Smoothing::None; beside], &vec![0.0; beside], &vec![0.5; beside]);
         let (values, _) = desk.play(Some(&said(0.5, 0.0)), &[0.5; 7], Some(&taught), 1.0, DT);
         prop_assert!(values.iter().chain(desk.extras()).all(|v| (0.0..=1.0).contains(v)));
     }
@@ -318,7 +318,7 @@ fn beats() -> Desk {
     Desk::new([Smoothing::None; PARAMETER_COUNT], SILENCE, NEUTRAL, trigger)
 }
 
-fn beat(bin: usize) -> Said<'static> {
+fn beat(bin: usize) -> ModelOutputWithLeads<'static> {
     let mut frame = said(0.5, 0.0);
     frame.hazards[0][bin] = 0.6;
     frame
@@ -373,7 +373,7 @@ fn what_was_played_or_never_announced_is_not_called_off() {
 #[test]
 fn a_loudness_that_is_no_number_is_held_at_any_gain() {
     let mut desk = desk();
-    desk.teach(vec![Some(LOUDNESS)], Vec::new(), &[], &[]);
+    desk.set_mapping(vec![Some(LOUDNESS)], Vec::new(), &[], &[]);
     desk.gain = 0.5;
     let before = desk.play(None, &[0.5; 7], Some(&[0.1]), 1.0, DT).0[LOUDNESS];
     let after = desk.play(None, &[0.5; 7], Some(&[f64::NAN]), 1.0, DT).0[LOUDNESS];

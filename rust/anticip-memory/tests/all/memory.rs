@@ -1,6 +1,8 @@
 //! What is said does not depend on when the memory learns.
 
-use anticip_memory::{Memory, ModelRows, Origin, Rotations, Said, TEACHER_REACH, TEACHER_START, Teacher};
+use anticip_memory::{
+    Memory, MixedForecast, ModelRows, Origin, Rotations, TEACHER_REACH, TEACHER_START, Teacher,
+};
 use proptest::prelude::*;
 
 /// A body whose joints swing, each at its own pace.
@@ -42,7 +44,7 @@ fn acts() -> impl Strategy<Value = Act> {
 }
 
 /// Everything that came out, and what is remembered in the end. `learns` says after which of the calls to learn.
-fn said(acts: &[Act], mut learns: impl FnMut() -> bool) -> (Vec<Said>, Vec<usize>, Vec<Origin>) {
+fn said(acts: &[Act], mut learns: impl FnMut() -> bool) -> (Vec<MixedForecast>, Vec<usize>, Vec<Origin>) {
     let mut memory = Memory::new(150).expect("a capacity");
     let (mut said, mut counts) = (Vec::new(), Vec::new());
     let mut frame = 0;

@@ -79,9 +79,9 @@ fn placed_joints_are_solved_and_the_ends_stay_where_they_were() {
         }
         sent[14] = Quat::from_axis_angle([1.0, 0.0, 0.0], -1.2);
         sent[15] = Quat::from_axis_angle([1.0, 0.0, 0.0], 1.4);
-        let (wanted, mut made) = (places(&world(&sent)), sent);
+        let (wanted, mut made) = (joint_positions(&world(&sent)), sent);
         completion.push(&mut made);
-        let (turned, found) = (world(&made), places(&world(&made)));
+        let (turned, found) = (world(&made), joint_positions(&world(&made)));
         for end in [9, 13, 16, 20] {
             let [seen, made] = [&wanted, &found].map(|p| minus(p[end], found[end - 2]));
             assert!(angle(seen, made) < 1e-6, "{n} {end}");
@@ -135,7 +135,7 @@ fn shoulders_go_with_the_torso() {
 
 #[test]
 fn elbows_are_on_the_side_where_they_were_placed() {
-    let [back, down] = [0.0, -1.4].map(|elbow| places(&world(&completed(placed_body(0.0, elbow)))));
+    let [back, down] = [0.0, -1.4].map(|elbow| joint_positions(&world(&completed(placed_body(0.0, elbow)))));
     for elbow in [8, 12] {
         assert!(back[elbow][1] > down[elbow][1] + 0.03, "{back:?} {down:?}");
     }

@@ -3,17 +3,17 @@
 mod body;
 mod clock;
 mod decode;
+mod frame_grid;
 mod output;
 mod playout;
 mod senders;
-mod slots;
 mod stage;
 mod timemap;
 
+pub use frame_grid::{FRAME, FRAME_NS, FrameGrid, GridPosition};
 pub use output::{Counters, FrontOutput, Stages};
 pub use playout::Playout;
 pub use senders::SenderState;
-pub use slots::{FRAME, FRAME_NS, Slot, Slots};
 
 use std::time::Instant;
 

@@ -3,10 +3,10 @@
 mod common;
 mod faults;
 mod features;
+mod frame_grid;
 mod live;
 mod noise;
 mod resample;
 mod retarget;
 mod senders;
-mod slots;
 mod tempo;

@@ -117,7 +117,7 @@ pub(super) fn within<'a>(what: &str, values: impl IntoIterator<Item = &'a f64>) 
 
 /// How one value is smoothed, as `pyanticip.controls.Smoothing` has it.
 #[derive(FromPyObject)]
-pub(super) struct GivenSmoothing {
+pub(super) struct SmoothingArgs {
     kind: String,
     half_life: f64,
     min_cutoff: f64,
@@ -125,12 +125,12 @@ pub(super) struct GivenSmoothing {
 }
 
 /// As many settings as there are outputs.
-pub(super) fn smoothings(given: Vec<GivenSmoothing>, count: usize) -> PyResult<Vec<Smoothing>> {
+pub(super) fn smoothings(given: Vec<SmoothingArgs>, count: usize) -> PyResult<Vec<Smoothing>> {
     if given.len() != count {
         let message = format!("smoothing: expected {count} settings, got {}", given.len());
         return Err(raise(Kind::Shape, &message));
     }
-    let read = |one: GivenSmoothing| match (one.kind.as_str(), one.half_life, one.min_cutoff, one.beta) {
+    let read = |one: SmoothingArgs| match (one.kind.as_str(), one.half_life, one.min_cutoff, one.beta) {
         ("none", ..) => Ok(Smoothing::None),
         ("spring", half_life, ..) if above(half_life, 60.0) => Ok(Smoothing::Spring { half_life }),
         ("one-euro", _, min_cutoff, beta) if above(min_cutoff, 1000.0) && (0.0..=1000.0).contains(&beta) => {

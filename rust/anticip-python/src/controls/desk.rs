@@ -3,8 +3,8 @@
 use anticip_controls::{Desk, Mixer, Mode, Out, PARAMETER_COUNT, Silence};
 use pyo3::prelude::*;
 
-use super::convert::{self, GivenSmoothing, smoothings, within};
-use super::events::{PyEventRule, Told, told};
+use super::convert::{self, SmoothingArgs, smoothings, within};
+use super::events::{EventTuple, PyEventRule, event_tuples};
 use super::lead::PyLead;
 use super::range::PyRange;
 use super::shaping::PyShaper;
@@ -26,14 +26,14 @@ pub(crate) struct PyDesk(pub(crate) Shared<Mixer>);
 /// Shapers with their places.
 type Shapers<'py> = Vec<(usize, PyRef<'py, PyShaper>)>;
 /// The eight, and events.
-pub(crate) type Played<'py> = (Vec<f64>, Vec<Told<'py>>);
+pub(crate) type Played<'py> = (Vec<f64>, Vec<EventTuple<'py>>);
 
 #[pymethods]
 impl PyDesk {
     #[new]
     #[pyo3(signature = (smoothing, silence, neutral, rule, lead))]
     fn new(
-        smoothing: Vec<GivenSmoothing>,
+        smoothing: Vec<SmoothingArgs>,
         silence: (f64, f64, f64),
         neutral: [f64; PARAMETER_COUNT],
         rule: PyRef<'_, PyEventRule>,
@@ -66,10 +66,10 @@ impl PyDesk {
         guessed: bool,
     ) -> PyResult<Played<'py>> {
         let scalars = convert::scalars(scalars)?;
-        let sayings = step.map(|step| step.get().sayings());
+        let model_output = step.map(|step| step.get().model_output());
         let out = self.0.with(py, |mixer| {
             let taught = checked(mixer, taught.as_deref())?;
-            Ok(mixer.play(sayings.as_ref(), &scalars, taught, activity, dt, guessed))
+            Ok(mixer.play(model_output.as_ref(), &scalars, taught, activity, dt, guessed))
         });
         Ok(played(py, out.map_err(unfit)?))
     }
@@ -81,15 +81,17 @@ impl PyDesk {
         away: f64,
         dt: f64,
     ) -> Played<'py> {
-        let sayings = step.map(|step| step.get().sayings());
-        let out = self.0.with(py, |mixer| mixer.bridge(sayings.as_ref(), away, dt));
+        let model_output = step.map(|step| step.get().model_output());
+        let out = self
+            .0
+            .with(py, |mixer| mixer.bridge(model_output.as_ref(), away, dt));
         played(py, out)
     }
 
     #[getter]
-    fn lesson(&self, py: Python<'_>) -> Option<(Vec<f64>, f64, f64)> {
-        let lesson = self.0.with(py, |mixer| mixer.lesson().copied());
-        lesson.map(|(now, activity, dt)| (now.to_vec(), activity, dt))
+    fn range_sample(&self, py: Python<'_>) -> Option<(Vec<f64>, f64, f64)> {
+        let range_sample = self.0.with(py, |mixer| mixer.range_sample().copied());
+        range_sample.map(|(now, activity, dt)| (now.to_vec(), activity, dt))
     }
 
     fn set_range(&self, py: Python<'_>, range: Option<PyRef<'_, PyRange>>) {
@@ -101,11 +103,11 @@ impl PyDesk {
         self.0.with(py, |mixer| mixer.desk.silence(dt)).to_vec()
     }
 
-    fn teach(
+    fn set_mapping(
         &self,
         py: Python<'_>,
         places: Vec<Option<usize>>,
-        smoothing: Vec<GivenSmoothing>,
+        smoothing: Vec<SmoothingArgs>,
         neutral: Vec<f64>,
         begin: Vec<f64>,
     ) -> PyResult<()> {
@@ -119,8 +121,9 @@ impl PyDesk {
         }
         within("taught", neutral.iter().chain(&begin))?;
         let smoothing = smoothings(smoothing, beside)?;
-        self.0
-            .with(py, |mixer| mixer.desk.teach(places, smoothing, &neutral, &begin));
+        self.0.with(py, |mixer| {
+            mixer.desk.set_mapping(places, smoothing, &neutral, &begin)
+        });
         Ok(())
     }
 
@@ -135,12 +138,7 @@ impl PyDesk {
         self.0.with(py, |mixer| mixer.desk.shape(main, extra));
     }
 
-    fn resmooth(
-        &self,
-        py: Python<'_>,
-        main: Vec<GivenSmoothing>,
-        extra: Vec<GivenSmoothing>,
-    ) -> PyResult<()> {
+    fn resmooth(&self, py: Python<'_>, main: Vec<SmoothingArgs>, extra: Vec<SmoothingArgs>) -> PyResult<()> {
         let (main, count) = (eight(main)?, extra.len());
         let extra = smoothings(extra, count)?;
         let retuned = self.0.with(py, |mixer| {
@@ -248,7 +246,7 @@ impl PyDesk {
     }
 }
 
-fn eight(given: Vec<GivenSmoothing>) -> PyResult<[anticip_controls::Smoothing; PARAMETER_COUNT]> {
+fn eight(given: Vec<SmoothingArgs>) -> PyResult<[anticip_controls::Smoothing; PARAMETER_COUNT]> {
     let read = smoothings(given, PARAMETER_COUNT)?;
     read.try_into()
         .map_err(|_| raise(Kind::Shape, "smoothing: expected a setting a parameter"))
@@ -256,7 +254,7 @@ fn eight(given: Vec<GivenSmoothing>) -> PyResult<[anticip_controls::Smoothing; P
 
 /// A mapping's values where they are as many as it teaches; else how many those are.
 pub(crate) fn checked<'a>(mixer: &Mixer, taught: Option<&'a [f64]>) -> Result<Option<&'a [f64]>, usize> {
-    let expected = mixer.desk.taught();
+    let expected = mixer.desk.mapping_len();
     match taught {
         Some(given) if given.len() != expected => Err(expected),
         given => Ok(given),
@@ -268,5 +266,5 @@ pub(crate) fn unfit(expected: usize) -> PyErr {
 }
 
 pub(crate) fn played(py: Python<'_>, (values, events): Out) -> Played<'_> {
-    (values.to_vec(), told(py, &events))
+    (values.to_vec(), event_tuples(py, &events))
 }

@@ -40,13 +40,13 @@ impl PyEventRule {
         gate: f64,
         lead_ms: f64,
         dt: f64,
-    ) -> PyResult<Vec<Told<'py>>> {
+    ) -> PyResult<Vec<EventTuple<'py>>> {
         let rows = convert::hazards(hazards)?;
         let py = hazards.py();
         let events = self.0.with(py, |rule| {
             rule.step(rows.each_ref().map(Vec::as_slice), gate, lead_ms, dt)
         });
-        Ok(told(py, &events))
+        Ok(event_tuples(py, &events))
     }
 
     fn reset(&self, py: Python<'_>) {
@@ -62,10 +62,10 @@ impl PyEventRule {
 }
 
 /// Name, strength, seconds ahead.
-pub(crate) type Told<'py> = (Bound<'py, PyString>, f64, f64);
+pub(crate) type EventTuple<'py> = (Bound<'py, PyString>, f64, f64);
 
 /// Events as Python has them.
-pub(crate) fn told<'py>(py: Python<'py>, events: &[Event]) -> Vec<Told<'py>> {
+pub(crate) fn event_tuples<'py>(py: Python<'py>, events: &[Event]) -> Vec<EventTuple<'py>> {
     let one = |event: &Event| {
         let name = match (event.kind, event.cancelled) {
             (0, false) => intern!(py, EVENTS[0]).clone(),

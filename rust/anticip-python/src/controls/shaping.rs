@@ -7,7 +7,7 @@ use crate::errors::{Kind, raise};
 
 /// Options by their attributes, as `pyanticip.controls.Shape` has them.
 #[derive(FromPyObject)]
-struct Given {
+struct ShapeArgs {
     span: (f64, f64),
     invert: bool,
     threshold: Option<f64>,
@@ -16,8 +16,8 @@ struct Given {
     steps: Option<u32>,
 }
 
-fn shape(given: Given) -> PyResult<Shape> {
-    let Given {
+fn shape(given: ShapeArgs) -> PyResult<Shape> {
+    let ShapeArgs {
         span,
         invert,
         threshold,

@@ -1,8 +1,8 @@
 //! One performer's memory, and the stream that reads it and adds to it.
 
 use anticip_memory::{
-    FOLLOWED, HORIZONS, KEY_SIZE, MODEL_HORIZONS, MOMENTS_AN_HOUR, Memory, ModelRows, Origin,
-    PARAMETER_COUNT, Place, Rotations, Said,
+    FOLLOWED, HORIZONS, KEY_SIZE, MODEL_HORIZONS, MOMENTS_AN_HOUR, Memory, MixedForecast, ModelRows, Origin,
+    PARAMETER_COUNT, Place, Rotations,
 };
 use anticip_motion::canonical::JOINT_COUNT;
 use numpy::ndarray::Ix2;
@@ -259,7 +259,7 @@ fn contiguous<T, E>(values: Result<T, E>, what: &str) -> PyResult<T> {
     values.map_err(|_| raise(Kind::Shape, &format!("{what}: expected a contiguous array")))
 }
 
-fn frame<'py>(py: Python<'py>, said: &Said) -> PyResult<Frame<'py>> {
+fn frame<'py>(py: Python<'py>, said: &MixedForecast) -> PyResult<Frame<'py>> {
     let parameters = PyArray1::from_slice(py, said.parameters.as_flattened());
     let trust = PyArray1::from_slice(py, said.trust.as_flattened());
     Ok((

@@ -64,7 +64,7 @@ pub(crate) fn recognise(datagram: &[u8]) -> Option<&'static str> {
 pub(crate) struct Decoder(Shared<Box<dyn anticip_wire::Source>>);
 
 /// An update that was told, kept until it becomes a dictionary.
-enum Told {
+enum DecodedUpdate {
     Skeleton(SkeletonUpdate),
     Frame(PoseUpdate),
     Trackers(TrackerUpdate),
@@ -88,18 +88,18 @@ impl Decoder {
             let mut found = Vec::new();
             let decoded = source.decode(datagram, &mut |update| {
                 found.push(match update {
-                    Update::Skeleton(told) => Told::Skeleton(told.clone()),
-                    Update::Frame(told) => Told::Frame(told.clone()),
-                    Update::Trackers(told) => Told::Trackers(told.clone()),
+                    Update::Skeleton(told) => DecodedUpdate::Skeleton(told.clone()),
+                    Update::Frame(told) => DecodedUpdate::Frame(told.clone()),
+                    Update::Trackers(told) => DecodedUpdate::Trackers(told.clone()),
                     Update::Past(_) => return,
                 });
             });
             decoded.map(|()| found)
         });
-        let told = |told: &Told| match told {
-            Told::Skeleton(told) => skeleton(py, told),
-            Told::Frame(told) => pose(py, told),
-            Told::Trackers(told) => trackers(py, told),
+        let told = |told: &DecodedUpdate| match told {
+            DecodedUpdate::Skeleton(told) => skeleton(py, told),
+            DecodedUpdate::Frame(told) => pose(py, told),
+            DecodedUpdate::Trackers(told) => trackers(py, told),
         };
         decoded.map_err(error)?.iter().map(told).collect()
     }

@@ -29,7 +29,7 @@ from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.report import report
 from training.tasks.algorithmic.runs import open_run, study
 from training.tasks.algorithmic.runs import train_or_keep as train
-from training.tasks.algorithmic.task import kept
+from training.tasks.algorithmic.task import kept_weights
 
 TINY = {"d_model": 16, "heads": 2, "fast_layers": 1, "ff": 16}
 FEW = {"prism_cursors": 2, "prism_width": 4, "prism_hidden": 6}
@@ -55,7 +55,7 @@ def options(positions: str = "none", **changes: object) -> TaskOptions:
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     run = open_run(folder)
-    return run.load(kept(folder)[-1], run.options.top).state_dict()
+    return run.load(kept_weights(folder)[-1], run.options.top).state_dict()
 
 
 def test_loss_is_right_of_the_equals_sign_only() -> None:
@@ -263,7 +263,7 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
 def test_a_run_from_before_positions_had_one_name_is_read(tmp_path: Path) -> None:
     train(options("prism"), tmp_path / "run")
     run = open_run(tmp_path / "run")
-    path = kept(run.folder)[-1]
+    path = kept_weights(run.folder)[-1]
     now = run.load(path, run.options.top).state_dict()
     former = {
         re.sub(r"^positions\.", "prism.", name).replace(".mix.", ".places."): weight.clone()

@@ -116,7 +116,7 @@ def test_unvaried_windows_are_pieces_of_the_takes(clips):
         bank.WindowBank(takes, Variation(warp=1.0, mirror=0.0, swap=0.0, arms=0.0), seed=0).batch(64).numpy()
     )
     assert drawn.shape == (64, 35, 25, 3)
-    rows = np.concatenate([bank.places(take.whole) for take in takes])
+    rows = np.concatenate([bank.joint_positions(take.whole) for take in takes])
     for window in drawn[:8]:
         # Between two rows of the take, and two rows further with every frame.
         at = np.abs(rows - window[0]).sum((1, 2)).argsort()[:4]
@@ -217,8 +217,8 @@ def test_the_predictor_scores_as_the_model_says(clips):
     take = cmu.load_split(clips, "train")[0][0]
     torch.manual_seed(0)
     model = PoseForecaster(TINY.config()).eval()
-    windows = torch.from_numpy(take.places[:35][None]).float()
-    said = predictor(model)(take.places[None, :10])
+    windows = torch.from_numpy(take.joint_positions[:35][None]).float()
+    said = predictor(model)(take.joint_positions[None, :10])
     chosen = list(cmu.PREDICTED)
     with torch.no_grad():
         own = model.predict(windows[:, :10, chosen])

@@ -17,7 +17,7 @@ from training.finish import event_head, poses
 from training.run.settings import merge
 from training.tasks.motion.data import TrainingData
 from training.tasks.motion.options import MotionTrainOptions
-from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.kinematic_targets import TEACHER_VERSION
 
 TINY: dict[str, Any] = {
     "model": {

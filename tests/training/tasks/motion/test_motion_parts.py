@@ -353,7 +353,7 @@ def test_what_a_part_of_somebody_elses_is_trained_to_do_is_minimised(tiny, data,
     for _ in range(2):
         with torch.no_grad():
             totals.append(MotionModule(model, torch.ones(8, 5), options).training_step(part)["loss"])
-        model.parts()[0].losses = lambda lesson: {}
+        model.parts()[0].losses = lambda context: {}
     with torch.no_grad():
         out = model(part.batch.features, predicted=part.own)
     torch.testing.assert_close(totals[0] - totals[1], out.field.fast[0].far.mean(), rtol=1e-3, atol=1e-6)

@@ -22,7 +22,7 @@ from training.run.task import read_options
 from training.tasks.motion.losses import event_nll, losses
 from training.tasks.motion.module import MotionModule, new_model, widened
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.people import not_strangers, taught_by
+from training.tasks.motion.people import not_strangers, training_subjects
 from training.tasks.motion.scores import Predictions
 from training.tasks.motion.task import MotionTask, check_held_out, fit, load_run
 from training.tasks.motion.validation import clip_figures
@@ -148,7 +148,7 @@ def test_who_is_held_out_must_have_been_held_out(tiny, data, tmp_path, option):
 
 
 def test_the_packaged_model_says_whom_it_learned_from(tiny, data):
-    assert taught_by(read_manifest(SHIPPED).training) >= {"01", "Jasmine_Coro", "reactidle008"}
+    assert training_subjects(read_manifest(SHIPPED).training) >= {"01", "Jasmine_Coro", "reactidle008"}
     options = tiny().but(run={"ensemble": [str(SHIPPED)]})
     with pytest.raises(OptionError, match=r"run\.ensemble: .* learned from 05, 08, whom this run holds out"):
         check_held_out(options, replace(data, test_subjects=("05",)))

@@ -102,7 +102,7 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
             again()
     assert json.loads((out / "recipe.json").read_text())["stages"] == {}
     with monkeypatch.context() as patch:
-        patch.setattr(maker, "teach_beats", fails)
+        patch.setattr(maker, "train_event_head", fails)
         with pytest.raises(Interrupted):
             again()
     assert json.loads((out / "first" / "report.json").read_text())["resumed_at"] == 4

@@ -15,12 +15,12 @@ from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.config import ModelConfig
 from training.data.sets import MotionSet
 from training.data.sets.vary import _opened
-from training.finish import beats, poses, taught
+from training.finish import beats, common, poses
 from training.tasks.motion import task
 from training.tasks.motion.module import begun_from
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
-from training.teacher.handmade import TEACHER_VERSION
+from training.teacher.kinematic_targets import TEACHER_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_the_same_twice_and_what_is_noted_about_it(cli, saved):
 
 def test_a_folder_of_takes_and_a_head_that_heard_before(cli, saved, lively, monkeypatch):
     heard = MotionTransformer(ModelConfig(**SMALL, strokes=True)).eval()
-    monkeypatch.setattr(taught, "load_motion_model", lambda path: heard)
+    monkeypatch.setattr(common, "load_motion_model", lambda path: heard)
     # Anna and Ben: the only two, one on each side.
     for who in ("anna", "ben"):
         shutil.copytree(lively.parent / "takes" / who, f"takes/{who}")
@@ -107,14 +107,16 @@ def test_nothing_is_learned_from_who_is_left_out(cli, saved, lively, tmp_path):
     assert f"warning: {unsure}" in told
 
 
-@pytest.mark.parametrize("teach", [beats.teach_beats, poses.teach_poses])
-def test_nobody_is_judged_on_who_taught_the_checkpoint(teach, lively, checkpoint, monkeypatch, tmp_path):
+@pytest.mark.parametrize("train_head", [beats.train_event_head, poses.train_pose_head])
+def test_nobody_is_judged_on_who_taught_the_checkpoint(train_head, lively, checkpoint, monkeypatch, tmp_path):
     heard = {"people": ["dora"], "beats": {"learned_from": ["carl", "ben"]}}
     found = replace(read_manifest(checkpoint), training=heard), load_motion_model(checkpoint)
-    monkeypatch.setattr(taught, "teachable", lambda *given, **changes: found)
+    monkeypatch.setattr(common, "teachable", lambda *given, **changes: found)
     for without, who in (((), "carl"), (("ben", "anna"), "ben")):
         with pytest.raises(OptionError, match=f"learned from {who}, whom this judges; expected a v"):
-            teach(lively, tmp_path / "out", checkpoint=checkpoint, without=without, cache=tmp_path / "cache")
+            train_head(
+                lively, tmp_path / "out", checkpoint=checkpoint, without=without, cache=tmp_path / "cache"
+            )
     assert not list(tmp_path.iterdir())
 
 
@@ -187,7 +189,7 @@ def test_models_that_cannot_be_taught_are_refused(cli, tmp_path, checkpoint, mon
     code, _, told = cli(checkpoint="later")
     assert (code, "checkpoint later: was taught by teacher 99" in told) == (1, True)
     blind = MotionTransformer(ModelConfig(**SMALL, kinematics=False))
-    monkeypatch.setattr(taught, "load_motion_model", lambda path: blind)
+    monkeypatch.setattr(common, "load_motion_model", lambda path: blind)
     code, _, told = cli()
     assert code == 2
     assert "its head cannot hear strokes: strokes=True needs a motion model with kinematics" in told

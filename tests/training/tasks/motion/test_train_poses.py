@@ -13,7 +13,7 @@ from pyanticip.models.checkpoint.manifest import read_manifest
 from training.data.batches import HORIZONS
 from training.data.sets import MotionSet
 from training.finish import poses
-from training.finish.taught import teachable
+from training.finish.common import teachable
 from training.tasks.motion.scores import measure, run_model
 
 

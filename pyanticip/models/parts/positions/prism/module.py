@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.core.encodings import sinusoids
-from pyanticip.models.core.part import Lesson, Positions
+from pyanticip.models.core.part import LossContext, Positions
 from pyanticip.models.core.steering import PositionMix, PositionVectors
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.positions.prism.config import PrismConfig
@@ -167,13 +167,13 @@ class PrismPositions(Positions):
         """What the gates say of resets."""
         return Resets(self.gates, self.pairs)
 
-    def losses(self, lesson: Lesson) -> dict[str, Tensor]:
+    def losses(self, context: LossContext) -> dict[str, Tensor]:
         """``reset``, see :func:`~pyanticip.models.parts.positions.prism.module.reset_loss`, where phrases are
         known and it counts; ``recurrence``, see :meth:`penalty`, where the option asks for it."""
         found = {"recurrence": self.penalty()} if self.cfg.orthogonal == "penalty" else {}
-        known = lesson.phrase_bin, lesson.weight
-        if "reset" in lesson.weighed and known[0] is not None and known[1] is not None:
-            found["reset"] = reset_loss(lesson.noted[self], known[0], known[1], lesson.divisor)
+        known = context.phrase_bin, context.weight
+        if "reset" in context.weighed and known[0] is not None and known[1] is not None:
+            found["reset"] = reset_loss(context.noted[self], known[0], known[1], context.divisor)
         return found
 
     def initial_state(self, batch: int) -> PrismState:

@@ -24,11 +24,12 @@ from pyanticip.memory import load_memory, save_memory
 from pyanticip.memory import rehearse as remember
 from realtime.bench.performer import mocopi_datagrams, sway
 from realtime.clock import MonotonicClock, OfflineClock
-from realtime.control.server import everyones
+from realtime.control.server import shared_commands
 from realtime.loop import run_loop
+from realtime.multi_show import open_multi_show
 from realtime.programs.live import live
 from realtime.rig import Rig, load_rig, parse_rig
-from realtime.rig.load import solo
+from realtime.rig.load import rig_for_performer
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.midi.translator import Translator
 from realtime.sinks.osc import OscSink
@@ -37,7 +38,6 @@ from realtime.sources.replay import Datagram, play_offline
 from realtime.sources.shared import SharedSource
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
-from realtime.troupe import open_troupe
 
 TWO = [{"name": "alice", "from": "10.0.0.1"}, {"name": "bob", "from": "10.0.0.2:5000"}]
 
@@ -83,10 +83,10 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
     shared = SharedSource(source)
     pipelines, sent = {}, {}
     for one in many.performers:
-        pipelines[one.name] = assemble(solo(many, one.name), clock)
+        pipelines[one.name] = assemble(rig_for_performer(many, one.name), clock)
         sent[one.name] = heard(pipelines[one.name])
-        seat = shared.seat(one.sender)
-        seat.receive = pipelines[one.name].feed
+        performer_source = shared.performer_source(one.sender)
+        performer_source.receive = pipelines[one.name].feed
     play_offline(items, clock, shared.route)
     source.close()
     for name, own in (("alice", ALICE), ("bob", BOB)):
@@ -150,9 +150,8 @@ def test_who_cannot_be_told_apart_is_said_in_one_line(
 
 def test_two_at_one_port_or_at_their_own(tmp_path: Path) -> None:
     tree = {"performer": [*TWO, {"name": "eve", "from": "10.0.0.1", "port": 5}, {"name": "ian", "port": 6}]}
-    assert [solo(parse_rig(tree, ""), n).source.listen[1] for n in ("alice", "bob", "eve", "ian")] == [
-        12351, 12351, 5, 6,
-    ]  # fmt: skip
+    rigs = [rig_for_performer(parse_rig(tree, ""), n) for n in ("alice", "bob", "eve", "ian")]
+    assert [rig.source.listen[1] for rig in rigs] == [12351, 12351, 5, 6]
 
 
 def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
@@ -165,7 +164,7 @@ def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
         "[[performer]]\nname = 'bob'\nport = 5001\npreset = 'plucked'\nsteady = false\n"
     )
     many = load_rig(file)
-    alice, bob = solo(many, "alice"), solo(many, "bob")
+    alice, bob = rig_for_performer(many, "alice"), rig_for_performer(many, "bob")
     assert [target.prefix for target in alice.osc] == ["/stage/alice"]
     assert alice.osc[0].addresses == {"pitch": ("/alice/n_set", 1000, "freq")}
     assert bob.osc[1].addresses == {"pitch": ("/freq",)}
@@ -178,8 +177,10 @@ def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
     assert alice.file is None, "what one saves must not replace the rig of all"
     assert many.file == file
     voice = parse_rig({"performer": TWO, "synth": {"enabled": True}}, "")
-    assert [solo(voice, name).synth.enabled for name in ("alice", "bob")] == [True, False]
-    assert not solo(many.for_recording(), "bob").synth.enabled, "where nothing plays nobody's voice does"
+    assert [rig_for_performer(voice, name).synth.enabled for name in ("alice", "bob")] == [True, False]
+    assert not rig_for_performer(many.for_recording(), "bob").synth.enabled, (
+        "where nothing plays nobody's voice does"
+    )
     plain = Rig()
     assert plain.performers == ()
     answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
@@ -198,7 +199,7 @@ def test_each_has_a_channel_and_a_project_where_it_is_given() -> None:
         "teach": "ours",
     }
     many = parse_rig(tree, "")
-    alice, bob, other = (solo(many, name) for name in ("alice", "bob", "c"))
+    alice, bob, other = (rig_for_performer(many, name) for name in ("alice", "bob", "c"))
     assert [one.midi.port for one in (alice, bob, other)] == [
         "virtual:pyanticip alice",
         "virtual:pyanticip bob",
@@ -214,7 +215,11 @@ def test_each_has_a_channel_and_a_project_where_it_is_given() -> None:
     ]
     assert channels == [{2}, {4}]
     hardware = parse_rig({**tree, "midi": {"port": "USB"}}, "")
-    assert [solo(hardware, name).midi.port for name in ("alice", "bob", "c")] == ["USB", "USB", None]
+    assert [rig_for_performer(hardware, name).midi.port for name in ("alice", "bob", "c")] == [
+        "USB",
+        "USB",
+        None,
+    ]
 
 
 def test_who_has_a_project_can_be_taught(tmp_path: Path) -> None:
@@ -224,9 +229,9 @@ def test_who_has_a_project_can_be_taught(tmp_path: Path) -> None:
     many = parse_rig({"performer": performers, **told}, "")
 
     async def commands() -> dict[str, set[str]]:
-        troupe = open_troupe(many, MonotonicClock(), lambda line: None)
-        found = {name: set(show.actions()) for name, show in troupe.shows.items()}
-        await troupe.run(0.1)
+        multi_show = open_multi_show(many, MonotonicClock(), lambda line: None)
+        found = {name: set(show.actions()) for name, show in multi_show.shows.items()}
+        await multi_show.run(0.1)
         return found
 
     found = asyncio.run(commands())
@@ -251,14 +256,14 @@ def test_each_has_a_memory_and_what_one_saves_is_a_rig_and_a_file_of_their_own(t
     many = load_rig(tmp_path / "rig.toml")
 
     async def saved() -> list[str]:
-        troupe = open_troupe(many, MonotonicClock(), lambda line: None)
+        multi_show = open_multi_show(many, MonotonicClock(), lambda line: None)
         words = []
-        for name, show in troupe.shows.items():
+        for name, show in multi_show.shows.items():
             for what, given in (("memory/save", ()), ("rig/save", (f"for-{name}",))):
                 answer = show.actions()[what](*given)
                 assert isinstance(answer, Awaitable)
                 words.append(await answer)
-        await troupe.run(0.1)
+        await multi_show.run(0.1)
         return words
 
     memories = asyncio.run(saved())[::2]
@@ -272,7 +277,9 @@ def test_each_has_a_memory_and_what_one_saves_is_a_rig_and_a_file_of_their_own(t
     # Cues that are theirs alone may be moments of the rig's memory.
     tree = {"cue": [{"name": "a", "take": "t", "at": 1}], "memory": {"file": "x", "sha256": "00"}}
     theirs = [{"name": "alice", "port": 1, "cue": []}, {"name": "bob", "port": 2, "memory": "y"}]
-    alice, bob = (solo(parse_rig({**tree, "performer": theirs}, ""), name) for name in ("alice", "bob"))
+    alice, bob = (
+        rig_for_performer(parse_rig({**tree, "performer": theirs}, ""), name) for name in ("alice", "bob")
+    )
     assert (alice.memory.file, alice.cue) == ("x", ())
     assert (bob.memory.file, bob.memory.sha256, bob.cue) == ("y", None, ())
 
@@ -312,7 +319,7 @@ def test_commands_are_for_one_or_for_all() -> None:
     }
     families = {who: {"rig/": act(who)} for who in actions}
     shared = frozenset({"freeze", "plan", "load", "record/start"})
-    commands, several = everyones(actions, families, shared)
+    commands, several = shared_commands(actions, families, shared)
     assert commands["freeze"](1) == "frozen"
     assert commands["bob/freeze"](0) == "frozen"
     assert done == [("alice", 1), ("bob", 1), ("bob", 0)]
@@ -330,7 +337,7 @@ def test_commands_are_for_one_or_for_all() -> None:
     assert asyncio.run(record()) == "alice: take-alice; bob: take-bob"
     for name in ("freeze", "rig", "record"):
         with pytest.raises(OptionError, match=f"performer.{name}: .* is a command"):
-            everyones({name: actions["alice"]}, {name: families["alice"]}, shared)
+            shared_commands({name: actions["alice"]}, {name: families["alice"]}, shared)
 
 
 def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
@@ -342,7 +349,7 @@ def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
         "control": {"port": control},
     }  # fmt: skip
     with pytest.raises(DeviceError, match="in use"):
-        open_troupe(parse_rig(tree, ""), MonotonicClock(), lambda line: None)
+        open_multi_show(parse_rig(tree, ""), MonotonicClock(), lambda line: None)
     lacking = {**tree, "model": {"checkpoint": "/nowhere"}}
     with pytest.raises(DeviceError, match="in use"):  # and nothing was loaded
         live(parse_rig(lacking, ""), say=lambda line: None)
@@ -358,23 +365,23 @@ def test_who_waits_for_a_suit_holds_nobody_at_the_end() -> None:
         "model": {"enabled": False},
         "source": {"port": free_port()},
     }
-    troupe = open_troupe(parse_rig({"performer": TWO, **tree}, ""), MonotonicClock(), str)
-    bob, order = troupe.shows["bob"].pipeline, list[tuple[str, str, bool]]()
+    multi_show = open_multi_show(parse_rig({"performer": TWO, **tree}, ""), MonotonicClock(), str)
+    bob, order = multi_show.shows["bob"].pipeline, list[tuple[str, str, bool]]()
 
     def beside(whose: str) -> Any:
         def told(what: str) -> None:
-            order.append((what, whose, troupe.shows["bob"]._is_over))
+            order.append((what, whose, multi_show.shows["bob"]._is_over))
 
         return SimpleNamespace(
             name=whose, state="yes", poll=list, leave=partial(told, "leave"), close=partial(told, "close")
         )
 
-    for name, show in troupe.shows.items():
+    for name, show in multi_show.shows.items():
         show.children.append(beside(name))
     for t, data in suit(25, 1):
         bob.feed(data, time.monotonic_ns() + t - 500_000_000, BOB)
     assert bob.state == "playing"
-    run_loop(troupe.run(0.1))
+    run_loop(multi_show.run(0.1))
     # And nobody waits for what others have not been told yet.
     assert order == [(what, name, True) for what in ("leave", "close") for name in ("alice", "bob")]
 

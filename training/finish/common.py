@@ -16,8 +16,8 @@ from training.data.sets import MotionSet
 from training.evaluate.takes import kind_of
 from training.report.tables import Say
 from training.tasks.motion.data import TrainingData
-from training.tasks.motion.people import not_strangers, taught_by
-from training.teacher.handmade import TEACHER_VERSION
+from training.tasks.motion.people import not_strangers, training_subjects
+from training.teacher.kinematic_targets import TEACHER_VERSION
 
 
 def check_new(out: Path) -> None:
@@ -71,7 +71,7 @@ def check_strangers(manifest: Manifest, base: MotionSet, without: Sequence[str])
             is believed.
     """
     judged = {*without} or {*base.subjects("validation")}
-    if known := sorted(judged & taught_by(manifest.training)):
+    if known := sorted(judged & training_subjects(manifest.training)):
         raise OptionError(
             f"checkpoint {manifest.folder}: learned from {', '.join(known)}, whom this judges; expected "
             "a validation side that it has not seen (train data build --split-file), or others in --without"

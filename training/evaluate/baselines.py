@@ -14,10 +14,10 @@ from pyanticip.vocabulary import RATE, SCALAR_COLUMNS
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.evaluate import event_tuning, trackers
-from training.evaluate.event_tuning import EventRivals
+from training.evaluate.event_tuning import EventBaselines
 from training.evaluate.measures import AHEAD, Answer
 from training.tasks.motion import baselines
-from training.tasks.motion.baselines import Rivals
+from training.tasks.motion.baselines import ParameterBaselines
 from training.tasks.motion.scores import Predictions, run_model
 from training.teacher.filters import MOTION_DELAY_S, causal_twin
 
@@ -26,25 +26,25 @@ SETTINGS: Final = Path(__file__).with_name("settings")
 
 
 @dataclass(frozen=True)
-class AllRivals:
+class Baselines:
     """Rivals in the parameters and in events."""
 
-    plain: Rivals
+    plain: ParameterBaselines
     """Hold and straight line."""
     trackers: trackers.Table
-    events: EventRivals
+    events: EventBaselines
 
     @classmethod
-    def load(cls, folder: Path = SETTINGS) -> "AllRivals":
+    def load(cls, folder: Path = SETTINGS) -> "Baselines":
         """Read what :meth:`save` wrote.
 
         Raises:
             FormatError: a file is missing, damaged, or for another teacher.
         """
         return cls(
-            Rivals.load(folder / "rivals.json"),
+            ParameterBaselines.load(folder / "rivals.json"),
             trackers.load(folder / "trackers.json"),
-            EventRivals.load(folder / "events.json"),
+            EventBaselines.load(folder / "events.json"),
         )
 
     def save(self, folder: Path) -> None:
@@ -94,7 +94,7 @@ class Twins:
         return 0.5 * (self.at(CALM_MS) + self.mean(seconds))
 
 
-def simple(example: Example, twins: Twins, tuned: AllRivals) -> dict[str, Answer]:
+def simple(example: Example, twins: Twins, tuned: Baselines) -> dict[str, Answer]:
     """What the fifteen rivals that have not learned say about a clip."""
     rows = {f"hold, {ms} ms late": twins.at(ms) for ms in DELAYS_MS}
     rows |= {f"mean over {s} s": twins.mean(s) for s in MEANS_S}
@@ -107,7 +107,7 @@ def simple(example: Example, twins: Twins, tuned: AllRivals) -> dict[str, Answer
     return found
 
 
-def tune(examples: Sequence[Example], on_part: Callable[[str], None] | None = None) -> AllRivals:
+def tune(examples: Sequence[Example], on_part: Callable[[str], None] | None = None) -> Baselines:
     """Tune all rivals; takes minutes.
 
     Args:
@@ -120,7 +120,7 @@ def tune(examples: Sequence[Example], on_part: Callable[[str], None] | None = No
     say("tuning: trackers")
     table = trackers.tune(examples)
     say("tuning: events")
-    return AllRivals(plain, table, event_tuning.tune(examples))
+    return Baselines(plain, table, event_tuning.tune(examples))
 
 
 PLAYED: Final = "mixed live with a memory"

@@ -17,7 +17,7 @@ from pythonosc.osc_bundle import OscBundle
 
 from realtime.sockets import bind_udp
 
-__all__ = ["Ear", "Guest", "Heard"]
+__all__ = ["Guest", "OscRecorder", "ReceivedDatagram"]
 
 # What Linux calls it; Python does from 3.12 on.
 _TIMESTAMPNS = 35
@@ -27,7 +27,7 @@ _KEPT = 500
 _FRAME = b"/anticip/frame\0\0,if\0"
 
 
-class Heard(NamedTuple):
+class ReceivedDatagram(NamedTuple):
     """A bundle: when it came (monotonic ns), and as it came."""
 
     t_ns: int
@@ -39,7 +39,7 @@ class Heard(NamedTuple):
         return next((list(message.params) for message in found), [])
 
 
-class Ear(threading.Thread):
+class OscRecorder(threading.Thread):
     """Hears bundles, each stamped by the kernel when it arrived.
 
     ``times`` (monotonic ns) and ``numbers`` of all frames so far; ``words`` are those of the newest status,
@@ -54,7 +54,7 @@ class Ear(threading.Thread):
         self._sock.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
         self.port: int = self._sock.getsockname()[1]
         self.times, self.numbers = array("q"), array("q")
-        self.recent: deque[Heard] = deque(maxlen=_KEPT)
+        self.recent: deque[ReceivedDatagram] = deque(maxlen=_KEPT)
         self.words: tuple[str, ...] = ()
         self.told_ns = 0
         self._closing = False
@@ -77,9 +77,12 @@ class Ear(threading.Thread):
         if data[20:40] == _FRAME:
             self.numbers.append(int.from_bytes(data[40:44], "big"))
             self.times.append(t_ns)
-            self.recent.append(Heard(t_ns, data))
+            self.recent.append(ReceivedDatagram(t_ns, data))
         elif data[20:36] == b"/anticip/status\0":
-            self.words, self.told_ns = tuple(map(str, Heard(t_ns, data).values("/anticip/status"))), t_ns
+            self.words, self.told_ns = (
+                tuple(map(str, ReceivedDatagram(t_ns, data).values("/anticip/status"))),
+                t_ns,
+            )
 
     def close(self) -> None:
         """Stop hearing."""

@@ -1,11 +1,11 @@
 //! What became of a datagram that completed a frame.
 
 use anticip_controls::{Out, Trust};
-use anticip_memory::{Place, Said};
-use anticip_motion::Slot;
+use anticip_memory::{MixedForecast, Place};
+use anticip_motion::GridPosition;
 use pyo3::prelude::*;
 
-use crate::controls::events::{Told, told};
+use crate::controls::events::{EventTuple, event_tuples};
 use crate::memory::following::{Due, Row, row};
 use crate::motion::front_output::PyFrontOutput;
 use crate::step_result::PyStepResult;
@@ -13,7 +13,7 @@ use crate::step_result::PyStepResult;
 /// What the memory makes of a frame.
 pub(super) struct Remembered {
     /// What the model says, mixed with what followed before; `None` where it says nothing.
-    pub(super) mixed: Option<Said>,
+    pub(super) mixed: Option<MixedForecast>,
     pub(super) place: Option<Place>,
     pub(super) dues: Vec<Due>,
 }
@@ -26,8 +26,8 @@ impl Remembered {
 }
 
 /// A frame: what was heard, what the model says of it, where it belongs and what goes out.
-#[pyclass(name = "Heard", module = "pyanticip._core", frozen)]
-pub(crate) struct PyHeard {
+#[pyclass(name = "FrameResult", module = "pyanticip._core", frozen)]
+pub(crate) struct PyFrameResult {
     #[pyo3(get)]
     out: Py<PyFrontOutput>,
     #[pyo3(get)]
@@ -35,20 +35,20 @@ pub(crate) struct PyHeard {
     #[pyo3(get)]
     failure: Option<String>,
     remembered: Option<Remembered>,
-    slot: Slot,
+    slot: GridPosition,
     played: Option<Out>,
     /// The model, and all after it.
     #[pyo3(get)]
     stages_ns: (i64, i64),
 }
 
-impl PyHeard {
+impl PyFrameResult {
     pub(super) fn new(
         out: Py<PyFrontOutput>,
         step: Option<Py<PyStepResult>>,
         failure: Option<String>,
         remembered: Option<Remembered>,
-        slot: Slot,
+        slot: GridPosition,
         played: Option<Out>,
         stages_ns: [i64; 2],
     ) -> Self {
@@ -65,7 +65,7 @@ impl PyHeard {
 }
 
 #[pymethods]
-impl PyHeard {
+impl PyFrameResult {
     #[getter]
     fn number(&self) -> i64 {
         self.slot.number
@@ -77,9 +77,9 @@ impl PyHeard {
     }
 
     #[getter]
-    fn played<'py>(&self, py: Python<'py>) -> Option<(Vec<f64>, Vec<Told<'py>>)> {
+    fn played<'py>(&self, py: Python<'py>) -> Option<(Vec<f64>, Vec<EventTuple<'py>>)> {
         let played = self.played.as_ref();
-        played.map(|(values, events)| (values.to_vec(), told(py, events)))
+        played.map(|(values, events)| (values.to_vec(), event_tuples(py, events)))
     }
 
     #[getter]

@@ -1,6 +1,6 @@
 //! Which frame leaves under which number, and when the next one is late.
 
-use anticip_motion::{FRAME, FRAME_NS, FrontOutput, Playout, Slot, Slots};
+use anticip_motion::{FRAME, FRAME_NS, FrameGrid, FrontOutput, GridPosition, Playout};
 
 const MS: i64 = 1_000_000;
 
@@ -33,8 +33,8 @@ fn of(seq: u64, t_local_ns: i64) -> FrontOutput {
     }
 }
 
-fn slot(number: i64, since: f64, dt: Option<f64>, release_ns: i64) -> Slot {
-    Slot {
+fn slot(number: i64, since: f64, dt: Option<f64>, release_ns: i64) -> GridPosition {
+    GridPosition {
         number,
         since,
         dt,
@@ -42,86 +42,83 @@ fn slot(number: i64, since: f64, dt: Option<f64>, release_ns: i64) -> Slot {
     }
 }
 
-/// Slots that have taken so many frames, each at its time; the stream's first is its number 7.
-fn begun(frames: i64) -> Slots {
-    let mut slots = Slots::new(0, None);
+/// A grid that has taken so many frames, each at its time; the stream's first is its number 7.
+fn begun(frames: i64) -> FrameGrid {
+    let mut grid = FrameGrid::new(0, None);
     for n in 0..frames {
-        slots.take(&frame(7 + n as u64), n * FRAME_NS);
+        grid.take(&frame(7 + n as u64), n * FRAME_NS);
     }
-    slots
+    grid
 }
 
 #[test]
 fn frames_are_counted_from_the_first_on() {
-    let mut slots = Slots::new(5, None);
-    assert_eq!(
-        (slots.due_ns, slots.newest(), slots.away()),
-        (5 + FRAME_NS, -1, 0)
-    );
-    assert_eq!(slots.take(&frame(7), 1000), slot(0, FRAME, Some(FRAME), 1000));
-    assert_eq!(slots.take(&frame(8), 2000), slot(1, FRAME, Some(FRAME), 2000));
+    let mut grid = FrameGrid::new(5, None);
+    assert_eq!((grid.due_ns, grid.newest(), grid.away()), (5 + FRAME_NS, -1, 0));
+    assert_eq!(grid.take(&frame(7), 1000), slot(0, FRAME, Some(FRAME), 1000));
+    assert_eq!(grid.take(&frame(8), 2000), slot(1, FRAME, Some(FRAME), 2000));
     let three = 3.0 * FRAME;
-    assert_eq!(slots.take(&frame(11), 3000), slot(4, three, Some(three), 3000));
-    assert_eq!(slots.away(), 0);
+    assert_eq!(grid.take(&frame(11), 3000), slot(4, three, Some(three), 3000));
+    assert_eq!(grid.away(), 0);
 }
 
 #[test]
 fn what_has_passed_without_a_datagram_counts_and_silence_is_not_heard() {
-    let mut slots = begun(1);
-    slots.skip(false);
-    assert_eq!(slots.away(), 1);
-    slots.skip(true);
-    slots.skip(true);
-    assert_eq!((slots.newest(), slots.away()), (3, 3));
+    let mut grid = begun(1);
+    grid.skip(false);
+    assert_eq!(grid.away(), 1);
+    grid.skip(true);
+    grid.skip(true);
+    assert_eq!((grid.newest(), grid.away()), (3, 3));
     assert_eq!(
-        slots.take(&frame(11), 0),
+        grid.take(&frame(11), 0),
         slot(4, 4.0 * FRAME, Some(3.0 * FRAME), 0)
     );
 }
 
 /// Takes the frame after `n` others, in whose time one left without it.
-fn overtaken(slots: &mut Slots, n: i64, at_ms: i64) -> Slot {
-    slots.skip(false);
-    slots.take(&frame(7 + n as u64), at_ms * MS)
+fn overtaken(grid: &mut FrameGrid, n: i64, at_ms: i64) -> GridPosition {
+    grid.skip(false);
+    grid.take(&frame(7 + n as u64), at_ms * MS)
 }
 
 #[test]
 fn a_frame_that_comes_after_its_turn_is_none_until_they_keep_coming_so() {
-    let mut slots = begun(1);
+    let mut grid = begun(1);
     for _ in 0..9 {
-        slots.skip(false);
+        grid.skip(false);
     }
-    assert!(slots.is_newest(&frame(16)));
-    assert!(!slots.is_newest(&frame(15)));
+    assert!(grid.is_newest(&frame(16)));
+    assert!(!grid.is_newest(&frame(15)));
     for n in 1..4 {
-        let taken = overtaken(&mut slots, n, n * 100);
+        let taken = overtaken(&mut grid, n, n * 100);
         assert_eq!((taken.number, taken.dt), (n, None));
     }
     // For 300 ms: from here on they have a longer way.
-    assert_eq!(overtaken(&mut slots, 4, 400).dt, None);
+    assert_eq!(overtaken(&mut grid, 4, 400).dt, None);
     let longer = slot(15, 11.0 * FRAME, Some(FRAME), 401 * MS);
-    assert_eq!(overtaken(&mut slots, 5, 401), longer);
-    assert_eq!(slots.take(&frame(13), 420 * MS).number, 16);
+    assert_eq!(overtaken(&mut grid, 5, 401), longer);
+    assert_eq!(grid.take(&frame(13), 420 * MS).number, 16);
     // One in time begins the count anew.
-    let mut slots = begun(1);
-    slots.skip(false);
-    assert_eq!(overtaken(&mut slots, 1, 40).dt, None);
-    assert_eq!(slots.take(&frame(10), 60 * MS).dt, Some(FRAME));
-    slots.skip(false);
-    assert_eq!(overtaken(&mut slots, 4, 400).dt, None);
+    let mut grid = begun(1);
+    grid.skip(false);
+    assert_eq!(overtaken(&mut grid, 1, 40).dt, None);
+    assert_eq!(grid.take(&frame(10), 60 * MS).dt, Some(FRAME));
+    grid.skip(false);
+    assert_eq!(overtaken(&mut grid, 4, 400).dt, None);
 }
 
 #[test]
 fn a_slow_source_is_not_behind_where_its_frames_are_guessed_before_they_come() {
     // Five frames of the grid from one of the source to the next, and up to three later than the guess.
     for late in 0..4 {
-        let mut slots = begun(1);
+        let mut grid = begun(1);
         for n in 1..30_i64 {
-            while slots.newest() < 5 * n + late {
-                slots.skip(false);
+            while grid.newest() < 5 * n + late {
+                grid.skip(false);
             }
             assert_eq!(
-                slots.take(&frame(7 + 5 * n as u64), n * 5 * FRAME_NS).number,
+                grid.take(&frame(7 + 5 * n as u64), n * 5 * FRAME_NS).number,
                 5 * n
             );
         }
@@ -130,16 +127,16 @@ fn a_slow_source_is_not_behind_where_its_frames_are_guessed_before_they_come() {
 
 #[test]
 fn what_comes_at_once_after_a_standstill_has_no_longer_way() {
-    let mut slots = begun(1);
-    slots.skip(false);
-    assert_eq!(overtaken(&mut slots, 1, 40).dt, None, "late before it");
+    let mut grid = begun(1);
+    grid.skip(false);
+    assert_eq!(overtaken(&mut grid, 1, 40).dt, None, "late before it");
     for _ in 0..200 {
-        slots.skip(false);
+        grid.skip(false);
     }
     for n in 2..200 {
         // However long it takes to work through.
         assert_eq!(
-            slots.take(&frame(7 + n as u64), (4000 + 10 * n) * MS).dt,
+            grid.take(&frame(7 + n as u64), (4000 + 10 * n) * MS).dt,
             None,
             "{n}"
         );
@@ -148,54 +145,54 @@ fn what_comes_at_once_after_a_standstill_has_no_longer_way() {
 
 #[test]
 fn a_stream_that_begins_anew_goes_on_counting() {
-    let mut slots = begun(3);
-    assert_eq!(slots.take(&anew(3), 0), slot(3, FRAME, Some(FRAME), 0));
-    assert_eq!(slots.take(&frame(4), 0).number, 4);
-    assert_eq!(slots.take(&anew(30), 0).number, 30, "numbers that are ahead stay");
+    let mut grid = begun(3);
+    assert_eq!(grid.take(&anew(3), 0), slot(3, FRAME, Some(FRAME), 0));
+    assert_eq!(grid.take(&frame(4), 0).number, 4);
+    assert_eq!(grid.take(&anew(30), 0).number, 30, "numbers that are ahead stay");
 }
 
 #[test]
 fn the_next_frame_is_late_when_its_stream_says_so_within_reason() {
     for (told, due) in [(-5, 101), (130, 130), (900, 160)] {
-        let mut slots = begun(1);
-        slots.take(&late(8, told * MS), 100 * MS);
-        assert_eq!(slots.due_ns, due * MS);
+        let mut grid = begun(1);
+        grid.take(&late(8, told * MS), 100 * MS);
+        assert_eq!(grid.due_ns, due * MS);
         // What comes behind its turn says nothing of the next.
-        slots.skip(false);
-        slots.take(&late(8, 150 * MS), 100 * MS);
-        assert_eq!(slots.due_ns, due * MS);
+        grid.skip(false);
+        grid.take(&late(8, 150 * MS), 100 * MS);
+        assert_eq!(grid.due_ns, due * MS);
     }
 }
 
 #[test]
 fn a_buffer_holds_frames_back_and_the_next_is_due_a_frame_later() {
-    let mut slots = Slots::new(0, Some(Playout::new(Some(30.0))));
-    assert_eq!(slots.take(&of(7, 100 * MS), 105 * MS).release_ns, 130 * MS);
-    assert_eq!(slots.due_ns, 150 * MS);
-    slots.skip(false);
-    slots.skip(false);
+    let mut grid = FrameGrid::new(0, Some(Playout::new(Some(30.0))));
+    assert_eq!(grid.take(&of(7, 100 * MS), 105 * MS).release_ns, 130 * MS);
+    assert_eq!(grid.due_ns, 150 * MS);
+    grid.skip(false);
+    grid.skip(false);
     assert_eq!(
-        slots.take(&of(8, 120 * MS), 125 * MS),
+        grid.take(&of(8, 120 * MS), 125 * MS),
         slot(1, FRAME, None, 150 * MS)
     );
-    assert_eq!(slots.due_ns, 190 * MS, "two have left already");
-    slots.take(&of(11, 180 * MS), 300 * MS);
-    assert_eq!(slots.due_ns, 301 * MS, "no turn is before now");
+    assert_eq!(grid.due_ns, 190 * MS, "two have left already");
+    grid.take(&of(11, 180 * MS), 300 * MS);
+    assert_eq!(grid.due_ns, 301 * MS, "no turn is before now");
 }
 
 #[test]
 fn what_a_frame_leaps_over_has_its_turn_while_the_buffer_holds() {
-    let mut slots = Slots::new(0, Some(Playout::new(Some(60.0))));
+    let mut grid = FrameGrid::new(0, Some(Playout::new(Some(60.0))));
     assert!(
-        slots.leapt(&of(7, 100 * MS), 105 * MS).is_empty(),
+        grid.leapt(&of(7, 100 * MS), 105 * MS).is_empty(),
         "nothing is before the first"
     );
-    slots.take(&of(7, 100 * MS), 105 * MS);
-    assert!(slots.leapt(&of(8, 120 * MS), 125 * MS).is_empty());
+    grid.take(&of(7, 100 * MS), 105 * MS);
+    assert!(grid.leapt(&of(8, 120 * MS), 125 * MS).is_empty());
     let three = of(11, 180 * MS);
-    assert_eq!(slots.leapt(&three, 170 * MS), [180 * MS, 200 * MS, 220 * MS]);
+    assert_eq!(grid.leapt(&three, 170 * MS), [180 * MS, 200 * MS, 220 * MS]);
     assert_eq!(
-        slots.leapt(&three, 190 * MS),
+        grid.leapt(&three, 190 * MS),
         [200 * MS, 220 * MS],
         "what is past is past"
     );
@@ -203,8 +200,8 @@ fn what_a_frame_leaps_over_has_its_turn_while_the_buffer_holds() {
         reset: true,
         ..three.clone()
     };
-    assert!(slots.leapt(&reset, 170 * MS).is_empty());
-    assert_eq!(slots.take(&three, 170 * MS).number, 4, "asking changes nothing");
+    assert!(grid.leapt(&reset, 170 * MS).is_empty());
+    assert_eq!(grid.take(&three, 170 * MS).number, 4, "asking changes nothing");
     assert!(
         begun(1).leapt(&of(11, 80 * MS), 70 * MS).is_empty(),
         "without a buffer none waits"
@@ -254,13 +251,13 @@ fn an_automatic_buffer_covers_most_of_the_delays() {
 fn no_time_is_too_late_or_too_early() {
     for playout in [None, Some(Playout::new(None)), Some(Playout::new(Some(100.0)))] {
         for (now_ns, local_ns) in [(i64::MAX, i64::MIN), (i64::MIN, i64::MAX), (i64::MAX, i64::MAX)] {
-            let mut slots = Slots::new(now_ns, playout.clone());
+            let mut grid = FrameGrid::new(now_ns, playout.clone());
             for seq in [0, 9, 5, 10] {
-                let _ = slots.leapt(&of(seq, local_ns), now_ns);
-                slots.take(&of(seq, local_ns), now_ns);
+                let _ = grid.leapt(&of(seq, local_ns), now_ns);
+                grid.take(&of(seq, local_ns), now_ns);
             }
-            slots.take(&of(11, local_ns), -1 - now_ns);
-            assert!(slots.due_ns >= -1 - now_ns);
+            grid.take(&of(11, local_ns), -1 - now_ns);
+            assert!(grid.due_ns >= -1 - now_ns);
         }
     }
 }

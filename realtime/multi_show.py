@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from realtime.clock import Clock
-from realtime.control.server import CONTROL, ControlServer, everyones
+from realtime.control.server import CONTROL, ControlServer, shared_commands
 from realtime.loop import obey_signals, run_loop
 from realtime.monitor.keys import Keys
 from realtime.monitor.terminal import Terminal
@@ -23,23 +23,23 @@ from realtime.oscquery.offer import Offers
 from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
-from realtime.rig.load import monitors, solo
+from realtime.rig.load import monitors, rig_for_performer
 from realtime.seams import BACKENDS
 from realtime.show import Show, close_shows
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sinks.guard import Guard
 from realtime.sockets import free_port, host_and_port, known_as
-from realtime.sources.shared import Seat, SharedSource
+from realtime.sources.shared import PerformerSource, SharedSource
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
 
-__all__ = ["Troupe", "open_troupe"]
+__all__ = ["MultiShow", "open_multi_show"]
 
 Say = Callable[[str], None]
 
 
-class Troupe:
+class MultiShow:
     """The shows of several performers, by name. ``control`` obeys for all of them; None: nothing does."""
 
     def __init__(self, shows: Mapping[str, Show], control: ControlServer | None, say: Say) -> None:
@@ -100,9 +100,9 @@ class Troupe:
             show.end()
 
 
-def open_troupe(
+def open_multi_show(
     rig: Rig, clock: Clock, say: Say, terminal: Terminal | None = None, *, prewarm: bool = False
-) -> Troupe:
+) -> MultiShow:
     """Everything that the ``[[performer]]`` tables of a rig need, ready to run.
 
     The ``terminal`` shows the first performer; its keys are for all. Raises a MotionError; everything is
@@ -114,10 +114,10 @@ def open_troupe(
             update={"monitor": rig.monitor.model_copy(update={"token": secrets.token_urlsafe(9)})}
         )
     names = [one.name for one in rig.performers]
-    rigs = {name: solo(rig, name).resolved() for name in names}
+    rigs = {name: rig_for_performer(rig, name).resolved() for name in names}
     shows: dict[str, Show] = {}
     with contextlib.ExitStack() as undo:
-        seats = _seats(rigs, undo, say)
+        performer_sources = _performer_sources(rigs, undo, say)
         out = EnsembleOut(rig.osc, len(names))
         guard = Guard(say) if rig.osc else None
         if guard is not None:
@@ -140,10 +140,10 @@ def open_troupe(
             shows[name] = show = stage(
                 own,
                 pipelines[name],
-                seats[name],
+                performer_sources[name],
                 # Who waits for one suit lets the others wait.
                 prewarm=prewarm or len(names) == 1,
-                say=_named(say, name),
+                say=_prefixed(say, name),
                 terminal=terminal if first else None,
                 everybody=monitors(rig),
                 guard=guard,
@@ -151,7 +151,7 @@ def open_troupe(
             )
             show.collector = next(iter(shows.values())).collector
             undo.callback(_close, show)
-        actions, families = everyones(
+        actions, families = shared_commands(
             {name: show.actions() for name, show in shows.items()},
             {name: show.families() for name, show in shows.items()},
             frozenset({*next(iter(shows.values())).commands.names, "record/start", "record/stop"}),
@@ -178,13 +178,13 @@ def open_troupe(
             for offer in offers:
                 offer.tell(oscquery.port)
             out.tell(target.model_copy(update={"port": oscquery.port}))
-        troupe = Troupe(shows, control, say)
+        multi_show = MultiShow(shows, control, say)
         if terminal is not None:
-            keys = Keys(pipelines[names[0]], actions, troupe.interrupt, say, terminal.tell)
+            keys = Keys(pipelines[names[0]], actions, multi_show.interrupt, say, terminal.tell)
             shows[names[0]].keys = keys
         undo.pop_all()
-    _tell(rig, rigs, seats, troupe, say)
-    return troupe
+    _tell(rig, rigs, performer_sources, multi_show, say)
+    return multi_show
 
 
 def _close_all(pipelines: list[Pipeline]) -> None:
@@ -197,17 +197,19 @@ def _close(show: Show) -> None:
     run_loop(show.run(0.0))
 
 
-def _seats(rigs: Mapping[str, Rig], undo: contextlib.ExitStack, say: Say) -> dict[str, Seat]:
+def _performer_sources(
+    rigs: Mapping[str, Rig], undo: contextlib.ExitStack, say: Say
+) -> dict[str, PerformerSource]:
     """A place at a socket for each performer: one socket for each address that the suits send to."""
     sockets: dict[tuple[str, int], SharedSource] = {}
-    found: dict[str, Seat] = {}
+    found: dict[str, PerformerSource] = {}
     for name, own in rigs.items():
         where = own.source.listen
         if where not in sockets:
             source = UdpSource(own.source.kind, *where, say=say, **own.source.opened())
             undo.callback(source.close)
             sockets[where] = SharedSource(source)
-        found[name] = sockets[where].seat(own.source.sender)
+        found[name] = sockets[where].performer_source(own.source.sender)
     return found
 
 
@@ -218,22 +220,28 @@ def _as_chosen(rig: Rig, first: Pipeline) -> Rig:
     return rig.model_copy(update={"model": rig.model.model_copy(update={"backend": first.backend.name})})
 
 
-def _named(say: Say, name: str) -> Say:
+def _prefixed(say: Say, name: str) -> Say:
     """Lines of one performer; commands in them are those for that performer."""
     return lambda line: say(f"{name}: {line.replace(CONTROL, f'{CONTROL}{name}/')}")
 
 
-def _tell(rig: Rig, rigs: Mapping[str, Rig], seats: Mapping[str, Seat], troupe: Troupe, say: Say) -> None:
-    for name, seat in seats.items():
-        host, port = seat.address
-        whom = f" from {seat.sender}" if seat.sender else ""
-        say(f"{name}: listening for {seat.kind}{whom} at {host_and_port(known_as(host), port)}")
+def _tell(
+    rig: Rig,
+    rigs: Mapping[str, Rig],
+    performer_sources: Mapping[str, PerformerSource],
+    multi_show: MultiShow,
+    say: Say,
+) -> None:
+    for name, performer_source in performer_sources.items():
+        host, port = performer_source.address
+        whom = f" from {performer_source.sender}" if performer_source.sender else ""
+        say(f"{name}: listening for {performer_source.kind}{whom} at {host_and_port(known_as(host), port)}")
         if rigs[name].synth.enabled:
             say(f"{name}: playing the built-in voice")
     for target in rig.osc:
         say(f"sending OSC to {target.url}" + (f", of {target.performer} alone" if target.performer else ""))
-    if troupe.control is not None:
-        say(troupe.control.told)
-    backend = next(iter(troupe.shows.values())).pipeline.backend
+    if multi_show.control is not None:
+        say(multi_show.control.description)
+    backend = next(iter(multi_show.shows.values())).pipeline.backend
     if backend is not None:
-        say(f"model steps on {backend.told}")
+        say(f"model steps on {backend.description}")

@@ -14,7 +14,7 @@ from realtime.sinks.capture import CaptureSink
 from realtime.voice.base import Voice
 from realtime.voice.strokes import Strokes
 
-__all__ = ["RATE", "SILENCE", "Ear", "integrated"]
+__all__ = ["RATE", "SILENCE", "OfflineListener", "integrated"]
 
 #: The filters below are given for this sample rate.
 RATE = 48_000
@@ -59,7 +59,7 @@ def _lufs(power: npt.ArrayLike) -> npt.NDArray[np.float64]:
 _CLOCKED = [PARAMETERS.index("density"), PARAMETERS.index("pulse")]
 
 
-class Ear(CaptureSink):
+class OfflineListener(CaptureSink):
     """Writes every frame down and plays it on ``voice``; events are struck when they are due.
 
     ``bare`` leaves out what does not sound as long as the body moves, nor as loud: events, and the bells and

@@ -9,7 +9,8 @@ from support.clips import LEFT_ARM, RIGHT_ARM, turning
 from pyanticip.errors import FormatError
 from training.data.batches import HORIZONS
 from training.evaluate import event_tuning, trackers
-from training.evaluate.event_tuning import EventRivals
+from training.evaluate.baselines import SETTINGS
+from training.evaluate.event_tuning import EventBaselines
 from training.evaluate.events import score_clip
 from training.evaluate.extrapolator import (
     AHEAD,
@@ -20,17 +21,16 @@ from training.evaluate.extrapolator import (
     extrapolate,
     fire,
     inputs,
+    joint_positions,
     next_by_line,
     past_events,
-    places,
     predicted,
     speed_curve,
     valleys,
 )
-from training.evaluate.rivals import SETTINGS
 from training.evaluate.trackers import Tracker, carry, kalman, one_euro, predict, tracked
 from training.tasks.motion.scores import measure
-from training.teacher.handmade import teach
+from training.teacher.kinematic_targets import compute_targets
 
 PERIOD = Extrapolator(0.02, 0.04, 3.0, agreement=0.5, window=50, depth=0.3)
 
@@ -38,7 +38,7 @@ PERIOD = Extrapolator(0.02, 0.04, 3.0, agreement=0.5, window=50, depth=0.3)
 @pytest.fixture(scope="module")
 def line(swinging):
     """Linear prediction fitted to other swings of the same kind."""
-    curve = speed_curve(places(swinging), 0, 0.02, 0.02)
+    curve = speed_curve(joint_positions(swinging), 0, 0.02, 0.02)
     weights = event_tuning.fit([curve[:250], curve[30:280], np.zeros(10)], 0)
     return Extrapolator(0.02, 0.02, 2.0, fall=0.3, weights=weights)
 
@@ -63,7 +63,7 @@ def test_valleys_are_found_once_they_have_risen():
 
 
 def test_past_beats_are_falls_and_past_phrases_are_valleys(swinging):
-    curve = speed_curve(places(swinging), 0, 0.02, 0.02)
+    curve = speed_curve(joint_positions(swinging), 0, 0.02, 0.02)
     beats, known = past_events(curve, 0, 0.3)
     assert len(beats) >= 14
     assert np.array_equal(beats, known)
@@ -82,9 +82,9 @@ def test_the_best_lag_is_the_period():
 
 @pytest.mark.parametrize("lead", [0, 5, 10])
 def test_a_steady_swing_is_extrapolated(swinging, lead):
-    truth = teach(swinging).times("onset")
+    truth = compute_targets(swinging).times("onset")
     assert len(truth) >= 12
-    told = extrapolate(places(swinging), 0, lead, PERIOD)
+    told = extrapolate(joint_positions(swinging), 0, lead, PERIOD)
     late = truth[truth > 150]
     score, leads = score_clip(told, late, 400, lead)
     assert score.recall == 1.0
@@ -93,8 +93,8 @@ def test_a_steady_swing_is_extrapolated(swinging, lead):
 
 @pytest.mark.parametrize("lead", [0, 5, 10])
 def test_an_arrival_that_is_predicted_is_announced(swinging, line, lead):
-    truth = teach(swinging).times("onset")
-    told = extrapolate(places(swinging), 0, lead, line)
+    truth = compute_targets(swinging).times("onset")
+    told = extrapolate(joint_positions(swinging), 0, lead, line)
     score, leads = score_clip(told, truth[truth > 100], 400, lead)
     assert score.recall == 1.0
     assert leads.min() >= lead
@@ -163,7 +163,7 @@ def test_rivals_do_not_see_ahead(move, swinging, line, means):
     settings, quats = (PERIOD, move(300, 4)) if means == "period" else (line, swinging[:300])
     other = quats.copy()
     other[200:] = move(300, 5)[200:]
-    told = [extrapolate(places(q), 0, 5.0, settings) for q in (quats, other)]
+    told = [extrapolate(joint_positions(q), 0, 5.0, settings) for q in (quats, other)]
     kept = [[p for p in zip(t.decided, t.times, strict=True) if p[0] < 200] for t in told]
     assert kept[0] == kept[1]
     assert len(kept[0]) >= 2
@@ -178,33 +178,33 @@ def test_an_announcement_is_made_once():
 
 
 def test_tuning_finds_settings_that_work_and_survives_saving(swinging, example_of, monkeypatch, tmp_path):
-    lesson = teach(swinging)
+    targets = compute_targets(swinging)
     example = replace(
         example_of(400),
         quats=swinging.astype(np.float32),
-        params=lesson.params,
-        onsets=lesson.times("onset"),
-        phrases=lesson.times("phrase"),
+        params=targets.params,
+        onsets=targets.times("onset"),
+        phrases=targets.times("phrase"),
     )
     for name, values in (("WINDOWS", (50,)), ("AGREEMENTS", (0.5,)), ("FALLS", ((0.2,), (0.4,)))):
         monkeypatch.setattr(event_tuning, name, values)
-    rivals = event_tuning.tune([example])
-    told = extrapolate(places(example.quats), 0, 5.0, rivals.extrapolators[0][1])
+    baselines = event_tuning.tune([example])
+    told = extrapolate(joint_positions(example.quats), 0, 5.0, baselines.extrapolators[0][1])
     assert score_clip(told, example.onsets, 400, 5.0)[0].f1 > 0.8
-    rivals.save(tmp_path / "e.json")
-    assert EventRivals.load(tmp_path / "e.json") == rivals
+    baselines.save(tmp_path / "e.json")
+    assert EventBaselines.load(tmp_path / "e.json") == baselines
     (tmp_path / "e.json").write_text("[]")
     with pytest.raises(FormatError, match="event rivals"):
-        EventRivals.load(tmp_path / "e.json")
+        EventBaselines.load(tmp_path / "e.json")
 
 
 def test_the_packaged_settings_load():
-    rivals = EventRivals.load(SETTINGS / "events.json")
-    assert [len(row) for row in rivals.extrapolators] == [3, 3]
+    baselines = EventBaselines.load(SETTINGS / "events.json")
+    assert [len(row) for row in baselines.extrapolators] == [3, 3]
 
 
 def test_the_curve_falls_with_the_speed(swinging):
-    curve = speed_curve(places(swinging), 0, 0.0, 0.0)
+    curve = speed_curve(joint_positions(swinging), 0, 0.0, 0.0)
     speed = np.abs(np.cos(2.0 * np.pi * np.arange(400) / 50.0))
     assert np.corrcoef(curve[60:], speed[60:])[0, 1] > 0.8
 

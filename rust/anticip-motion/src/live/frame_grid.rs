@@ -19,7 +19,7 @@ const ABOUT: i64 = 10;
 
 /// Where a frame belongs that a datagram completed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Slot {
+pub struct GridPosition {
     /// Its number.
     pub number: i64,
     /// Seconds since the last such frame.
@@ -32,7 +32,7 @@ pub struct Slot {
 
 /// Counts the frames that leave: each number once and in order, whatever the source's numbers do.
 #[derive(Debug, Clone)]
-pub struct Slots {
+pub struct FrameGrid {
     /// Holds frames back, where it is there.
     pub playout: Option<Playout>,
     /// When the next frame is late.
@@ -46,7 +46,7 @@ pub struct Slots {
     behind: Option<(i64, i64)>,
 }
 
-impl Slots {
+impl FrameGrid {
     /// No frame yet.
     #[must_use]
     pub fn new(now_ns: i64, playout: Option<Playout>) -> Self {
@@ -74,7 +74,7 @@ impl Slots {
     }
 
     /// The slot of a frame that came at `now_ns`.
-    pub fn take(&mut self, out: &FrontOutput, now_ns: i64) -> Slot {
+    pub fn take(&mut self, out: &FrontOutput, now_ns: i64) -> GridPosition {
         let number = self.number(out, now_ns);
         let since = (number - self.completed).max(1) as f64 * FRAME;
         self.completed = self.completed.max(number);
@@ -93,7 +93,7 @@ impl Slots {
             (self.newest, self.spoken) = (number, number);
             dt as f64 * FRAME
         });
-        Slot {
+        GridPosition {
             number,
             since,
             dt,

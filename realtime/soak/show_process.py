@@ -24,12 +24,23 @@ from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.motion.atomic import write_file
 from realtime.control.server import CONTROL
-from realtime.soak.ear import Ear
+from realtime.soak.osc_recorder import OscRecorder
 from realtime.soak.processes import alive, below, needs_proc
 from realtime.soak.servers import Notes, Pulse, midi_port, pulse
 from realtime.sockets import free_port
 
-__all__ = ["MODEL", "REPORT", "RIG", "TAKES", "Ended", "House", "Theatre", "has", "house", "report"]
+__all__ = [
+    "MODEL",
+    "REPORT",
+    "RIG",
+    "TAKES",
+    "ShowEndedError",
+    "ShowProcess",
+    "SoakSetup",
+    "has",
+    "report",
+    "soak_setup",
+]
 
 #: Of the show's folder: the rig, the model that plays, and where recordings go.
 RIG, MODEL, TAKES = "rig.toml", "model", "takes"
@@ -38,7 +49,7 @@ _BEGINS_S, _ENDS_S = 60.0, 30.0
 _ANSWERS_S = 1.0
 
 
-class Ended(DeviceError):
+class ShowEndedError(DeviceError):
     """The show is over, and nobody has told it to be."""
 
 
@@ -47,7 +58,7 @@ def has(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-class Theatre:
+class ShowProcess:
     """A folder with a rig, and the show that plays it, time and again.
 
     It has the voice, and where this machine has what they need the monitor, OSCQuery and MIDI (``midi``, a
@@ -58,7 +69,7 @@ class Theatre:
     def __init__(
         self,
         folder: Path,
-        ear: Ear,
+        ear: OscRecorder,
         more: Sequence[Mapping[str, Any]] = (),
         *,
         midi: str | None,
@@ -111,17 +122,17 @@ class Theatre:
             stderr=self._log,
             start_new_session=True,
         )
-        with contextlib.suppress(Ended):
+        with contextlib.suppress(ShowEndedError):
             if self.until(lambda: self.ear.told_ns > told, _BEGINS_S):
                 return time.monotonic() - begun
         raise DeviceError(f"soak: the show does not begin; {self.folder / 'show.log'} says why")
 
     @property
     def pid(self) -> int:
-        """Its process. Raises Ended where it has none."""
+        """Its process. Raises ShowEndedError where it has none."""
         if self._process is None or self._process.poll() is not None:
             code = None if self._process is None else self._process.returncode
-            raise Ended(f"the show has ended (code {code})")
+            raise ShowEndedError(f"the show has ended (code {code})")
         return self._process.pid
 
     def children(self, module: str) -> list[int]:
@@ -129,7 +140,7 @@ class Theatre:
         return [pid for pid, runs in below(self.pid).items() if runs == module and alive(pid)]
 
     def until(self, condition: Callable[[], object], within: float) -> bool:
-        """Wait until something is so; whether it was within so many seconds. Raises Ended."""
+        """Wait until something is so; whether it was within so many seconds. Raises ShowEndedError."""
         begun = time.monotonic()
         while not condition():
             if self.pid and time.monotonic() - begun > within:
@@ -221,17 +232,17 @@ def _free_tcp_port() -> int:
 REPORT = "soak.json"
 
 
-class House(NamedTuple):
+class SoakSetup(NamedTuple):
     """The show, who hears it, and the servers that are there."""
 
-    show: Theatre
-    ear: Ear
+    show: ShowProcess
+    ear: OscRecorder
     pulse: Pulse | None
     notes: Notes | None
 
 
 @contextlib.contextmanager
-def house(out: Path, more: Sequence[Mapping[str, Any]] = ()) -> Iterator[House]:
+def soak_setup(out: Path, more: Sequence[Mapping[str, Any]] = ()) -> Iterator[SoakSetup]:
     """Everything but the suit, ready to begin; ``more`` are further OSC receivers as a rig has them.
 
     Raises
@@ -245,15 +256,15 @@ def house(out: Path, more: Sequence[Mapping[str, Any]] = ()) -> Iterator[House]:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise OptionError(f"{out}: expected a new folder, or an empty one")
     out.mkdir(parents=True, exist_ok=True)
-    with pulse() as server, midi_port() as notes, contextlib.closing(Ear()) as ear:
+    with pulse() as server, midi_port() as notes, contextlib.closing(OscRecorder()) as ear:
         midi = None if notes is None else notes.name
         environment = {} if server is None else server.environment
-        show = Theatre(out / "show", ear, more, midi=midi, environment=environment)
+        show = ShowProcess(out / "show", ear, more, midi=midi, environment=environment)
         with contextlib.closing(show):
-            yield House(show, ear, server, notes)
+            yield SoakSetup(show, ear, server, notes)
 
 
-def report(out: Path, built: House, seed: int, told: Mapping[str, Any]) -> dict[str, Any]:
+def report(out: Path, built: SoakSetup, seed: int, told: Mapping[str, Any]) -> dict[str, Any]:
     """Write what there is to tell, and of what machine, into ``out``; returns it."""
     there = {"sound": built.pulse is not None, "midi": built.notes is not None}
     result = {**told, "seed": seed, **there, **machine()}

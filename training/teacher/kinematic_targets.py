@@ -56,7 +56,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class Targets:
     """What the teacher says about a clip of T frames."""
 
     params: NDArray[np.float32]
@@ -120,7 +120,7 @@ def _events(speed2: Array, kinetic: Array) -> tuple[Event, ...]:
     return tuple(sorted(found, key=lambda event: (event.frame, event.kind)))
 
 
-def teach(quats: NDArray[np.floating]) -> Lesson:
+def compute_targets(quats: NDArray[np.floating]) -> Targets:
     """What the teacher says about a whole clip.
 
     Args:
@@ -134,7 +134,7 @@ def teach(quats: NDArray[np.floating]) -> Lesson:
     if len(turns) == 0:
         raise ShapeError("a clip must have a frame, given none")
     velocity = derivative(smooth(positions(turns, upright=True), MOTION_HZ))
-    return Lesson(teacher_parameters(turns), _events(*speeds(velocity)))
+    return Targets(teacher_parameters(turns), _events(*speeds(velocity)))
 
 
-__all__ = ["EDGE", "TEACHER_VERSION", "Event", "Lesson", "teach"]
+__all__ = ["EDGE", "TEACHER_VERSION", "Event", "Targets", "compute_targets"]

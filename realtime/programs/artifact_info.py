@@ -14,14 +14,14 @@ from pyanticip.teach.mapping import load_mapping
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["is_memory", "kept"]
+__all__ = ["describe_artifact", "is_memory"]
 
 _LARGEST_HEADER = 8 << 20
 
 Found = tuple[dict[str, Any], list[str]]
 
 
-def kept(file: Path) -> Found | None:
+def describe_artifact(file: Path) -> Found | None:
     """What a memory or a mapping holds, and that in lines; None: it is neither.
 
     :raises MotionError: it is one, and damaged or of another version.

@@ -25,7 +25,7 @@ from pyanticip.teach.state import LONGEST, TakeEntry, check_take_name
 from pyanticip.vocabulary import RATE
 from realtime.teaching.adding import LEAD_IN, SHORTEST
 
-__all__ = ["Lesson", "PlayedTake"]
+__all__ = ["PlayedTake", "TakeRecorder"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -60,7 +60,7 @@ class PlayedTake:
 _Kept = tuple[int, F32, F32, dict[str, float]]
 
 
-class Lesson:
+class TakeRecorder:
     """Listens to a performer and takes down takes.
 
     ``project`` is read for its outputs alone; ``mask`` tells which joints the source has; ``full`` is called

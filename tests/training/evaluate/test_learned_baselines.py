@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from training.data.examples import plain
-from training.evaluate import learned, rivals
+from training.evaluate import baselines, learned
+from training.evaluate.baselines import Baselines, Twins, simple
 from training.evaluate.learned import INPUTS, Recurrent, Ridge, ahead_of, fit_recurrent, inputs, past
 from training.evaluate.measures import AHEAD
-from training.evaluate.rivals import AllRivals, Twins, simple
 from training.teacher.kinematics import multiply, positions
 
 
@@ -20,7 +20,7 @@ def test_what_rivals_see_ends_with_the_frame(move, example_of):
     """Nothing looks ahead: another future leaves inputs, histories and all fifteen rivals as they are."""
     one, two = example_of(200, seed=4), example_of(200, seed=4)
     two.quats[120:] = move(200, 5)[120:].astype(np.float32)
-    tuned = AllRivals.load()
+    tuned = Baselines.load()
     for make in (inputs, lambda twins: past(twins).transpose(1, 0, 2)):
         found = [make(Twins(example.quats)) for example in (one, two)]
         assert np.array_equal(found[0][:120], found[1][:120])
@@ -69,7 +69,7 @@ def test_inputs_are_places_speeds_and_the_turn_of_a_body_as_if_it_faced_ahead():
 
 def test_means_are_those_of_the_last_seconds(example_of):
     twins = Twins(example_of(200).quats)
-    rows = twins.at(rivals.CALM_MS)
+    rows = twins.at(baselines.CALM_MS)
     np.testing.assert_allclose(twins.mean(1)[120], rows[71:121].mean(axis=0))
     np.testing.assert_allclose(twins.mean(8)[10], rows[:11].mean(axis=0))
     np.testing.assert_allclose(twins.half(2), 0.5 * (rows + twins.mean(2)))

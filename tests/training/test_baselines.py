@@ -8,13 +8,13 @@ from pyanticip.errors import FormatError
 from pyanticip.models import ModelConfig, MotionTransformer
 from training.data.batches import HORIZONS
 from training.data.examples import plain
-from training.evaluate.rivals import DELAYS_MS, SETTINGS, AllRivals, Twins, simple
+from training.evaluate.baselines import DELAYS_MS, SETTINGS, Baselines, Twins, simple
 from training.report.statistics import resampled_within
 from training.tasks.motion import scores
-from training.tasks.motion.baselines import Rivals, Setting, extrapolate, judged, predict, tune
+from training.tasks.motion.baselines import ParameterBaselines, Setting, extrapolate, judged, predict, tune
 from training.tasks.motion.scores import measure
 from training.teacher.filters import causal_twin
-from training.teacher.handmade import EDGE
+from training.teacher.kinematic_targets import EDGE
 
 
 def test_a_straight_line_is_carried_on_exactly():
@@ -29,25 +29,27 @@ def test_a_straight_line_is_carried_on_exactly():
 
 def test_tuning_beats_any_untuned_setting_and_survives_saving(example_of, tmp_path):
     examples = [example_of(300, seed=s, subject=f"0{s}") for s in range(2)]
-    rivals = tune(examples, delays=(0.0, 0.08), motion_delays=(0.04,), slope_frames=(1, 4), gains=(0.5, 1.0))
-    best = measure(examples, lambda e: predict(e, rivals.linear)).mean()
+    baselines = tune(
+        examples, delays=(0.0, 0.08), motion_delays=(0.04,), slope_frames=(1, 4), gains=(0.5, 1.0)
+    )
+    best = measure(examples, lambda e: predict(e, baselines.linear)).mean()
     for setting in (Setting(0.0, 0.04, 1, 1.0), Setting(0.08, 0.04, 4, 0.5)):
         table = tuple(tuple(setting for _ in HORIZONS) for _ in range(8))
         other = measure(examples, lambda e, table=table: predict(e, table)).mean()
         assert (best <= other + 1e-7).all()
-    rivals.save(tmp_path / "rivals.json")
-    assert Rivals.load(tmp_path / "rivals.json") == rivals
+    baselines.save(tmp_path / "rivals.json")
+    assert ParameterBaselines.load(tmp_path / "rivals.json") == baselines
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(FormatError, match="rivals"):
-        Rivals.load(tmp_path / "bad.json")
+        ParameterBaselines.load(tmp_path / "bad.json")
 
 
 def test_the_packaged_rivals_fit_the_teacher():
-    rivals = Rivals.load(SETTINGS / "rivals.json")
-    for table in (rivals.hold, rivals.linear):
+    baselines = ParameterBaselines.load(SETTINGS / "rivals.json")
+    for table in (baselines.hold, baselines.linear):
         assert [len(row) for row in table] == [len(HORIZONS)] * 8
-    assert all(setting.gain == 0.0 for row in rivals.hold for setting in row)
-    assert all(setting.gain > 0.0 for row in rivals.linear for setting in row)
+    assert all(setting.gain == 0.0 for row in baselines.hold for setting in row)
+    assert all(setting.gain > 0.0 for row in baselines.linear for setting in row)
 
 
 def test_errors_are_means_over_subjects_not_over_frames(example_of):
@@ -100,7 +102,7 @@ def test_a_bootstrap_draws_people_and_the_clips_of_each():
 
 def test_rivals_hold_and_mean_what_their_names_say(piece_of):
     example = plain(piece_of(300, seed=4))
-    quats, said = example.quats, simple(example, Twins(example.quats), AllRivals.load())
+    quats, said = example.quats, simple(example, Twins(example.quats), Baselines.load())
     for ms in DELAYS_MS:
         late = causal_twin(quats, ms / 1000.0)
         np.testing.assert_allclose(said[f"hold, {ms} ms late"], np.repeat(late[:, :, None], 3, 2), atol=1e-6)
