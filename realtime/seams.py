@@ -220,7 +220,7 @@ BACKENDS: Registry[Callable[[str | Path | None], StepBackend]] = Registry(
         "torch": "realtime.step.torch:TorchBackend",
         "cuda-graph": "realtime.step.torch:CudaGraphBackend",
     },
-    "name told manifest hidden codes why core",
+    "name description manifest hidden codes why core",
     "step imagine reset prewarm steer close",
 )
 

@@ -129,7 +129,7 @@ def test_clips_that_are_too_short_are_named(clips, tmp_path, monkeypatch) -> Non
                 for who, piece in (("a", clips[0]), ("b", shorter))
             )
 
-        def taught(self):
+        def training_clips(self):
             return self.long
 
         def strangers(self, split):
