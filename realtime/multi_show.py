@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from realtime.clock import Clock
-from realtime.control.server import CONTROL, ControlServer, shared_commands
+from realtime.control.server import CONTROL, ControlServer, commands_of_all
 from realtime.loop import obey_signals, run_loop
 from realtime.monitor.keys import Keys
 from realtime.monitor.terminal import Terminal
@@ -151,7 +151,7 @@ def open_multi_show(
             )
             show.collector = next(iter(shows.values())).collector
             undo.callback(_close, show)
-        actions, families = shared_commands(
+        actions, families = commands_of_all(
             {name: show.actions() for name, show in shows.items()},
             {name: show.families() for name, show in shows.items()},
             frozenset({*next(iter(shows.values())).commands.names, "record/start", "record/stop"}),
@@ -209,7 +209,7 @@ def _performer_sources(
             source = UdpSource(own.source.kind, *where, say=say, **own.source.opened())
             undo.callback(source.close)
             sockets[where] = SharedSource(source)
-        found[name] = sockets[where].performer_source(own.source.sender)
+        found[name] = sockets[where].add_performer(own.source.sender)
     return found
 
 

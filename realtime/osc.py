@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pythonosc.osc_message import OscMessage
 
-__all__ = ["read_message", "split"]
+__all__ = ["read_message", "read_messages", "split"]
 
 _BUNDLE = b"#bundle\0"
 _DEPTH = 4
@@ -64,3 +64,22 @@ def read_message(data: bytes, most: int) -> OscMessage:
     except Exception as error:
         # python-osc raises several kinds for bytes that are not OSC.
         raise ValueError(str(error)) from None
+
+
+def read_messages(datagram: bytes, most: int, most_arguments: int) -> list[OscMessage]:
+    """The messages of a datagram that can be read, as by :func:`split` and :func:`read_message`.
+
+    Raises
+    ------
+    ValueError
+        A bundle that is none, or no message that can be read.
+    """
+    found, refused = [], None
+    for one in split(datagram, most):
+        try:
+            found.append(read_message(one, most_arguments))
+        except ValueError as error:
+            refused = error
+    if refused is not None and not found:
+        raise refused
+    return found

@@ -23,7 +23,7 @@ def lost_of(counts: Mapping[str, int]) -> int | None:
 
 
 class TakeRecorder(Protocol):
-    """Something that learns from a performer; see :mod:`realtime.teaching`."""
+    """Who takes down the frames of a performer; see :mod:`realtime.teaching.take_recorder`."""
 
     def frame(self, out: FrontOutput) -> None:
         """A frame that was played."""

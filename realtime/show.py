@@ -173,6 +173,11 @@ class Show:
             "collections": {"runs": self.collector.runs, "longest_us": self.collector.longest_ns // 1000},
         }
 
+    @property
+    def ended_early(self) -> bool:
+        """Whether something ended it before its time: Ctrl-C, a signal, a command."""
+        return self._ended is not None and self._ended.is_set()
+
     def end(self, t_ns: int | None = None) -> None:
         """Finish: now, or (of a show that is played again) as if it were ``t_ns``."""
         self._end_ns = t_ns if self._end_ns is None else self._end_ns

@@ -207,7 +207,7 @@ def play(main: Coroutine[Any, Any, object], *shows: Show) -> None:
     before = signal.getsignal(signal.SIGTERM)
     run_loop(main)
     signal.signal(signal.SIGTERM, before)  # a loop that closes takes away what it obeyed
-    if any(show.interrupted for show in shows):
+    if any(show.ended_early for show in shows):
         raise KeyboardInterrupt
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import socket
 import struct
 import sys
+import threading
 import time
 from typing import Any
 
@@ -53,6 +55,21 @@ def _datagrams(data: bytes) -> list[bytes]:
     return out
 
 
+def _plan() -> dict[str, Any]:
+    """What the bench says is to be sent; without a bench there is nothing to do."""
+    line = sys.stdin.buffer.readline()
+    if not line:
+        sys.exit()
+    plan: dict[str, Any] = json.loads(line)
+    return plan
+
+
+def _end_with_the_bench() -> None:
+    """Standard input is open as long as the bench lives."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
 def suit() -> dict[str, Any]:
     """Send, ping and count as standard input says; its first datagram is the skeleton."""
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -62,7 +79,7 @@ def suit() -> dict[str, Any]:
     pinger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     pinger.setblocking(False)
     print(receiver.getsockname()[1], flush=True)
-    plan = json.loads(sys.stdin.buffer.readline())
+    plan = _plan()
     skeleton, *frames = _datagrams(sys.stdin.buffer.read())
     to, echo = ("127.0.0.1", plan["port"]), ("127.0.0.1", plan["echo"])
     period, every = 1.0 / plan["rate"], plan["skeleton_every"]
@@ -104,7 +121,7 @@ def suits() -> dict[str, Any]:
     for sock in (receiver, *senders):
         sock.bind(("127.0.0.1", 0))
     print(json.dumps({"ports": [sock.getsockname()[1] for sock in (receiver, *senders)]}), flush=True)
-    plan = json.loads(sys.stdin.buffer.readline())
+    plan = _plan()
     skeleton, *frames = _datagrams(sys.stdin.buffer.read())
     to, period = ("127.0.0.1", plan["port"]), 1.0 / plan["rate"]
     time.sleep(plan["pause"])
@@ -136,6 +153,7 @@ def echo() -> dict[str, Any]:
         sock.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
         stamped = True
     print(sock.getsockname()[1], flush=True)
+    threading.Thread(target=_end_with_the_bench, daemon=True).start()
     times: list[float] = []
     ancillary: list[tuple[int, int, bytes]] = []
     while True:

@@ -27,9 +27,9 @@ __all__ = [
     "Action",
     "ControlServer",
     "Remote",
+    "commands_of_all",
     "number",
     "rounded_float",
-    "shared_commands",
     "switch",
 ]
 
@@ -332,7 +332,7 @@ def _is_released(arguments: tuple[object, ...]) -> bool:
 _OF_ONE = frozenset({"source", "plan", "cue/set", "cue/remove", "rig/merge"})
 
 
-def shared_commands(
+def commands_of_all(
     actions: Mapping[str, Mapping[str, Action]],
     families: Mapping[str, Mapping[str, Action]],
     shared: frozenset[str],

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-from realtime.osc import read_message, split
+from realtime.osc import read_messages
 
 __all__ = ["EXTENSIONS", "Space"]
 
@@ -57,7 +57,7 @@ class Space:
     def hear(self, bundle: bytes) -> list[OscMessage]:
         """Keep what was sent, and return its messages; nothing of what is no OSC."""
         try:
-            found = [read_message(one, _MOST) for one in split(bundle, _MOST)]
+            found = read_messages(bundle, _MOST, _MOST)
         except ValueError:
             return []
         for message in found:

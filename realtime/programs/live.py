@@ -42,7 +42,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     if rig.control.enabled:
         # Whoever has it already is a show that plays: nothing is loaded beside it.
         bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
-    for line in rig.unused_keys():
+    for line in rig.warnings():
         say(line)
     if rig.performers:
         return _live_multi_show(rig, seconds, say, meters)

@@ -13,7 +13,7 @@ from pyanticip.errors import DeviceError, RigError
 from pyanticip.motion.atomic import write_file
 from pyanticip.untrusted import parse_toml, read_file
 from realtime.rig.load import LARGEST, parse_rig
-from realtime.rig.paths import resolved_in
+from realtime.rig.paths import relative_to
 
 __all__ = ["edit_rig"]
 
@@ -47,7 +47,7 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    before, after = resolved_in(before, source.parent), resolved_in(after, path.parent)
+    before, after = relative_to(before, source.parent), relative_to(after, path.parent)
     try:
         data = read_file(source, LARGEST, RigError, "a rig") if source.exists() else b""
         text, wanted = data.decode("utf-8"), parse_toml(data, source, RigError)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["found_from", "is_there", "resolved_in"]
+__all__ = ["found_from", "is_there", "relative_to"]
 
 _OF_ONE = ("mapping", "teach", "memory", "source.joints", "source.skeleton")
 _NEW = ("record",)
@@ -29,9 +29,9 @@ def found_from(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return _each(tree, there, new)
 
 
-def resolved_in(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def relative_to(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The tree of a rig that plays, with the paths that its file says in ``folder``."""
-    return _each(tree, lambda path: _told(folder, path), lambda path: _told(folder, path))
+    return _each(tree, lambda path: _relative(folder, path), lambda path: _relative(folder, path))
 
 
 def _each(tree: Mapping[str, Any], there: Callable[[str], str], new: Callable[[str], str]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def is_there(path: str | Path) -> bool:
         return False
 
 
-def _told(folder: Path, path: str) -> str:
+def _relative(folder: Path, path: str) -> str:
     whole = Path(path)
     if whole.is_absolute() and not whole.is_relative_to(folder.absolute()):
         return path

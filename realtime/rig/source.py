@@ -91,7 +91,7 @@ class SourceRig(ReadingOptions):
         who = host_and_port(address, int(port)) if mark else address
         return self.model_copy(update={"sender": who})
 
-    def unused_keys(self) -> Iterator[str]:
+    def warnings(self) -> Iterator[str]:
         """Lines about keys that a live show has no use for."""
         if self.addresses and self.kind not in (*PRESETS, "auto"):
             yield f"source.addresses: {self.kind} has no use for them; {', '.join(PRESETS)} have"

@@ -193,10 +193,10 @@ class Rig(Options):
         """With the address of the sender in place of its name. Raises a DeviceError."""
         return self.model_copy(update={"source": self.source.resolved()})
 
-    def unused_keys(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Lines about keys that a live show has no use for, and receivers that are its own."""
         sources = (self.source, *(one.source_for(self.source) for one in self.performers))
-        found = list(dict.fromkeys(line for source in sources for line in source.unused_keys()))
+        found = list(dict.fromkeys(line for source in sources for line in source.warnings()))
         everybody: tuple[Rig | PerformerTable, ...] = (self, *self.performers)
         if self.midi.port is None:
             if any(one.channel is not None for one in self.performers):

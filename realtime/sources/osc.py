@@ -20,7 +20,7 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.rotations import conjugate, from_euler, multiply
 from pyanticip.motion.world import TO_Y_UP
 from pyanticip.vocabulary import CANONICAL_JOINTS
-from realtime.osc import read_message, split
+from realtime.osc import read_messages
 
 __all__ = ["PRESETS", "Address", "Order", "OscSource", "messages", "osc", "phone", "wek"]
 
@@ -151,7 +151,7 @@ def messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
             yield "/quaternion", [float(quaternion[axis]) for axis in "xyzw"]
         return
     try:
-        told = [read_message(one, _MOST_ARGUMENTS) for one in split(datagram, _MOST)]
+        told = read_messages(datagram, _MOST, _MOST_ARGUMENTS)
     except ValueError as error:
         raise WireError(f"not OSC: {error}") from None
     for message in told:

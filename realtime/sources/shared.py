@@ -78,7 +78,7 @@ class SharedSource:
         self._whose: dict[str, list[PerformerSource]] = {}
         self._started = False
 
-    def performer_source(self, sender: str | None) -> PerformerSource:
+    def add_performer(self, sender: str | None) -> PerformerSource:
         """A place for one more performer."""
         self._performer_sources.append(PerformerSource(self, sender))
         return self._performer_sources[-1]
@@ -95,11 +95,8 @@ class SharedSource:
         if performer_sources is None:
             if len(self._whose) >= _MOST_SENDERS:
                 self._whose.clear()
-            performer_sources = [
-                performer_source
-                for performer_source in self._performer_sources
-                if performer_source.is_theirs(sender)
-            ] or self._performer_sources
+            everyone = self._performer_sources
+            performer_sources = [one for one in everyone if one.is_theirs(sender)] or everyone
             self._whose[sender] = performer_sources
         for performer_source in performer_sources:
             if performer_source.receive is not None:

@@ -297,7 +297,7 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     # Checks and sums look at all of the tree.
     sums = tuple(
         f"tree.Rig.{name}"
-        for name in ("_", "unused_keys", "untaught", "ignored_options", "offers_control", "latency_ms")
+        for name in ("_", "warnings", "untaught", "ignored_options", "offers_control", "latency_ms")
     )
     seen = [name for name in done.stdout.splitlines()[-1].split() if not name.startswith((*sums, "ports."))]
     use = seen.index("mixer.Mixer.__init__")

@@ -54,7 +54,7 @@ def test_the_object_that_json_prints() -> None:
     json.dumps(result)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("bench", ["latency", "performers --count 1,2"])
 def test_a_measurement_that_is_interrupted_ends_in_silence(monkeypatch, capfd, bench, number):
     peers, peer, obey = [], latency.peer, show.obey_signals

@@ -6,7 +6,6 @@ import pytest
 
 from realtime.control import budget
 from realtime.control.budget import Bucket, Budgets, Lines
-from realtime.osc import split
 
 
 class Hand:
@@ -73,20 +72,3 @@ def test_lines_are_said_once_and_those_kept_back_are_counted() -> None:
     clock.now += 1.0
     lines("six")
     assert said[3:] == ["six"]
-
-
-def bundle(*parts: bytes) -> bytes:
-    return b"#bundle\0" + bytes(8) + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-
-
-def test_messages_come_in_order_out_of_bundles_and_no_more_than_asked() -> None:
-    inner = bundle(b"b", bundle(bundle(b"c")), b"d")
-    assert list(split(bundle(b"a", inner, b"e"), 9)) == [b"a", b"b", b"c", b"d", b"e"]
-    assert list(split(bundle(b"a", inner, b"e"), 3)) == [b"a", b"b", b"c"]
-    assert list(split(b"alone", 1)) == [b"alone"]
-    assert list(split(b"alone", 0)) == list(split(bundle(), 5)) == []
-    with pytest.raises(ValueError, match="bundles in bundles"):
-        list(split(bundle(bundle(bundle(bundle(bundle(b"x"))))), 5))
-    for rest in (b"\0\0\0\2b", bytes(4), b"\0\0", b"\xff\xff\xff\xfc"):
-        with pytest.raises(ValueError, match="longer than its bundle"):
-            list(split(bundle(b"a") + rest, 5))

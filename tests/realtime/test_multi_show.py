@@ -24,7 +24,7 @@ from pyanticip.memory import load_memory, save_memory
 from pyanticip.memory import rehearse as remember
 from realtime.bench.performer import mocopi_datagrams, sway
 from realtime.clock import MonotonicClock, OfflineClock
-from realtime.control.server import shared_commands
+from realtime.control.server import commands_of_all
 from realtime.loop import run_loop
 from realtime.multi_show import open_multi_show
 from realtime.programs.live import live
@@ -85,7 +85,7 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
     for one in many.performers:
         pipelines[one.name] = assemble(rig_for_performer(many, one.name), clock)
         sent[one.name] = heard(pipelines[one.name])
-        performer_source = shared.performer_source(one.sender)
+        performer_source = shared.add_performer(one.sender)
         performer_source.receive = pipelines[one.name].feed
     play_offline(items, clock, shared.route)
     source.close()
@@ -319,7 +319,7 @@ def test_commands_are_for_one_or_for_all() -> None:
     }
     families = {who: {"rig/": act(who)} for who in actions}
     shared = frozenset({"freeze", "plan", "load", "record/start"})
-    commands, several = shared_commands(actions, families, shared)
+    commands, several = commands_of_all(actions, families, shared)
     assert commands["freeze"](1) == "frozen"
     assert commands["bob/freeze"](0) == "frozen"
     assert done == [("alice", 1), ("bob", 1), ("bob", 0)]
@@ -337,7 +337,7 @@ def test_commands_are_for_one_or_for_all() -> None:
     assert asyncio.run(record()) == "alice: take-alice; bob: take-bob"
     for name in ("freeze", "rig", "record"):
         with pytest.raises(OptionError, match=f"performer.{name}: .* is a command"):
-            shared_commands({name: actions["alice"]}, {name: families["alice"]}, shared)
+            commands_of_all({name: actions["alice"]}, {name: families["alice"]}, shared)
 
 
 def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:

@@ -345,9 +345,7 @@ def test_a_remote_control_is_offered_where_it_can_be_reached(
     assert "oscquery" in [sink.name for sink in pipeline.sinks]
     obeys, nodes = asked
     assert (obeys is not None, "/anticip/control/gain" in nodes) == (offers, offers)
-    warned = [
-        line for line in rig.unused_keys() if line.startswith("oscquery: offers no commands at 0.0.0.0")
-    ]
+    warned = [line for line in rig.warnings() if line.startswith("oscquery: offers no commands at 0.0.0.0")]
     assert len(warned) == (not offers)
 
 

@@ -158,8 +158,8 @@ def _make(
         options = stage.run_options(data, cache or "", begun if stage.start else "", ensemble)
         if resume := (folder / CONFIG).is_file():
             check_weights(options, folder)
-        lesson = training_data(options, console, base=takes)
-        return bool(fit(options, folder, data=lesson, resume=resume, quiet=console.quiet)["finished"])
+        learned_from = training_data(options, console, base=takes)
+        return bool(fit(options, folder, data=learned_from, resume=resume, quiet=console.quiet)["finished"])
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done
     train_head = train_event_head if isinstance(stage, Beats) else train_pose_head
     target, options_of_head = folder / CHECKPOINT, stage.options.model_dump()
