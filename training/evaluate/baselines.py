@@ -16,7 +16,7 @@ from training.data.examples import Example
 from training.evaluate import event_tuning, trackers
 from training.evaluate.event_tuning import EventBaselines
 from training.evaluate.measures import AHEAD, Answer
-from training.tasks.motion import baselines
+from training.tasks.motion import baselines as parameter_baselines
 from training.tasks.motion.baselines import ParameterBaselines
 from training.tasks.motion.scores import Predictions, run_model
 from training.teacher.filters import MOTION_DELAY_S, causal_twin
@@ -72,7 +72,7 @@ class Twins:
 
     def __init__(self, quats: NDArray[np.floating]) -> None:
         self.quats = quats
-        self.made: baselines.Made = {}
+        self.made: parameter_baselines.Made = {}
 
     def at(self, delay_ms: int) -> NDArray[np.float64]:
         """(T, 8) with that delay."""
@@ -101,8 +101,8 @@ def simple(example: Example, twins: Twins, tuned: Baselines) -> dict[str, Answer
     rows |= {f"half hold, half mean over {s} s": twins.half(s) for s in HALVES_S}
     found = {name: np.repeat(row[:, :, None], len(AHEAD), 2).astype(np.float32) for name, row in rows.items()}
     ahead = [HORIZONS.index(h) for h in AHEAD]
-    found["hold, tuned"] = baselines.predict(example, tuned.plain.hold, twins.made)[:, :, ahead]
-    found["line"] = baselines.predict(example, tuned.plain.linear, twins.made)[:, :, ahead]
+    found["hold, tuned"] = parameter_baselines.predict(example, tuned.plain.hold, twins.made)[:, :, ahead]
+    found["line"] = parameter_baselines.predict(example, tuned.plain.linear, twins.made)[:, :, ahead]
     found["tracker"] = trackers.predict(example, tuned.trackers, twins.made)[:, :, ahead]
     return found
 
@@ -116,7 +116,7 @@ def tune(examples: Sequence[Example], on_part: Callable[[str], None] | None = No
     """
     say = on_part or (lambda part: None)
     say("tuning: hold and line")
-    plain = baselines.tune(examples)
+    plain = parameter_baselines.tune(examples)
     say("tuning: trackers")
     table = trackers.tune(examples)
     say("tuning: events")

@@ -19,11 +19,11 @@ from training.evaluate.following_takes import (
     Array,
     Performance,
     Take,
+    as_suit_sees,
     load,
     names,
     perform,
     takes,
-    with_suit_noise,
 )
 from training.report.pages import bare, png, pyplot
 from training.report.tables import table
@@ -154,7 +154,7 @@ def warped(among: Sequence[Take], count: int, seed: int) -> dict[str, Tally]:
         others = rng.permutation([n for n in range(len(among)) if n != mine])[: REHEARSED - 1].tolist()
         follower = _core.Follower([among[n].quats for n in (mine, *others)])
         performance = perform(among[mine].quats, rng)
-        rows = follower.push_many(with_suit_noise(performance.quats, suit, rng))
+        rows = follower.push_many(as_suit_sees(performance.quats, suit, rng))
         end = float(performance.place.max())
         moments = np.arange(rng.uniform(0.5, EVERY), end, EVERY).tolist()
         due = {
@@ -329,7 +329,7 @@ def picture(data: Path, name: str = DRAWN, seed: int = 4) -> bytes:
     rng = np.random.default_rng(seed)
     quats = load(data, name)
     performance = perform(quats, rng)
-    rows = _core.Follower([quats]).push_many(with_suit_noise(performance.quats, "noise", rng))
+    rows = _core.Follower([quats]).push_many(as_suit_sees(performance.quats, "noise", rng))
     moments = np.arange(1.0, len(quats) / RATE, EVERY).tolist()
     said = announced_cues(rows, [(0, at) for at in moments])
     time = np.arange(len(rows)) / RATE

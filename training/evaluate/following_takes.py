@@ -136,7 +136,7 @@ def perform(quats: NDArray[np.float32], rng: np.random.Generator) -> Performance
 SUITS: Final = ("as rehearsed", "noise", "another suit")
 
 
-def with_suit_noise(quats: NDArray[np.float32], suit: str, rng: np.random.Generator) -> NDArray[np.float32]:
+def as_suit_sees(quats: NDArray[np.float32], suit: str, rng: np.random.Generator) -> NDArray[np.float32]:
     """The performance as a suit sees it.
 
     Noise: every joint trembles by 1.5 degrees rms about each axis (a hand: some 2 cm) and drifts

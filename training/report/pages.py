@@ -23,6 +23,7 @@ figcaption { color: #555; }
 
 DPI: Final = 80
 PAGES: Final = (".html", ".htm")
+_FILE: Final = re.compile(r"\.[a-z]{2,}", re.IGNORECASE)
 
 Row = Sequence[str]
 Part = tuple[str, Any]
@@ -131,7 +132,8 @@ def report_paths(target: Path, name: str = "report", data: str = "") -> tuple[Pa
             it is none of a report.
     """
     alone = target.suffix.lower() in PAGES
-    if target.is_dir() if alone else (target.suffix or target.exists()) and not target.is_dir():
+    a_file = target.exists() or _FILE.fullmatch(target.suffix)  # "runs/v0.2" is a folder to come
+    if target.is_dir() if alone else a_file and not target.is_dir():
         raise OptionError(f"report {target}: expected a folder or a name that ends in .html")
     page = target if alone else target / f"{name}.html"
     figures = page.with_suffix(".json") if alone else target / f"{data or name}.json"

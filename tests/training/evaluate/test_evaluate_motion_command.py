@@ -211,7 +211,6 @@ def test_the_command_counts_how_often_the_test_side_was_looked_at(
     assert "pyanticip evaluate motion --data" in page.read_text()
     assert "wrote" in said
     folder = tmp_path / "report.v2"
-    folder.mkdir()
     for looks in (1, 2):
         command("evaluate", "motion", "--data", takes, "--split", "test", "--report", folder)
         assert json.loads((folder / "report.json").read_text())["looks"] == looks

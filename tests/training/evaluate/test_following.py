@@ -8,7 +8,7 @@ pytest.importorskip("scipy")  # of the tables
 
 from training.evaluate.following import Tally, crossed
 from training.evaluate.following_baselines import SPEED, align, described, warp_online
-from training.evaluate.following_takes import SUITS, names, perform, with_suit_noise
+from training.evaluate.following_takes import SUITS, as_suit_sees, names, perform
 from training.teacher.kinematics import multiply
 
 
@@ -94,11 +94,11 @@ def test_performances_drift_in_tempo_stop_and_jump_as_they_say(take):
 
 def test_a_worse_suit_trembles_and_drifts_and_another_holds_joints_otherwise(take):
     rng = np.random.default_rng(0)
-    assert with_suit_noise(take, SUITS[0], rng) is take
+    assert as_suit_sees(take, SUITS[0], rng) is take
     back = take * np.float32([1.0, -1.0, -1.0, -1.0])
     for suit, jitter, rest in ((SUITS[1], 1.5, 2.0), (SUITS[2], 1.0, np.hypot(3.0, 5.0))):
         off = 2.0 * np.degrees(
-            multiply(back.astype(float), with_suit_noise(take, suit, rng).astype(float))[..., 1:]
+            multiply(back.astype(float), as_suit_sees(take, suit, rng).astype(float))[..., 1:]
         )
         assert np.diff(off, axis=0).std() / 2**0.5 == pytest.approx(jitter, rel=0.1)
         assert np.sqrt(np.mean(off[:, 1:].mean(axis=0) ** 2)) == pytest.approx(rest, rel=0.35)

@@ -205,9 +205,9 @@ class Stack(Task):
 
 def _effective(given: list[str]) -> list[str]:
     """Without the pops that met an empty stack."""
-    kept_weights, depth = [], 0
+    kept, depth = [], 0
     for token in given:
         if token != POP or depth:
-            kept_weights.append(token)
+            kept.append(token)
             depth += -1 if token == POP else 1
-    return kept_weights
+    return kept

@@ -83,11 +83,11 @@ def evaluate_forecast(
     if split not in ("train", "test"):
         raise OptionError(f"split must be 'train' or 'test', got {split!r}")
     takes, missing = load_split(folder, split)
-    baselines: dict[str, PositionPredictor] = {"zero velocity": hold, "constant velocity": extrapolate}
-    baselines.update(predictors or {})
+    judged: dict[str, PositionPredictor] = {"zero velocity": hold, "constant velocity": extrapolate}
+    judged.update(predictors or {})
     rows: dict[str, dict[str, list[float]]] = {}
     whole: dict[str, Array] = {}
-    for name, predict in baselines.items():
+    for name, predict in judged.items():
         curves = {take.name: error_curve(take, predict) for take in takes}
         rows[name] = by_action(takes, partial(_at_horizons, curves))
         whole[name] = np.mean(list(averaged(takes, partial(_whole, curves)).values()), axis=0)

@@ -41,7 +41,7 @@ DRAWS: Final = 2000
 MODEL: Final = "model"
 ZERO: Final = "zero velocity"
 CONSTANT: Final = "constant velocity"
-BASELINES: Final = (MODEL, ZERO, CONSTANT)
+PREDICTORS: Final = (MODEL, ZERO, CONSTANT)
 
 Say = Callable[[str], None]
 
@@ -170,7 +170,7 @@ def _scores(file: Path, left: Sequence[str]) -> Scores:
     scores = read_json(file).get("scores", {})
     try:
         found = {
-            name: {baseline: [float(v) for v in scores[name][baseline]] for baseline in BASELINES}
+            name: {predictor: [float(v) for v in scores[name][predictor]] for predictor in PREDICTORS}
             for name in left
         }
     except (KeyError, TypeError, ValueError):
@@ -196,11 +196,13 @@ def curves_of(scores: Scores) -> tuple[dict[str, dict[str, Array]], dict[str, Ar
         names = [name for name in scores if action_of(name) == action]
         if names:
             actions[action] = {
-                baseline: np.mean([scores[name][baseline] for name in names], axis=0)
-                for baseline in BASELINES
+                predictor: np.mean([scores[name][predictor] for name in names], axis=0)
+                for predictor in PREDICTORS
             }
     average = {
-        baseline: np.mean([actions[a][baseline] for a in counted(actions)], axis=0) for baseline in BASELINES
+        name: np.mean([actions[action][name] for action in counted(actions)], axis=0)
+        for name in PREDICTORS
+        for predictor in PREDICTORS
     }
     return actions, average
 
@@ -257,7 +259,6 @@ def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any
         raise OptionError("without: expected at least one fold to be left")
     scores: Scores = {name: rows for fold in kept.values() for name, rows in fold.items()}
     actions, average = curves_of(scores)
-    baselines = (MODEL, ZERO, CONSTANT)
     return {
         "benchmark": "cmu",
         "left_out": plan["folds"],
@@ -269,11 +270,11 @@ def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any
         "nominal_ms": list(NOMINAL_MS),
         "true_ms": list(TRUE_MS),
         "mpjpe": {
-            baseline: {
-                **{action: _picked(rows[baseline], 4) for action, rows in actions.items()},
-                "average": _picked(average[baseline], 4),
+            predictor: {
+                **{action: _picked(rows[predictor], 4) for action, rows in actions.items()},
+                "average": _picked(average[predictor], 4),
             }
-            for baseline in baselines
+            for predictor in PREDICTORS
         },
         "ratio": {
             **{action: _picked(rows[MODEL] / rows[ZERO]) for action, rows in actions.items()},
@@ -285,7 +286,7 @@ def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any
         "ratio_by_clip": {
             name: _picked(np.array(rows[MODEL]) / np.array(rows[ZERO])) for name, rows in scores.items()
         },
-        "curves": {baseline: average[baseline].round(3).tolist() for baseline in baselines},
+        "curves": {predictor: average[predictor].round(3).tolist() for predictor in PREDICTORS},
         "published_ratio": published_ratios(),
     }
 
