@@ -200,8 +200,7 @@ def curves_of(scores: Scores) -> tuple[dict[str, dict[str, Array]], dict[str, Ar
                 for predictor in PREDICTORS
             }
     average = {
-        name: np.mean([actions[action][name] for action in counted(actions)], axis=0)
-        for name in PREDICTORS
+        predictor: np.mean([actions[action][predictor] for action in counted(actions)], axis=0)
         for predictor in PREDICTORS
     }
     return actions, average
