@@ -1418,7 +1418,7 @@ class Desk:
         """
 
     def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], _Events]:
-        """No frame: what the newest one's step, `away` seconds ago, says of now, trusted less and less."""
+        """No frame: what the newest one's step, `away` seconds ago, says of now."""
 
     @property
     def range_sample(self) -> tuple[list[float], float, float] | None:

@@ -104,8 +104,8 @@ def setup(given: options.SetupOptions) -> Answer:
         kind = click.Choice(list(choices)) if choices else None
         try:
             answer: str = click.prompt(question, default=default, type=kind, err=True)
-        except click.Abort:
-            if sys.stdin.isatty():
+        except click.Abort as end:
+            if not isinstance(end.__context__, EOFError):
                 raise  # Ctrl-C
             say("")
             raise OptionError("setup: nobody answers; --yes answers all questions") from None

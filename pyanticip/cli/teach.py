@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -216,27 +217,28 @@ def outputs(given: options.OutputsOptions) -> None:
     from pyanticip.teach.outputs import parse_fields, parse_output, parse_values
 
     opened = _open(given.project)
+    changes: list[Callable[[], object]] = [partial(opened.add_output, parse_output(one)) for one in given.add]
+    changes += [partial(opened.remove_output, name) for name in given.remove]
+    for text in given.rename:
+        old, mark, new_name = text.partition("=")
+        if not mark:
+            raise OptionError(f"--rename: expected OLD=NEW, got {text!r}")
+        changes.append(partial(opened.rename_output, old, new_name))
+    for text in given.change:
+        fields = parse_fields(text)
+        changes.append(partial(opened.change_output, fields.pop("name"), **fields))
+    for text in given.neutral:
+        values = parse_values(text).items()
+        changes += [partial(opened.change_output, name, neutral=value) for name, value in values]
     before = opened.state.revision
-    try:
-        for text in given.add:
-            opened.add_output(parse_output(text))
-        for name in given.remove:
-            opened.remove_output(name)
-        for text in given.rename:
-            old, mark, new_name = text.partition("=")
-            if not mark:
-                raise OptionError(f"--rename: expected OLD=NEW, got {text!r}")
-            opened.rename_output(old, new_name)
-        for text in given.change:
-            fields = parse_fields(text)
-            opened.change_output(fields.pop("name"), **fields)
-        for text in given.neutral:
-            for name, value in parse_values(text).items():
-                opened.change_output(name, neutral=value)
-    except MotionError:
-        for _ in range(opened.state.revision - before):
-            opened.undo()  # all of them, or none
-        raise
+    for done, change in enumerate(changes):
+        try:
+            change()
+        except MotionError:
+            if opened.state.revision == before + done:  # and nobody else's change among them
+                for _ in range(done):
+                    opened.undo()  # all of them, or none
+            raise
     for output in opened.state.outputs:
         tell(output.describe())
 

@@ -241,8 +241,8 @@ class Mixer:
     def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], list[Event]]:
         """No frame, ``dt`` seconds after the last call: what the newest frame's ``step`` said of now.
 
-        ``away`` seconds have passed since that frame. The forecast is read that much farther ahead and
-        trusted less and less; without one, and for what a mapping taught, the last values hold.
+        ``away`` seconds have passed since that frame. The forecast is read that much farther
+        ahead; without one, and for what a mapping taught, the last values hold.
         """
         out = self.core.bridge(step, away, dt)
         self.follow_extras()

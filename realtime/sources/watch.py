@@ -108,7 +108,8 @@ class SourceWatch:
         self._refusal = refusal
         left_out = front.left_out or ""
         if left_out and left_out != self._left_out:
-            news.append(f"not all of this {self._kind} is played: {left_out}")
+            part = "not all" if self._frames else "nothing"
+            news.append(f"{part} of this {self._kind} is played: {left_out}")
         self._left_out = left_out
         return news
 

@@ -289,7 +289,7 @@ def shown(take_recorder: TakeRecorder, project: Project, name: str | None = None
     return said
 
 
-def test_a_lesson_keeps_the_label(tmp_path: Path) -> None:
+def test_a_recorder_keeps_the_label(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     take_recorder = TakeRecorder(made)
     take_recorder.show({"pose": "up"})

@@ -36,7 +36,7 @@ pub(crate) trait Space {
     /// Forgets every state.
     fn clear(&mut self);
     /// Whether the running sums have lost so much that they must be made anew.
-    fn changes_representation(&self, newest: &[f64]) -> bool;
+    fn sums_are_worn(&self, newest: &[f64]) -> bool;
     /// The centre of the `n` states in the window, of which `newest` came last.
     fn centre(&self, n: usize, newest: &[f64], out: &mut [f64]);
     /// Proximity to given limits in `[0, 1]`, or `None` where the data themselves are the limits.
@@ -162,7 +162,7 @@ impl Space for PoseSpace {
         self.sums.clear();
     }
 
-    fn changes_representation(&self, _newest: &[f64]) -> bool {
+    fn sums_are_worn(&self, _newest: &[f64]) -> bool {
         false
     }
 
@@ -313,7 +313,7 @@ impl Space for VectorSpace {
     }
 
     #[inline(always)]
-    fn changes_representation(&self, newest: &[f64]) -> bool {
+    fn sums_are_worn(&self, newest: &[f64]) -> bool {
         let mut largest = [0.0f64; LANES];
         let chunks = self.high.as_chunks::<LANES>().0.iter();
         for (high, x) in chunks.zip(newest.as_chunks::<LANES>().0) {

@@ -175,7 +175,7 @@ impl<S: Space> Window<S> {
         }
         self.space.enter(state);
         self.frames += 1;
-        if self.space.changes_representation(state) {
+        if self.space.sums_are_worn(state) {
             self.space.clear();
             for frame in self.frames - self.len()..self.frames {
                 let at = self.slot(frame) * len;
