@@ -203,6 +203,9 @@ def test_who_plays_who_does_not_and_at_which_rate() -> None:
     assert attendance.watch(8.0, front) == ["not all of this mocopi is played: a bone by another name"]
     front.frames = 360
     assert attendance.watch(9.0, front) == []
+    front.frames = 0
+    fresh = SourceWatch("vmc", ("0.0.0.0", 39539), 0.0)
+    assert fresh.watch(1.0, front)[-1] == "nothing of this vmc is played: a bone by another name"
 
 
 def test_captures_of_senders_are_their_kind(data_dir: Path) -> None:
