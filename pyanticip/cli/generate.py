@@ -124,6 +124,26 @@ class Command(click.Command):
             raise click.exceptions.Exit(*code)
 
 
+_OLD = "docs/experiments/{}/page.md says which commit has it"
+_BENCH = "python -m pytest tests/benches -o addopts= --benchmark-only -k"
+SUCCESSORS = {
+    "train study": "python -m training.studies geometric-bias",
+    "train study-motion": _OLD.format("geometry-motion"),
+    "train study-parts": _OLD.format("motion-risk"),
+    "train patterns": _OLD.format("trajectory-positions"),
+    "train planning": _OLD.format("planning-signal"),
+    "evaluate study": "python -m training.studies geometric-bias --report",
+    "evaluate study-motion": _OLD.format("geometry-motion"),
+    "evaluate study-parts": _OLD.format("motion-risk"),
+    "evaluate patterns": _OLD.format("trajectory-positions"),
+    "evaluate planning": _OLD.format("planning-signal"),
+    "evaluate writing": _OLD.format("planning-signal"),
+    "evaluate gate": _OLD.format("commitment-gate"),
+    **{f"bench {part}": f"{_BENCH} {part}" for part in ("field", "prism", "family", "forecast", "positions")},
+}
+"""Commands of earlier versions that asked research questions, and what asks them now, in a clone."""
+
+
 class Group(click.Group):
     """A group that suggests the nearest command and lists commands in the order they were added."""
 
@@ -138,6 +158,8 @@ class Group(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """As click does, with our suggestion in the error."""
+        if successor := SUCCESSORS.get(f"{ctx.info_name} {cmd_name}"):
+            raise click.UsageError(f"{cmd_name}: is no command any more, but: {successor}", ctx)
         found = super().get_command(ctx, cmd_name)
         if found is None and not cmd_name.startswith("-"):
             raise click.UsageError(f"no command {cmd_name!r}{suggestion(cmd_name, self.commands)}", ctx)

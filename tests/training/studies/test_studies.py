@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from pyanticip.cli import cli
+from pyanticip.cli.generate import SUCCESSORS
 from pyanticip.errors import FormatError, OptionError
 from training.run.settings import seed_list
 from training.studies import runs
@@ -141,3 +144,10 @@ def test_the_commands_of_the_pages_parse(line):
     given = parser().parse_args(line.split())
     assert seed_list(given.seeds)
     assert set(filter(None, given.arms.split(","))) <= set(ARMS)
+
+
+@pytest.mark.parametrize("command", SUCCESSORS)
+def test_a_command_that_is_gone_names_its_successor(command: str) -> None:
+    done = CliRunner().invoke(cli, [*command.split(), "--out", "somewhere"])
+    assert done.exit_code == 2
+    assert f"is no command any more, but: {SUCCESSORS[command]}" in done.output
