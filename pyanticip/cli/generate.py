@@ -139,6 +139,7 @@ SUCCESSORS = {
     "evaluate planning": _OLD.format("planning-signal"),
     "evaluate writing": _OLD.format("planning-signal"),
     "evaluate gate": _OLD.format("commitment-gate"),
+    "evaluate generation": _OLD.format("commitment-gate"),
     **{f"bench {part}": f"{_BENCH} {part}" for part in ("field", "prism", "family", "forecast", "positions")},
 }
 """Commands of earlier versions that asked research questions, and what asks them now, in a clone."""
