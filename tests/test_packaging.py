@@ -1,6 +1,7 @@
 """The installed thing is the thing that was built: layers, wheel contents, the stub, names, torch-freedom;
 and its words stand in one place."""
 
+import graphlib
 import importlib.util
 import os
 import re
@@ -11,6 +12,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import grimp
 import pytest
 
 import pyanticip
@@ -142,6 +144,16 @@ def test_layers_hold() -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not for their types alone either, which the layers leave out."""
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None, exclude_type_checking_imports=False)
+    graph.remove_module("pyanticip")  # whoever imports the binary is taken to import its package's face
+    graphlib.TopologicalSorter(
+        {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
+    ).prepare()
 
 
 def wheel_path() -> Path:

@@ -416,6 +416,7 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     """
     from realtime.programs.check import check_show
     from realtime.rig import load_rig
+    from realtime.rig.checks import rig_warnings
     from realtime.rig.load import rig_for_performer
     from realtime.sockets import host_and_port
 
@@ -446,7 +447,7 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
         if not (found.teach or any(one.mapping or one.teach for one in found.performers)):
             lines += [f"  {line}" for line in found.untaught(mapping.names)]
-    lines += [f"  {line}" for line in found.warnings()]
+    lines += [f"  {line}" for line in rig_warnings(found)]
     for one in [rig_for_performer(found, name) for name in heard if name] or [found]:
         if one.cue and one.memory.enabled:
             lines.append(f"  {one.one and f'{one.one}: '}says cues {', '.join(cue.name for cue in one.cue)}")

@@ -15,8 +15,8 @@ from pyanticip.teach.mapping import load_mapping
 from realtime.memory.live_memory import open_memory
 from realtime.programs.live import check_new
 from realtime.rig import Rig
+from realtime.rig.checks import check_ports
 from realtime.rig.load import rig_for_performer
-from realtime.rig.ports import check_ports
 from realtime.rig.source import SourceRig
 from realtime.rig.tree import SynthRig
 from realtime.sinks.config import OscConfig

@@ -19,6 +19,7 @@ from realtime.monitor.terminal import Terminal
 from realtime.multi_show import MultiShow, open_multi_show
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
+from realtime.rig.checks import rig_warnings
 from realtime.rig.load import recorded_as
 from realtime.show import Show
 from realtime.sockets import bind_udp
@@ -42,7 +43,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     if rig.control.enabled:
         # Whoever has it already is a show that plays: nothing is loaded beside it.
         bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
-    for line in rig.warnings():
+    for line in rig_warnings(rig):
         say(line)
     if rig.performers:
         return _live_multi_show(rig, seconds, say, meters)

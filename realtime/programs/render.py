@@ -43,10 +43,9 @@ from realtime.voice.base import (
     Rhythmic,
     Switchable,
     Voice,
-    block_of,
-    name_of,
     way_ms,
 )
+from realtime.voice.guard import block_of, name_of
 from realtime.voice.open import open_voice
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter

@@ -17,7 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-from pyanticip.controls import Shape
 from pyanticip.memory.cues import Cue
 from pyanticip.options import Options, PathText, option
 from realtime.config import LeadMs, Port, one_problem, registered
@@ -25,7 +24,6 @@ from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Sm
 from realtime.rig.memory import MemoryRig
 from realtime.rig.monitor import MonitorRig
 from realtime.rig.performers import PerformerTable, check_performers
-from realtime.rig.ports import out_of_reach, sent_to_itself, sent_twice
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
@@ -192,31 +190,6 @@ class Rig(Options):
     def resolved(self) -> Rig:
         """With the address of the sender in place of its name. Raises a DeviceError."""
         return self.model_copy(update={"source": self.source.resolved()})
-
-    def warnings(self) -> list[str]:
-        """Lines about keys that a live show has no use for, and receivers that are its own."""
-        sources = (self.source, *(one.source_for(self.source) for one in self.performers))
-        found = list(dict.fromkeys(line for source in sources for line in source.warnings()))
-        everybody: tuple[Rig | PerformerTable, ...] = (self, *self.performers)
-        if self.midi.port is None:
-            if any(one.channel is not None for one in self.performers):
-                found.append("performer.channel: without midi.port nothing is sent there")
-            elif "midi" in self.model_fields_set and "port" not in self.midi.model_fields_set:
-                found.append("midi: without midi.port nothing is sent")
-        else:
-            cues = {"", *(cue.name for one in everybody for cue in one.cue or ())}
-            names = dict.fromkeys(note.event.partition("/")[2] for note in self.midi.note)
-            found += [f"midi.note: there is no cue {name!r}" for name in names if name not in cues]
-        if not any(one.mapping or one.teach for one in everybody):
-            found += self.untaught(())
-        for name, shape in self.shape.items():
-            if shape.hysteresis != Shape().hysteresis and shape.threshold is None and not shape.toggle:
-                found.append(f"shape.{name}.hysteresis: without threshold or toggle it does nothing")
-        if not self.memory.enabled and (
-            self.cue or any(one.cue and one.memory is None for one in self.performers)
-        ):
-            found.append("cue: without the memory (memory.enabled = false) none is sent")
-        return [*found, *out_of_reach(self), *sent_to_itself(self), *sent_twice(self.osc)]
 
     def ignored_options(self, told: Mapping[str, Any], voice: bool | None = None) -> list[str]:
         """Lines about options of a command line that are ``told`` (a tree like this) a model or a voice that

@@ -8,10 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from pyanticip import _core
-from pyanticip.errors import OptionError
-from realtime.seams import foreign_errors
-
 __all__ = [
     "NEEDS_SAMPLES",
     "PANIC_S",
@@ -22,8 +18,6 @@ __all__ = [
     "Rhythmic",
     "Switchable",
     "Voice",
-    "block_of",
-    "name_of",
     "way_ms",
 ]
 
@@ -120,34 +114,6 @@ class Preset(Protocol):
     def __call__(self, sample_rate: float, config: Any, /) -> Voice:
         """A new voice, from an instance of :attr:`Config`."""
         ...
-
-
-def name_of(voice: Voice) -> str:
-    """What a voice of another package is called where something is wrong with it."""
-    return f"voice {type(voice).__module__}:{type(voice).__qualname__}"
-
-
-def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
-    """The next samples of a voice, shape (samples, 2).
-
-    :raises OptionError: one of somebody else's fails, or gives something else.
-    """
-    if isinstance(voice, _core.Voice):
-        return voice.render(samples)
-    at = name_of(voice)
-    with foreign_errors(f"{at}: cannot be rendered"):
-        begun = voice.position
-        block = np.asarray(voice.render(samples), np.float32)
-        now = voice.position
-    if now != begun + samples:
-        raise OptionError(
-            f"{at}: expected position {begun + samples} after {samples} samples more, got {now}"
-        )
-    if block.shape != (samples, 2):
-        raise OptionError(f"{at}: expected samples of shape ({samples}, 2), got {block.shape}")
-    if not np.isfinite(block).all():
-        raise OptionError(f"{at}: expected samples within -1..1, got NaN or infinity")
-    return np.clip(block, -1.0, 1.0)
 
 
 # How long a voice takes to follow what it is set to: the loudness of the built-in one, two time constants.

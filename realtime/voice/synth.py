@@ -36,7 +36,8 @@ from pyanticip.system import begin_anew, readable, signals
 from realtime.child import tell_parent
 from realtime.sockets import bind_udp
 from realtime.voice.audio import SAMPLE_RATE, own_stderr, rate_of
-from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, block_of, way_ms
+from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, way_ms
+from realtime.voice.guard import block_of
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.output import BLOCK, Sound

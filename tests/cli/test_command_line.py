@@ -295,11 +295,9 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     done = python(TRACED, port)
     assert done.returncode == 0, done.stderr
     # Checks and sums look at all of the tree.
-    sums = tuple(
-        f"tree.Rig.{name}"
-        for name in ("_", "warnings", "untaught", "ignored_options", "offers_control", "latency_ms")
-    )
-    seen = [name for name in done.stdout.splitlines()[-1].split() if not name.startswith((*sums, "ports."))]
+    names = ("_", "untaught", "ignored_options", "offers_control", "latency_ms")
+    sums = ("checks.", *(f"tree.Rig.{name}" for name in names))
+    seen = [name for name in done.stdout.splitlines()[-1].split() if not name.startswith(sums)]
     use = seen.index("mixer.Mixer.__init__")
     path = "load.load_rig load._merge load.parse_rig live.live tree.Rig.resolved stage.assemble"
     path += " stage.build_mixer"

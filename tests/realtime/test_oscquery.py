@@ -39,6 +39,7 @@ from realtime.oscquery.process import OscQueryProcess
 from realtime.oscquery.server import announced
 from realtime.oscquery.space import Space
 from realtime.rig import parse_rig
+from realtime.rig.checks import rig_warnings
 from realtime.rig.tree import OscQueryRig
 from realtime.show import close_shows
 from realtime.sinks.base import ControlFrame
@@ -345,8 +346,8 @@ def test_a_remote_control_is_offered_where_it_can_be_reached(
     assert "oscquery" in [sink.name for sink in pipeline.sinks]
     obeys, nodes = asked
     assert (obeys is not None, "/anticip/control/gain" in nodes) == (offers, offers)
-    warned = [line for line in rig.warnings() if line.startswith("oscquery: offers no commands at 0.0.0.0")]
-    assert len(warned) == (not offers)
+    said = [line for line in rig_warnings(rig) if line.startswith("oscquery: offers no commands at 0.0.0.0")]
+    assert len(said) == (not offers)
 
 
 @served

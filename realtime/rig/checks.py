@@ -1,4 +1,4 @@
-"""The ports at which a show listens, none twice, and those that it sends to: none of its own, none twice."""
+"""What a rig does in vain, and the ports at which a show listens, none twice."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyanticip.controls import Shape
 from pyanticip.errors import OptionError
 from realtime.sockets import host_and_port, known_as
 
 if TYPE_CHECKING:
+    from realtime.rig.performers import PerformerTable
     from realtime.rig.tree import Rig
     from realtime.sinks.config import OscConfig
 
-__all__ = ["check_ports", "out_of_reach", "sent_to_itself", "sent_twice"]
+__all__ = ["check_ports", "rig_warnings"]
 
 _ANY = ("0.0.0.0", "::")
 _LOOPBACK = ("127.0.0.1", "::1", *_ANY)
@@ -36,7 +38,31 @@ def check_ports(rig: Rig) -> None:
             raise OptionError(f"{other.key}.port: {one.key} listens at {one.port} already; choose another")
 
 
-def out_of_reach(rig: Rig) -> Iterator[str]:
+def rig_warnings(rig: Rig) -> list[str]:
+    """Lines about keys that a live show has no use for, and receivers that are its own."""
+    sources = (rig.source, *(one.source_for(rig.source) for one in rig.performers))
+    found = list(dict.fromkeys(line for source in sources for line in source.warnings()))
+    everybody: tuple[Rig | PerformerTable, ...] = (rig, *rig.performers)
+    if rig.midi.port is None:
+        if any(one.channel is not None for one in rig.performers):
+            found.append("performer.channel: without midi.port nothing is sent there")
+        elif "midi" in rig.model_fields_set and "port" not in rig.midi.model_fields_set:
+            found.append("midi: without midi.port nothing is sent")
+    else:
+        cues = {"", *(cue.name for one in everybody for cue in one.cue or ())}
+        names = dict.fromkeys(note.event.partition("/")[2] for note in rig.midi.note)
+        found += [f"midi.note: there is no cue {name!r}" for name in names if name not in cues]
+    if not any(one.mapping or one.teach for one in everybody):
+        found += rig.untaught(())
+    for name, shape in rig.shape.items():
+        if shape.hysteresis != Shape().hysteresis and shape.threshold is None and not shape.toggle:
+            found.append(f"shape.{name}.hysteresis: without threshold or toggle it does nothing")
+    if not rig.memory.enabled and (rig.cue or any(one.cue and one.memory is None for one in rig.performers)):
+        found.append("cue: without the memory (memory.enabled = false) none is sent")
+    return [*found, *_out_of_reach(rig), *_sent_to_itself(rig), *_sent_twice(rig.osc)]
+
+
+def _out_of_reach(rig: Rig) -> Iterator[str]:
     """A line where those on the network who ask by OSCQuery cannot reach the remote control."""
     if rig.oscquery.enabled and rig.control.enabled and not rig.offers_control:
         yield (
@@ -45,7 +71,7 @@ def out_of_reach(rig: Rig) -> Iterator[str]:
         )
 
 
-def sent_to_itself(rig: Rig) -> Iterator[str]:
+def _sent_to_itself(rig: Rig) -> Iterator[str]:
     """Lines about OSC receivers that are the show's own suit or remote control."""
     ears = [place for place in _endpoints(rig) if place.key in ("source", "control")]
     for target in rig.osc:
@@ -57,7 +83,7 @@ def sent_to_itself(rig: Rig) -> Iterator[str]:
                 yield f"osc: {where} is where {key} listens: no other program hears it"
 
 
-def sent_twice(targets: Sequence[OscConfig]) -> Iterator[str]:
+def _sent_twice(targets: Sequence[OscConfig]) -> Iterator[str]:
     """Lines about OSC receivers that two tables send the same to."""
 
     def whom(one: OscConfig) -> tuple[object, ...]:
