@@ -1,7 +1,5 @@
 """Every file is read through one door (``pyanticip/untrusted.py``), which knows kinds, sizes and depths."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

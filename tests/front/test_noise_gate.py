@@ -1,7 +1,5 @@
 """The noise gate of a live front end: stillness, real movement."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

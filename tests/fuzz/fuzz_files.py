@@ -8,8 +8,6 @@ line of JSON. Stops at the first file that raises anything but a :class:`~pyanti
 line, and leaves it in ``crash-NAME``.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -7,8 +7,6 @@ beside the seeds, and the next run begins with it; the first bytes that break so
 ``artifacts``.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

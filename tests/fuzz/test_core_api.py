@@ -1,7 +1,5 @@
 """No input from Python breaks the core: all that is public is called with what is meant and what is not."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What several threads call waits its turn: nothing is "already borrowed", nobody waits for ever."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from threading import Barrier, Thread

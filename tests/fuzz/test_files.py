@@ -1,7 +1,5 @@
 """The fuzzers of files (``fuzz_files.py``): their seeds are read, and a hundred changed files of each."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

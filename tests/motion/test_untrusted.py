@@ -1,7 +1,5 @@
 """Files of anybody's that are too large, too deep, or no files: one line, within little memory and time."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

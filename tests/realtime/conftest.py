@@ -1,7 +1,5 @@
 """A front-end and a model made of paper: what the pipeline does must not depend on the real ones."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable, Sequence

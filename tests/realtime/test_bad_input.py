@@ -1,7 +1,5 @@
 """Whatever a user gets wrong: one clear line on stderr, exit code 1 or 2, no traceback, nothing lost."""
 
-from __future__ import annotations
-
 import io
 import os
 import socket

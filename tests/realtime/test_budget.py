@@ -1,7 +1,5 @@
 """What strangers may ask in a second, and how many lines they may cause."""
 
-from __future__ import annotations
-
 import pytest
 
 from realtime.control import budget

@@ -1,7 +1,5 @@
 """A jitter buffer: bundles leave at an even pace, and in the order of their times."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calibration: the rig that is written, the commands, a real performance, a real suit's datagrams."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

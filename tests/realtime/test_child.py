@@ -1,7 +1,5 @@
 """Children of the show: heard, told, started again, and never waited for."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

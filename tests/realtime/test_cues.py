@@ -1,7 +1,5 @@
 """Cues in a show: set, moved and taken away while it plays, kept when another memory or rig comes."""
 
-from __future__ import annotations
-
 import asyncio
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whoever dies, stands still or comes back: the sound ends gently, or goes on, and the status tells."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

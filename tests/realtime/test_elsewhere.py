@@ -1,7 +1,5 @@
 """Where there is less than on Linux: a show, and files, with what Windows lacks taken away."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

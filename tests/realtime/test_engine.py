@@ -1,7 +1,5 @@
 """The engine: one call of a datagram does what its parts do one by one."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How performers stand to each other: who leads, by how much, and whether they are together at all."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """The package that docs/extending.md shows plays, word for word."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable

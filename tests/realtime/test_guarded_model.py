@@ -1,7 +1,5 @@
 """A model that fails or is late: it rests, it is told of, and it is tried again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

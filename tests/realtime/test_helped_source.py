@@ -1,7 +1,5 @@
 """A suit whose skeleton does not say what it means plays as one that does, once it is helped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

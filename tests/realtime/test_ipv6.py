@@ -1,7 +1,5 @@
 """Names and addresses where a machine has IPv6 as well."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """`pyanticip live` as a user runs it: a process of its own, real datagrams, real faults."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import signal

@@ -1,8 +1,6 @@
 """The rig edited while it plays: what is set is heard at once, what is refused changes nothing, and all of it
 can be written down."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

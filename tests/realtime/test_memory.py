@@ -1,7 +1,5 @@
 """A memory in a show: what was rehearsed is known ahead, told over OSC, and replayed to the same bits."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

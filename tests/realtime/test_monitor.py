@@ -1,7 +1,5 @@
 """The monitor's process: who is answered, what is shown, what is obeyed, and what its death costs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """The monitor's page in a real browser, beside a show that plays a real stream."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """The suit's own body on the monitor: drawn as its sender tells it, whatever else comes."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from typing import Any

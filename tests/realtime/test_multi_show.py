@@ -1,7 +1,5 @@
 """Several performers in one process: each as if nobody else played, told apart, and commanded by name."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

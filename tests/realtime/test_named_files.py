@@ -1,7 +1,5 @@
 """Files that a recording names: found by their sums, wherever they came along to."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

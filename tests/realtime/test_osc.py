@@ -1,7 +1,5 @@
 """OSC from anybody is split and read, or refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from realtime.osc import read_messages, split

@@ -1,7 +1,5 @@
 """Single sensors over OSC, as python-osc writes them, become joints; the others are not measured."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """OSC over TCP: strangers' programs read it; who stalls, dies or was never there holds nothing up."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -1,7 +1,5 @@
 """OSCQuery: what is described is what is sent and obeyed, and no request does harm."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib.util

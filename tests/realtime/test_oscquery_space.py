@@ -1,7 +1,5 @@
 """What OSCQuery clients are answered: values that change, several performers, what makes no sense."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from http import HTTPStatus

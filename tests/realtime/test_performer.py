@@ -1,7 +1,5 @@
 """The performer's range: the map, the running estimate, and what the mixer makes of both."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

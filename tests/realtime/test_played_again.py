@@ -1,7 +1,5 @@
 """What was recorded is what was played: bundles on the wire, live and replayed, bit for bit."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """Takes become a memory: how they are named, what is left out, what is never overwritten."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A recording played again: at its pace, as fast as can be, and until when."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from typing import Any

@@ -1,7 +1,5 @@
 """What was played can be played again: the same datagrams give the same frames, whatever their pace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

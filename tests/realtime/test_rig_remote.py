@@ -1,7 +1,5 @@
 """Another rig loaded into a show: what is saved from then on, and what one performer of several does."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import tomllib

@@ -1,7 +1,5 @@
 """Somebody else's package adds a source, a receiver, a backend and a voice, and a show plays through them."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

@@ -1,7 +1,5 @@
 """`pyanticip setup` with real datagrams of strangers: what is named, asked, written, and left undone."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

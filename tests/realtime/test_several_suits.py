@@ -1,7 +1,5 @@
 """A recording of several suits: rehearsed and calibrated is whoever was heard then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The loop around the pipeline, over real sockets, with paper parts."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

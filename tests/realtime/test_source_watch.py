@@ -1,7 +1,5 @@
 """What a person at the terminal is told about the suit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

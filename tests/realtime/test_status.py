@@ -1,7 +1,5 @@
 """What the status says of who sends, what plays, who is sent to, and what is written."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Teaching over OSC, in a running show: values, takes, fit, load, without a keyboard."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

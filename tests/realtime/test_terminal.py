@@ -1,7 +1,5 @@
 """Meters and keys in a real terminal: what is drawn, what a key does, how the terminal is left."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

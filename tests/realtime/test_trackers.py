@@ -1,7 +1,5 @@
 """Trackers become a body: VRChat's, by SlimeVR's arithmetic of a right-handed body, and OptiTrack's."""
 
-from __future__ import annotations
-
 import math
 import struct
 

@@ -1,7 +1,5 @@
 """A call with its arguments, as hypothesis draws it: meant, or with one argument that was not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

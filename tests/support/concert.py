@@ -1,7 +1,5 @@
 """Real programs that play what `pyanticip replay` sends them, and what was heard of each, by one clock."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

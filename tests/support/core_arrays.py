@@ -1,7 +1,5 @@
 """Arrays that the core is called with, and what may stand in place of an argument."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

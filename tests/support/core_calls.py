@@ -5,8 +5,6 @@ what can be done with one. Three calls in four are meant: they should get past t
 the others one argument is replaced by something that was not (:func:`spoilt`).
 """
 
-from __future__ import annotations
-
 import atexit
 import inspect
 import shutil

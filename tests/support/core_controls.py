@@ -1,7 +1,5 @@
 """What the controls of the core are called with: steps of a model, settings by their attributes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

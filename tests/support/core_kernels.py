@@ -1,7 +1,5 @@
 """What the kernels of the core are called with: arrays of shapes that fit together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the live path of the core is called with: its engine, and the parts that this one shares."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A sink that remembers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

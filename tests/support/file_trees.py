@@ -4,8 +4,6 @@ A tree is made of lists, dicts, arrays and plain values. Text is a list of lines
 arrays by name, a rig its tables, a recording its records.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import operator

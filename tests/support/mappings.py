@@ -1,7 +1,5 @@
 """Files of mappings that somebody has changed."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Frames made of paper: of no suit, with what a test needs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The program in a process of its own, sockets of the loopback interface, OSC through them, and waiting."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import socket

@@ -1,7 +1,5 @@
 """Markers as a performer wears them: put onto the body of a clip, and written as a C3D file."""
 
-from __future__ import annotations
-
 import io
 import warnings
 

@@ -1,7 +1,5 @@
 """A project that several tests change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Classes: which label is shown, how likely, and what that triggers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

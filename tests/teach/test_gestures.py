@@ -1,7 +1,5 @@
 """Gestures: taught by a few takes, found while they last, with the moment they will end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

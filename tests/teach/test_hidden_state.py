@@ -1,7 +1,5 @@
 """The hidden state that heads are read on: told by every backend alike, taught and played on any model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

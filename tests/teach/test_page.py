@@ -1,7 +1,5 @@
 """The page after a fit."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path

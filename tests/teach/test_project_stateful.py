@@ -1,7 +1,5 @@
 """Adding, removing, renaming, re-dimensioning, undoing and fitting in any order never loses earlier work."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A mapping at work in the pipeline: what it says live is what it says offline."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """`pyanticip teach` as a person uses it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

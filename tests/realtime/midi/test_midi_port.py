@@ -1,7 +1,5 @@
 """A real port: JACK with a dummy driver, and a program of its own, ``jack_midi_dump``, that listens."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

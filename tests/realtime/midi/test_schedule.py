@@ -1,7 +1,5 @@
 """No note is left hanging, whatever is asked for and when the show ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Frames to bytes: what the MIDI specification says they are."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -5,8 +5,6 @@ judged by medians, and where a busy machine lost a part of the recording nothing
 figures of docs/receivers.md.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """What a log says, of logs that are known: planned faults, gaps, latencies, what is missing."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

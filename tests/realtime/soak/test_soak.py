@@ -1,7 +1,5 @@
 """The endless show, short: every fault once, a report when interrupted, a few kills."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

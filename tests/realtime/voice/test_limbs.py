@@ -1,7 +1,5 @@
 """The four limbs: told of the body, sent, heard by the voice."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from types import SimpleNamespace

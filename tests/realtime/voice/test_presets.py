@@ -1,7 +1,5 @@
 """Every preset: each parameter is heard, switching does not click, stillness is silence, keys hold."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 import time

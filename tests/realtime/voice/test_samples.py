@@ -1,7 +1,5 @@
 """A folder of sounds made by another program: read in every format, found by how they sound."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import struct
