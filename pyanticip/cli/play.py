@@ -444,7 +444,10 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
         from pyanticip.teach.mapping import load_mapping
 
         mapping = load_mapping(found.mapping)
-        lines.append(f"  plays mapping {mapping.name}: {', '.join(o.describe() for o in mapping.outputs)}")
+        plays = [output.describe() for output in mapping.outputs]
+        plays += [f"class/{name}" for name in mapping.classes]
+        plays += [f"gesture/{gesture.name}" for gesture in mapping.gestures]
+        lines.append(f"  plays mapping {mapping.name}: {', '.join(plays)}")
         if not (found.teach or any(one.mapping or one.teach for one in found.performers)):
             lines += [f"  {line}" for line in found.untaught(mapping.names)]
     lines += [f"  {line}" for line in rig_warnings(found)]

@@ -1,6 +1,7 @@
 """`pyanticip teach` as a person uses it."""
 
 import json
+import re
 import os
 import shlex
 import shutil
@@ -145,6 +146,8 @@ def test_what_is_new_beside_what_was_shown_is_told_of_what_is_stored(run: Run) -
     hint = "pyanticip live --source auto://0.0.0.0 --mapping mine/mapping.safetensors"
     assert hint in run("teach", "fit", "mine", "--no-model").replace("\n", " ")
     assert "take a1: 3.00 s, the mapping tells nothing that it shows" in run("teach", "check", "mine")
+    Path("rig.toml").write_text('mapping = "mine/mapping.safetensors"\n')
+    assert re.search(r"plays mapping mine-r\d+: class/pose\n", run("rig", "check", "rig.toml"))
 
 
 def test_what_fails_halfway_says_how_far_it_came(run: Run) -> None:
