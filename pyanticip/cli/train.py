@@ -88,7 +88,8 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
 def train_completion(given: options.CompletionOptions) -> Answer:
     """Train what completes a body from few sensors; about an hour of one core.
 
-    Nothing is written before the end.
+    The core is compiled with the weights: they play, and are judged by evaluate sensors, as
+    rust/anticip-motion/data/completion.safetensors. Nothing is written before the end.
 
     Example: pyanticip train completion --data TAKES --out completion.safetensors
     """

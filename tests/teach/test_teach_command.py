@@ -1,8 +1,8 @@
 """`pyanticip teach` as a person uses it."""
 
 import json
-import re
 import os
+import re
 import shlex
 import shutil
 import subprocess

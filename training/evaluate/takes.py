@@ -95,8 +95,8 @@ def implausible(quats: NDArray[np.floating], rate: float, kind: str) -> str:
 
 
 UNSAID: Final = (
-    "says nothing of what the takes show: all are 'other'; build the set again with a MANIFEST.csv beside "
-    "them, or give evaluate motion --manifest"
+    "says nothing of what the takes show: all are 'other'; "
+    "build the set again with a MANIFEST.csv beside them"
 )
 
 KINDS: Final = (
