@@ -189,7 +189,7 @@ def stage(
         remotes: list[Remote] = [
             loader,
             MemoryRemote(lambda: pipeline.memory, memories, rig.one, say),
-            RigRemote(rig, pipeline, commands, rig.folder, memories),
+            RigRemote(pipeline, commands, rig.folder, memories),
         ]
         project = None
         if rig.teach is not None:

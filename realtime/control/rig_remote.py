@@ -38,8 +38,8 @@ _BY_COMMAND = (*LIVE, "model", "mapping", "memory", "cue", "synth")
 
 
 class RigRemote:
-    """See :class:`realtime.control.server.Remote`. ``rig`` is the one that the show began with;
-    ``memories`` is the folder of memories where it is another one.
+    """See :class:`realtime.control.server.Remote`. ``memories`` is the folder of memories where it is another
+    one.
 
     What differs from its file is written, with the preset, the mapping and the memory that play, and with
     what the command line said but ``--record``; all else in the file stays as it is. Files are read and
@@ -47,12 +47,7 @@ class RigRemote:
     """
 
     def __init__(
-        self,
-        rig: Rig,
-        pipeline: Pipeline,
-        commands: Commands,
-        folder: Path,
-        memories: Path | None = None,
+        self, pipeline: Pipeline, commands: Commands, folder: Path, memories: Path | None = None
     ) -> None:
         self.actions: dict[str, Action] = {
             "rig/save": self._save,
@@ -68,8 +63,8 @@ class RigRemote:
         # that plays has to be written.
         self._written: Mapping[str, Any] = {}
         self._kept: Mapping[str, Any] = {}
-        if rig.file is not None:
-            alone, whole = rig.begun
+        if commands.live_rig.file is not None:
+            alone, whole = commands.live_rig.rig.begun
             self._written, told = {} if alone is None else tree_of(alone), tree_of(whole)
             record = {name: self._written[name] for name in ("record",) if name in self._written}
             self._kept = {**{name: said for name, said in told.items() if name != "record"}, **record}

@@ -47,14 +47,14 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
         say(line)
     if rig.performers:
         return _live_multi_show(rig, seconds, say, meters)
-    rig = rig.resolved()
+    suit = rig.source.resolved()
     if rig.record is not None:
         check_new(Path(rig.record))
-    if rig.source.kind == "auto":
-        kind, port = first_sender(rig.source.host, say, seconds, rig.source.port)
-        found = rig.source.model_copy(update={"kind": kind, "port": port})
-        rig = rig.model_copy(update={"source": found})
-    source = UdpSource(rig.source.kind, *rig.source.listen, say=say, **rig.source.opened())
+    if suit.kind == "auto":
+        kind, port = first_sender(suit.host, say, seconds, suit.port)
+        suit = suit.model_copy(update={"kind": kind, "port": port})
+    rig = rig.model_copy(update={"source": suit})
+    source = UdpSource(suit.kind, *suit.listen, say=say, **suit.opened())
     try:
         return _run(rig, source, assemble(rig, MonotonicClock()), seconds, say, True, meters)
     finally:
@@ -154,7 +154,7 @@ def _run(
             say(show.control.description)
         if pipeline.backend is not None:
             say(f"model steps on {pipeline.backend.description}")
-        return _play(rig, show, seconds)
+        return _play(show, seconds, rig.realtime_priority)
 
 
 def _live_multi_show(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dict[str, Any]:
@@ -163,13 +163,13 @@ def _live_multi_show(rig: Rig, seconds: float | None, say: Say, meters: bool) ->
             check_new(recorded_as(Path(rig.record), performer.name))
     with contextlib.ExitStack() as stack:
         terminal, say = _terminal(stack, say, meters, rig.performers[0].name)
-        return _play(rig, open_multi_show(rig, MonotonicClock(), say, terminal), seconds)
+        return _play(open_multi_show(rig, MonotonicClock(), say, terminal), seconds, rig.realtime_priority)
 
 
-def _play(rig: Rig, show: Show | MultiShow, seconds: float | None) -> dict[str, Any]:
+def _play(show: Show | MultiShow, seconds: float | None, realtime_priority: bool) -> dict[str, Any]:
     tuning.enter_realtime_mode()
     try:
-        if rig.realtime_priority:
+        if realtime_priority:
             tuning.raise_priority()
             tuning.lock_memory()
         return run_loop(show.run(seconds))

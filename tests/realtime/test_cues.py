@@ -63,7 +63,7 @@ class Playing:
         self.rig = load_rig(folder / name)
         self.pipeline = assemble(self.rig, OfflineClock(0), sinks=[])
         self.commands = Commands(self.pipeline, pytest.fail, self.rig)
-        self.remote = RigRemote(self.rig, self.pipeline, self.commands, folder)
+        self.remote = RigRemote(self.pipeline, self.commands, folder)
         self.pipeline.tape = self.tape = Tape()  # type: ignore[assignment]
 
     def do(self, name: str, *words: object) -> str:

@@ -258,7 +258,7 @@ def test_whatever_is_set_can_be_saved_and_read_again(
             commands.obey(f"rig/{key}", *values)
         except (MotionError, TypeError):
             assert commands.live_rig.rig == before
-    remote = RigRemote(rig, pipeline, commands, tmp_path)
+    remote = RigRemote(pipeline, commands, tmp_path)
     asyncio.run(remote.actions["rig/save"]())  # type: ignore[arg-type]
     remote.close()
     again = load_rig(file, QUIET)
@@ -280,7 +280,7 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_
     )
     rig = load_rig(file, QUIET)
     pipeline, commands = playing(rig)
-    remote = RigRemote(rig, pipeline, commands, tmp_path)
+    remote = RigRemote(pipeline, commands, tmp_path)
 
     def save(*name: object) -> str:
         return asyncio.run(remote.actions["rig/save"](*name))  # type: ignore[arg-type]
@@ -317,7 +317,7 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_
         {"source": {"kind": "vmc", "port": 39999}, "record": "take.anticip", "osc": [{"port": 9005}]}
     )
     pipeline, commands = playing(alone)
-    remote = RigRemote(alone, pipeline, commands, tmp_path)
+    remote = RigRemote(pipeline, commands, tmp_path)
     commands.obey("rig/shape/density/steps", 5)
     with pytest.raises(OptionError, match="expected a name for its file"):
         save()
@@ -375,7 +375,7 @@ def test_another_rig_is_played_by_as_far_as_a_show_can_change(tmp_path: Path) ->
     (tmp_path / "more.toml").write_text(begun.read_text() + "[[osc]]\nport = 9001\n[[osc]]\nport = 9002\n")
     rig = load_rig(begun)
     pipeline, commands = playing(rig)
-    remote = RigRemote(rig, pipeline, commands, tmp_path)
+    remote = RigRemote(pipeline, commands, tmp_path)
 
     def load(name: str) -> str:
         return asyncio.run(remote.actions["rig/load"](name))  # type: ignore[arg-type]
@@ -417,7 +417,7 @@ def test_another_model_steps_while_the_show_goes_on(tmp_path: Path) -> None:
     (tmp_path / "next.toml").write_text("[memory]\nenabled = false\n")
     rig = load_rig(begun)
     pipeline, commands = playing(rig)
-    remote = RigRemote(rig, pipeline, commands, tmp_path)
+    remote = RigRemote(pipeline, commands, tmp_path)
     skeleton, frames = mocopi_datagrams(80)
 
     def load(*name: str, what: str = "model/load") -> str:
@@ -464,7 +464,7 @@ def test_a_mapping_of_one_model_is_not_played_on_another(tmp_path: Path) -> None
     packaged = pipeline.backend
     mapping = SimpleNamespace(needs_model=True, check_model=Mock(side_effect=CheckpointError("taught on it")))
     pipeline.live_mapping = SimpleNamespace(mapping=mapping)  # type: ignore[assignment]
-    remote = RigRemote(commands.live_rig.rig, pipeline, commands, tmp_path)
+    remote = RigRemote(pipeline, commands, tmp_path)
     with pytest.raises(CheckpointError, match="taught on it"):
         asyncio.run(remote.actions["model/load"]("other"))  # type: ignore[arg-type]
     assert pipeline.backend is packaged

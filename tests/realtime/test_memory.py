@@ -325,7 +325,7 @@ def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(
     rig = tmp_path / "rig.toml"
     rig.touch()
     commands = Commands(pipeline, rig=load_rig(rig))
-    files = RigRemote(load_rig(rig), pipeline, commands, tmp_path)
+    files = RigRemote(pipeline, commands, tmp_path)
     shutil.copy(piece, tmp_path / "piece.memory")
     monkeypatch.setattr("realtime.control.memory._PIECE", 50)
     remote = MemoryRemote(lambda: pipeline.memory, tmp_path)

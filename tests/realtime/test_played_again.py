@@ -199,7 +199,7 @@ def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(
     tape = SimpleNamespace(control=lambda *told: recorded.append(Command(*told)))
     first.tape = tape  # type: ignore[assignment]
     commands = Commands(first, rig=rig)
-    remote = RigRemote(rig, first, commands, tmp_path)
+    remote = RigRemote(first, commands, tmp_path)
     begun = commands.state_as_commands(0)
     asyncio.run(remote.actions["rig/load"]("other.toml"))  # type: ignore[arg-type]
     listening = rig.model_copy(update={"osc": Rig.model_validate({"osc": here}).osc})

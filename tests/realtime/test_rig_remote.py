@@ -32,7 +32,7 @@ class Playing:
     def __init__(self, rig: Rig) -> None:
         self.pipeline = assemble(rig, OfflineClock(0))
         self.commands = Commands(self.pipeline, rig=rig)
-        self.remote = RigRemote(rig, self.pipeline, self.commands, rig.folder)
+        self.remote = RigRemote(self.pipeline, self.commands, rig.folder)
 
     def do(self, name: str, *words: object) -> str:
         return asyncio.run(self.remote.actions[f"rig/{name}"](*words))  # type: ignore[arg-type]
