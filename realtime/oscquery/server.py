@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
-from pythonosc.osc_message import OscMessage
-
 from pyanticip.errors import DeviceError, reason
 from realtime.child import tell_parent
 from realtime.loop import Datagrams, child_main, input_lines
@@ -97,10 +95,9 @@ class Server:
         self._stream(self._space.describe(json.loads(line)))
         self._tell(before)
 
-    def _stream(self, messages: Iterable[OscMessage]) -> None:
-        for message in messages:
-            listening = [c for c, wanted in self._listening.items() if message.address in wanted]
-            self._send(listening, message.dgram)
+    def _stream(self, messages: Iterable[tuple[str, bytes]]) -> None:
+        for address, message in messages:
+            self._send([c for c, wanted in self._listening.items() if address in wanted], message)
 
     def _tell(self, before: set[str]) -> None:
         now = self._space.addresses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping
@@ -9,10 +10,9 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-from realtime.osc import read_messages
+from realtime.osc import read_message, split
 
 __all__ = ["EXTENSIONS", "Space"]
 
@@ -38,30 +38,29 @@ class Space:
     def __init__(self, host: Mapping[str, Any]) -> None:
         self.host = {**host, "EXTENSIONS": EXTENSIONS}
         self._nodes: dict[str, dict[str, Any]] = {}
-        self._sent: dict[str, OscMessage] = {}
+        self._sent: dict[str, bytes] = {}
 
     @property
     def addresses(self) -> set[str]:
         """Those that a client sees."""
         return {a for a, node in self._nodes.items() if "OPTIONAL" not in node or a in self._sent}
 
-    def describe(self, nodes: Mapping[str, dict[str, Any]]) -> list[OscMessage]:
-        """From now on there are these nodes; messages with the values that have changed."""
+    def describe(self, nodes: Mapping[str, dict[str, Any]]) -> list[tuple[str, bytes]]:
+        """From now on there are these nodes; addresses and messages of values that have changed."""
         before, self._nodes = self._nodes, dict(nodes)
         return [
-            _message(address, node)
+            (address, _message(address, node))
             for address, node in nodes.items()
             if "VALUE" in node and address in before and before[address].get("VALUE") != node["VALUE"]
         ]
 
-    def hear(self, bundle: bytes) -> list[OscMessage]:
-        """Keep what was sent, and return its messages; nothing of what is no OSC."""
+    def hear(self, bundle: bytes) -> list[tuple[str, bytes]]:
+        """Keep what was sent; its addresses and messages, which are read where somebody asks for them."""
         try:
-            found = read_messages(bundle, _MOST, _MOST)
+            found = [(one.partition(b"\0")[0].decode(), one) for one in split(bundle, _MOST)]
         except ValueError:
             return []
-        for message in found:
-            self._sent[message.address] = message
+        self._sent.update(found)
         return found
 
     def answer(self, target: str) -> tuple[HTTPStatus, bytes]:
@@ -106,21 +105,22 @@ class Space:
         if known is None:
             return {**node, "ACCESS": 0}
         node |= {name: value for name, value in known.items() if name in _ATTRIBUTES}
-        message = self._sent.get(address)
-        if message is not None:
-            node["VALUE"] = [_plain(value) for value in message.params]
+        # Any program of this machine can send to the port.
+        with contextlib.suppress(KeyError, ValueError):
+            values = read_message(self._sent[address], _MOST).params
+            node["VALUE"] = [_plain(value) for value in values]
             if "REPEATS" in known:
-                times = max(len(message.params) // len(known["TYPE"]), 1)
+                times = max(len(values) // len(known["TYPE"]), 1)
                 node["TYPE"] = known["TYPE"] * times
         return node
 
 
-def _message(address: str, node: Mapping[str, Any]) -> OscMessage:
+def _message(address: str, node: Mapping[str, Any]) -> bytes:
     """What a node's value is as OSC."""
     builder = OscMessageBuilder(address)
     for kind, value in zip(node["TYPE"], node["VALUE"], strict=True):
         builder.add_arg(value, "FT"[value] if isinstance(value, bool) else kind)
-    return builder.build()
+    return builder.build().dgram
 
 
 def _plain(value: Any) -> Any:
