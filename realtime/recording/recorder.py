@@ -168,10 +168,11 @@ class Recorder(recording.Records, Child):
         """Tell of a recording that is over; ``why`` its last file was not finished by the child."""
         dropped = self.dropped if take.dropped is None else take.dropped
         lost = f", {dropped} records dropped" if dropped else ""
+        after = f", which goes on from {take.asked}" if take.parts > 0 else ""
         if why and not take.is_made:
             self._say(f"{take.path} is not recorded: {why}")
         else:
-            self._say(f"{take.path} ends early: {why}{lost}" if why else f"recorded {take.path}{lost}")
+            self._say(f"{take.path} ends early: {why}{lost}" if why else f"recorded {take.path}{after}{lost}")
 
     def _begin(self, take: _Take) -> None:
         """Begin a file, or the next part."""

@@ -332,7 +332,8 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(
     assert tape.words == ["recording=no"]
     # Nothing torn in either file, and the second begins where things stand.
     assert list(read_recording(path, strict=True))
-    name, dropped = said[-1].removeprefix("recorded ").split(", ")
+    name, after, dropped = said[-1].removeprefix("recorded ").split(", ")
+    assert after == f"which goes on from {path}"
     second = list(read_recording(name, strict=True))
     assert second[0] == Control(1, "gain", (0.5,))
     assert second[-3] == Raw(count, "mocopi", bytes([count % 256]) * 1500)
