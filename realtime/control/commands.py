@@ -134,6 +134,22 @@ class Commands:
             **self._memory.actions,
             **self.live_rig.actions,
         }
+        # What a replay does otherwise than the hand did.
+        self._again: dict[str, Callable[..., object]] = {
+            "resume": lambda *values: mixer.resume([float(str(value)) for value in values]),
+            "mapping": self._map_again,
+            "memory": self._remember_again,
+            "model": self._step_again,
+            "rig/merge": self.live_rig.merge_again,
+            "shape": self._shape_again,
+            "range": self._learned_again,
+            "cue/set": self._set_cue_again,
+            "cues": self._tell_again,
+            # Whoever it was need not have been heard yet.
+            "source": lambda sender="": self._listen_to(str(sender)),
+            # The rig was written then.
+            "calibrate/save": lambda found: self._calibration.play(json.loads(str(found))),
+        }
         #: Commands whose end is an argument, by what they begin with.
         self.families: dict[str, Callable[..., str]] = self.live_rig.families
 
@@ -215,8 +231,9 @@ class Commands:
         self._step_by(backend, path)
         self._record(now, "model", (path or "", _weights(backend)))
 
-    def play_memory(self, live: LiveMemory, path: Path, told: MemoryRig | None = None) -> None:
-        """Mix with a memory that was read from ``path``, and say its cues, from the next frame on.
+    def play_memory(self, live: LiveMemory, path: Path, told: MemoryRig | None = None) -> str:
+        """Mix with a memory that was read from ``path``, and say its cues, from the next frame on; what
+        plays, in a line.
 
         ``told`` is the table of the rig that names it, where one does.
         """
@@ -227,8 +244,9 @@ class Commands:
             self._record(now, "memory/freeze", ())
         if live.following is not None and live.following.cues:
             self._record(now, "cues", words_of(live.following.cues))
+        return f"memory {live.name}"
 
-    def play_cues(self, following: Following, cues: Sequence[Cue], shared: Shared) -> None:
+    def play_cues(self, following: Following, cues: Sequence[Cue], shared: Shared) -> str:
         """Say these cues and no other from the next frame on; ``shared`` is what ``following`` finds of them.
 
         Raises an OptionError where one is in no take, or another memory plays by now.
@@ -238,46 +256,22 @@ class Commands:
         now = self._now()
         self._tell_cues(following, cues, shared)
         self._record(now, "cues", words_of(cues))
+        return f"cues {', '.join(cue.name for cue in cues) or 'none'}"
 
     def replay_command(self, command: Command) -> None:
         """What a replay found in a recording."""
-        self._pipeline.run_until(command.t_ns)
-        name, arguments, mixer = command.name, command.arguments, self._pipeline.mixer
+        t_ns, name, arguments = command
+        self._pipeline.run_until(t_ns)
+        mixer = self._pipeline.mixer
         sound_ms = mixer.sound_ms
         try:
             if name == "rest":
-                self._pipeline.rest(command.t_ns)
-            elif name == "resume":
-                mixer.resume([float(str(value)) for value in arguments])
-            elif name == "mapping":
-                self._map_again(*arguments)
-            elif name == "memory":
-                path, sha256 = map(str, arguments)
-                self._remember(open_memory(path, sha256), Path(path))
-            elif name == "model":
-                self._step_again(*map(str, arguments))
-            elif name == "rig/merge":
-                self.live_rig.merge_again(*arguments)
-            elif name == "shape":
-                self._shape_again(*arguments)
-            elif name == "range":
-                self._learned_again(*arguments)
-            elif name == "cue/set" and len(arguments) > len(Cue.model_fields):
-                self._memory.set_here(*cues_of(arguments[:-1]))
-            elif name == "cues":
-                self._tell_again(cues_of(arguments))
-            elif name == "source":
-                # Whoever it was need not have been heard yet.
-                self._listen_to(*map(str, arguments))
+                self._pipeline.rest(t_ns)
             elif name == "player":
                 (player,) = map(str, arguments)
-                self._pipeline.begin_with(player, command.t_ns, lambda: self.listens_to or None)
-            elif name == "calibrate/save":
-                # The rig was written then.
-                (found,) = map(str, arguments)
-                self._calibration.play(json.loads(found))
+                self._pipeline.begin_with(player, t_ns, lambda: self.listens_to or None)
             else:
-                self._action(name)(*arguments)
+                (self._again.get(name) or self._action(name))(*arguments)
         except KeyError:
             self._say(f"{name}: cannot be done again as it was recorded: this version does not know it")
         except (MotionError, OSError, TypeError, ValueError) as error:
@@ -286,7 +280,7 @@ class Commands:
             if name != "sound_ms":
                 # That is recorded by itself.
                 mixer.sound_ms = sound_ms
-            self._record(command.t_ns, name, arguments)
+            self._record(t_ns, name, arguments)
 
     def state_as_commands(self, t_ns: int) -> list[Command]:
         """What it takes to begin where things stand: the first commands of a recording."""
@@ -345,12 +339,13 @@ class Commands:
         self._pipeline.play_model(backend)
         self.live_rig.step(path)
 
-    def _step_again(self, path: str, sha256: str) -> None:
-        backend = open_backend(self.live_rig.rig.model.backend, path or None)
+    def _step_again(self, path: object, sha256: object) -> None:
+        file = str(path) or None
+        backend = open_backend(self.live_rig.rig.model.backend, file)
         try:
-            if _weights(backend) != sha256:
-                raise OptionError(f"{path or 'the packaged model'} is another model now")
-            self._step_by(backend, path or None)
+            if _weights(backend) != str(sha256):
+                raise OptionError(f"{file or 'the packaged model'} is another model now")
+            self._step_by(backend, file)
         except MotionError:
             backend.close()
             raise
@@ -361,7 +356,17 @@ class Commands:
         cues = () if live.following is None else live.following.cues
         self.live_rig.remember(told or self.live_rig.rig.memory.model_copy(update=known), cues)
 
-    def _tell_again(self, cues: Sequence[Cue]) -> None:
+    def _remember_again(self, path: object, sha256: object) -> None:
+        self._remember(open_memory(str(path), str(sha256)), Path(str(path)))
+
+    def _set_cue_again(self, *words: object) -> None:
+        if len(words) > len(Cue.model_fields):  # it was set where the performer was
+            self._memory.set_here(*cues_of(words[:-1]))
+        else:
+            self._action("cue/set")(*words)
+
+    def _tell_again(self, *words: object) -> None:
+        cues = cues_of(words)
         if (following := self.following) is None:
             raise OptionError("no take was rehearsed that can be followed")
         self._tell_cues(following, cues, following.shared(cues))

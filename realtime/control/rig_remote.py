@@ -109,36 +109,32 @@ class RigRemote:
         self._check_unsaved("rig/load")
         now, played = self._commands.live_rig.rig, self._plays()
         rig = _for_one(await self._beside(lambda: load_rig(path)), now)
-        restart = [n for n in Rig.model_fields if n not in (*_APART, *_BY_COMMAND)]
-        restart = [n for n in restart if getattr(rig, n) != getattr(now, n)]
-        if fixed_of(rig) != fixed_of(now):
-            restart.append("osc")
-        another = rig.model.checkpoint != now.model.checkpoint and rig.model.enabled
-        if rig.model.model_copy(update={"checkpoint": now.model.checkpoint}) != now.model:
-            restart.append("model")
-            another = False
-        if rig.synth.model_copy(update={"preset": now.synth.preset}) != now.synth:
-            restart.append("synth")
-        file, following = rig.memory.file, self._commands.following
-        backend = live = shared = taught = None
+        restart = _fixed(rig, now)
+        file, mapping, following = rig.memory.file, rig.mapping, self._commands.following
+        checkpoint = rig.model.checkpoint
+        another = checkpoint != now.model.checkpoint and rig.model.enabled and "model" not in restart
+        backend = self._pipeline.backend
+        plays: list[Callable[[], str]] = []
         with contextlib.ExitStack() as undo:
             if another:
-                backend = await self._open_model(rig.model.checkpoint)
+                backend = await self._open_model(checkpoint)
                 undo.callback(backend.close)
+                plays.append(partial(self._play_model, backend, checkpoint))
             if rig.memory.enabled and file is not None and file != now.memory.file:
-                told, cues = rig.memory, rig.cue
+                memory, cues = rig.memory, rig.cue
                 live = await self._beside(
-                    partial(open_memory, file, told.sha256, learn=told.learn, cues=cues)
+                    partial(open_memory, file, memory.sha256, learn=memory.learn, cues=cues)
                 )
+                plays.append(partial(self._commands.play_memory, live, Path(file), memory))
             elif rig.memory != now.memory:
                 restart.append("memory")
             elif rig.cue != self._commands.cues and following is not None:
                 check_cues(rig.cue, following.takes)
                 shared = await self._beside(partial(following.shared, rig.cue))
-            mapping = rig.mapping
+                plays.append(partial(self._commands.play_cues, following, rig.cue, shared))
             if mapping is not None and (another or mapping != (self._commands.mapping or now.mapping)):
-                steps = backend or self._pipeline.backend
-                taught = await self._beside(partial(open_mapping, mapping, steps))
+                taught = await self._beside(partial(open_mapping, mapping, backend))
+                plays.append(partial(self._commands.play_mapping, taught, Path(mapping)))
             if self._plays() != played:
                 raise OptionError("rig/load: another model, memory or mapping plays by now; load once more")
             before, after = (
@@ -155,16 +151,7 @@ class RigRemote:
             done.append("preset " + self._obey("preset", preset))
         if self._pipeline.live_mapping is not None and (another or mapping is None):
             done.append(self._obey("unload"))
-        if backend is not None:
-            done.append(self._play_model(backend, rig.model.checkpoint))
-        if live is not None:
-            self._commands.play_memory(live, Path(str(file)), rig.memory)
-            done.append(f"memory {live.name}")
-        if shared is not None and following is not None:
-            self._commands.play_cues(following, rig.cue, shared)
-            done.append(f"cues {', '.join(cue.name for cue in rig.cue) or 'none'}")
-        if taught is not None:
-            done.append(self._commands.play_mapping(taught, Path(str(mapping))))
+        done += [play() for play in plays]
         if not now.one:
             self._kept = tree_of(rig)
             # Of what could change, and what did not, what is changed from now on differs.
@@ -202,8 +189,9 @@ class RigRemote:
         before = self._pipeline.memory
         learns = self._commands.live_rig.rig.memory.learn if before is None else before.memory.learning
         live.memory.learning = learns
-        self._commands.play_memory(live, path)
-        return f"memory {live.name}" + (f"; not in it: cue {', '.join(left)}" if left else "")
+        return self._commands.play_memory(live, path) + (
+            f"; not in it: cue {', '.join(left)}" if left else ""
+        )
 
     def _memory_file(self, name: object) -> Path:
         """Where ``memory/save`` puts it, or, as the monitor lists it, in the folder of the show."""
@@ -249,6 +237,19 @@ def _is_in(cue: Cue, takes: Mapping[str, Any]) -> bool:
     except OptionError:
         return False
     return True
+
+
+def _fixed(rig: Rig, now: Rig) -> list[str]:
+    """The tables of a loaded rig that no show can change to while it plays ``now``."""
+    apart = (*_APART, *_BY_COMMAND)
+    found = [n for n in Rig.model_fields if n not in apart and getattr(rig, n) != getattr(now, n)]
+    if fixed_of(rig) != fixed_of(now):
+        found.append("osc")
+    if rig.model.model_copy(update={"checkpoint": now.model.checkpoint}) != now.model:
+        found.append("model")
+    if rig.synth.model_copy(update={"preset": now.synth.preset}) != now.synth:
+        found.append("synth")
+    return found
 
 
 def _for_one(rig: Rig, now: Rig) -> Rig:
