@@ -1,19 +1,24 @@
 """A front-end and a model made of paper: what the pipeline does must not depend on the real ones."""
 
+import contextlib
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.ear import Ear
 from support.paper import SCALARS, paper_frame
+from support.playing import Playing
 
 from realtime.clock import OfflineClock
 from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
+from realtime.programs.demo import PERFORMANCE
+from realtime.programs.rehearse import rehearse
 from realtime.step.base import StepBackend, StepResult
 
 
@@ -127,6 +132,14 @@ class Stage:
         self.pipeline.run_until(self.clock.now_ns())
 
 
+@pytest.fixture(scope="session")
+def piece(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of the packaged performance."""
+    file = tmp_path_factory.mktemp("rehearsed") / "piece.memory"
+    rehearse([PERFORMANCE], file)
+    return file
+
+
 @pytest.fixture
 def stage() -> type[Stage]:
     return Stage
@@ -135,6 +148,13 @@ def stage() -> type[Stage]:
 @pytest.fixture
 def paper_model() -> type[PaperModel]:
     return PaperModel
+
+
+@pytest.fixture
+def play() -> Iterator[Callable[..., Playing]]:
+    """``play(rig, folder)`` plays a rig until the test ends."""
+    with contextlib.ExitStack() as shows:
+        yield lambda *told, **more: shows.enter_context(contextlib.closing(Playing(*told, **more)))
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """Cues in a show: set, moved and taken away while it plays, kept when another memory or rig comes."""
 
-import asyncio
 import tomllib
 from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from support.playing import Playing
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, RigError
@@ -16,7 +16,6 @@ from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import Output, read_recording
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
-from realtime.control.rig_remote import RigRemote
 from realtime.mapping.mixer import Mixer
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
@@ -45,31 +44,12 @@ def table(cue: Cue) -> str:
     return f"[[cue]]\nname = '{cue.name}'\ntake = '{cue.take}'\nat = {cue.at}\nahead_ms = {cue.ahead_ms}\n"
 
 
-class Tape:
-    """What is recorded of the commands."""
-
-    def __init__(self) -> None:
-        self.told: list[Command] = []
-
-    def control(self, t_ns: int, name: str, arguments: tuple[object, ...]) -> None:
-        self.told.append(Command(t_ns, name, tuple(arguments)))
-
-
-class Playing:
-    """A show of a rig file that nobody dances in, its commands, and what it records of them."""
+class Show(Playing):
+    """A show of a rig file that nobody dances in."""
 
     def __init__(self, folder: Path, text: str, name: str = "rig.toml") -> None:
         (folder / name).write_text(OFF + text)
-        self.rig = load_rig(folder / name)
-        self.pipeline = assemble(self.rig, OfflineClock(0), sinks=[])
-        self.commands = Commands(self.pipeline, pytest.fail, self.rig)
-        self.remote = RigRemote(self.pipeline, self.commands, folder)
-        self.pipeline.tape = self.tape = Tape()  # type: ignore[assignment]
-
-    def do(self, name: str, *words: object) -> str:
-        if name in self.remote.actions:
-            return asyncio.run(self.remote.actions[name](*words))  # type: ignore[arg-type]
-        return str(self.commands.obey(name, *words))
+        super().__init__(load_rig(folder / name), folder, pytest.fail, sinks=[])
 
     def stands(self) -> tuple[object, ...]:
         live = self.pipeline.memory
@@ -108,15 +88,14 @@ def test_after_a_gap_the_dance_goes_on_and_no_cue_is_said_again(takes: int) -> N
 
 def test_another_memory_keeps_the_cues_that_are_in_it_and_learns_no_more_than_before(folder: Path) -> None:
     text = f"[memory]\nfile = '{folder / 'two.memory'}'\nlearn = false\n{table(A)}{table(B)}"
-    show = Playing(folder, text)
-    again = Playing(folder, text, "again.toml")
+    show = Show(folder, text)
+    again = Show(folder, text, "again.toml")
     assert show.do("memory/load", "two.memory") == "memory two.memory"
     assert show.stands()[1:] == (False, (A, B), [('"b"', "performance"), ("performance", '"b"')])
     show.do("memory/learn")
     assert show.do("memory/load", "one.memory") == "memory one.memory; not in it: cue b"
     assert show.stands()[1:3] == (True, (A,))
-    for command in show.tape.told:
-        again.commands.replay_command(command)
+    again.replays(show.told)
     assert again.stands() == show.stands()
     show.do("rig/save")
     assert load_rig(folder / "rig.toml").cue == (A,)
@@ -124,19 +103,18 @@ def test_another_memory_keeps_the_cues_that_are_in_it_and_learns_no_more_than_be
 
 def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folder: Path) -> None:
     text = f"[memory]\nfile = '{folder / 'two.memory'}'\n"
-    show, again = (Playing(folder, text + table(A), name) for name in ("rig.toml", "again.toml"))
+    show, again = (Show(folder, text + table(A), name) for name in ("rig.toml", "again.toml"))
     (folder / "next.toml").write_text(OFF + text + table(B))
     said = show.do("rig/load", "next.toml")
     assert said.endswith("cues b")
     assert show.stands()[2:] == ((B,), [('"b"', "performance")])
-    for command in show.tape.told:
-        again.commands.replay_command(command)
+    again.replays(show.told)
     assert again.stands() == show.stands()
     show.do("cue/remove", "b")
     show.do("rig/save")
     assert load_rig(folder / "next.toml").cue == ()
     # A recording that begins now begins with what is said now.
-    later = Rig.model_validate(recording_header(show.commands.live_rig.rig, show.pipeline)["rig"])
+    later = Rig.model_validate(recording_header(show.rig, show.pipeline)["rig"])
     begun = Commands(assemble(later, OfflineClock(0), sinks=[]), pytest.fail, later)
     for command in show.commands.state_as_commands(0):
         begun.replay_command(command)
@@ -144,7 +122,7 @@ def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folde
 
 
 def test_a_cue_is_set_and_moved_and_removed(folder: Path) -> None:
-    show = Playing(folder, f"[memory]\nfile = '{folder / 'two.memory'}'\n{table(B)}")
+    show = Show(folder, f"[memory]\nfile = '{folder / 'two.memory'}'\n{table(B)}")
     # As long ahead as it was, and the answer is TOML.
     told = tomllib.loads(show.do("cue/set", "b", '"b"', 5.5))
     assert told == {"cue": [{"name": "b", "take": '"b"', "at": 5.5, "ahead_ms": 300}]}
@@ -158,7 +136,7 @@ def test_a_cue_is_set_and_moved_and_removed(folder: Path) -> None:
 
 def test_a_cue_that_is_set_here_is_so_again_for_whom_the_performer_is_elsewhere(folder: Path) -> None:
     text = f"[memory]\nfile = '{folder / 'two.memory'}'\n{table(B)}"
-    show, again = Playing(folder, text), Playing(folder, text)
+    show, again = Show(folder, text), Show(folder, text)
     following, other = show.commands.following, again.commands.following
     assert following is not None
     assert other is not None
@@ -167,11 +145,10 @@ def test_a_cue_that_is_set_here_is_so_again_for_whom_the_performer_is_elsewhere(
     show.do("cue/set", "b", '"b"', 5.5)
     (tap, b), setting = show.commands.cues, Mock(wraps=other.set)
     other.set = setting  # type: ignore[method-assign]
-    for command in show.tape.told:
-        again.commands.replay_command(command)
+    again.replays(show.told)
     assert again.commands.cues == (tap, b)
     assert [(*call.args, call.kwargs["here"]) for call in setting.call_args_list] == [(tap, True), (b, False)]
-    assert again.tape.told == show.tape.told
+    assert again.told == show.told
     said: list[str] = []
     for wrong in ((), ("tap",) * 9, ("tap", "nobody", 1.0, 0.0, 1), ("tap", "performance", "x", 0.0, 1)):
         Commands(show.pipeline, said.append, show.rig).replay_command(Command(0, "cue/set", wrong))

@@ -1,10 +1,9 @@
 """The rig edited while it plays: what is set is heard at once, what is refused changes nothing, and all of it
 can be written down."""
 
-import asyncio
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,27 +15,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pythonosc.osc_bundle import OscBundle
 from support.models import another_checkpoint
+from support.playing import Playing
 from support.wire import udp
 
 from pyanticip.controls import Range, Smoothing
 from pyanticip.errors import CheckpointError, MotionError, OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.performer import mocopi_datagrams
-from realtime.clock import OfflineClock
-from realtime.control.commands import Commands
 from realtime.control.folder import inside, listing
 from realtime.control.rig_keys import sending
-from realtime.control.rig_remote import RigRemote
 from realtime.oscquery.offer import controls
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, load_rig, template
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS
-from realtime.stage import assemble
 from realtime.step.base import StepResult
 from realtime.step.open import open_backend
 
 PAN, LOUDNESS = PARAMETERS.index("pan"), PARAMETERS.index("loudness")
+Play = Callable[..., Playing]
 QUIET = {"model": {"enabled": False}, "memory": {"enabled": False}}
 
 
@@ -50,23 +47,6 @@ def ear() -> Iterator[socket.socket]:
         yield sock
 
 
-_opened: list[Pipeline] = []
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    for pipeline in _opened:
-        pipeline.close()
-    _opened.clear()
-
-
-def playing(rig: Rig) -> tuple[Pipeline, Commands]:
-    pipeline = assemble(rig, OfflineClock(0))
-    _opened.append(pipeline)
-    return pipeline, Commands(pipeline, rig=rig)
-
-
 def rig_of(tree: dict[str, Any]) -> Rig:
     return Rig.model_validate({**QUIET, "performer": {"enabled": False}, **tree})
 
@@ -78,41 +58,41 @@ def heard(pipeline: Pipeline, ear: socket.socket) -> dict[str, list[Any]]:
     return {message.address: list(message.params) for message in OscBundle(ear.recv(65536))}
 
 
-def test_shapes_and_smoothing_change_with_the_next_frame() -> None:
-    pipeline, commands = playing(rig_of({"osc": []}))
-    mixer = pipeline.mixer
+def test_shapes_and_smoothing_change_with_the_next_frame(play: Play) -> None:
+    show = play(rig_of({"osc": []}))
+    mixer = show.pipeline.mixer
 
     def pan(level: float, frames: int = 60) -> list[float]:
         return [mixer.play(step(level), [0.5] * 7, 0.02)[0][PAN] for _ in range(frames)]
 
     assert pan(0.25)[-1] == pytest.approx(0.25)
-    commands.obey("rig/shape/pan/in", 0.0, 0.5)
+    show.do("rig/shape/pan/in", 0.0, 0.5)
     assert pan(0.25, 1) == [pytest.approx(0.5)]
-    commands.obey("rig/shape/pan/invert", True)
-    commands.obey("rig/shape/pan/threshold", 0.4)
+    show.do("rig/shape/pan/invert", True)
+    show.do("rig/shape/pan/threshold", 0.4)
     assert pan(0.25, 1) == [1.0]
     # Between threshold and hysteresis a gate that is open stays open, however it was edited meanwhile.
-    commands.obey("rig/shape/pan/threshold", 0.52)
+    show.do("rig/shape/pan/threshold", 0.52)
     assert pan(0.25, 1) == [1.0]
-    commands.obey("rig/shape/pan")
+    show.do("rig/shape/pan")
     assert pan(0.25, 1) == [pytest.approx(0.25)]
-    commands.obey("rig/smoothing/pan/kind", "none")
+    show.do("rig/smoothing/pan/kind", "none")
     assert pan(0.75, 1) == [0.75]
-    commands.obey("rig/smoothing/pan/kind", "spring")
-    commands.obey("rig/smoothing/pan/half_life", 1.0)
+    show.do("rig/smoothing/pan/kind", "spring")
+    show.do("rig/smoothing/pan/half_life", 1.0)
     assert 0.3 < min(pan(0.25, 20)) < 0.75
-    assert commands.live_rig.rig.smoothing["pan"].half_life == 1.0
-    commands.obey("rig/smoothing/default/kind", "one-euro")
-    commands.obey("rig/smoothing/density/beta", 1.0)
-    assert commands.live_rig.rig.smoothing["density"] == Smoothing(kind="one-euro", beta=1.0)
-    commands.obey("rig/smoothing/density")
-    assert "density" not in commands.live_rig.rig.smoothing
+    assert show.rig.smoothing["pan"].half_life == 1.0
+    show.do("rig/smoothing/default/kind", "one-euro")
+    show.do("rig/smoothing/density/beta", 1.0)
+    assert show.rig.smoothing["density"] == Smoothing(kind="one-euro", beta=1.0)
+    show.do("rig/smoothing/density")
+    assert "density" not in show.rig.smoothing
 
 
-def test_receivers_are_told_by_the_new_table(ear: socket.socket) -> None:
+def test_receivers_are_told_by_the_new_table(play: Play, ear: socket.socket) -> None:
     port = ear.getsockname()[1]
-    pipeline, commands = playing(rig_of({"osc": [{"port": port}]}))
-    assert heard(pipeline, ear)["/anticip/param/pitch"] == [0.25]
+    show = play(rig_of({"osc": [{"port": port}]}))
+    assert heard(show.pipeline, ear)["/anticip/param/pitch"] == [0.25]
     for key, *values in (
         ("osc/0/ranges/pitch/low", 100.0),
         ("osc/0/ranges/pitch/high", 500.0),
@@ -122,15 +102,15 @@ def test_receivers_are_told_by_the_new_table(ear: socket.socket) -> None:
         ("osc/0/send/limbs", 0.0),
         ("osc/0/send/onset", 0),
     ):
-        commands.obey(f"rig/{key}", *values)
-    said = heard(pipeline, ear)
+        show.do(f"rig/{key}", *values)
+    said = heard(show.pipeline, ear)
     assert said["/synth/freq"] == [200.0]
     assert said["/n_set"] == [1000, "amp", 0.25]
     assert not {"/anticip/param/pan", "/anticip/limbs", "/anticip/event/onset"} & said.keys()
     assert "/anticip/param/space" in said
-    commands.obey("rig/osc/0/send/pan", 1)
-    assert "param" in commands.live_rig.rig.osc[0].send
-    assert heard(pipeline, ear)["/anticip/param/pan"] == [0.25]
+    show.do("rig/osc/0/send/pan", 1)
+    assert "param" in show.rig.osc[0].send
+    assert heard(show.pipeline, ear)["/anticip/param/pan"] == [0.25]
 
 
 @pytest.mark.parametrize(
@@ -159,49 +139,48 @@ def test_receivers_are_told_by_the_new_table(ear: socket.socket) -> None:
     ],
 )
 def test_what_is_refused_is_one_line_and_changes_nothing(
-    ear: socket.socket, name: str, values: tuple[Any, ...], says: str
+    play: Play, ear: socket.socket, name: str, values: tuple[Any, ...], says: str
 ) -> None:
-    pipeline, commands = playing(rig_of({"osc": [{"port": ear.getsockname()[1]}]}))
-    commands.obey("rig/shape/pan/steps", 3)
-    before, sent = commands.live_rig.rig, heard(pipeline, ear)
+    show = play(rig_of({"osc": [{"port": ear.getsockname()[1]}]}))
+    show.do("rig/shape/pan/steps", 3)
+    before, sent = show.rig, heard(show.pipeline, ear)
     with pytest.raises(MotionError) as caught:
-        commands.obey(name, *values)
+        show.do(name, *values)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert commands.live_rig.rig == before
-    assert pipeline.mixer.gain == 1.0
-    assert heard(pipeline, ear) == sent
+    assert show.rig == before
+    assert show.pipeline.mixer.gain == 1.0
+    assert heard(show.pipeline, ear) == sent
 
 
-def test_a_range_is_learned_by_moving() -> None:
-    pipeline, commands = playing(rig_of({"osc": [], "smoothing": {"default": {"kind": "none"}}}))
-    mixer = pipeline.mixer
+def test_a_range_is_learned_by_moving(play: Play) -> None:
+    show = play(rig_of({"osc": [], "smoothing": {"default": {"kind": "none"}}}))
+    mixer = show.pipeline.mixer
 
     def move(*levels: float) -> list[float]:
         return [mixer.play(step(level), [0.5] * 7, 0.02)[0][PAN] for level in levels]
 
-    commands.obey("rig/shape/density/in", float(np.float32(0.1)), 0.9)
-    assert commands.live_rig.rig.shape["density"].span == (0.1, 0.9)
-    assert commands.obey("learn/pan", True) == "move"
+    show.do("rig/shape/density/in", float(np.float32(0.1)), 0.9)
+    assert show.rig.shape["density"].span == (0.1, 0.9)
+    assert show.do("learn/pan", True) == "move"
     # While it is learned it plays as before.
     assert move(0.3, 0.30625, 0.7002) == pytest.approx([0.3, 0.30625, 0.7002])
-    _, begun_now = playing(rig_of({"osc": []}))
-    for command in commands.state_as_commands(0):
-        begun_now.replay_command(command)
-    assert commands.obey("learn/pan", False) == begun_now.obey("learn/pan", False) == "0.3 0.701"
-    assert commands.live_rig.rig.shape["pan"].span == (0.3, 0.701)
+    begun_now = play(rig_of({"osc": []}))
+    begun_now.replays(show.commands.state_as_commands(0))
+    assert show.do("learn/pan", False) == begun_now.do("learn/pan", False) == "0.3 0.701"
+    assert show.rig.shape["pan"].span == (0.3, 0.701)
     assert move(0.3, 0.701, 0.9) == pytest.approx([0.0, 1.0, 1.0], abs=1e-6)
     # Learned again it is what came in that counts, not what was made of it.
-    commands.obey("learn/pan", 1)
+    show.do("learn/pan", 1)
     move(0.1, 0.9)
-    assert commands.obey("learn/pan", 0) in ("0.1 0.9", "0.099 0.9", "0.1 0.901", "0.099 0.901")
-    commands.obey("learn/pan", 1)
+    assert show.do("learn/pan", 0) in ("0.1 0.9", "0.099 0.9", "0.1 0.901", "0.099 0.901")
+    show.do("learn/pan", 1)
     move(0.5, 0.51)
     for _ in range(2):
         with pytest.raises(OptionError, match="moved too little"):
-            commands.obey("learn/pan", 0)
+            show.do("learn/pan", 0)
     move(0.9)
-    assert commands.obey("learn/pan", 0).startswith("0.5 0.9")
+    assert show.do("learn/pan", 0).startswith("0.5 0.9")
 
 
 def test_a_group_is_taken_apart_and_put_together() -> None:
@@ -212,15 +191,17 @@ def test_a_group_is_taken_apart_and_put_together() -> None:
     assert sending(["pitch"], "pitch", True) == ["pitch"]
 
 
-def test_every_key_is_one_that_can_be_set_as_it_stands() -> None:
+def test_every_key_is_one_that_can_be_set_as_it_stands(play: Play) -> None:
     rig = rig_of({"osc": [{"port": 9001}, {"transport": "tcp", "port": 9002}]})
-    _, commands = playing(rig)
-    for key, takes, value in commands.live_rig.settable():
-        commands.obey(f"rig/{key}", *value)
+    show = play(rig)
+    for key, takes, value in show.commands.live_rig.settable():
+        show.do(f"rig/{key}", *value)
         # An address has any number of words before the value.
         assert key.startswith("osc") or len(value) in (0, len(takes.types)), key
-    assert commands.live_rig.rig.osc[0].send == rig.osc[0].send
-    nodes = controls((), {"learn/": commands.live_rig.outputs()}, None, commands.live_rig.settable())
+    assert show.rig.osc[0].send == rig.osc[0].send
+    nodes = controls(
+        (), {"learn/": show.commands.live_rig.outputs()}, None, show.commands.live_rig.settable()
+    )
     assert nodes["/anticip/control/rig/shape/pan/in"]["VALUE"] == [0.0, 1.0]
     assert nodes["/anticip/control/learn/pan"]["TYPE"] == "T"
     assert all(len(node.get("VALUE", node["TYPE"])) == len(node["TYPE"]) for node in nodes.values())
@@ -246,23 +227,21 @@ EDITS = st.lists(st.tuples(st.sampled_from(KEYS), st.lists(WORDS, max_size=3)), 
     text=st.sampled_from(["", template(), "shape.pan = {steps = 3}\n[[osc]]\nranges.pan.low = 2\n"]),
 )
 def test_whatever_is_set_can_be_saved_and_read_again(
-    tmp_path: Path, edits: list[tuple[str, list[Any]]], text: str
+    play: Play, tmp_path: Path, edits: list[tuple[str, list[Any]]], text: str
 ) -> None:
     file = tmp_path / "rig.toml"
     file.write_text(text)
     rig = load_rig(file, QUIET)
-    pipeline, commands = playing(rig)
+    show = play(rig, tmp_path)
     for key, values in edits:
-        before = commands.live_rig.rig
+        before = show.rig
         try:
-            commands.obey(f"rig/{key}", *values)
+            show.do(f"rig/{key}", *values)
         except (MotionError, TypeError):
-            assert commands.live_rig.rig == before
-    remote = RigRemote(pipeline, commands, tmp_path)
-    asyncio.run(remote.actions["rig/save"]())  # type: ignore[arg-type]
-    remote.close()
+            assert show.rig == before
+    show.do("rig/save")
     again = load_rig(file, QUIET)
-    playing_now = commands.live_rig.rig
+    playing_now = show.rig
     for name in ("gain", "lead_ms", "smoothing"):
         assert getattr(again, name) == getattr(playing_now, name)
     for read, played in zip(again.osc, playing_now.osc, strict=True):
@@ -272,24 +251,22 @@ def test_whatever_is_set_can_be_saved_and_read_again(
     assert again.shape == playing_now.shape
 
 
-def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_path: Path) -> None:
+def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(
+    play: Play, tmp_path: Path
+) -> None:
     file = tmp_path / "stage.toml"
     file.write_text(
         "# The tour.\ngain = 1.0  # not louder\n\n[shape.pan]\nin = [0.2, 0.8]  # of the left arm\n\n"
         "[[osc]]\nport = 9001  # the lights\nranges.pan = { low = -1.0, high = 1.0 }  # both sides\n"
     )
     rig = load_rig(file, QUIET)
-    pipeline, commands = playing(rig)
-    remote = RigRemote(pipeline, commands, tmp_path)
+    show = play(rig, tmp_path)
 
-    def save(*name: object) -> str:
-        return asyncio.run(remote.actions["rig/save"](*name))  # type: ignore[arg-type]
-
-    commands.obey("gain", float(np.float32(0.7)))
-    commands.obey("rig/shape/pan/in", 0.1, 0.9)
-    commands.obey("rig/osc/0/ranges/pan/low", -0.5)
-    commands.obey("preset", "choir")
-    assert save() == str(file)
+    show.do("gain", float(np.float32(0.7)))
+    show.do("rig/shape/pan/in", 0.1, 0.9)
+    show.do("rig/osc/0/ranges/pan/low", -0.5)
+    show.do("preset", "choir")
+    assert show.do("rig/save") == str(file)
     text = file.read_text()
     for line in (
         "# The tour.",
@@ -302,35 +279,32 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(tmp_
         assert line in text
     # What somebody has written into the file meanwhile stays.
     file.write_text(text + "\n[silence]\nhold = 3.0\n")
-    commands.obey("rig/shape/pan/steps", 3)
-    assert save("second") == str(tmp_path / "second.toml")
+    show.do("rig/shape/pan/steps", 3)
+    assert show.do("rig/save", "second") == str(tmp_path / "second.toml")
     again = load_rig(tmp_path / "second.toml")
     assert (again.silence.hold, again.shape["pan"].steps, again.gain) == (3.0, 3, 0.7)
     with pytest.raises(OptionError, match="exists already"):
-        save("stage")
+        show.do("rig/save", "stage")
     for name in ("../out", "/elsewhere/out", ".out", "a/b", "a\nb", [0.1, 0.2], (0, 144, 60, 1), b"x", True):
         with pytest.raises(OptionError, match="expected a plain file name"):
-            save(name)
-    remote.close()
+            show.do("rig/save", name)
 
     alone = rig_of(
         {"source": {"kind": "vmc", "port": 39999}, "record": "take.anticip", "osc": [{"port": 9005}]}
     )
-    pipeline, commands = playing(alone)
-    remote = RigRemote(pipeline, commands, tmp_path)
-    commands.obey("rig/shape/density/steps", 5)
+    show = play(alone, tmp_path)
+    show.do("rig/shape/density/steps", 5)
     with pytest.raises(OptionError, match="expected a name for its file"):
-        save()
-    save("new")
+        show.do("rig/save")
+    show.do("rig/save", "new")
     found = load_rig(tmp_path / "new.toml")
-    assert found.model_dump() == commands.live_rig.rig.model_copy(update={"record": None}).model_dump()
-    commands.obey("rig/shape/density/steps", 7)
-    assert save() == str(tmp_path / "new.toml")
+    assert found.model_dump() == show.rig.model_copy(update={"record": None}).model_dump()
+    show.do("rig/shape/density/steps", 7)
+    assert show.do("rig/save") == str(tmp_path / "new.toml")
     assert load_rig(tmp_path / "new.toml").shape["density"].steps == 7
     (tmp_path / "new.toml").write_text("gain = [")
     with pytest.raises(RigError, match="not valid TOML"):
-        save()
-    remote.close()
+        show.do("rig/save")
 
 
 def test_no_path_outside_the_folder_of_the_show_can_be_asked_for(tmp_path: Path) -> None:
@@ -352,16 +326,16 @@ def test_no_path_outside_the_folder_of_the_show_can_be_asked_for(tmp_path: Path)
             inside(show, name, "load")
 
 
-def test_a_merge_patch_sets_many_keys_at_once() -> None:
-    pipeline, commands = playing(rig_of({"osc": [], "shape": {"pan": {"steps": 3}}}))
+def test_a_merge_patch_sets_many_keys_at_once(play: Play) -> None:
+    show = play(rig_of({"osc": [], "shape": {"pan": {"steps": 3}}}))
     patch = {"shape": {"pan": None, "density": {"in": [0.1, 0.5]}}, "gain": 0.5, "lead_ms": 120.0}
-    assert commands.obey("rig/merge", json.dumps(patch)) == "shape, gain, lead_ms"
-    assert set(commands.live_rig.rig.shape) == {"density"}
-    assert (pipeline.mixer.gain, pipeline.mixer.lead_ms) == (0.5, 120.0)
-    assert set(pipeline.mixer.shapers) == {"density"}
+    assert show.do("rig/merge", json.dumps(patch)) == "shape, gain, lead_ms"
+    assert set(show.rig.shape) == {"density"}
+    assert (show.pipeline.mixer.gain, show.pipeline.mixer.lead_ms) == (0.5, 120.0)
+    assert set(show.pipeline.mixer.shapers) == {"density"}
 
 
-def test_another_rig_is_played_by_as_far_as_a_show_can_change(tmp_path: Path) -> None:
+def test_another_rig_is_played_by_as_far_as_a_show_can_change(play: Play, tmp_path: Path) -> None:
     begun = tmp_path / "begun.toml"
     begun.write_text("[shape.pan]\nsteps = 3\n[model]\nenabled = false\n[memory]\nenabled = false\n")
     other = tmp_path / "other.toml"
@@ -374,21 +348,17 @@ def test_another_rig_is_played_by_as_far_as_a_show_can_change(tmp_path: Path) ->
     (tmp_path / "wrong.toml").write_text("gain = 9")
     (tmp_path / "more.toml").write_text(begun.read_text() + "[[osc]]\nport = 9001\n[[osc]]\nport = 9002\n")
     rig = load_rig(begun)
-    pipeline, commands = playing(rig)
-    remote = RigRemote(pipeline, commands, tmp_path)
+    show = play(rig, tmp_path)
 
-    def load(name: str) -> str:
-        return asyncio.run(remote.actions["rig/load"](name))  # type: ignore[arg-type]
-
-    assert load("other.toml") == (
+    assert show.do("rig/load", "other.toml") == (
         "shape, smoothing, osc, gain, lead_ms; preset choir; needs a restart: source, silence"
     )
-    now = commands.live_rig.rig
+    now = show.rig
     assert (set(now.shape), now.smoothing["pan"].kind, now.gain) == ({"density"}, "none", 0.5)
-    assert (now.osc[0].ranges["pan"].low, commands.preset, now.source.kind) == (-1.0, "choir", "mocopi")
+    assert (now.osc[0].ranges["pan"].low, show.commands.preset, now.source.kind) == (-1.0, "choir", "mocopi")
     # From now on that is the rig which is saved, and what could not change in it stays as it says.
-    commands.obey("rig/osc/0/ranges/pan/low", -0.5)
-    asyncio.run(remote.actions["rig/save"]())  # type: ignore[arg-type]
+    show.do("rig/osc/0/ranges/pan/low", -0.5)
+    show.do("rig/save")
     text = other.read_text()
     for line in (
         "# Mine.",
@@ -398,78 +368,70 @@ def test_another_rig_is_played_by_as_far_as_a_show_can_change(tmp_path: Path) ->
     ):
         assert line in text
     with pytest.raises(RigError, match=r"wrong\.toml: gain"):
-        load("wrong.toml")
+        show.do("rig/load", "wrong.toml")
     for name in ("../begun.toml", str(begun), "nothing.toml"):
         with pytest.raises(OptionError):
-            load(name)
-    assert commands.live_rig.rig.gain == 0.5
-    assert load("more.toml").endswith("needs a restart: osc")
-    assert commands.live_rig.rig.osc[0].ranges["pan"].low == -0.5
+            show.do("rig/load", name)
+    assert show.rig.gain == 0.5
+    assert show.do("rig/load", "more.toml").endswith("needs a restart: osc")
+    assert show.rig.osc[0].ranges["pan"].low == -0.5
     with pytest.raises(MotionError):
-        asyncio.run(remote.actions["memory/load"]("other.toml"))  # type: ignore[arg-type]
-    remote.close()
+        show.do("memory/load", "other.toml")
 
 
-def test_another_model_steps_while_the_show_goes_on(tmp_path: Path) -> None:
+def test_another_model_steps_while_the_show_goes_on(play: Play, tmp_path: Path) -> None:
     another_checkpoint(tmp_path / "other")
     begun = tmp_path / "begun.toml"
     begun.write_text("# Mine.\n[memory]\nenabled = false\n")
     (tmp_path / "next.toml").write_text("[memory]\nenabled = false\n")
     rig = load_rig(begun)
-    pipeline, commands = playing(rig)
-    remote = RigRemote(pipeline, commands, tmp_path)
+    show = play(rig, tmp_path)
     skeleton, frames = mocopi_datagrams(80)
 
-    def load(*name: str, what: str = "model/load") -> str:
-        return asyncio.run(remote.actions[what](*name))  # type: ignore[arg-type]
-
-    def play(some: range) -> StepResult:
+    def feed(some: range) -> StepResult:
         for n in some:
-            pipeline.feed(frames[n], n * 20_000_000)
-        assert pipeline._step is not None
-        return pipeline._step
+            show.pipeline.feed(frames[n], n * 20_000_000)
+        assert show.pipeline._step is not None
+        return show.pipeline._step
 
-    pipeline.feed(skeleton, 0)
-    play(range(40))
-    packaged = pipeline.backend
+    show.pipeline.feed(skeleton, 0)
+    feed(range(40))
+    packaged = show.pipeline.backend
     assert packaged is not None
-    assert load("other").startswith("model ")
-    assert pipeline.backend is not packaged
-    assert commands.live_rig.rig.model.checkpoint == str(tmp_path / "other")
+    assert show.do("model/load", "other").startswith("model ")
+    assert show.pipeline.backend is not packaged
+    assert show.rig.model.checkpoint == str(tmp_path / "other")
     # It begins as on a stream of its own.
     own = open_backend("rust", tmp_path / "other")
-    after = play(range(40, 41))
+    after = feed(range(40, 41))
     np.testing.assert_array_equal(
         np.asarray(after.params),
-        np.asarray(own.step(pipeline._heard.features[-1:]).params),  # type: ignore[union-attr]
+        np.asarray(own.step(show.pipeline._heard.features[-1:]).params),  # type: ignore[union-attr]
     )
     for name in ("../other", "begun.toml", "nothing"):
         with pytest.raises(MotionError):
-            load(name)
-    assert pipeline.backend is not None
-    assert pipeline.backend.manifest == own.manifest
-    asyncio.run(remote.actions["rig/save"]())  # type: ignore[arg-type]
+            show.do("model/load", name)
+    assert show.pipeline.backend is not None
+    assert show.pipeline.backend.manifest == own.manifest
+    show.do("rig/save")
     assert load_rig(begun).model.checkpoint == str(tmp_path / "other")
     # A rig without a word of it means the packaged one.
-    assert "needs a restart" not in load("next.toml", what="rig/load")
-    assert pipeline.backend.manifest == packaged.manifest
-    assert commands.live_rig.rig.model.checkpoint is None
-    assert play(range(41, 80)).finite
-    remote.close()
+    assert "needs a restart" not in show.do("rig/load", "next.toml")
+    assert show.pipeline.backend.manifest == packaged.manifest
+    assert show.rig.model.checkpoint is None
+    assert feed(range(41, 80)).finite
 
 
-def test_a_mapping_of_one_model_is_not_played_on_another(tmp_path: Path) -> None:
+def test_a_mapping_of_one_model_is_not_played_on_another(play: Play, tmp_path: Path) -> None:
     another_checkpoint(tmp_path / "other")
-    pipeline, commands = playing(rig_of({"model": {"enabled": True}}))
-    packaged = pipeline.backend
+    show = play(rig_of({"model": {"enabled": True}}), tmp_path)
+    packaged = show.pipeline.backend
     mapping = SimpleNamespace(needs_model=True, check_model=Mock(side_effect=CheckpointError("taught on it")))
-    pipeline.live_mapping = SimpleNamespace(mapping=mapping)  # type: ignore[assignment]
-    remote = RigRemote(pipeline, commands, tmp_path)
+    show.pipeline.live_mapping = SimpleNamespace(mapping=mapping)  # type: ignore[assignment]
     with pytest.raises(CheckpointError, match="taught on it"):
-        asyncio.run(remote.actions["model/load"]("other"))  # type: ignore[arg-type]
-    assert pipeline.backend is packaged
-    assert commands.live_rig.rig.model.checkpoint is None
-    remote.close()
+        show.do("model/load", "other")
+    assert show.pipeline.backend is packaged
+    assert show.rig.model.checkpoint is None
 
 
 def test_what_the_folder_of_a_show_has_is_listed_and_nothing_outside(tmp_path: Path) -> None:

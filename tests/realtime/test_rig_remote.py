@@ -3,61 +3,30 @@
 import asyncio
 import shutil
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.models import another_checkpoint
+from support.playing import Playing
 
 from pyanticip.errors import MotionError, OptionError, RigError
-from realtime.clock import MonotonicClock, OfflineClock
-from realtime.control.commands import Commands
-from realtime.control.rig_remote import RigRemote
+from realtime.clock import MonotonicClock
 from realtime.loop import run_loop
 from realtime.memory.live_memory import open_memory
-from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
 from realtime.rig.load import rig_for_performer
 from realtime.sockets import free_port
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
 
+Play = Callable[..., Playing]
 QUIET = "[model]\nenabled = false\n[memory]\nenabled = false\n"
 
 
-class Playing:
-    """A rig that plays, and the hand on it."""
-
-    def __init__(self, rig: Rig) -> None:
-        self.pipeline = assemble(rig, OfflineClock(0))
-        self.commands = Commands(self.pipeline, rig=rig)
-        self.remote = RigRemote(self.pipeline, self.commands, rig.folder)
-
-    def do(self, name: str, *words: object) -> str:
-        return asyncio.run(self.remote.actions[f"rig/{name}"](*words))  # type: ignore[arg-type]
-
-    def close(self) -> None:
-        self.remote.close()
-        self.pipeline.close()
-
-
-@pytest.fixture
-def play() -> Iterator[type[Playing]]:
-    shows: list[Playing] = []
-
-    class Closed(Playing):
-        def __init__(self, rig: Rig) -> None:
-            super().__init__(rig)
-            shows.append(self)
-
-    yield Closed
-    for show in shows:
-        show.close()
-
-
 def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_is_saved(
-    tmp_path: Path, play: type[Playing]
+    tmp_path: Path, play: Play
 ) -> None:
     (tmp_path / "a.toml").write_text(QUIET + "[[osc]]\nport = 29096\n")
     big = tmp_path / "b.toml"
@@ -68,12 +37,12 @@ def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_i
     )
     big.write_text(text)
     show = play(load_rig(tmp_path / "a.toml"))
-    assert show.do("load", "b.toml").endswith("needs a restart: osc, model, synth")
-    show.do("save")
+    assert show.do("rig/load", "b.toml").endswith("needs a restart: osc, model, synth")
+    show.do("rig/save")
     assert big.read_text() == text
     show.commands.obey("rig/smoothing/pan/half_life", 0.1)
     show.commands.obey("preset", "choir")
-    show.do("save")
+    show.do("rig/save")
     was = load_rig(big)
     assert (was.smoothing["pan"].half_life, was.synth.preset, was.synth.device) == (0.1, "choir", "Scarlett")
     assert [table.port for table in was.osc] == [57110, 9001]
@@ -81,12 +50,12 @@ def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_i
     show.commands.obey("rig/osc/0/ranges/pan/high", 2.0)
     before = big.read_text()
     with pytest.raises(RigError, match=r"b\.toml: osc: expected 1 of them, as the show has, got 2; nothing"):
-        show.do("save")
+        show.do("rig/save")
     assert big.read_text() == before
 
 
 @pytest.mark.parametrize("lacks", ["mapping = 'gone.safetensors'", "memory.file = 'gone.memory'"])
-def test_a_rig_that_cannot_be_played_changes_nothing(tmp_path: Path, play: type[Playing], lacks: str) -> None:
+def test_a_rig_that_cannot_be_played_changes_nothing(tmp_path: Path, play: Play, lacks: str) -> None:
     text = QUIET + "[[osc]]\nport = 29096\n"
     (tmp_path / "a.toml").write_text(text)
     memory = "" if "memory" in lacks else "memory.enabled = false\n"
@@ -95,17 +64,15 @@ def test_a_rig_that_cannot_be_played_changes_nothing(tmp_path: Path, play: type[
         "osc = [{port = 29096}]\n[shape.pan]\nin = [0.3, 0.6]\n"
     )
     show = play(load_rig(tmp_path / "a.toml"))
-    before = show.commands.live_rig.rig
+    before = show.rig
     with pytest.raises(MotionError, match=r"gone\."):
-        show.do("load", "b.toml")
-    assert (show.commands.live_rig.rig, show.commands.preset) == (before, "")
-    show.do("save")
+        show.do("rig/load", "b.toml")
+    assert (show.rig, show.commands.preset) == (before, "")
+    show.do("rig/save")
     assert (tmp_path / "a.toml").read_text() == text
 
 
-def test_what_the_command_line_said_is_saved_but_not_where_to_record(
-    tmp_path: Path, play: type[Playing]
-) -> None:
+def test_what_the_command_line_said_is_saved_but_not_where_to_record(tmp_path: Path, play: Play) -> None:
     file = tmp_path / "a.toml"
     table = "[source]\nport = 21000\nfrom = 'localhost'\n[[osc]]\nport = 29096\n"
     file.write_text("lead_ms = 50.0\n" + QUIET + table)
@@ -115,7 +82,7 @@ def test_what_the_command_line_said_is_saved_but_not_where_to_record(
     }  # fmt: skip
     show = play(load_rig(file, over).resolved())
     show.commands.obey("gain", 0.7)
-    show.do("save")
+    show.do("rig/save")
     was = load_rig(file)
     assert (was.lead_ms, was.synth.preset, was.spin, was.gain, was.record) == (
         200.0,
@@ -131,12 +98,10 @@ def test_what_the_command_line_said_is_saved_but_not_where_to_record(
     )
 
 
-def test_a_calibration_is_written_into_the_rig_that_the_show_has_by_then(
-    tmp_path: Path, play: type[Playing]
-) -> None:
+def test_a_calibration_is_written_into_the_rig_that_the_show_has_by_then(tmp_path: Path, play: Play) -> None:
     (tmp_path / "a.toml").write_text(QUIET)
     show = play(load_rig(tmp_path / "a.toml"))
-    show.do("save", "night2")
+    show.do("rig/save", "night2")
     show.commands.obey("calibrate/move")
     performer = show.pipeline.mixer.performer
     assert performer is not None
@@ -144,21 +109,19 @@ def test_a_calibration_is_written_into_the_rig_that_the_show_has_by_then(
     for level in (0.2, 0.4, 0.6) * 50:
         performer.listener([level] * 8, 1.0, 0.02)
 
-    async def save() -> str:
-        return str(await show.commands.obey("calibrate/save"))  # type: ignore[misc]
+    async def save() -> object:
+        return await show.commands.obey("calibrate/save")  # type: ignore[misc]
 
     assert asyncio.run(save()) == f"playing, and written into {tmp_path / 'night2.toml'}"
     show.commands.obey("gain", 1.2)
-    show.do("save")
+    show.do("rig/save")
     was = load_rig(tmp_path / "night2.toml")
-    assert (was.gain, was.performer.loudness) == (1.2, show.commands.live_rig.rig.performer.loudness)
+    assert (was.gain, was.performer.loudness) == (1.2, show.rig.performer.loudness)
     assert was.performer.loudness is not None
     assert (tmp_path / "a.toml").read_text() == QUIET
 
 
-def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(
-    tmp_path: Path, play: type[Playing]
-) -> None:
+def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(tmp_path: Path, play: Play) -> None:
     many = (
         QUIET + "[[osc]]\nport = 29040\n[[performer]]\nname = 'alice'\nport = 22361\n"
         "[[performer]]\nname = 'bob'\nport = 22362\n"
@@ -171,7 +134,7 @@ def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(
     show = play(rig_for_performer(load_rig(tmp_path / "begun.toml"), "alice"))
     live = show.commands.live_rig
     for name, half_life, restart in (("many", 0.3, ""), ("one", 0.4, "source"), ("less", None, "osc")):
-        said = show.do("load", f"{name}.toml")
+        said = show.do("rig/load", f"{name}.toml")
         assert said.partition("needs a restart: ")[2] == restart
         assert live.rig.osc[0].prefix == "/anticip/alice"
         assert "default" not in live.rig.smoothing or live.rig.smoothing["default"].half_life == half_life
@@ -180,14 +143,14 @@ def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(
             show.commands.obey("rig/osc/0/send" + "/ensemble" * len(send), *(send or ("param", "event")))
     # What is saved is hers alone, and needs a name.
     with pytest.raises(OptionError, match="what alice alone saves is another rig: expected a name"):
-        show.do("save")
-    assert show.do("save", "hers") == str(tmp_path / "hers.toml")
+        show.do("rig/save")
+    assert show.do("rig/save", "hers") == str(tmp_path / "hers.toml")
     assert load_rig(tmp_path / "hers.toml").osc == live.rig.osc
     assert (tmp_path / "many.toml").read_text() == many + softer
 
 
 def test_a_saved_rig_plays_from_its_own_folder(
-    tmp_path: Path, play: type[Playing], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     another_checkpoint(tmp_path / "shows" / "models" / "m")
@@ -199,20 +162,20 @@ def test_a_saved_rig_plays_from_its_own_folder(
     for given in ("shows/stage.toml", tmp_path / "shows" / "stage.toml"):
         Path("shows/stage.toml").write_text(quiet)
         show = play(load_rig(given))
-        assert show.do("load", "other.toml").startswith("gain, lead_ms; model")
-        asyncio.run(show.remote.actions["model/load"]("models/m"))  # type: ignore[arg-type]
-        assert Path(show.do("save", f"as{len(str(given))}")).parent == Path(given).parent
+        assert show.do("rig/load", "other.toml").startswith("gain, lead_ms; model")
+        show.do("model/load", "models/m")
+        assert Path(show.do("rig/save", f"as{len(str(given))}")).parent == Path(given).parent
         assert load_rig("shows/stage.toml").model.checkpoint is None
     # As it is told in a folder within.
-    assert "model" in show.do("load", "acts/other.toml")
-    show.do("save", "third")
+    assert "model" in show.do("rig/load", "acts/other.toml")
+    show.do("rig/save", "third")
     told = {rig.name[:2]: tomllib.loads(rig.read_text())["model"] for rig in Path("shows").glob("[at]*.toml")}
     assert told == {"as": {"checkpoint": "models/m"}, "th": {"checkpoint": "acts/models/m"}}
     monkeypatch.chdir("shows")
     assert load_rig("third.toml").model.checkpoint == "acts/models/m"
 
 
-def test_what_is_answered_is_what_was_told(play: type[Playing]) -> None:
+def test_what_is_answered_is_what_was_told(play: Play) -> None:
     show = play(Rig.model_validate({"model": {"enabled": False}, "memory": {"enabled": False}}))
     assert show.commands.obey("rig/osc/0/prefix", "") == '""'
     assert show.commands.obey("rig/osc/0/prefix") == "as built in"
@@ -222,12 +185,11 @@ def test_what_is_answered_is_what_was_told(play: type[Playing]) -> None:
 
 @pytest.mark.parametrize("where", ["show/memories", "show"])
 def test_a_memory_that_was_saved_is_loaded_by_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    piece = tmp_path / "show" / "memories" / "piece.memory"
-    piece.parent.mkdir(parents=True)
-    rehearse([Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"], piece)
+    (tmp_path / "show" / "memories").mkdir(parents=True)
+    shutil.copy(piece, tmp_path / "show" / "memories")
     file = tmp_path / "show" / "rig.toml"
     file.write_text("osc = []\nmodel.enabled = false\ncontrol.enabled = false\n")
     rig = load_rig(file, {"memory": {"file": f"{where}/piece.memory"}} if where != "show" else None)
