@@ -4,9 +4,7 @@ import asyncio
 import functools
 import json
 import shutil
-import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,38 +13,27 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.ear import Ear
-from support.wire import arrived, command, messages, port_of, run_here, start, udp, wait_for
 
 from pyanticip._core import Memory, teacher_parameters
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, FormatError, MotionError, OptionError
 from pyanticip.memory import load_memory
 from pyanticip.motion.recording import Output, read_recording
-from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.memory import MemoryRemote
 from realtime.control.rig_remote import RigRemote
 from realtime.memory.live_memory import LiveMemory, open_memory
 from realtime.pipeline import Pipeline
+from realtime.programs.demo import PERFORMANCE as DANCE
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
 from realtime.sinks.base import ControlFrame
-from realtime.sockets import free_port
 from realtime.sources.replay import Command, open_show, play_offline
 from realtime.stage import assemble
 
-SKELETON, FRAMES = mocopi_datagrams(900)
-DANCE = Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"
 OFF = {"osc": [], "control": {"enabled": False}, "model": {"backend": "rust"}}
-
-
-@pytest.fixture(scope="module")
-def piece(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("rehearsed") / "piece.memory"
-    rehearse([DANCE], file)
-    return file
 
 
 def show(
@@ -404,80 +391,3 @@ def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(
     assert saved[0] == known[0]
     for one, other in zip(saved[1:], known[1:], strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.fixture
-def ear() -> Iterator[socket.socket]:
-    with udp() as sock:
-        yield sock
-
-
-def bundles(ear: socket.socket, words: list[str] | None = None) -> list[dict[str, list[Any]]]:
-    """Every bundle with a frame in it so far; the words of the statuses between them go to ``words``."""
-    found = []
-    for data in arrived(ear):
-        found.append(messages(data))
-        if words is not None:
-            words += found[-1].get("/anticip/status", [])
-    return [each for each in found if "/anticip/frame" in each]
-
-
-@pytest.mark.slow
-def test_rehearse_then_live_over_sockets_then_the_same_bits(tmp_path: Path, ear: socket.socket) -> None:
-    from pyanticip.motion.recording import RecordingWriter
-
-    with RecordingWriter(tmp_path / "take.anticip", {}) as tape:
-        tape.raw(0, "mocopi", SKELETON)
-        for n, frame in enumerate(FRAMES[:500]):
-            tape.raw((n + 1) * 20_000_000, "mocopi", frame)
-    said = run_here("rehearse", "take.anticip", "--out", "piece.memory", "--json", cwd=tmp_path)
-    assert json.loads(said)["takes"] == {"take": 10.0}
-    assert load_memory(tmp_path / "piece.memory").takes == ["take"]
-
-    port, control = free_port(), free_port()
-    (tmp_path / "rig.toml").write_text(
-        f"lead_ms = 200\n[control]\nport = {control}\n[[cue]]\nname = 'soon'\ntake = 'take'\nat = 4.0\n"
-    )
-    target = f"127.0.0.1:{port_of(ear)}"
-    live = start(
-        "live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{port}", "--osc", target, "--json",
-        "--memory", "piece.memory", "--record", "show.anticip", cwd=tmp_path,
-    )  # fmt: skip
-    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    wait_for(
-        lambda: live.poll() is not None or any(b"/anticip/status" in data for data in arrived(ear)), 30.0
-    )
-    commands = {150: "memory/freeze", 240: "memory/learn", 330: "memory/save"}
-    due = time.monotonic()
-    for n in range(350):
-        if n % 100 == 0:
-            out.sendto(SKELETON, ("127.0.0.1", port))
-        if n in commands:
-            told = command(commands[n], *(["tonight"] if n == 330 else []))
-            out.sendto(told, ("127.0.0.1", control))
-        if n % 40 < 38:
-            out.sendto(FRAMES[n], ("127.0.0.1", port))
-        due += 0.02
-        time.sleep(max(due - time.monotonic(), 0))
-    time.sleep(0.3)
-    live.send_signal(2)
-    said, errors = live.communicate(timeout=20)
-    out.close()
-    assert live.returncode == 0, errors
-    assert "refused" not in errors
-    words: list[str] = []
-    played = bundles(ear, words)
-    assert len(played) > 330
-    trusts = [each["/anticip/trust"] for each in played if "/anticip/trust" in each]
-    assert len(trusts) > 300
-    assert {len(trust) for trust in trusts} == {24}
-    places = [each["/anticip/place"] for each in played if "/anticip/place" in each]
-    assert sum(place[0] == 0 and abs(place[2] - 1.0) < 0.3 for place in places) > 200
-    assert sum("/anticip/cue/soon" in each for each in played) == 1
-    assert any(word.startswith("memory=piece.memory ") and word.endswith(" frozen") for word in words)
-    assert any(word.startswith("memory=piece.memory ") and word.endswith(" learns") for word in words)
-    assert len(load_memory(tmp_path / "tonight.memory").takes) == 2
-
-    run_here("replay", "show.anticip", "--osc", target, "--json", cwd=tmp_path)
-    found = {each["/anticip/frame"][0]: each for each in bundles(ear)}
-    assert [each["/anticip/frame"] for each in played if found[each["/anticip/frame"][0]] != each] == []

@@ -1,24 +1,25 @@
 """What was recorded is what was played: bundles on the wire, live and replayed, bit for bit."""
 
-import asyncio
 import json
+import shutil
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from support.models import another_checkpoint
+from support.playing import Playing
 from support.wire import Hearing, command, messages, run_here, start, udp, wait_for
 
 from pyanticip.errors import OptionError
+from pyanticip.memory import load_memory
 from pyanticip.motion.recording import Control, RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
-from realtime.control.rig_remote import RigRemote
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import Pipeline
 from realtime.programs.live import replay
@@ -28,6 +29,7 @@ from realtime.sockets import free_port
 from realtime.sources.replay import Command, open_show
 from realtime.stage import assemble, recording_header
 
+Play = Callable[..., Playing]
 SKELETON, FRAMES = mocopi_datagrams(700)
 
 
@@ -146,46 +148,40 @@ def test_what_was_learned_and_frozen_is_not_taken_for_calibrated() -> None:
 
 
 def test_a_recording_begun_in_the_middle_of_a_calibration_has_what_was_found_and_what_was_wished(
-    paper_model: Any,
+    play: Play, paper_model: Any
 ) -> None:
     rig = Rig.model_validate({"osc": []})
     models = [paper_model(), paper_model()]
     for model in models:
         model.codes = 8
-    first, again = (assemble(rig, OfflineClock(0), backend=model) for model in models)
-    commands, follower = Commands(first, rig=rig), Commands(again, pytest.fail, rig)
-    commands.obey("plan", 3, 10.0)
-    commands.obey("calibrate/move")
-    performer = first.mixer.performer
+    first, again = (play(rig, say=pytest.fail, backend=model) for model in models)
+    first.do("plan", 3, 10.0)
+    first.do("calibrate/move")
+    performer = first.pipeline.mixer.performer
     assert performer is not None
     assert performer.listener is not None
     for level in (0.2, 0.4, 0.6) * 50:
         performer.listener([level] * 8, 1.0, 0.02)
-    recorded = commands.state_as_commands(0)
-    tape = SimpleNamespace(control=lambda *told: recorded.append(Command(*told)))
-    first.tape = tape  # type: ignore[assignment]
-    commands.obey("calibrate/save")
-    for obeyed in recorded:
-        follower.replay_command(obeyed)
-    assert again.mixer.performer is not None
-    assert again.mixer.performer.reaches() == performer.reaches()
-    assert follower.live_rig.rig.performer == commands.live_rig.rig.performer
-    assert [Command(0, "plan", (3, 10.0))] == [
-        one for one in follower.state_as_commands(0) if one.name == "plan"
-    ]
+    begun = first.commands.state_as_commands(0)
+    first.told.clear()
+    first.do("calibrate/save")
+    again.replays([*begun, *first.told])
+    same = again.pipeline.mixer.performer
+    assert same is not None
+    assert same.reaches() == performer.reaches()
+    assert again.rig.performer == first.rig.performer
+    assert Command(0, "plan", (3, 10.0)) in again.commands.state_as_commands(0)
     said: list[str] = []
     for wrong in (('{"loudness": [0.1, 0.2]}',), ("[]",), ("{",), ()):
-        Commands(again, said.append, rig).replay_command(Command(0, "calibrate/save", wrong))
+        Commands(again.pipeline, said.append, rig).replay_command(Command(0, "calibrate/save", wrong))
     assert len(said) == 4
     assert all("calibrate/save: cannot be done again as it was recorded: " in line for line in said)
-    assert again.mixer.performer.reaches() == performer.reaches()
-    first.close()
-    again.close()
+    assert same.reaches() == performer.reaches()
 
 
 @pytest.mark.parametrize("here", [(), ("tcp://127.0.0.1:9100",), ("localhost:9100", "localhost:9101")])
 def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(
-    tmp_path: Path, here: tuple[str, ...]
+    play: Play, tmp_path: Path, here: tuple[str, ...]
 ) -> None:
     there = "[[osc]]\nport = 9000\nlatency_ms = 20\n[[osc]]\nhost = '127.0.0.2'\n"
     off = "[model]\nenabled = false\n[memory]\nenabled = false\n"
@@ -194,40 +190,30 @@ def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(
         "gain = 0.5\nshape.pan.steps = 3\n" + there.replace("20", "30") + "max_rate = 10\n" + off
     )
     rig = load_rig(tmp_path / "rig.toml")
-    first = assemble(rig, OfflineClock(0), sinks=[])
-    recorded: list[Command] = []
-    tape = SimpleNamespace(control=lambda *told: recorded.append(Command(*told)))
-    first.tape = tape  # type: ignore[assignment]
-    commands = Commands(first, rig=rig)
-    remote = RigRemote(first, commands, tmp_path)
-    begun = commands.state_as_commands(0)
-    asyncio.run(remote.actions["rig/load"]("other.toml"))  # type: ignore[arg-type]
+    first = play(rig, sinks=[])
+    begun = first.commands.state_as_commands(0)
+    first.do("rig/load", "other.toml")
     listening = rig.model_copy(update={"osc": Rig.model_validate({"osc": here}).osc})
-    again = assemble(listening, OfflineClock(0), sinks=[])
-    follower = Commands(again, pytest.fail, listening)
-    for obeyed in [*begun, *recorded]:
-        follower.replay_command(obeyed)
-    now = follower.live_rig.rig
-    assert (now.gain, now.shape) == (0.5, commands.live_rig.rig.shape)
+    again = play(listening, say=pytest.fail, sinks=[])
+    again.replays([*begun, *first.told])
+    now = again.rig
+    assert (now.gain, now.shape) == (0.5, first.rig.shape)
     assert [one.url for one in now.osc] == [one.url for one in listening.osc]
     assert [(one.latency_ms, one.max_rate) for one in now.osc] == [(30.0, None), (0.0, 10.0)][: len(here)]
-    assert first.mixer.sound_ms == again.mixer.sound_ms == 30.0
+    assert first.pipeline.mixer.sound_ms == again.pipeline.mixer.sound_ms == 30.0
     said: list[str] = []
-    follower = Commands(again, said.append, now)
+    again.commands = Commands(again.pipeline, said.append, now)
     sound = ("sound_ms", 90, 90.0), ("sound_ms", "auto", 30.0), ("rig/osc/0/latency_ms", 70.0, 70.0)
     for name, told, sounds in sound:
-        recorded.clear()
-        commands.obey(name, told)
-        for obeyed in recorded:
-            follower.replay_command(obeyed)
-        assert first.mixer.sound_ms == again.mixer.sound_ms == sounds
+        first.told.clear()
+        first.do(name, told)
+        again.replays(first.told)
+        assert first.pipeline.mixer.sound_ms == again.pipeline.mixer.sound_ms == sounds
     assert len(said) == (not here), "there is no receiver of this number"
-    for wrong in ('{"osc": [1], "gain": 9}', '{"osc": 1}', "[]"):
-        follower.replay_command(Command(0, "rig/merge", (wrong,)))
+    again.replays(
+        [Command(0, "rig/merge", (wrong,)) for wrong in ('{"osc": [1], "gain": 9}', '{"osc": 1}', "[]")]
+    )
     assert len(said) == 3 + (not here)
-    remote.close()
-    for pipeline in (first, again):
-        pipeline.close()
 
 
 def test_an_address_that_was_not_heard_yet_can_be_waited_for_and_a_name_cannot() -> None:
@@ -313,14 +299,15 @@ def test_the_recording_of_a_replay_has_the_clock_of_the_first_show(
 
 
 @pytest.mark.slow
-def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire: Wire) -> None:
+def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_path: Path, wire: Wire) -> None:
+    shutil.copy(piece, tmp_path)
     port, control = free_port(), free_port()
     shapes = "shape.pan = {threshold = 0.5, toggle = true}\nshape.pitch = {invert = true, steps = 9}\n"
     (tmp_path / "rig.toml").write_text(f"lead_ms = 'auto'\n{shapes}[control]\nport = {control}\n")
     another_checkpoint(tmp_path / "other")
     live = start(
         "live", "--rig", "rig.toml", "--json", "--record", "take.anticip", "--source",
-        f"mocopi://127.0.0.1:{port}", "--osc", wire.osc, cwd=tmp_path,
+        f"mocopi://127.0.0.1:{port}", "--osc", wire.osc, "--memory", "piece.memory", cwd=tmp_path,
     )  # fmt: skip
     commands: dict[int, tuple[Any, ...]] = {
         45: ("sound_ms", 60.0),
@@ -332,6 +319,9 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
         135: ("rig/shape/pitch/steps",),
         225: ("rig/merge", '{"shape": {"pan": null, "loudness": {"in": [0.0, 0.5]}}}'),
         60: ("gain", 0.5),
+        70: ("memory/freeze",),
+        140: ("memory/learn",),
+        340: ("memory/save", "tonight"),
         90: ("freeze", 1),
         120: ("freeze", 0),
         150: ("lead_ms", 200.0),
@@ -368,6 +358,11 @@ def test_a_show_with_every_command_replays_to_the_same_bits(tmp_path: Path, wire
     assert live.returncode == 0, errors
     counts = json.loads(said)["counters"]
     played = wire.bundles()
+    words = [word for data in wire.ear.came for word in messages(data).get("/anticip/status", ())]
+    for state in ("frozen", "learns"):
+        assert any(word.startswith("memory=piece.memory ") and word.endswith(f" {state}") for word in words)
+    assert sum(len(m.get("/anticip/trust", ())) == 24 for m in played) > 300
+    assert len(load_memory(tmp_path / "tonight.memory").takes) == 2
     assert len(played) + counts["superseded"] > 580
     assert counts["bridged"] > 30
     assert counts["ticks"] > 60

@@ -18,18 +18,20 @@ from pyanticip.motion.recording import RecordingWriter
 from realtime.bench.performer import mocopi_datagrams
 from realtime.programs.artifact_info import describe_artifact
 from realtime.programs.check import check_show
+from realtime.programs.demo import PERFORMANCE as DANCE
 from realtime.programs.rehearse import Poses, rehearse
 from realtime.rig import load_rig
 
 SKELETON, FRAMES = mocopi_datagrams(500)
-DANCE = Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"
 
 
-@pytest.fixture(scope="module")
-def piece(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("rehearsed") / "piece.memory"
-    rehearse([DANCE], file)
-    return file
+def recorded(path: Path, *came: range) -> Path:
+    """A recording of a suit of which these frames came."""
+    with RecordingWriter(path, {}) as tape:
+        tape.raw(0, "mocopi", SKELETON)
+        for n in (n for frames in came for n in frames):
+            tape.raw((n + 1) * 20_000_000, "mocopi", FRAMES[n])
+    return path
 
 
 def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None:
@@ -65,11 +67,7 @@ def test_names_that_would_be_the_same_do_not_end_it(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         save_npz(clip, tmp_path / name)
     shutil.copy(DANCE, tmp_path / "day" / "bow.bvh")
-    with RecordingWriter(tmp_path / "gaps.anticip", {}) as tape:
-        tape.raw(0, "mocopi", SKELETON)
-        for n, frame in enumerate(FRAMES[:500]):
-            if not 200 <= n < 300:
-                tape.raw((n + 1) * 20_000_000, "mocopi", frame)
+    recorded(tmp_path / "gaps.anticip", range(200), range(300, 500))
     names = ("gaps.anticip", "day/gaps 1.npz", "day/bow.npz", "day/bow.bvh", "a/day/hop.npz", "b/day/hop.npz")
     found = rehearse([tmp_path / name for name in (*names, *odd)], tmp_path / "x.memory")
     assert list(found["takes"]) == [
@@ -93,21 +91,13 @@ def test_a_recording_in_which_nobody_came_is_left_out(tmp_path: Path) -> None:
 
 
 def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(tmp_path: Path) -> None:
-    with RecordingWriter(tmp_path / "gaps.anticip", {}) as tape:
-        tape.raw(0, "mocopi", SKELETON)
-        for n, frame in enumerate(FRAMES[:500]):
-            if n < 200 or 300 <= n < 430:
-                tape.raw((n + 1) * 20_000_000, "mocopi", frame)
-    with RecordingWriter(tmp_path / "holes.anticip", {}) as tape:
-        tape.raw(0, "mocopi", SKELETON)
-        for n, frame in enumerate(FRAMES[:500]):
-            if n < 200 or 300 <= n < 330 or 430 <= n < 460:
-                tape.raw((n + 1) * 20_000_000, "mocopi", frame)
+    gaps = recorded(tmp_path / "gaps.anticip", range(200), range(300, 430))
+    holes = recorded(tmp_path / "holes.anticip", range(200), range(300, 330), range(430, 460))
     said: list[str] = []
-    rehearse([tmp_path / "holes.anticip"], tmp_path / "y.memory", say=said.append)
+    rehearse([holes], tmp_path / "y.memory", say=said.append)
     assert said[0].endswith("holes.anticip: 2 pieces, 1.20 s in all, are left out; a take has at least 3 s")
     said.clear()
-    found = rehearse([tmp_path / "gaps.anticip"], tmp_path / "x.memory", say=said.append)
+    found = rehearse([gaps], tmp_path / "x.memory", say=said.append)
     assert found["takes"] == {"gaps": 4.0}
     assert found["left_out"] == [2.6]
     assert said[0].endswith("gaps.anticip: a piece of 2.60 s is left out; a take has at least 3 s")
