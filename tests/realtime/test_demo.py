@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.wire import tcp_port, udp
+from support.wire import Hearing, tcp_port
 
 from pyanticip.errors import OptionError
 from realtime.programs import doctor as doctor_module
@@ -23,28 +23,6 @@ from realtime.programs.doctor import _gpu, doctor, lines
 from realtime.rig.tree import SynthRig
 from realtime.rig.voice import begin_voice
 from realtime.voice.audio import probe
-
-
-class Ear:
-    """Counts the bundles that come to a port of the loopback interface."""
-
-    def __init__(self) -> None:
-        self._sock = udp(0.1)
-        self.address: tuple[str, int] = self._sock.getsockname()
-        self.bundles: list[bytes] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            with contextlib.suppress(TimeoutError):
-                self.bundles.append(self._sock.recv(65536))
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._sock.close()
 
 
 class Browser(threading.Thread):
@@ -70,8 +48,8 @@ class Browser(threading.Thread):
 
 
 @pytest.fixture
-def ear() -> Iterator[Ear]:
-    ear = Ear()
+def ear() -> Iterator[Hearing]:
+    ear = Hearing()
     yield ear
     ear.close()
 
@@ -84,18 +62,18 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_the_demo_sends_its_bundles_and_ends(
-    ear: Ear, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+    ear: Hearing, elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     browser = Browser() if importlib.util.find_spec("websockets") else None
-    result = demo(seconds=4.0, osc=ear.address, audio=False, monitor=browser and browser.address)
+    result = demo(seconds=4.0, osc=("127.0.0.1", ear.port), audio=False, monitor=browser and browser.address)
     # Two passes of 1.4 s.
     assert result["frames"] == pytest.approx(141, abs=7)
-    assert len(ear.bundles) == pytest.approx(result["bundles"], abs=2)
-    assert all((b"/anticip/params" in b) != (b"/anticip/status" in b) for b in ear.bundles[5:])
+    assert len(ear.came) == pytest.approx(result["bundles"], abs=2)
+    assert all((b"/anticip/params" in b) != (b"/anticip/status" in b) for b in ear.came[5:])
     assert result["audio"] is None
     assert 0 < result["latency_ms"]["p50"] < 20
     told = capsys.readouterr().err
-    assert f"OSC to {ear.address[0]}:{ear.address[1]}" in told
+    assert f"OSC to 127.0.0.1:{ear.port}" in told
     assert "OSC bundles" in told
     assert told.index("lead 0") < told.index("the same passage foreseen: lead automatic")
     assert "Jasmine Coro" in told
@@ -113,10 +91,10 @@ def test_the_demo_sends_its_bundles_and_ends(
 
 @pytest.mark.slow
 def test_without_a_device_it_writes_the_sound_to_a_file(
-    ear: Ear, elsewhere: Path, capfd: pytest.CaptureFixture[str]
+    ear: Hearing, elsewhere: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     voice = begin_voice(SynthRig(device="nowhere"), print)
-    result = demo(seconds=3.0, osc=ear.address, voice=voice)
+    result = demo(seconds=3.0, osc=("127.0.0.1", ear.port), voice=voice)
     assert voice.pid is None
     assert result["audio"] is None
     assert result["wav"]["out"] == "demo.wav"

@@ -22,7 +22,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pythonosc.osc_message import OscMessage
 from support.paper import paper_frame
-from support.wire import message, udp, wait_for
+from support.wire import message, tcp_port, udp, wait_for
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -47,13 +47,6 @@ from realtime.sources.replay import ReplaySource
 from realtime.stage import assemble, stage
 from realtime.step.base import StepResult
 
-
-def free_tcp_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port
-
-
 HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
 
 
@@ -76,7 +69,7 @@ def control() -> Iterator[socket.socket]:
 
 @pytest.fixture
 def monitor(control: socket.socket, tmp_path: Path) -> Iterator[MonitorProcess]:
-    rig = MonitorRig(enabled=True, port=free_tcp_port())
+    rig = MonitorRig(enabled=True, port=tcp_port())
     show = Rig(model={"enabled": False}, memory={"enabled": False})  # type: ignore[arg-type]
     pipeline = assemble(show, MonotonicClock())
     live_rig = LiveRig(pipeline, show)
@@ -201,7 +194,7 @@ def test_a_show_that_begins_with_a_mapping_shows_what_is_taught() -> None:
         "memory": off,
         "control": off,
         "osc": [],
-        "monitor": f"127.0.0.1:{free_tcp_port()}",
+        "monitor": f"127.0.0.1:{tcp_port()}",
     }
     rig, clock = Rig.model_validate(told_), ScaledClock(1.0)
     pipeline = assemble(rig, clock)
@@ -322,7 +315,7 @@ def test_beyond_this_machine_it_takes_the_token():
         assert "token" in (page.refuses(target, here) or "")
     assert page.refuses("/?token=let-me-in", {**here, "Origin": "http://evil.example"})
     process = MonitorProcess(
-        MonitorRig(enabled=True, host="0.0.0.0", port=free_tcp_port()),
+        MonitorRig(enabled=True, host="0.0.0.0", port=tcp_port()),
         None,
         lambda: HEALTH,
         lambda line: None,
@@ -449,7 +442,7 @@ def test_a_suit_is_seen_without_a_show(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
     told = f"record = 'show.anticip'\ncontrol.port = {free_port()}\nsynth.enabled = true\n"
     file.write_text(f"{told}[[osc]]\nport = {free_port()}\n")
-    where = ["--source", f"msgpack://127.0.0.1:{free_port()}", "--at", f"127.0.0.1:{free_tcp_port()}"]
+    where = ["--source", f"msgpack://127.0.0.1:{free_port()}", "--at", f"127.0.0.1:{tcp_port()}"]
     done = CliRunner().invoke(cli, ["monitor", "--rig", str(file), *where, "--seconds", "0.3", "--json"])
     assert done.exit_code == 0, done.output
     assert list(json.loads(done.stdout)["sinks"]) == ["monitor"]
@@ -458,7 +451,7 @@ def test_a_suit_is_seen_without_a_show(tmp_path: Path) -> None:
 
 
 def test_each_of_several_performers_has_a_page_that_steers_them_alone() -> None:
-    first = free_tcp_port()
+    first = tcp_port()
     suits = [free_port(), free_port()]
     performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]
     told_ = {"monitor": {"port": first, "enabled": True}, "control": {"port": free_port()}, "osc": []}

@@ -1,12 +1,9 @@
 """OSC from anybody is split and read, or refused."""
 
 import pytest
+from support.wire import bundle
 
 from realtime.osc import read_messages, split
-
-
-def bundle(*parts: bytes) -> bytes:
-    return b"#bundle\0" + bytes(8) + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 def test_messages_come_in_order_out_of_bundles_and_no_more_than_asked() -> None:

@@ -10,14 +10,12 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from pythonosc.osc_bundle_builder import OscBundleBuilder
 from pythonosc.osc_message import OscMessage
-from pythonosc.osc_message_builder import OscMessageBuilder
 from support.ear import Ear
-from support.wire import command, udp
+from support.wire import bundle, command, udp
 
 from pyanticip.controls import NEUTRAL
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import DeviceError
 from pyanticip.motion.recording import Control, Raw, RecordingWriter, read_recording
 from realtime.clock import MonotonicClock
 from realtime.control.commands import Commands
@@ -215,8 +213,6 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         refused = "freeze: expected a show that plays, got stopped; start it first"
         assert await hall.command("freeze", 1) == ["error", refused]
         assert (await hall.command("record/stop"))[0] == "error"
-        for bad in ("../x", "/x", ".x", "a/b"):
-            assert (await hall.command("record/start", bad))[0] == "error"
         assert await hall.command("source", "10.0.0.2") == ["ok", "10.0.0.2"]
         assert hall.front.wanted == "10.0.0.2"
         assert (await hall.command("source", "laptop"))[0] == "error"
@@ -279,17 +275,13 @@ def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     hall = Hall(stage)
-    bundle = OscBundleBuilder(1)
-    for n in range(60):
-        message = OscMessageBuilder("/anticip/control/record/start")
-        message.add_arg(f"take{n}")
-        bundle.add_content(message.build())
+    many = bundle(*(command("record/start", f"take{n}") for n in range(60)))
     served: list[int] = []
     begun = hall.recorder.pid
 
     async def performance() -> None:
         await hall.move(0, 5)
-        hall.out.sendto(bundle.build().dgram, ("127.0.0.1", hall.rig.control.port))
+        hall.out.sendto(many, ("127.0.0.1", hall.rig.control.port))
         served.append(len(hall.ear.frames))
         await hall.move(5, 5)
         served.append(len(hall.ear.frames))
@@ -305,7 +297,7 @@ def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(
     assert len([line for line in hall.said if "refused" in line]) <= 2
 
 
-@pytest.mark.parametrize("name", ["take\x1b[2J", "x" * 101, "a/b", "..", "a\\b", "a\nb"])
+@pytest.mark.parametrize("name", ["take\x1b[2J", "x" * 101, "../x", "/x", ".x", "a\\b", "a\nb"])
 def test_a_name_that_a_stranger_sends_is_checked(stage: Any, name: str, tmp_path: Path) -> None:
     hall = Hall(stage)
     hall.show._folder = tmp_path
@@ -431,17 +423,6 @@ def test_what_a_timer_comes_for_may_fail_and_the_sound_goes_on(stage: Any, whose
     assert heard[1] - heard[0] >= 15
     assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
     assert len([line for line in hall.said if f"a bug of {whose}" in line]) == 1
-
-
-def test_recordings_are_never_overwritten(stage: Any, tmp_path: Path) -> None:
-    hall = Hall(stage)
-    (tmp_path / "take.anticip").write_text("dear")
-    with pytest.raises(OptionError, match="never overwritten"):
-        hall.show.start_recording(tmp_path / "take.anticip")
-    hall.recorder.close()
-    hall.source.close()
-    hall.show.control.close()
-    hall.out.close()
 
 
 def test_a_replay_beside_a_show_goes_on_without_remote_control(stage: Any) -> None:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pythonosc.osc_bundle_builder import IMMEDIATELY, OscBundleBuilder
-from pythonosc.osc_message_builder import OscMessageBuilder
 from scipy.spatial.transform import Rotation
+from support import wire
 
 from pyanticip import _core
 from pyanticip.motion.datagrams import datagrams
@@ -31,13 +30,6 @@ STANDING = {
 }
 
 
-def message(address: str, values) -> OscMessageBuilder:
-    builder = OscMessageBuilder(address)
-    for value in values:
-        builder.add_arg(float(value), OscMessageBuilder.ARG_TYPE_FLOAT)
-    return builder.build()
-
-
 def told(places: dict[str, tuple[float, ...]], turns: dict[str, Rotation], yaw: float = 0.0):
     """Addresses and numbers: z negated, and of the quaternion x and y; then Euler angles YXZ in degrees."""
     about = Rotation.from_euler("y", yaw, degrees=True)
@@ -50,10 +42,7 @@ def told(places: dict[str, tuple[float, ...]], turns: dict[str, Rotation], yaw: 
 
 
 def bundle(*given, **words) -> bytes:
-    built = OscBundleBuilder(IMMEDIATELY)
-    for address, values in told(*given, **words):
-        built.add_content(message(address, values))
-    return built.build().dgram
+    return wire.bundle(*(wire.message(address, *values) for address, values in told(*given, **words)))
 
 
 def world(datagrams: list[bytes]):
@@ -114,7 +103,7 @@ def test_a_foot_that_rises_bends_its_own_knee_forward() -> None:
 def test_messages_of_their_own_make_the_frames_of_a_bundle() -> None:
     lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
     frames = (STANDING, STANDING, *(lifted,) * 40)
-    alone = [message(*one).dgram for places in frames for one in told(places, {})]
+    alone = [wire.message(address, *values) for places in frames for address, values in told(places, {})]
     decoder = _core.Decoder("vrchat")
     assert sum(len(decoder.feed(datagram)) for datagram in alone) in (41, 42)
     apart, _, _ = world(alone)
@@ -232,7 +221,7 @@ def test_the_monitor_shows_where_the_trackers_are() -> None:
 @given(
     st.binary(max_size=300)
     | st.builds(
-        lambda n, what, v: message(f"/tracking/trackers/{n}/{what}", v).dgram,
+        lambda n, what, v: wire.message(f"/tracking/trackers/{n}/{what}", *v),
         st.sampled_from(["1", "2", "9", "head"]),
         st.sampled_from(["position", "rotation"]),
         st.lists(st.floats(width=32), max_size=4),

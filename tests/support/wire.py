@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.cli import cli
+from realtime.sinks.base import ControlFrame
+from realtime.sinks.config import OscConfig
+from realtime.sinks.osc import OscSink
 
 
 def start(*words: str, cwd: Path, **more: Any) -> subprocess.Popen[str]:
@@ -100,6 +103,11 @@ def message(address: str, *values: object) -> bytes:
     return bytes(builder.build().dgram)
 
 
+def bundle(*parts: bytes, when: int = 1) -> bytes:
+    """Messages and bundles in one, due at a time tag: at once."""
+    return b"#bundle\0" + when.to_bytes(8) + b"".join(len(part).to_bytes(4) + part for part in parts)
+
+
 def command(name: str, *values: object) -> bytes:
     """A command of the remote control."""
     return message(f"/anticip/control/{name}", *values)
@@ -108,6 +116,16 @@ def command(name: str, *values: object) -> bytes:
 def messages(bundle: bytes) -> dict[str, list[Any]]:
     """Arguments by address."""
     return {m.address: list(m.params) for m in OscBundle(bundle) if isinstance(m, OscMessage)}
+
+
+def heard_of(frame: ControlFrame, extras: Sequence[Any] = (), **options: Any) -> dict[str, list[Any]]:
+    """What a receiver with these options is sent of a frame, where ``extras`` are taught."""
+    with udp(2) as ear:
+        sink = OscSink(OscConfig(port=port_of(ear), **options))
+        sink.announce(extras)
+        sink.send(frame)
+        sink.close()
+        return messages(ear.recv(65536))
 
 
 def arrived(sock: socket.socket) -> Iterator[bytes]:

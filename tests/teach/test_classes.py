@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.clips import LEFT_ARM, SPINE, swing
 from support.ear import Ear, listen
 from support.mappings import rebuilt
-from support.wire import messages, udp
+from support.wire import heard_of
 
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.datagrams import datagrams
@@ -29,8 +29,6 @@ from realtime.pipeline import Pipeline
 from realtime.programs.render import render
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
-from realtime.sinks.config import OscConfig
-from realtime.sinks.osc import OscSink
 from realtime.sinks.outlet import Outlet
 from realtime.teaching.fitting import fit_project, observe
 from realtime.teaching.take_recorder import TakeRecorder
@@ -152,28 +150,19 @@ def test_a_render_has_the_labels(project: Project, fitted: Path, tmp_path: Path)
 
 
 def test_osc_tells_label_likelihoods_and_triggers(fitted: Path) -> None:
-    ear = udp(2)
-    sink = OscSink(OscConfig(port=ear.getsockname()[1], prefix="/me"))
-    sink.announce(open_mapping(fitted, None).extras)
+    extras = open_mapping(fitted, None).extras
     frame = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, extras=[0.0, 0.125, 0.75, 0.125])
     frame.classes = [("arm", "right", 0.75)]
     frame.events = [("class/arm/leave:left", 0.25, 0.0), ("class/arm/enter:right", 0.75, 0.0)]
-    sink.send(frame)
-    heard = messages(ear.recv(65536))
+    heard = heard_of(frame, extras, prefix="/me")
     assert heard["/me/class/arm"] == ["right", 0.75]
     assert heard["/me/class/arm/right"] == [0.75]
     assert heard["/me/class/arm/none"] == [0.125]
     assert heard["/me/class/arm/enter"] == ["right", 0.75, 0.0]
     assert heard["/me/class/arm/leave"] == ["left", 0.25, 0.0]
-    sink.close()
-    sink = OscSink(OscConfig(port=ear.getsockname()[1], send=("param", "event")))
-    sink.announce(open_mapping(fitted, None).extras)
-    sink.send(frame)
-    heard = messages(ear.recv(65536))
+    heard = heard_of(frame, extras, send=("param", "event"))
     assert heard["/anticip/param/cutoff"] == [200.0]
     assert not any("class" in address for address in heard)
-    sink.close()
-    ear.close()
 
 
 @pytest.mark.parametrize("event", [("class/arm/enter:left", 0.9, 0.0), ("gesture/raise/leave", 1.0, 0.0)])

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load
 from support.clips import LEFT_ARM, RIGHT_ARM, SPINE, swing
 from support.ear import Ear, listen
-from support.wire import messages, udp
+from support.wire import heard_of
 
 from pyanticip import _core
 from pyanticip.cli.teach import teach
@@ -33,8 +33,7 @@ from realtime.pipeline import Pipeline
 from realtime.programs.artifact_info import describe_artifact
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
-from realtime.sinks.config import PARTS, OscConfig
-from realtime.sinks.osc import OscSink
+from realtime.sinks.config import PARTS
 from realtime.stage import assemble
 from realtime.teaching.checking import check_project
 from realtime.teaching.fitting import fit_project
@@ -178,27 +177,17 @@ def test_the_stream_says_what_the_batch_says(fitted: Path) -> None:
 
 
 def test_osc_and_oscquery(fitted: Path) -> None:
-    ear = udp(2)
     frame = ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, t_ns=1, wall_ns=1)
     frame.gestures = [("raise", 0.5, 0.75, 0.25)]
     frame.events = [("gesture/raise/enter", 0.5, 0.75), ("gesture/raise/leave", 1.0, 0.0)]
     for send in (PARTS, ("param", "gesture")):
-        sink = OscSink(OscConfig(port=ear.getsockname()[1], prefix="/me", send=send, schedule=True))
-        sink.send(frame)
-        heard = messages(ear.recv(65536))
+        heard = heard_of(frame, prefix="/me", send=send, schedule=True)
         assert heard["/me/gesture/raise"] == [0.5, 0.75, 0.25]
         assert heard["/me/gesture/raise/enter"] == [0.5, 0.75], "with its frame, not when it ends"
         assert heard["/me/gesture/raise/leave"] == [1.0, 1.0], "it reached its end"
-        sink.close()
-    sink = OscSink(OscConfig(port=ear.getsockname()[1], prefix="/me", send=("param", "gesture")))
-    sink.send(replace(frame, events=[("gesture/raise/leave", 0.5, 0.0)]))
-    assert messages(ear.recv(65536))["/me/gesture/raise/leave"] == [0.5, 0.0], "it did not"
-    sink.close()
-    sink = OscSink(OscConfig(port=ear.getsockname()[1], send=("param", "event")))
-    sink.send(frame)
-    assert not any("gesture" in address for address in messages(ear.recv(65536)))
-    sink.close()
-    ear.close()
+    heard = heard_of(replace(frame, events=[("gesture/raise/leave", 0.5, 0.0)]), send=("param", "gesture"))
+    assert heard["/anticip/gesture/raise/leave"] == [0.5, 0.0], "it did not"
+    assert not any("gesture" in address for address in heard_of(frame, send=("param", "event")))
     nodes = outputs("/me", ("gesture",), gestures=["raise"])
     assert nodes["/me/gesture/raise"]["TYPE"] == "fff"
     assert nodes["/me/gesture/raise/leave"]["TYPE"] == "ff"

@@ -1,6 +1,5 @@
 """A mapping at work in the pipeline: what it says live is what it says offline."""
 
-import json
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,26 +9,29 @@ import numpy as np
 import pytest
 from support.clips import LEFT_ARM, swing
 from support.ear import Ear
-from support.wire import messages, udp
+from support.wire import heard_of
 
 from pyanticip.errors import CheckpointError, FormatError
 from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.recording import Output as RecordedOutput
+from pyanticip.motion.recording import RecordingWriter, read_recording
 from pyanticip.teach.mapping import load_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
+from realtime.control.commands import Commands
 from realtime.mapping.live_mapping import LiveMapping, open_mapping
 from realtime.mapping.mixer import Mixer
 from realtime.pipeline import Pipeline
+from realtime.programs.live import replay
 from realtime.programs.render import render
-from realtime.rig import Rig
+from realtime.rig import Rig, load_rig
 from realtime.sinks.base import ControlFrame
-from realtime.sinks.config import OscConfig
-from realtime.sinks.osc import OscSink
-from realtime.sources.replay import Datagram, play_offline
-from realtime.stage import assemble
+from realtime.sources.replay import Datagram, open_show, play_offline
+from realtime.stage import assemble, recording_header
+from realtime.step.base import StepResult
 from realtime.step.open import open_processor
 from realtime.teaching.fitting import fit_project, observe
 
@@ -110,19 +112,12 @@ def test_a_render_has_the_taught_outputs_in_their_own_units(
 
 
 def test_a_taught_output_has_an_address_and_a_range_of_its_own() -> None:
-    ear = udp(2)
-    sink = OscSink(OscConfig(port=ear.getsockname()[1]))
-    sink.announce([Output("cutoff", 200, 8000, "exponential", address="/synth/cutoff"), Output("mix")])
-    sink.send(ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, extras=[1.0, 0.25]))
-    heard = messages(ear.recv(65536))
+    taught = Output("cutoff", 200, 8000, "exponential", address="/synth/cutoff"), Output("mix")
+    heard = heard_of(ControlFrame(1, 0.0, [0.0] * 7, [0.5] * 8, extras=[1.0, 0.25]), taught)
     assert heard["/synth/cutoff"] == [8000.0]
     assert heard["/anticip/param/mix"] == [0.25]
     assert len(heard["/anticip/params"]) == 8
-    sink.announce([])
-    sink.send(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8))
-    assert "/synth/cutoff" not in messages(ear.recv(65536))
-    sink.close()
-    ear.close()
+    assert "/synth/cutoff" not in heard_of(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8))
 
 
 class Paper:
@@ -131,8 +126,6 @@ class Paper:
 
 
 def test_the_desk_keeps_taught_outputs_from_jumping() -> None:
-    from realtime.step.base import StepResult
-
     hazards, scalars_ahead = np.zeros((2, 25), np.float32), np.zeros(7, np.float32)
     step = StepResult(np.full((8, 5), 0.3, np.float32), hazards, scalars_ahead, 1.0, True)
     mixer, scalars, heard = Mixer(), [0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5], []
@@ -258,16 +251,6 @@ def test_a_mapping_that_breaks_leaves_the_stage(taught_project: Project) -> None
     assert any("mapping=failed" in word for word in pipeline.status())
 
 
-def test_a_rig_names_its_mapping(tmp_path: Path) -> None:
-    from realtime.rig import load_rig, template
-
-    file = tmp_path / "rig.toml"
-    file.write_text('mapping = "mine/mapping.safetensors"\nteach = "mine"\n')
-    assert load_rig(file).mapping == str(tmp_path / "mine/mapping.safetensors")
-    assert "# mapping =" in template()
-    assert json.loads(Rig().model_dump_json())["teach"] is None
-
-
 def test_rehearsing_leaves_no_trace(taught_project: Project) -> None:
     fit_project(taught_project.folder, FitOptions(kind="knn", inputs=("body",)), model=False)
     one, two = (LiveMapping(load_mapping(taught_project.folder / MAPPING)) for _ in range(2))
@@ -282,14 +265,6 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
     fitted: Path, tmp_path: Path
 ) -> None:
     """The rig names the mapping, and it played: what is recorded says what plays then."""
-    from pyanticip.motion.recording import Output as RecordedOutput
-    from pyanticip.motion.recording import RecordingWriter, read_recording
-    from realtime.control.commands import Commands
-    from realtime.programs.live import replay
-    from realtime.rig import load_rig
-    from realtime.sources.replay import open_show
-    from realtime.stage import recording_header
-
     sent = list(shown(datagrams(swing(6), "msgpack")))
     # A memory would know what was before the recording began.
     off = {"control": {"enabled": False}, "osc": [], "memory": {"enabled": False}}
@@ -324,12 +299,6 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
 
 def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp_path: Path) -> None:
     """A command of the recording; the same bits, and a word where the file is another one now."""
-    from pyanticip.motion.recording import Output as RecordedOutput
-    from pyanticip.motion.recording import RecordingWriter, read_recording
-    from realtime.control.commands import Commands
-    from realtime.programs.live import replay
-    from realtime.sources.replay import open_show
-
     file = tmp_path / "mapping.safetensors"
     shutil.copy(fitted, file)
     rig = Rig.model_validate({"osc": [], "model": {"backend": "rust"}, "control": {"enabled": False}})

@@ -5,7 +5,6 @@ import resource
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -20,7 +19,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.wire import port_of, udp
+from support.wire import bundle, port_of, udp
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.sinks.base import ControlFrame
@@ -37,11 +36,6 @@ PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
 # The child must find the packages that are tested, wherever they lie.
 HOME = {"PYTHONPATH": str(Path(synth_module.__file__).resolve().parents[2])}
 COMMAND = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port"]
-
-
-def bundle(*messages: bytes) -> bytes:
-    body = b"".join(struct.pack(">I", len(m)) + m for m in messages)
-    return b"#bundle\0" + struct.pack(">Q", 1) + body
 
 
 def read_wav(path: Path) -> npt.NDArray[np.float64]:
