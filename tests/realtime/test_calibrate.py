@@ -160,13 +160,6 @@ def test_too_little_is_said() -> None:
         Calibration(Playing(None)).still()  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["still", "move"])
-def test_seconds_are_for_a_suit_alone(tmp_path: Path, name: str) -> None:
-    (file := tmp_path / "take.bvh").touch()
-    told = CliRunner().invoke(cli, ["calibrate", str(file), f"--{name}", "8"])
-    assert str(told.exception) == f"--{name} is for a suit; all of {file} is read"
-
-
 def test_the_live_command_over_a_real_socket(data_dir: Path, tmp_path: Path) -> None:
     port, rig = free_port(), tmp_path / "rig.toml"
     rig.write_text(f'[source]\nkind = "msgpack"\nport = {port}\n')

@@ -61,14 +61,6 @@ def test_ranges_map_into_their_ends(a: float, b: float, v: float, curve: str) ->
     assert r(7) == r(1)
 
 
-@pytest.mark.parametrize(
-    "bad", [{"low": 0, "curve": "exponential"}, {"high": float("inf")}, {"exponent": 0, "curve": "power"}]
-)
-def test_senseless_ranges_are_refused(bad: dict) -> None:
-    with pytest.raises(ValidationError):
-        Range(**bad)
-
-
 def hazard(bin_: int, p: float) -> np.ndarray:
     h = np.zeros((2, 25))
     h[0, bin_] = p
@@ -82,14 +74,9 @@ def test_an_open_gate_emits_at_once_and_only_once() -> None:
         assert t.step(hazard(b, 0.95), 0.95, 0, 0.02) == []
 
 
-def test_a_closed_gate_waits_max_buffer_frames() -> None:
-    t = EventTrigger()
-    for _ in range(5):
-        assert t.step(hazard(1, 0.9), 0.0, 0, 0.02) == []
-    assert len(t.step(hazard(1, 0.9), 0.0, 0, 0.02)) == 1
-
-
-@pytest.mark.parametrize(("gate", "waits"), [(0.81, 0), (0.8, 1), (0.73, 1), (0.65, 2), (0.57, 3), (0.49, 4)])
+@pytest.mark.parametrize(
+    ("gate", "waits"), [(0.81, 0), (0.8, 1), (0.73, 1), (0.65, 2), (0.57, 3), (0.49, 4), (0.0, 5)]
+)
 def test_the_threshold_falls_while_waiting(gate: float, waits: int) -> None:
     t = EventTrigger()
     for _ in range(waits):
@@ -197,6 +184,9 @@ def test_a_still_performer_is_silent_in_the_fallback() -> None:
         (Presence, {"catch_up": 0.0}, {"catch_up": -0.01}),
         (Presence, {"fade": 0.01}, {"fade": 0.0}),
         (Range, {"exponent": 0.5, "curve": "power"}, {"exponent": float("inf"), "curve": "power"}),
+        (Range, {"exponent": 0.01, "curve": "power"}, {"exponent": 0, "curve": "power"}),
+        (Range, {"high": 1e9}, {"high": float("inf")}),
+        (Range, {"low": 0.5, "curve": "exponential"}, {"low": 0, "curve": "exponential"}),
         (Range, {"low": 0.5, "curve": "exponential"}, {"low": 0.5, "high": 0.0, "curve": "exponential"}),
         (Smoothing, {"kind": "none"}, {"kind": "sprung"}),
         (Smoothing, {"half_life": 60.0}, {"half_life": 60.1}),

@@ -1,6 +1,5 @@
 """What the rig makes of one output: scaled, turned round, gated, toggled, in steps."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pyanticip.controls import NEUTRAL, Shape, Shaper, Smoothing
-from pyanticip.errors import RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.mapping.mixer import Mixer
-from realtime.rig import load_rig
 from realtime.rig.tree import Rig
 from realtime.sources.replay import Command
 from realtime.stage import assemble, build_mixer
@@ -104,24 +101,6 @@ def test_a_shape_that_makes_no_sense_is_one_line(fields: dict[str, Any], says: s
     with pytest.raises(ValidationError) as caught:
         Shape(**fields)
     assert says in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("shape.pich.steps = 3", "shape.pich: unknown name; did you mean pitch?"),
-        ("shape.pitch.treshold = 0.5", "shape.pitch.treshold: unknown key; did you mean threshold?"),
-        ("shape.pitch.steps = 1", "shape.pitch.steps: expected 2 to 1024, got 1"),
-        ("shape.pitch.in = [0.5]", "shape.pitch.in"),
-        ("shape.pitch.in = [0.5, nan]", "shape.pitch.in"),
-    ],
-)
-def test_a_mistake_in_the_rig_is_one_line(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "rig.toml").write_text(text)
-    with pytest.raises(RigError) as caught:
-        load_rig(tmp_path / "rig.toml")
-    assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def step(level: float) -> StepResult:
