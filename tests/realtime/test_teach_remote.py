@@ -15,6 +15,7 @@ from support import wire
 from support.clips import LEFT_ARM, swing
 from support.wire import arrived, messages, udp
 
+from pyanticip import _core
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.teach.options import FitOptions
@@ -58,6 +59,25 @@ def synth() -> Iterator[socket.socket]:
         yield sock
 
 
+class Files:
+    """Does at once what a show does beside its loop."""
+
+    async def beside(self, work: Any) -> Any:
+        return work()
+
+    async def play(self, file: Path) -> str:
+        return ""
+
+
+def taught(project: Project, say: Any = print) -> remote.TeachRemote:
+    """The project in a show in which nobody plays."""
+    pipeline: Any = SimpleNamespace(
+        front=SimpleNamespace(mask=np.ones(22, bool)), kind="msgpack", backend=None
+    )
+    files: Any = Files()
+    return remote.TeachRemote(project, pipeline, files, lambda: None, say)
+
+
 def heard(synth: socket.socket) -> dict[str, Any]:
     """The newest values by address."""
     found: dict[str, Any] = {}
@@ -69,9 +89,7 @@ def heard(synth: socket.socket) -> dict[str, Any]:
 @pytest.mark.slow
 def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, synth: socket.socket) -> None:
     folder = tmp_path / "mine"
-    from pyanticip.teach.outputs import parse_output
-
-    Project.create(folder, (parse_output("mix"),))
+    Project.create(folder, (Output("mix"),))
     rig = Rig.model_validate(
         {
             "osc": [{"host": "127.0.0.1", "port": synth.getsockname()[1]}],
@@ -180,18 +198,8 @@ def test_a_fit_while_playing_keeps_what_the_last_one_was_told(
         asked.append(options)
         return {"parts": [], "gestures": [], "seconds": 1.0, "warnings": ["too few"]}
 
-    class Files:
-        async def beside(self, work: Any) -> Any:
-            return work()
-
-        async def play(self, file: Path) -> str:
-            return ""
-
     monkeypatch.setattr(remote, "fit_beside", fit)
-    front = SimpleNamespace(mask=np.ones(22, bool))
-    pipeline: Any = SimpleNamespace(front=front, kind="msgpack", backend=None)
-    files: Any = Files()
-    actions = remote.TeachRemote(project, pipeline, files, lambda: None, print).actions
+    actions = taught(project).actions
     said = [asyncio.run(actions["teach/fit"](*words)) for words in ((), ("knn", 0))]  # type: ignore[arg-type]
     kept = {"beyond": "hold", "novelty": 3.0}
     assert asked == [
@@ -206,16 +214,8 @@ def test_a_fit_while_playing_keeps_what_the_last_one_was_told(
 
 def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "mine")
-    front = SimpleNamespace(mask=np.ones(22, bool))
-    pipeline: Any = SimpleNamespace(front=front, kind="msgpack", backend=None)
     said: list[str] = []
-
-    class Files:
-        async def beside(self, work: Any) -> Any:
-            return work()
-
-    files: Any = Files()
-    teacher = remote.TeachRemote(project, pipeline, files, lambda: None, said.append)
+    teacher = taught(project, said.append)
     act = teacher.actions
     clip = swing(1.0)
 
@@ -261,15 +261,7 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
 
 def test_what_a_terminal_changes_beside_the_show_is_seen(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "mine")
-    front = SimpleNamespace(mask=np.ones(22, bool))
-    pipeline: Any = SimpleNamespace(front=front, kind="msgpack", backend=None)
-
-    class Files:
-        async def beside(self, work: Any) -> Any:
-            return work()
-
-    files: Any = Files()
-    act = remote.TeachRemote(project, pipeline, files, lambda: None, print).actions
+    act = taught(project).actions
     terminal = Project.open(project.folder)
     terminal.add_output(Output("cutoff"))
     terminal.add_take("a", swing(1.0), values={"cutoff": 0.5}, labels={"pose": "up"})
@@ -304,8 +296,6 @@ class Suit:
         self._task = asyncio.ensure_future(self._send(clip))
 
     async def _send(self, clip: Any) -> None:
-        from pyanticip import _core
-
         _, skeleton = next(iter(datagrams(clip, "msgpack")))
         self._sock.sendto(skeleton, self._to)
         due = time.monotonic()
