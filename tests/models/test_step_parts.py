@@ -1,23 +1,23 @@
 """Models with parts live: torch steps them, frame by frame as it runs whole sequences."""
 
-import contextlib
-import signal
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from support.ear import Ear
 from support.models import build
-from support.wire import messages, start, udp
 
 from pyanticip.errors import CheckpointError, DeviceError, OptionError, ShapeError
 from pyanticip.models import load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import read_manifest
-from pyanticip.motion.recording import Output, read_recording
+from pyanticip.motion.recording import Output, RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams
+from realtime.clock import OfflineClock
 from realtime.control.commands import PlanControl
-from realtime.sockets import free_port
+from realtime.rig import Rig
+from realtime.sources.replay import Datagram, play_offline
+from realtime.stage import assemble
 from realtime.step.open import open_backend
 
 COMBINATIONS = {
@@ -107,71 +107,30 @@ def test_frames_are_those_of_the_whole(folder):
     backend.close()
 
 
-@pytest.mark.slow
-def test_field_and_plan_are_heard_over_udp(folder, tmp_path):
-    """A suit sends to `pyanticip live` with this checkpoint; an ear hears what the model tells of itself."""
-    if not read_manifest(folder).config.planning:
-        pytest.skip("a model with neither")
-    skeleton, frames = mocopi_datagrams(60)
-    port = free_port()
-    ear, suit = udp(0.02), udp()
+def test_field_and_plan_are_told_and_recorded(folder, tmp_path):
+    cfg = read_manifest(folder).config
     tape = tmp_path / "show.anticip"
-    (tmp_path / "rig.toml").write_text(f"[control]\nport = {free_port()}\n")
-    live = start(
-        "live", "--rig", str(tmp_path / "rig.toml"), "--json", "--source", f"mocopi://127.0.0.1:{port}",
-        "--osc", f"127.0.0.1:{ear.getsockname()[1]}", "--checkpoint", str(folder), "--record", str(tape),
-        cwd=tmp_path,
-    )  # fmt: skip
-    heard, sent, deadline = [], 0, time.monotonic() + 60
-    try:
-        while len([m for m in heard if "/anticip/plan" in m]) < 5 and time.monotonic() < deadline:
-            assert live.poll() is None, live.communicate()[1]
-            with contextlib.suppress(TimeoutError):
-                heard.append(messages(ear.recv(65536)))
-            if heard:
-                datagram = frames[sent % 60] if sent else skeleton
-                suit.sendto(datagram, ("127.0.0.1", port))
-                sent += 1
-    finally:
-        live.send_signal(signal.SIGINT)
-        live.communicate(timeout=30)
-        ear.close()
-        suit.close()
-    told = [m for m in heard if "/anticip/frame" in m and "/anticip/plan" in m]
-    assert len(told) >= 5
-    for found in told:
-        trust, curvature = found["/anticip/field"]
-        assert 0.0 < trust <= 1.0
-        assert curvature >= 0.0
-        codes, weights = found["/anticip/plan"][::2], found["/anticip/plan"][1::2]
-        assert all(0 <= code < 30 for code in codes)
-        assert weights == sorted(weights, reverse=True)
-        assert sum(weights) == pytest.approx(1.0, abs=1e-5)
+    skeleton, frames = mocopi_datagrams(30)
+    rig = Rig.model_validate({"model": {"checkpoint": str(folder)}, "memory": {"enabled": False}})
+    clock, ear = OfflineClock(), Ear()
+    pipeline = assemble(rig, clock, sinks=[ear])
+    with RecordingWriter(tape) as pipeline.tape:
+        shown = [Datagram(n * 20_000_000, data) for n, data in enumerate((skeleton, *frames))]
+        play_offline(shown, clock, pipeline.feed)
+    pipeline.close()
     outputs = [record for record in read_recording(tape) if isinstance(record, Output)]
-    assert any(record.plan for record in outputs)
-    assert all(len(record.field) == 2 for record in outputs if record.plan)
-
-
-def test_a_plan_can_be_steered(folder):
-    backend = open_backend("torch", folder)
-    rows = torch.randn(3, 231, generator=torch.Generator().manual_seed(1)).numpy()
-    if not read_manifest(folder).config.planning:
-        with pytest.raises(OptionError, match="no plans"):
-            backend.steer(np.zeros(30, np.float32))
-        return
-    wish = np.zeros(30, np.float32)
-    wish[7] = 1e3
-    backend.steer(wish)
-    backend.step(rows[:1])
-    plan = backend.step(rows[1:2]).plan
-    assert plan.codes[plan.weights.argmax()] == 7
-    assert plan.weights.max() > 0.9
-    backend.steer(np.zeros(30, np.float32))
-    backend.step(rows[2:])
-    assert backend.step(rows[2:]).plan.weights[list(plan.codes).index(7)] < 0.9
-    for wrong in (np.zeros(3), np.full(30, np.inf)):
-        with pytest.raises(ShapeError, match="30 finite"):
-            backend.steer(wrong)
+    for told in (ear.frames[-1], outputs[-1]):
+        assert bool(told.field) == (cfg.control_field is not None)
+        assert bool(told.plan) == (cfg.planning is not None)
+        if told.field:
+            trust, curvature = told.field
+            assert 0.0 < trust <= 1.0
+            assert curvature >= 0.0
+        if told.plan:
+            codes, weights = zip(*told.plan, strict=True)
+            assert all(0 <= code < 30 for code in codes)
+            assert list(weights) == sorted(weights, reverse=True)
+            assert sum(weights) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_wishes_come_by_remote_control(folder):
@@ -181,14 +140,21 @@ def test_wishes_come_by_remote_control(folder):
         with pytest.raises(OptionError, match="no plans"):
             control.boost(1, 2.0)
         return
-    rows = torch.randn(3, 231, generator=torch.Generator().manual_seed(1)).numpy()
+    rows = torch.randn(4, 231, generator=torch.Generator().manual_seed(1)).numpy()
     assert control.boost(7, 1000.0) == "7: +1000"
     assert control.boost(3, -2) == "3: -2, 7: +1000"
     backend.step(rows[:1])
     plan = backend.step(rows[1:2]).plan
     assert plan.codes[plan.weights.argmax()] == 7
+    assert plan.weights.max() > 0.9
     assert control.boost(3, 0) == "7: +1000"
     assert control.boost() == "no wishes"
+    backend.step(rows[2:3])
+    plan = backend.step(rows[3:]).plan
+    assert not (plan.codes[plan.weights > 0.9] == 7).any()
+    for wrong in (np.zeros(3), np.full(30, np.inf)):
+        with pytest.raises(ShapeError, match="30 finite"):
+            backend.steer(wrong)
     for wrong, words in (
         ((30, 1.0), "0 to 29"),
         ((1.5, 1.0), "0 to 29"),
