@@ -131,12 +131,6 @@ def test_the_core_refuses_what_would_sound_for_good(odd: dict[str, Any], says: s
         play()
 
 
-def test_events_come_once() -> None:
-    mixer = Mixer(trigger=EventTrigger())
-    counts = [len(mixer.play(step(hazard=0.9), DANCE, DT)[1]) for _ in range(3)]
-    assert counts == [2, 0, 0]
-
-
 actions = st.lists(
     st.tuples(
         st.sampled_from(["model", "scalars", "silence", "playing", "frozen", "stopped", "bypass", "forget"]),

@@ -387,38 +387,6 @@ def test_the_tape_hears_everything(stage: Any) -> None:
     assert calls == ["raw mocopi", "frame", "output", "raw mocopi@10.0.0.2:99"]
 
 
-def test_the_same_show_twice_is_the_same(stage: Any, paper_model: Any) -> None:
-    shows = []
-    for _ in range(2):
-        s = stage(paper_model())
-        for n in [*range(30), *range(35, 50), *range(200, 220)]:
-            s.frame(n)
-            if n == 49:
-                s.silence(140)
-        shows.append([(f.seq, f.seconds, tuple(f.params), tuple(f.events)) for f in s.ear.frames])
-    assert shows[0] == shows[1]
-
-
-def test_prewarming_changes_nothing(stage: Any, paper_model: Any) -> None:
-    shows = []
-    for warm in (False, True):
-        s = stage(paper_model())
-        for n in range(30):
-            s.frame(n)
-            if warm:
-                s.pipeline.prewarm()
-        shows.append([(f.seq, f.seconds, f.params, f.events) for f in s.ear.frames])
-    assert shows[0] == shows[1]
-
-
-def test_closing_closes_everything(stage: Any, paper_model: Any) -> None:
-    s = stage(paper_model())
-    s.pipeline.prewarm()
-    s.pipeline.close()
-    assert s.ear.closed
-    assert s.model.said == ["prewarm", "close"]
-
-
 def test_an_event_is_due_when_it_is_however_late_its_frame_was(stage, paper_model):
     """The frame's own time counts, and the suit's delay; not when the datagram came."""
 

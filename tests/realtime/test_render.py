@@ -130,13 +130,6 @@ def test_a_recording_renders_as_the_file_it_was_made_of(tmp_path: Path) -> None:
     assert np.corrcoef(recorded[20:n, 4], direct[20:n, 4])[0, 1] > 0.9
 
 
-def test_a_sixteen_bit_file(tmp_path: Path) -> None:
-    out = tmp_path / "a.wav"
-    render(PERFORMANCE, out, rig=SCALARS_ONLY, seconds=1.0, bits=16)
-    with wave.open(str(out)) as file:
-        assert file.getsampwidth() == 2
-
-
 def _text(path: Path) -> Path:
     path.write_text("not motion at all\n")
     return path

@@ -72,13 +72,8 @@ def test_bend_and_pressure() -> None:
     assert [said(made.frame(frame(n, brightness=v))) for n, v in enumerate((0.5, 0.0, 1.0, 0.75))] == [
         ["e0 00 40"], ["e0 00 00"], ["e0 7f 7f"], ["e0 00 60"],
     ]  # fmt: skip
-    made = (
-        control(to="bend", low=0, high=12, channel=16)
-        if False
-        else translator(
-            bend_range=12, control=[{"from": "brightness", "to": "bend", "low": 0, "high": 6, "channel": 16}]
-        )
-    )
+    semitones = {"from": "brightness", "to": "bend", "low": 0, "high": 6, "channel": 16}
+    made = translator(bend_range=12, control=[semitones])
     assert said(made.frame(frame(0, brightness=1.0))) == ["ef 00 60"]
     assert said(control(to="pressure", low=127, high=0).frame(frame(0, brightness=0.0))) == ["d0 7f"]
 
