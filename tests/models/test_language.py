@@ -42,9 +42,6 @@ def broken():
     return scalars
 
 
-# -- sizes -------------------------------------------------------------------------------------------
-
-
 def formula(vocab, d, heads, layers, ff):
     """The parameters of each component, as the paper's appendix A derives them."""
     return {
@@ -90,9 +87,6 @@ def test_every_rival_has_as_many_parameters(preset, positions):
     assert abs(counts[0] / counts[1] - 1.0) < 0.002
 
 
-# -- one function ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["anticipatory", "baseline"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "alibi"])
 @torch.no_grad()
@@ -103,9 +97,6 @@ def test_in_float32_the_fused_layout_is_within_1e_5(kind, positions):
     fused = model(ids).logits
     (model if kind == "baseline" else model.trunk).reference = True
     torch.testing.assert_close(fused, model(ids).logits, atol=1e-5, rtol=1e-5)
-
-
-# -- parts -------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -180,9 +171,6 @@ def test_positions_follow_their_formulas():
         (rotate(x, torch.tensor(a)) * rotate(x.flip(0), torch.tensor(b))).sum(-1) for a, b in ((9, 4), (5, 0))
     ]
     torch.testing.assert_close(*scores)
-
-
-# -- mistakes ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -110,9 +110,6 @@ def test_the_demo_refuses_no_time_at_all() -> None:
         demo(seconds=0.0)
 
 
-# -- doctor -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_the_doctor_finds_this_installation_fit_to_play() -> None:
     report = doctor()

@@ -122,9 +122,6 @@ def methods(node: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-# -- the process ---------------------------------------------------------------------------------------------
-
-
 def ask(port: int, target: str = "/") -> Any:
     """What a client is answered."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=5) as answer:
@@ -376,9 +373,6 @@ def test_a_taken_port_and_an_extra_that_is_not_there_are_one_line(monkeypatch: p
     monkeypatch.setattr(oscquery_process, "importlib", gone)
     with pytest.raises(DeviceError, match=r"OSCQuery needs websockets: pip install 'pyanticip\[oscquery\]'"):
         OscQueryProcess(OscQueryRig(), None, offered(), print)
-
-
-# -- a whole show --------------------------------------------------------------------------------
 
 
 MISSAID = ("number of arguments", "expected a number", "unknown command", "expected a code", "pairs")

@@ -8,7 +8,6 @@ from realtime.control.commands import Commands
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import STAGES
 from realtime.sources.replay import Command
-from realtime.status import BeatWatch
 from realtime.step.base import StepBackend, StepResult
 
 
@@ -330,21 +329,6 @@ def test_the_status_tells_the_beat_while_there_is_one(stage: Any) -> None:
     assert "tempo=120" in s.pipeline.status()
     s.silence(30)
     assert not any(word.startswith("tempo=") for word in s.pipeline.status())
-
-
-def test_the_terminal_is_told_of_a_beat_that_lasts() -> None:
-    watch = BeatWatch()
-    told = [
-        watch.look((bpm, 0.3, trust))
-        for bpm, trust in [(112.4, 0.9)] * 2 + [(90.0, 0.2)] + [(112.4, 0.9)] * 5
-    ]
-    assert told[:5] == [None] * 5
-    assert told[5:] == ["the body keeps a beat: 112 a minute", None, None]
-    assert [watch.look((bpm, 0.3, 0.9)) for bpm in (115.0, 140.0, 140.0)] == [
-        None,
-        "the body keeps a beat: 140 a minute",
-        None,
-    ]
 
 
 def test_the_status_comes_once_a_second_and_before_the_first_frame(stage: Any) -> None:

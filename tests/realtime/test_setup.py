@@ -248,9 +248,6 @@ def test_the_usual_ports_are_those_of_all_kinds() -> None:
     assert set(usual_ports()) == {SOURCES.load(kind)().port for kind in SOURCES.names()} - {9000}
 
 
-# -- the real program ----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def alone() -> None:
     """Nobody has the usual ports, and no other test sends to them."""

@@ -214,9 +214,6 @@ def test_where_there_is_no_terminal_nothing_is_read_or_drawn(monkeypatch: pytest
     assert not can_draw()
 
 
-# -- the real program ----------------------------------------------------------------------------------
-
-
 class Suit(threading.Thread):
     """A stranger's mocopi, and an ear for what comes of it."""
 

@@ -43,8 +43,6 @@ TEXTS = st.one_of(st.sampled_from(["Hips", "Head", "joint", "", "é\0", "a" * 30
 """Names of anything."""
 
 
-# --- the scalars ---
-
 options = st.fixed_dictionaries(
     {
         "window": st.sampled_from([32, 33, 64]),
@@ -90,8 +88,6 @@ def vector_batch() -> Draws:
     return shapes.flatmap(lambda shape: st.tuples(numbers(*shape, odd=True), options, st.booleans()))
 
 
-# --- skeletons ---
-
 names22 = st.just(list(_core.CANONICAL_JOINTS))
 bodies = st.sampled_from(["mocopi", "vmc", "xsens", "rokoko", "axis", "humanoid"])
 
@@ -111,8 +107,6 @@ def bone(*more: Draws) -> Draws:
     """A standard body and, for each of its joints, more."""
     return skeletons().flatmap(lambda found: st.tuples(*map(st.just, found), *more))
 
-
-# --- datagrams ---
 
 JOINTS = {"mocopi": 27, "vmc": 55, "xsens": 23, "rokoko": 21, "axis": 59}
 seqs = st.integers(0, 2**32 - 1)
@@ -141,8 +135,6 @@ def datagrams(draw: DrawFn, kind: str | None = None) -> bytes:
         data = data[:at] + piece + data[at + draw(st.integers(0, 8)) :]
     return data
 
-
-# --- everything ---
 
 canonical = st.tuples(counts).flatmap(lambda n: st.tuples(turns(*n, 22), numbers(*n, 3)))
 masks = st.lists(st.booleans(), min_size=22, max_size=22)

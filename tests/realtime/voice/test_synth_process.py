@@ -55,9 +55,6 @@ def perform(sink: OscSink, seconds: float, *, onset_every: int = 25) -> None:
         time.sleep(max(begun + (n + 1) / 50 - time.monotonic(), 0.0))
 
 
-# -- decoding ---------------------------------------------------------------------------------------
-
-
 def test_the_addresses_we_send_are_the_ones_it_hears() -> None:
     with udp(2) as receiver:
         sink = OscSink(OscConfig(port=port_of(receiver)))
@@ -130,9 +127,6 @@ def test_any_bytes_are_survived(data: bytes, tagged: bool) -> None:
         assert 0.0 <= command[2] <= 1.0
 
 
-# -- the performer ----------------------------------------------------------------------------------
-
-
 def test_it_holds_a_second_then_fades_in_two_and_comes_back() -> None:
     player = VoicePlayer()
     commands = [("set", i, v, 0.0) for i, v in enumerate(PARAMS)]
@@ -194,9 +188,6 @@ synth.synth(0)
 """
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "('--more',)"
-
-
-# -- the process ------------------------------------------------------------------------------------
 
 
 def test_a_port_in_use_is_one_clear_line() -> None:
@@ -409,9 +400,6 @@ def test_bad_usage() -> None:
         )
         assert done.returncode == 2
         assert words in done.stderr
-
-
-# -- a real (virtual) device -------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -60,30 +60,6 @@ def test_learning_warms_up_and_comes_to_rest():
     assert 0.0 <= paces[-1] < 1e-4
 
 
-@pytest.mark.parametrize("lead_ms", [0, 100, 200])
-def test_what_is_likely_waits_for_the_last_moment_and_what_is_certain_does_not(lead_ms):
-    events, lead = np.array([60, 110, 150]), lead_ms // 20
-
-    def sure_of(chance):
-        """Hazards that hold so much of every event, and the gate shut."""
-        hazards = np.zeros((200, 25), np.float32)
-        for event in events:
-            for b in range(25):
-                hazards[event - 1 - b, b] = chance
-        return said(hazards, np.zeros(200, np.float32))
-
-    likely, certain, unlikely = (
-        live(sure_of(chance), 0, lead_ms=float(lead_ms)) for chance in (0.6, 0.99, 0.3)
-    )
-    assert score_clip(likely, events, 200, lead)[0].f1 == 1.0
-    # Decided when the event came into the last of the five bins from the lead on, and said to the bin.
-    assert (events - likely.decided == lead + 5).all()
-    assert (likely.times == events - 0.5).all()
-    assert score_clip(certain, events, 200, lead)[0].f1 == 1.0
-    assert (events - certain.decided > events - likely.decided).all()
-    assert not len(unlikely)
-
-
 def test_what_is_read_is_strokes_measures_and_units_of_the_frames_up_to_now(model, example_of):
     clip = example_of(120)
     inputs = inputs_of(model, clip)

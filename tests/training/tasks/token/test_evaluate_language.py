@@ -132,18 +132,6 @@ def test_every_prediction_sees_exactly_its_context(runs):
         by_context(model, held, scalars_of, contexts=(64,))
 
 
-def test_masked_positions_do_not_count(runs):
-    _, model, held, scalars_of = opened(runs["own-0"])
-    mask = held.mask.copy()
-    mask[:, 20:] = False
-    half = listen(model, HeldOut(held.ids, mask, held.mean), scalars_of)
-    whole = listen(model, held, scalars_of)
-    assert np.array_equal(half.loss, whole.loss)
-    from training.tasks.token.metrics import perplexity
-
-    assert perplexity(half.loss, half.mask).value == pytest.approx(math.exp(whole.loss[:, :20].mean()))
-
-
 def test_shuffling_changes_what_the_gate_is_fed_and_nothing_else(runs):
     _, model, held, scalars_of = opened(runs["own-0"])
     said = listen(model, held, scalars_of)

@@ -86,17 +86,6 @@ def test_heads_that_look_at_one_scalar_each():
     assert same["different"] == 1
 
 
-def test_heads_agree_with_the_model():
-    torch = pytest.importorskip("torch")
-    from pyanticip.models.core.bias import TrajectoryBias
-
-    torch.manual_seed(0)
-    bias = TrajectoryBias(8, 0.01)
-    theirs = bias.orthogonality()
-    ours = metrics.heads(bias.first.weight.detach().double().numpy(), 8)
-    assert ours["excess"] == pytest.approx(theirs.excess.item(), abs=1e-5)
-
-
 def test_selective_risk():
     loss = np.array([[0.0, 1.0, 2.0, 3.0]])
     mask = np.ones_like(loss, bool)
