@@ -20,9 +20,9 @@ from pydantic import ValidationError
 from pythonosc.dispatcher import Dispatcher
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
-from pythonosc.osc_message_builder import OscMessageBuilder
 from pythonosc.osc_tcp_server import ThreadingOSCTCPServer
-from support.wire import wait_for
+from support.concert import jack_server
+from support.wire import message
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
@@ -199,41 +199,25 @@ def test_python_osc_reads_it(framing: str, mode: str) -> None:
     reason="scsynth or JACK is not here",
 )
 def test_supercolliders_server_holds_what_was_sent() -> None:
-    name, port = f"anticip-tcp{os.getpid()}", free_port()
-    jack = subprocess.Popen(
-        ["jackd", "--no-realtime", "-n", name, "-d", "dummy", "-r", "48000", "-p", "256"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    env = {**os.environ, "JACK_DEFAULT_SERVER": name, "JACK_NO_START_SERVER": "1"}
-    there = ["jack_lsp"]
-    wait_for(lambda: not subprocess.run(there, env=env, capture_output=True, check=False).returncode)
-    synth = subprocess.Popen(
-        ["scsynth", "-t", str(port)],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    port = free_port()
     buses = {parameter: ["/c_set", bus] for bus, parameter in enumerate(PARAMETERS)}
     sink = open_sink(port, framing="length", send=["param"], addresses=buses)
-    try:
-        send_until(sink, lambda: sink.counters()["sent"] >= 5, seconds=30)
-        builder = OscMessageBuilder("/c_getn")
-        builder.add_arg(0)
-        builder.add_arg(8)
-        asked = builder.build().dgram
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as ask:
-            ask.sendall(struct.pack(">I", len(asked)) + asked)
-            size = struct.unpack(">I", ask.recv(4, socket.MSG_WAITALL))[0]
-            answer = OscMessage(ask.recv(size, socket.MSG_WAITALL))
-        assert (answer.address, answer.params[2:]) == ("/c_setn", LEVELS)
-    finally:
-        sink.close()
-        for process in (synth, jack):
-            process.terminate()
-            process.wait(10)
-    said = synth.communicate()[0]
+    with jack_server(48_000) as name:
+        env = {**os.environ, "JACK_DEFAULT_SERVER": name, "JACK_NO_START_SERVER": "1"}
+        words = ["scsynth", "-t", str(port)]
+        synth = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            send_until(sink, lambda: sink.counters()["sent"] >= 5, seconds=30)
+            asked = message("/c_getn", 0, 8)
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as ask:
+                ask.sendall(struct.pack(">I", len(asked)) + asked)
+                size = struct.unpack(">I", ask.recv(4, socket.MSG_WAITALL))[0]
+                answer = OscMessage(ask.recv(size, socket.MSG_WAITALL))
+            assert (answer.address, answer.params[2:]) == ("/c_setn", LEVELS)
+        finally:
+            sink.close()
+            synth.terminate()
+            said = synth.communicate(timeout=10)[0]
     assert "FAILURE" not in said
 
 

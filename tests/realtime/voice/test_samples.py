@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.sounds import RATE, Sound, level, spectrum
 from support.wire import wait_for
 
 from pyanticip._core import Samples, Voice
@@ -22,10 +22,8 @@ from realtime.sockets import free_port
 from realtime.voice.open import open_voice
 from realtime.voice.process import SynthProcess
 
-RATE = 48_000
 SOX = shutil.which("sox")
 needs_sox = pytest.mark.skipif(SOX is None, reason="sox is not installed (Debian: sox, libsox-fmt-mp3)")
-Sound = npt.NDArray[np.float32]
 
 
 def sox(*arguments: str | Path) -> None:
@@ -44,15 +42,6 @@ def played(folder: Path, seconds: float = 6.0, **changed: float) -> Sound:
     voice.params(np.array([(calm | changed)[name] for name in names], np.float32))
     voice.render(RATE // 2)
     return voice.render(int(seconds * RATE))
-
-
-def spectrum(x: Sound) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    mono = x.mean(axis=1, dtype=np.float64)
-    return np.fft.rfftfreq(len(mono), 1 / RATE), np.abs(np.fft.rfft(mono * np.hanning(len(mono)))) ** 2
-
-
-def level(x: Sound) -> float:
-    return float(10 * np.log10(np.mean(np.square(x, dtype=np.float64)) + 1e-20))
 
 
 @needs_sox

@@ -9,16 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-import wave
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.sounds import read_wav
 from support.wire import bundle, port_of, udp
 
 from pyanticip.errors import DeviceError, OptionError
@@ -36,15 +35,6 @@ PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
 # The child must find the packages that are tested, wherever they lie.
 HOME = {"PYTHONPATH": str(Path(synth_module.__file__).resolve().parents[2])}
 COMMAND = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port"]
-
-
-def read_wav(path: Path) -> npt.NDArray[np.float64]:
-    with wave.open(str(path)) as file:
-        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (2, 3, SAMPLE_RATE)
-        raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 3)
-    whole = np.zeros((len(raw), 4), np.uint8)
-    whole[:, 1:] = raw
-    return (whole.view("<i4")[:, 0] / 2**31).reshape(-1, 2)
 
 
 def perform(sink: OscSink, seconds: float, *, onset_every: int = 25) -> None:

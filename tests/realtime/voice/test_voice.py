@@ -3,12 +3,12 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.sounds import RATE, Sound, bursts, level, spectrum
 
 from pyanticip._core import Voice
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 
-RATE = 48_000
 BASE = {
     "pitch": 0.4,
     "loudness": 0.7,
@@ -19,7 +19,6 @@ BASE = {
     "pan": 0.5,
     "pulse": 0.0,
 }
-Sound = npt.NDArray[np.float32]
 
 
 def vector(**changed: float) -> npt.NDArray[np.float32]:
@@ -31,15 +30,6 @@ def sound(seconds: float = 4.0, **changed: float) -> Sound:
     voice.params(vector(**changed))
     voice.render(RATE // 2)
     return voice.render(int(seconds * RATE))
-
-
-def level(x: Sound) -> float:
-    return float(10 * np.log10(np.mean(np.square(x, dtype=np.float64)) + 1e-20))
-
-
-def spectrum(x: Sound) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    mono = x.mean(axis=1, dtype=np.float64) * np.hanning(len(x))
-    return np.fft.rfftfreq(len(x), 1 / RATE), np.abs(np.fft.rfft(mono)) ** 2
 
 
 def fundamental(x: Sound) -> float:
@@ -110,13 +100,6 @@ def test_a_phrase_changes_the_chord() -> None:
     assert changed < 0.8, (same, changed)
 
 
-def burst(x: Sound) -> npt.NDArray[np.float64]:
-    """Energy of the second difference (which lifts highs by 12 dB an octave) in windows of 2.7 ms."""
-    d = np.diff(x.astype(np.float64), n=2, axis=0)
-    d = d[: len(d) // 128 * 128]
-    return np.sum(d.reshape(-1, 256) ** 2, axis=1)
-
-
 @pytest.mark.parametrize("name", PARAMETERS)
 @pytest.mark.parametrize("others", [0.15, 0.6])
 def test_no_parameter_jump_clicks(name: str, others: float) -> None:
@@ -127,7 +110,7 @@ def test_no_parameter_jump_clicks(name: str, others: float) -> None:
         rest["space"] = 0.3
     steady = 0.0
     for value in (0.0, 1.0):
-        steady = max(steady, burst(sound(4.0, **(rest | {name: value}))).max())
+        steady = max(steady, bursts(sound(4.0, **(rest | {name: value}))).max())
     voice = Voice(RATE)
     jumped = 0.0
     value = 0.0
@@ -136,7 +119,7 @@ def test_no_parameter_jump_clicks(name: str, others: float) -> None:
     for _ in range(24):
         value = 1.0 - value
         voice.params(vector(**(rest | {name: value})))
-        jumped = max(jumped, burst(voice.render(int(rng.integers(2000, 9000)))).max())
+        jumped = max(jumped, bursts(voice.render(int(rng.integers(2000, 9000)))).max())
     assert jumped <= 1.5 * steady, f"{10 * np.log10(jumped / steady):.1f} dB above the steady sound"
 
 
@@ -144,7 +127,7 @@ def test_the_click_detector_hears_a_click() -> None:
     x = sound(2.0, loudness=0.8, brightness=0.15)
     cut = x.copy()
     cut[RATE + int(np.abs(x[RATE : RATE + 1000, 0]).argmax()) :] = 0.0
-    assert burst(cut).max() > 20 * burst(x).max()
+    assert bursts(cut).max() > 20 * bursts(x).max()
 
 
 def test_seeds_differ_and_repeat() -> None:
