@@ -39,7 +39,6 @@ def test_the_real_packets_of_a_suit_stand_in_t_pose(data_dir):
     front = _core.LiveFront("mocopi")
     assert front.feed((live / "sample_skdf.bin").read_bytes(), 0) is None
     out = front.feed((live / "sample_fram.bin").read_bytes(), 1)
-    assert out is not None
     assert out.reset
     np.testing.assert_allclose(np.abs(out.poses[-1]), np.tile([1, 0, 0, 0], (22, 1)), atol=1e-6)
     np.testing.assert_allclose(out.root[1], 0.9329, atol=1e-3)

@@ -55,7 +55,6 @@ def test_a_still_body_has_gradients() -> None:
     rows[:, 132:198] = 0.0
     rows.requires_grad_()
     BodyKinematics()(rows).sum().backward()
-    assert rows.grad is not None
     assert bool(rows.grad.isfinite().all())
 
 

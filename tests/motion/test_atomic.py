@@ -47,7 +47,6 @@ def test_the_next_start_removes_what_a_killed_program_left(tmp_path: Path) -> No
 def test_a_draft_in_use_is_left_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path), "wait"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == b"ready\n"
         theirs = {path.name for path in tmp_path.iterdir()}
         write_atomic(tmp_path / "take.json", b"{}")

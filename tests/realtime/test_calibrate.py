@@ -21,7 +21,7 @@ from pyanticip.errors import DeviceError, OptionError, RigError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.untrusted import read_file
-from realtime.bench.offline_listener import OfflineListener, integrated
+from realtime.bench.offline_listener import integrated
 from realtime.bench.stillness import jitter, perform, with_performer
 from realtime.clock import OfflineClock
 from realtime.control.calibration import Calibration
@@ -211,7 +211,6 @@ def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
     assert np.subtract(*np.quantile(loudness, (0.95, 0.05))) > 0.5
     for slow in (False, True):
         held = perform(jitter(clip, 6.0, 1.0, slow, 0, length=10.0), rig)
-        assert isinstance(held, OfflineListener)
         assert integrated(held.sound) < -50.0
         assert held.events == []
 
@@ -228,7 +227,6 @@ def test_a_replay_gives_the_same_bits_whatever_the_clock(data_dir: Path) -> None
         for t_ns, datagram in pairs:
             clock.advance_to(t_ns + late)
             pipeline.feed(datagram, t_ns + late)
-        assert pipeline.mixer.performer is not None
         played.append((heard.params, str(pipeline.mixer.performer.reaches())))
         pipeline.close()
     assert played[0] == played[1]

@@ -70,7 +70,6 @@ def test_one_whose_parent_has_died_says_nothing_at_the_terminal():
         "import sys; from realtime.child import tell_parent\nsys.stdin.read(); tell_parent('how it is')\n"
     )
     process = subprocess.Popen([sys.executable, "-P", "-c", speaks], stdin=-1, stdout=-1, stderr=-1)
-    assert process.stdout is not None
     process.stdout.close()
     assert process.communicate()[1] == b""
     assert process.returncode == 0

@@ -53,8 +53,6 @@ class Show(Playing):
 
     def stands(self) -> tuple[object, ...]:
         live = self.pipeline.memory
-        assert live is not None
-        assert live.following is not None
         return live.sha256, live.memory.learning, live.following.cues, sorted(live.following._shared)
 
 
@@ -138,8 +136,6 @@ def test_a_cue_that_is_set_here_is_so_again_for_whom_the_performer_is_elsewhere(
     text = f"[memory]\nfile = '{folder / 'two.memory'}'\n{table(B)}"
     show, again = Show(folder, text), Show(folder, text)
     following, other = show.commands.following, again.commands.following
-    assert following is not None
-    assert other is not None
     following.place = 0, 3.141, 1.0, 1.0
     show.do("cue/set", "tap")
     show.do("cue/set", "b", '"b"', 5.5)

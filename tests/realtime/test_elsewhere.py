@@ -163,8 +163,6 @@ def test_standard_input_is_waited_for_beside_sockets_and_read_in_lines():
     )
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, env=ELSEWHERE) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
         assert child.stdout.readline() == b"[]\n"
         assert child.stdout.readline() == b"True\n"
         child.stdin.write(b"one\ntw")

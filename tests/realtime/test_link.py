@@ -43,8 +43,6 @@ def test_another_process_hears_the_body_s_beat() -> None:
     peer = subprocess.Popen(
         [sys.executable, "-P", "-c", PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert peer.stdin is not None
-    assert peer.stdout is not None
 
     def ask() -> tuple[int, float, float]:
         peer.stdin.write("\n")  # type: ignore[union-attr]

@@ -48,7 +48,6 @@ class LiveHarness:
     def wait_for(self, condition: Any, seconds: float = 30.0) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
-            assert self.process is not None
             assert self.process.poll() is None, self.process.communicate()[1]
             assert time.monotonic() < deadline, "waited in vain"
             time.sleep(0.02)
@@ -73,7 +72,6 @@ class LiveHarness:
 
     def ends(self, *numbers: signal.Signals) -> dict[str, Any]:
         """Its summary after these signals, as after Ctrl-C: it must exit 0, in silence."""
-        assert self.process is not None
         for number in numbers:
             self.process.send_signal(number)
         out, err = self.process.communicate(timeout=20)
@@ -159,8 +157,6 @@ def test_a_performance_with_every_fault_and_a_clean_end(harness: LiveHarness) ->
 def test_a_terminal_that_has_gone_costs_nothing(harness: LiveHarness) -> None:
     harness.start("--record", "take.anticip")  # which it says when it ends
     process = harness.process
-    assert process is not None
-    assert process.stderr is not None
     process.stderr.close()
     harness.move(0, 160)
     process.send_signal(signal.SIGTERM)

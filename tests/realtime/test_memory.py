@@ -284,7 +284,6 @@ def test_commands_without_a_memory_are_refused() -> None:
 
 def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) -> None:
     _, pipeline = once({"memory": {}})
-    assert pipeline.memory is not None
     remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
     save = remote.actions["memory/save"]
     assert asyncio.run(save("show")) == str(tmp_path / "show.memory")  # type: ignore[arg-type]
@@ -307,7 +306,6 @@ def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(
     piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, pipeline = show({"memory": {"file": str(piece)}})
-    assert pipeline.memory is not None
     known = pipeline.memory.memory.moments()
     rig = tmp_path / "rig.toml"
     rig.touch()

@@ -25,7 +25,6 @@ def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
     suit = Suit(kind)
     suit.hear(("one", data) for data in dancing(kind))
     body = suit.body
-    assert body is not None
     assert len(body["parents"]) == len(body["places"]) == joints
     assert body["parents"].count(-1) == 1
     # A standing person: feet at the floor, and a head.

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -258,9 +257,7 @@ def test_each_has_a_memory_and_what_one_saves_is_a_rig_and_a_file_of_their_own(t
         words = []
         for name, show in multi_show.shows.items():
             for what, given in (("memory/save", ()), ("rig/save", (f"for-{name}",))):
-                answer = show.actions()[what](*given)
-                assert isinstance(answer, Awaitable)
-                words.append(await answer)
+                words.append(await show.actions()[what](*given))
         await multi_show.run(0.1)
         return words
 
@@ -328,9 +325,7 @@ def test_commands_are_for_one_or_for_all() -> None:
     assert done[-1] == ("alice",), "nobody is left out because another refused"
 
     async def record() -> str:
-        answer = commands["record/start"]("take")
-        assert isinstance(answer, Awaitable)
-        return await answer
+        return await commands["record/start"]("take")
 
     assert asyncio.run(record()) == "alice: take-alice; bob: take-bob"
     for name in ("freeze", "rig", "record"):

@@ -335,7 +335,6 @@ def test_a_remote_control_is_offered_where_it_can_be_reached(
     monkeypatch.setattr("realtime.stage.OscQueryProcess", process)
     pipeline = assemble(rig, clock)
     show = stage(rig, pipeline, ReplaySource([], clock))
-    assert show.control is not None
     show.control.close()
     close_shows([show])
     assert "oscquery" in [sink.name for sink in pipeline.sinks]

@@ -82,9 +82,7 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
         else:
             commands.obey("source", told)
         performer = pipeline.mixer.performer
-        assert performer is not None
         commands.obey("calibrate/move")
-        assert performer.listener is not None
         for level in (0.2, 0.4, 0.6) * 50:
             performer.listener([level] * 8, 1.0, 0.02)
         commands.obey("calibrate/save")
@@ -92,7 +90,6 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
         assert header["rig"]["performer"]["noise"] is not None
         assert "token" not in header["rig"]["monitor"]
         again = assemble(Rig.model_validate({**header["rig"], "osc": []}), OfflineClock(0))
-        assert again.mixer.performer is not None
         assert again.mixer.performer.reaches() == performer.reaches()
         follower = Commands(again)
         for obeyed in commands.state_as_commands(230 * 20_000_000):
@@ -109,7 +106,6 @@ def test_what_was_learned_and_frozen_is_not_taken_for_calibrated() -> None:
     for seconds in (0.0, 10.0):
         first = assemble(rig, OfflineClock(0))
         performer = first.mixer.performer
-        assert performer is not None
         performer.frozen = False
         for _ in range(round(50 * seconds)):
             performer.core.learn([0.9] * 8, 1.0, 0.02)
@@ -123,7 +119,6 @@ def test_what_was_learned_and_frozen_is_not_taken_for_calibrated() -> None:
         assert follower.state_as_commands(0) == commands.state_as_commands(0)
         assert [one.name for one in commands.state_as_commands(0)].count("range") == (2 if seconds else 0)
         same = again.mixer.performer
-        assert same is not None
         assert same.frozen
         assert same.reaches() == performer.reaches()
         assert (performer.reaches() == PerformerRange().reaches()) == (seconds == 0.0)
@@ -158,8 +153,6 @@ def test_a_recording_begun_in_the_middle_of_a_calibration_has_what_was_found_and
     first.do("plan", 3, 10.0)
     first.do("calibrate/move")
     performer = first.pipeline.mixer.performer
-    assert performer is not None
-    assert performer.listener is not None
     for level in (0.2, 0.4, 0.6) * 50:
         performer.listener([level] * 8, 1.0, 0.02)
     begun = first.commands.state_as_commands(0)
@@ -167,7 +160,6 @@ def test_a_recording_begun_in_the_middle_of_a_calibration_has_what_was_found_and
     first.do("calibrate/save")
     again.replays([*begun, *first.told])
     same = again.pipeline.mixer.performer
-    assert same is not None
     assert same.reaches() == performer.reaches()
     assert again.rig.performer == first.rig.performer
     assert Command(0, "plan", (3, 10.0)) in again.commands.state_as_commands(0)

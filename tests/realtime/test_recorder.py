@@ -196,7 +196,6 @@ def test_a_parent_that_dies_takes_the_recorder_along_and_loses_a_frame_or_two(
 ) -> None:
     path = tmp_path / "show.anticip"
     with subprocess.Popen([sys.executable, "-c", PARENT, str(path)], stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
         pid, last = (int(word) for word in parent.stdout.readline().split())
         parent.send_signal(how)
         parent.wait(20)
@@ -230,7 +229,6 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_recorder(tmp_path: Path) -> N
     path = tmp_path / "show.anticip"
     command = [sys.executable, "-c", GROUP, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
-        assert parent.stdout is not None
         assert parent.stdout.readline() == b"ready\n"
         # As the terminal does: to the whole process group.
         os.killpg(parent.pid, signal.SIGINT)

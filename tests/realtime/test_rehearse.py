@@ -141,7 +141,6 @@ def test_nothing_but_a_memory_is_ever_overwritten(tmp_path: Path) -> None:
 
 def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
     told = describe_artifact(piece)
-    assert told is not None
     found, lines = told
     assert [take["take"] for take in found["takes"]] == ["performance"]
     assert found["seconds"] == pytest.approx(28, abs=0.5)

@@ -105,7 +105,6 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
         source = UdpSource("msgpack", "127.0.0.1", 0)
         rig_ = rig.model_copy(update={"control": rig.control.model_copy(update={"port": free_port()})})
         show = stage(rig_, assemble(rig_, clock, kind="msgpack"), source, prewarm=False, say=said.append)
-        assert show.control is not None
         teacher = Remote(show.control.address)
         running = asyncio.ensure_future(show.run())
         suit = Suit(source.address)

@@ -51,7 +51,6 @@ def world(datagrams: list[bytes]):
     out = None
     for n, datagram in enumerate(datagrams):
         out = front.feed(datagram, n * 20_000_000) or out
-    assert out is not None
     assert front.counters()["malformed"] == 0
     found = np.array(out.poses[-1], np.float64)
     for joint, parent in enumerate(_core.CANONICAL_PARENTS):
@@ -166,7 +165,6 @@ def test_rigid_bodies_of_optitrack_are_a_body() -> None:
     for n, packet in enumerate((motive(5, told), *(frame(i, min(i / 50.0, 1.0)) for i in range(100)))):
         out = front.feed(packet, n * 20_000_000) or out
     assert front.counters()["malformed"] == 0
-    assert out is not None
     wanted = {"hips", "head"} | {f"{side}_{part}" for side in ("left", "right") for part in ("foot", "hand")}
     measured = np.flatnonzero(front.confidence == 1.0)
     assert {CANONICAL_JOINTS[j] for j in measured} == wanted
@@ -213,7 +211,6 @@ def test_the_monitor_shows_where_the_trackers_are() -> None:
     suit = Suit("vrchat")
     suit.hear([("somebody", bundle(STANDING, {}))] * 2)
     body = suit.body
-    assert body is not None
     assert body["parents"] == [-1] * 4
     assert sorted(body["places"]) == sorted([x, y, z] for x, y, z in STANDING.values())
 

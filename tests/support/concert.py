@@ -175,7 +175,6 @@ class Player:
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(self.process.pid, how)
                 self.process.wait(3)
-        assert self.process.stdin is not None
         self.process.stdin.close()
 
 
@@ -235,7 +234,6 @@ class Recorder:
 
     def close(self) -> tuple[Callable[[float], float], NDArray[np.float32], NDArray[np.bool_]]:
         """What tells a Unix time's place in the recording, s; (2 * receivers, samples); what is there."""
-        assert self.process.stdin is not None
         self.process.stdin.close()
         assert self.process.wait(20) == 0
         data = np.load(self._file)

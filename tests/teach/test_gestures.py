@@ -231,7 +231,6 @@ def test_a_take_too_short_or_too_long_is_refused_in_one_line(tmp_path: Path) -> 
 
 def test_info_tells_what_a_mapping_was_taught(fitted: Path) -> None:
     told = describe_artifact(fitted)
-    assert told is not None
     found, lines = told
     assert found["gestures"] == {
         gesture.name: len(gesture.takes) for gesture in load_mapping(fitted).gestures

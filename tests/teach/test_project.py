@@ -172,7 +172,6 @@ def test_two_writers_take_turns(project: Project) -> None:
         [sys.executable, "-c", code, str(project.folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
-        assert child.stdout is not None
         assert child.stdout.readline() == b"held\n"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("pyanticip.teach.project._PATIENCE_S", 0.1)

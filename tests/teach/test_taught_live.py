@@ -76,7 +76,6 @@ def test_live_says_what_the_take_says_offline(taught_project: Project, fitted: P
     )
     pipeline.mixer.smoothing = 0.0
     live: list[list[float]] = []
-    assert pipeline.live_mapping is not None
     step = pipeline.live_mapping.step
 
     def watched(*given: Any) -> list[float] | None:

@@ -86,7 +86,6 @@ class Listener:
         self._process.kill()
         self._process.wait()
         self._thread.join()
-        assert self._process.stdout is not None
         self._process.stdout.close()
 
 
@@ -161,8 +160,6 @@ def test_a_killed_show_leaves_no_note(listener: Listener, port: str) -> None:
         pytest.skip("a virtual port is ALSA's here, and the listener JACK's")
     command = [sys.executable, "-P", "-c", SHOW, port]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as show:
-        assert show.stdout is not None
-        assert show.stdin is not None
         assert show.stdout.readline() == "open\n"
         if port != "listener":
             (ours,) = [name for name in ports() or [] if name.endswith(":killed")]

@@ -331,7 +331,6 @@ class Child:
 
     def leave(self) -> tuple[str, str]:
         """Close its standard input, as a dying parent does; what it says then."""
-        assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.stdin = None
         return self.process.communicate(timeout=5)
