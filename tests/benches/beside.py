@@ -145,11 +145,7 @@ def table(seconds: float) -> Table:
             "0.21 to 0.26, 0.25 to 0.31",
             echo,
         ),
-        (
-            "the same, --spin",
-            *("0.34 to 0.42, 0.79 to 0.94", both("awake")),
-            *("0.15, 0.20 to 0.26", echo),
-        ),
+        ("the same, --spin", *("0.34 to 0.42, 0.79 to 0.94", both("awake")), *("0.15, 0.20 to 0.26", echo)),
         ("share of a core a performer", "23 %", f"{paced['asleep']['core']:.0%}", "", ""),
         (
             "a step of the model, us, p50",

@@ -74,11 +74,7 @@ LONG: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Callable[[Any]
         lambda s: s.push(BODY[0]),
     ),
     "CausalTwins": (lambda: _core.CausalTwins([0.1]), lambda t: t.push(BODY), lambda t: t.reset()),
-    "Memory": (
-        lambda: _core.Memory(2000),
-        lambda m: m.push_many(BODY),
-        lambda m: (len(m), m.takes),
-    ),
+    "Memory": (lambda: _core.Memory(2000), lambda m: m.push_many(BODY), lambda m: (len(m), m.takes)),
     "MotionStream": (_model, lambda m: m.step(ROWS[:40]), lambda m: (m.reset(), m.snapshot())),
     "Voice": (_core.Voice, lambda v: v.render(9600), lambda v: (v.set(0, 0.5), v.position)),
 }
@@ -89,8 +85,7 @@ def test_long_and_short_calls_take_turns(name: str) -> None:
     make, long, short = LONG[name]
     one = make()
     together(
-        *[lambda: [long(one) for _ in range(3)]] * THREADS,
-        *[lambda: [short(one) for _ in range(100)]] * 2,
+        *[lambda: [long(one) for _ in range(3)]] * THREADS, *[lambda: [short(one) for _ in range(100)]] * 2
     )
 
 

@@ -83,9 +83,7 @@ def test_the_field_is_what_the_paper_says(length):
 
 
 @given(
-    length=st.integers(1, 2500),
-    decay=st.sampled_from([1e-12, 0.5, 0.9, 0.999, 0.99999]),
-    after=st.booleans(),
+    length=st.integers(1, 2500), decay=st.sampled_from([1e-12, 0.5, 0.9, 0.999, 0.99999]), after=st.booleans()
 )
 @settings(max_examples=40)
 def test_sums_in_parallel_equal_sums_step_by_step(length, decay, after):

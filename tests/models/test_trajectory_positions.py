@@ -8,10 +8,7 @@ import torch
 from pyanticip.errors import ShapeError
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig, auto_strength
-from pyanticip.models.parts.positions.trajectory.module import (
-    DisplacementCache,
-    TrajectoryPositions,
-)
+from pyanticip.models.parts.positions.trajectory.module import DisplacementCache, TrajectoryPositions
 from pyanticip.models.parts.positions.trajectory.real_positions import RealPositions
 
 INTERPOLATIONS = ("exact", "linear", "cubic")

@@ -57,13 +57,7 @@ def test_a_draft_in_use_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_nothing_else_is_removed(tmp_path: Path) -> None:
-    others = [
-        ".take.json.original",
-        ".take.json.part-1",
-        "x.json.part-abcdefgh",
-        ".fit-",
-        "x.fit-abcdefgh",
-    ]
+    others = [".take.json.original", ".take.json.part-1", "x.json.part-abcdefgh", ".fit-", "x.fit-abcdefgh"]
     for name in others:
         (tmp_path / name).touch()
     write_atomic(tmp_path / "take.json", b"{}")

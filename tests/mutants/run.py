@@ -97,8 +97,7 @@ class Copy:
                 again = [by] if "::" in by else files
                 live = by.startswith("tests/realtime")
                 if (not live or self._pytest(again, cores[0], path, wrong, chance)) and self._once(
-                    " ".join(again),
-                    lambda again=again: self._pytest(again, cores[1], path, right, chance),
+                    " ".join(again), lambda again=again: self._pytest(again, cores[1], path, right, chance)
                 ):
                     return "noticed", by
                 if "::" not in by or len(chance) > 9:

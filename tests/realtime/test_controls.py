@@ -5,15 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
 
-from pyanticip.controls import (
-    EventTrigger,
-    LastMoment,
-    Presence,
-    Range,
-    Smoothing,
-    at_lead,
-    scalar_mapping,
-)
+from pyanticip.controls import EventTrigger, LastMoment, Presence, Range, Smoothing, at_lead, scalar_mapping
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import EVENTS, HORIZONS_MS, PARAMETERS
 

@@ -189,13 +189,7 @@ class Taught:
 
 def test_a_show_that_begins_with_a_mapping_shows_what_is_taught() -> None:
     off = {"enabled": False}
-    told_ = {
-        "model": off,
-        "memory": off,
-        "control": off,
-        "osc": [],
-        "monitor": f"127.0.0.1:{tcp_port()}",
-    }
+    told_ = {"model": off, "memory": off, "control": off, "osc": [], "monitor": f"127.0.0.1:{tcp_port()}"}
     rig, clock = Rig.model_validate(told_), ScaledClock(1.0)
     pipeline = assemble(rig, clock)
     taught: Any = Taught()
@@ -315,10 +309,7 @@ def test_beyond_this_machine_it_takes_the_token():
         assert "token" in (page.refuses(target, here) or "")
     assert page.refuses("/?token=let-me-in", {**here, "Origin": "http://evil.example"})
     process = MonitorProcess(
-        MonitorRig(enabled=True, host="0.0.0.0", port=tcp_port()),
-        None,
-        lambda: HEALTH,
-        lambda line: None,
+        MonitorRig(enabled=True, host="0.0.0.0", port=tcp_port()), None, lambda: HEALTH, lambda line: None
     )
     try:
         token = process.url.partition("?token=")[2]

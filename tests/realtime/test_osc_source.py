@@ -102,11 +102,7 @@ def test_other_sensors_of_zig_sim_are_no_frame_and_no_mistake() -> None:
 def test_orders_of_numbers() -> None:
     order: Order
     x, y, z, w = about_z(50.0)
-    told = {
-        "xyzw": osc("/q", x, y, z, w),
-        "wxyz": osc("/q", w, x, y, z),
-        "euler": osc("/q", 0.0, 0.0, 50.0),
-    }
+    told = {"xyzw": osc("/q", x, y, z, w), "wxyz": osc("/q", w, x, y, z), "euler": osc("/q", 0.0, 0.0, 50.0)}
     still = {"xyzw": osc("/q", 0, 0, 0, 1), "wxyz": osc("/q", 1, 0, 0, 0), "euler": osc("/q", 0, 0, 0)}
     for order in ("xyzw", "wxyz", "euler"):
         where = Address("/q", order)
@@ -196,12 +192,7 @@ _SHIFTED = b"/quaternion\0,zffff\0\0" + bytes(12) + b"\x3f\x80\0\0" + bytes(4)
 
 @pytest.mark.parametrize(
     "hostile",
-    [
-        _BUNDLE + b"\xff\xff\xff\xfc",
-        _BUNDLE + bytes(64000),
-        _SHIFTED,
-        b"nowhere\0,f\0\0" + bytes(4),
-    ],
+    [_BUNDLE + b"\xff\xff\xff\xfc", _BUNDLE + bytes(64000), _SHIFTED, b"nowhere\0,f\0\0" + bytes(4)],
     ids=["an element before itself", "empty elements", "a type before floats", "no address"],
 )
 def test_what_is_no_osc_is_refused_without_a_word_of_python_osc(

@@ -72,12 +72,7 @@ def test_offline_everything_comes_at_its_time_until_the_end() -> None:
         lambda d, t, sender: got.append((t, d)),
         lambda command: got.append((clock.now_ns(), command)),
     )
-    assert got == [
-        (5_000_000_000, b"0"),
-        (5_020_000_000, b"1"),
-        (5_030_000_000, gain),
-        (5_040_000_000, b"2"),
-    ]
+    assert got == [(5_000_000_000, b"0"), (5_020_000_000, b"1"), (5_030_000_000, gain), (5_040_000_000, b"2")]
     assert clock.now_ns() == 5_300_000_000
 
 

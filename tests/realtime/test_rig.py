@@ -273,10 +273,7 @@ def test_a_server_of_ipv6_is_greeted_by_its_address(told: str) -> None:
         ("[[osc]]\nsend = 'pitch'", "osc.0.send: expected a list, got 'pitch'"),
         ("[source]\nkind = 'mocpi'", "got 'mocpi'; did you mean mocopi?"),
         ("[synth]\npreset = 'pluckt'", "got 'pluckt'; did you mean plucked?"),
-        (
-            "[source]\nkind = 'kinect'",
-            "msgpack, vrchat, phone, wek, osc, got",
-        ),
+        ("[source]\nkind = 'kinect'", "msgpack, vrchat, phone, wek, osc, got"),
     ],
 )
 def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, says: str) -> None:

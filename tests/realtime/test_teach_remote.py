@@ -201,10 +201,7 @@ def test_a_fit_while_playing_keeps_what_the_last_one_was_told(
     actions = taught(project).actions
     said = [asyncio.run(actions["teach/fit"](*words)) for words in ((), ("knn", 0))]  # type: ignore[arg-type]
     kept = {"beyond": "hold", "novelty": 3.0}
-    assert asked == [
-        {**kept, "kind": "auto", "lead_ms": 100},
-        {**kept, "kind": "knn", "lead_ms": 0},
-    ]
+    assert asked == [{**kept, "kind": "auto", "lead_ms": 100}, {**kept, "kind": "knn", "lead_ms": 0}]
     assert said[0] == "fit took 1.0 s; warning: too few"
     assert "east 1 2.0s arm=right" in str(actions["teach/list"]())
     assert asyncio.run(actions["teach/set"]("east 1", "arm=none")) == "east 1: arm=none"  # type: ignore[arg-type]

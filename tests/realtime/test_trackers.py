@@ -22,12 +22,7 @@ from training.tasks.completion.fit import in_the_world
 from training.teacher.kinematics import positions
 
 # Where SlimeVR's right-handed body, which faces -z with its left towards -x, has its trackers standing.
-STANDING = {
-    "1": (0.0, 0.95, 0.0),
-    "2": (-0.09, 0.08, 0.0),
-    "3": (0.09, 0.08, 0.0),
-    "head": (0.0, 1.6, 0.0),
-}
+STANDING = {"1": (0.0, 0.95, 0.0), "2": (-0.09, 0.08, 0.0), "3": (0.09, 0.08, 0.0), "head": (0.0, 1.6, 0.0)}
 
 
 def told(places: dict[str, tuple[float, ...]], turns: dict[str, Rotation], yaw: float = 0.0):

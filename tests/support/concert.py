@@ -33,11 +33,7 @@ PROGRAMS = {
     "csound": ("csound",),
     "chuck": ("chuck",),
 }
-ENVIRONMENT = {
-    **os.environ,
-    "QT_QPA_PLATFORM": "offscreen",
-    "QTWEBENGINE_DISABLE_SANDBOX": "1",
-}
+ENVIRONMENT = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "QTWEBENGINE_DISABLE_SANDBOX": "1"}
 #: What they say of a machine without a network, a screen or a right to real-time priority, or of a busy one.
 SOUNDLESS = re.compile("(?i)zeroconf|webenginecontext|rtjack: xrun|realtime|real-time|scheduling")
 

@@ -258,10 +258,7 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "TempoTracker": call(),
     "Ensemble": call(st.integers(1, 4)),
     "LiveFront": call(
-        st.sampled_from(_core.PROTOCOLS),
-        window=st.sampled_from([32, 64]),
-        steady=st.booleans(),
-        noise=jitter,
+        st.sampled_from(_core.PROTOCOLS), window=st.sampled_from([32, 64]), steady=st.booleans(), noise=jitter
     ),
     "OscBundle": call(
         st.just(bytes(32)),

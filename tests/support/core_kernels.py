@@ -122,13 +122,7 @@ def field(draw: DrawFn) -> list[Any]:
     parameters = [draft.any(hidden), draft.any(1, hidden), draft.any(1), draft.any()]
     parameters[-1] = np.asarray(parameters[-1], draft.dtype)
     rates = [draw(st.sampled_from([0.0, 0.5, 0.97, 1.0])), draw(st.floats(0, 3))]
-    return [
-        draft.any(fibres + hidden, rows * steps),
-        fibres,
-        *parameters,
-        *rates,
-        draft.room(6, rows, steps),
-    ]
+    return [draft.any(fibres + hidden, rows * steps), fibres, *parameters, *rates, draft.room(6, rows, steps)]
 
 
 @st.composite
@@ -151,15 +145,7 @@ def gates(draw: DrawFn) -> list[Any]:
         return draft.any(rows * steps * heads * last), (steps * heads * last, heads * last, last)
 
     tensors = [*(laid(width) for _ in range(6)), laid(1)]
-    return [
-        heads,
-        width,
-        0.5,
-        tensors,
-        draft.any(rows, steps),
-        draw(st.booleans()),
-        draft.room(rows, steps),
-    ]
+    return [heads, width, 0.5, tensors, draft.any(rows, steps), draw(st.booleans()), draft.room(rows, steps)]
 
 
 def _table(draw: DrawFn, width: int) -> list[Any]:

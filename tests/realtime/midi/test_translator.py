@@ -212,10 +212,7 @@ def test_the_clock_has_24_ticks_a_beat_whatever_the_frames() -> None:
 
 states = st.sampled_from(["playing", "silent", "frozen", "stopped", "panic"])
 events = st.tuples(st.sampled_from(["onset", "phrase"]), st.floats(0, 1), st.floats(0, 0.3))
-shows = st.lists(
-    st.tuples(states, st.lists(events, max_size=2), st.floats(0, 1), st.booleans()),
-    max_size=40,
-)
+shows = st.lists(st.tuples(states, st.lists(events, max_size=2), st.floats(0, 1), st.booleans()), max_size=40)
 
 
 @PROPERTY

@@ -75,10 +75,7 @@ def followed(concert: Concert, name: str) -> tuple[NDArray[np.float64], ...]:
     """Times while it plays and no note rings, with the voice's pitch (semitones) and level at each."""
     sound, times, pitch, level = concert.heard[name].sound, [], [], []
     window = np.hanning(_WINDOW)
-    plays = (
-        (concert.sent[0][0] + 0.8, concert.panic - 0.1),
-        (concert.resumed + 0.6, concert.killed - 0.1),
-    )
+    plays = ((concert.sent[0][0] + 0.8, concert.panic - 0.1), (concert.resumed + 0.6, concert.killed - 0.1))
     struck = [due for due, *_ in (*concert.events, *concert.called_off)]
     for start in range(0, len(sound) - _WINDOW, _HOP):
         begin, end = start / RATE, (start + _WINDOW) / RATE

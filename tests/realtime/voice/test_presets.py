@@ -331,8 +331,7 @@ def test_a_recording_plays_the_change_of_preset_and_the_panic_again(tmp_path: Pa
     for name, more in (("plain", []), ("changed", [middle, wrong, panic, start])):
         items = sorted([*begun, *more], key=lambda item: item.t_ns)
         rig = load_rig(
-            None,
-            {**alone, "synth": {"preset": "drone"}, "record": str(tmp_path / f"{name}.anticip")},
+            None, {**alone, "synth": {"preset": "drone"}, "record": str(tmp_path / f"{name}.anticip")}
         )
         replay(items, kind, rig, speed=None, say=said.append)
         for out in ("a", "b")[: 1 + (name == "changed")]:

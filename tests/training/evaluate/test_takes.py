@@ -13,14 +13,7 @@ from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training.data.manifest import Manifests, read_repeats
 from training.data.sets import build
-from training.evaluate.takes import (
-    KINDS,
-    Takes,
-    implausible,
-    kind_of,
-    step_rate,
-    turn_rate,
-)
+from training.evaluate.takes import KINDS, Takes, implausible, kind_of, step_rate, turn_rate
 from training.tasks.motion.data import training_data
 from training.tasks.motion.options import MotionTrainOptions
 

@@ -17,14 +17,7 @@ from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import IGNORED, Batches, samples, stack
 from training.tasks.algorithmic.decode import all_right
 from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
-from training.tasks.algorithmic.module import (
-    TaskModule,
-    capacity,
-    doubt,
-    new_model,
-    roomy,
-    shifted,
-)
+from training.tasks.algorithmic.module import TaskModule, capacity, doubt, new_model, roomy, shifted
 from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.report import report
 from training.tasks.algorithmic.runs import open_run, study

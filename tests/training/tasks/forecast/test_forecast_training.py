@@ -24,12 +24,7 @@ from training.tasks.forecast.report import fold_parts
 from training.tasks.forecast.task import ForecastTask
 
 TINY = ForecastOptions(
-    steps=4,
-    batch=8,
-    model={"width": 8, "blocks": 1},
-    validate_every=2,
-    validation=2,
-    tensorboard=False,
+    steps=4, batch=8, model={"width": 8, "blocks": 1}, validate_every=2, validation=2, tensorboard=False
 )
 
 
