@@ -89,7 +89,7 @@ def test_older_checkpoints_are_read(folder, saved, tiny_config, tmp_path):
     assert load_motion_model(folder).strokes is not None
 
 
-def test_what_cannot_be_is_one_line(build, folder, tmp_path, monkeypatch):
+def test_what_cannot_be_is_one_line(build, folder, monkeypatch):
     for wrong in ({"kinematics": False}, {"planning": True}, {"positions": "rope"}, {"control_field": True}):
         with pytest.raises(OptionError, match="strokes=True needs a motion model with kinematics"):
             ModelConfig(strokes=True, **wrong)

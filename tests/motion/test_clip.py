@@ -31,7 +31,7 @@ def quats(frames, joints):
     return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
 
 
-def test_arrays_are_read_only_and_copied(tmp_path):
+def test_arrays_are_read_only_and_copied():
     given = quats(4, 3)
     clip = pa.Clip(given, np.zeros((4, 3)), 50, chain())
     given[:] = 0.0

@@ -101,7 +101,7 @@ def test_one_that_stands_still_is_begun_again(child, monkeypatch):
     assert lines == ["somebody stands still", "somebody ended (code -9); starting it again in 0.01 s"]
 
 
-def test_one_that_cannot_be_started_now_is_tried_later(child, monkeypatch):
+def test_one_that_cannot_be_started_now_is_tried_later(child):
     one, lines = child(ECHO)
     one._pause = 0.01
     os.kill(one.pid, signal.SIGKILL)

@@ -145,7 +145,7 @@ def test_who_cannot_be_told_apart_is_said_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_two_at_one_port_or_at_their_own(tmp_path: Path) -> None:
+def test_two_at_one_port_or_at_their_own() -> None:
     tree = {"performer": [*TWO, {"name": "eve", "from": "10.0.0.1", "port": 5}, {"name": "ian", "port": 6}]}
     rigs = [rig_for_performer(parse_rig(tree, ""), n) for n in ("alice", "bob", "eve", "ian")]
     assert [rig.source.listen[1] for rig in rigs] == [12351, 12351, 5, 6]

@@ -251,7 +251,7 @@ def frames_of(items: object) -> int:
     return sum(1 for _ in items)  # type: ignore[attr-defined]
 
 
-def test_a_source_is_heard_decoded_and_recorded_as_native(tmp_path: Path) -> None:
+def test_a_source_is_heard_decoded_and_recorded_as_native() -> None:
     port = free_port()
     rig = load_rig(None, {"source": {"kind": "backwards", "port": port}})
     assert Rig.model_validate({"source": {"kind": "backwards"}}).source.listen == ("127.0.0.1", 40123)
@@ -397,9 +397,7 @@ def test_a_voice_plays_what_is_rendered(tmp_path: Path) -> None:
         load_rig(None, {"synth": {"preset": "harp"}})
 
 
-def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line() -> None:
     assert SOURCES.names() == (
         "mocopi",
         "vmc",

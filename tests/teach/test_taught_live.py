@@ -159,9 +159,7 @@ def test_the_desk_keeps_taught_outputs_from_jumping() -> None:
     assert max(np.abs(np.diff(np.array(heard[52:]), axis=0)).max(0)) < 0.5
 
 
-def test_far_from_everything_shown_it_holds_or_goes_to_neutral(
-    taught_project: Project, tmp_path: Path
-) -> None:
+def test_far_from_everything_shown_it_holds_or_goes_to_neutral(taught_project: Project) -> None:
     for beyond in ("hold", "neutral"):
         options = FitOptions(kind="ridge", inputs=("body",), beyond=beyond, novelty=1.5)
         fit_project(taught_project.folder, options, model=False)

@@ -116,7 +116,7 @@ def test_windows_are_what_they_are_drawn_from(clips, monkeypatch) -> None:
     assert here.abs().max() < 1e-5
 
 
-def test_clips_that_are_too_short_are_named(clips, tmp_path, monkeypatch) -> None:
+def test_clips_that_are_too_short_are_named(clips, monkeypatch) -> None:
     short = dataclasses.replace(clips[0], quats=clips[0].quats[:40], root=clips[0].root[:40])
     with pytest.raises(OptionError, match=r"none of the 1 clips .* longer than 50 frames \(1 s\)"):
         Windows([short], ["a"], 0)

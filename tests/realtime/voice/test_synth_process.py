@@ -296,7 +296,7 @@ def test_on_a_full_disk_the_file_ends_and_the_voice_plays_on(tmp_path: Path) -> 
     assert len(said) == 2
 
 
-def test_no_device_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_device_is_survived() -> None:
     pytest.importorskip("sounddevice", exc_type=OSError)
     said: list[str] = []
     voice = Synth(0, device="no such device", say=said.append)

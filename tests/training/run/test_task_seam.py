@@ -122,7 +122,7 @@ def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path, monkeypatch)
             training.tasks.find("other")
 
 
-def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path, monkeypatch):
+def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path):
     options, before = known.options(**QUICK), signal.getsignal(signal.SIGINT)
     train(known(), options, tmp_path / "whole")
     assert signal.getsignal(signal.SIGINT) is before

@@ -267,7 +267,7 @@ def test_a_full_disk_is_named_and_nothing_goes_elsewhere(whole, tiny, data, tmp_
     ends_alike(whole[1], tmp_path / "run")
 
 
-def test_a_run_is_gone_on_with_by_one_command_at_a_time(whole, tmp_path):
+def test_a_run_is_gone_on_with_by_one_command_at_a_time(whole):
     folder = whole[1]
     with alone(folder):
         taken = pytest.raises(OptionError, match="another process is training this run")

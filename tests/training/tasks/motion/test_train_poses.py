@@ -63,7 +63,7 @@ def test_the_same_twice_and_what_is_noted_about_it(cli):
     assert {name.split(".")[0] for name in anew if not torch.equal(anew[name], again[name])} == {"poses"}
 
 
-def test_frames_are_those_of_the_clips_and_streams_begin_in_some(lively, monkeypatch):
+def test_frames_are_those_of_the_clips_and_streams_begin_in_some(lively):
     model = small_model(twin=True, pose_window=poses.FRAMES)
     clips = MotionSet.open(lively).examples("train")
     joined, scalars, rows, wanted = poses.Frames(model, clips, seed=0).batch(200)
