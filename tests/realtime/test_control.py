@@ -1,8 +1,9 @@
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 from pythonosc.osc_message import OscMessage
@@ -20,7 +21,7 @@ def remote() -> Iterator[socket.socket]:
 
 
 def talk(
-    remote: socket.socket, *packets: bytes, refused: Callable[[str], None] = lambda line: None
+    remote: socket.socket, *packets: bytes, actions: dict[str, Any] | None = None, **options: Any
 ) -> tuple[ControlServer, list[object], list[OscMessage]]:
     heard: list[object] = []
 
@@ -28,10 +29,10 @@ def talk(
         heard.append(number("gain", value))
         return f"gain {value}"
 
+    usual = {"gain": gain, "record/start": lambda *a: f"recording {a}"}
+
     async def show() -> ControlServer:
-        server = ControlServer(
-            "127.0.0.1", 0, {"gain": gain, "record/start": lambda *a: f"recording {a}"}, refused=refused
-        )
+        server = ControlServer("127.0.0.1", 0, actions or usual, **options)
         server.start(asyncio.get_running_loop())
         for packet in packets:
             remote.sendto(packet, server.address)
@@ -65,26 +66,18 @@ def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) 
         name: partial(lambda name, *a: done.append(name + " set" * len(a)) or name, name) for name in names
     }
 
-    def press(name: str, *arguments: object) -> tuple[list[str], list[str]]:
-        async def show() -> None:
-            server = ControlServer("127.0.0.1", 0, {**actions, "start": lambda: "playing"})
-            server.start(asyncio.get_running_loop())
-            remote.sendto(say(f"/anticip/control/{name}", *arguments), server.address)
-            await asyncio.sleep(0.02)
-            server.close()
-
+    def press(name: str, *told: tuple[object, ...]) -> tuple[list[str], list[list[str]]]:
         done.clear()
-        asyncio.run(show())
-        return list(done), OscMessage(remote.recv(4096)).params
+        packets = [say(f"/anticip/control/{name}", *arguments) for arguments in told]
+        _, _, replies = talk(remote, *packets, actions={**actions, "start": lambda: "playing"})
+        return list(done), [reply.params for reply in replies]
 
     for name in ("stop", "panic", "alice/panic", "record/stop"):
-        for pressed in (1.0, True, 1, 0.3):
-            assert press(name, pressed) == ([name], ["ok", name])
-        for released in (0.0, False, 0):
-            assert press(name, released) == ([], ["ok", "released"])
-    assert press("panic", "now", 0.0)[0] == ["panic"], "whatever stands behind it"
-    assert press("freeze", 0.0)[0] == ["freeze set"], "a switch takes its value"
-    assert press("start", "x")[1] == ["error", "start: wrong number of arguments: 1"]
+        assert press(name, (1.0,), (True,), (1,), (0.3,)) == ([name] * 4, [["ok", name]] * 4)
+        assert press(name, (0.0,), (False,), (0,)) == ([], [["ok", "released"]] * 3)
+    assert press("panic", ("now", 0.0))[0] == ["panic"], "whatever stands behind it"
+    assert press("freeze", (0.0,))[0] == ["freeze set"], "a switch takes its value"
+    assert press("start", ("x",))[1] == [["error", "start: wrong number of arguments: 1"]]
 
 
 def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(
@@ -108,16 +101,10 @@ def test_what_is_for_one_performer_is_answered_with_how_it_is_said(remote: socke
     actions = {name: lambda *a: "ok" for name in ("gain", "alice/source", "bob/source", "bob/plan")}
     families = {f"{who}/rig/": lambda *a: "ok" for who in ("alice", "bob")}
 
-    async def show() -> list[str]:
-        server = ControlServer("127.0.0.1", 0, actions, None, families, performers=("alice", "bob"))
-        server.start(asyncio.get_running_loop())
-        for name in ("source", "plan", "rig/shape/pan/steps", "sourc", "bob/plam", "bob/teach/list"):
-            remote.sendto(say(f"/anticip/control/{name}"), server.address)
-        await asyncio.sleep(0.05)
-        server.close()
-        return [OscMessage(remote.recv(4096)).params[1] for _ in range(6)]
-
-    *told, unknown, near, lacking = asyncio.run(show())
+    names = ("source", "plan", "rig/shape/pan/steps", "sourc", "bob/plam", "bob/teach/list")
+    packets = [say(f"/anticip/control/{name}") for name in names]
+    _, _, replies = talk(remote, *packets, actions=actions, families=families, performers=("alice", "bob"))
+    *told, unknown, near, lacking = (reply.params[1] for reply in replies)
     assert told == [
         "is for one performer: alice/source, bob/source",
         "is for one performer: bob/plan",
@@ -382,12 +369,5 @@ def test_what_breaks_while_it_is_awaited_is_answered_too(remote: socket.socket) 
     async def breaks() -> str:
         raise RecursionError("too deep\nby far")
 
-    async def show() -> None:
-        server = ControlServer("127.0.0.1", 0, {"rig/load": lambda: breaks()})
-        server.start(asyncio.get_running_loop())
-        remote.sendto(say("/anticip/control/rig/load"), server.address)
-        await asyncio.sleep(0.05)
-        server.close()
-
-    asyncio.run(show())
-    assert OscMessage(remote.recv(4096)).params == ["error", "too deep by far"]
+    _, _, (reply,) = talk(remote, say("/anticip/control/rig/load"), actions={"rig/load": breaks})
+    assert reply.params == ["error", "too deep by far"]
