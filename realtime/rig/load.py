@@ -37,6 +37,20 @@ LARGEST = 1 << 20
 """No rig has more bytes."""
 RECORDING = "the recording"
 """Where a rig comes from that is in no file."""
+_SHAPING = (
+    "model",
+    "lead_ms",
+    "gain",
+    "smoothing",
+    "shape",
+    "events",
+    "silence",
+    "mapping",
+    "performer",
+    "memory",
+    "cue",
+)
+"""What of a recording's rig shapes its sound."""
 
 
 def _recorded(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,20 +71,7 @@ def _recorded(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
     rig, mapping, ran = header.get("rig"), header.get("mapping"), header.get("folder")
     if not isinstance(rig, dict):
         return {}
-    shaping = (
-        "model",
-        "lead_ms",
-        "gain",
-        "smoothing",
-        "shape",
-        "events",
-        "silence",
-        "mapping",
-        "performer",
-        "memory",
-        "cue",
-    )
-    tree = {key: rig[key] for key in shaping if rig.get(key) is not None}
+    tree = {key: rig[key] for key in _SHAPING if rig.get(key) is not None}
     if isinstance(mapping, dict) and isinstance(tree.get("mapping"), str):
         file, sha256 = tree["mapping"], str(mapping.get("sha256"))
         tree["mapping"] = found = file_of(file, sha256, path, ran)
@@ -80,14 +81,7 @@ def _recorded(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
         tree["memory"] = _recorded_memory(path, memory, ran, "file" not in over.get("memory", {}))
     model, known = tree.get("model"), header.get("model")
     if isinstance(model, dict) and isinstance(known, dict) and isinstance(model.get("checkpoint"), str):
-        sums = known.get("sha256")
-        file, weights = model["checkpoint"], str(sums.get(WEIGHTS) if isinstance(sums, dict) else None)
-        found = file_of(file, weights, path, ran)
-        tree["model"] = {**model, "checkpoint": found}
-        asked = over.get("model", {})
-        steps = {**model, **asked}.get("enabled") is not False and "checkpoint" not in asked
-        if steps and not is_there(found):
-            raise _gone(path, "checkpoint", file, weights, ran)
+        tree["model"] = _recorded_model(path, model, known.get("sha256"), ran, over.get("model", {}))
     synth, source = rig.get("synth"), rig.get("source")
     if isinstance(synth, dict):
         tree["synth"] = {key: synth[key] for key in ("preset", "samples", "options") if synth.get(key)}
@@ -110,6 +104,18 @@ def _recorded_memory(path: Path, table: dict[str, Any], ran: object, remembers: 
     if known and sum_of(Path(found)) != sha256:
         raise _gone(path, "memory", file, sha256, ran)
     return {**table, "file": found}
+
+
+def _recorded_model(
+    path: Path, table: dict[str, Any], sums: object, ran: object, asked: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The table with its checkpoint as it is found from here; ``asked`` comes over it."""
+    file, weights = table["checkpoint"], str(sums.get(WEIGHTS) if isinstance(sums, dict) else None)
+    found = file_of(file, weights, path, ran)
+    steps = {**table, **asked}.get("enabled") is not False and "checkpoint" not in asked
+    if steps and not is_there(found):
+        raise _gone(path, "checkpoint", file, weights, ran)
+    return {**table, "checkpoint": found}
 
 
 def _gone(path: Path, what: str, file: str, sha256: str, ran: object) -> FormatError:

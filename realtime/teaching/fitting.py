@@ -137,29 +137,9 @@ def fit_project(
     parts = fit_parts(takes, state.outputs, options, say, refused) if heads else []
     if not (parts or gestures):
         raise OptionError("; ".join(refused))
-    warnings += refused
     fitted = time.perf_counter()
     path = _write(project, state, parts, gestures, options, backend)
-    taught = {name for take in state.takes for name in take.taught}
-    idle = [output.name for output in state.outputs if output.name not in taught]
-    if idle:
-        warnings.append(f"no take teaches {', '.join(idle)}")
-    warnings += [warning for part in parts if (warning := _untaught(part))]
-    warnings += [
-        f"class {part.label_of}: no take shows {part.label_of}={NONE}: what was not taught is taken for a"
-        " label more often: add takes of what is done in between"
-        for part in parts
-        if part.label_of and NONE not in part.outputs
-    ]
-    reports = [part.report for part in parts] + [gesture.report for gesture in gestures]
-    twins = [", ".join(names) for told in reports for names in told["same_motion"]]
-    warnings += [f"takes {names} show the same motion: left out together" for names in dict.fromkeys(twins)]
-    for told in (gesture.report for gesture in gestures):
-        if told["missed"] or told["alarms"]:
-            warnings.append(
-                f"gesture {told['gesture']}: {len(told['missed'])} of {len(told['takes'])} takes missed when"
-                f" left out, {told['alarms']} false alarms: record more takes, and some of what it is not"
-            )
+    warnings += [*refused, *_doubts(state, parts, gestures)]
     report = {
         "mapping": str(project.folder / MAPPING),
         "kept_as": str(path),
@@ -201,6 +181,31 @@ def _gestures(project: Project, say: Say, refused: list[str]) -> list[Gesture]:
         return []
     say(f"fitting gestures {', '.join(project.state.gestures)}")
     return fit_gestures([(take.gesture, shown(project, take)) for take in project.state.takes], refused)
+
+
+def _doubts(state: State, parts: list[Part], gestures: list[Gesture]) -> list[str]:
+    """What to say of outputs, classes and gestures that the takes do not show, or not well enough."""
+    taught = {name for take in state.takes for name in take.taught}
+    idle = [output.name for output in state.outputs if output.name not in taught]
+    found = [f"no take teaches {', '.join(idle)}"] if idle else []
+    found += [doubt for part in parts if (doubt := _untaught(part))]
+    found += [
+        f"class {part.label_of}: no take shows {part.label_of}={NONE}: what was not taught is taken for a"
+        " label more often: add takes of what is done in between"
+        for part in parts
+        if part.label_of and NONE not in part.outputs
+    ]
+    reports = [gesture.report for gesture in gestures]
+    all_reports = [*(part.report for part in parts), *reports]
+    twins = [", ".join(names) for report in all_reports for names in report["same_motion"]]
+    found += [f"takes {names} show the same motion: left out together" for names in dict.fromkeys(twins)]
+    found += [
+        f"gesture {report['gesture']}: {len(report['missed'])} of {len(report['takes'])} takes missed when"
+        f" left out, {report['alarms']} false alarms: record more takes, and some of what it is not"
+        for report in reports
+        if report["missed"] or report["alarms"]
+    ]
+    return found
 
 
 def shown(project: Project, take: TakeEntry) -> GestureExample:
