@@ -7,16 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from support.pty_process import InTerminal
-from support.stranger import FRAMES, packets
+from support.stranger import Suit, packets
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.programs import setup as module
@@ -26,29 +24,6 @@ from realtime.rig import load_rig
 from realtime.seams import SOURCES
 from realtime.sockets import free_port
 from realtime.sources.arrivals import Arrivals, DetectedSender, usual_ports
-
-
-class Suit(threading.Thread):
-    """Sends one datagram after the other to a port, again and again, from its own."""
-
-    def __init__(
-        self, port: int, datagrams: Sequence[bytes] = (), kind: str = "mocopi", hz: float = 50.0
-    ) -> None:
-        super().__init__(daemon=True)
-        self.over = threading.Event()
-        self._port = port
-        self._datagrams, self._kind = datagrams, kind
-
-    def run(self) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            n = 0
-            while not self.over.wait(0.02):
-                told = self._datagrams[n % len(self._datagrams)] if self._datagrams else self._frame(n)
-                sock.sendto(told, ("127.0.0.1", self._port))
-                n += 1
-
-    def _frame(self, n: int) -> bytes:
-        return FRAMES[self._kind](n, n / 50, 0.5 + 0.4 * np.sin(n / 8))
 
 
 @pytest.fixture
@@ -169,7 +144,7 @@ def test_a_sender_in_the_wrong_mode_is_its_kind_and_told_what_to_choose(kind: st
 def test_nothing_that_plays_is_one_clear_line_and_no_file(
     ports: dict[str, int], send: Any, tmp_path: Path
 ) -> None:
-    send(ports["vmc"], [b"\xff\xfe\x00noise"])
+    send(ports["vmc"], data=b"\xff\xfe\x00noise")
     with pytest.raises(
         DeviceError, match=r"nothing that can be played came in 1 s: 127.0.0.1:\d+ sends to port"
     ):

@@ -6,17 +6,15 @@ import signal
 import subprocess
 import sys
 import termios
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
 from support.pty_process import InTerminal
-from support.stranger import mocopi_frame
+from support.stranger import Suit
 from support.wire import port_of, run_here, udp
 
 from pyanticip.motion.recording import Control, Output, Raw, read_recording
@@ -214,14 +212,12 @@ def test_where_there_is_no_terminal_nothing_is_read_or_drawn(monkeypatch: pytest
     assert not can_draw()
 
 
-class Suit(threading.Thread):
+class Live(Suit):
     """A stranger's mocopi, and an ear for what comes of it."""
 
     def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.port, self.control = free_port(), free_port()
-        self.ear = udp()
-        self.over = threading.Event()
+        super().__init__(free_port())
+        self.control, self.ear = free_port(), udp()
 
     def options(self, folder: Path) -> list[str]:
         (folder / "rig.toml").write_text(f"[control]\nport = {self.control}\n")
@@ -231,24 +227,17 @@ class Suit(threading.Thread):
             "--no-model",
         ]  # fmt: skip
 
-    def run(self) -> None:
-        with udp() as sock:
-            for n in range(100_000):
-                if self.over.wait(0.02):
-                    return
-                sock.sendto(mocopi_frame(n, n / 50, 0.5 + 0.4 * np.sin(n / 8)), ("127.0.0.1", self.port))
-
 
 @pytest.fixture
-def suit() -> Iterator[Suit]:
-    made = Suit()
+def suit() -> Iterator[Live]:
+    made = Live()
     yield made
     made.over.set()
     made.ear.close()
 
 
 @pytest.mark.slow
-def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: Suit, tmp_path: Path) -> None:
+def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: Live, tmp_path: Path) -> None:
     show = InTerminal(*suit.options(tmp_path), "--record", "take.anticip", folder=tmp_path)
     try:
         show.wait_for("no mocopi yet")
@@ -294,7 +283,7 @@ def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: 
 
 
 @pytest.mark.slow
-def test_a_mistake_of_ours_leaves_the_terminal_as_it_was(suit: Suit, tmp_path: Path) -> None:
+def test_a_mistake_of_ours_leaves_the_terminal_as_it_was(suit: Live, tmp_path: Path) -> None:
     broken = (
         "from realtime.show import Show\n"
         "async def fails(self):\n    import asyncio\n    await asyncio.sleep(1)\n"
@@ -313,7 +302,7 @@ def test_a_mistake_of_ours_leaves_the_terminal_as_it_was(suit: Suit, tmp_path: P
 
 
 @pytest.mark.slow
-def test_killed_meters_come_back_and_the_show_goes_on(suit: Suit, tmp_path: Path) -> None:
+def test_killed_meters_come_back_and_the_show_goes_on(suit: Live, tmp_path: Path) -> None:
     suit.start()
     show = InTerminal(*suit.options(tmp_path), folder=tmp_path)
     try:
@@ -338,7 +327,7 @@ def test_killed_meters_come_back_and_the_show_goes_on(suit: Suit, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_no_terminal_no_escape_sequences(suit: Suit, tmp_path: Path) -> None:
+def test_no_terminal_no_escape_sequences(suit: Live, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "pyanticip", *suit.options(tmp_path), "--seconds", "1"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "\x1b" not in done.stdout + done.stderr
