@@ -79,11 +79,11 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
     kinds += [("vote", float(k)) for k in heads.knn_settings(len(frames.y))]
     candidates = [Candidate(inputs, kind, setting) for inputs in choices for kind, setting in kinds]
     made = folds(frames.wanted, frames.seen)
-    told = [judged(fold, candidates, x, frames, fit_classifier, compile_classifier) for fold in made]
+    predictions = [judged(fold, candidates, x, frames, fit_classifier, compile_classifier) for fold in made]
     truth = [frames.y[fold.judged] for fold in made]
     # Brier's score: squared, so that a single sure mistake does not decide.
     scores = np.array(
-        [[((p - y) ** 2).sum(1).mean() for p in row] for row, y in zip(told, truth, strict=True)]
+        [[((p - y) ** 2).sum(1).mean() for p in row] for row, y in zip(predictions, truth, strict=True)]
     ).reshape(len(made), len(candidates))
     best = int(scores.mean(0).argmin()) if made else 0
     inputs, kind, setting = candidates[best]
@@ -92,7 +92,9 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
     projection = Projection.fit(x[inputs][kept], weight, floor(inputs, x[inputs].shape[1]))
     u = projection(x[inputs][kept])
     arrays = fit_classifier(kind, setting, u, frames.y[kept], weight)
-    sharp = sharpness(np.concatenate([row[best] for row in told]), np.concatenate(truth)) if made else 0.5
+    sharp = (
+        sharpness(np.concatenate([row[best] for row in predictions]), np.concatenate(truth)) if made else 0.5
+    )
     near = novelty_arrays(made, projection, x[inputs], frames.weight)
     arrays |= {
         "mean": projection.mean,
@@ -101,11 +103,11 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
         **near,
         "unlike": _unlike(near, projection(x[inputs]), frames, made, labels),
     }
-    report = _report(mine, name, labels, made, scores, told, truth, candidates[best], frames)
+    report = _report(mine, name, labels, made, scores, predictions, truth, candidates[best], frames)
     left_out = [
         one
         for i, fold in enumerate(made)
-        for one in frames.left_out(fold.judged, sharpened(told[i][picked(scores, i)], sharp))
+        for one in frames.left_out(fold.judged, sharpened(predictions[i][picked(scores, i)], sharp))
     ]
     return Part(tuple(labels), inputs, kind, setting, arrays, report, label_of=name, left_out=left_out)
 
@@ -113,8 +115,8 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
 def likeness(unlike: F32, novelty: F64 | float) -> F64 | float:
     """The probability that a frame of this novelty is like something shown."""
     slope, offset = float(unlike[0]), float(unlike[1])
-    told: F64 = 1.0 / (1.0 + np.exp(slope * np.log(np.maximum(novelty, 1e-3)) + offset))
-    return told
+    found: F64 = 1.0 / (1.0 + np.exp(slope * np.log(np.maximum(novelty, 1e-3)) + offset))
+    return found
 
 
 def _unlike(near: heads.Arrays, u: F32, frames: Frames, made: Sequence[Fold], labels: Sequence[str]) -> F32:
@@ -156,7 +158,7 @@ def _report(
     labels: Sequence[str],
     made: Sequence[Fold],
     scores: F64,
-    told: Sequence[Sequence[F32]],
+    predictions: Sequence[Sequence[F32]],
     truth: Sequence[F64],
     chosen: Candidate,
     frames: Frames,
@@ -168,7 +170,7 @@ def _report(
         "kind": chosen.kind,
         "setting": chosen.setting,
         "inputs": list(chosen.inputs),
-        **frames.told(made),
+        **frames.summary(made),
         "accuracy": None,
         "confusion": [],
         "folds": [],
@@ -178,15 +180,15 @@ def _report(
     confusion = np.zeros((len(labels), len(labels)))
     rows = []
     for i, (fold, y) in enumerate(zip(made, truth, strict=True)):
-        said = told[i][picked(scores, i)].argmax(1)
+        predicted = predictions[i][picked(scores, i)].argmax(1)
         # Each take counts alike.
-        np.add.at(confusion, (y.argmax(1), said), 1.0 / len(y))
+        np.add.at(confusion, (y.argmax(1), predicted), 1.0 / len(y))
         rows.append(
             {
                 "takes": [takes[j].name for j in fold.left_out],
                 "whole": fold.whole,
-                "accuracy": round(float((said == y.argmax(1)).mean()), 4),
-                "said": {label: round(float((said == j).mean()), 4) for j, label in enumerate(labels)},
+                "accuracy": round(float((predicted == y.argmax(1)).mean()), 4),
+                "said": {label: round(float((predicted == j).mean()), 4) for j, label in enumerate(labels)},
             }
         )
     share = confusion / np.maximum(confusion.sum(1, keepdims=True), 1e-12)

@@ -51,8 +51,8 @@ def compile_classifier(kind: str, arrays: Mapping[str, F32]) -> Callable[[F32], 
         def logit(u: F32) -> F32:
             z = heads.product(u, slope) + level
             e = np.exp(z - z.max(1, keepdims=True))
-            told: F32 = e / e.sum(1, keepdims=True)
-            return told
+            chances: F32 = e / e.sum(1, keepdims=True)
+            return chances
 
         return logit
     votes = heads.compile_head("knn", arrays)
@@ -64,19 +64,19 @@ def compile_classifier(kind: str, arrays: Mapping[str, F32]) -> Callable[[F32], 
     return vote
 
 
-def sharpened(told: F32, sharp: float) -> F32:
+def sharpened(chances: F32, sharp: float) -> F32:
     """Probabilities (N, n) to the power of ``sharp``, summing to 1 again."""
-    powered = told**sharp
+    powered = chances**sharp
     whole: F32 = powered / powered.sum(1, keepdims=True)
     return whole
 
 
-def sharpness(told: F32, y: F64) -> float:
+def sharpness(chances: F32, y: F64) -> float:
     """What makes probabilities (N, n) of frames that were left out least surprised by what they show.
 
     Never above 1: that a few takes leave nothing to doubt does not say that others will.
     """
-    loss = [-np.log((sharpened(told, s) * y).sum(1).clip(1e-9)).mean() for s in _SHARPNESS]
+    loss = [-np.log((sharpened(chances, s) * y).sum(1).clip(1e-9)).mean() for s in _SHARPNESS]
     return float(_SHARPNESS[int(np.argmin(loss))])
 
 

@@ -95,11 +95,11 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
     made = folds(ahead.wanted, ahead.seen)
     candidates = _candidates(choices, options.kind, len(ahead.y))
     begun = time.perf_counter()
-    told = [judged(fold, candidates, x, ahead, heads.fit_head, heads.compile_head) for fold in made]
+    predictions = [judged(fold, candidates, x, ahead, heads.fit_head, heads.compile_head) for fold in made]
     errors = np.array(
         [
             [np.abs(given - ahead.y[fold.judged]).mean(0) for given in row]
-            for fold, row in zip(made, told, strict=True)
+            for fold, row in zip(made, predictions, strict=True)
         ]
     ).reshape(len(made), len(candidates), len(names))
     if made:
@@ -124,7 +124,7 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
         report,
         left_out=[
             one
-            for fold, row, pick in zip(made, told, picks, strict=True)
+            for fold, row, pick in zip(made, predictions, picks, strict=True)
             for one in ahead.left_out(fold.judged, row[pick])
         ],
     )
@@ -167,7 +167,7 @@ def _report(
         "kind": chosen.kind,
         "setting": chosen.setting,
         "inputs": list(chosen.inputs),
-        **frames.told(made),
+        **frames.summary(made),
     }
     if not made:
         return report | {"error": None, "error_of_the_mean": None, "folds": [], "candidates": []}
@@ -201,7 +201,7 @@ def _report(
 
 def _held(made: Sequence[Fold], chosen: Candidate, now: Frames, ahead: Frames) -> list[float]:
     """The error, ``lead`` later, of the same head taught without lead: what the lead is worth."""
-    told = []
+    errors = []
     lengths = [high - low for low, high in ahead.spans]
     starts_now = np.cumsum([0, *(high - low for low, high in now.spans)])
     # The frames of ``ahead`` are those of ``now`` but for the last ones of each take.
@@ -213,5 +213,5 @@ def _held(made: Sequence[Fold], chosen: Candidate, now: Frames, ahead: Frames) -
         weight = heads.normal(now.weight[learn], len(kept))
         projection, arrays = _fitted(chosen, x[kept], now.y[kept], weight)
         given = heads.compile_head(chosen.kind, arrays)(projection(x[place[judge]]))
-        told.append(np.abs(given - ahead.y[judge]).mean(0))
-    return [round(float(error), 5) for error in np.mean(told, 0)]
+        errors.append(np.abs(given - ahead.y[judge]).mean(0))
+    return [round(float(error), 5) for error in np.mean(errors, 0)]

@@ -53,11 +53,11 @@ class Fold:
 
 def moments(quats: npt.NDArray[np.float32]) -> I64:
     """What tells a frame of rotations (T, J, 4) from all others, to the bit (T,); 0: it comes back."""
-    told = [
+    numbers = [
         int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=7).digest(), "little") + 1
         for row in np.ascontiguousarray(quats)
     ]
-    found = np.array(told, np.int64)
+    found = np.array(numbers, np.int64)
     # A pose that is held, or computed time and again, may be the same in any number of takes.
     _, place, count = np.unique(found, return_inverse=True, return_counts=True)
     return np.where(count[place] > 1, 0, found)

@@ -87,13 +87,13 @@ class TakeData:
 class HeldOutPrediction:
     """What a head said of frames of a take that it had not learnt.
 
-    ``seconds`` (N,) into the take, ``wanted`` and ``told`` (N, n) in 0..1.
+    ``seconds`` (N,) into the take, ``wanted`` and ``predicted`` (N, n) in 0..1.
     """
 
     take: str
     seconds: F64
     wanted: F64
-    told: F32
+    predicted: F32
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Frames:
         """The takes by number, those of the same motion together."""
         return together(self.seen)
 
-    def told(self, made: Sequence[Fold]) -> dict[str, Any]:
+    def summary(self, made: Sequence[Fold]) -> dict[str, Any]:
         """How many these are and how they were judged, as a report has it."""
         blocks = {i for fold in made if not fold.whole for i in fold.left_out}
         groups = self.groups
@@ -176,7 +176,7 @@ class Frames:
             "same_motion": same_motion(self.names, groups),
         }
 
-    def left_out(self, judged: I64, told: F32) -> list[HeldOutPrediction]:
+    def left_out(self, judged: I64, predicted: F32) -> list[HeldOutPrediction]:
         """What was said (N, n) of frames with these numbers, take by take."""
         edges = np.cumsum([0, *map(len, self.wanted)])
         whose = np.searchsorted(edges, judged, "right") - 1
@@ -184,7 +184,7 @@ class Frames:
         for i in np.unique(whose).tolist():
             mine = judged[whose == i]
             seconds = (mine - edges[i] + self.begins[i]) / RATE
-            found.append(HeldOutPrediction(self.names[i], seconds, self.y[mine], told[whose == i]))
+            found.append(HeldOutPrediction(self.names[i], seconds, self.y[mine], predicted[whose == i]))
         return found
 
     def inputs(self, blocks: tuple[str, ...]) -> F32:
@@ -232,7 +232,7 @@ def judged(
     """What each candidate says (N, n) of the frames left out."""
     learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
     weight = heads.normal(frames.weight[fold.learn], len(learn))
-    said = []
+    predictions = []
     projected: dict[tuple[str, ...], tuple[F32, F32]] = {}
     for inputs, kind, setting in candidates:
         if inputs not in projected:
@@ -240,8 +240,8 @@ def judged(
             made = Projection.fit(data[learn], weight, floor(inputs, data.shape[1]))
             projected[inputs] = made(data[learn]), made(data[fold.judged])
         known, new = projected[inputs]
-        said.append(compiled(kind, fit(kind, setting, known, frames.y[learn], weight))(new))
-    return said
+        predictions.append(compiled(kind, fit(kind, setting, known, frames.y[learn], weight))(new))
+    return predictions
 
 
 def novelty_arrays(made: Sequence[Fold], projection: Projection, x: F32, weight: F64) -> heads.Arrays:

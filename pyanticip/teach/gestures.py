@@ -106,15 +106,15 @@ def spotter(gestures: Sequence[Gesture]) -> Spotter:
     return Spotter(takes, [gesture.threshold for gesture in gestures])
 
 
-def verdict(told: F64, take: GestureExample, *, shows: bool) -> Verdict:
+def verdict(spotted: F64, take: GestureExample, *, shows: bool) -> Verdict:
     """What rows (T, 4) of a gesture say of a take that ``shows`` it, or does not."""
-    under_way = ~np.isnan(told[:, 0])
+    under_way = ~np.isnan(spotted[:, 0])
     entered = np.flatnonzero(np.diff(under_way.astype(np.int8), prepend=0) == 1)
     within = entered[take.is_it(entered)] if shows else entered[:0]
     if not len(within):
         return Verdict(take.name, None, None, len(entered))
     first = int(within[0])
-    end_ms = 1000.0 * (float(told[first, 1]) - (take.end - 1 - first) / RATE)
+    end_ms = 1000.0 * (float(spotted[first, 1]) - (take.end - 1 - first) / RATE)
     return Verdict(take.name, (first - take.begin) / (take.end - take.begin), end_ms, len(entered) - 1)
 
 
@@ -174,13 +174,13 @@ def _fitted(name: str, mine: Sequence[GestureExample], others: Sequence[GestureE
     losses = [loss(threshold) for threshold in choices]
     best = [threshold for threshold, each in zip(choices, losses, strict=True) if each == min(losses)]
     threshold = float(np.clip(best[len(best) // 2], 2 * _NEVER, 10.0))
-    told = [
+    verdicts = [
         verdict(spot([Gesture(name, threshold, rest)], take.quats)[:, 0], take, shows=True)
         for rest, take in zip(without, mine, strict=True)
     ]
     gesture = Gesture(name, threshold, parts)
-    told += [verdict(spot([gesture], take.quats)[:, 0], take, shows=False) for take in others]
-    found = [one for one in told if one.at is not None]
+    verdicts += [verdict(spot([gesture], take.quats)[:, 0], take, shows=False) for take in others]
+    found = [one for one in verdicts if one.at is not None]
     return Gesture(
         name,
         threshold,
@@ -192,11 +192,11 @@ def _fitted(name: str, mine: Sequence[GestureExample], others: Sequence[GestureE
             "seconds": [round((take.end - take.begin) / RATE, 2) for take in mine],
             "threshold": round(threshold, 4),
             "found": [one.take for one in found],
-            "missed": [one.take for one in told[: len(mine)] if one.at is None],
+            "missed": [one.take for one in verdicts[: len(mine)] if one.at is None],
             "at": round(float(np.median([one.at for one in found])), 3) if found else None,
             "end_ms": round(float(np.median([abs(one.end_ms or 0.0) for one in found]))) if found else None,
-            "alarms": sum(one.alarms for one in told),
-            "alarmed_by": [one.take for one in told if one.alarms],
+            "alarms": sum(one.alarms for one in verdicts),
+            "alarmed_by": [one.take for one in verdicts if one.alarms],
             "minutes": round(minutes, 3),
         },
     )

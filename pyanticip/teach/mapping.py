@@ -65,14 +65,14 @@ def pack_mapping(
     *,
     mask: Sequence[bool],
     model: Table[str, str] | None,
-    told: Table[str, Any],
+    origin: Table[str, Any],
     gestures: Sequence[Gesture] = (),
 ) -> bytes:
     """The bytes of a mapping file.
 
     :param mask: (22,) joints that every take had.
     :param model: ``name`` and ``sha256`` of the weights whose hidden state is an input; else ``None``.
-    :param told: where it comes from (project, revision, when); plain JSON.
+    :param origin: where it comes from (project, revision, when); plain JSON.
     """
     arrays = {
         f"{i}.{name}": np.ascontiguousarray(array)
@@ -106,7 +106,7 @@ def pack_mapping(
             {"name": g.name, "threshold": g.threshold, "takes": len(g.takes), "report": g.report}
             for g in gestures
         ],
-        "told": dict(told),
+        "told": dict(origin),
         "sha256": _digest(arrays),
     }
     return safetensors.numpy.save(arrays, metadata={FORMAT: json.dumps(tree, allow_nan=False)})
@@ -129,7 +129,7 @@ class _Head:
     shows_none: bool = False
     """Whether the last label that it tells is none of them."""
 
-    def told(self, u: F32, novelty: F64) -> F32:
+    def predict(self, u: F32, novelty: F64) -> F32:
         """What it gives (N, n) for components (N, K) of novelty (N,): of a class the labels, then none."""
         values: F32 = self.apply(u)
         if self.unlike is None:
@@ -154,7 +154,7 @@ class Mapping:
     that it gives, where a label is ``class/CLASS/LABEL``; ``inputs`` the blocks that any head sees;
     ``lead_ms`` how far ahead it was taught; ``beyond`` and ``novelty_limit`` what to do far from everything
     shown; ``gestures`` that it spots; ``mask`` (22,) the joints it was taught with; ``model`` name and sha256
-    of the checkpoint it belongs to, or None; ``reports`` one per head; ``told`` where it comes from;
+    of the checkpoint it belongs to, or None; ``reports`` one per head; ``origin`` where it comes from;
     ``sha256`` of the file.
     """
 
@@ -168,7 +168,7 @@ class Mapping:
         self.beyond = str(tree["beyond"])
         self.novelty_limit = float(tree["novelty"])
         self.reports: list[dict[str, Any]] = [dict(part["report"]) for part in tree["parts"]]
-        self.told: dict[str, Any] = dict(tree["told"])
+        self.origin: dict[str, Any] = dict(tree["told"])
         self.hidden = 0
         self.classes = _classes(tree)
         self.gestures = _gestures(tree, arrays)
@@ -263,7 +263,7 @@ class Mapping:
                 x = np.concatenate([blocks[b] for b in head.inputs])
             u = head.projection(x[None])
             new = head.novelty(u) if novel or head.unlike is not None else _NOT_LOOKED_AT
-            for place, value in zip(head.places, head.told(u, new)[0].tolist(), strict=True):
+            for place, value in zip(head.places, head.predict(u, new)[0].tolist(), strict=True):
                 values[place], novelty[place] = value, float(new[0])
         return values, novelty
 
@@ -273,7 +273,7 @@ class Mapping:
         out = np.zeros((frames, len(self.names)), np.float32)
         for head in self._heads:
             u = head.projection(np.concatenate([blocks[b] for b in head.inputs], 1))
-            out[:, list(head.places)] = head.told(u, head.novelty(u))
+            out[:, list(head.places)] = head.predict(u, head.novelty(u))
         return out
 
 
@@ -348,17 +348,17 @@ def _classes(tree: Table[str, Any]) -> dict[str, tuple[str, ...]]:
 def _gestures(tree: Table[str, Any], arrays: Table[str, F32]) -> tuple[Gesture, ...]:
     """The gestures that it spots."""
     found = []
-    for i, told in enumerate(tree.get("gestures", [])):
-        name, threshold = told["name"], float(told["threshold"])
+    for i, entry in enumerate(tree.get("gestures", [])):
+        name, threshold = entry["name"], float(entry["threshold"])
         check_labels({GESTURE: name})
-        takes = tuple(arrays[f"gesture.{i}.{k}"] for k in range(int(told["takes"])))
+        takes = tuple(arrays[f"gesture.{i}.{k}"] for k in range(int(entry["takes"])))
         least, most = GESTURE_FRAMES
         for take in takes:
             if take.dtype != np.float32 or take.shape[1:] != (len(CANONICAL_JOINTS), 4):
                 raise FormatError(f"gesture {name}: its takes must be canonical rotations")
             if not least <= len(take) <= most or not np.isfinite(take).all():
                 raise FormatError(f"gesture {name}: expected takes of {least} to {most} finite frames")
-        found.append(Gesture(name, threshold, takes, dict(told["report"])))
+        found.append(Gesture(name, threshold, takes, dict(entry["report"])))
     if len({gesture.name for gesture in found}) != len(found):
         raise FormatError("a gesture is there twice")
     if found:

@@ -78,7 +78,7 @@ def _mapping(file: Path) -> Found:
         "file": str(file),
         "kind": "mapping",
         "name": mapping.name,
-        "made": mapping.told.get("made"),
+        "made": mapping.origin.get("made"),
         "outputs": [output.to_dict() for output in mapping.outputs],
         "classes": {name: list(labels) for name, labels in mapping.classes.items()},
         "gestures": {gesture.name: len(gesture.takes) for gesture in mapping.gestures},

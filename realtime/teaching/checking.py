@@ -56,7 +56,7 @@ def check_project(
         return found | {"fine": not problems, "problems": problems, "warnings": warnings, "mapping": None}
     try:
         mapping = load_mapping(file)
-        fitted = mapping.told.get("revision")
+        fitted = mapping.origin.get("revision")
         own = mapping_file is None or mapping_file.resolve().is_relative_to(project.folder.resolve())
         if own and isinstance(fitted, int) and fitted < project.state.revision:
             changes = [s.did for s in project.history() if s.revision > fitted]
@@ -126,11 +126,11 @@ def _spotted(project: Project, take: TakeEntry, mapping: Mapping) -> dict[str, d
     if not mapping.gestures:
         return {}
     seen = shown(project, take)
-    told = spot(mapping.gestures, seen.quats)
+    spotted = spot(mapping.gestures, seen.quats)
     found = {}
     for i, gesture in enumerate(mapping.gestures):
         shows = gesture.name == take.gesture
-        one = verdict(told[:, i], seen, shows=shows)
+        one = verdict(spotted[:, i], seen, shows=shows)
         found[gesture.name] = {"shows": shows, "at": one.at, "end_ms": one.end_ms, "alarms": one.alarms}
     return found
 

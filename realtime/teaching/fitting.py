@@ -288,13 +288,14 @@ def _write(
     model = None
     if backend is not None and any("hidden" in part.inputs for part in parts):
         model = {"name": backend.manifest.name, "sha256": backend.manifest.sha256[WEIGHTS]}
-    told = {
+    origin = {
         "name": f"{project.folder.resolve().name[:60]}-r{state.revision}",
         "revision": state.revision,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    joints = [bool(m) for m in mask]
-    data = pack_mapping(parts, state.outputs, options, mask=joints, model=model, told=told, gestures=gestures)
+    data = pack_mapping(
+        parts, state.outputs, options, mask=mask.tolist(), model=model, origin=origin, gestures=gestures
+    )
     kept = project.folder / MAPPINGS
     number = 1
     while (path := kept / f"r{state.revision:06d}-{number:03d}.safetensors").exists():

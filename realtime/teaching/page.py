@@ -107,12 +107,12 @@ def _gestures(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         yield "<h2>Gestures <span class=note>each take left out in turn; false alarms in all that shows no"
         yield " such gesture</span></h2><table><tr><th>gesture<th>found<th>missed<th>recognised at"
         yield "<th>end off by<th>false alarms</tr>"
-    for told in reports:
-        when = "<td><td>" if told["at"] is None else f"<td>{100 * told['at']:.0f} %<td>{told['end_ms']} ms"
-        yield f"<tr><td>{escape(told['gesture'])}<td>{len(told['found'])} of {len(told['takes'])}"
-        yield f"<td>{escape(', '.join(told['missed']))}{when}"
-        yield f"<td>{told['alarms']} in {told['minutes']:.1f} min"
-        yield f"{escape(', '.join(['', *told['alarmed_by']]))}</tr>"
+    for row in reports:
+        when = "<td><td>" if row["at"] is None else f"<td>{100 * row['at']:.0f} %<td>{row['end_ms']} ms"
+        yield f"<tr><td>{escape(row['gesture'])}<td>{len(row['found'])} of {len(row['takes'])}"
+        yield f"<td>{escape(', '.join(row['missed']))}{when}"
+        yield f"<td>{row['alarms']} in {row['minutes']:.1f} min"
+        yield f"{escape(', '.join(['', *row['alarmed_by']]))}</tr>"
     if reports:
         yield "</table>"
 
@@ -154,7 +154,7 @@ def _takes(project: Project, parts: Sequence[Part]) -> Iterable[str]:
         said = [f"{n} = {v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
         said += [f"{n} = {label}" for n, label in take.labels.items()]
         charts = "".join(_chart(take, part, rows) for part, rows in seen[take.name])
-        errors = "<br>".join(_told(part, rows) for part, rows in seen[take.name]) or "not judged"
+        errors = "<br>".join(_error(part, rows) for part, rows in seen[take.name]) or "not judged"
         yield f"<tr><td><b>{escape(take.name)}</b><br>{take.frames / RATE:.1f} s<br>"
         yield f"<span class=note>{escape(', '.join(said))}</span>"
         yield f"<td>{_figures(project.motion(take), take.begin)}<td>{charts}<td>{errors}</tr>"
@@ -166,20 +166,22 @@ def _takes(project: Project, parts: Sequence[Part]) -> Iterable[str]:
 def _wrong(part: Part, rows: Sequence[HeldOutPrediction]) -> float:
     """Share of the frames told wrong, or the error as a share of the range."""
     wanted = np.concatenate([one.wanted for one in rows])
-    told = np.concatenate([one.told for one in rows])
+    predicted = np.concatenate([one.predicted for one in rows])
     if part.label_of:
-        return float((told.argmax(1) != wanted.argmax(1)).mean())
-    return float(np.abs(told - wanted).mean())
+        return float((predicted.argmax(1) != wanted.argmax(1)).mean())
+    return float(np.abs(predicted - wanted).mean())
 
 
-def _told(part: Part, rows: Sequence[HeldOutPrediction]) -> str:
+def _error(part: Part, rows: Sequence[HeldOutPrediction]) -> str:
     wrong = 100 * _wrong(part, rows)
     if not part.label_of:
         return f"{escape(', '.join(part.outputs))}: off by {wrong:.1f} %"
     if wrong < 0.5:
         return f"{escape(part.label_of)}: right"
     wanted = int(rows[0].wanted[0].argmax())
-    counts = np.bincount(np.concatenate([one.told.argmax(1) for one in rows]), minlength=len(part.outputs))
+    counts = np.bincount(
+        np.concatenate([one.predicted.argmax(1) for one in rows]), minlength=len(part.outputs)
+    )
     counts[wanted] = 0
     other = part.outputs[int(counts.argmax())]
     return f"{escape(part.label_of)}: {wrong:.0f} % wrong, mostly {escape(other)}"
@@ -191,13 +193,13 @@ def _chart(take: TakeEntry, part: Part, rows: Sequence[HeldOutPrediction]) -> st
     order = np.argsort(seconds, kind="stable")
     x = seconds[order] / max(take.frames / RATE, 1e-9) * _CHART_WIDTH
     wanted = np.concatenate([one.wanted for one in rows])[order]
-    told = np.concatenate([one.told for one in rows])[order].astype(np.float64)
+    predicted = np.concatenate([one.predicted for one in rows])[order].astype(np.float64)
     drawn = [
         f'<rect width="{_CHART_WIDTH}" height="{_CHART_HEIGHT}" fill="#f6f6f6"/>',
         *(
-            _line(x, told[:, i], _colour(i), 2.0)
+            _line(x, predicted[:, i], _colour(i), 2.0)
             + ("" if part.label_of else _line(x, wanted[:, i], _colour(i), 0.8))
-            for i in range(told.shape[1])
+            for i in range(predicted.shape[1])
         ),
     ]
     return (

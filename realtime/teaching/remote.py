@@ -196,11 +196,11 @@ class TeachRemote:
 
     def _list(self) -> str:
         self._project.refresh()
-        told = [
+        lines = [
             " ".join([f"{t.name} {t.frames / RATE:.1f}s", *(f"{n}={label}" for n, label in t.labels.items())])
             for t in self._project.state.takes
         ]
-        takes = ", ".join(told) or "no take yet"
+        takes = ", ".join(lines) or "no take yet"
         outputs = ", ".join(o.describe() for o in self._project.state.outputs) or "no output yet"
         return f"{takes}; {outputs}"
 

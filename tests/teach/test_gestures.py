@@ -299,7 +299,7 @@ def test_older_files_load_and_damaged_ones_are_refused(fitted: Path, tmp_path: P
         path = tmp_path / "a.safetensors"
         told = {"name": "a"}
         path.write_bytes(
-            pack_mapping([], (), FitOptions(), mask=[True] * 22, model=None, told=told, gestures=gestures)
+            pack_mapping([], (), FitOptions(), mask=[True] * 22, model=None, origin=told, gestures=gestures)
         )
         return path
 

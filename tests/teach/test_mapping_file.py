@@ -36,7 +36,7 @@ def packed(kind: str = "ridge", inputs: tuple[str, ...] = ("body", "hidden"), **
         options,
         mask=[True] * 20 + [False] * 2,
         model=model,
-        told={"name": "mine-r7", "revision": 7, **more},
+        origin={"name": "mine-r7", "revision": 7, **more},
     )
 
 

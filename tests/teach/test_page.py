@@ -75,7 +75,7 @@ def test_what_was_left_out_stands_at_its_time() -> None:
     # Half a second at the start is not learnt, and what is wanted comes a tenth of a second later.
     assert one.seconds[0] == pytest.approx((25 + 5) / 50)
     assert one.seconds[-1] == pytest.approx(99 / 50)
-    assert one.told[:, 0].tolist() == told[:, 0].tolist()
+    assert one.predicted[:, 0].tolist() == told[:, 0].tolist()
     (other,) = frames.left_out(a.judge, np.zeros((len(a.judge), 1), np.float32))
     assert (other.take, other.seconds[0]) == ("a", pytest.approx(5 / 50))
 
