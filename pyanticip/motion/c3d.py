@@ -31,15 +31,22 @@ def read_c3d(
         import c3d
     except ImportError:
         raise text.fail(path, None, "C3D files need c3d: pip install 'pyanticip[c3d]'") from None
+    told: list[str] = []
     # A damaged file makes this library raise nearly anything, and warn of what it mends.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            reader = c3d.Reader(io.BytesIO(data))
+            reader = _reader(c3d.Reader, data)
             points, labels = int(reader.point_used), _labels(path, reader)
             said = reader.get("POINT:UNITS")
             unit = "" if said is None else said.string_value.strip().lower()
-            rate = units.check_rate(float(reader.point_rate)) if rate is None else rate
+            if rate is None:
+                rate = units.check_rate(float(reader.point_rate))
+                if f"{reader.header.frame_rate:g}" != f"{rate:g}":
+                    told.append(
+                        f"POINT:RATE is {rate:g} Hz, its header says {reader.header.frame_rate:g}: if that is"
+                        f" wrong, give {units.RATE_HINT}"
+                    )
             frames = _count(path, data, reader, points)
             subject, *others = find_subjects(labels[:points])
             columns = list(subject.columns.values())
@@ -57,7 +64,8 @@ def read_c3d(
             raise text.fail(path, None, f"is a broken C3D file: {one_line(error)}") from None
     if len(rows) != frames:
         raise text.fail(path, None, f"is cut short: {len(rows)} frames of {frames}")
-    told = [f"more than one performer: the first, {subject.name}, was read"] if others else []
+    if others:
+        told.append(f"more than one performer: the first, {subject.name}, was read")
     if length_unit is None and unit not in units.UNITS:
         told.append(
             f"its unit of length is {text.show(unit)}: millimetres are taken; if that is wrong, give"
@@ -78,6 +86,29 @@ def read_c3d(
         source=str(path),
         unit=scale,
     )
+
+
+def _reader(library: type[Any], data: bytes) -> Any:
+    """The library's reader, which takes more of what laboratories write.
+
+    It wants rates to be equal, and their quotient whole, to the last bit of a float32: at 29.97 or 119.88 Hz
+    they are not. A release that asks otherwise refuses such files, and misreads none.
+    """
+    whole = {
+        "_check_metadata": lambda self: None,
+        # The quotient of the two rates may be rounded down.
+        "analog_per_frame": property(lambda self: int(self.header.analog_per_frame)),
+    }
+    reader: Any = type("_Reader", (library,), whole)(io.BytesIO(data))
+    header = reader.header
+    for what, said, meant in (
+        ("point count", header.point_count, reader.point_used),
+        ("scale factor", header.scale_factor, reader.point_scale),
+        ("analog count", header.analog_count, int(reader.analog_used) * reader.analog_per_frame),
+    ):
+        if said != meant:
+            raise ValueError(f"inconsistent {what}: {said} in its header, {meant} in its parameters")
+    return reader
 
 
 def _labels(path: Path, reader: Any) -> list[str]:

@@ -237,6 +237,49 @@ def test_what_is_damaged_is_refused_in_one_line(markers, tmp_path, change, says)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("rate", [29.97, 59.94, 119.88, 239.76, 120000 / 1001])
+@pytest.mark.parametrize("samples", [5, 10])
+def test_rates_of_video_have_no_quotient_to_the_last_bit(markers, rate, samples):
+    few = {name: place[:20] for name, place in markers.items()}
+    data = c3d_bytes(few, 60.0, analog=samples)
+    for factor in (1, samples):
+        data = data.replace(np.float32(factor * 60.0).tobytes(), np.float32(factor * rate).tobytes())
+    read = read_c3d(Path("take.c3d"), data)
+    assert read.rate == pytest.approx(rate)
+    np.testing.assert_array_equal(read.root, read_c3d(Path("take.c3d"), c3d_bytes(few, 60.0)).root)
+    with pytest.raises(pa.FormatError, match=f"inconsistent analog count: {2 * samples} in its header"):
+        read_c3d(Path("take.c3d"), data[:18] + np.uint16(samples - 1).tobytes() + data[20:])
+
+
+def test_what_a_header_says_otherwise_is_told_or_refused(markers):
+    few = {name: place[:20] for name, place in markers.items()}
+    data = c3d_bytes(few, 120.0)
+    plain = read_c3d(Path("take.c3d"), data)
+    idle = read_c3d(Path("take.c3d"), data[:18] + b"\1\0" + data[20:])  # an analog sample of no channel
+    assert (idle.rate, idle.warnings) == (120.0, plain.warnings)
+    for rate, said in ((0.0, "0"), (119.88, "119.88")):
+        other = data[:20] + np.float32(rate).tobytes() + data[24:]
+        read = read_c3d(Path("take.c3d"), other)
+        assert read.rate == 120.0
+        assert f"POINT:RATE is 120 Hz, its header says {said}: if that is wrong, give --" in read.warnings[0]
+        assert read_c3d(Path("take.c3d"), other, rate=120.0).warnings == plain.warnings
+    with pytest.raises(pa.FormatError, match="inconsistent point count: 2 in its header"):
+        read_c3d(Path("take.c3d"), data[:2] + b"\2\0" + data[4:])
+
+
+def test_numbers_of_a_dec_need_no_analog_data(markers):
+    """The library reads their analog rate of 0 Hz as -1.7e38."""
+    few = {name: place[:20] for name, place in markers.items()}
+    data = c3d_bytes(few, 60.0, scale=0.2)
+    plain = read_c3d(Path("take.c3d"), data)
+    for number in (60.0, 0.2):
+        words = np.frombuffer(np.float32(4.0 * number).tobytes(), np.uint16)[::-1]
+        data = data.replace(np.float32(number).tobytes(), words.tobytes())
+    read = read_c3d(Path("take.c3d"), data[:515] + b"U" + data[516:])
+    assert (read.rate, read.warnings) == (60.0, plain.warnings)
+    np.testing.assert_array_equal(read.root, plain.root)
+
+
 def test_a_reader_that_is_missing_is_named_with_its_extra(markers, tmp_path, monkeypatch):
     data = c3d_bytes(markers, 60.0)
     monkeypatch.setitem(sys.modules, "c3d", None)

@@ -66,19 +66,26 @@ def worn(clip: pa.Clip, seed: int = 0, misplaced: float = 0.01) -> dict[str, np.
 
 
 def c3d_bytes(
-    markers: dict[str, np.ndarray], rate: float = 120.0, unit: str = "mm", scale: float = -1.0
+    markers: dict[str, np.ndarray],
+    rate: float = 120.0,
+    unit: str = "mm",
+    scale: float = -1.0,
+    analog: int = 0,
 ) -> bytes:
-    """A C3D file of these markers, z up as in laboratories; NaN is hidden. ``scale`` > 0: whole numbers."""
+    """A C3D file of these markers, z up as in laboratories; NaN is hidden. ``scale`` > 0: whole numbers.
+
+    ``analog`` is how many samples of two channels each frame has.
+    """
     places = np.stack(list(markers.values()), axis=1) / {"mm": 0.001, "m": 1.0, "cm": 0.01}.get(unit, 0.001)
     places = np.stack((places[..., 0], -places[..., 2], places[..., 1]), axis=-1)
-    writer = c3d.Writer(point_rate=rate, point_scale=scale, point_units=unit)
+    writer = c3d.Writer(rate, rate * analog, point_scale=scale, point_units=unit)
     writer.set_point_labels(list(markers))
     for frame in places:
         points = np.zeros((len(frame), 5), np.float32)
         hidden = np.isnan(frame[:, 0])
         points[:, :3] = np.where(hidden[:, None], 0.0, frame)
         points[hidden, 3] = -1.0
-        writer.add_frames((points, np.zeros((0, 0), np.float32)))
+        writer.add_frames((points, np.zeros((2 * bool(analog), analog), np.float32)))
     file = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
