@@ -16,6 +16,7 @@ DEFAULT_RATE = 120.0
 """AMC files have no rate; nearly all of the CMU database was captured at 120 Hz."""
 
 _HEADER = re.compile(rb"(?:[ \t]*(?:[#:][^\n]*)?\n)*")
+_ANGLES = re.compile(rb"^[ \t]*:(RADIANS|DEGREES)", re.MULTILINE | re.IGNORECASE)
 _FRAME = re.compile(rb"^[ \t]*\d+[ \t]*$", re.MULTILINE)
 _NAME = re.compile(rb"^[ \t]*([A-Za-z_][^\s]*)", re.MULTILINE)
 _AXES = {"rx": 0, "ry": 1, "rz": 2}
@@ -46,7 +47,9 @@ def read_amc(
     warnings: list[str] = []
     header = _HEADER.match(data)
     start = header.end() if header else 0
-    radians = re.search(rb"^[ \t]*:RADIANS", data[:start], re.MULTILINE | re.IGNORECASE) is not None
+    # What the motion says of its angles counts, else what its skeleton says.
+    unit = _ANGLES.search(data, 0, start)
+    degrees = acclaim.degrees if unit is None else unit[1].upper() == b"DEGREES"
     columns, rows = _read_regular(path, data, start, acclaim) or _read_lines(
         path, data, start, acclaim, warnings
     )
@@ -54,7 +57,7 @@ def read_amc(
         after = int(rows[np.argmax(np.diff(rows[:, 0]) != 1.0), 0])
         warnings.append(f"frame numbers do not go on by one after frame {after}; every frame was kept")
     scale = acclaim.metres_per_unit(length_unit)
-    turn = 1.0 if radians else np.pi / 180.0
+    turn = np.pi / 180.0 if degrees else 1.0
     body = acclaim.skeleton(scale)
     quats = np.empty((len(rows), len(body), 4), np.float32)
     quats[..., 0] = 1.0

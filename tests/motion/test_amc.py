@@ -54,10 +54,21 @@ def test_no_rate_is_said(tmp_path):
     assert given.warnings == ()
 
 
-def test_radians_are_read(tmp_path):
-    amc = ":FULLY-SPECIFIED\n:RADIANS\n1\nroot 0 0 0 0 1.5 0\n"
-    clip = pa.load_motion(write_amc(tmp_path, amc))
-    np.testing.assert_allclose(clip.quats[0, 0], [np.cos(0.75), 0, np.sin(0.75), 0], atol=1e-6)
+@pytest.mark.parametrize(
+    ("motion", "skeleton", "radians"),
+    [
+        (":RADIANS\n", "deg", True),
+        (":RADIANS\n", "rad", True),
+        ("", "rad", True),
+        (":DEGREES\n", "rad", False),
+        ("", "deg", False),
+    ],
+)
+def test_angles_are_what_the_motion_says_else_what_the_skeleton_says(tmp_path, motion, skeleton, radians):
+    amc = f":FULLY-SPECIFIED\n{motion}1\nroot 0 0 0 0 1.5 0\n"
+    clip = pa.load_motion(write_amc(tmp_path, amc, ASF.replace("angle deg", f"angle {skeleton}")))
+    half = 0.75 if radians else np.radians(0.75)
+    np.testing.assert_allclose(clip.quats[0, 0], [np.cos(half), 0, np.sin(half), 0], atol=1e-6)
 
 
 @pytest.mark.parametrize(
