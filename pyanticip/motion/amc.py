@@ -63,6 +63,7 @@ def read_amc(
     quats[..., 0] = 1.0
     quats[..., 1:] = 0.0
     root = np.tile(acclaim.position, (len(rows), 1))
+    stretched: list[str] = []
     for index, bone in enumerate(acclaim.bones):
         if bone.name not in columns:
             if bone.channels:
@@ -73,6 +74,12 @@ def read_amc(
         quats[:, index] = _rotations(bone, values, turn)
         if index == 0:
             root = root + _translations(bone, values)
+        elif _stretches(bone, values):
+            stretched.append(bone.name)
+    if stretched:
+        warnings.append(
+            f"bones do not stretch here: the translations of {text.listed(stretched)} are left out"
+        )
     if rate is None:
         rate = DEFAULT_RATE
         warnings.append(
@@ -105,6 +112,12 @@ def _translations(bone: Bone, values: NDArray[np.float64]) -> NDArray[np.float64
         if name in ("tx", "ty", "tz"):
             path[:, "xyz".index(name[1])] = values[:, index]
     return path
+
+
+def _stretches(bone: Bone, values: NDArray[np.float64]) -> bool:
+    """Whether a bone is moved off its parent's end, or changes its length."""
+    lengths = values[:, [name == "l" for name in bone.channels]]
+    return bool(_translations(bone, values).any() or (lengths != lengths[0]).any())
 
 
 def _read_regular(

@@ -287,7 +287,7 @@ def _convert(
     kept = body.below(parents, way[-1])
     beside = [name for index, name in enumerate(names) if index not in kept and index not in way]
     if beside:
-        warnings.append(f"not of the body and left out: {_listed(beside)}")
+        warnings.append(f"not of the body and left out: {text.listed(beside)}")
     if len(kept) < len(joints):
         new = {index: number for number, index in enumerate(kept)}
         joints, names = [joints[index] for index in kept], [names[index] for index in kept]
@@ -309,9 +309,8 @@ def _convert(
         if _range(joint, rows, outliers=2.0) > _STRETCH * reach
     ]
     if stretched:
-        warnings.append(
-            f"bones do not stretch here: the positions of {_listed(stretched)} move, their median is taken"
-        )
+        moved = text.listed(stretched)
+        warnings.append(f"bones do not stretch here: the positions of {moved} move, their median is taken")
     skeleton = Skeleton(
         tuple(names),
         np.array(parents, np.int32),
@@ -394,12 +393,6 @@ def _way_to_body(
     while len(way) > 1 and not _range(joints[way[-1]], rows):
         way.pop()
     return way
-
-
-def _listed(names: list[str]) -> str:
-    """Names for a warning of one line."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(map(text.show, names[:3])) + more
 
 
 def _unique_names(joints: list[_Joint], warnings: list[str]) -> list[str]:

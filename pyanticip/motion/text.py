@@ -48,6 +48,12 @@ def show(text: str | bytes, limit: int = 40) -> str:
     return repr(text if len(text) <= limit else text[:limit] + "...")
 
 
+def listed(names: list[str]) -> str:
+    """Names for a warning of one line."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(show, names[:3])) + more
+
+
 def comma(text: str) -> str:
     """What to add to an error about numbers where their decimals come after a comma."""
     return " (decimals need a point, not a comma)" if _COMMA.search(text) else ""

@@ -112,6 +112,21 @@ def test_a_bone_that_never_comes_stays_at_rest(tmp_path):
     np.testing.assert_array_equal(clip.quats[:, 2], np.tile([1, 0, 0, 0], (3, 1)))
 
 
+@pytest.mark.parametrize(
+    ("channel", "values", "told"),
+    [("tx", "222", True), ("ty", "121", True), ("l", "787", True), ("l", "777", False), ("tz", "000", False)],
+)
+def test_translations_of_bones_are_left_out_and_told(tmp_path, channel, values, told):
+    amc = AMC
+    for place, value in zip(("61.06", "60.06", "59.06"), values, strict=True):
+        amc = amc.replace(f"ltibia {place}", f"ltibia {place} {value}")
+    asf = ASF.replace("dof rx\n", f"dof rx {channel}\n")
+    clip = pa.load_motion(write_amc(tmp_path, amc, asf), rate=120)
+    says = "bones do not stretch here: the translations of 'ltibia' are left out"
+    assert clip.warnings == ((says,) if told else ())
+    np.testing.assert_array_equal(clip.quats, pa.load_motion(write_amc(tmp_path)).quats)
+
+
 def test_frame_numbers_that_jump_are_said(tmp_path):
     clip = pa.load_motion(write_amc(tmp_path, AMC.replace("\n3\n", "\n7\n")), rate=120)
     assert len(clip) == 3
