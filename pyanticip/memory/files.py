@@ -57,10 +57,11 @@ def save_memory(
         memory: what is remembered.
         path: the file.
         rehearsed: poses (T, 22, 4) at 50 Hz of takes that can be followed, by name.
-        new: leave a file that lies there, also one that came meanwhile.
+        new: leave a memory that lies there, also one that came meanwhile; any other file is always left.
 
     Raises:
-        OptionError: an empty memory, or names of takes that are longer than a megabyte together.
+        OptionError: an empty memory, names of takes that are longer than a megabyte together, or a file that
+            is there and is no memory.
         DeviceError: the file cannot be written, or it is there and should be ``new``.
     """
     save_moments(*memory.moments(), path, rehearsed, new=new)
@@ -90,7 +91,10 @@ def save_moments(
     data = safetensors.numpy.save(arrays, metadata=about)
     if _header_length(data) > _HEADER_BYTES:
         raise OptionError(f"cannot save {path}: the names of the takes are longer than a megabyte")
-    write_file(Path(path), data, durable=True, new=new)
+    path = Path(path)
+    if not new and path.is_file() and not is_memory(path):
+        raise OptionError(f"{path}: exists already and is no memory")
+    write_file(path, data, durable=True, new=new)
 
 
 def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memory:
@@ -127,8 +131,8 @@ def load_rehearsal(path: str | os.PathLike[str], *, capacity: int = 90_000) -> R
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
     header = _header(data)
-    about = header.get("__metadata__")
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
+    about = _about(header)
+    if about.get("format") != FORMAT:
         raise FormatError(f"{path}: is no memory; pyanticip rehearse writes them")
     held = _moments(header)
     if held > capacity:
@@ -141,6 +145,14 @@ def load_rehearsal(path: str | os.PathLike[str], *, capacity: int = 90_000) -> R
         return Rehearsal(memory, _poses(takes, arrays["poses"]), hashlib.sha256(data).hexdigest())
     except (safetensors.SafetensorError, MotionError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{path}: is a damaged memory: {one_line(error)}") from None
+
+
+def is_memory(path: Path) -> bool:
+    """Whether a file says that it is one, be it damaged. Raises a FormatError: it cannot be read."""
+    if not path.is_file():
+        return False
+    with open_file(path) as file:
+        return bool(_about(_header(file.read(8 + _HEADER_BYTES))).get("format") == FORMAT)
 
 
 def _poses(takes: list[str], rows: NDArray[np.int16]) -> dict[str, NDArray[np.float32]]:
@@ -166,6 +178,12 @@ def _header(data: bytes) -> dict[str, Any]:
         header = parse_json(data[8 : 8 + min(_header_length(data), _HEADER_BYTES)], "")
         return header if isinstance(header, dict) else {}
     return {}
+
+
+def _about(header: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says of itself; nothing where it says none."""
+    about = header.get("__metadata__")
+    return about if isinstance(about, dict) else {}
 
 
 def _moments(header: Mapping[str, Any]) -> int:

@@ -7,14 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pyanticip.memory.files import FORMAT as MEMORY
-from pyanticip.memory.files import load_rehearsal
+from pyanticip.memory.files import is_memory, load_rehearsal
 from pyanticip.teach.mapping import FORMAT as MAPPING
 from pyanticip.teach.mapping import load_mapping
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["describe_artifact", "is_memory"]
+__all__ = ["describe_artifact"]
 
 _LARGEST_HEADER = 8 << 20
 
@@ -29,11 +28,6 @@ def describe_artifact(file: Path) -> Found | None:
     if is_memory(file):
         return _memory(file)
     return _mapping(file) if MAPPING in _about(file) else None
-
-
-def is_memory(file: Path) -> bool:
-    """Whether a file says that it is one, be it damaged."""
-    return bool(_about(file).get("format") == MEMORY)
 
 
 def _about(file: Path) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from pyanticip._core import LiveFront
 from pyanticip.errors import FormatError, OptionError, utf8
 from pyanticip.memory import rehearse as remember
 from pyanticip.memory import save_memory
+from pyanticip.memory.files import is_memory
 from pyanticip.motion.atomic import check_folder
 from pyanticip.vocabulary import RATE
-from realtime.programs.artifact_info import is_memory
 from realtime.protocols import ALONE_NS
 from realtime.sources.replay import Command, Item, NobodyCameError, open_show, recorded_sender
 

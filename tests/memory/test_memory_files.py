@@ -47,6 +47,19 @@ def test_nothing_is_not_saved(tmp_path):
         save_memory(Memory(), tmp_path / "empty.memory")
 
 
+def test_nothing_but_a_memory_is_overwritten(saved):
+    memory, path = saved
+    other = path.with_name("take.bvh")
+    for there in (b"", b"HIERARCHY"):
+        other.write_bytes(there)
+        with pytest.raises(OptionError, match=r"take\.bvh: exists already and is no memory$"):
+            save_memory(memory, other)
+        assert other.read_bytes() == there
+    path.write_bytes(path.read_bytes()[:-1])
+    save_memory(memory, path)
+    assert len(load_memory(path)) == len(memory)
+
+
 def refused(path, data, match="memory"):
     path.write_bytes(data)
     with pytest.raises(FormatError, match=match) as error:
