@@ -1,7 +1,7 @@
 """A clip: joint rotations and the root's path over time, on a skeleton."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -94,6 +94,9 @@ class Clip:
         object.__setattr__(self, "warnings", tuple(self.warnings))
         object.__setattr__(self, "mask", mask)
 
+    def __reduce__(self) -> tuple[type["Clip"], tuple[object, ...]]:
+        return Clip, tuple(getattr(self, each.name) for each in fields(self))
+
     def __len__(self) -> int:
         """The number of frames."""
         return int(self.quats.shape[0])
@@ -121,10 +124,11 @@ class Clip:
         return len(self) / self.rate
 
     def seconds(self, start: float, stop: float) -> "Clip":
-        """The part from ``start`` to ``stop``, in seconds of the clip."""
+        """The part from ``start`` to ``stop``, in seconds of the clip; infinity is its end."""
         if not 0.0 <= start < stop:
             raise OptionError(f"expected 0 <= start < stop, given {start} and {stop}")
-        return self[round(start * self.rate) : round(stop * self.rate)]
+        first, last = (round(min(time, self.duration) * self.rate) for time in (start, stop))
+        return self[first:last]
 
     def global_rotations(self) -> NDArray[np.float32]:
         """World rotation of every joint, (T, J, 4) float32, w x y z; computed once and kept."""

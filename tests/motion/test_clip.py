@@ -1,5 +1,6 @@
 """Clips and skeletons: what they promise, cut, compute and refuse."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -60,6 +61,7 @@ def test_slices_and_seconds(clip):
     assert (len(part), part.frames, part.duration) == (3, 3, pytest.approx(0.06))
     np.testing.assert_array_equal(part.quats, clip.quats[2:5])
     assert len(clip.seconds(0.02, 0.08)) == 3
+    assert len(clip.seconds(0.02, np.inf)) == len(clip.seconds(0.02, 1e308)) == len(clip) - 1
     for wrong in (slice(0, 6, 2), 3):
         with pytest.raises(OptionError):
             clip[wrong]
@@ -74,6 +76,11 @@ def test_clips_travel_between_processes(clip):
     np.testing.assert_array_equal(back.quats, clip.quats)
     assert back.skeleton.names == clip.skeleton.names
     assert dict(back.skeleton.tips) == dict(clip.skeleton.tips)
+    clip.positions()
+    for made in (back, pickle.loads(pickle.dumps(clip)), copy.copy(clip), copy.deepcopy(clip)):
+        assert (made.name, made.rate, made.source) == (clip.name, clip.rate, clip.source)
+        for array in (made.quats, made.root, made.mask, made.positions()):
+            assert not array.flags.writeable
 
 
 @pytest.mark.parametrize(
