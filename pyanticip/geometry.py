@@ -25,6 +25,9 @@ Profile = Literal["causal", "paper"]
 _ENDLESS = 1 << 20
 """What a window without an end counts as, in frames."""
 
+WINDOW = "32 to 16384 frames"
+"""How long a window may be."""
+
 _SHORTEST = 32
 """The shortest window, in frames."""
 
@@ -99,9 +102,9 @@ def _joint_weights(
     return result
 
 
-def _count(name: str, value: Any, expected: str = "at least 1") -> int:
-    """A positive integer, or one clear line."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+def checked_count(name: str, value: Any, expected: str = "at least 1, inside the window") -> int:
+    """A positive integer that the core can read, or one clear line."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value < 1 << 63:
         raise OptionError(f"option {name}: expected an integer of {expected}, given {value!r}")
     return int(value)
 
@@ -144,14 +147,14 @@ class _Options(dict[str, Any]):
         stability: str,
     ) -> None:
         super().__init__(
-            window=None if window is None else _count("window", window, "32 to 16384 frames"),
-            k=_count("k", k, "2 to 1024 neighbours"),
-            stride=_count("stride", stride),
-            horizon=_count("horizon", horizon),
-            theiler=_count("theiler", theiler),
+            window=None if window is None else checked_count("window", window, WINDOW),
+            k=checked_count("k", k, "2 to 1024 neighbours"),
+            stride=checked_count("stride", stride),
+            horizon=checked_count("horizon", horizon),
+            theiler=checked_count("theiler", theiler),
             eps_v=_number("eps_v", eps_v),
             r0=None if r0 is None else _number("r0", r0),
-            m=_count("m", m),
+            m=checked_count("m", m),
             commitment=_weights(commitment),
             ema=None if ema is None else _number("ema", ema),
             uncertainty=str(uncertainty),
@@ -244,7 +247,7 @@ class ScalarStream(_Stream):
     """The seven scalars of a stream of poses, frame by frame; causal, nothing grows.
 
     Args:
-        joints: joints of a pose, at least 1.
+        joints: joints of a pose, 1 to 1024.
         window: frames the scalars depend on, 32 to 16384 (256 is 5.12 s at 50 Hz).
         k: nearest past states asked for their continuations, 2 to 1024.
         stride: frames over which transition pressure, phase stiffness and stability are taken, three strides
@@ -297,7 +300,7 @@ class ScalarStream(_Stream):
         profile: Profile = "causal",
     ) -> None:
         _refuse_paper(profile)
-        self.joints = _count("joints", joints)
+        self.joints = checked_count("joints", joints, "1 to 1024")
         self._options = _Options(
             window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
         )
@@ -326,7 +329,7 @@ class VectorStream(_Stream):
     """The seven scalars of a stream of vectors; options as in :class:`ScalarStream`.
 
     Args:
-        dim: dimension of a vector, at least 1.
+        dim: dimension of a vector, 1 to 65536.
         window: frames the scalars depend on, 32 to 16384; None: the whole prefix (memory and time grow).
         k: nearest past states asked for their continuations, 2 to 1024.
         stride: frames over which transition pressure, phase stiffness and stability are taken.
@@ -366,7 +369,7 @@ class VectorStream(_Stream):
         profile: Profile = "causal",
     ) -> None:
         _refuse_paper(profile)
-        self.dim = _count("dim", dim)
+        self.dim = checked_count("dim", dim, "1 to 65536")
         self._options = _Options(
             window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability
         )

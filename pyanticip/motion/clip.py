@@ -201,10 +201,19 @@ class Clip:
         """The model's input, (T, 279) float32, at 50 Hz (version 3 of the features).
 
         A clip that is not canonical or not at 50 Hz is retargeted and resampled first; T is then the
-        number of frames at 50 Hz.
+        number of frames at 50 Hz. ``window`` is that of the scalars, 32 to 16384 frames.
+
+        Raises
+        ------
+        OptionError
+            Another window.
+        SkeletonError
+            As :meth:`retarget`.
         """
         from pyanticip import _core
+        from pyanticip.geometry import WINDOW, checked_count
 
+        window = checked_count("window", window, WINDOW)
         clip = self.retarget("humanoid").resample(RATE)
         return _core.motion_features(clip.quats, clip.root, clip.mask, window=window)
 

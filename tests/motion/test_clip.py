@@ -131,7 +131,7 @@ def test_a_missing_joint_is_named(clip):
         clip.skeleton.index("Tail")
 
 
-def test_unknown_units_and_bodies_are_refused(tmp_path, clip):
+def test_unknown_units_bodies_and_windows_are_refused(tmp_path, clip):
     path = tmp_path / "clip.bvh"
     with pytest.raises(OptionError, match="units is one of"):
         pa.load_motion(path, units="feet")
@@ -140,3 +140,6 @@ def test_unknown_units_and_bodies_are_refused(tmp_path, clip):
     with pytest.raises(OptionError, match="body is one of humanoid"):
         clip.retarget("dragon")
     assert pa.load_motion(path, units=0.02).skeleton.reach() == pytest.approx(2.5)
+    for window in (-1, 0, 2.5, None, "a", 10**20):
+        with pytest.raises(OptionError, match="option window: expected an integer of 32 to 16384 frames"):
+            clip.features(window=window)
