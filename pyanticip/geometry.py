@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip import _core
-from pyanticip.errors import OptionError, ShapeError
+from pyanticip.errors import OptionError, ShapeError, one_line
 
 __all__ = ["JointLimits", "ScalarStream", "VectorStream", "pose_scalars", "vector_scalars"]
 
@@ -70,8 +70,8 @@ def _column(name: str, given: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
     """Numbers of this shape, or one clear line."""
     try:
         column = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{name}: expected numbers of shape {shape}, given {given!r}") from None
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ShapeError(f"{name}: expected numbers of shape {shape}: {one_line(error)}") from None
     if column.shape != shape:
         raise ShapeError(f"{name}: expected shape {shape}, given {column.shape}")
     return column

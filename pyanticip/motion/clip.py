@@ -50,7 +50,7 @@ class Clip:
     Raises
     ------
     ShapeError
-        Arrays that do not fit each other, hold no frame, or are not finite unit quaternions.
+        Arrays that do not fit each other, hold no frame, are not finite unit quaternions, or masked arrays.
     """
 
     quats: NDArray[np.float32]
@@ -66,10 +66,7 @@ class Clip:
 
     def __post_init__(self) -> None:
         joints = len(self.skeleton)
-        try:
-            quats, root = frozen(self.quats, np.float32), frozen(self.root, np.float32)
-        except (TypeError, ValueError):
-            raise ShapeError("quats and root must be arrays of numbers, with rows of one length") from None
+        quats, root = frozen("quats", self.quats, np.float32), frozen("root", self.root, np.float32)
         if quats.ndim != 3 or quats.shape[0] == 0 or quats.shape[1:] != (joints, 4):
             raise ShapeError(f"quats must have shape (T, {joints}, 4) with T >= 1, given {quats.shape}")
         if root.shape != (quats.shape[0], 3):
@@ -85,7 +82,7 @@ class Clip:
         mask = self.mask
         if np.size(mask) == 0:
             mask = np.ones(joints, np.bool_)
-        mask = frozen(mask, np.bool_)
+        mask = frozen("mask", mask, np.bool_)
         if mask.shape != (joints,):
             raise ShapeError(f"mask must have shape ({joints},), given {mask.shape}")
         object.__setattr__(self, "quats", quats)

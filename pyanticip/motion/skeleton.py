@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pyanticip.errors import SkeletonError
+from pyanticip.errors import ShapeError, SkeletonError, one_line
 
 S = TypeVar("S", bound=np.generic)
 
@@ -16,9 +16,20 @@ MAX_JOINTS = 1024
 """More joints than this in a file is taken for damage, not for a performer."""
 
 
-def frozen(values: ArrayLike, dtype: type[S]) -> NDArray[S]:
-    """A read-only, contiguous array of ``dtype`` that shares memory only with read-only arrays."""
-    array = np.ascontiguousarray(values, dtype)
+def frozen(name: str, values: ArrayLike, dtype: type[S]) -> NDArray[S]:
+    """A read-only, contiguous array of ``dtype`` that shares memory only with read-only arrays.
+
+    Raises a ShapeError for a masked array, and for what are no real numbers.
+    """
+    if hasattr(values, "filled"):
+        raise ShapeError(f"{name}: given a masked array: fill what is masked with NaN first")
+    try:
+        given = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ShapeError(f"{name}: expected an array of numbers: {one_line(error)}") from None
+    if given.dtype.kind not in ("biuf" if dtype is np.bool_ else "iuf"):
+        raise ShapeError(f"{name}: expected an array of numbers, given one of {given.dtype}")
+    array = np.ascontiguousarray(given, dtype)
     if array.flags.writeable:
         if array is values:
             array = array.copy()
@@ -60,12 +71,12 @@ class Skeleton:
         if len(set(names)) != joints:
             twice = next(name for index, name in enumerate(names) if name in names[:index])
             raise SkeletonError(f"joint names must differ, {twice!r} is there twice")
-        parents = frozen(self.parents, np.int32)
-        offsets = frozen(self.offsets, np.float32)
+        parents = frozen("parents", self.parents, np.int32)
+        offsets = frozen("offsets", self.offsets, np.float32)
         rest = self.rest
         if np.size(rest) == 0:
             rest = np.tile(np.array((1.0, 0.0, 0.0, 0.0), np.float32), (joints, 1))
-        rest = frozen(rest, np.float32)
+        rest = frozen("rest", rest, np.float32)
         for what, array, shape in (
             ("parents", parents, (joints,)),
             ("offsets", offsets, (joints, 3)),

@@ -22,6 +22,18 @@ from pyanticip.bridge import (
     torch_scalars,
 )
 from pyanticip.errors import OptionError, ShapeError
+from pyanticip.motion.skeleton import Skeleton
+
+
+def test_what_torch_will_not_give_is_told_why():
+    x = torch.ones(40, 2, 4, requires_grad=True)
+    for call in (
+        lambda: pa.pose_scalars(x),
+        lambda: pa.pose_scalars(x.detach(), weights=x[0, :, 0]),
+        lambda: pa.Clip(x, np.zeros((40, 3)), 50, Skeleton(("a", "b"), [-1, 0], np.zeros((2, 3)))),
+    ):
+        with pytest.raises(ShapeError, match=r"expected .*: .* Use tensor\.detach\(\)\.numpy\(\) instead\.$"):
+            call()
 
 
 def test_bridge_is_rust_on_a_cpu():

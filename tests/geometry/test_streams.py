@@ -101,6 +101,8 @@ def test_missing_and_valid():
         (lambda: pa.ScalarStream(2).push("pose"), r"quaternions, given an array of <U4"),
         (lambda: pa.ScalarStream(2).push([[1, 0], [1]]), r"quaternions, given list"),
         (lambda: pa.ScalarStream(1).push(np.zeros((1, 4), complex)), r"given an array of complex128"),
+        (lambda: pa.ScalarStream(1).push(np.ma.zeros((1, 4))), r"given a masked array: .* with NaN first"),
+        (lambda: pa.vector_scalars(np.ma.zeros((9, 2), np.float32)), r"vectors, given a masked array"),
         (lambda: pa.ScalarStream(2).push_many(np.zeros((5, 3, 4))), r"\(T, 2, 4\), given \(5, 3, 4\)"),
         (lambda: pa.VectorStream(3).push(np.zeros(4)), r"shape \(3,\), given \(4,\)"),
         (lambda: pa.VectorStream(3).push_many(np.zeros(3)), r"\(T, 3\), given \(3,\)"),
@@ -108,7 +110,7 @@ def test_missing_and_valid():
         (lambda: pa.pose_scalars([[1], [2, 3]]), r"\(\.\.\., T, J, 4\), given uneven rows"),
         (lambda: pa.vector_scalars(np.zeros(3)), r"\(\.\.\., T, d\), given \(3,\)"),
         (lambda: pa.ScalarStream(2, weights=[1.0]), r"weights: expected shape \(2,\), given \(1,\)"),
-        (lambda: pa.ScalarStream(2, weights="ab"), r"weights: expected numbers of shape \(2,\), given 'ab'"),
+        (lambda: pa.ScalarStream(2, weights="ab"), r"weights: expected numbers of shape \(2,\): could not"),
         (
             lambda: pa.ScalarStream(2, limits=pa.JointLimits([1], [1, 1], [1, 1], [[1, 0, 0]] * 2)),
             r"limits.swing: expected shape \(2,\), given \(1,\)",

@@ -87,7 +87,10 @@ def test_clips_travel_between_processes(clip):
     ("change", "error", "reason"),
     [
         ({"quats": np.zeros((4, 2, 4))}, ShapeError, r"quats must have shape \(T, 3, 4\)"),
-        ({"quats": [[1.0], [1.0, 0.0]]}, ShapeError, "quats and root must be arrays of numbers"),
+        ({"quats": [[1.0], [1.0, 0.0]]}, ShapeError, "quats: expected an array of numbers: .* inhomogeneous"),
+        ({"quats": np.ma.array(quats(4, 3))}, ShapeError, "quats: given a masked array: fill .* NaN first"),
+        ({"quats": quats(4, 3) + 0j}, ShapeError, "quats: expected an array of numbers, .* complex"),
+        ({"root": np.full((4, 3), "1")}, ShapeError, "root: expected an array of numbers, .* <U1"),
         ({"quats": np.zeros((4, 3, 4))}, ShapeError, "frame 0 joint 'j0' is not"),
         ({"quats": np.full((4, 3, 4), np.nan)}, ShapeError, "unit quaternions"),
         ({"quats": np.zeros((0, 3, 4)), "root": np.zeros((0, 3))}, ShapeError, "T >= 1"),

@@ -4,11 +4,13 @@ use anticip_geometry::{
     GeometryError, JointLimit, Options, PoseConfig, PoseStream, Stability, Uncertainty, VectorConfig,
     VectorStream,
 };
-use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::{Kind, raise};
+use crate::errors::{Kind, one_line, raise};
 use crate::shared::Shared;
 
 /// The one place where a geometry error becomes a Python exception.
@@ -31,14 +33,22 @@ enum Reals<'py> {
 impl<'py> Reals<'py> {
     /// Float arrays as they are where they are contiguous and aligned, everything else through `numpy.require`.
     fn take(value: &Bound<'py, PyAny>, expected: &str) -> PyResult<Self> {
-        if let Some(reals) = Self::direct(value) {
+        // No subclass: one may mean something else by its values.
+        if value.is_exact_instance_of::<PyUntypedArray>()
+            && let Some(reals) = Self::direct(value)
+        {
             return Ok(reals);
         }
-        let numpy = value.py().import("numpy")?;
+        let py = value.py();
+        let numpy = py.import("numpy")?;
         let refuse = |what: &str| raise(Kind::Shape, &format!("expected {expected}, given {what}"));
+        // To import `numpy.ma` for its class takes longer than most calls.
+        if value.hasattr("filled")? {
+            return Err(refuse("a masked array: fill what is masked with NaN first"));
+        }
         let array = numpy
             .call_method1("asarray", (value,))
-            .map_err(|_| refuse(&kind_of(value)))?;
+            .map_err(|err| refuse(&format!("{}: {}", kind_of(value), one_line(err.value(py)))))?;
         let dtype = array.getattr("dtype")?;
         let kind: String = dtype.getattr("kind")?.extract()?;
         let target = match (kind.as_str(), dtype.getattr("itemsize")?.extract::<usize>()?) {
