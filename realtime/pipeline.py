@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from pyanticip._core import Engine, FrontOutput, LiveFront
+from pyanticip._core import Engine, FrameResult, FrontOutput, LiveFront
 from pyanticip.controls import Event
 from pyanticip.motion.recording import Records
 from pyanticip.vocabulary import PARAMETERS
@@ -110,7 +110,7 @@ class Pipeline:
         self._engine.set_model(backend, None if backend is None else backend.core)
         self.memory = memory
         self._newest: tuple[StepResult | None, ControlFrame] | None = None
-        self._heard: FrontOutput | None = None
+        self._front_output: FrontOutput | None = None
         # What the model said of the newest frame, and of how many frames after it as it imagines them.
         self._step: StepResult | None = None
         self._guessed = 0
@@ -123,7 +123,7 @@ class Pipeline:
         self._local_ns = 0
         self._tempo: Tempo = (0.0, 0.0, 0.0)
         self._taped: list[float] = []
-        self._status_ns, self._told = -_STATUS_NS, self.mixer.mode
+        self._status_ns, self._last_mode = -_STATUS_NS, self.mixer.mode
 
     @property
     def sinks(self) -> list[Sink]:
@@ -169,39 +169,24 @@ class Pipeline:
         # Before the first frame no time counts but that of arrivals: a replay's clock may have begun before.
         self._now_ns = now = max(t_arrival_ns, self._now_ns) if self._engine.newest >= 0 else t_arrival_ns
         stepping, stale = self._model.ready(now)
-        heard = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
+        result = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
-        if self._alone is not None and (heard is not None or t_arrival_ns > self._alone[0]):
+        if self._alone is not None and (result is not None or t_arrival_ns > self._alone[0]):
             self.front.listen_to(self._alone[1]())
             self._alone = None
-        if heard is None:
+        if result is None:
             self._outlet.on_datagram(sender, datagram)
             return False
         begun = time.perf_counter_ns()
-        out, step = heard.out, heard.step
-        took = heard.stages_ns
-        if stepping and self._model.judge(now, heard.failure, took[0]) and self.tape is not None:
+        out, step, took = result.out, result.step, result.stages_ns
+        if stepping and self._model.judge(now, result.failure, took[0]) and self.tape is not None:
             # How long a step took is no part of a replay: that it was too long is.
             self.tape.control(now, "rest", ())
-        if self._memory is not None and (remembered := heard.remembered) is not None:
-            self._memory.heard(remembered)
-        self._scalars, self._tempo, limbs = out.scalars.tolist(), out.tempo, out.limbs
-        # The strokes of frames whose turn had passed leave with the next one.
-        limbs[2::3] = map(max, limbs[2::3], self._limbs[2::3])
-        self._limbs = limbs
-        if self._gestures is not None:
-            self._gestures.hear(out.poses, reset=out.reset)
-        self._step, self._heard, self._guessed = step, out, 0
-        self._local_ns = out.t_local_ns
-        self.expected_ns = out.expected_ns
-        self.counts["frames"] += 1
-        self.counts["without_model"] += step is None and self.backend is not None
-        if not out.valid:
-            self.counts["invalid"] += 1
+        self._keep(result)
         if self.tape is not None:
-            self.tape.frame(now, heard.number, out.t_source_ns, out.poses[-1], out.root, self.front.mask)
-        if (played := heard.played) is not None:
+            self.tape.frame(now, result.number, out.t_source_ns, out.poses[-1], out.root, self.front.mask)
+        if (played := result.played) is not None:
             params, events = played
             self.mixer.follow_extras()
             if self._memory is not None and self._memory.following is not None:
@@ -211,7 +196,7 @@ class Pipeline:
             frame.body = out
             self._newest = step, frame
             mapped = time.perf_counter_ns()
-            self._leave(frame, heard.release_ns)
+            self._leave(frame, result.release_ns)
             sent = time.perf_counter_ns()
             self._learn(now)
             if self.observer is not None:
@@ -228,6 +213,23 @@ class Pipeline:
         self._outlet.on_datagram(sender, datagram)
         self._outlet.run_deferred()
         return True
+
+    def _keep(self, result: FrameResult) -> None:
+        """What the frames that follow, and the forecast of those that are late, need of this one."""
+        out, step = result.out, result.step
+        if self._memory is not None and (remembered := result.remembered) is not None:
+            self._memory.update(remembered)
+        self._scalars, self._tempo, limbs = out.scalars.tolist(), out.tempo, out.limbs
+        # The strokes of frames whose turn had passed leave with the next one.
+        limbs[2::3] = map(max, limbs[2::3], self._limbs[2::3])
+        self._limbs = limbs
+        if self._gestures is not None:
+            self._gestures.hear(out.poses, reset=out.reset)
+        self._step, self._front_output, self._guessed = step, out, 0
+        self._local_ns, self.expected_ns = out.t_local_ns, out.expected_ns
+        self.counts["frames"] += 1
+        self.counts["without_model"] += step is None and self.backend is not None
+        self.counts["invalid"] += not out.valid
 
     def begin_with(self, sender: str, t_ns: int, then: Callable[[], str | None]) -> None:
         """Hear only this sender until its first frame, or for two seconds from ``t_ns`` on; who is heard from
@@ -250,27 +252,27 @@ class Pipeline:
         gestures: Sequence[UnderWay] = ()
         if self._gestures is not None:
             away = self._engine.away
-            heard = away <= _BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
-            gestures, changed = self._gestures.tell(away, heard=heard)
+            playing = away <= _BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
+            gestures, changed = self._gestures.tell(away, playing=playing)
             events += changed
-        said = self._said(now, params, step)
-        said.events, said.classes, said.gestures = events, classes, gestures
+        frame = self._control_frame(now, params, step)
+        frame.events, frame.classes, frame.gestures = events, classes, gestures
         self._limbs = [*self._limbs]
         self._limbs[2::3] = [0.0] * 4
-        return said
+        return frame
 
-    def _said(self, now: int, params: Sequence[float], step: StepResult | None) -> ControlFrame:
+    def _control_frame(self, now: int, params: Sequence[float], step: StepResult | None) -> ControlFrame:
         """The frame with what the pipeline itself knows."""
         field, plan = telemetry_of(step)
         number, away = self._engine.newest, self._engine.away
         trust = self._memory.trust if self._memory is not None and step is not None else ()
         place = self._memory.place if self._memory is not None and away == 0 else None
-        told = self.mixer.extras, field, plan, trust, place
-        said = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *told, (), now)
-        said.state, said.tempo, said.step = self.state, self.tempo, step
+        known = self.mixer.extras, field, plan, trust, place
+        frame = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *known, (), now)
+        frame.state, frame.tempo, frame.step = self.state, self.tempo, step
         if away <= _BRIDGED:
-            said.limbs = self._limbs
-        return said
+            frame.limbs = self._limbs
+        return frame
 
     @property
     def tempo(self) -> Tempo:
@@ -291,8 +293,7 @@ class Pipeline:
         self._labels = live_mapping.labels if live_mapping and live_mapping.mapping.classes else None
         self._gestures = live_mapping.gestures if live_mapping is not None else None
         self.live_mapping = live_mapping
-        self.mapping_error = ""
-        self.lacking = []
+        self.mapping_error, self.lacking = "", []
         self.mixer.set_mapping(live_mapping)
         self._warm_mixer.set_mapping(live_mapping)
         self._engine.set_mapping(None if live_mapping is None else self._by_mapping)
@@ -302,8 +303,7 @@ class Pipeline:
         self, out: FrontOutput, step: StepResult | None, since: float, number: int
     ) -> list[float] | None:
         """The mapping's values, or None where there is none or it cannot speak."""
-        live_mapping = self.live_mapping
-        if live_mapping is None:
+        if (live_mapping := self.live_mapping) is None:
             return None
         try:
             values = live_mapping.step(out.features[-1], step, since)
@@ -357,10 +357,10 @@ class Pipeline:
 
     def _resume(self, now: int) -> None:
         """After frames that were left out: ease from what was heard last."""
-        if heard := self._outlet.last_sent_values(now):
-            self.mixer.resume(heard)
+        if values := self._outlet.last_sent_values(now):
+            self.mixer.resume(values)
             if self.tape is not None:
-                self.tape.control(now, "resume", heard)
+                self.tape.control(now, "resume", values)
 
     def _fill(self, turns: Sequence[int]) -> None:
         """What a datagram leaps over while the buffer holds it back, each at its turn."""
@@ -384,8 +384,8 @@ class Pipeline:
                 self._scalars = out.scalars.tolist()
                 # The forecast of what follows is the guess's from now on.
                 self._step, self._guessed = step, 1
-                told = step, self._scalars, FRAME, self._rehearsed(out, step), out.activity
-                params, events = self.mixer.play(*told, guessed=True)
+                given = step, self._scalars, FRAME, self._rehearsed(out, step), out.activity
+                params, events = self.mixer.play(*given, guessed=True)
             else:
                 step = self._step
                 params, events = self.mixer.bridge(step, (away - self._guessed) * FRAME, FRAME)
@@ -398,8 +398,7 @@ class Pipeline:
 
     def _imagine(self, now: int) -> tuple[FrontOutput, StepResult | None] | None:
         """The frame after the newest with its body carried on, and what the model says of it, if anything."""
-        out = self._engine.imagine(now)
-        if out is None:
+        if (out := self._engine.imagine(now)) is None:
             return None
         if self.backend is None or self._step is None:
             return out, None
@@ -433,8 +432,8 @@ class Pipeline:
 
     def _tell_status(self, now: int) -> None:
         """Send the status where it is due, a new mode at once: by itself, so that no frame waits for it."""
-        if now - self._status_ns >= _STATUS_NS or self._told != self.mixer.mode:
-            self._status_ns, self._told = now, self.mixer.mode
+        if now - self._status_ns >= _STATUS_NS or self._last_mode != self.mixer.mode:
+            self._status_ns, self._last_mode = now, self.mixer.mode
             self._outlet.send(ControlFrame(-1, 0.0, self._scalars, (), (), self.status(), t_ns=now))
 
     @property
@@ -479,11 +478,11 @@ class Pipeline:
     def prewarm(self) -> None:
         """Run what the next datagram will run, on scratch states, shortly before it is due."""
         self._model.prewarm(self._now_ns)
-        if self._newest is None or self._heard is None:
+        if self._newest is None or self._front_output is None:
             return
         step, frame = self._newest
-        self._engine.prewarm(self._heard, step, self._rehearsed(self._heard, step))
-        self._outlet.prewarm(self._said(self._now_ns, frame.params, step))
+        self._engine.prewarm(self._front_output, step, self._rehearsed(self._front_output, step))
+        self._outlet.prewarm(self._control_frame(self._now_ns, frame.params, step))
 
     def _rehearsed(self, out: FrontOutput, step: StepResult | None) -> list[float] | None:
         if self.live_mapping is not None:
