@@ -35,7 +35,7 @@ class Labels:
 
     def step(self, values: Sequence[float]) -> tuple[list[LabelValue], list[Event]]:
         """Of a frame: class, label and how likely it is; and what was entered and left, as events."""
-        told: list[LabelValue] = []
+        shown_labels: list[LabelValue] = []
         events: list[Event] = []
         for name, labels, at in self._classes:
             likely = values[at : at + len(labels)]
@@ -57,8 +57,8 @@ class Labels:
                 now = likely[labels.index(shown)]
                 if shown != NONE:
                     events.append((f"class/{name}/enter:{shown}", now, 0.0))
-            told.append((name, shown, now))
-        return told, events
+            shown_labels.append((name, shown, now))
+        return shown_labels, events
 
     def part(self) -> list[Event]:
         """What is left when these classes are told no more."""
@@ -78,7 +78,7 @@ class Gestures:
         self.names = [gesture.name for gesture in gestures]
         self._spotter = spotter(gestures)
         self._now: list[tuple[float, float, float] | None] = [None] * len(gestures)
-        self._told: dict[str, float] = {}
+        self._last: dict[str, float] = {}
 
     def hear(self, poses: npt.NDArray[np.float32], *, reset: bool) -> None:
         """Take the frames (n, 22, 4) that a datagram completed, the newest last."""
@@ -87,31 +87,31 @@ class Gestures:
         for pose in poses:
             self._now = self._spotter.push(pose)
 
-    def tell(self, away: int, *, heard: bool) -> tuple[list[UnderWay], list[Event]]:
+    def tell(self, away: int, *, playing: bool) -> tuple[list[UnderWay], list[Event]]:
         """What is under way ``away`` frames after the newest that was heard, and what changed.
 
-        Where nobody is ``heard`` any more, or nothing is to be told, nothing is under way.
+        Where nobody is ``playing`` any more, or nothing is to be told, nothing is under way.
         """
-        told = [
+        found = [
             (name, progress, max(seconds - away / RATE, 0.0), likely)
             for name, now in zip(self.names, self._now, strict=True)
-            if heard and now is not None
+            if playing and now is not None
             for progress, seconds, likely in [now]
         ]
-        under_way = {name: progress for name, progress, *_ in told}
+        under_way = {name: progress for name, progress, *_ in found}
         events = self._left(under_way)
         events += [
             (f"gesture/{name}/enter", progress, seconds)
-            for name, progress, seconds, _ in told
-            if name not in self._told
+            for name, progress, seconds, _ in found
+            if name not in self._last
         ]
-        self._told = under_way
-        return told, events
+        self._last = under_way
+        return found, events
 
     def part(self) -> list[Event]:
         """What is left when these gestures are told no more."""
-        events, self._told = self._left({}), {}
+        events, self._last = self._left({}), {}
         return events
 
     def _left(self, under_way: dict[str, float]) -> list[Event]:
-        return [(f"gesture/{name}/leave", p, 0.0) for name, p in self._told.items() if name not in under_way]
+        return [(f"gesture/{name}/leave", p, 0.0) for name, p in self._last.items() if name not in under_way]

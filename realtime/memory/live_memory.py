@@ -85,7 +85,7 @@ class Following:
         self.core.arm(armed, same)
         self.cues = tuple(cues)
 
-    def heard(self, place: Place | None, due: Sequence[tuple[int, float, float]]) -> None:
+    def update(self, place: Place | None, due: Sequence[tuple[int, float, float]]) -> None:
         """Where the newest frame is, and the cues that are due in it: number, trust, seconds ahead."""
         self.place = place
         self._due += [(f"cue/{self.cues[index].name}", trust, ahead) for index, trust, ahead in due]
@@ -160,11 +160,11 @@ class LiveMemory:
         known = self.memory.takes
         return [] if self.following is None else [known.index(take) for take in self.following.takes]
 
-    def heard(self, told: Remembered) -> None:
+    def update(self, remembered: Remembered) -> None:
         """What came of a frame: trust, place, cues that are due."""
-        self.trust, place, due = told
+        self.trust, place, due = remembered
         if self.following is not None:
-            self.following.heard(place, due)
+            self.following.update(place, due)
 
     def imagine(self, step: StepResult) -> StepResult:
         """What the model says of a guessed frame, mixed as that of a true one is; leaves no trace."""

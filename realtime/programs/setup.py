@@ -57,13 +57,13 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
     """
     _may_write(given, ask)
     wanted = _suit(given.suit, ask, say)
-    heard = _listen(wanted, given.wait, say)
-    host = "127.0.0.1" if heard.sender.startswith("127.") else "0.0.0.0"
-    tree: dict[str, Any] = {"source": {"kind": heard.kind, "host": host, "port": heard.port}}
+    suit = _listen(wanted, given.wait, say)
+    host = "127.0.0.1" if suit.sender.startswith("127.") else "0.0.0.0"
+    tree: dict[str, Any] = {"source": {"kind": suit.kind, "host": host, "port": suit.port}}
     tree |= _receivers(given, ask, say)
     calibrates = _yes(given.calibrate, "Get to know the performer? Stand still, then move", ask)
     if calibrates:
-        with _told("not calibrated", say):
+        with _reported("not calibrated", say):
             tree["performer"] = calibrate_live(Rig.model_validate(tree), given.still, given.move, say)
     rig = Rig.model_validate(tree)
     played: dict[str, Any] = {}
@@ -81,8 +81,8 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
         say(f"calibrate later: pyanticip calibrate --rig {shlex.quote(str(given.out))}")
     return {
         "rig": str(given.out),
-        "sender": heard.sender,
-        "rate": heard.rate,
+        "sender": suit.sender,
+        "rate": suit.rate,
         "frames": played.get("frames", 0),
         **tree,
         "command": f"pyanticip live --rig {shlex.quote(str(given.out))}",
@@ -162,39 +162,39 @@ def _big(text: str) -> list[str]:
 def _first(
     arrivals: Arrivals, ports: Mapping[int, str], kind: str | None, wait: float, say: Say
 ) -> DetectedSender:
-    begun, told, hints = time.monotonic(), set[tuple[int, str, str]](), list(_HINTS_S)
+    begun, seen, hints = time.monotonic(), set[tuple[int, str, str]](), list(_HINTS_S)
     say(f"waiting for it, {wait:g} s at most; Ctrl-C gives up")
     while (waited := time.monotonic() - begun) < wait:
         arrivals.listen(0.2)
-        for heard in arrivals.heard.values():
-            line = _what(heard, ports, kind)
-            if line and (heard.port, heard.sender, line) not in told:
-                told.add((heard.port, heard.sender, line))
+        for suit in arrivals.senders.values():
+            line = _what(suit, ports, kind)
+            if line and (suit.port, suit.sender, line) not in seen:
+                seen.add((suit.port, suit.sender, line))
                 say(line)
-        for heard in arrivals.heard.values():
-            if heard.plays:
-                say(f"{heard.sender} plays: {heard.kind}, {heard.rate or 0.0:.1f} frames a second")
-                return heard
-        if hints and waited > hints[0] and not arrivals.heard:
+        for suit in arrivals.senders.values():
+            if suit.plays:
+                say(f"{suit.sender} plays: {suit.kind}, {suit.rate or 0.0:.1f} frames a second")
+                return suit
+        if hints and waited > hints[0] and not arrivals.senders:
             hints.pop(0)
             say("nothing yet: is the app sending, on the same network, and does a firewall let UDP in?")
-    found = "; ".join(_what(heard, ports, kind) for heard in arrivals.heard.values())
+    found = "; ".join(_what(suit, ports, kind) for suit in arrivals.senders.values())
     raise DeviceError(f"nothing that can be played came in {wait:g} s" + (f": {found}" if found else ""))
 
 
-def _what(heard: DetectedSender, ports: Mapping[int, str], wanted: str | None) -> str:
+def _what(suit: DetectedSender, ports: Mapping[int, str], wanted: str | None) -> str:
     """What a sender sends, and what to do where that is not what was expected."""
-    sends = f"{heard.sender} sends"
-    if not heard.kind or (not heard.frames and wrong_kind(heard.kind, heard.sample, heard.port)):
-        return f"{sends} to port {heard.port} what cannot be played: {heard.describe()}"
-    if heard.refusal:
-        return f"{sends} {heard.kind}, but its body cannot be played: {heard.refusal}"
-    expected = wanted or ports[heard.port]
-    if heard.kind == expected:
-        return f"{sends} {heard.kind} to port {heard.port}"
+    sends = f"{suit.sender} sends"
+    if not suit.kind or (not suit.frames and wrong_kind(suit.kind, suit.sample, suit.port)):
+        return f"{sends} to port {suit.port} what cannot be played: {suit.describe()}"
+    if suit.refusal:
+        return f"{sends} {suit.kind}, but its body cannot be played: {suit.refusal}"
+    expected = wanted or ports[suit.port]
+    if suit.kind == expected:
+        return f"{sends} {suit.kind} to port {suit.port}"
     return (
-        f"{sends} {heard.kind}, not {expected}, to port {heard.port}: it is heard with"
-        f" --source {heard.kind}://0.0.0.0:{heard.port}"
+        f"{sends} {suit.kind}, not {expected}, to port {suit.port}: it is heard with"
+        f" --source {suit.kind}://0.0.0.0:{suit.port}"
     )
 
 
@@ -246,12 +246,12 @@ def _nobody_there(host: str, port: int) -> bool:
     return False
 
 
-def _yes(told: bool | None, question: str, ask: Ask) -> bool:
-    return told if told is not None else ask(question, "yes", ("yes", "no")) == "yes"
+def _yes(answer: bool | None, question: str, ask: Ask) -> bool:
+    return answer if answer is not None else ask(question, "yes", ("yes", "no")) == "yes"
 
 
 @contextlib.contextmanager
-def _told(what: str, say: Say) -> Any:
+def _reported(what: str, say: Say) -> Any:
     """What fails is told, and it goes on without."""
     try:
         yield

@@ -180,7 +180,7 @@ class Arrivals:
     """
 
     def __init__(self, ports: Mapping[int, str], say: Callable[[str], None], host: str = "0.0.0.0") -> None:
-        self.heard: dict[tuple[int, str], DetectedSender] = {}
+        self.senders: dict[tuple[int, str], DetectedSender] = {}
         self.taken: dict[int, str] = {}
         self._sockets: dict[socket.socket, int] = {}
         self._join_again: list[Callable[[], None]] = []
@@ -215,19 +215,19 @@ class Arrivals:
                 # An ICMP error of somebody else's making.
                 continue
             key = self._sockets[sock], host_and_port(peer[0], peer[1])
-            if key not in self.heard:
-                if len(self.heard) >= _MOST:
+            if key not in self.senders:
+                if len(self.senders) >= _MOST:
                     # Room for one that can be played: the first goes that cannot.
-                    self.heard.pop(next((k for k, one in self.heard.items() if not one.kind), key), None)
-                if len(self.heard) < _MOST:
-                    self.heard[key] = DetectedSender(*key)
-            if key in self.heard:
-                heard = self.heard[key]
-                heard.take(datagram, time.monotonic_ns())
-                ask = getattr(SOURCES.load(heard.kind)(), "ask", None) if heard.kind else None
-                if ask is not None and not heard.frames:
+                    self.senders.pop(next((k for k, one in self.senders.items() if not one.kind), key), None)
+                if len(self.senders) < _MOST:
+                    self.senders[key] = DetectedSender(*key)
+            if key in self.senders:
+                suit = self.senders[key]
+                suit.take(datagram, time.monotonic_ns())
+                ask = getattr(SOURCES.load(suit.kind)(), "ask", None) if suit.kind else None
+                if ask is not None and not suit.frames:
                     # One that is bound to a group comes behind the one that the answer comes to.
-                    sock = next(one for one, port in self._sockets.items() if port == heard.port)
+                    sock = next(one for one, port in self._sockets.items() if port == suit.port)
                     with contextlib.suppress(OSError):
                         sock.sendto(ask[0], (peer[0], ask[1]))
 
@@ -256,16 +256,16 @@ def first_sender(
         where = f"{host}, port{'s' if len(ports) > 1 else ''} {listed}"
         say(f"waiting for whoever sends to {where}")
         end = None if seconds is None else time.monotonic() + seconds
-        told: set[str] = set()
+        seen: set[str] = set()
         while end is None or time.monotonic() < end:
             arrivals.listen(1.0 if end is None else min(end - time.monotonic(), 1.0))
-            for heard in arrivals.heard.values():
-                if heard.kind:
-                    say(f"{heard.sender} sends {heard.kind} to port {heard.port}")
-                    return heard.kind, heard.port
-                line = f"{heard.sender} sends to port {heard.port} what cannot be played: {heard.describe()}"
-                if line not in told and len(told) < _MOST:
-                    told.add(line)
+            for suit in arrivals.senders.values():
+                if suit.kind:
+                    say(f"{suit.sender} sends {suit.kind} to port {suit.port}")
+                    return suit.kind, suit.port
+                line = f"{suit.sender} sends to port {suit.port} what cannot be played: {suit.describe()}"
+                if line not in seen and len(seen) < _MOST:
+                    seen.add(line)
                     say(line)
         raise DeviceError(f"source auto: nobody known sent to {where}, in {seconds:g} s")
     finally:

@@ -405,7 +405,7 @@ def test_another_model_steps_while_the_show_goes_on(play: Play, tmp_path: Path) 
     after = feed(range(40, 41))
     np.testing.assert_array_equal(
         np.asarray(after.params),
-        np.asarray(own.step(show.pipeline._heard.features[-1:]).params),  # type: ignore[union-attr]
+        np.asarray(own.step(show.pipeline._front_output.features[-1:]).params),  # type: ignore[union-attr]
     )
     for name in ("../other", "begun.toml", "nothing"):
         with pytest.raises(MotionError):

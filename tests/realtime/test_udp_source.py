@@ -217,7 +217,7 @@ def test_a_group_is_heard_at_the_interface_of_an_address_and_at_each(
             motive.sendto(b"\7\0\0\0", (group, port))
             arrivals.listen(5.0)
             arrivals.close()
-            assert [at for at, _ in arrivals.heard] == [port]
+            assert [at for at, _ in arrivals.senders] == [port]
 
     asyncio.run(show())
     assert sorted(got) == [b"127.0.0.1", group.encode()]

@@ -42,9 +42,9 @@ class PathwayGate(nn.Module):
         """The mixture (..., D) and the fast pathway's share ``a`` (...,)."""
         return self.mix(torch.cat((scalars, x), -1), fast, slow)
 
-    def mix(self, told: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
-        """The same of scalars and x side by side, ``told`` (..., 7 + D)."""
-        share = torch.sigmoid(self.linear(told))
+    def mix(self, inputs: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of scalars and x side by side, ``inputs`` (..., 7 + D)."""
+        share = torch.sigmoid(self.linear(inputs))
         return slow + share * (fast - slow), share[..., 0]
 
 
@@ -55,9 +55,9 @@ class PathwayMean(nn.Module):
         """As :meth:`PathwayGate.forward`, with a share of 1/2."""
         return self.mix(x, fast, slow)
 
-    def mix(self, told: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
+    def mix(self, inputs: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`PathwayGate.mix`."""
-        return 0.5 * (fast + slow), told.new_full(told.shape[:-1], 0.5)
+        return 0.5 * (fast + slow), inputs.new_full(inputs.shape[:-1], 0.5)
 
 
 class CommitmentGate(nn.Module):

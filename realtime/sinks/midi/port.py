@@ -170,7 +170,7 @@ def serve(port: Port) -> None:
             if now >= look:
                 look = now + _LOOK_NS
                 if port.is_there:
-                    schedule.heard()
+                    schedule.arrived()
                 else:
                     if not gone:
                         tell_parent("gone")

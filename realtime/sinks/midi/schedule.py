@@ -65,7 +65,7 @@ class Schedule:
         self._order = 0
         # When each note that sounds ends, by channel and number.
         self._ends: dict[tuple[int, int], int] = {}
-        # What ended since :meth:`heard`.
+        # What ended since :meth:`arrived`.
         self._ended: set[tuple[int, int]] = set()
         self._channels: set[int] = set()
         self._stays: set[tuple[int, int]] = set()
@@ -138,12 +138,12 @@ class Schedule:
                 out.append(_control(channel, _ALL_SOUND_OFF))
         return out
 
-    def heard(self) -> None:
+    def arrived(self) -> None:
         """What was given until now has arrived."""
         self._ended.clear()
 
     def missed(self) -> list[bytes]:
-        """What a receiver needs that heard nothing since :meth:`heard`, so that no note goes on there."""
+        """What a receiver needs that heard nothing since :meth:`arrived`, so that no note goes on there."""
         out = [_off(key) for key in sorted(self._ended)]
         self._ended.clear()
         return out + [_control(channel, _ALL_NOTES_OFF) for channel in sorted(self._channels)]
