@@ -39,7 +39,7 @@ class Samples:
         """Whether a folder, or one in it, has a file that is read, by the names."""
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """What was read and what was not, in a line."""
 
 @final

@@ -120,7 +120,7 @@ class _BuiltIn:
             say(f"{error}; playing the preset {preset} without")
         else:
             if say is not None and samples is not None:
-                say(f"samples: {samples.said}")
+                say(f"samples: {samples.summary}")
         return _core.Voice(sample_rate, preset=preset, samples=samples, **config.core())
 
 

@@ -210,21 +210,21 @@ impl Desk {
     /// one a place; without them its own outputs hold. `activity` is 0 while the body stands still.
     pub fn play(
         &mut self,
-        said: Option<&ModelOutputWithLeads<'_>>,
+        output: Option<&ModelOutputWithLeads<'_>>,
         scalars: &[f64; SCALAR_COUNT],
         taught: Option<&[f64]>,
         activity: f64,
         dt: f64,
     ) -> Out {
         let taught = taught.filter(|_| !self.bypass);
-        let by = (said.is_some() && !self.bypass, taught.is_some());
-        let mut target = match said {
-            Some(said) if !self.bypass => said.now(&said.leads_ms),
+        let by = (output.is_some() && !self.bypass, taught.is_some());
+        let mut target = match output {
+            Some(output) if !self.bypass => output.now(&output.leads_ms),
             _ => scalar_mapping(scalars),
         };
-        let events = if let Some(said) = said {
-            let hazards = said.hazards.each_ref().map(Vec::as_slice);
-            self.trigger.step(hazards, said.gate, said.way_ms, dt)
+        let events = if let Some(output) = output {
+            let hazards = output.hazards.each_ref().map(Vec::as_slice);
+            self.trigger.step(hazards, output.gate, output.way_ms, dt)
         } else {
             self.trigger.pass(dt);
             Vec::new()
@@ -252,12 +252,12 @@ impl Desk {
     ///
     /// `away` seconds have passed since that frame. The forecast is read that much farther ahead; how far holding and
     /// averaging are better is mixed in it already. Without one, and for what a mapping taught, the last values hold.
-    pub fn bridge(&mut self, said: Option<&ModelOutputWithLeads<'_>>, away: f64, dt: f64) -> Out {
+    pub fn bridge(&mut self, output: Option<&ModelOutputWithLeads<'_>>, away: f64, dt: f64) -> Out {
         let mut target = self.asked;
         let mut events = Vec::new();
-        if let (Some(said), Some((true, by_mapping))) = (said, self.by) {
-            let mut ahead = said.now(
-                &said
+        if let (Some(output), Some((true, by_mapping))) = (output, self.by) {
+            let mut ahead = output.now(
+                &output
                     .leads_ms
                     .map(|lead| (lead + 1000.0 * away).min(HORIZONS_MS[4])),
             );
@@ -269,10 +269,13 @@ impl Desk {
             }
             // A cast saturates: more bins than there are have passed.
             let passed = (1000.0 * away / BIN_MS).round_ties_even() as usize;
-            let hazards = said.hazards.each_ref().map(|row| later(row, passed));
-            events = self
-                .trigger
-                .step(hazards.each_ref().map(Vec::as_slice), said.gate, said.way_ms, dt);
+            let hazards = output.hazards.each_ref().map(|row| later(row, passed));
+            events = self.trigger.step(
+                hazards.each_ref().map(Vec::as_slice),
+                output.gate,
+                output.way_ms,
+                dt,
+            );
         } else {
             self.trigger.pass(dt);
         }
@@ -329,8 +332,8 @@ impl Desk {
             // Of what nobody was told, nothing is called off.
             let away = |at: &usize| (self.announced[*at].1 - event.ahead).abs();
             let mine = (0..self.announced.len()).filter(|&at| self.announced[at].0 == event.kind);
-            let told = mine.min_by(|a, b| away(a).total_cmp(&away(b)));
-            told.map(|at| self.announced.remove(at)).is_some()
+            let nearest = mine.min_by(|a, b| away(a).total_cmp(&away(b)));
+            nearest.map(|at| self.announced.remove(at)).is_some()
         });
         events
     }

@@ -56,7 +56,7 @@ pub struct Trigger {
     waited: [Option<u32>; EVENT_COUNT],
     quiet: [f64; EVENT_COUNT],
     // Seconds until the beats that were said, those included whose pause is not over.
-    said: Vec<f64>,
+    announced: Vec<f64>,
 }
 
 impl Trigger {
@@ -78,7 +78,7 @@ impl Trigger {
             last_moment,
             waited: [None; EVENT_COUNT],
             quiet: [0.0; EVENT_COUNT],
-            said: Vec::new(),
+            announced: Vec::new(),
         }
     }
 
@@ -86,13 +86,13 @@ impl Trigger {
     pub fn reset(&mut self) {
         self.waited = [None; EVENT_COUNT];
         self.quiet = [0.0; EVENT_COUNT];
-        self.said.clear();
+        self.announced.clear();
     }
 
     /// `dt` seconds of which nothing is known: what was announced comes nearer, and pauses end.
     pub fn pass(&mut self, dt: f64) {
         let pause = self.pauses[BEAT];
-        self.said.retain_mut(|due| {
+        self.announced.retain_mut(|due| {
             *due -= dt;
             *due > -pause
         });
@@ -106,7 +106,7 @@ impl Trigger {
     /// `hazards` are the probabilities that an event falls into a bin if it has not come before it.
     pub fn step(&mut self, hazards: [&[f64]; EVENT_COUNT], gate: f64, lead_ms: f64, dt: f64) -> Vec<Event> {
         let mut out = Vec::new();
-        if !self.said.is_empty() {
+        if !self.announced.is_empty() {
             self.call_off(hazards[BEAT], dt, &mut out);
         }
         for (kind, row) in hazards.into_iter().enumerate() {
@@ -119,7 +119,7 @@ impl Trigger {
             self.waited[kind] = None;
             self.quiet[kind] = ahead + self.pauses[kind];
             if kind == BEAT && self.last_moment.is_some() {
-                self.said.push(ahead);
+                self.announced.push(ahead);
             }
             out.push(Event {
                 kind,
@@ -207,7 +207,7 @@ impl Trigger {
         let pause = self.pauses[BEAT];
         let masses = bin_chances(row);
         let before = out.len();
-        self.said.retain_mut(|due| {
+        self.announced.retain_mut(|due| {
             *due -= dt;
             if *due <= -pause || *due < IN_TIME {
                 return *due > -pause;
@@ -227,11 +227,11 @@ impl Trigger {
         if out.len() > before {
             // A step takes this frame's time off it.
             let kept = self
-                .said
+                .announced
                 .iter()
                 .map(|due| due + pause)
                 .fold(f64::NEG_INFINITY, f64::max);
-            self.quiet[BEAT] = if self.said.is_empty() { 0.0 } else { kept } + dt;
+            self.quiet[BEAT] = if self.announced.is_empty() { 0.0 } else { kept } + dt;
         }
     }
 }

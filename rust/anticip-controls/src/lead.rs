@@ -29,7 +29,7 @@ pub type Trust = [[f32; TRUSTED_MS.len()]; PARAMETER_COUNT];
 #[derive(Debug, Clone)]
 pub struct Lead {
     /// Milliseconds, 0 to 400; `None`: automatic.
-    told_ms: Option<f64>,
+    fixed_ms: Option<f64>,
     /// How long what is sent takes to sound, ms.
     pub sound_ms: f64,
     delay_ms: f64,
@@ -43,9 +43,9 @@ pub struct Lead {
 impl Lead {
     /// `delay_ms` is how late the suit is, `lags_ms` what smoothing lags.
     #[must_use]
-    pub fn new(told_ms: Option<f64>, lags_ms: Parameters, sound_ms: f64, delay_ms: f64) -> Self {
+    pub fn new(fixed_ms: Option<f64>, lags_ms: Parameters, sound_ms: f64, delay_ms: f64) -> Self {
         let mut lead = Self {
-            told_ms: None,
+            fixed_ms: None,
             sound_ms,
             delay_ms,
             lags: lags_ms,
@@ -53,19 +53,19 @@ impl Lead {
             averaged: 0.0,
             now: None,
         };
-        lead.tell(told_ms);
+        lead.set(fixed_ms);
         lead
     }
 
-    /// As it was told.
+    /// What [`Lead::set`] set.
     #[must_use]
-    pub fn told_ms(&self) -> Option<f64> {
-        self.told_ms
+    pub fn fixed_ms(&self) -> Option<f64> {
+        self.fixed_ms
     }
 
     /// So many milliseconds from the next frame on, or automatic.
-    pub fn tell(&mut self, ms: Option<f64>) {
-        self.told_ms = ms;
+    pub fn set(&mut self, ms: Option<f64>) {
+        self.fixed_ms = ms;
         if let Some(ms) = ms {
             self.now = Some([ms; PARAMETER_COUNT]);
         }
@@ -79,7 +79,7 @@ impl Lead {
     /// From the movement to the sound, without smoothing and the model: for what is announced.
     #[must_use]
     pub fn way_ms(&self) -> f64 {
-        self.told_ms
+        self.fixed_ms
             .unwrap_or_else(|| (self.age + self.sound_ms + self.delay_ms).min(LONGEST_MS))
     }
 
@@ -90,7 +90,7 @@ impl Lead {
     }
 
     /// A frame that left so long after its own time.
-    pub fn hear(&mut self, age_ms: f64) {
+    pub fn add_age(&mut self, age_ms: f64) {
         self.averaged += (age_ms.clamp(0.0, LONGEST_MS) - self.averaged) / FRAMES;
         if (self.averaged - self.age).abs() > OFF_MS {
             self.age = self.averaged;
@@ -101,7 +101,7 @@ impl Lead {
     ///
     /// `amount` is the factor on smoothing; without trust nobody says what is foreseen.
     pub fn learn(&mut self, amount: f64, trust: Option<&Trust>) {
-        if self.told_ms.is_none() {
+        if self.fixed_ms.is_none() {
             let goal = self.goal(amount, trust);
             let now = self.now.unwrap_or(goal);
             self.now = Some(std::array::from_fn(|p| {
@@ -111,7 +111,7 @@ impl Lead {
     }
 
     fn goal(&self, amount: f64, trust: Option<&Trust>) -> Parameters {
-        if let Some(ms) = self.told_ms {
+        if let Some(ms) = self.fixed_ms {
             return [ms; PARAMETER_COUNT];
         }
         let way = self.way_ms() + MODEL_MS;

@@ -64,8 +64,8 @@ impl Mixer {
             self.overhear(model_output, activity, dt);
         }
         let reaches = self.reaches();
-        let said = model_output.map(|model_output| self.read(model_output, &reaches));
-        self.desk.play(said.as_ref(), scalars, taught, activity, dt)
+        let output = model_output.map(|model_output| self.read(model_output, &reaches));
+        self.desk.play(output.as_ref(), scalars, taught, activity, dt)
     }
 
     /// No frame, `dt` seconds after the last call: what the newest one's model says of now; see [`Desk::bridge`].
@@ -76,8 +76,8 @@ impl Mixer {
         dt: f64,
     ) -> (Parameters, Vec<Event>) {
         let reaches = self.reaches();
-        let said = model_output.map(|model_output| self.read(model_output, &reaches));
-        self.desk.bridge(said.as_ref(), away, dt)
+        let output = model_output.map(|model_output| self.read(model_output, &reaches));
+        self.desk.bridge(output.as_ref(), away, dt)
     }
 
     /// Notes what a frame says of the performer's range, `dt` seconds after the last that said so.

@@ -61,7 +61,7 @@ struct Watched {
     /// Where it is: takes, and seconds in them.
     spots: Vec<(usize, f64)>,
     /// How it was said; `None`: it is armed.
-    said: Option<Announcement>,
+    announced: Option<Announcement>,
     /// Frames for which the place before it has been trusted.
     steady: u32,
     /// How far before it that was the last time; and before a gap that nobody has been followed since.
@@ -103,7 +103,7 @@ impl Cues {
         let armed = |cue: &Cue| Watched {
             ahead: cue.ahead,
             spots: Vec::new(),
-            said: None,
+            announced: None,
             steady: 0,
             trusted: None,
             interrupted: None,
@@ -144,7 +144,7 @@ impl Cues {
             .cues
             .get_mut(cue)
             .ok_or_else(|| wrong("passed", "the index of a cue", &cue))?;
-        cue.said = Some(Announcement { away: 0.0, frames: 0 });
+        cue.announced = Some(Announcement { away: 0.0, frames: 0 });
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Cues {
         self.last.clone_from(&before.last);
         for (cue, number) in self.cues.iter_mut().zip(same) {
             if let Some(was) = number.and_then(|number| before.cues.get(number)) {
-                cue.said = cue.said.or(was.said);
+                cue.announced = cue.announced.or(was.announced);
                 (cue.steady, cue.trusted, cue.interrupted) = (was.steady, was.trusted, was.interrupted);
             }
         }
@@ -163,7 +163,7 @@ impl Cues {
     pub fn reset(&mut self) {
         self.last.clear();
         for cue in &mut self.cues {
-            (cue.said, cue.steady, cue.trusted, cue.interrupted) = (None, 0, None, None);
+            (cue.announced, cue.steady, cue.trusted, cue.interrupted) = (None, 0, None, None);
         }
     }
 
@@ -186,7 +186,7 @@ impl Cues {
         });
         self.last.clear();
         self.last.extend_from_slice(places);
-        let said = self.cues.iter_mut().enumerate().filter_map(|(number, cue)| {
+        let announced = self.cues.iter_mut().enumerate().filter_map(|(number, cue)| {
             let (seconds, trust) = cue.push(places, goes_on)?;
             Some(Due {
                 cue: number,
@@ -194,7 +194,7 @@ impl Cues {
                 trust,
             })
         });
-        let mut due: Vec<Due> = said.collect();
+        let mut due: Vec<Due> = announced.collect();
         due.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         due
     }
@@ -212,9 +212,9 @@ impl Watched {
         let (away, trust) = way.filter(|_| self.steady >= STEADY)?;
         self.trusted = Some(away);
         if self.interrupted.take().is_some_and(|was| away > was + BACK) && away >= 0.0 {
-            self.said = None;
+            self.announced = None;
         }
-        if let Some(Announcement { away: was, frames }) = &mut self.said {
+        if let Some(Announcement { away: was, frames }) = &mut self.announced {
             *frames = if away > BEFORE.max(*was + BACK) {
                 *frames + 1
             } else {
@@ -223,14 +223,14 @@ impl Watched {
             if *frames < FRAMES {
                 return None;
             }
-            self.said = None;
+            self.announced = None;
         }
         let tempo = places[0].tempo;
         let seconds = away / tempo;
         if tempo < SLOWEST || !(-LATE..=self.ahead).contains(&seconds) {
             return None;
         }
-        self.said = Some(Announcement { away, frames: 0 });
+        self.announced = Some(Announcement { away, frames: 0 });
         Some((seconds.max(0.0), trust))
     }
 

@@ -20,7 +20,7 @@ const _: () = assert!(TEACHER_REACH < LATE);
 
 /// What is read of a frame as it comes.
 #[derive(Debug, Clone)]
-pub(crate) struct Heard {
+pub(crate) struct FrameFeatures {
     pub(crate) body: Body,
     pub(crate) twins: [[f64; PARAMETER_COUNT]; DELAYS],
     /// Nothing in the first half second of a take.
@@ -29,12 +29,12 @@ pub(crate) struct Heard {
 
 /// A stream of frames as twins and keys.
 #[derive(Debug, Clone)]
-pub(crate) struct Ear {
+pub(crate) struct FeatureExtractor {
     twins: CausalTwins,
     keys: KeyMaker,
 }
 
-impl Ear {
+impl FeatureExtractor {
     pub(crate) fn new() -> Result<Self, MemoryError> {
         Ok(Self {
             twins: CausalTwins::new(&DELAYS_S, MOTION_DELAY_S)?,
@@ -48,12 +48,12 @@ impl Ear {
     }
 
     #[inline(never)] // One piece of code: that which was prewarmed.
-    pub(crate) fn push(&mut self, pose: &Rotations) -> Heard {
+    pub(crate) fn push(&mut self, pose: &Rotations) -> FrameFeatures {
         let body = Body::of(pose);
         let mut twins = [[0.0; PARAMETER_COUNT]; DELAYS];
         self.twins.push_body(&body, &mut twins);
         let key = self.keys.push(pose, &body, &twins);
-        Heard { body, twins, key }
+        FrameFeatures { body, twins, key }
     }
 }
 
@@ -98,14 +98,14 @@ impl Default for Learner {
 
 impl Learner {
     /// Takes a frame, whose moment is `learned` or not; tells what is known since.
-    pub(crate) fn push(&mut self, heard: &Heard, learned: bool, mut tell: impl FnMut(Taught)) {
+    pub(crate) fn push(&mut self, frame: &FrameFeatures, learned: bool, mut tell: impl FnMut(Taught)) {
         let words = &mut self.words;
         if let Some(moment) = moment_at(words.frames) {
             let slot = moment % words.waiting.len();
-            words.waiting[slot] = heard.key.filter(|_| learned);
+            words.waiting[slot] = frame.key.filter(|_| learned);
         }
         words.frames += 1;
-        self.teacher.push_body(&heard.body, |row| tell(words.take(row)));
+        self.teacher.push_body(&frame.body, |row| tell(words.take(row)));
     }
 
     /// No moment so far is learned.
@@ -178,27 +178,27 @@ mod tests {
 
     #[test]
     fn what_followed_a_moment_is_what_was_said_of_the_frames_after_it() {
-        let (mut ear, mut learner) = (Ear::new().expect("delays"), Learner::default());
+        let (mut extractor, mut learner) = (FeatureExtractor::new().expect("delays"), Learner::default());
         let (mut keys, mut taught) = (Vec::new(), Vec::new());
         for frame in 0..400 {
-            let heard = ear.push(&pose(frame));
-            keys.push(heard.key);
-            learner.push(&heard, true, |told| taught.push(told));
+            let features = extractor.push(&pose(frame));
+            keys.push(features.key);
+            learner.push(&features, true, |row| taught.push(row));
         }
-        learner.finish(|told| taught.push(told));
-        assert!(taught.iter().map(|told| told.frame).eq(0..400));
+        learner.finish(|row| taught.push(row));
+        assert!(taught.iter().map(|row| row.frame).eq(0..400));
         let moments: Vec<_> = taught
             .iter()
-            .filter_map(|told| Some((told.frame, told.moment.as_ref()?)))
+            .filter_map(|row| Some((row.frame, row.moment.as_ref()?)))
             .collect();
         assert_eq!(moments.len(), moments_of(400));
         for (frame, (at, key, followed)) in moments {
             assert_eq!(at + FARTHEST, frame);
             assert_eq!(Some(*key), keys[*at]);
             for (h, ahead) in HORIZONS.into_iter().enumerate() {
-                for (p, said) in taught[at + ahead].parameters.iter().enumerate() {
+                for (p, truth) in taught[at + ahead].parameters.iter().enumerate() {
                     let kept = f64::from(followed[h * PARAMETER_COUNT + p]) / f64::from(u16::MAX);
-                    assert!((kept - said).abs() < 1e-5, "{at} {h} {p}: {kept} for {said}");
+                    assert!((kept - truth).abs() < 1e-5, "{at} {h} {p}: {kept} for {truth}");
                 }
             }
         }

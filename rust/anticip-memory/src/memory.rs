@@ -7,7 +7,7 @@ use anticip_motion::twin::Mean;
 use anticip_motion::twin::body::Rotations;
 
 use crate::key::{DELAY_0, DELAY_20, DELAY_60, DELAY_160, DELAYS, parameters};
-use crate::learn::{Ear, Heard, LATE, Learner, Taught, moments_of};
+use crate::learn::{FeatureExtractor, FrameFeatures, LATE, Learner, Taught, moments_of};
 use crate::mixing::{ExpertValues, Mixing, Table};
 use crate::nearest::{NEAREST, Near, Search};
 use crate::store::{Origin, Store};
@@ -62,10 +62,10 @@ pub struct Memory {
     names: Vec<String>,
     take: u32,
     learning: bool,
-    ear: Ear,
+    extractor: FeatureExtractor,
     learner: Learner,
     /// The newest frame, until it is learned from.
-    unlearned: Option<Heard>,
+    unlearned: Option<FrameFeatures>,
     search: Search,
     mixing: Mixing,
     second: Mean,
@@ -90,7 +90,7 @@ impl Memory {
             names: Vec::new(),
             take: 0,
             learning: true,
-            ear: Ear::new()?,
+            extractor: FeatureExtractor::new()?,
             learner: Learner::default(),
             unlearned: None,
             search: Search::default(),
@@ -139,41 +139,41 @@ impl Memory {
     ) -> MixedForecast {
         self.learn();
         self.mixing.weigh();
-        let heard = self.ear.push(pose);
-        self.recalled = heard.key.and_then(|key| {
+        let features = self.extractor.push(pose);
+        self.recalled = features.key.and_then(|key| {
             let near = self.search.find(&self.store, &key);
             (near.len() == NEAREST).then(|| recall(&self.store, near))
         });
-        self.second.push(&heard.twins[DELAY_20]);
-        self.four.push(&heard.twins[DELAY_20]);
-        self.now = heard.twins[DELAY_20];
+        self.second.push(&features.twins[DELAY_20]);
+        self.four.push(&features.twins[DELAY_20]);
+        self.now = features.twins[DELAY_20];
         let placed = place
             .filter(|place| place.trust.is_finite())
             .and_then(|place| Some((self.placed(place)?, place.trust.clamp(0.0, 1.0))));
         self.sure = placed.map_or(0.0, |(_, trust)| trust);
-        self.expert_values = self.listen(&heard.twins, placed.map(|(found, _)| found));
-        let said = self.imagine(model);
+        self.expert_values = self.listen(&features.twins, placed.map(|(found, _)| found));
+        let forecast = self.imagine(model);
         for (p, rows) in model.into_iter().flatten().enumerate() {
             for (h, row) in rows[FIRST_MIXED..].iter().enumerate() {
                 self.expert_values[p][h] =
                     self.mixing
-                        .told(p, h, &self.expert_values[p][h], Some(f64::from(*row)));
+                        .with_model(p, h, &self.expert_values[p][h], Some(f64::from(*row)));
             }
         }
-        let mixed = said
+        let mixed = forecast
             .parameters
             .map(|rows| std::array::from_fn(|h| rows[FIRST_MIXED + h]));
         self.mixing.keep(&self.expert_values, &mixed);
-        self.unlearned = Some(heard);
-        said
+        self.unlearned = Some(features);
+        forecast
     }
 
     /// Learns from the newest frame: for who has time before the next one, which does so otherwise. What is said is
     /// the same either way.
     pub fn learn(&mut self) {
-        if let Some(heard) = self.unlearned.take() {
+        if let Some(features) = self.unlearned.take() {
             let note = note(&mut self.store, &mut self.mixing, self.take);
-            self.learner.push(&heard, self.learning, note);
+            self.learner.push(&features, self.learning, note);
         }
     }
 
@@ -181,31 +181,31 @@ impl Memory {
     /// changes.
     #[must_use]
     pub fn imagine(&self, model: Option<&ModelRows>) -> MixedForecast {
-        let mut said = MixedForecast::default();
+        let mut forecast = MixedForecast::default();
         for p in 0..PARAMETER_COUNT {
             let rows = model.map(|rows| rows[p].map(f64::from));
             for h in 0..H {
                 let model = rows.map(|row| row[FIRST_MIXED + h]);
-                let expert_values = self.mixing.told(p, h, &self.expert_values[p][h], model);
+                let expert_values = self.mixing.with_model(p, h, &self.expert_values[p][h], model);
                 let (mixed, trust) = self.mixing.mix(p, h, &expert_values, self.sure);
-                said.parameters[p][FIRST_MIXED + h] = mixed as f32;
-                said.trust[p][h] = trust as f32;
+                forecast.parameters[p][FIRST_MIXED + h] = mixed as f32;
+                forecast.trust[p][h] = trust as f32;
             }
             // Without a model what is now stands for it.
             let start = rows.unwrap_or([self.now[p]; MODEL_HORIZONS]);
-            let correction = f64::from(said.parameters[p][FIRST_MIXED]) - start[FIRST_MIXED];
+            let correction = f64::from(forecast.parameters[p][FIRST_MIXED]) - start[FIRST_MIXED];
             for (h, share) in BEFORE.into_iter().enumerate() {
-                said.parameters[p][h] = (start[h] + share * correction).clamp(0.0, 1.0) as f32;
+                forecast.parameters[p][h] = (start[h] + share * correction).clamp(0.0, 1.0) as f32;
             }
         }
-        said
+        forecast
     }
 
     /// Runs what [`Self::push`] runs, on scratch states, and throws away what became of `pose`: so that the next frame
     /// finds it in the caches. Says what [`Self::imagine`] does.
     #[must_use]
     pub fn prewarm(&self, pose: &Rotations, model: Option<&ModelRows>) -> MixedForecast {
-        if let Some(key) = self.ear.clone().push(pose).key {
+        if let Some(key) = self.extractor.clone().push(pose).key {
             black_box(self.search.clone().find(&self.store, &key));
         }
         self.imagine(model)
@@ -268,7 +268,7 @@ impl Memory {
     }
 
     fn restart(&mut self) {
-        self.ear.reset();
+        self.extractor.reset();
         self.search.reset();
         self.mixing.restart();
         self.second.clear();
@@ -289,7 +289,7 @@ impl Memory {
         }
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.store.room(moments_of(take.len()))?;
-        let (mut ear, mut learner) = (Ear::new()?, Learner::default());
+        let (mut extractor, mut learner) = (FeatureExtractor::new()?, Learner::default());
         let store = &mut self.store;
         let mut tell = |taught: Taught| {
             if let Some((frame, key, followed)) = taught.moment {
@@ -297,7 +297,7 @@ impl Memory {
             }
         };
         for pose in take {
-            learner.push(&ear.push(pose), true, &mut tell);
+            learner.push(&extractor.push(pose), true, &mut tell);
         }
         learner.finish(&mut tell);
         self.store.keep();

@@ -50,7 +50,7 @@ pub(crate) struct Mixing {
     /// Logarithms of the weights: whoever says nothing may be better than all who speak by more than numbers reach.
     scores: [[[f64; EXPERTS]; H]; PARAMETER_COUNT],
     /// What was said of late, a ring a horizon.
-    said: [Ring<COLUMN>; H],
+    forecasts: [Ring<COLUMN>; H],
 }
 
 impl Mixing {
@@ -61,7 +61,7 @@ impl Mixing {
             counts: [0.0; H],
             corrections: Default::default(),
             scores: [[[0.0; EXPERTS]; H]; PARAMETER_COUNT],
-            said: HORIZONS.map(|ahead| Ring::new(late + ahead + 1)),
+            forecasts: HORIZONS.map(|ahead| Ring::new(late + ahead + 1)),
         };
         mixing.weigh();
         mixing
@@ -69,7 +69,7 @@ impl Mixing {
 
     /// The next frame begins another take; what was learned of the experts stays.
     pub(crate) fn restart(&mut self) {
-        self.said.iter_mut().for_each(Ring::clear);
+        self.forecasts.iter_mut().for_each(Ring::clear);
     }
 
     /// The truth about frame `frame` of the take: every expert is charged for what it said of it, which counts from
@@ -81,13 +81,13 @@ impl Mixing {
                 continue;
             }
             self.counts[h] = decay * self.counts[h] + 1.0;
-            let said = self.said[h].at(frame - ahead).as_chunks::<EXPERTS>().0;
-            for (p, (said, truth)) in said.iter().zip(truth).enumerate() {
-                for (loss, said) in self.losses[p][h].iter_mut().zip(said) {
-                    *loss = decay * *loss + (said - truth).abs();
+            let rows = self.forecasts[h].at(frame - ahead).as_chunks::<EXPERTS>().0;
+            for (p, (forecasts, truth)) in rows.iter().zip(truth).enumerate() {
+                for (loss, forecast) in self.losses[p][h].iter_mut().zip(forecasts) {
+                    *loss = decay * *loss + (forecast - truth).abs();
                 }
-                let apart = TELL.map(|teller| said[teller] - said[0]);
-                self.corrections[p][h].learn(decay, &apart, truth - said[0]);
+                let apart = TELL.map(|teller| forecasts[teller] - forecasts[0]);
+                self.corrections[p][h].learn(decay, &apart, truth - forecasts[0]);
             }
         }
     }
@@ -108,7 +108,7 @@ impl Mixing {
     }
 
     /// What everybody says, where the model says this; the rivals always say something.
-    pub(crate) fn told(
+    pub(crate) fn with_model(
         &self,
         parameter: usize,
         h: usize,
@@ -138,17 +138,17 @@ impl Mixing {
         let speaking = scores
             .iter()
             .zip(expert_values)
-            .filter(|(_, said)| said.is_some());
+            .filter(|(_, forecast)| forecast.is_some());
         let best = speaking
             .map(|(score, _)| *score)
             .fold(f64::NEG_INFINITY, f64::max);
         let kept = self.corrections[parameter][h].kept();
         let (mut total, mut mixed, mut ahead) = (0.0, 0.0, 0.0);
-        for (i, (said, score)) in expert_values.iter().zip(scores).enumerate() {
-            if let Some(said) = said {
+        for (i, (forecast, score)) in expert_values.iter().zip(scores).enumerate() {
+            if let Some(forecast) = forecast {
                 let weight = (score - best).exp();
                 total += weight;
-                mixed += weight * said;
+                mixed += weight * forecast;
                 ahead += match i {
                     CORRECTED => kept * weight,
                     i if i < FORECASTS => weight,
@@ -161,12 +161,12 @@ impl Mixing {
 
     /// Keeps what was said in a frame until the truth is known; one call a frame.
     pub(crate) fn keep(&mut self, expert_values: &[[ExpertValues; H]; PARAMETER_COUNT], mixed: &Table) {
-        for (h, ring) in self.said.iter_mut().enumerate() {
+        for (h, ring) in self.forecasts.iter_mut().enumerate() {
             let mut row = [0.0; COLUMN];
             let slots = row.as_chunks_mut::<EXPERTS>().0.iter_mut();
             for (p, slots) in slots.enumerate() {
-                for (slot, said) in slots.iter_mut().zip(expert_values[p][h]) {
-                    *slot = said.unwrap_or(f64::from(mixed[p][h]));
+                for (slot, forecast) in slots.iter_mut().zip(expert_values[p][h]) {
+                    *slot = forecast.unwrap_or(f64::from(mixed[p][h]));
                 }
             }
             ring.push(&row);

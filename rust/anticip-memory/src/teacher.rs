@@ -42,7 +42,7 @@ pub struct Teacher {
     acceleration: Ring<END_SIZE>,
     measures: Ring<MEASURES>,
     terms: Ring<{ 2 * LAGS }>,
-    said: usize,
+    emitted: usize,
 }
 
 impl Default for Teacher {
@@ -59,7 +59,7 @@ impl Default for Teacher {
             acceleration: Ring::new(KEPT),
             measures: Ring::new(KEPT),
             terms: Ring::new(KEPT),
-            said: 0,
+            emitted: 0,
         }
     }
 }
@@ -97,7 +97,7 @@ impl Teacher {
         self.acceleration.clear();
         self.measures.clear();
         self.terms.clear();
-        self.said = 0;
+        self.emitted = 0;
     }
 
     fn advance(&mut self, ended: bool, mut say: impl FnMut([f64; PARAMETER_COUNT])) {
@@ -134,13 +134,13 @@ impl Teacher {
             self.terms.push(&row);
         }
         while (ended || frames > TEACHER_START)
-            && ready(self.said, self.measures.len(), self.slow.radius(), ended)
-            && ready(self.said, self.terms.len(), self.slow.radius(), ended)
+            && ready(self.emitted, self.measures.len(), self.slow.radius(), ended)
+            && ready(self.emitted, self.terms.len(), self.slow.radius(), ended)
         {
-            let mut measures = smooth(&self.slow, &self.measures, self.said);
-            measures[..FAST].copy_from_slice(&smooth(&self.fast, &self.measures, self.said)[..FAST]);
+            let mut measures = smooth(&self.slow, &self.measures, self.emitted);
+            measures[..FAST].copy_from_slice(&smooth(&self.fast, &self.measures, self.emitted)[..FAST]);
             say(squash(&measures, self.periodicity(frames)));
-            self.said += 1;
+            self.emitted += 1;
         }
     }
 
@@ -158,8 +158,8 @@ impl Teacher {
 
     /// The greatest periodicity around the next frame to be said; `frames` of the take have come.
     fn periodicity(&self, frames: usize) -> f64 {
-        let sums = smooth(&self.slow, &self.terms, self.said);
-        let mass: f64 = self.slow.around(self.said, frames).map(|(_, tap)| tap).sum();
+        let sums = smooth(&self.slow, &self.terms, self.emitted);
+        let mass: f64 = self.slow.around(self.emitted, frames).map(|(_, tap)| tap).sum();
         let (mut best, reach) = (0.0_f64, self.slow.radius());
         for (&term, lag) in sums.as_chunks().0.iter().zip(lags()) {
             let half = lag / 2;
@@ -168,8 +168,8 @@ impl Teacher {
             }
             let both = half..frames - half;
             // Far from both ends of the take it is all of it.
-            let inside = self.said >= half + reach && self.said + reach < both.end;
-            let seen = self.slow.around(self.said, frames);
+            let inside = self.emitted >= half + reach && self.emitted + reach < both.end;
+            let seen = self.slow.around(self.emitted, frames);
             let seen = seen.filter(|(at, _)| both.contains(at)).map(|(_, tap)| tap);
             let weight = if inside { 1.0 } else { seen.sum::<f64>() / mass };
             if weight > 0.25 {

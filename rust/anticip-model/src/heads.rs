@@ -19,7 +19,7 @@ const PRESSURE: usize = 2;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen<'a> {
     /// The given scalars and the embedding side by side.
-    pub(crate) told: &'a [f32],
+    pub(crate) inputs: &'a [f32],
     /// Results of the two pathways.
     pub(crate) fast: &'a [f32],
     pub(crate) held: &'a [f32],
@@ -155,41 +155,41 @@ impl Heads {
     }
 
     /// Everything that a step says.
-    pub(crate) fn say(&mut self, seen: Seen<'_>, said: &mut Controls) {
+    pub(crate) fn apply(&mut self, seen: Seen<'_>, controls: &mut Controls) {
         let mut share = [0.5];
         if let Some(pathway) = &self.pathway {
-            pathway.apply(seen.told, &mut share);
+            pathway.apply(seen.inputs, &mut share);
             sigmoid(&mut share);
         }
         for (mixed, (fast, slow)) in self.mixed.iter_mut().zip(seen.fast.iter().zip(seen.held)) {
             *mixed = slow + share[0] * (fast - slow);
         }
-        self.anticipate(&mut said.scalars);
-        self.norm.apply(&self.mixed, &mut said.hidden);
+        self.anticipate(&mut controls.scalars);
+        self.norm.apply(&self.mixed, &mut controls.hidden);
         let mut local = [0.0];
-        self.local.apply(&said.hidden, &mut local);
+        self.local.apply(&controls.hidden, &mut local);
         sigmoid(&mut local);
         let mut gate = [0.0];
-        self.combine.apply(&[local[0], said.scalars[0]], &mut gate);
+        self.combine.apply(&[local[0], controls.scalars[0]], &mut gate);
         sigmoid(&mut gate);
-        said.gate = gate[0];
+        controls.gate = gate[0];
 
         let (first, last) = &self.control;
         let units = &mut self.units[..first.outputs()];
-        first.apply(&said.hidden, units);
+        first.apply(&controls.hidden, units);
         gelu(units);
         last.apply(units, &mut self.out);
         let (params, evidence) = self.out.split_at_mut(PARAM_COUNT);
         self.direct.complete(seen, params);
-        said.params.copy_from_slice(params);
+        controls.params.copy_from_slice(params);
         let committed = if self.gated { gate[0] } else { 1.0 };
-        for (hazard, (base, evidence)) in said.hazards.iter_mut().zip(self.base.iter().zip(evidence)) {
+        for (hazard, (base, evidence)) in controls.hazards.iter_mut().zip(self.base.iter().zip(evidence)) {
             *hazard = base + committed * *evidence;
         }
         if let Some(beats) = &mut self.beats {
-            beats.add(seen.strokes, seen.recent, units, &mut said.hazards);
+            beats.add(seen.strokes, seen.recent, units, &mut controls.hazards);
         }
-        sigmoid(&mut said.hazards);
+        sigmoid(&mut controls.hazards);
     }
 
     /// The refined head's scalars.

@@ -151,7 +151,7 @@ impl PoseWindow {
     /// What is read: the newest places, how they came there, scalars and root, the twin now and relative to that.
     fn tell(&mut self, row: &[f32; FEATURE_COUNT]) {
         let (here, rest) = self.inputs.split_at_mut(PLACE_COUNT);
-        let (paths, told) = rest.split_at_mut(PLACE_COUNT * self.order);
+        let (paths, numbers) = rest.split_at_mut(PLACE_COUNT * self.order);
         let last = self.frames.len() - 1;
         here.copy_from_slice(&self.frames[self.newest]);
         // Before the stream began they were here.
@@ -170,8 +170,8 @@ impl PoseWindow {
             let slots = paths.iter_mut().skip(degree).step_by(self.order);
             slots.zip(sums).for_each(|(slot, sum)| *slot = sum);
         }
-        told.copy_from_slice(&row[SCALAR..]);
-        let (now, others) = told[TWIN - SCALAR..].split_at_mut(PARAMETER_COUNT);
+        numbers.copy_from_slice(&row[SCALAR..]);
+        let (now, others) = numbers[TWIN - SCALAR..].split_at_mut(PARAMETER_COUNT);
         for block in others.chunks_exact_mut(PARAMETER_COUNT) {
             block.iter_mut().zip(&*now).for_each(|(value, now)| *value -= now);
         }

@@ -107,7 +107,7 @@ impl SmoothedMeasures {
                 let count = (age + 1) as f64;
                 let jerks = (age + 1).min(self.bent.max(1)) as f64;
                 let Some(row) = rows.next() else { break };
-                *row = said(
+                *row = quantities(
                     jerk2 / jerks / ENDS as f64,
                     ends2.map(|v| v / count),
                     hands2 / count,
@@ -158,7 +158,7 @@ impl SmoothedMeasures {
 }
 
 /// The quantities of means.
-fn said(jerk2: f64, ends2: [f64; ENDS], hands2: f64, body: f64, moment: f64) -> [f32; QUANTITIES] {
+fn quantities(jerk2: f64, ends2: [f64; ENDS], hands2: f64, body: f64, moment: f64) -> [f32; QUANTITIES] {
     let total: f64 = ends2.iter().sum();
     let speeds: f64 = ends2.iter().map(|v| (v + 1e-6).sqrt()).sum();
     let sharing = speeds * speeds / (total + 0.0225);
@@ -196,7 +196,7 @@ mod tests {
             }
             let ends2 = std::array::from_fn(|e| mean(&|t| speed2(t, e)));
             let total = |t: usize| (0..ENDS).map(|e| speed2(t, e)).sum::<f64>();
-            out.extend(said(
+            out.extend(quantities(
                 jerk2,
                 ends2,
                 mean(&|t| speed2(t, 0).max(speed2(t, 1))),

@@ -89,7 +89,7 @@ pub struct MotionStream {
     stride: usize,
     frames: usize,
     /// The given scalars and, right behind them, the embedding.
-    told: Vec<f32>,
+    inputs: Vec<f32>,
     recent: Vec<f32>,
     /// How the strokes stand; empty where they are not followed.
     strokes: Vec<f32>,
@@ -99,7 +99,7 @@ pub struct MotionStream {
     /// What the slow pathway said last; with the newest frame, and before it.
     held: Vec<f32>,
     before: Vec<f32>,
-    said: Controls,
+    controls: Controls,
 }
 
 impl MotionStream {
@@ -146,14 +146,14 @@ impl MotionStream {
             row: [0.0; FEATURE_COUNT],
             stride: sizes.stride,
             frames: 0,
-            told: vec![0.0; SCALAR_COUNT + width],
+            inputs: vec![0.0; SCALAR_COUNT + width],
             recent: vec![0.0; recent],
             strokes: vec![0.0; if follows(tensors) { STROKE_COUNT } else { 0 }],
             pool: vec![0.0; width],
             mean: vec![0.0; width],
             held: vec![0.0; width],
             before: vec![0.0; width],
-            said: Controls::new(width),
+            controls: Controls::new(width),
             embedding,
         })
     }
@@ -166,8 +166,8 @@ impl MotionStream {
 
     /// What the last step said.
     #[must_use]
-    pub fn said(&self) -> &Controls {
-        &self.said
+    pub fn controls(&self) -> &Controls {
+        &self.controls
     }
 
     /// What holds after `row`, of which the first [`Self::columns`] are read.
@@ -179,7 +179,7 @@ impl MotionStream {
             self.before.copy_from_slice(&self.held);
             self.pool.fill(0.0);
         } else {
-            let x = &self.told[SCALAR_COUNT..];
+            let x = &self.inputs[SCALAR_COUNT..];
             self.pool.iter_mut().zip(x).for_each(|(sum, x)| *sum += x);
         }
         self.fast.advance();
@@ -188,7 +188,7 @@ impl MotionStream {
             poses.advance();
         }
         self.frames += 1;
-        &self.said
+        &self.controls
     }
 
     /// What holds if `row` is the next one; the stream stays where it is.
@@ -198,7 +198,7 @@ impl MotionStream {
             .zip(row)
             .for_each(|(slot, value)| *slot = *value);
         self.look();
-        &self.said
+        &self.controls
     }
 
     /// Goes through a step with the last row once more, for caches and clocks; the stream stays where it is.
@@ -228,7 +228,7 @@ impl MotionStream {
         let closes = self.closes();
         let mut given = [0.0; SCALAR_COUNT];
         given.copy_from_slice(&self.row[SCALAR..SCALAR + SCALAR_COUNT]);
-        let (scalars, x) = self.told.split_at_mut(SCALAR_COUNT);
+        let (scalars, x) = self.inputs.split_at_mut(SCALAR_COUNT);
         scalars.copy_from_slice(&given);
         self.embedding
             .look(&self.row, x, &mut self.recent, &mut self.strokes);
@@ -244,17 +244,17 @@ impl MotionStream {
         }
         let seen = Seen {
             fast: self.fast.look(x, amplitudes),
-            told: &self.told,
+            inputs: &self.inputs,
             held: &self.held,
             recent: &self.recent,
             strokes: &self.strokes,
             twin: &self.row[TWIN..],
         };
-        self.heads.say(seen, &mut self.said);
+        self.heads.apply(seen, &mut self.controls);
         if let Some(poses) = &mut self.poses {
             let mut second = [0.0; PARAM_COUNT];
             poses.look(self.embedding.places(), &self.row, &mut second);
-            for (param, second) in self.said.params.iter_mut().zip(second) {
+            for (param, second) in self.controls.params.iter_mut().zip(second) {
                 *param = 0.5 * (*param + second);
             }
         }

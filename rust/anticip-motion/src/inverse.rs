@@ -35,8 +35,8 @@ pub(crate) fn agreed(far: f64, bend: f64, lengths: [f64; 2], doubt: f64) -> f64 
     let half = (seen + bend) / 2.0;
     let slope = a * b * half.sin() / (a * a + b * b + 2.0 * a * b * half.cos()).sqrt().max(1e-6);
     // Errors of what is said are Laplace's: a few are large.
-    let said = slope * slope * doubt * (seen - bend).abs().max(doubt);
-    let bend = bend + (seen - bend) * said / (said + BLUR * BLUR);
+    let weight = slope * slope * doubt * (seen - bend).abs().max(doubt);
+    let bend = bend + (seen - bend) * weight / (weight + BLUR * BLUR);
     (a * a + b * b + 2.0 * a * b * bend.cos()).max(0.0).sqrt()
 }
 

@@ -72,11 +72,11 @@ impl Trackers {
     /// The joints that a frame measures or that say where others are, and (bit j) which are the latter: a body of them
     /// has its head, hands and feet in place, by which [`crate::Completion::placed`] finds better ones.
     /// `None` where the frame measures none.
-    pub fn solve(&mut self, told: &TrackerUpdate) -> Option<(&PoseUpdate, u32)> {
-        self.name(told);
+    pub fn solve(&mut self, update: &TrackerUpdate) -> Option<(&PoseUpdate, u32)> {
+        self.name(update);
         let mut turns = [None; JOINT_COUNT];
         self.places = [None; JOINT_COUNT];
-        for (tracker, joint) in told.trackers.iter().zip(&self.joints) {
+        for (tracker, joint) in update.trackers.iter().zip(&self.joints) {
             let Some(joint) = *joint else { continue };
             turns[joint] = tracker
                 .rotation
@@ -87,7 +87,7 @@ impl Trackers {
             return None;
         }
         if self.facing.is_none()
-            && let Some(facing) = self.face(&turns, told.ahead)
+            && let Some(facing) = self.face(&turns, update.ahead)
         {
             // Whoever was seen in parts before is seen anew.
             *self = Self {
@@ -125,22 +125,22 @@ impl Trackers {
             self.placed = (self.placed & !measured) | torso | (limbs & !measured);
             measured |= torso | limbs;
         }
-        self.tell(told, measured);
+        self.tell(update, measured);
         Some((&self.pose, self.placed))
     }
 
     /// Looks up which joints the trackers are on; of two on one joint the first.
-    fn name(&mut self, told: &TrackerUpdate) {
-        let same = self.names.len() == told.trackers.len()
+    fn name(&mut self, update: &TrackerUpdate) {
+        let same = self.names.len() == update.trackers.len()
             && self
                 .names
                 .iter()
-                .zip(&told.trackers)
+                .zip(&update.trackers)
                 .all(|(name, t)| *name == t.name);
         if same {
             return;
         }
-        self.names = told.trackers.iter().map(|t| t.name.clone()).collect();
+        self.names = update.trackers.iter().map(|t| t.name.clone()).collect();
         self.joints.clear();
         for name in &self.names {
             let joint = joint(name).filter(|joint| !self.joints.contains(&Some(*joint)));
@@ -278,7 +278,7 @@ impl Trackers {
 
     /// The torso, straight from the hips' end to the head, or as the chest was told; as bits.
     fn solve_torso(&mut self, place: Vector, hips: Quat, turns: &Turns) -> u32 {
-        let told = turns[UPPER_CHEST].and(self.world[UPPER_CHEST]);
+        let update = turns[UPPER_CHEST].and(self.world[UPPER_CHEST]);
         let leaning = self.places[HEAD].and_then(|head| {
             let seen = hips.conj().rotate(minus(head, place));
             let upright = *self.upright.get_or_insert(seen);
@@ -288,7 +288,7 @@ impl Trackers {
             let lean = Quat::from_two_vectors(minus(above, OFFSETS[SPINE]), minus(head, OFFSETS[SPINE]));
             Some(hips * lean)
         });
-        let Some(turn) = told.or(leaning) else { return 0 };
+        let Some(turn) = update.or(leaning) else { return 0 };
         let joints = (SPINE..=NECK).filter(|joint| turns[*joint].is_none());
         joints.fold(0, |bits, joint| {
             self.world[joint] = Some(turn);
@@ -305,9 +305,9 @@ impl Trackers {
     }
 
     /// Writes the frame: what is measured turns within the next joint above that ever was.
-    fn tell(&mut self, told: &TrackerUpdate, measured: u32) {
+    fn tell(&mut self, update: &TrackerUpdate, measured: u32) {
         self.pose.clear();
-        (self.pose.seq, self.pose.time) = (told.seq, told.time);
+        (self.pose.seq, self.pose.time) = (update.seq, update.time);
         self.pose.root = self.places[HIPS].map(|place| place.map(|v| v as f32));
         let mut whole = [Quat::IDENTITY; JOINT_COUNT];
         for joint in 0..JOINT_COUNT {

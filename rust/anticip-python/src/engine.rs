@@ -169,7 +169,7 @@ impl PyEngine {
             .and_then(|remembered| remembered.mixed.as_ref());
         let mixed = mixed
             .zip(step.as_ref())
-            .map(|(said, step)| step.with_rows(py, said.parameters));
+            .map(|(forecast, step)| step.with_rows(py, forecast.parameters));
         let step = mixed.or(step);
         let step = step.map(|step| Py::new(py, step)).transpose()?;
         let taught = match mapping {
@@ -354,7 +354,7 @@ impl PyEngine {
                 mixer.desk.forget();
             }
             let age_ms = slot.release_ns.saturating_sub(out.t_local_ns) as f64 / 1e6;
-            mixer.lead.with(|lead| lead.hear(age_ms));
+            mixer.lead.with(|lead| lead.add_age(age_ms));
         });
         slot
     }
@@ -405,11 +405,11 @@ impl Remembering {
             follower.turn(|following| following.hear(out))
         });
         let place = places.last().copied().flatten();
-        let said = self.memory.get().0.turn(|memory| {
+        let forecast = self.memory.get().0.turn(|memory| {
             if out.reset {
                 memory.reset();
             }
-            let mut said = None;
+            let mut forecast = None;
             for (n, pose) in out.poses.iter().enumerate() {
                 // Of the frames that fill a gap the model says nothing.
                 let newest = n + 1 == out.poses.len();
@@ -419,13 +419,13 @@ impl Remembering {
                     .copied()
                     .flatten()
                     .and_then(|place| self.known(place));
-                said = Some(memory.push(&rotations(pose), model, place.as_ref()));
+                forecast = Some(memory.push(&rotations(pose), model, place.as_ref()));
             }
-            said
+            forecast
         });
         // The sound goes on with what the model says, whatever becomes of what is mixed with it.
-        let finite = |said: &MixedForecast| said.parameters.iter().flatten().all(|value| value.is_finite());
-        let mixed = said.filter(|said| step.is_some() && finite(said));
+        let finite = |one: &MixedForecast| one.parameters.iter().flatten().all(|value| value.is_finite());
+        let mixed = forecast.filter(|forecast| step.is_some() && finite(forecast));
         Remembered { mixed, place, dues }
     }
 

@@ -39,8 +39,8 @@ pub(crate) fn raise(kind: Kind, message: &str) -> PyErr {
 }
 
 /// The beginning of what somebody else's object says, in one line.
-pub(crate) fn one_line(said: &Bound<'_, PyAny>) -> String {
-    let said = said.to_string();
-    let words: Vec<_> = said.split_whitespace().collect();
+pub(crate) fn one_line(text: &Bound<'_, PyAny>) -> String {
+    let text = text.to_string();
+    let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").chars().take(200).collect()
 }

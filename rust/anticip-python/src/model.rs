@@ -90,9 +90,9 @@ impl PyMotionStream {
         let py = rows.py();
         let rows = floats(rows)?;
         let rows = self.checked(&rows)?;
-        let (gates, said): (Vec<f32>, _) = self.inner.detached(py, |stream| {
+        let (gates, controls): (Vec<f32>, _) = self.inner.detached(py, |stream| {
             let gates = rows.iter().map(|row| stream.step(row).gate).collect();
-            (gates, stream.said().clone())
+            (gates, stream.controls().clone())
         });
         let mut emit = false;
         if let Some(rule) = rule {
@@ -100,7 +100,7 @@ impl PyMotionStream {
                 emit = rule.get().decide(py, f64::from(*gate));
             }
         }
-        Ok((gates, PyStepResult::of(&said, emit)))
+        Ok((gates, PyStepResult::of(&controls, emit)))
     }
 
     fn imagine(&self, row: &Bound<'_, PyAny>) -> PyResult<PyStepResult> {
@@ -109,8 +109,8 @@ impl PyMotionStream {
         let [row] = self.checked(&rows)?[..] else {
             return Err(raise(Kind::Shape, "feature rows must be one to be imagined"));
         };
-        let said = self.inner.detached(py, |stream| stream.imagine(row).clone());
-        Ok(PyStepResult::of(&said, false))
+        let controls = self.inner.detached(py, |stream| stream.imagine(row).clone());
+        Ok(PyStepResult::of(&controls, false))
     }
 
     fn prewarm(&self, py: Python<'_>) {

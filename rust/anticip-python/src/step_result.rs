@@ -111,14 +111,14 @@ impl PyStepResult {
 
 impl PyStepResult {
     /// What the motion model says; `emit`: whether its rule lets this frame's events out.
-    pub(crate) fn of(said: &Controls, emit: bool) -> Self {
+    pub(crate) fn of(controls: &Controls, emit: bool) -> Self {
         Self {
-            params: table(said.params),
-            hazards: said.hazards,
-            scalars: said.scalars,
-            gate: f64::from(said.gate),
+            params: table(controls.params),
+            hazards: controls.hazards,
+            scalars: controls.scalars,
+            gate: f64::from(controls.gate),
             emit,
-            hidden: Some(said.hidden.as_slice().into()),
+            hidden: Some(controls.hidden.as_slice().into()),
             field: None,
             plan: None,
         }

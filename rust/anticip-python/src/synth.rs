@@ -51,8 +51,8 @@ impl PySamples {
     }
 
     #[getter]
-    fn said(&self) -> &str {
-        self.0.said()
+    fn summary(&self) -> &str {
+        self.0.summary()
     }
 }
 

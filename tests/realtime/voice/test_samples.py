@@ -65,7 +65,7 @@ def test_every_format_and_rate_sounds_at_its_pitch(
         tone(tmp_path / name, 300.0, *more, rate=rate)
     except subprocess.CalledProcessError:
         pytest.skip(f"this sox cannot write {name}")
-    assert " 1 sounds, 1.0 s" in Samples(tmp_path, RATE).said.replace("1.1 s", "1.0 s")
+    assert " 1 sounds, 1.0 s" in Samples(tmp_path, RATE).summary.replace("1.1 s", "1.0 s")
     f, p = spectrum(played(tmp_path))
     notes = 73.416 * 2 ** (np.array([0, 2, 3, 5, 7, 9, 10]) / 12)
     strongest = f[1:][p[1:].argmax()]
@@ -121,7 +121,7 @@ def test_what_is_no_sound_is_left_alone(tmp_path: Path) -> None:
         (folder / f"lost{i}.wav").symlink_to(outside / "none.wav")
     (folder / "link.wav").symlink_to(outside / "chosen.wav")
     tone(folder / "deep" / "er" / "a.flac", 300.0)
-    said = Samples(folder, RATE).said
+    said = Samples(folder, RATE).summary
     assert "2 sounds, 2.0 s; 6 left out (broken.flac: " in said
     assert "; lost0.wav: no file; lost1.wav: no file; lost2.wav: no file; pipe.wav: no file; 1 more)" in said
 
@@ -132,11 +132,11 @@ def test_channels_that_cancel_are_heard_and_what_is_silent_is_not_counted(tmp_pa
     sox(tmp_path / "a.wav", tmp_path / "b.wav", "remix", "1", "1i")
     sox("-n", tmp_path / "c.wav", "trim", "0", "1")
     (tmp_path / "d.wav").write_bytes(bytes(5_000))
-    said = Samples(tmp_path, RATE).said
+    said = Samples(tmp_path, RATE).summary
     assert "2 sounds, 2.0 s; 2 left out (c.wav: nothing in it can be heard; d.wav: " in said
     for name in ("a.wav", "c.wav"):
         (tmp_path / name).unlink()
-    said = Samples(tmp_path, RATE).said
+    said = Samples(tmp_path, RATE).summary
     assert "1 sounds, 1.0 s; 1 left out (d.wav: its format or coding is not read)" in said
     assert level(played(tmp_path)) > -26.0
 
@@ -152,7 +152,7 @@ def test_the_memory_is_bounded_and_said(tmp_path: Path) -> None:
     whole.write_bytes(head)
     os.truncate(whole, size)
     tone(tmp_path / "more.wav", 50.0)
-    said = Samples(tmp_path, RATE).said
+    said = Samples(tmp_path, RATE).summary
     assert "1 sounds, 699.1 s; the memory for them (128 MiB) is full, 1 more and the end" in said
 
 
@@ -178,7 +178,7 @@ def test_damaged_files_harm_nobody(tmp_path: Path, data: st.DataObject) -> None:
     except OptionError as error:
         said = str(error)
     else:
-        said = samples.said
+        said = samples.summary
         voice = Voice(RATE, preset="granular", samples=samples)
         voice.params(np.full(8, 0.7, np.float32))
         assert np.isfinite(voice.render(RATE // 4)).all()

@@ -61,7 +61,7 @@ fn the_age_of_frames_is_followed_only_when_it_has_changed() {
     let mut lead = automatic(NONE, 0.0);
     let mut ways: Vec<f64> = (0..1000)
         .map(|n| {
-            lead.hear(10.0 + f64::from(n % 2));
+            lead.add_age(10.0 + f64::from(n % 2));
             lead.way_ms()
         })
         .collect();
@@ -78,7 +78,7 @@ proptest! {
         let leads = || {
             let mut lead = automatic(SPRING, 0.0);
             moves.iter().map(|&(age, trust, sound)| {
-                lead.hear(age);
+                lead.add_age(age);
                 lead.sound_ms = sound.unwrap_or(lead.sound_ms);
                 lead.learn(1.0, Some(&[[trust; 3]; 8]));
                 lead.leads()

@@ -172,8 +172,8 @@ mod tests {
                 tempo: 1.0,
                 trust: 1.0,
             };
-            let told = fine.refine(&rehearsal, last.each_ref(), now, believed);
-            error = now as f64 / RATE - told.seconds;
+            let found = fine.refine(&rehearsal, last.each_ref(), now, believed);
+            error = now as f64 / RATE - found.seconds;
         }
         error
     }

@@ -23,7 +23,7 @@ pub(super) struct Body {
     skeleton: Skeleton,
     retargeter: Retargeter,
     /// True once the source has told its skeleton, or when the protocol fixes it.
-    told: bool,
+    announced: bool,
     local: Vec<Quat>,
     root: [f64; 3],
     /// Frames since each joint was measured.
@@ -52,7 +52,7 @@ impl Body {
         };
         let mut body = Self::new(skeleton)?;
         // The others say which body it is.
-        body.told = matches!(source, Source::Mocopi | Source::Vmc);
+        body.announced = matches!(source, Source::Mocopi | Source::Vmc);
         if source == Source::Vmc {
             body.patience = 2;
         }
@@ -73,7 +73,7 @@ impl Body {
             seen: vec![false; n],
             patience: 1,
             partial: false,
-            told: true,
+            announced: true,
             mask: *retargeter.mask(),
             scratch: [Quat::IDENTITY; JOINT_COUNT],
             agreement: None,
@@ -84,8 +84,8 @@ impl Body {
     }
 
     /// Takes a told skeleton; `Ok(true)` where poses now map differently.
-    pub(super) fn tell(&mut self, update: &SkeletonUpdate) -> Result<bool, MotionError> {
-        let same = self.told
+    pub(super) fn set_skeleton(&mut self, update: &SkeletonUpdate) -> Result<bool, MotionError> {
+        let same = self.announced
             && self.skeleton.names == update.names
             && self.skeleton.parents == update.parents
             && self.skeleton.len() == update.rest.len()
@@ -134,8 +134,8 @@ impl Body {
         self.local.len()
     }
 
-    pub(super) fn told(&self) -> bool {
-        self.told
+    pub(super) fn announced(&self) -> bool {
+        self.announced
     }
 
     pub(super) fn names(&self) -> &[String] {
@@ -180,7 +180,7 @@ impl Body {
     /// Whether a frame has a rotation for at least one joint of this skeleton, and none beyond it. Before a skeleton is
     /// told, only a whole canonical body does, its unusable joints included.
     pub(super) fn fits(&self, pose: &PoseUpdate) -> bool {
-        (self.told || pose.joints.len() + pose.unusable as usize == self.joints())
+        (self.announced || pose.joints.len() + pose.unusable as usize == self.joints())
             && !pose.joints.is_empty()
             && pose.joints.iter().all(|j| usize::from(j.id) < self.joints())
     }

@@ -43,12 +43,12 @@ impl Decoder {
             }
             Update::Frame(pose) => good |= stage.frame(pose, arrival_ns, counters),
             Update::Past(number) => stage.past(number, counters),
-            Update::Trackers(told) => {
+            Update::Trackers(update) => {
                 let trackers = self.trackers.get_or_insert_with(|| {
                     stage.skeleton(&Trackers::skeleton(), counters);
                     Trackers::default()
                 });
-                if let Some((pose, placed)) = trackers.solve(told) {
+                if let Some((pose, placed)) = trackers.solve(update) {
                     stage.places(placed);
                     good |= stage.frame(pose, arrival_ns, counters);
                 }

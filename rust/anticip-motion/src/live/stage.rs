@@ -114,7 +114,7 @@ impl Stage {
     }
 
     pub(super) fn names(&self) -> Option<&[String]> {
-        self.body.told().then(|| self.body.names())
+        self.body.announced().then(|| self.body.names())
     }
 
     /// Why the source's body cannot be played.
@@ -152,7 +152,7 @@ impl Stage {
     /// Takes a skeleton the source tells.
     pub(super) fn skeleton(&mut self, update: &SkeletonUpdate, counters: &mut Counters) {
         self.clock.declare(update.rate);
-        match self.body.tell(update) {
+        match self.body.set_skeleton(update) {
             Ok(changed) => {
                 // Of the same body once more, what was found out about it holds.
                 self.refusal = self.body.disagreement().map(str::to_owned);

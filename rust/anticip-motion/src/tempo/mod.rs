@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     /// A tracker that has found the same things so often.
-    fn told(finds: &[(usize, Option<(f64, f64)>)]) -> TempoTracker {
+    fn tracked(finds: &[(usize, Option<(f64, f64)>)]) -> TempoTracker {
         let mut tracker = TempoTracker::new().unwrap();
         for &(times, found) in finds {
             (0..times).for_each(|_| tracker.follow(found));
@@ -320,8 +320,8 @@ mod tests {
     #[test]
     fn trust_takes_a_second_and_is_lost_twice_as_fast() {
         let walk = Some((25.0, SURE));
-        assert_eq!(told(&[(11, walk)]).tempo(), Tempo::default());
-        let trust = |finds: &[_]| told(finds).trust;
+        assert_eq!(tracked(&[(11, walk)]).tempo(), Tempo::default());
+        let trust = |finds: &[_]| tracked(finds).trust;
         // It has been found for twelve frames when it is taken.
         for (frames, wanted) in [(12, 0.24), (13, 0.26), (49, 0.98), (50, 1.0), (90, 1.0)] {
             assert!((trust(&[(frames, walk)]) - wanted).abs() < 1e-12, "{frames}");
@@ -341,23 +341,23 @@ mod tests {
     #[test]
     fn another_period_is_taken_when_it_stays() {
         let (walk, run, odd) = (Some((30.0, 1.0)), Some((20.0, 1.0)), Some((50.0, 1.0)));
-        let bpm = |finds: &[_]| told(finds).tempo().bpm;
+        let bpm = |finds: &[_]| tracked(finds).tempo().bpm;
         assert_eq!(bpm(&[(60, walk)]), 100.0);
         assert_eq!(bpm(&[(60, walk), (11, run)]), 100.0);
         assert_eq!(bpm(&[(60, walk), (12, run)]), 150.0);
         for between in [walk, odd, None] {
             assert_eq!(bpm(&[(60, walk), (11, run), (1, between), (11, run)]), 100.0);
         }
-        assert!((told(&[(60, walk), (12, run)]).trust - 0.24).abs() < 1e-12);
-        assert!((told(&[(60, walk), (11, run)]).trust - 0.56).abs() < 1e-12);
+        assert!((tracked(&[(60, walk), (12, run)]).trust - 0.24).abs() < 1e-12);
+        assert!((tracked(&[(60, walk), (11, run)]).trust - 0.56).abs() < 1e-12);
         // One nearby is followed at once, a fifth of the way a frame.
-        assert!((told(&[(60, walk), (1, Some((31.0, 1.0)))]).period - 30.2).abs() < 1e-12);
-        assert!((told(&[(60, walk), (40, Some((28.0, 1.0)))]).period - 28.0).abs() < 1e-3);
+        assert!((tracked(&[(60, walk), (1, Some((31.0, 1.0)))]).period - 30.2).abs() < 1e-12);
+        assert!((tracked(&[(60, walk), (40, Some((28.0, 1.0)))]).period - 28.0).abs() < 1e-3);
     }
 
     #[test]
     fn the_phase_goes_on_by_itself_one_beat_a_period() {
-        let mut tracker = told(&[(60, Some((25.0, 1.0)))]);
+        let mut tracker = tracked(&[(60, Some((25.0, 1.0)))]);
         let before = tracker.tempo();
         (0..10).for_each(|_| tracker.follow(None));
         let turned = (tracker.phase - before.phase).rem_euclid(1.0);

@@ -15,13 +15,13 @@ impl PyLead {
     #[new]
     #[pyo3(signature = (ms, lags_ms, *, sound_ms = 0.0, delay_ms = 0.0))]
     fn new(ms: &Bound<'_, PyAny>, lags_ms: Parameters, sound_ms: f64, delay_ms: f64) -> PyResult<Self> {
-        let lead = Lead::new(told(ms)?, lags_ms, sounds(sound_ms)?, delay_ms);
+        let lead = Lead::new(fixed_or_auto(ms)?, lags_ms, sounds(sound_ms)?, delay_ms);
         Ok(Self(Shared::new(lead)))
     }
 
     #[getter]
     fn ms<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
-        match self.0.with(|lead| lead.told_ms()) {
+        match self.0.with(|lead| lead.fixed_ms()) {
             Some(ms) => PyFloat::new(py, ms).into_any(),
             None => pyo3::intern!(py, "auto").clone().into_any(),
         }
@@ -29,8 +29,8 @@ impl PyLead {
 
     #[setter]
     fn set_ms(&self, ms: &Bound<'_, PyAny>) -> PyResult<()> {
-        let ms = told(ms)?;
-        self.0.with(|lead| lead.tell(ms));
+        let ms = fixed_or_auto(ms)?;
+        self.0.with(|lead| lead.set(ms));
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl PyLead {
 }
 
 /// Milliseconds, or automatic.
-fn told(ms: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+fn fixed_or_auto(ms: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if ms.extract::<&str>().is_ok_and(|word| word == "auto") {
         return Ok(None);
     }

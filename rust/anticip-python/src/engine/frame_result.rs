@@ -21,7 +21,7 @@ pub(super) struct Remembered {
 impl Remembered {
     /// How much of what was mixed is foreseen.
     pub(super) fn trust(&self) -> Option<Trust> {
-        self.mixed.as_ref().map(|said| said.trust)
+        self.mixed.as_ref().map(|forecast| forecast.trust)
     }
 }
 

@@ -70,7 +70,7 @@ fn core_step(
     out: &PyFrontOutput,
     anew: bool,
 ) -> PyStepResult {
-    let (said, emit) = stream.inner.detached(py, |stream| {
+    let (controls, emit) = stream.inner.detached(py, |stream| {
         rule.0.turn(|rule| {
             if anew {
                 stream.reset();
@@ -80,10 +80,10 @@ fn core_step(
             for row in &out.out.rows {
                 emit = rule.decide(f64::from(stream.step(row).gate));
             }
-            (stream.said().clone(), emit)
+            (stream.controls().clone(), emit)
         })
     });
-    PyStepResult::of(&said, emit)
+    PyStepResult::of(&controls, emit)
 }
 
 fn other_step(backend: &Bound<'_, PyAny>, out: &PyFrontOutput, anew: bool) -> PyResult<PyStepResult> {

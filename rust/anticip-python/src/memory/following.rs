@@ -164,9 +164,9 @@ impl PyCues {
 pub(crate) struct PySpotter(Shared<Spotter>);
 
 /// Progress, seconds until it ends, how likely.
-type Told = (f32, f32, f32);
+type Progress = (f32, f32, f32);
 
-fn told(spotted: Spotted) -> Told {
+fn triple(spotted: Spotted) -> Progress {
     (spotted.progress, spotted.seconds, spotted.likely)
 }
 
@@ -190,10 +190,10 @@ impl PySpotter {
         Ok(Self(Shared::new(spotter.map_err(|error| memory_error(&error))?)))
     }
 
-    fn push(&self, quats: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Told>>> {
+    fn push(&self, quats: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Progress>>> {
         let pose = frame(quats)?;
         let found = self.0.with(quats.py(), |spotter| spotter.push(&pose).to_vec());
-        Ok(found.into_iter().map(|found| found.map(told)).collect())
+        Ok(found.into_iter().map(|found| found.map(triple)).collect())
     }
 
     fn push_many<'py>(
@@ -207,7 +207,7 @@ impl PySpotter {
             for pose in &poses {
                 let found = spotter.push(pose).to_vec();
                 rows.extend(found.iter().zip(spotter.costs()).flat_map(|(found, cost)| {
-                    let (progress, seconds, likely) = found.map_or((f32::NAN, f32::NAN, 0.0), told);
+                    let (progress, seconds, likely) = found.map_or((f32::NAN, f32::NAN, 0.0), triple);
                     [progress, seconds, likely, *cost].map(f64::from)
                 }));
             }

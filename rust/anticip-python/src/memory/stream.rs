@@ -58,10 +58,10 @@ impl PyMemory {
         let pose = poses(quats, &[JOINT_COUNT, 4])?;
         let params = model(params)?;
         let place = place.map(placed);
-        let said = self.0.detached(py, |memory| {
+        let forecast = self.0.detached(py, |memory| {
             memory.push(&pose[0], params.as_ref(), place.as_ref())
         });
-        frame(py, &said)
+        frame(py, &forecast)
     }
 
     /// T frames (T, 22, 4), rows (T, 8, 5) and places (T, 4), as single pushes; rows and places that are not a number
@@ -84,11 +84,11 @@ impl PyMemory {
             let (mut mixed, mut trust) = (Vec::new(), Vec::new());
             for (t, pose) in frames.iter().enumerate() {
                 let row = rows.as_ref().map(|rows| &rows[t]);
-                let said = row.filter(|row| row.iter().flatten().all(|value| value.is_finite()));
+                let forecast = row.filter(|row| row.iter().flatten().all(|value| value.is_finite()));
                 let place = places.as_ref().and_then(|rows| place(&rows.values[4 * t..][..4]));
-                let said = memory.push(pose, said, place.as_ref());
-                mixed.extend_from_slice(said.parameters.as_flattened());
-                trust.extend_from_slice(said.trust.as_flattened());
+                let forecast = memory.push(pose, forecast, place.as_ref());
+                mixed.extend_from_slice(forecast.parameters.as_flattened());
+                trust.extend_from_slice(forecast.trust.as_flattened());
             }
             (mixed, trust)
         });
@@ -101,8 +101,8 @@ impl PyMemory {
     /// The step with what would hold if the model said it of the newest frame, or of a body carried on from it.
     fn imagine(&self, py: Python<'_>, step: &Bound<'_, PyStepResult>) -> PyResult<PyStepResult> {
         let params = sayings(step)?;
-        let said = self.0.with(py, |memory| memory.imagine(Some(params)));
-        Ok(step.get().with_rows(py, said.parameters))
+        let forecast = self.0.with(py, |memory| memory.imagine(Some(params)));
+        Ok(step.get().with_rows(py, forecast.parameters))
     }
 
     /// The take ends here: the next frame begins another.
@@ -259,9 +259,9 @@ fn contiguous<T, E>(values: Result<T, E>, what: &str) -> PyResult<T> {
     values.map_err(|_| raise(Kind::Shape, &format!("{what}: expected a contiguous array")))
 }
 
-fn frame<'py>(py: Python<'py>, said: &MixedForecast) -> PyResult<Frame<'py>> {
-    let parameters = PyArray1::from_slice(py, said.parameters.as_flattened());
-    let trust = PyArray1::from_slice(py, said.trust.as_flattened());
+fn frame<'py>(py: Python<'py>, forecast: &MixedForecast) -> PyResult<Frame<'py>> {
+    let parameters = PyArray1::from_slice(py, forecast.parameters.as_flattened());
+    let trust = PyArray1::from_slice(py, forecast.trust.as_flattened());
     Ok((
         parameters.reshape([PARAMETER_COUNT, MODEL_HORIZONS])?,
         trust.reshape([PARAMETER_COUNT, H])?,

@@ -53,14 +53,14 @@ pub(crate) fn teacher_parameters<'py>(
     quats: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let poses = poses(quats)?;
-    let said = py.detach(|| {
-        let (mut teacher, mut said) = (Teacher::default(), Vec::new());
+    let rows = py.detach(|| {
+        let (mut teacher, mut rows) = (Teacher::default(), Vec::new());
         for pose in &poses {
-            teacher.push(pose, |row| said.extend(row.map(|v| v as f32)));
+            teacher.push(pose, |row| rows.extend(row.map(|v| v as f32)));
         }
-        teacher.finish(|row| said.extend(row.map(|v| v as f32)));
-        said
+        teacher.finish(|row| rows.extend(row.map(|v| v as f32)));
+        rows
     });
-    let frames = said.len() / PARAMETER_COUNT;
-    PyArray1::from_vec(py, said).reshape([frames, PARAMETER_COUNT])
+    let frames = rows.len() / PARAMETER_COUNT;
+    PyArray1::from_vec(py, rows).reshape([frames, PARAMETER_COUNT])
 }

@@ -33,7 +33,7 @@ pub(crate) fn solve_trackers<'py>(
         name,
         ..Tracker::default()
     };
-    let mut told = TrackerUpdate {
+    let mut update = TrackerUpdate {
         trackers: names.into_iter().map(tracker).collect(),
         ..TrackerUpdate::default()
     };
@@ -42,16 +42,16 @@ pub(crate) fn solve_trackers<'py>(
     let placed = py.detach(|| {
         let (mut trackers, mut placed) = (Trackers::default(), 0);
         let mut held = [[1.0_f32, 0.0, 0.0, 0.0]; JOINT_COUNT];
-        let count = told.trackers.len();
+        let count = update.trackers.len();
         for (frame, out) in found.chunks_exact_mut(JOINT_COUNT).enumerate() {
-            for (k, tracker) in told.trackers.iter_mut().enumerate() {
+            for (k, tracker) in update.trackers.iter_mut().enumerate() {
                 let at = frame * count + k;
                 let some = |values: &[f64]| values.iter().all(|v| v.is_finite());
                 let (turn, place) = (&turns.values[4 * at..][..4], &places.values[3 * at..][..3]);
                 tracker.rotation = some(turn).then(|| std::array::from_fn(|i| turn[i] as f32));
                 tracker.position = some(place).then(|| std::array::from_fn(|i| place[i] as f32));
             }
-            if let Some((pose, solved)) = trackers.solve(&told) {
+            if let Some((pose, solved)) = trackers.solve(&update) {
                 placed = solved;
                 for joint in &pose.joints {
                     held[usize::from(joint.id)] = joint.rotation;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::convert::{about_unit, finite, shaped};
-use super::tempo::told;
+use super::tempo::triple;
 use crate::errors::{Kind, raise};
 
 /// The grid frames that one datagram completed. Arrays are made when they are first asked for: few of them are before a
@@ -183,7 +183,7 @@ impl PyFrontOutput {
 
     #[getter]
     fn tempo(&self) -> (f64, f64, f64) {
-        told(self.out.tempo)
+        triple(self.out.tempo)
     }
 
     #[getter]

@@ -12,7 +12,7 @@ use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
 /// Beats a minute, phase, trust.
-pub(super) fn told(tempo: Tempo) -> (f64, f64, f64) {
+pub(super) fn triple(tempo: Tempo) -> (f64, f64, f64) {
     (tempo.bpm, tempo.phase, tempo.trust)
 }
 

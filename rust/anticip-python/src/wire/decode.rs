@@ -39,12 +39,12 @@ fn skeleton<'py>(py: Python<'py>, skeleton: &SkeletonUpdate) -> PyResult<Bound<'
     Ok(dict)
 }
 
-fn trackers<'py>(py: Python<'py>, told: &TrackerUpdate) -> PyResult<Bound<'py, PyDict>> {
+fn trackers<'py>(py: Python<'py>, update: &TrackerUpdate) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("kind", "trackers")?;
-    dict.set_item("seq", told.seq)?;
-    dict.set_item("time", told.time)?;
-    let all = || told.trackers.iter();
+    dict.set_item("seq", update.seq)?;
+    dict.set_item("time", update.time)?;
+    let all = || update.trackers.iter();
     dict.set_item("names", all().map(|t| t.name.as_str()).collect::<Vec<_>>())?;
     let quats = all().map(|t| t.rotation.unwrap_or([f32::NAN; 4]));
     dict.set_item("quats", table(py, quats)?)?;
@@ -88,19 +88,19 @@ impl Decoder {
             let mut found = Vec::new();
             let decoded = source.decode(datagram, &mut |update| {
                 found.push(match update {
-                    Update::Skeleton(told) => DecodedUpdate::Skeleton(told.clone()),
-                    Update::Frame(told) => DecodedUpdate::Frame(told.clone()),
-                    Update::Trackers(told) => DecodedUpdate::Trackers(told.clone()),
+                    Update::Skeleton(update) => DecodedUpdate::Skeleton(update.clone()),
+                    Update::Frame(update) => DecodedUpdate::Frame(update.clone()),
+                    Update::Trackers(update) => DecodedUpdate::Trackers(update.clone()),
                     Update::Past(_) => return,
                 });
             });
             decoded.map(|()| found)
         });
-        let told = |told: &DecodedUpdate| match told {
-            DecodedUpdate::Skeleton(told) => skeleton(py, told),
-            DecodedUpdate::Frame(told) => pose(py, told),
-            DecodedUpdate::Trackers(told) => trackers(py, told),
+        let update = |update: &DecodedUpdate| match update {
+            DecodedUpdate::Skeleton(update) => skeleton(py, update),
+            DecodedUpdate::Frame(update) => pose(py, update),
+            DecodedUpdate::Trackers(update) => trackers(py, update),
         };
-        decoded.map_err(error)?.iter().map(told).collect()
+        decoded.map_err(error)?.iter().map(update).collect()
     }
 }

@@ -39,7 +39,7 @@ pub struct Samples {
     pub(crate) sound: Vec<f32>,
     pieces: Vec<Piece>,
     sample_rate: f64,
-    said: String,
+    summary: String,
 }
 
 impl Samples {
@@ -57,14 +57,14 @@ impl Samples {
         let read::Found {
             sound,
             mut pieces,
-            said,
+            summary,
         } = read::folder(folder, sample_rate)?;
         pieces.sort_by(|a, b| a.centroid.total_cmp(&b.centroid));
         Ok(Self {
             sound,
             pieces,
             sample_rate,
-            said,
+            summary,
         })
     }
 
@@ -74,8 +74,8 @@ impl Samples {
     }
 
     /// What was read and what was not, in a line.
-    pub fn said(&self) -> &str {
-        &self.said
+    pub fn summary(&self) -> &str {
+        &self.summary
     }
 
     /// Samples a second.

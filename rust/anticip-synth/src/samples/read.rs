@@ -41,7 +41,7 @@ const TOLD: usize = 5;
 pub(super) struct Found {
     pub(super) sound: Vec<f32>,
     pub(super) pieces: Vec<Piece>,
-    pub(super) said: String,
+    pub(super) summary: String,
 }
 
 /// A file whose name says that it is sound, and why it is not read.
@@ -94,7 +94,7 @@ pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthErro
     let mut found = Found {
         sound: Vec::new(),
         pieces: Vec::new(),
-        said: String::new(),
+        summary: String::new(),
     };
     let (mut count, mut more, mut full) = (0, 0, false);
     let mut passed = Vec::new();
@@ -138,13 +138,13 @@ pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthErro
         }));
     }
     let seconds = found.sound.len() as f64 / sample_rate;
-    found.said = format!("{}: {count} sounds, {seconds:.1} s", folder.display());
+    found.summary = format!("{}: {count} sounds, {seconds:.1} s", folder.display());
     if full {
-        found.said +=
+        found.summary +=
             &format!("; the memory for them (128 MiB) is full, {more} more and the end of the last left out");
     }
     if !passed.is_empty() {
-        found.said += &format!("; {} left out ({why})", passed.len());
+        found.summary += &format!("; {} left out ({why})", passed.len());
     }
     Ok(found)
 }
@@ -167,7 +167,7 @@ impl Found {
 /// A file in mono, at most `most` samples at `sample_rate`: one channel of it, or the mean of all and, where they cancel
 /// each other, the loudest.
 fn decoded(path: &Path, sample_rate: f64, most: usize, channel: Option<usize>) -> Result<Vec<f32>, String> {
-    let told = |error: Error| match error {
+    let reason = |error: Error| match error {
         Error::Unsupported(_) => "its format or coding is not read".to_owned(),
         other => other.to_string(),
     };
@@ -188,13 +188,13 @@ fn decoded(path: &Path, sample_rate: f64, most: usize, channel: Option<usize>) -
             FormatOptions::default(),
             MetadataOptions::default(),
         )
-        .map_err(told)?;
+        .map_err(reason)?;
     let track = format.default_track(TrackType::Audio).ok_or("no sound in it")?;
     let id = track.id;
     let codec = track.codec_params.as_ref().and_then(|codec| codec.audio());
     let mut decoder = symphonia::default::get_codecs()
         .make_audio_decoder(codec.ok_or("no sound in it")?, &AudioDecoderOptions::default())
-        .map_err(told)?;
+        .map_err(reason)?;
     let (mut mono, mut block, mut rate) = (Vec::new(), Vec::<f32>::new(), 0);
     let (mut power, mut powers) = (0.0, Vec::<f64>::new());
     loop {
@@ -202,7 +202,7 @@ fn decoded(path: &Path, sample_rate: f64, most: usize, channel: Option<usize>) -
             Ok(Some(packet)) => packet,
             // What was cut off is used as far as it goes.
             Ok(None) | Err(Error::IoError(_) | Error::ResetRequired) => break,
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(reason(error)),
         };
         if packet.track_id != id {
             continue;
@@ -210,7 +210,7 @@ fn decoded(path: &Path, sample_rate: f64, most: usize, channel: Option<usize>) -
         let buffer = match decoder.decode(&packet) {
             Ok(buffer) => buffer,
             Err(Error::DecodeError(_) | Error::IoError(_)) => continue,
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(reason(error)),
         };
         let channels = buffer.num_planes();
         if rate == 0 {
