@@ -23,6 +23,10 @@ MAX_MEMBER_BYTES = 512 * 1024 * 1024
 
 _LARGEST_TURN = 4.0 * np.pi
 """No solver winds a joint up further than this, in radians."""
+_MAX_HEADER_BYTES = 65536
+"""More than NumPy reads of a header."""
+_BLOCK_FRAMES = 4096
+"""So many frames are turned into quaternions at once: what that takes does not grow with the file."""
 _RATES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
 # Names and tree as in SMPL (Loper et al. 2015), the 22 joints that SMPL, SMPL+H and SMPL-X share.
 # The offsets are those of a plain adult of 1.7 m in T-pose facing +z, rounded to centimetres: the
@@ -125,9 +129,12 @@ class _Archive:
         return self._read(name)
 
     def _read(self, name: str) -> NDArray[np.generic]:
+        content = bytearray()
         try:
             with self._zip.open(name + ".npy") as member:
-                content = member.read(MAX_MEMBER_BYTES + 1)
+                # All at once would take what is packed a second time, and what is unpacked too.
+                while len(content) <= MAX_MEMBER_BYTES and (block := member.read(text.BLOCK_BYTES)):
+                    content += block
         except (
             zipfile.BadZipFile,
             zlib.error,
@@ -144,9 +151,9 @@ class _Archive:
         return _array(self.path, name, content)
 
 
-def _array(path: Path, name: str, content: bytes) -> NDArray[np.generic]:
+def _array(path: Path, name: str, content: bytearray) -> NDArray[np.generic]:
     """An array from .npy bytes; the header is believed only as far as there are bytes."""
-    stream = io.BytesIO(content)
+    stream = io.BytesIO(content[:_MAX_HEADER_BYTES])
     try:
         version = np.lib.format.read_magic(stream)
         read_header = {
@@ -180,7 +187,14 @@ def _array(path: Path, name: str, content: bytes) -> NDArray[np.generic]:
 
 def _numbers(arrays: _Archive, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
     """The array as float64, of ``shape`` (None: any length), all finite."""
-    array = arrays[name]
+    return _checked(arrays, name, shape).astype(np.float64, copy=False)
+
+
+def _checked(
+    arrays: _Archive, name: str, shape: tuple[int | None, ...], array: NDArray[np.generic] | None = None
+) -> NDArray[np.generic]:
+    """The array with numbers as they are in the file, of ``shape`` (None: any length), all finite."""
+    array = arrays[name] if array is None else array
     expected = "(" + ", ".join("T" if length is None else str(length) for length in shape) + ")"
     fits = len(array.shape) == len(shape) and all(
         want is None or want == have for want, have in zip(shape, array.shape, strict=True)
@@ -191,10 +205,9 @@ def _numbers(arrays: _Archive, name: str, shape: tuple[int | None, ...]) -> NDAr
             None,
             f"{name} must be numbers of shape {expected}, given {array.dtype} {array.shape}",
         )
-    values = array.astype(np.float64, copy=False)
-    if values.size and not (values.min() >= -text.MAX_NUMBER and values.max() <= text.MAX_NUMBER):
+    if array.size and not max(-float(array.min()), float(array.max())) <= text.MAX_NUMBER:
         raise text.fail(arrays.path, None, f"{name} must hold finite numbers of at most {text.MAX_NUMBER:g}")
-    return values
+    return array
 
 
 def _scalar(arrays: _Archive, name: str) -> float:
@@ -249,19 +262,8 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
     ``trans`` is taken as the pelvis; the true one stands a constant few centimetres beside it, by an
     offset that depends on the body's shape, which is not read.
     """
-    if "poses" in arrays.names:
-        poses = arrays["poses"]
-        if poses.ndim != 2 or poses.shape[1] < 3 * _JOINTS:
-            raise text.fail(path, None, f"poses must have shape (T, >= {3 * _JOINTS}), given {poses.shape}")
-        vectors = _numbers(arrays, "poses", (None, poses.shape[1]))[:, : 3 * _JOINTS]
-    else:
-        vectors = np.concatenate(
-            (_numbers(arrays, "root_orient", (None, 3)), _numbers(arrays, "pose_body", (None, 63))), axis=1
-        )
-    frames = len(vectors)
-    text.check_size(path, None, frames, vectors.shape[1], _JOINTS)
-    if frames == 0:
-        raise text.fail(path, None, "has no frame")
+    quats, largest = _turns(_vectors(path, arrays))
+    frames = len(quats)
     warnings: list[str] = []
     if rate is None:
         found = next((name for name in _RATES if name in arrays.names), None)
@@ -271,13 +273,11 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
     root = _numbers(arrays, "trans", (frames, 3)) if "trans" in arrays.names else np.zeros((frames, 3))
     if "trans" not in arrays.names:
         warnings.append("has no 'trans': the root stays at the origin")
-    quats = from_vectors(vectors.reshape(frames, _JOINTS, 3))
-    largest = float(np.linalg.norm(vectors.reshape(-1, 3), axis=1).max())
     if largest > _LARGEST_TURN:
         warnings.append(f"rotations of up to {largest:.3g} rad: are its poses in degrees?")
     scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
     return Clip(
-        normalized(quats).astype(np.float32),
+        quats,
         (root * scale).astype(np.float32),
         rate,
         smpl_skeleton(),
@@ -286,6 +286,35 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
         source=str(path),
         up="z",
     )
+
+
+def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:
+    """The rotation vectors of the 22 joints as they are in the file: side by side (T, 66), T >= 1."""
+    if "poses" in arrays.names:
+        poses = arrays["poses"]
+        if poses.ndim != 2 or poses.shape[1] < 3 * _JOINTS:
+            raise text.fail(path, None, f"poses must have shape (T, >= {3 * _JOINTS}), given {poses.shape}")
+        parts = [_checked(arrays, "poses", poses.shape, poses)[:, : 3 * _JOINTS]]
+    else:
+        parts = [_checked(arrays, "root_orient", (None, 3))]
+        parts.append(_checked(arrays, "pose_body", (len(parts[0]), 3 * _JOINTS - 3)))
+    text.check_size(path, None, len(parts[0]), 3 * _JOINTS, _JOINTS)
+    if len(parts[0]) == 0:
+        raise text.fail(path, None, "has no frame")
+    return parts
+
+
+def _turns(parts: list[NDArray[np.generic]]) -> tuple[NDArray[np.float32], float]:
+    """Quaternions (T, 22, 4) of rotation vectors, and the largest of their angles in radians."""
+    quats = np.empty((len(parts[0]), _JOINTS, 4), np.float32)
+    largest = 0.0
+    for start in range(0, len(quats), _BLOCK_FRAMES):
+        block = slice(start, start + _BLOCK_FRAMES)
+        rows = np.concatenate([part[block].astype(np.float64) for part in parts], axis=1)
+        vectors = rows.reshape(-1, _JOINTS, 3)
+        quats[block] = normalized(from_vectors(vectors))
+        largest = max(largest, float(np.linalg.norm(vectors, axis=2).max()))
+    return quats, largest
 
 
 def smpl_skeleton() -> Skeleton:

@@ -152,10 +152,12 @@ def turned(clip: Clip, up: str) -> Clip:
 
 
 def _turned_by(clip: Clip, turn: Doubles, up: str) -> Clip:
-    quats = clip.quats.astype(np.float64)
-    quats[:, 0] = multiply(turn, quats[:, 0])
-    root = rotate(turn, clip.root).astype(np.float32)
-    return replace(clip, quats=normalized(quats).astype(np.float32), root=root, up=up)
+    quats = np.empty_like(clip.quats)
+    for joint in range(quats.shape[1]):  # all at once are four times the memory of the clip
+        quats[:, joint] = normalized(clip.quats[:, joint])
+    quats[:, 0] = normalized(multiply(turn, clip.quats[:, 0]))
+    quats.flags.writeable = False  # or a clip copies them
+    return replace(clip, quats=quats, root=rotate(turn, clip.root).astype(np.float32), up=up)
 
 
 def _mirrored(clip: Clip) -> Clip:

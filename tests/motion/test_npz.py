@@ -1,6 +1,7 @@
 """npz files: ours, and AMASS / SMPL."""
 
 import io
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -125,6 +126,38 @@ def test_what_looks_meant_otherwise_is_told(tmp_path):
     assert degrees.warnings[0] == "rotations of up to 90 rad: are its poses in degrees?"
 
 
+def test_blocks_of_frames_join_without_a_seam(tmp_path, monkeypatch):
+    poses = amass()["poses"]
+    turned = amass(poses=np.where(np.arange(FRAMES)[:, None] == 3, 20.0, poses))
+    for arrays in (turned, turned | {"poses": np.asfortranarray(turned["poses"].astype(">f4"))}):
+        path = write_npz(tmp_path, arrays)
+        plain = pa.load_motion(path)
+        with monkeypatch.context() as smaller:
+            smaller.setattr("pyanticip.motion.npz._BLOCK_FRAMES", 2)
+            smaller.setattr("pyanticip.motion.text.BLOCK_BYTES", 100)
+            joined = pa.load_motion(path)
+        np.testing.assert_array_equal(joined.quats, plain.quats)
+        assert joined.warnings == plain.warnings
+        assert "rotations of up to 34.6 rad" in joined.warnings[0]
+
+
+def test_a_long_file_takes_a_few_times_its_result_and_no_more(tmp_path):
+    frames = 40_000
+    rng = np.random.default_rng(0)
+    poses = np.zeros((frames, 156), np.float32)
+    poses[:, :66] = 0.3 * rng.normal(size=(frames, 66))
+    poses[:, 0] += np.pi / 2
+    path = tmp_path / "long.npz"
+    np.savez_compressed(path, poses=poses, trans=np.tile(np.float32((0, 0, 0.95)), (frames, 1)), fps=120.0)
+    del poses
+    tracemalloc.start()
+    clip = pa.load_motion(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert clip.up == "z"
+    assert most < 5 * (clip.quats.nbytes + clip.root.nbytes)
+
+
 def test_smplx_spelling(tmp_path):
     poses = amass()["poses"]
     arrays = amass(poses=None, root_orient=poses[:, :3], pose_body=poses[:, 3:66], mocap_framerate=None)
@@ -134,6 +167,8 @@ def test_smplx_spelling(tmp_path):
     clip = pa.load_motion(write_npz(tmp_path, arrays))
     assert clip.rate == 30.0
     np.testing.assert_array_equal(clip.quats, pa.load_motion(write_npz(tmp_path, amass())).quats)
+    with pytest.raises(FormatError, match=r"pose_body must be numbers of shape \(5, 63\)"):
+        pa.load_motion(write_npz(tmp_path, arrays | {"pose_body": poses[1:, 3:66]}))
 
 
 BROKEN = {
