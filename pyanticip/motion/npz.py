@@ -27,6 +27,8 @@ _MAX_HEADER_BYTES = 65536
 """More than NumPy reads of a header."""
 _BLOCK_FRAMES = 4096
 """So many frames are turned into quaternions at once: what that takes does not grow with the file."""
+_FASTEST, _HIGHEST = 15.0, 10.0
+"""Metres a second that nobody runs, and metres that nobody rises in a take."""
 _RATES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
 # Names and tree as in SMPL (Loper et al. 2015), the 22 joints that SMPL, SMPL+H and SMPL-X share.
 # The offsets are those of a plain adult of 1.7 m in T-pose facing +z, rounded to centimetres: the
@@ -275,17 +277,31 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
         warnings.append("has no 'trans': the root stays at the origin")
     if largest > _LARGEST_TURN:
         warnings.append(f"rotations of up to {largest:.3g} rad: are its poses in degrees?")
-    scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
+    root = root * (1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0))
     return Clip(
         quats,
-        (root * scale).astype(np.float32),
+        root.astype(np.float32),
         rate,
         smpl_skeleton(),
         name=path.stem,
-        warnings=tuple(warnings),
+        warnings=(*warnings, *_way_doubts(root, rate)),
         source=str(path),
         up="z",
     )
+
+
+def _way_doubts(root: NDArray[np.float64], rate: float) -> list[str]:
+    """A warning where a way (T, 3) in metres makes one doubt the unit of length; y or z is up."""
+    steps = np.linalg.norm(np.diff(root, axis=0), axis=1)
+    # A jump from one frame to the next is a fault of the capture.
+    fastest = rate * float(np.percentile(steps, 99.0)) if len(steps) else 0.0
+    rise = float(np.ptp(root[:, 1:], axis=0).min())
+    if fastest <= _FASTEST and rise <= _HIGHEST:
+        return []
+    return [
+        f"a root that moves by {fastest:.3g} m/s and rises by {rise:.3g} m: if that is wrong, give"
+        f" {units.UNITS_HINT}"
+    ]
 
 
 def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:

@@ -28,7 +28,7 @@ def amass(**changes):
     poses[:, :3] = (Z_UP * Rotation.from_rotvec(poses[:, :3])).as_rotvec()
     arrays = {
         "poses": poses,
-        "trans": rng.normal(size=(FRAMES, 3)),
+        "trans": rng.normal(size=(FRAMES, 3)) * 0.03,
         "mocap_framerate": np.array(60.0),
         "betas": np.zeros(16),
     } | changes
@@ -124,6 +124,29 @@ def test_what_looks_meant_otherwise_is_told(tmp_path):
     poses[:, 0], poses[:, 5] = 90.0, 30.0
     degrees = pa.load_motion(write_npz(tmp_path, amass(poses=poses)))
     assert degrees.warnings[0] == "rotations of up to 90 rad: are its poses in degrees?"
+
+
+@pytest.mark.parametrize("world", ["y", "z"])
+def test_a_way_that_nobody_goes_is_told(tmp_path, world):
+    arrays = as_smpl(walking_clip(4.0), world)
+    way = arrays["trans"]
+    jump = way + 5.0 * (np.arange(len(way))[:, None] > 100)
+    rises = (
+        way + np.array((0.0, 0.06, 0.06)) * np.arange(len(way))[:, None]
+    )  # on an axis that is up, whichever
+    for trans, units, told in (
+        (way, None, False),
+        (jump, None, False),
+        (way * (1, 3, 1) + (100, 100, 100), None, False),
+        (100 * way, None, True),
+        (1000 * way, None, True),
+        (100 * way, "cm", False),
+        (rises, None, True),
+    ):
+        clip = pa.load_motion(write_npz(tmp_path, arrays | {"trans": trans}), units=units, up=world)
+        assert any("m: if that is wrong, give --units" in line for line in clip.warnings) == told, (
+            clip.warnings
+        )
 
 
 def test_blocks_of_frames_join_without_a_seam(tmp_path, monkeypatch):
