@@ -27,6 +27,10 @@ _MAX_HEADER_BYTES = 65536
 """More than NumPy reads of a header."""
 _BLOCK_FRAMES = 4096
 """So many frames are turned into quaternions at once: what that takes does not grow with the file."""
+_BODIES = (22, 24, 52, 55)
+"""Joints of SMPL without hands, SMPL, SMPL+H and SMPL-X."""
+_OTHER_ROTATIONS = {6: "6D rotations", 9: "rotation matrices"}
+"""What else a joint's numbers may be. No body has as many joints as their widths would mean in threes."""
 _FASTEST, _HIGHEST = 15.0, 10.0
 """Metres a second that nobody runs, and metres that nobody rises in a take."""
 _RATES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
@@ -310,6 +314,14 @@ def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:
         poses = arrays["poses"]
         if poses.ndim != 2 or poses.shape[1] < 3 * _JOINTS:
             raise text.fail(path, None, f"poses must have shape (T, >= {3 * _JOINTS}), given {poses.shape}")
+        for numbers, kind in _OTHER_ROTATIONS.items():
+            if poses.shape[1] in (numbers * joints for joints in _BODIES):
+                raise text.fail(
+                    path,
+                    None,
+                    "poses must be rotation vectors, three numbers a joint (66, 72, 156 or 165 in all), given"
+                    f" {poses.shape}: {kind} of {poses.shape[1] // numbers} joints",
+                )
         parts = [_checked(arrays, "poses", poses.shape, poses)[:, : 3 * _JOINTS]]
     else:
         parts = [_checked(arrays, "root_orient", (None, 3))]

@@ -196,6 +196,10 @@ def test_smplx_spelling(tmp_path):
 
 BROKEN = {
     "poses": (amass(poses=np.zeros((4, 63))), r"poses must have shape \(T, >= 66\), given \(4, 63\)"),
+    "6D": (amass(poses=np.zeros((5, 132))), r"rotation vectors, .*\(5, 132\): 6D rotations of 22 joints"),
+    "6D, SMPL": (amass(poses=np.zeros((5, 144))), "6D rotations of 24 joints"),
+    "matrices": (amass(poses=np.zeros((5, 198))), "rotation matrices of 22 joints"),
+    "matrices, SMPL": (amass(poses=np.zeros((5, 216))), "rotation matrices of 24 joints"),
     "trans": (amass(trans=np.zeros((4, 3))), r"trans must be numbers of shape \(5, 3\)"),
     "nan": (amass(poses=np.full((5, 66), np.nan)), "poses must hold finite numbers"),
     "text": (amass(trans=np.array(["a"] * 5)), "trans must be numbers"),
