@@ -36,8 +36,8 @@ def checked_retargeter(skeleton: Skeleton, quats: NDArray[np.float32], label: st
         _check_twins(skeleton, mapped)
     except SkeletonError as error:
         raise SkeletonError(
-            f"{prefix}{error}; say which is which: `pyanticip info FILE --joints > map.toml`, "
-            "then --joints map.toml"
+            f"{prefix}{error}; only whole bodies play: where a joint only has another name, say which is"
+            " which: `pyanticip info FILE --joints > map.toml`, then --joints map.toml"
         ) from None
     refused = mapped.agreement(quats[spread(len(quats), FRAMES)])[1]
     if refused is not None:

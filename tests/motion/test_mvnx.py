@@ -117,6 +117,16 @@ def test_it_is_a_body_and_plays(tmp_path):
     assert np.isfinite(body.features()).all()
 
 
+def test_half_a_body_does_not_play_and_is_told_so(tmp_path):
+    data = _file()
+    for name in (b"LeftUpperLeg", b"RightUpperLeg"):
+        data = data.replace(b"<connector2>" + name, b"<connector2>Nowhere")
+    clip = _load(tmp_path, data)
+    assert len(clip.skeleton) == 15
+    with pytest.raises(pa.MotionError, match=r"no joint found for .*; only whole bodies play: where"):
+        clip.retarget("humanoid")
+
+
 def test_props_are_left_out_and_told(tmp_path):
     clip, plain = _load(tmp_path, _file(props=2)), _load(tmp_path, _file())
     np.testing.assert_array_equal(clip.quats, plain.quats)
