@@ -32,14 +32,21 @@ def quats(frames, joints):
     return (values / np.linalg.norm(values, axis=-1, keepdims=True)).astype(np.float32)
 
 
-def test_arrays_are_read_only_and_copied():
+@pytest.mark.parametrize(
+    "shared",
+    [np.asarray, memoryview, lambda x: x.view(np.recarray), lambda x: np.broadcast_to(x, x.shape)],
+    ids=["itself", "buffer", "subclass", "read-only view"],
+)
+def test_arrays_are_read_only_and_copied(shared):
     given = quats(4, 3)
-    clip = pa.Clip(given, np.zeros((4, 3)), 50, chain())
+    clip = pa.Clip(shared(given), np.zeros((4, 3)), 50, chain())
     given[:] = 0.0
     assert np.abs(np.linalg.norm(clip.quats, axis=-1) - 1).max() < 1e-6
     skeleton = clip.skeleton
     for array in (clip.quats, clip.root, clip.mask, skeleton.offsets, skeleton.parents, clip.positions()):
         assert not array.flags.writeable
+    assert pa.Clip(clip.quats, clip.root, 50, skeleton).quats is clip.quats
+    assert np.shares_memory(clip[1:3].quats, clip.quats)
     with pytest.raises(AttributeError):
         clip.rate = 3.0
 
