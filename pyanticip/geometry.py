@@ -183,7 +183,7 @@ class _Stream:
             The scalars of each frame, (T, 7).
 
         Raises:
-            ShapeError: another shape, or no real numbers; nothing has been pushed then.
+            ShapeError: another shape, a masked array, or no real numbers; nothing has been pushed then.
         """
         return self._core.push_many(sequence)
 
@@ -320,7 +320,7 @@ class ScalarStream(_Stream):
             The scalars in the order of :data:`pyanticip.SCALARS`, (7,).
 
         Raises:
-            ShapeError: another shape, or no real numbers; the stream is as it was before.
+            ShapeError: another shape, a masked array, or no real numbers; the stream is as it was before.
         """
         return self._push(quats)
 
@@ -388,7 +388,7 @@ class VectorStream(_Stream):
             The scalars in the order of :data:`pyanticip.SCALARS`, (7,).
 
         Raises:
-            ShapeError: another shape, or no real numbers; the stream is as it was before.
+            ShapeError: another shape, a masked array, or no real numbers; the stream is as it was before.
         """
         return self._push(x)
 
@@ -438,7 +438,7 @@ def pose_scalars(
         The scalars of each frame, (..., T, 7).
 
     Raises:
-        ShapeError: another shape, or no real numbers.
+        ShapeError: another shape, a masked array, or no real numbers.
         OptionError: an option outside its range.
     """
     options = _Options(
@@ -482,7 +482,7 @@ def vector_scalars(
         The scalars of each frame, (..., T, 7).
 
     Raises:
-        ShapeError: another shape, or no real numbers.
+        ShapeError: another shape, a masked array, or no real numbers.
         OptionError: an option outside its range.
     """
     options = _Options(
