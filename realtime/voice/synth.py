@@ -101,40 +101,38 @@ class VoicePlayer:
         return block_of(self.voice, samples)
 
     def _obey(self, command: Command, arrival: float, now: float, latency: float) -> None:
-        if len(command) == 2 and not isinstance(command[1], str):
-            if isinstance(self.voice, Limbed):
-                for limb in range(len(command[1]) // 3):
-                    self.voice.limb(limb, *command[1][3 * limb : 3 * limb + 3])
-            return
-        if len(command) == 2:
-            if command[0] == "status":
-                self._panic(command[1] == "panic")
-            elif isinstance(self.voice, Switchable):
-                try:
-                    self.voice.preset(command[1])
-                except OptionError as error:
-                    # Whoever sends to the voice itself is not answered.
-                    if len(self.refused) < _MOST_TOLD:
-                        self.refused.setdefault(command[1], str(error))
-            return
-        kind, index, value, ahead = command
-        if kind == "set":
-            self.voice.set(index, value)
-            return
         lag = self.voice.latency / self.voice.sample_rate
-        if kind == "tempo":
-            if isinstance(self.voice, Rhythmic):
-                # What is rendered now is heard later, when the beat has gone on.
-                gone = now + latency + lag - arrival
-                self.voice.tempo(value, (ahead + gone * value / 60.0) % 1.0)
-            return
-        wait = arrival + ahead - now - latency - lag
-        if kind == "cancel":
-            self._strokes.cancel(index, wait)
-            return
-        if wait < 0.0:
-            self.late_events += 1
-        self._strokes.strike(index, value, max(wait, 0.0))
+        match command:
+            case "set", index, value, _:
+                self.voice.set(index, value)
+            case "tempo", _, bpm, phase:
+                if isinstance(self.voice, Rhythmic):
+                    # What is rendered now is heard later, when the beat has gone on.
+                    gone = now + latency + lag - arrival
+                    self.voice.tempo(bpm, (phase + gone * bpm / 60.0) % 1.0)
+            case "cancel", index, _, ahead:
+                self._strokes.cancel(index, arrival + ahead - now - latency - lag)
+            case "event", index, strength, ahead:
+                wait = arrival + ahead - now - latency - lag
+                self.late_events += wait < 0.0
+                self._strokes.strike(index, strength, max(wait, 0.0))
+            case "limbs", values if not isinstance(values, str):
+                if isinstance(self.voice, Limbed):
+                    for limb in range(len(values) // 3):
+                        self.voice.limb(limb, *values[3 * limb : 3 * limb + 3])
+            case "status", state:
+                self._panic(state == "panic")
+            case "preset", name if isinstance(name, str):
+                self._switch(name)
+
+    def _switch(self, preset: str) -> None:
+        if isinstance(self.voice, Switchable):
+            try:
+                self.voice.preset(preset)
+            except OptionError as error:
+                # Whoever sends to the voice itself is not answered.
+                if len(self.refused) < _MOST_TOLD:
+                    self.refused.setdefault(preset, str(error))
 
     def _panic(self, on: bool) -> None:
         """Silence at once, whatever rings, until the show is in another state or nothing comes any more."""
