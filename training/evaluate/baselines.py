@@ -139,14 +139,14 @@ def answer(params: NDArray[np.float32]) -> Answer:
 def systems_of(model: MotionTransformer) -> Mapping[str, System]:
     """What is judged beside the model as it is, by name."""
 
-    def without_scalars(example: Example, said: Predictions, shown: Sequence[Example]) -> Answer:
+    def without_scalars(example: Example, output: Predictions, shown: Sequence[Example]) -> Answer:
         return answer(run_model(model, _steady(model, example)).params)
 
     return {
         "without scalars": without_scalars,
-        "mixed live, no memory": lambda example, said, shown: _played(example, said.params, (), False),
-        PLAYED: lambda example, said, shown: _played(example, said.params, shown),
-        "memory without the model": lambda example, said, shown: _played(example, None, shown),
+        "mixed live, no memory": lambda example, output, shown: _played(example, output.params, (), False),
+        PLAYED: lambda example, output, shown: _played(example, output.params, shown),
+        "memory without the model": lambda example, output, shown: _played(example, None, shown),
     }
 
 

@@ -81,7 +81,7 @@ def by_kind(
 def beat_rows(
     examples: Sequence[Example],
     kinds: Sequence[str],
-    said: Sequence[Predictions],
+    outputs: Sequence[Predictions],
     extrapolators: Sequence[Sequence[Extrapolator]],
 ) -> list[dict[str, Any]]:
     """The model by the instrument's own rule, told the lead, and the tuned extrapolator, at each lead.
@@ -89,7 +89,7 @@ def beat_rows(
     Args:
         examples: clips to judge.
         kinds: the kind of each.
-        said: what the model says about them.
+        outputs: what the model says about them.
         extrapolators: settings by event and lead.
     """
     placed = [joint_positions(example.quats) for example in examples]
@@ -97,10 +97,10 @@ def beat_rows(
     for event in range(len(EVENTS)):
         for lead_ms, settings in zip(LEADS_MS, extrapolators[event], strict=True):
             lead = lead_ms * RATE / 1000.0
-            told = {
-                "model": [live(one, event, lead_ms=float(lead_ms)) for one in said],
+            announced = {
+                "model": [live(one, event, lead_ms=float(lead_ms)) for one in outputs],
                 "extrapolator": [extrapolate(place, event, lead, settings) for place in placed],
             }
-            for who, reports in told.items():
+            for who, reports in announced.items():
                 rows += by_kind(examples, kinds, reports, who=who, event=event, lead_ms=lead_ms)
     return rows

@@ -100,8 +100,8 @@ def _lateness(examples: Sequence[Example], kind: int, found: Sequence[Array]) ->
     return float(np.median(near)) if len(near) else 0.0
 
 
-def _f1(examples: Sequence[Example], told: Sequence[Announcements], kind: int, lead: float) -> float:
-    return total(score_clips(examples, told, kind, lead)[0]).f1
+def _f1(examples: Sequence[Example], announced: Sequence[Announcements], kind: int, lead: float) -> float:
+    return total(score_clips(examples, announced, kind, lead)[0]).f1
 
 
 def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: Curves) -> Extrapolator:
@@ -133,8 +133,8 @@ def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: C
         def judge(one: Extrapolator, expected: list[Array]) -> list[tuple[float, Extrapolator]]:
             out = []
             for aim in AIMS:
-                told = [fire(e, lead, aim, gap) for e in expected]
-                out.append((_f1(examples, told, kind, lead), replace(one, aim_frames=aim)))
+                announced = [fire(e, lead, aim, gap) for e in expected]
+                out.append((_f1(examples, announced, kind, lead), replace(one, aim_frames=aim)))
             return out
 
         periodic, linear = [], []

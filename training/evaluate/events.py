@@ -105,7 +105,7 @@ def score_clips(
 ) -> tuple[list[EventScore], list[Array]]:
     """:func:`score_clip` of every clip."""
     found = [
-        score_clip(said, events_of(example, kind), len(example), lead, tolerance)
-        for example, said in zip(examples, reports, strict=True)
+        score_clip(announced, events_of(example, kind), len(example), lead, tolerance)
+        for example, announced in zip(examples, reports, strict=True)
     ]
     return [score for score, _ in found], [leads for _, leads in found]

@@ -69,39 +69,39 @@ class Tally:
     """What was said of some performances."""
 
     cue_results: list[CueResult]
-    said: int = 0
+    announced: int = 0
     wrong: int = 0
     twice: int = 0
 
-    def add(self, said: Sequence[AnnouncedCue], due: Mapping[int, Sequence[tuple[float, str]]]) -> None:
+    def add(self, announced: Sequence[AnnouncedCue], due: Mapping[int, Sequence[tuple[float, str]]]) -> None:
         """Count what was said against when each cue is due, and the kind of that moment."""
         used: set[int] = set()
         for cue, times in due.items():
             for time, kind in times:
-                meant = [n for n, one in enumerate(said) if one[0] == cue and abs(one[2] - time) <= NEAR]
+                meant = [n for n, one in enumerate(announced) if one[0] == cue and abs(one[2] - time) <= NEAR]
                 used.update(meant)
                 self.twice += max(len(meant) - 1, 0)
                 if meant:
-                    best = min((said[n] for n in meant), key=lambda one: abs(one[2] - time))
+                    best = min((announced[n] for n in meant), key=lambda one: abs(one[2] - time))
                     self.cue_results.append(CueResult(kind, best[2] - time, best[2] - best[1]))
                 else:
                     self.cue_results.append(CueResult(kind, np.nan, np.nan))
-        self.said += len(said)
-        self.wrong += len(said) - len(used)
+        self.announced += len(announced)
+        self.wrong += len(announced) - len(used)
 
     def row(self, kind: str | None = None) -> dict[str, float]:
         """Shares: within 60 and 120 ms, missed, said 150 ms before; what was said wrongly, or twice."""
         chosen = [one for one in self.cue_results if kind in (None, one.kind)]
         error = np.abs([one.error for one in chosen])
         lead = np.array([one.lead for one in chosen])
-        heard = ~np.isnan(error)
+        hit = ~np.isnan(error)
         return {
             "cues": len(chosen),
-            "within_60_ms": _share(error[heard] <= 0.06, len(chosen)),
-            "within_120_ms": _share(error[heard] <= 0.12, len(chosen)),
-            "missed": _share(~heard, len(chosen)),
-            "sent_150_ms_before": _share(lead[heard] >= 0.15, int(heard.sum())),
-            "wrong": self.wrong / max(self.said, 1),
+            "within_60_ms": _share(error[hit] <= 0.06, len(chosen)),
+            "within_120_ms": _share(error[hit] <= 0.12, len(chosen)),
+            "missed": _share(~hit, len(chosen)),
+            "sent_150_ms_before": _share(lead[hit] >= 0.15, int(hit.sum())),
+            "wrong": self.wrong / max(self.announced, 1),
             "twice": self.twice,
         }
 
@@ -113,12 +113,12 @@ def _share(hits: NDArray[np.bool_], count: int) -> float:
 def announced_cues(rows: Array, cues: Sequence[tuple[int, float]]) -> list[AnnouncedCue]:
     """What is said of cues (take, seconds) along the places (T, 4) of a performance."""
     player = _core.Cues([(take, seconds, AHEAD) for take, seconds in cues])
-    said: list[AnnouncedCue] = []
+    announced: list[AnnouncedCue] = []
     for frame, (take, seconds, tempo, trust) in enumerate(rows.tolist()):
         place = None if take < 0 else (int(take), seconds, tempo, trust)
         now = frame / RATE
-        said += [(cue, now, now + due) for cue, due in player.push(place)]
-    return said
+        announced += [(cue, now, now + due) for cue, due in player.push(place)]
+    return announced
 
 
 def crossed(place: Array, jumps: Iterable[float], cue: float) -> list[float]:
@@ -223,19 +223,19 @@ def again(pairs: Sequence[Repeat], *, naive: bool = True) -> dict[str, Tally]:
 
 def naive_cues(place: Array, moments: Sequence[float]) -> list[AnnouncedCue]:
     """Each cue once, as soon as it is no more than ``AHEAD`` away at the rehearsal's own tempo."""
-    said: list[AnnouncedCue] = []
+    announced: list[AnnouncedCue] = []
     for cue, at in enumerate(moments):
         soon = np.flatnonzero((at - place <= AHEAD) & (at - place >= -0.3))
         if len(soon):
             now = int(soon[0]) / RATE
-            said.append((cue, now, now + max(0.0, at - float(place[soon[0]]))))
-    return said
+            announced.append((cue, now, now + max(0.0, at - float(place[soon[0]]))))
+    return announced
 
 
 def strangers(among: Sequence[Take], others: Sequence[Take], count: int, seed: int) -> dict[str, float]:
     """What is said while other people do something else: a share of the cues that following would pass."""
     rng = np.random.default_rng(seed)
-    said, seconds = 0, 0.0
+    announced, seconds = 0, 0.0
     for _ in range(count):
         rehearsed = [among[n] for n in rng.permutation(len(among))[: REHEARSED // 2].tolist()]
         played = others[int(rng.integers(len(others)))].quats
@@ -245,9 +245,9 @@ def strangers(among: Sequence[Take], others: Sequence[Take], count: int, seed: i
             for n, take in enumerate(rehearsed)
             for at in np.arange(1.0, len(take.quats) / RATE, EVERY).tolist()
         ]
-        said += len(announced_cues(follower.push_many(played), cues))
+        announced += len(announced_cues(follower.push_many(played), cues))
         seconds += len(played) / RATE
-    return {"said": said, "seconds": seconds, "share": said * EVERY / seconds}
+    return {"said": announced, "seconds": seconds, "share": announced * EVERY / seconds}
 
 
 def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
     tallies = warped(among, count, seed)
     everything = Tally(
         [one for tally in tallies.values() for one in tally.cue_results],
-        sum(tally.said for tally in tallies.values()),
+        sum(tally.announced for tally in tallies.values()),
         sum(tally.wrong for tally in tallies.values()),
         sum(tally.twice for tally in tallies.values()),
     )
@@ -331,7 +331,7 @@ def picture(data: Path, name: str = DRAWN, seed: int = 4) -> bytes:
     performance = perform(quats, rng)
     rows = _core.Follower([quats]).push_many(as_suit_sees(performance.quats, "noise", rng))
     moments = np.arange(1.0, len(quats) / RATE, EVERY).tolist()
-    said = announced_cues(rows, [(0, at) for at in moments])
+    announced = announced_cues(rows, [(0, at) for at in moments])
     time = np.arange(len(rows)) / RATE
     plt = pyplot()
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(10.5, 5.4), height_ratios=(2.4, 1.0), sharex=True)
@@ -339,8 +339,8 @@ def picture(data: Path, name: str = DRAWN, seed: int = 4) -> bytes:
     sure = np.where(rows[:, 3] > 0.5, rows[:, 1], np.nan)
     upper.plot(time, sure, color="#0a6fb5", lw=1.4, label="where the follower says so")
     upper.plot(
-        [due for _, _, due in said],
-        [moments[cue] for cue, _, _ in said],
+        [due for _, _, due in announced],
+        [moments[cue] for cue, _, _ in announced],
         "|",
         color="#c03028",
         ms=13,

@@ -213,8 +213,8 @@ def fit_recurrent(
             fits = (at >= span.start) & (at < span.stop)
             came[n, : len(piece)][fits] = targets[at[fits] - span.start]
             known[n, : len(piece)] = fits
-        said = model(torch.from_numpy(batch))
-        wrong = (said - torch.from_numpy(came)).abs().mean((-1, -2)) * torch.from_numpy(known)
+        predicted = model(torch.from_numpy(batch))
+        wrong = (predicted - torch.from_numpy(came)).abs().mean((-1, -2)) * torch.from_numpy(known)
         optimiser.zero_grad()
         (wrong.sum() / max(float(known.sum()), 1.0)).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

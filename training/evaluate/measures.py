@@ -74,19 +74,19 @@ def tally(person: str, params: NDArray[np.floating], answers: Sequence[Answer]) 
         params: (T, 8) what the teacher says, T at least ``SHORTEST``.
         answers: of N forecasters.
     """
-    truth, said = params.astype(np.float64), np.stack(answers).astype(np.float64)
+    truth, answered = params.astype(np.float64), np.stack(answers).astype(np.float64)
     span = judged(len(truth))
     came = np.stack([truth[span.start + h : span.stop + h] for h in AHEAD], axis=-1)
-    told = said[:, span]
-    columns = np.concatenate([np.ones_like(came)[None], told, came[None]]).transpose(2, 3, 0, 1)
+    ahead = answered[:, span]
+    columns = np.concatenate([np.ones_like(came)[None], ahead, came[None]]).transpose(2, 3, 0, 1)
     span = slice(span.start - LAGS[0], span.stop)
     then = np.stack([truth[span.start + lag : span.stop + lag] for lag in LAGS])
     then -= then.mean(axis=1, keepdims=True)
-    apart = said[:, span] - said[:, span].mean(axis=1, keepdims=True)
+    apart = answered[:, span] - answered[:, span].mean(axis=1, keepdims=True)
     return Tally(
         person,
         came.shape[0],
-        np.abs(told - came).sum(axis=1),
+        np.abs(ahead - came).sum(axis=1),
         columns @ columns.swapaxes(-1, -2),
         np.einsum("ntkh,ltk->nhlk", apart, then),
         ((apart**2).sum(axis=1).swapaxes(-1, -2), (then**2).sum(axis=1)),

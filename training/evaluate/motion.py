@@ -124,13 +124,13 @@ def evaluate(
     baselines = _learned(takes, taught, cache, seeds, say, tell)
     systems = systems_of(model)
 
-    def answers(clip: Clip, shown: Sequence[Clip], said: Predictions) -> dict[str, Answer]:
+    def answers(clip: Clip, shown: Sequence[Clip], output: Predictions) -> dict[str, Answer]:
         twins = Twins(clip.example.quats)
         found = simple(clip.example, twins, tuned)
         found |= baselines.answers(twins) if baselines is not None else {}
-        found[MODEL] = answer(said.params)
+        found[MODEL] = answer(output.params)
         return found | {
-            name: system(clip.example, said, [one.example for one in shown])
+            name: system(clip.example, output, [one.example for one in shown])
             for name, system in systems.items()
         }
 
@@ -138,16 +138,16 @@ def evaluate(
     for clip in takes.clips:
         by_source.setdefault(clip.source, []).append(clip)
     before = {second: by_source[first] for first, second in takes.pairs}
-    alone, again, saids = [], [], []
+    alone, again, outputs = [], [], []
     names: list[str] = []
     for number, clip in enumerate(clips):
-        saids.append(run_model(model, clip.example))
-        told = answers(clip, (), saids[-1])
-        names = list(told)
-        alone.append(tally(clip.person, clip.example.params, list(told.values())))
+        outputs.append(run_model(model, clip.example))
+        answered = answers(clip, (), outputs[-1])
+        names = list(answered)
+        alone.append(tally(clip.person, clip.example.params, list(answered.values())))
         if clip.source in before:
-            told = answers(clip, before[clip.source], saids[-1])
-            again.append((clip, tally(clip.person, clip.example.params, list(told.values()))))
+            answered = answers(clip, before[clip.source], outputs[-1])
+            again.append((clip, tally(clip.person, clip.example.params, list(answered.values()))))
         say("clips", number + 1, len(clips))
     plain = len(simple(clips[0].example, Twins(clips[0].example.quats), tuned))
     learnt = len(baselines.recurrent) + 2 if baselines is not None else 0
@@ -182,7 +182,7 @@ def evaluate(
         if twice:
             report["second_time"][kind] = _kind([c for c, _ in twice], [t for _, t in twice], field, seed)
     say("events", 0, 1)
-    report["events"] = beat_rows([clip.example for clip in clips], kinds, saids, tuned.events.extrapolators)
+    report["events"] = beat_rows([clip.example for clip in clips], kinds, outputs, tuned.events.extrapolators)
     say("events", 1, 1)
     return report
 
@@ -199,8 +199,8 @@ def _learned(
     if not taught:
         return None
     who = sorted({clip.person for clip in taught})
-    told = (takes.digest, who, TEACHER_VERSION, learned.VERSION)
-    key = hashlib.sha256(repr(told).encode()).hexdigest()
+    of = (takes.digest, who, TEACHER_VERSION, learned.VERSION)
+    key = hashlib.sha256(repr(of).encode()).hexdigest()
     options = MotionTrainOptions().but(data={"cache": cache or ""})
     folder = cache_folder(options) / f"rivals-{key[:16]}"
     examples, pieces = [clip.example for clip in taught], [clip.piece for clip in taught]

@@ -16,21 +16,21 @@ FRAME_S: Final = 1.0 / RATE
 
 
 def live(
-    said: Predictions, kind: int, trigger: EventTrigger | None = None, *, lead_ms: float = 0.0
+    output: Predictions, kind: int, trigger: EventTrigger | None = None, *, lead_ms: float = 0.0
 ) -> Announcements:
     """What the instrument announces in a clip; with its own settings where no trigger is given.
 
     What is called off while there is still time for the lead was not announced; what is called off later was.
 
     Args:
-        said: what the model says about the clip.
+        output: what the model says about the clip.
         kind: index of the event.
         trigger: what decides; it starts anew.
         lead_ms: the lead that the trigger is told, and that its own settings keep.
     """
     trigger = trigger or LastMoment(lead_ms=lead_ms)
     trigger.reset()
-    hazards, gates = said.hazards.tolist(), said.gate.tolist()
+    hazards, gates = output.hazards.tolist(), output.gate.tolist()
     lead = lead_ms * RATE / 1000.0
     decided, times = [], []
     for t, (rows, gate) in enumerate(zip(hazards, gates, strict=True)):

@@ -133,8 +133,8 @@ def _tracked(
             bone = OFFSETS[joint] * longer[min(joint, MIRROR[joint])]
             places[:, joint] = places[:, parent] + rotate(rotations[:, parent], bone)
     names = [name for name, there in zip(CANONICAL_JOINTS, mask, strict=True) if there]
-    found, measured, said = _core.solve_trackers(names, rotations[:, mask], places[:, mask])
-    return found[1:], measured, said
+    found, measured, predicted = _core.solve_trackers(names, rotations[:, mask], places[:, mask])
+    return found[1:], measured, predicted
 
 
 def _ways(mask: NDArray[np.bool_], ridge: Ridge, *, placed: bool) -> dict[str, Callable[[Clip], Example]]:
@@ -152,8 +152,8 @@ def _ways(mask: NDArray[np.bool_], ridge: Ridge, *, placed: bool) -> dict[str, C
     def fitted(clip: Clip) -> Example:
         world = in_the_world(clip.example.quats)
         _, facing = _turned(world, mask)
-        said = ridge(_past(_facing(world, mask)[:, mask])).reshape(len(world), JOINTS, 6)
-        turned = _of_columns(said)
+        predicted = ridge(_past(_facing(world, mask)[:, mask])).reshape(len(world), JOINTS, 6)
+        turned = _of_columns(predicted)
         made = multiply(np.broadcast_to(facing[:, None], turned.shape), turned)
         made[:, mask] = world[:, mask]
         return _row(clip.example, _local(made), whole)
@@ -200,10 +200,10 @@ def evaluate(
     }
 
     def errors(seen: dict[str, Example]) -> dict[str, float]:
-        said = {name: run_model(model, example).params for name, example in seen.items()}
+        predicted = {name: run_model(model, example).params for name, example in seen.items()}
         return {
             kind: float(
-                measure([clip.example for clip in some], lambda e: said[e.name]).mean()[:, AHEAD].mean()
+                measure([clip.example for clip in some], lambda e: predicted[e.name]).mean()[:, AHEAD].mean()
             )
             for kind, some in groups.items()
         }

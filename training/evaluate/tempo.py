@@ -132,26 +132,27 @@ def judge(clips: Sequence[Clip]) -> list[dict[str, Any]]:
             continue
         beats = [steps(c) if kind in GAIT else np.asarray(c.example.onsets, dtype=np.float64) for c in mine]
         wanted = [tempo_around(b, len(c.example)) for b, c in zip(beats, mine, strict=True)]
-        told = [by_tracker(clip) for clip in mine]
-        guesses = [[t[:, 0], by_whole_clip(c), by_last_onsets(c)] for t, c in zip(told, mine, strict=True)]
+        tracked = [by_tracker(clip) for clip in mine]
+        guesses = [[t[:, 0], by_whole_clip(c), by_last_onsets(c)] for t, c in zip(tracked, mine, strict=True)]
         for after in AFTER:
             for number, who in enumerate(WHO):
                 found = [guess[number] for guess in guesses]
-                line = {"kind": kind, "after_s": after, "who": who, **_right(found, wanted, told, after)}
+                line = {"kind": kind, "after_s": after, "who": who, **_right(found, wanted, tracked, after)}
                 if number == 0:
-                    line |= _phases(told, [np.asarray(c.example.onsets) for c in mine], after)
+                    line |= _phases(tracked, [np.asarray(c.example.onsets) for c in mine], after)
                     if kind in GAIT:
-                        line["down_ms"] = -_phases(told, beats, after)["phase_ms"]
+                        line["down_ms"] = -_phases(tracked, beats, after)["phase_ms"]
                 lines.append(line)
     return lines
 
 
 def _right(
-    found: Sequence[Array], wanted: Sequence[Array], told: Sequence[Array], after: float
+    found: Sequence[Array], wanted: Sequence[Array], tracked: Sequence[Array], after: float
 ) -> dict[str, Any]:
     begin = round(after * RATE)
     guess, true, trust = (
-        np.concatenate([part[begin:] for part in parts]) for parts in (found, wanted, [t[:, 2] for t in told])
+        np.concatenate([part[begin:] for part in parts])
+        for parts in (found, wanted, [t[:, 2] for t in tracked])
     )
     known = np.isfinite(true)
     off = [np.abs(guess[known] * factor / true[known] - 1.0) <= WITHIN for factor in (1.0, 0.5, 2.0)]
@@ -165,9 +166,9 @@ def _right(
     }
 
 
-def _phases(told: Sequence[Array], beats: Sequence[NDArray[Any]], after: float) -> dict[str, float]:
+def _phases(tracked: Sequence[Array], beats: Sequence[NDArray[Any]], after: float) -> dict[str, float]:
     late = []
-    for tempo, times in zip(told, beats, strict=True):
+    for tempo, times in zip(tracked, beats, strict=True):
         for at in times.astype(int):
             bpm, phase, trust = tempo[min(at, len(tempo) - 1)]
             if at >= after * RATE and trust >= TRUSTED:

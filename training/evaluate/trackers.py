@@ -190,7 +190,7 @@ def tune(
                         key: (np.concatenate([x for x, _ in pairs]), np.concatenate([v for _, v in pairs]))
                     }
                 value, speed = known[key]
-                mean = judge.errors(partial(_said, value, speed, tracker))
+                mean = judge.errors(partial(_predicted, value, speed, tracker))
                 better = mean < best
                 best[better] = mean[better]
                 for k, i in zip(*np.nonzero(better), strict=True):
@@ -198,7 +198,7 @@ def tune(
     return tuple(tuple(row) for row in found)
 
 
-def _said(value: Array, speed: Array, tracker: Tracker, rows: NDArray[np.int64], horizon: int) -> Array:
+def _predicted(value: Array, speed: Array, tracker: Tracker, rows: NDArray[np.int64], horizon: int) -> Array:
     return carry(value[rows], speed[rows], tracker, horizon)
 
 

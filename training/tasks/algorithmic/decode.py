@@ -27,6 +27,6 @@ def all_right(model: Any, examples: Sequence[Example], *, device: str = "cpu") -
     """
     rows = stack(examples)
     targets = rows.targets().to(device)
-    said = model(rows.ids[:, :-1].to(device)).logits.argmax(-1)
-    right: Tensor = ((said == targets) | (targets < 0)).all(1)
+    predicted = model(rows.ids[:, :-1].to(device)).logits.argmax(-1)
+    right: Tensor = ((predicted == targets) | (targets < 0)).all(1)
     return right.cpu()

@@ -163,8 +163,8 @@ def curves(groups: Sequence[Group]) -> bytes:
         axis.set_xscale("log")
         ticks = sorted({n for group in groups for n in group.shares(top)})
         room = (ticks[-1] / ticks[0]) ** 0.03
-        told = [n for at, n in enumerate(ticks) if not at or n > room * ticks[at - 1]]
-        axis.set_xticks(ticks, [str(n) if n in told else "" for n in ticks], fontsize=8)
+        labelled = [n for at, n in enumerate(ticks) if not at or n > room * ticks[at - 1]]
+        axis.set_xticks(ticks, [str(n) if n in labelled else "" for n in ticks], fontsize=8)
         axis.minorticks_off()
         axis.set_xlabel(f"length in {TASKS[groups[0].task].unit}; trained left of the dotted line")
         axis.set_title(titles[top], fontsize=10)

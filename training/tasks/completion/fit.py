@@ -113,22 +113,22 @@ def _loss(net: CompletionNet, quats: torch.Tensor, mask: torch.Tensor, near: tor
     askew = ASKEW * torch.rand(batch, 1, 1, 1) * torch.randn(batch, 1, JOINTS, 3)
     noise = TREMBLE * torch.randn(batch, length, JOINTS, 3) * (torch.rand(batch, 1, 1, 1) < 0.4)
     half = torch.cat([torch.ones(batch, length, JOINTS, 1), (askew + noise) / 2.0], -1)
-    said, doubt, facing = net(product(quats, nn.functional.normalize(half, dim=-1)), mask, near)
+    turned, doubt, facing = net(product(quats, nn.functional.normalize(half, dim=-1)), mask, near)
     back = facing.transpose(-1, -2)
     world = matrices(quats)
     hidden = (1.0 - mask)[:, None].expand(batch, length, JOINTS)[:, WARM:]
-    wrong = _length((said - back[:, :, None] @ world)[..., :2].flatten(-2))[:, WARM:] / 2**0.5
+    wrong = _length((turned - back[:, :, None] @ world)[..., :2].flatten(-2))[:, WARM:] / 2**0.5
     doubt = doubt.clamp(-5.0, 2.0)[:, WARM:]
     count = hidden.sum().clamp(min=1.0)
     angle = (wrong * hidden).sum() / count
     laplace = ((wrong.detach() * torch.exp(-doubt) + doubt) * hidden).sum() / count
-    here, there = joint_positions(said) @ back, joint_positions(world)
+    here, there = joint_positions(turned) @ back, joint_positions(world)
     apart = _length(here - there)[:, WARM:]
     speeds = [(one[:, 2:] - one[:, :-2]) * (RATE / 2.0) for one in (here, there)]
     speed = _length(speeds[0] - speeds[1])[:, WARM:].mean()
-    heard = parameters(here, facing @ said[:, :, 0]) - parameters(there, world[:, :, 0])
+    drift = parameters(here, facing @ turned[:, :, 0]) - parameters(there, world[:, :, 0])
     loss: torch.Tensor = (
-        10.0 * heard[:, WARM:].abs().mean()
+        10.0 * drift[:, WARM:].abs().mean()
         + 0.5 * angle
         + 2.0 * apart.mean()
         + 2.0 * apart[..., ENDS].mean()

@@ -140,8 +140,8 @@ class CompletionNet(nn.Module):
         a, b = (base + out[..., :6]).split(3, -1)
         a = nn.functional.normalize(a, dim=-1, eps=1e-6)
         b = nn.functional.normalize(b - (a * b).sum(-1, keepdim=True) * a, dim=-1, eps=1e-6)
-        said = torch.stack([a, b, torch.linalg.cross(a, b)], -1)
-        return torch.where(there[..., None] > 0, seen, said), out[..., 6], facing
+        turned = torch.stack([a, b, torch.linalg.cross(a, b)], -1)
+        return torch.where(there[..., None] > 0, seen, turned), out[..., 6], facing
 
 
 def check_new(path: Path) -> None:

@@ -133,11 +133,11 @@ class Judge:
             self.targets.append(params[frames + horizon])
             self.weights.append(1.0 / counts[index] / len(names))
 
-    def errors(self, said: Callable[[NDArray[np.int64], int], Array]) -> Array:
+    def errors(self, predicted: Callable[[NDArray[np.int64], int], Array]) -> Array:
         """(8, 5) of what is said (n, 8) at some frames, so many frames ahead."""
         out = np.zeros((len(PARAMETERS), len(HORIZONS)))
         for i, horizon in enumerate(HORIZONS):
-            out[:, i] = self.weights[i] @ np.abs(said(self.where[i], horizon) - self.targets[i])
+            out[:, i] = self.weights[i] @ np.abs(predicted(self.where[i], horizon) - self.targets[i])
         return out
 
 
@@ -172,7 +172,7 @@ def tune(
             trials += [Setting(delay, motion_delay, n, g) for n in slope_frames for g in gains]
             for setting in trials:
                 kind = "linear" if setting.gain else "hold"
-                mean = judge.errors(partial(_said, twins, setting))
+                mean = judge.errors(partial(_predicted, twins, setting))
                 better = mean < best[kind]
                 best[kind][better] = mean[better]
                 for k, i in zip(*np.nonzero(better), strict=True):
@@ -181,7 +181,7 @@ def tune(
     return ParameterBaselines(hold, linear)
 
 
-def _said(twins: NDArray[np.float32], setting: Setting, rows: NDArray[np.int64], horizon: int) -> Array:
+def _predicted(twins: NDArray[np.float32], setting: Setting, rows: NDArray[np.int64], horizon: int) -> Array:
     return extrapolate(twins, setting, horizon)[rows]
 
 

@@ -43,17 +43,17 @@ def in_memory(example: Example) -> Example:
     )
 
 
-def clip_figures(said: Predictions, example: Example) -> Array:
+def clip_figures(output: Predictions, example: Example) -> Array:
     """Sums over the frames of one clip: events, scalars, and how many frames there are."""
-    nll = np.zeros(len(said.gate))
+    nll = np.zeros(len(output.gate))
     for kind, events in enumerate((example.onsets, example.phrases)):
         bins, seen = event_targets(events, len(example))
-        which = np.arange(said.hazards.shape[2])
+        which = np.arange(output.hazards.shape[2])
         hit, alive = which == bins[:, None], (which <= bins[:, None]) & (which < seen[:, None])
-        hazard = np.clip(said.hazards[:, kind].astype(np.float64), 1e-7, 1.0 - 1e-7)
+        hazard = np.clip(output.hazards[:, kind].astype(np.float64), 1e-7, 1.0 - 1e-7)
         nll -= (np.log(np.where(hit, hazard, 1.0 - hazard)) * alive).sum(axis=1)
     given = np.asarray(example.features[:, slice(*SCALAR_COLUMNS)], dtype=np.float64)
-    wrong = ((said.scalars - given) ** 2).mean(axis=1)
+    wrong = ((output.scalars - given) ** 2).mean(axis=1)
     return np.array([nll.sum(), wrong.sum(), len(nll)])
 
 
@@ -92,8 +92,8 @@ def pose_sums(
             continue
         wanted = to_matrix(six_of(turns_of(quats[:-h], quats[h:])))
         places = positions(now[h:])
-        said = None if turns is None else turns[:-h, i]
-        for row, forecast in enumerate((said, torch.eye(3).expand_as(wanted))):
+        output = None if turns is None else turns[:-h, i]
+        for row, forecast in enumerate((output, torch.eye(3).expand_as(wanted))):
             if forecast is None:
                 continue
             cosine = ((forecast * wanted).sum((-1, -2)) - 1.0) / 2.0
@@ -138,9 +138,9 @@ def validate(
 
     def predict(example: Example) -> NDArray[np.float32]:
         nonlocal sums
-        said = run_model(model, example)
-        sums = sums + clip_figures(said, example)
-        return said.params
+        output = run_model(model, example)
+        sums = sums + clip_figures(output, example)
+        return output.params
 
     errors = measure(mine, predict)
     pose = sum((pose_figures(model, example) for example in mine), _no_pose(model))

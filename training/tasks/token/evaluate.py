@@ -115,26 +115,28 @@ def judge(
     curves = curves_of(Path(folder))
     scalars_of = bridge(model, options.loss.neighbours)
     if not isinstance(model, AnticipatoryTransformer):
-        said = listen(model, held, scalars_of, None)
-        report["perplexity"] = {"plain": perplexity(said.loss, said.mask, seed=seed).to_dict()}
+        output = listen(model, held, scalars_of, None)
+        report["perplexity"] = {"plain": perplexity(output.loss, output.mask, seed=seed).to_dict()}
         if fitting:
             found = by_context(model, held, scalars_of, None, contexts=fitting)
             report["contexts"] = {"plain": {name: v.to_dict() for name, v in found.items()}}
-        return Sheet(report, curves, {"plain": said})
-    heard = {name: listen(model, held, scalars_of, mode) for name, mode in MODES.items()}
+        return Sheet(report, curves, {"plain": output})
+    outputs = {name: listen(model, held, scalars_of, mode) for name, mode in MODES.items()}
     assert held.mean is not None
     report |= {key: {} for key in ("perplexity", "contexts", "scalars", "commitment_loss", "gate")}
-    for name, said in heard.items():
-        assert said.given is not None
-        assert said.scalars is not None
-        report["perplexity"][name] = perplexity(said.loss, said.mask, seed=seed).to_dict()
-        report["scalars"][name] = scalar_errors(said.scalars, said.given, said.mask, held.mean, seed=seed)
-        report["commitment_loss"][name] = commitment_report(said, seed=seed)
-        report["gate"][name] = gate_report(said, seed=seed)
+    for name, output in outputs.items():
+        assert output.given is not None
+        assert output.scalars is not None
+        report["perplexity"][name] = perplexity(output.loss, output.mask, seed=seed).to_dict()
+        report["scalars"][name] = scalar_errors(
+            output.scalars, output.given, output.mask, held.mean, seed=seed
+        )
+        report["commitment_loss"][name] = commitment_report(output, seed=seed)
+        report["gate"][name] = gate_report(output, seed=seed)
         if fitting and name != "refined_prev":
             found = by_context(model, held, scalars_of, MODES[name], contexts=fitting)
             report["contexts"][name] = {c: v.to_dict() for c, v in found.items()}
-    external = heard["external"]
+    external = outputs["external"]
     assert external.initial is not None
     assert external.given is not None
     report["scalars"]["initial_head"] = scalar_errors(
@@ -158,7 +160,7 @@ def judge(
             given = torch.from_numpy(external.given[:1]).float()
             amplitude = model.trunk.bias(given)[0].double().numpy()
             kernel = model.trunk.bias.kernel(length).double().numpy()
-    return Sheet(report, curves, heard, before, watched, amplitude, kernel, model.cfg.slow_past)
+    return Sheet(report, curves, outputs, before, watched, amplitude, kernel, model.cfg.slow_past)
 
 
 def evaluate(

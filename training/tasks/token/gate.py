@@ -14,7 +14,7 @@ COVERAGE = 0.5
 """Share of the positions that selective measures keep."""
 
 
-def gate_report(said: Predictions, *, seed: int = 0) -> dict[str, Any]:
+def gate_report(output: Predictions, *, seed: int = 0) -> dict[str, Any]:
     """The gate beside the given commitment, the predicted one and the loss.
 
     Correlations over all positions that count, with 95 % intervals over sequences. ``selective_gain``: how
@@ -22,14 +22,14 @@ def gate_report(said: Predictions, *, seed: int = 0) -> dict[str, Any]:
     is what a half chosen by chance (a gate that knows nothing) has; ``selective_gain_confidence`` the same
     for the half with the most probable first choice. ``calibration_error`` of the first choice's probability.
     """
-    assert said.gate is not None
-    assert said.given is not None
-    assert said.scalars is not None
-    assert said.confidence is not None
-    gate, given, own, mask = said.gate, said.given[..., 0], said.scalars[..., 0], said.mask
-    sure = said.confidence
+    assert output.gate is not None
+    assert output.given is not None
+    assert output.scalars is not None
+    assert output.confidence is not None
+    gate, given, own, mask = output.gate, output.given[..., 0], output.scalars[..., 0], output.mask
+    sure = output.confidence
     chosen = gate[mask]
-    everywhere = float(said.loss[mask].mean())
+    everywhere = float(output.loss[mask].mean())
     return {
         "mean": round(float(chosen.mean()), 5),
         "std": round(float(chosen.std()), 6),
@@ -38,22 +38,22 @@ def gate_report(said: Predictions, *, seed: int = 0) -> dict[str, Any]:
         "given_std": round(float(given[mask].std()), 5),
         "with_given": correlation(given, gate, mask, seed=seed).to_dict(),
         "with_predicted": correlation(own, gate, mask, seed=seed).to_dict(),
-        "with_loss": correlation(gate, said.loss, mask, seed=seed).to_dict(),
-        "selective_gain": round(everywhere - selective(said.loss, gate, mask, COVERAGE), 5),
-        "calibration_error": round(calibration(said.right, sure, mask), 5),
-        "selective_gain_confidence": round(everywhere - selective(said.loss, sure, mask, COVERAGE), 5),
+        "with_loss": correlation(gate, output.loss, mask, seed=seed).to_dict(),
+        "selective_gain": round(everywhere - selective(output.loss, gate, mask, COVERAGE), 5),
+        "calibration_error": round(calibration(output.right, sure, mask), 5),
+        "selective_gain_confidence": round(everywhere - selective(output.loss, sure, mask, COVERAGE), 5),
     }
 
 
-def commitment_report(said: Predictions, *, seed: int = 0) -> dict[str, Any]:
+def commitment_report(output: Predictions, *, seed: int = 0) -> dict[str, Any]:
     """Correlation of commitment, predicted and given, with the loss; below 0 is wanted."""
-    assert said.given is not None
-    assert said.scalars is not None
-    given, own = said.given[..., 0], said.scalars[..., 0]
+    assert output.given is not None
+    assert output.scalars is not None
+    given, own = output.given[..., 0], output.scalars[..., 0]
     return {
-        "predicted": correlation(own, said.loss, said.mask, seed=seed).to_dict(),
-        "given": correlation(given, said.loss, said.mask, seed=seed).to_dict(),
-        "predicted_with_given": correlation(own, given, said.mask, seed=seed).to_dict(),
+        "predicted": correlation(own, output.loss, output.mask, seed=seed).to_dict(),
+        "given": correlation(given, output.loss, output.mask, seed=seed).to_dict(),
+        "predicted_with_given": correlation(own, given, output.mask, seed=seed).to_dict(),
     }
 
 
@@ -89,13 +89,13 @@ def shuffled_loss(
     return np.concatenate(losses), np.concatenate(gates)
 
 
-def shuffling_report(said: Predictions, loss: Array, gate: Array, *, seed: int = 0) -> dict[str, Any]:
+def shuffling_report(output: Predictions, loss: Array, gate: Array, *, seed: int = 0) -> dict[str, Any]:
     """What feeding the gate another position's commitment costs, in nats per token."""
-    mask = said.mask
+    mask = output.mask
     return {
-        "loss": round(float(said.loss[mask].mean()), 6),
+        "loss": round(float(output.loss[mask].mean()), 6),
         "loss_shuffled": round(float(loss[mask].mean()), 6),
-        "gain": round(float((loss - said.loss)[mask].mean()), 6),
+        "gain": round(float((loss - output.loss)[mask].mean()), 6),
         "perplexity_shuffled": perplexity(loss, mask, seed=seed).to_dict(),
         "selective_gain_shuffled": round(float(loss[mask].mean()) - selective(loss, gate, mask, COVERAGE), 5),
     }

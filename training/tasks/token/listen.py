@@ -196,11 +196,11 @@ def drift(model: Any, ids: Tensor, *, steps: int = 5000) -> Drift:
     stream = ids.flatten()
     runner = endless(model, steps)
     state = runner.initial_state(1)
-    said = []
+    scalars = []
     for t in range(steps):
         out, state = runner.step(stream[t % len(stream)].view(1), state, mode="refined_prev")
-        said.append(out.scalars[0, -1])
-    trace = torch.stack(said).float().cpu().numpy()
+        scalars.append(out.scalars[0, -1])
+    trace = torch.stack(scalars).float().cpu().numpy()
     parts = np.array_split(trace.astype(np.float64), BLOCKS)
     blocks = np.stack([np.stack([p.min(0), p.mean(0), p.std(0)]) for p in parts])
     return Drift(steps, blocks, trace)

@@ -85,11 +85,13 @@ def correlation(a: Array, b: Array, mask: Mask, *, seed: int = 0) -> Interval:
     return interval_of(sums, pearson, seed=seed)
 
 
-def scalar_errors(said: Array, given: Array, mask: Mask, mean: Array, *, seed: int = 0) -> dict[str, Any]:
+def scalar_errors(
+    predicted: Array, given: Array, mask: Mask, mean: Array, *, seed: int = 0
+) -> dict[str, Any]:
     """Mean squared error of each scalar beside that of predicting the mean of its position.
 
     Args:
-        said, given: (N, P, 7).
+        predicted, given: (N, P, 7).
         mask: (N, P).
         mean: (P, 7) mean of the *training* sequences at each position.
     """
@@ -98,7 +100,7 @@ def scalar_errors(said: Array, given: Array, mask: Mask, mean: Array, *, seed: i
     counts = mask.sum(1).astype(np.float64)
     report: dict[str, Any] = {}
     for k, name in enumerate(SCALARS):
-        ours = (np.square(said[..., k] - given[..., k]) * mask).sum(1)
+        ours = (np.square(predicted[..., k] - given[..., k]) * mask).sum(1)
         theirs = (np.square(mean[:, k] - given[..., k]) * mask).sum(1)
         total = counts.sum()
 

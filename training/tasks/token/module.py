@@ -115,8 +115,8 @@ def forward_losses(
     if model.planning is not None and model.training:
         plan = model.planning.simulate(ids, inputs.shape[1])
     if not isinstance(model, AnticipatoryTransformer):
-        said = model(inputs, plan=plan)
-        return with_parts(losses(model, said, targets, None, options), model, said, ids)
+        out = model(inputs, plan=plan)
+        return with_parts(losses(model, out, targets, None, options), model, out, ids)
     with torch.autocast(ids.device.type, enabled=False):
         found = bridge_scalars(model.embed(inputs).detach(), k=options.loss.neighbours)
         given = found.to(ids.device, torch.float32)

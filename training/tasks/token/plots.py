@@ -55,22 +55,22 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
     return png(figure)
 
 
-def gate(said: Predictions, before: Predictions | None, *, seed: int = 0) -> bytes:
+def gate(output: Predictions, before: Predictions | None, *, seed: int = 0) -> bytes:
     """The commitment gate against the given and the predicted commitment; the untrained model in grey."""
-    assert said.gate is not None
-    assert said.given is not None
-    assert said.scalars is not None
+    assert output.gate is not None
+    assert output.given is not None
+    assert output.scalars is not None
     plt = pyplot()
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4))
     rng = np.random.default_rng(seed)
-    chosen = np.flatnonzero(said.mask.ravel())
+    chosen = np.flatnonzero(output.mask.ravel())
     chosen = rng.permutation(chosen)[:DOTS]
     for axis, source, title in (
-        (axes[0], said.given, "given commitment"),
-        (axes[1], said.scalars, "predicted commitment"),
+        (axes[0], output.given, "given commitment"),
+        (axes[1], output.scalars, "predicted commitment"),
     ):
         if before is not None and before.gate is not None and before.given is not None:
-            old = before.given if source is said.given else before.scalars
+            old = before.given if source is output.given else before.scalars
             assert old is not None
             axis.plot(
                 old[..., 0].ravel()[chosen],
@@ -81,16 +81,16 @@ def gate(said: Predictions, before: Predictions | None, *, seed: int = 0) -> byt
                 label="step 0",
             )
         axis.plot(
-            source[..., 0].ravel()[chosen], said.gate.ravel()[chosen], ".", ms=2, alpha=0.4, label="trained"
+            source[..., 0].ravel()[chosen], output.gate.ravel()[chosen], ".", ms=2, alpha=0.4, label="trained"
         )
         axis.set_xlabel(title)
         axis.set_ylabel("gate")
         axis.set_xlim(-0.02, 1.02)
         axis.set_ylim(-0.02, 1.02)
     axes[0].legend(fontsize=7, markerscale=3)
-    bins = np.quantile(said.given[..., 0][said.mask], np.linspace(0, 1, 11))
-    index = np.clip(np.searchsorted(bins, said.given[..., 0][said.mask], "right") - 1, 0, 9)
-    loss = said.loss[said.mask]
+    bins = np.quantile(output.given[..., 0][output.mask], np.linspace(0, 1, 11))
+    index = np.clip(np.searchsorted(bins, output.given[..., 0][output.mask], "right") - 1, 0, 9)
+    loss = output.loss[output.mask]
     means = [loss[index == b].mean() if (index == b).any() else np.nan for b in range(10)]
     axes[2].plot(0.5 * (bins[1:] + bins[:-1]), means, "o-", ms=3)
     axes[2].set_xlabel("given commitment, tenths")

@@ -31,7 +31,7 @@ class Sheet:
 
     report: dict[str, Any]
     curves: dict[str, NDArray[np.float64]]
-    said: dict[str, Predictions] = field(default_factory=dict)
+    outputs: dict[str, Predictions] = field(default_factory=dict)
     before: Predictions | None = None
     drift: Drift | None = None
     amplitude: Array | None = None
@@ -227,10 +227,10 @@ def _parts(result: dict[str, Any], sheets: Sequence[Sheet]) -> Iterator[Part]:
 
 
 def _run_pictures(name: str, sheet: Sheet) -> Iterator[Part]:
-    if "external" not in sheet.said:
+    if "external" not in sheet.outputs:
         return
     plain = name.replace("/", "-")
-    external, own = sheet.said["external"], sheet.said["initial"]
+    external, own = sheet.outputs["external"], sheet.outputs["initial"]
     yield (
         "image",
         (
