@@ -125,7 +125,7 @@ class Corpus:
         check_file(file, CheckpointError)
         try:
             return cls(np.load(file, mmap_mode="r", allow_pickle=False), file, source, sha256)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise CheckpointError(f"{file}: the tokens of {source} cannot be read ({error})") from None
 
 

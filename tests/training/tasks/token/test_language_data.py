@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import CheckpointError, FormatError, OptionError
 from training.tasks.token.corpus import Corpus, read_lines
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.synthetic import CONVERGE, MOTIF, PADDING, RANDOM, synthetic
@@ -117,6 +117,9 @@ def test_a_corpus_streams_to_the_tokens_of_its_lines(text, tmp_path, kind):
     assert Corpus.encode(text, tokenizer, tmp_path / "data", "train").file.stat().st_mtime_ns == stamp
     text.write_text(TEXT + "!", encoding="utf-8")
     assert Corpus.encode(text, tokenizer, tmp_path / "data", "train").file != corpus.file
+    corpus.file.write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"train-.*\.npy: the tokens of a text cannot be read"):
+        Corpus.open(corpus.file, "a text", "")
 
 
 def test_lines_longer_than_a_block_and_characters_across_blocks(tmp_path, monkeypatch):
