@@ -85,7 +85,7 @@ def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
     """
     tables = read_fields(path)
     found = tables.get("stage")
-    if set(tables) != {"stage"} or not isinstance(found, list):
+    if set(tables) != {"stage"} or not isinstance(found, list) or {*map(type, found)} != {dict}:
         raise OptionError(f"{path}: expected tables [[stage]] alone, given {', '.join(tables) or 'none'}")
     stages: list[AnyStage] = []
     for number, table in enumerate(found, start=1):

@@ -181,6 +181,8 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
         ('name = "last"', 'name = "../last"', "stage ../last: name: string should match pattern"),
         ('name = "refined"', 'name = "first"', "stage first: there is another stage of that name"),
         ("[[stage]]", "[[stages]]", "expected tables [[stage]] alone, given stages"),
+        (TINY, "stage = []", "expected tables [[stage]] alone, given stage"),
+        (TINY, "stage = [3]", "expected tables [[stage]] alone, given stage"),
     ],
 )
 def test_a_wrong_recipe_is_one_line_before_anything_is_made(
