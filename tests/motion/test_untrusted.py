@@ -132,7 +132,7 @@ def test_the_figures_of_a_report_may_be_anything(tmp_path: Path) -> None:
 
 
 def test_a_row_of_metrics_that_is_none_is_one_line(tmp_path: Path) -> None:
-    for text in ("step\nx\n", "step\n1,2\n", "step\n" + "1" * 200_000):
+    for text in ("step\nx\n", "step\n1,2\n", "step\n" + "1" * 200_000 + "\n", "step,lr\n,1\n", "lr\n1\n"):
         (tmp_path / METRICS).write_text(text)
         refused(read_metrics, tmp_path)
 

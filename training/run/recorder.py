@@ -15,13 +15,15 @@ from torch import Tensor
 from torch.distributed import ReduceOp, all_reduce, is_initialized
 
 from pyanticip.errors import CheckpointError, OptionError, one_line
+from pyanticip.motion.atomic import writing
 from pyanticip.untrusted import read_text
 from training.run.files import BEST, METRICS, TENSORBOARD, save_weights, write_text
 from training.run.options import TrainOptions
 
 
 def read_metrics(folder: Path | str) -> list[dict[str, float]]:
-    """The rows of a run's ``metrics.csv``; cells that are empty are left out.
+    """The rows of a run's ``metrics.csv``; cells that are empty are left out, and a last row without its end,
+    which a full disk or a power cut leaves.
 
     Raises:
         CheckpointError: the file is damaged.
@@ -29,11 +31,15 @@ def read_metrics(folder: Path | str) -> list[dict[str, float]]:
     path = Path(folder) / METRICS
     if not path.is_file():
         return []
-    rows = csv.DictReader(io.StringIO(read_text(path, CheckpointError), newline=""))
+    text = read_text(path, CheckpointError)
+    table = csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1], newline=""))
     try:
-        return [{name: float(v) for name, v in row.items() if v} for row in rows]
+        rows = [{name: float(v) for name, v in row.items() if v} for row in table]
     except (ValueError, TypeError, csv.Error) as error:
         raise CheckpointError(f"{path}: is no table of numbers: {one_line(error)}") from None
+    if not all("step" in row for row in rows):
+        raise CheckpointError(f"{path}: is no table of numbers: a row has no step")
+    return rows
 
 
 OnUpdate = Callable[[int, Tensor, Callable[[], str]], None]
@@ -238,7 +244,8 @@ class Recorder(ABC):
     def _write(self, row: dict[str, float]) -> None:
         if not self.first:
             return
-        with (self.folder / METRICS).open("a", newline="", encoding="utf-8") as file:
+        path = self.folder / METRICS
+        with writing(path), path.open("a", newline="", encoding="utf-8") as file:
             csv.writer(file).writerow(_cells(row, self.columns))
         self._events(row)
 

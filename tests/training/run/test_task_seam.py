@@ -2,6 +2,7 @@
 
 import signal
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -10,8 +11,8 @@ import torch
 from torch import nn
 
 import training.tasks
-from pyanticip.errors import CheckpointError, OptionError
-from training.run.files import BEST, LAST, REPORT, load_best, read_state
+from pyanticip.errors import CheckpointError, DeviceError, OptionError
+from training.run.files import BEST, LAST, METRICS, REPORT, load_best, read_state
 from training.run.module import TrainModule
 from training.run.options import Options, TrainOptions
 from training.run.recorder import Recorder, read_metrics
@@ -154,6 +155,20 @@ def test_a_state_of_another_model_is_refused_in_one_line(known, tmp_path):
     torch.save(state, folder / LAST)
     with pytest.raises(CheckpointError, match=r"run: begun by a version whose state does not fit \("):
         train(known(), None, folder, resume=True)
+
+
+def test_a_row_that_was_not_written_whole_is_none(tmp_path):
+    metrics = tmp_path / METRICS
+    for torn in ("10", "20,0.", "20,0.5,", "x", "20,0.5\r"):
+        metrics.write_bytes(b"step,lr\r\n10,0.25\r\n" + torn.encode())
+        assert read_metrics(tmp_path) == [{"step": 10, "lr": 0.25}]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+def test_a_full_disk_names_the_file_of_the_row(known, tmp_path):
+    (tmp_path / METRICS).symlink_to("/dev/full")
+    with pytest.raises(DeviceError, match=rf"{METRICS}: cannot be written \(no space left on device"):
+        LineRecorder(tmp_path, known.options(**QUICK), 0)._write({"step": 10})
 
 
 def test_weights_of_runs_from_before_positions_had_one_name_are_read(tmp_path):
