@@ -26,9 +26,10 @@ from training.finish.common import warn
 from training.finish.poses import train_pose_head
 from training.recipes.stages import GIVEN, PACKAGED, AnyStage, Beats, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
+from training.run.task import check_same
 from training.tasks.motion.data import base_set, recipe_of, training_data
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.task import CHECKPOINT, check_weights, fit
+from training.tasks.motion.task import CHECKPOINT, MotionTask, check_weights, fit
 
 RECORD: Final = "recipe.json"
 FORMAT: Final = "pyanticip-recipe"
@@ -157,6 +158,7 @@ def _make(
         ensemble = [out / name / CHECKPOINT for name in stage.ensemble]
         options = stage.run_options(data, cache or "", begun if stage.start else "", ensemble)
         if resume := (folder / CONFIG).is_file():
+            check_same(MotionTask, folder, options)
             check_weights(options, folder)
         learned_from = training_data(options, console, base=takes)
         return bool(fit(options, folder, data=learned_from, resume=resume, quiet=console.quiet)["finished"])

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
@@ -15,6 +16,8 @@ from training.data.sets import MotionSet
 from training.recipes import make as maker
 from training.recipes.make import make
 from training.recipes.stages import PACKAGED, Train, read_stages
+from training.run.files import CONFIG
+from training.tasks.motion.task import MotionTask
 
 TINY = """
 [[stage]]
@@ -204,6 +207,19 @@ def test_a_stage_is_another_where_what_it_needs_is_another():
     made = [key("one", "two"), key("two", "one"), key("", "one", "two"), key("", "two", "one"), key("one")]
     assert len(set(made)) == 5
     assert key("one", "two") == made[0]
+
+
+def test_other_options_of_a_stage_under_way_are_refused_before_its_copies_are_made(
+    tiny, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(maker, "training_data", None)
+    stage, folder = read_stages(tiny)[0], tmp_path / "first"
+    folder.mkdir()
+    begun = stage.run_options().but(steps=7).to_dict()
+    config = {"format": MotionTask.form, "version": MotionTask.version, "options": begun, "weights": {}}
+    (folder / CONFIG).write_text(json.dumps(config))
+    with pytest.raises(OptionError, match=r"steps.*: the run in .*first was begun with 7, given 6"):
+        maker._make(stage, tmp_path, tmp_path, None, None, Console(quiet=True))
 
 
 def test_a_folder_of_something_else_is_left_alone(tiny, lively, tmp_path):
