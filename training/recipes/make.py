@@ -86,7 +86,9 @@ def make(
                 except KeyboardInterrupt:
                     return report
                 if not checkpoint.is_dir():
-                    raise CheckpointError(f"{out / stage.name}: came to its end without a checkpoint")
+                    raise CheckpointError(
+                        f"{checkpoint.parent}: came to its end without a checkpoint; delete it to make it anew"
+                    )
                 seconds = round(time.monotonic() - began, 1)
                 weights = read_manifest(checkpoint).sha256[WEIGHTS]
                 made[stage.name] = {"key": keys[stage.name], "seconds": seconds, "weights": weights}

@@ -148,10 +148,12 @@ def load_best(folder: Path) -> dict[str, Tensor]:
     """The weights that were best on the validation data so far, by the names of today.
 
     Raises:
-        CheckpointError: there are none yet, or the file is damaged.
+        CheckpointError: there are none, or the file is damaged.
     """
     if not (folder / BEST).exists():
-        raise CheckpointError(f"{folder}: no weights yet: no validation ended with a figure")
+        raise CheckpointError(
+            f"{folder / BEST}: no such file: no validation ended with a figure yet, or it was removed"
+        )
     data = read_weights(folder / BEST)
     try:
         kept = safetensors.torch.load(data)

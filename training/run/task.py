@@ -176,10 +176,13 @@ def read_report(folder: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: it has not come to its end, or the file is damaged.
     """
+    path = folder / REPORT
+    if not path.exists():
+        raise CheckpointError(f"{folder}: this run has not come to its end; train it first")
     try:
-        found: dict[str, Any] = read_json(folder / REPORT)
-    except FormatError:
-        raise CheckpointError(f"{folder}: this run has not come to its end; train it first") from None
+        found: dict[str, Any] = read_json(path)
+    except FormatError as error:
+        raise CheckpointError(f"{error}; delete it and resume the run, which writes it anew") from None
     return found
 
 

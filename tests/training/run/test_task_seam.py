@@ -141,6 +141,11 @@ def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path):
     assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] == 17
     states = [read_state(tmp_path / name)["state_dict"] for name in ("whole", "run")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    (tmp_path / "run" / REPORT).write_text('{"finished": tr')
+    with pytest.raises(
+        CheckpointError, match=r"report\.json is not valid JSON; delete it and resume the run"
+    ):
+        train(known(), None, tmp_path / "run", resume=True)
     for file in (LAST, REPORT):  # as if killed before its first state
         (tmp_path / "run" / file).unlink()
     assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] is None

@@ -234,3 +234,6 @@ def test_an_interrupted_run_says_how_it_goes_on(tiny, lively, command, monkeypat
     words = ("--data", lively, "--recipe", tiny, "--out", "out", "--cache", "cache")
     code, told, _ = command("train", "packaged", *words)
     assert (code, "the same command goes on" in told) == (130, True), told
+    monkeypatch.setattr(maker, "fit", lambda *given, **options: {"finished": True})
+    code, _, told = command("train", "packaged", *words)
+    assert (code, "first: came to its end without a checkpoint; delete it to make" in told) == (1, True), told
