@@ -83,11 +83,12 @@ def make(
                 try:
                     if not _make(stage, out, data, takes, cache, console):
                         return report
-                except KeyboardInterrupt:
+                except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
                     return report
                 if not checkpoint.is_dir():
                     raise CheckpointError(
-                        f"{checkpoint.parent}: came to its end without a checkpoint; delete it to make it anew"
+                        f"{checkpoint.parent}: came to its end without a checkpoint; "
+                        "delete it to make it anew"
                     )
                 seconds = round(time.monotonic() - began, 1)
                 weights = read_manifest(checkpoint).sha256[WEIGHTS]
