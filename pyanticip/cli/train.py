@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pyanticip.cli.data import data
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import Answer, answer, typed
+from pyanticip.cli.terminal import Answer, answer, say, typed, unwound
 
 if TYPE_CHECKING:
     from training.finish import options as finish
@@ -55,6 +55,21 @@ def _train(
     return None
 
 
+def _whole(work: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """Of a command that writes nothing before its end: stopped by Ctrl-C or SIGTERM, it says so."""
+
+    @wraps(work)
+    def told(given: Any) -> Answer:
+        try:
+            with unwound():
+                return work(given)
+        except (KeyboardInterrupt, SystemExit):
+            say(f"interrupted; nothing was written to {given.out}")
+            raise
+
+    return told
+
+
 @train.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
 def train_motion(given: options.MotionOptions) -> Answer | None:
     """Train the motion model; its best checkpoint goes to OUT/checkpoint.
@@ -85,6 +100,7 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
 
 
 @train.command("completion", options=f"{OPTIONS}:CompletionOptions", extra="train")
+@_whole
 def train_completion(given: options.CompletionOptions) -> Answer:
     """Train what completes a body from few sensors; about an hour of one core.
 
@@ -119,6 +135,7 @@ def train_completion(given: options.CompletionOptions) -> Answer:
 
 
 @train.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
+@_whole
 def train_ghost(given: options.GhostOptions) -> Answer:
     """Train the forecaster of bodies that the monitor draws: two minutes of one core.
 
@@ -183,6 +200,7 @@ def train_forecast(given: options.ForecastOptions) -> Answer | None:
 
 
 @train.command("beats", options=f"{FINISH}:BeatsOptions", extra="train")
+@_whole
 def train_beats(given: finish.BeatsOptions) -> Answer:
     """Teach a checkpoint's event head to hear strokes.
 
@@ -198,6 +216,7 @@ def train_beats(given: finish.BeatsOptions) -> Answer:
 
 
 @train.command("poses", options=f"{FINISH}:PosesOptions", extra="train")
+@_whole
 def train_poses(given: finish.PosesOptions) -> Answer:
     """Teach a perceptron beside a checkpoint's trunk to read the last poses.
 
@@ -218,20 +237,16 @@ def _taught(
     table: Callable[[Mapping[str, Any]], Any],
 ) -> Answer:
     """Teaches a checkpoint something more, and says what came of it."""
-    try:
-        report = train_head(
-            given.data,
-            given.out,
-            checkpoint=given.checkpoint,
-            without=given.subjects(),
-            steps=given.steps,
-            seed=given.seed,
-            cache=given.cache,
-            quiet=given.as_json,
-        )
-    except KeyboardInterrupt:
-        click.echo(f"interrupted; nothing was written to {given.out}", err=True)
-        raise
+    report = train_head(
+        given.data,
+        given.out,
+        checkpoint=given.checkpoint,
+        without=given.subjects(),
+        steps=given.steps,
+        seed=given.seed,
+        cache=given.cache,
+        quiet=given.as_json,
+    )
     if not given.as_json:
         answer(report, table, as_json=False)
     return (
@@ -242,6 +257,7 @@ def _taught(
 
 
 @train.command("packaged", options=f"{FINISH}:PackagedOptions", extra="train")
+@unwound()
 def train_packaged(given: finish.PackagedOptions) -> Answer:
     """Make the packaged model anew, from takes to checkpoint.
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -185,6 +186,27 @@ def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path, monk
     )
     # Nor is it behind a ridge that all takes have taught.
     assert (np.array(walking["ghost"]) < (1.5, 2.4, 4.6)).all()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("name", ["ghost", "completion", "beats", "poses"])
+def test_what_writes_at_its_end_alone_says_so_where_it_is_stopped(
+    tmp_path, command, capsys, monkeypatch, name, number, code
+) -> None:
+    def stopped(*given, **options):
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        signal.raise_signal(number)
+
+    for work in ("evaluate.takes.Takes", "finish.beats.train_event_head", "finish.poses.train_pose_head"):
+        monkeypatch.setattr(f"training.{work}", stopped)
+    (tmp_path / "a.bvh").touch()
+    out = tmp_path / "new.safetensors"
+    try:
+        ended, _, told = command("train", name, "--data", tmp_path, "--out", out)
+    except SystemExit as error:
+        ended, told = error.code, capsys.readouterr().err
+    assert (ended, told.strip()) == (code, f"interrupted; nothing was written to {out}")
 
 
 def test_it_is_trained_over_nothing(tmp_path, command) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from functools import partial
 from pathlib import Path
 
@@ -230,10 +231,11 @@ def test_a_folder_of_something_else_is_left_alone(tiny, lively, tmp_path):
 
 
 def test_an_interrupted_run_says_how_it_goes_on(tiny, lively, command, monkeypatch):
-    monkeypatch.setattr(maker, "fit", lambda *given, **options: {"finished": False})
     words = ("--data", lively, "--recipe", tiny, "--out", "out", "--cache", "cache")
-    code, told, _ = command("train", "packaged", *words)
-    assert (code, "the same command goes on" in told) == (130, True), told
+    for stopped in (lambda: {"finished": False}, lambda: signal.raise_signal(signal.SIGTERM)):
+        monkeypatch.setattr(maker, "fit", lambda *given, stopped=stopped, **options: stopped())
+        code, told, _ = command("train", "packaged", *words)
+        assert (code, "the same command goes on" in told) == (130, True), told
     monkeypatch.setattr(maker, "fit", lambda *given, **options: {"finished": True})
     code, _, told = command("train", "packaged", *words)
     assert (code, "first: came to its end without a checkpoint; delete it to make" in told) == (1, True), told
