@@ -7,9 +7,9 @@ use crate::notes::{Note, Notes};
 use crate::params::{Event, Settings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 1.05;
+const LEVEL: f32 = 1.32;
 /// Bronze: neither low nor hissing.
-const RESONANCE: Body = [[1_425.0, 1.35, 18.0], [280.0, 0.6, -18.0], [7_000.0, 0.6, -12.5]];
+const RESONANCE: Body = [[1_550.0, 1.35, 18.0], [230.0, 0.45, -22.0], [7_000.0, 0.6, -9.0]];
 /// Hum, prime, tierce, quint, nominal and the partials above: ratio, amplitude, decay.
 const PARTIALS: [[f32; 3]; 10] = [
     [0.5, 0.45, 1.6],

@@ -7,11 +7,11 @@ use crate::params::{Event, Parameter, Settings};
 use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 0.85;
+const LEVEL: f32 = 1.85;
 /// What is made up for a root an octave higher, in octaves of level.
 const BY_ROOT: f32 = 0.17;
 /// A small box, and the nail on the string; it moves with the root, or a dip of it would fall on the notes.
-const RESONANCE: Body = [[300.0, 0.55, 14.0], [1_900.0, 0.4, -16.0], [6_800.0, 0.55, 18.0]];
+const RESONANCE: Body = [[150.0, 0.5, 17.0], [1_900.0, 0.3, -18.0], [5_100.0, 1.6, 11.0]];
 
 pub(crate) struct Plucked {
     notes: Notes,
@@ -39,7 +39,7 @@ fn pluck(strings: &mut Strings, controls: &Controls, note: Note) {
         // The box has less for high notes.
         amplitude: note.strength * (0.22 + 0.24 * controls.target(Parameter::Pitch)),
         ring: 1.0 + 2.6 * (1.0 - controls.target(Parameter::Density)),
-        hard: (0.15 + 0.45 * brightness + 0.4 * note.strength).min(1.0),
+        hard: 0.1 + 0.3 * brightness + 0.3 * note.strength.min(1.0),
         weights: note.weights,
     });
 }
@@ -70,7 +70,7 @@ impl Instrument for Plucked {
         self.notes.frame(controls, |note| pluck(strings, controls, note));
         *output = [[0.0; 2]; FRAME];
         self.strings.render(output);
-        self.tone.render(output, controls, controls.octaves(2.5, 4.5));
+        self.tone.render(output, controls, controls.octaves(3.1, 4.7));
         scale(output, self.level);
     }
 }
