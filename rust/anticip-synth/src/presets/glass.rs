@@ -6,9 +6,9 @@ use crate::control::FRAME;
 use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 0.88;
+const LEVEL: f32 = 1.2;
 /// Thin walls; they follow the root half of the way, for grains lie far above it.
-const RESONANCE: Body = [[6_500.0, 0.6, 6.0], [1_000.0, 0.6, -12.0], [300.0, 0.6, -6.0]];
+const RESONANCE: Body = [[6_800.0, 0.7, 6.0], [1_100.0, 0.6, -9.0], [450.0, 0.6, -9.0]];
 const POOL: usize = 40;
 
 /// A sine and its window, as phases in turns.
@@ -61,14 +61,16 @@ impl Glass {
         };
     }
 
-    /// A grain on a note of the chord, some octaves up.
+    /// A grain on a note of the chord, some octaves up; the higher the hand of its side is held, the higher it is.
     fn strew(&mut self, controls: &Controls, seconds: f32, amplitude: f32) {
         let octave = controls.harmony.octave();
         let voice = (self.chance.next() * 3.0) as usize % 3;
-        let lift = 3.0 + (self.chance.next() * (1.0 + 2.0 * controls.brightness.to)).floor();
+        let lift = 2.6 + (self.chance.next() * (1.0 + 0.6 * controls.brightness.to)).floor();
         let out = 1.0 + 0.05 * controls.roughness.to * (self.chance.next() - 0.5);
-        let degree = controls.note() + controls.chord[voice].to.round() + lift * octave;
         let side = self.chance.next();
+        let height = controls.limbs[usize::from(side > 0.5)][1].to;
+        let above = ((lift + 2.0 * height) * octave).round();
+        let degree = controls.note() + controls.chord[voice].to.round() + above;
         self.grain(controls.harmony.frequency(degree) * out, seconds, amplitude, side);
     }
 }
@@ -118,7 +120,7 @@ impl Instrument for Glass {
             let level = controls.level(i);
             *y = y.map(|v| v * level);
         }
-        self.tone.render(output, controls, controls.octaves(4.5, 3.0));
+        self.tone.render(output, controls, controls.octaves(4.4, 2.7));
         scale(output, LEVEL);
     }
 }

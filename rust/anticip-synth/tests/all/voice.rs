@@ -246,6 +246,26 @@ fn each_half_of_the_body_plays_its_voice_and_each_limb_its_drum() {
 }
 
 #[test]
+fn the_grains_of_the_glass_are_the_higher_the_higher_either_hand_is_held() {
+    let edges = |heights: [f32; 2]| {
+        let mut voice = Voice::with(48_000.0, &settings(0, Some("glass"))).unwrap();
+        voice.params(&CALM);
+        for (hand, height) in heights.into_iter().enumerate() {
+            voice.limb(hand, 0.5, height, 0.0).unwrap();
+        }
+        let mut block = vec![0.0; 2 * 3 * 48_000];
+        voice.render(&mut block).unwrap();
+        let rise: f32 = block.windows(3).map(|x| (x[2] - x[0]).powi(2)).sum();
+        10.0 * (rise / block.iter().map(|x| x * x).sum::<f32>()).log10()
+    };
+    let [low, left, right, both] = [[0.0; 2], [0.6, 0.0], [0.0, 0.6], [0.6; 2]].map(edges);
+    assert!(
+        left > low + 2.0 && right > low + 2.0 && both > left.max(right),
+        "{low} {left} {right} {both}"
+    );
+}
+
+#[test]
 fn the_two_of_the_duo_are_about_as_loud_as_each_other_on_every_note() {
     let mut least = [0.0_f32; 2];
     let mut most = [-99.0_f32; 2];
