@@ -68,13 +68,17 @@ class JointLimits:
 
 def _column(name: str, given: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
     """Numbers of this shape, or one clear line."""
+    if hasattr(given, "filled"):
+        raise ShapeError(f"{name}: given a masked array: fill what is masked first")
     try:
-        column = np.asarray(given, dtype=np.float64)
+        column = np.asarray(given)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ShapeError(f"{name}: expected numbers of shape {shape}: {one_line(error)}") from None
+    if column.dtype.kind not in "biuf":
+        raise ShapeError(f"{name}: expected numbers, given an array of {column.dtype}")
     if column.shape != shape:
         raise ShapeError(f"{name}: expected shape {shape}, given {column.shape}")
-    return column
+    return column.astype(np.float64)
 
 
 def _limit_rows(joints: int, limits: Any) -> list[list[float]] | None:

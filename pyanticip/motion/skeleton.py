@@ -30,6 +30,8 @@ def frozen(name: str, values: ArrayLike, dtype: type[S]) -> NDArray[S]:
     if given.dtype.kind not in ("biuf" if dtype is np.bool_ else "iuf"):
         raise ShapeError(f"{name}: expected an array of numbers, given one of {given.dtype}")
     array = np.ascontiguousarray(given, dtype)
+    if array.dtype.kind == "i" and not np.array_equal(array, given):
+        raise ShapeError(f"{name}: expected whole numbers of {8 * array.itemsize} bits")
     base = array.base  # of a tensor or a memory map: another object than was given
     if (array is values or base is not None) and (
         array.flags.writeable or (isinstance(base, np.ndarray) and base.flags.writeable)

@@ -118,10 +118,13 @@ def messages(bundle: bytes) -> dict[str, list[Any]]:
     return {m.address: list(m.params) for m in OscBundle(bundle) if isinstance(m, OscMessage)}
 
 
-def heard_of(frame: ControlFrame, extras: Sequence[Any] = (), **options: Any) -> dict[str, list[Any]]:
-    """What a receiver with these options is sent of a frame, where ``extras`` are taught."""
+def heard_of(
+    frame: ControlFrame, extras: Sequence[Any] = (), before: Sequence[Any] = (), **options: Any
+) -> dict[str, list[Any]]:
+    """What a receiver with these options is sent of a frame, where ``extras`` are taught, ``before`` were."""
     with udp(2) as ear:
         sink = OscSink(OscConfig(port=port_of(ear), **options))
+        sink.announce(before)
         sink.announce(extras)
         sink.send(frame)
         sink.close()

@@ -116,7 +116,7 @@ def test_a_taught_output_has_an_address_and_a_range_of_its_own() -> None:
     assert heard["/synth/cutoff"] == [8000.0]
     assert heard["/anticip/param/mix"] == [0.25]
     assert len(heard["/anticip/params"]) == 8
-    assert "/synth/cutoff" not in heard_of(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8))
+    assert "/synth/cutoff" not in heard_of(ControlFrame(2, 0.0, [0.0] * 7, [0.5] * 8), before=taught)
 
 
 class Paper:

@@ -49,8 +49,8 @@ def make(
 
     Returns:
         The last stage's checkpoint, and of every stage its name, key, the hash of its weights, seconds, and
-        whether it was ``made`` now or ``kept``. ``finished`` is False after Ctrl-C or SIGTERM, when a run
-        was saved.
+        whether it was ``made`` now or ``kept``. ``finished`` is False after Ctrl-C or SIGTERM (the
+        command ends with 130), when a run was saved.
 
     Raises:
         OptionError: a recipe that says something unknown, data it does not fit, a folder that holds

@@ -278,7 +278,7 @@ impl Trackers {
 
     /// The torso, straight from the hips' end to the head, or as the chest was told; as bits.
     fn solve_torso(&mut self, place: Vector, hips: Quat, turns: &Turns) -> u32 {
-        let update = turns[UPPER_CHEST].and(self.world[UPPER_CHEST]);
+        let chest = turns[UPPER_CHEST].and(self.world[UPPER_CHEST]);
         let leaning = self.places[HEAD].and_then(|head| {
             let seen = hips.conj().rotate(minus(head, place));
             let upright = *self.upright.get_or_insert(seen);
@@ -288,7 +288,7 @@ impl Trackers {
             let lean = Quat::from_two_vectors(minus(above, OFFSETS[SPINE]), minus(head, OFFSETS[SPINE]));
             Some(hips * lean)
         });
-        let Some(turn) = update.or(leaning) else { return 0 };
+        let Some(turn) = chest.or(leaning) else { return 0 };
         let joints = (SPINE..=NECK).filter(|joint| turns[*joint].is_none());
         joints.fold(0, |bits, joint| {
             self.world[joint] = Some(turn);

@@ -96,11 +96,11 @@ impl Decoder {
             });
             decoded.map(|()| found)
         });
-        let update = |update: &DecodedUpdate| match update {
+        let as_dict = |update: &DecodedUpdate| match update {
             DecodedUpdate::Skeleton(update) => skeleton(py, update),
             DecodedUpdate::Frame(update) => pose(py, update),
             DecodedUpdate::Trackers(update) => trackers(py, update),
         };
-        decoded.map_err(error)?.iter().map(update).collect()
+        decoded.map_err(error)?.iter().map(as_dict).collect()
     }
 }
