@@ -64,7 +64,8 @@ def _whole(work: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
             with unwound():
                 return work(given)
         except (KeyboardInterrupt, SystemExit):
-            say(f"interrupted; nothing was written to {given.out}")
+            if not given.out.exists():
+                say(f"interrupted; nothing was written to {given.out}")
             raise
 
     return told

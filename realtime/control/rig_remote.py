@@ -38,8 +38,8 @@ _BY_COMMAND = (*LIVE, "model", "mapping", "memory", "cue", "synth")
 
 
 class RigRemote:
-    """See :class:`realtime.control.server.Remote`. ``memories`` is the folder of memories where it is another
-    one.
+    """See :class:`realtime.control.server.Remote`. ``memories`` is the folder of memories where it is not
+    ``folder``.
 
     What differs from its file is written, with the preset, the mapping and the memory that play, and with
     what the command line said but ``--record``; all else in the file stays as it is. Files are read and
