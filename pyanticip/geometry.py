@@ -66,16 +66,22 @@ class JointLimits:
         return rows
 
 
-def _column(name: str, given: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Numbers of this shape, or one clear line."""
+def checked_numbers(name: str, given: npt.ArrayLike, kinds: str = "iuf") -> npt.NDArray[Any]:
+    """An array of numbers, of one of these kinds of dtype, or one clear line."""
     if hasattr(given, "filled"):
         raise ShapeError(f"{name}: given a masked array: fill what is masked first")
     try:
-        column = np.asarray(given)
+        array = np.asarray(given)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ShapeError(f"{name}: expected numbers of shape {shape}: {one_line(error)}") from None
-    if column.dtype.kind not in "biuf":
-        raise ShapeError(f"{name}: expected numbers, given an array of {column.dtype}")
+        raise ShapeError(f"{name}: expected an array of numbers: {one_line(error)}") from None
+    if array.dtype.kind not in kinds:
+        raise ShapeError(f"{name}: expected an array of numbers, given one of {array.dtype}")
+    return array
+
+
+def _column(name: str, given: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Numbers of this shape, or one clear line."""
+    column = checked_numbers(name, given, "biuf")
     if column.shape != shape:
         raise ShapeError(f"{name}: expected shape {shape}, given {column.shape}")
     return column.astype(np.float64)

@@ -50,7 +50,7 @@ class Clip:
     Raises
     ------
     ShapeError
-        Arrays that do not fit each other, hold no frame, are not finite unit quaternions, or masked arrays.
+        Arrays that do not fit each other, hold no frame, are not finite unit quaternions, or are masked.
     """
 
     quats: NDArray[np.float32]

@@ -8,7 +8,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pyanticip.errors import ShapeError, SkeletonError, one_line
+from pyanticip.errors import ShapeError, SkeletonError
+from pyanticip.geometry import checked_numbers
 
 S = TypeVar("S", bound=np.generic)
 
@@ -21,14 +22,7 @@ def frozen(name: str, values: ArrayLike, dtype: type[S]) -> NDArray[S]:
 
     Raises a ShapeError for a masked array, and for what are no real numbers.
     """
-    if hasattr(values, "filled"):
-        raise ShapeError(f"{name}: given a masked array: fill what is masked with NaN first")
-    try:
-        given = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ShapeError(f"{name}: expected an array of numbers: {one_line(error)}") from None
-    if given.dtype.kind not in ("biuf" if dtype is np.bool_ else "iuf"):
-        raise ShapeError(f"{name}: expected an array of numbers, given one of {given.dtype}")
+    given = checked_numbers(name, values, "biuf" if dtype is np.bool_ else "iuf")
     array = np.ascontiguousarray(given, dtype)
     if array.dtype.kind == "i" and not np.array_equal(array, given):
         raise ShapeError(f"{name}: expected whole numbers of {8 * array.itemsize} bits")

@@ -110,10 +110,13 @@ def test_missing_and_valid():
         (lambda: pa.pose_scalars([[1], [2, 3]]), r"\(\.\.\., T, J, 4\), given uneven rows"),
         (lambda: pa.vector_scalars(np.zeros(3)), r"\(\.\.\., T, d\), given \(3,\)"),
         (lambda: pa.ScalarStream(2, weights=[1.0]), r"weights: expected shape \(2,\), given \(1,\)"),
-        (lambda: pa.ScalarStream(2, weights="ab"), r"weights: expected numbers, given an array of <U2"),
+        (
+            lambda: pa.ScalarStream(2, weights="ab"),
+            r"weights: expected an array of numbers, given one of <U2",
+        ),
         (
             lambda: pa.ScalarStream(2, weights=[1j, 1]),
-            r"weights: expected numbers, given an array of complex",
+            r"weights: expected .*, given one of complex",
         ),
         (lambda: pa.ScalarStream(2, mask=np.ma.ones(2)), r"mask: given a masked array"),
         (

@@ -95,7 +95,7 @@ def test_clips_travel_between_processes(clip):
     [
         ({"quats": np.zeros((4, 2, 4))}, ShapeError, r"quats must have shape \(T, 3, 4\)"),
         ({"quats": [[1.0], [1.0, 0.0]]}, ShapeError, "quats: expected an array of numbers: .* inhomogeneous"),
-        ({"quats": np.ma.array(quats(4, 3))}, ShapeError, "quats: given a masked array: fill .* NaN first"),
+        ({"quats": np.ma.array(quats(4, 3))}, ShapeError, "quats: given a masked array: fill what is"),
         ({"quats": quats(4, 3) + 0j}, ShapeError, "quats: expected an array of numbers, .* complex"),
         ({"root": np.full((4, 3), "1")}, ShapeError, "root: expected an array of numbers, .* <U1"),
         ({"quats": np.zeros((4, 3, 4))}, ShapeError, "frame 0 joint 'j0' is not"),
