@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.concert import asked
 from support.wire import wait_for
 
 from pyanticip.controls import NEUTRAL
@@ -147,7 +148,7 @@ def test_the_voice_is_heard_again_when_the_sound_server_is_back(
             jack = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             undo.callback(jack.wait)
             undo.callback(jack.terminate)
-            wait_for(lambda: subprocess.run(["jack_lsp"], capture_output=True).returncode == 0)
+            wait_for(lambda: asked(dict(os.environ), "jack_lsp").returncode == 0)
             return jack
 
         jack = server(48_000, 256)

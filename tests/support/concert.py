@@ -198,8 +198,13 @@ def jack_server(rate: int = RATE) -> Iterator[str]:
 
 
 def asked(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[str]:
-    """What a program of JACK's says."""
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    """What a program of JACK's says; nothing where it hangs as it connects, as they rarely do for good."""
+    try:
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=10.0
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", "")
 
 
 class Recorder:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.concert import jack_server, moving
+from support.concert import asked, jack_server, moving
 from support.wire import wait_for
 
 from pyanticip.errors import DeviceError
@@ -51,7 +51,7 @@ def server() -> Iterator[None]:
 
 
 def ports() -> list[str] | None:
-    done = subprocess.run(["jack_lsp"], capture_output=True, text=True, check=False)
+    done = asked(dict(os.environ), "jack_lsp")
     return done.stdout.split() if done.returncode == 0 else None
 
 
