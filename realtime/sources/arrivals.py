@@ -60,7 +60,7 @@ def recognise(datagram: bytes) -> str | None:
     """The kind of source that a datagram is from, by its looks: one of ``SOURCES``, ``osc`` (of
     somebody else's), or None where it is nothing known.
 
-    Of kinds that other packages bring it is the first whose decoder makes something of it.
+    Of kinds that other packages bring it is the first whose decoder makes what it says it does of it.
     """
     known = _core.recognise(datagram)
     if known not in (None, "osc"):
@@ -70,7 +70,8 @@ def recognise(datagram: bytes) -> str | None:
     for kind in _others(tuple(sys.path)):
         # Bytes from the network in somebody else's hands.
         with contextlib.suppress(Exception):
-            if list(SOURCES.load(kind)().decode(datagram)):
+            source = SOURCES.load(kind)()
+            if any(_core.recognise(one) == source.wire for one in source.decode(datagram)):
                 return kind
     return known
 

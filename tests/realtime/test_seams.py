@@ -25,7 +25,7 @@ from realtime.programs.send import send
 from realtime.rig import Rig, load_rig
 from realtime.seams import SOURCES, SlowCalls
 from realtime.sockets import free_port
-from realtime.sources.arrivals import usual_ports
+from realtime.sources.arrivals import recognise, usual_ports
 from realtime.sources.replay import open_show
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
@@ -69,6 +69,13 @@ class Halting(Backwards):
     def encode(self, clip, *, rate, loop, unix_time):
         yield 0, b"!"
         raise RuntimeError("no\\nbody")
+
+
+class Turning(Backwards):
+    """What the documentation shows: turns whatever comes."""
+
+    def decode(self, datagram):
+        return [datagram[:0:-1]]
 
 
 class Deaf:
@@ -216,6 +223,7 @@ bare = stranger:Bare
 broken = stranger:NotThere
 mocopi = stranger:Backwards
 halting = stranger:Halting
+turning = stranger:Turning
 deaf = stranger:Deaf
 portless = stranger:Portless
 strange = stranger:Strange
@@ -276,6 +284,13 @@ def test_a_source_is_heard_decoded_and_recorded_as_native() -> None:
     assert [data for data, _ in heard[:-1]] == native
     assert len(native) > 10
     assert heard[-1][0] == b"", "what cannot be decoded reaches the front as an alien datagram"
+
+
+def test_a_decoder_that_takes_anything_claims_only_what_is_motion() -> None:
+    body = next(iter(open_show(PERFORMANCE)[1])).data  # type: ignore[union-attr]
+    assert recognise(b"!" + body[::-1]) == "backwards"
+    assert recognise(b"?" + body[::-1]) == "halting"
+    assert recognise(b"hello") is None
 
 
 def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,6 +432,7 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line() -> No
         "halting",
         "portless",
         "strange",
+        "turning",
     )
     assert SOURCES.load("mocopi")().native
     with pytest.raises(OptionError, match=r"source 'broken': stranger:NotThere cannot be imported \(Attr"):
