@@ -229,6 +229,8 @@ def test_the_folder_of_a_run_is_told_from_its_checkpoint(saved, tmp_path):
         shutil.copytree(saved, tmp_path / inside / inside)
         with pytest.raises(CheckpointError, match=rf"has no model\.json; did you mean .*{inside}/{inside}\?"):
             read_manifest(tmp_path / inside)
+    with pytest.raises(CheckpointError, match=r"model\.json: is a file; give its folder"):
+        load_checkpoint(saved / "model.json")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     (tmp_path / "run" / "checkpoints" / "last.ckpt").touch()
     with pytest.raises(CheckpointError, match="is a run that is not finished; go on"):

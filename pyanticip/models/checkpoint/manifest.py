@@ -118,6 +118,8 @@ def read_description(folder: Path) -> dict[str, Any]:
     """
     where = f"checkpoint {folder}"
     file = folder / MANIFEST
+    if folder.is_file():
+        raise CheckpointError(f"{where}: is a file; give its folder")
     if not file.exists():
         for inside in (folder / "checkpoint", folder / "model"):  # where runs keep theirs
             if (inside / MANIFEST).is_file():

@@ -112,7 +112,10 @@ class ForecastTask(Task[ForecastOptions, Files]):
 
     def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
         """What to do next."""
-        data = quote(report["options"]["data"]["path"])
+        folder = Path(report["options"]["data"]["path"])
+        data = quote(str(folder))
+        if (folder / "train").is_dir() and not (folder / "test").is_dir():
+            return [f"wrote {out}; {data} has no test files to judge it by: --folds 5 leaves clips out"]
         return [
             f"wrote {out}; judge it with:",
             f"  pyanticip evaluate forecast --data {data} --checkpoint {quote(str(out))}",
