@@ -96,9 +96,13 @@ async def _stages(
     host, port = source.address
     say(f"waiting for {source.kind} at {host_and_port(host, port)}")
     source.start(asyncio.get_running_loop(), receive)
-    for stage, long, begin in (("still", still, calibration.still), ("move", move, calibration.move)):
+    # Who stands is told once they are there, who moves at once: standing on does not count.
+    for stage, long, begin, before in (
+        ("still", still, calibration.still, -1.0),
+        ("move", move, calibration.move, 0.0),
+    ):
         words = begin()
-        told, waited, before = math.inf, 0.0, -1.0
+        told, waited, frames = math.inf, 0.0, pipeline.counts["frames"]
         while (left := long - calibration.seconds(stage)) > 0.0:
             if before >= 0.0 and math.ceil(left / 5.0) < told:
                 told = math.ceil(left / 5.0)
@@ -107,9 +111,11 @@ async def _stages(
             now = calibration.seconds(stage)
             waited = waited + 0.1 if now == max(before, 0.0) else 0.0
             before = now if now > 0.0 else before
+            frames = frames if waited else pipeline.counts["frames"]
             if waited > _PATIENCE:
                 counters = pipeline.front.counters()
-                why = f"expected somebody to {words}, got nothing for {waited:.0f} s"
+                got = "they stood still" if pipeline.counts["frames"] > frames else "got nothing"
+                why = f"expected somebody to {words}, {got} for {waited:.0f} s"
                 if not counters["frames"]:
                     why = why_silent(source.kind, source.address, waited, counters, source.newest)
                 raise DeviceError(f"calibrate: {why}")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.stranger import Suit
 
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, OptionError, RigError
@@ -175,6 +176,30 @@ def test_the_live_command_over_a_real_socket(data_dir: Path, tmp_path: Path) -> 
     assert said[0].startswith("waiting for msgpack at")
     assert any(line.startswith("stand still") for line in said)
     assert not any(line.startswith("move as you will") for line in said), "it is told before"
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, obeys: bool) -> None:
+    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 3.0)
+    rig = load_rig(None, {"source": {"kind": "msgpack", "port": (port := free_port())}})
+    suit = Suit(port, "msgpack")
+    suit.moves = False
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        suit.moves |= obeys and line == "move as you will: 2 s"
+
+    suit.start()
+    try:
+        if obeys:
+            assert set(calibrate_live(rig, 2.0, 2.0, say)) >= {"loudness", "noise"}
+        else:
+            with pytest.raises(DeviceError, match="to move as you will, they stood still for 3 s"):
+                calibrate_live(rig, 2.0, 2.0, say)
+    finally:
+        suit.over.set()
+    assert said[-1] == "move as you will: 2 s"
 
 
 def test_a_recorded_performance_and_its_command(data_dir: Path, tmp_path: Path) -> None:

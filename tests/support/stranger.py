@@ -183,7 +183,10 @@ HEX = re.compile(r"^ {2}((?:[0-9a-f]{2} ){0,15}[0-9a-f]{2}) ")
 
 
 class Suit(threading.Thread):
-    """Sends a body that moves, or the same bytes, to a port of this machine, 50 times a second."""
+    """Sends a body that moves (while it ``moves``), or the same bytes, to a port of this machine, 50 times a
+    second."""
+
+    moves = True
 
     def __init__(self, port: int, kind: str = "mocopi", data: bytes = b"") -> None:
         super().__init__(daemon=True)
@@ -195,7 +198,7 @@ class Suit(threading.Thread):
             for n in itertools.count():
                 if self.over.wait(0.02):
                     return
-                data = self._data or FRAMES[self._kind](n, n / 50, 0.5 + 0.4 * math.sin(n / 8))
+                data = self._data or FRAMES[self._kind](n, n / 50, 0.5 + 0.4 * math.sin(n / 8) * self.moves)
                 sock.sendto(data, ("127.0.0.1", self.port))
 
 
