@@ -19,7 +19,7 @@ from realtime.rig import Rig
 from realtime.sockets import host_and_port
 from realtime.sources.replay import Command, open_show, play_offline, recorded_sender
 from realtime.sources.udp import UdpSource
-from realtime.sources.watch import why_silent
+from realtime.sources.watch import why_refused, why_silent
 from realtime.stage import assemble
 
 __all__ = ["calibrate_from", "calibrate_live"]
@@ -116,7 +116,9 @@ async def _stages(
                 counters = pipeline.front.counters()
                 got = "they stood still" if pipeline.counts["frames"] > frames else "got nothing"
                 why = f"expected somebody to {words}, {got} for {waited:.0f} s"
-                if not counters["frames"]:
+                if refusal := why_refused(source.kind, pipeline.front.refusal or source.trouble):
+                    why = refusal
+                elif not counters["frames"]:
                     why = why_silent(source.kind, source.address, waited, counters, source.newest)
                 raise DeviceError(f"calibrate: {why}")
     return calibration.table()

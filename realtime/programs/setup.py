@@ -72,6 +72,8 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
         # Nobody steers a trial, and the port may be another show's.
         trial = rig.model_copy(update={"control": ControlRig(enabled=False)})
         played = live(trial, seconds=given.seconds, say=say, meters=meters)["counters"]
+        if played["refused"]:
+            raise DeviceError(f"{given.out}: not written, for the body of this {suit.kind} cannot be played")
     import tomlkit
 
     text = "# Made by `pyanticip setup`; `pyanticip rig init` writes one with the others.\n\n"

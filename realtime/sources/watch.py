@@ -12,7 +12,7 @@ from realtime.sockets import host_and_port, host_of, is_from, known_as
 from realtime.sources.arrivals import osc_address, recognise, wrong_kind
 from realtime.sources.osc import PRESETS
 
-__all__ = ["SourceWatch", "listening", "why_silent"]
+__all__ = ["SourceWatch", "listening", "why_refused", "why_silent"]
 
 _PATIENCE_S = 3.0
 # One reason is given again after so long.
@@ -102,9 +102,9 @@ class SourceWatch:
             more = [name for name, plays, sent, _ in senders if not plays and sent > self._sent.get(name, 0)]
             news += self._ignored(player, more)
         self._sent = {name: sent for name, _, sent, _ in senders}
-        refusal = front.refusal or self._trouble()
+        refusal = why_refused(self._kind, front.refusal or self._trouble())
         if refusal and refusal != self._refusal:
-            news.append(f"the body of this {self._kind} cannot be played: {refusal}")
+            news.append(refusal)
         self._refusal = refusal
         left_out = front.left_out or ""
         if left_out and left_out != self._left_out:
@@ -200,6 +200,11 @@ def listening(kind: str, address: tuple[str, int]) -> str:
     if host == address[0]:
         return f"listening for {kind} at {host_and_port(host, port)}"
     return f"listening for {kind}: type into its app {host}, port {port}"
+
+
+def why_refused(kind: str, refusal: str | None) -> str:
+    """The line about a body that cannot be played; empty where there is no ``refusal``."""
+    return f"the body of this {kind} cannot be played: {refusal}" if refusal else ""
 
 
 def why_silent(

@@ -18,7 +18,7 @@ from realtime.loop import obey_signals, run_loop
 from realtime.rig import SourceRig
 from realtime.sockets import host_and_port
 from realtime.sources.udp import UdpSource
-from realtime.sources.watch import why_silent
+from realtime.sources.watch import why_refused, why_silent
 from realtime.teaching.take_recorder import PlayedTake, TakeRecorder
 
 __all__ = ["record_take", "store_or_keep"]
@@ -44,7 +44,7 @@ def record_take(
 
     The countdown begins with the first frame that the suit sends; what it sends then leads in.
 
-    :raises DeviceError: the port is taken, or nothing comes for half a minute.
+    :raises DeviceError: the port is taken, nothing comes for half a minute, or a body that cannot be played.
     :raises OptionError: values outside their ranges, a name that is there already, a take too short.
     """
     return run_loop(_record(project, source, name, values, labels, seconds, countdown, say))
@@ -73,6 +73,17 @@ async def _record(
         if out is not None:
             take_recorder.frame(out)
             begun.set()
+        elif front.refusal and begun.is_set():
+            # A body is judged by its first second.
+            done.set()
+
+    def check_body() -> None:
+        if front.refusal:
+            raise DeviceError(why_refused(source.kind, front.refusal))
+
+    def why_none(seconds: float) -> str:
+        refusal = why_refused(source.kind, front.refusal or udp.trouble)
+        return refusal or why_silent(source.kind, udp.address, seconds, front.counters(), udp.newest)
 
     # Refused now rather than after the countdown.
     take_recorder.start(name, seconds)
@@ -86,16 +97,15 @@ async def _record(
             try:
                 await asyncio.wait_for(_either(begun, done), _HINT_S)
             except TimeoutError:
-                say(why_silent(source.kind, udp.address, _HINT_S, front.counters(), udp.newest))
+                say(why_none(_HINT_S))
                 await asyncio.wait_for(_either(begun, done), _PATIENCE_S - _HINT_S)
         except TimeoutError:
-            raise DeviceError(
-                why_silent(source.kind, udp.address, _PATIENCE_S, front.counters(), udp.newest)
-            ) from None
+            raise DeviceError(why_none(_PATIENCE_S)) from None
         for left in range(int(countdown), 0, -1):
             if not done.is_set():
                 say(f"{left} ...")
                 await asyncio.sleep(1.0)
+        check_body()
         if done.is_set():
             # Ctrl-C before the take has begun.
             raise KeyboardInterrupt
@@ -109,6 +119,7 @@ async def _record(
             say("the suit fell silent: the take ends there")
     finally:
         udp.close()
+    check_body()
     played = take_recorder.stop()
     if played.cut:
         say("the signal was lost: the take ends there")

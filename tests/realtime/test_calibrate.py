@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.stranger import Suit
+from support.stranger import Suit, refused_skeleton
 
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, OptionError, RigError
@@ -200,6 +200,18 @@ def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, 
     finally:
         suit.over.set()
     assert said[-1] == "move as you will: 2 s"
+
+
+def test_a_body_that_is_refused_is_not_taken_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 1.0)
+    rig = load_rig(None, {"source": {"kind": "msgpack", "port": (port := free_port())}})
+    suit = Suit(port, "msgpack", skeleton=refused_skeleton())
+    suit.start()
+    try:
+        with pytest.raises(DeviceError, match=r"the body of this msgpack cannot be played: .* lies"):
+            calibrate_live(rig, 4.0, 2.0, str)
+    finally:
+        suit.over.set()
 
 
 def test_a_recorded_performance_and_its_command(data_dir: Path, tmp_path: Path) -> None:

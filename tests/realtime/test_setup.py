@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.pty_process import InTerminal
-from support.stranger import Suit, packets
+from support.stranger import Suit, packets, refused_skeleton
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.programs import setup as module
@@ -191,6 +191,13 @@ def test_a_calibration_that_failed_is_told_and_how_to_do_it_later(
     assert "not calibrated: you moved" in said
     assert said[-1] == f"calibrate later: pyanticip calibrate --rig {tmp_path / 'stage.toml'}"
     assert "performer" not in found
+
+
+def test_a_body_that_the_trial_refuses_gets_no_rig(ports: dict[str, int], send: Any, tmp_path: Path) -> None:
+    send(ports["msgpack"], kind="msgpack", skeleton=refused_skeleton())
+    with pytest.raises(DeviceError, match="not written, for the body of this msgpack cannot be played"):
+        guided(tmp_path, suit="unknown", osc="127.0.0.1:9555", seconds=3.0)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_rig_is_never_overwritten_unasked(ports: dict[str, int], tmp_path: Path) -> None:

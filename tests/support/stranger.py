@@ -72,6 +72,12 @@ def msgpack_skeleton(rate: float, names: list[str], parents: list[int], offsets:
     return msgpack.packb({"v": 1, "type": "skeleton", **told, "offsets": packed})
 
 
+def refused_skeleton() -> bytes:
+    """Of the canonical body, but every bone points up: that is known once it has moved for a second."""
+    parents = [-1, 0, 1, 2, 3, 4, 3, 6, 7, 8, 0, 10, 11, 12, 3, 14, 15, 16, 0, 18, 19, 20]
+    return msgpack_skeleton(50.0, VMC_BONES, parents, [(0.0, 0.1, 0.0)] * 22)
+
+
 def msgpack_frame(number: int, seconds: float, angle: float) -> bytes:
     """On the canonical body, which needs no skeleton."""
     quats = [(1.0, 0.0, 0.0, 0.0)] * 22
@@ -184,14 +190,14 @@ HEX = re.compile(r"^ {2}((?:[0-9a-f]{2} ){0,15}[0-9a-f]{2}) ")
 
 class Suit(threading.Thread):
     """Sends a body that moves (while it ``moves``), or the same bytes, to a port of this machine, 50 times a
-    second."""
+    second, and once a second the ``skeleton``."""
 
     moves = True
 
-    def __init__(self, port: int, kind: str = "mocopi", data: bytes = b"") -> None:
+    def __init__(self, port: int, kind: str = "mocopi", data: bytes = b"", skeleton: bytes = b"") -> None:
         super().__init__(daemon=True)
         self.port, self.over = port, threading.Event()
-        self._kind, self._data = kind, data
+        self._kind, self._data, self._skeleton = kind, data, skeleton
 
     def run(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -199,6 +205,8 @@ class Suit(threading.Thread):
                 if self.over.wait(0.02):
                     return
                 data = self._data or FRAMES[self._kind](n, n / 50, 0.5 + 0.4 * math.sin(n / 8) * self.moves)
+                if self._skeleton and n % 50 == 0:
+                    sock.sendto(self._skeleton, ("127.0.0.1", self.port))
                 sock.sendto(data, ("127.0.0.1", self.port))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.clips import LEFT_ARM, swing
+from support.stranger import Suit, refused_skeleton
 from support.wire import udp
 
 from pyanticip.cli import cli
@@ -266,6 +267,20 @@ def test_a_take_from_a_suit(run: Run, kind: str) -> None:
     assert take.begin > 10
     assert take.values == {"mix": 0.4}
     assert Project.open("mine").problems() == []
+
+
+@pytest.mark.parametrize("countdown", ["0", "3"])
+def test_a_body_that_is_refused_makes_no_take(run: Run, countdown: str) -> None:
+    run("teach", "new", "mine", "--outputs", "mix")
+    suit = Suit(free_port(), "msgpack", skeleton=refused_skeleton())
+    suit.start()
+    words = ["--source", f"msgpack://127.0.0.1:{suit.port}", "--values", "mix=1", "--seconds", "2"]
+    try:
+        with pytest.raises(DeviceError, match=r"the body of this msgpack cannot be played: .* lies"):
+            run("teach", "record", "mine", *words, "--countdown", countdown)
+    finally:
+        suit.over.set()
+    assert Project.open("mine").state.takes == ()
 
 
 def test_a_take_that_cannot_be_stored_is_kept_and_added_by_what_is_told(run: Run) -> None:
