@@ -21,6 +21,8 @@ from realtime.rig.load import check_rig_overwrite
 from realtime.rig.source import source_table
 from realtime.rig.tree import ControlRig
 from realtime.seams import SOURCES
+from realtime.sinks.midi.config import MidiConfig
+from realtime.sinks.midi.sink import check_port
 from realtime.sockets import address_of_this_machine, connect_udp
 from realtime.sources.arrivals import Arrivals, DetectedSender, suits, usual_ports, wrong_kind
 from realtime.voice.audio import probe
@@ -42,6 +44,11 @@ _APPS = {
     "phone": "In ZIG SIM choose OSC or JSON over UDP, switch on the sensor QUATERNION, and type",
     "vrchat": "In the program that sends OSC trackers to VRChat type as receiver",
     "msgpack": "Let your own program send to",
+}
+# What is asked of a receiver, and what Enter answers.
+_WHERE = {
+    "osc": ("Its address, HOST:PORT", "127.0.0.1:9000"),
+    "midi": ("Its port: virtual, or a part of its name", "virtual"),
 }
 # While nothing comes: when to say what may be wrong.
 _HINTS_S = (5.0, 20.0, 60.0)
@@ -201,36 +208,36 @@ def _what(suit: DetectedSender, ports: Mapping[int, str], wanted: str | None) ->
 
 
 def _receivers(given: SetupOptions, ask: Ask, say: Say) -> dict[str, Any]:
-    """What of a rig says who is played to."""
-    osc, midi, synth = given.osc, given.midi, given.synth
-    if osc is None and midi is None and synth is None:
-        audio = probe()
-        say("What plays? voice: the built-in one; osc: a program that hears OSC; midi")
-        if not audio.usable:
-            say(f"(no sound here: {audio.error or 'no audio device'})")
-        choice = ask("Plays", "voice" if audio.usable else "osc", ("voice", "osc", "midi"))
-        synth = choice == "voice"
-        if choice == "osc":
-            osc = _address(ask("Its address, HOST:PORT", "127.0.0.1:9000", ()))
-        if choice == "midi":
-            midi = ask("Its port: virtual, or a part of its name", "virtual", ())
+    """What of a rig says who is played to; an answer that will not do is told, and asked for again."""
+    if {given.osc, given.midi, given.synth} != {None}:
+        return _table(given.osc, given.midi, given.synth, say)
+    audio = probe()
+    say("What plays? voice: the built-in one; osc: a program that hears OSC; midi")
+    if not audio.usable:
+        say(f"(no sound here: {audio.error or 'no audio device'})")
+    choice = "voice" if audio.usable else "osc"
+    while True:
+        choice = ask("Plays", choice, ("voice", "osc", "midi"))
+        answer = ask(*_WHERE[choice], ()) if choice in _WHERE else ""
+        try:
+            osc = host_port(answer) if choice == "osc" else None
+            return _table(osc, answer if choice == "midi" else None, choice == "voice", say)
+        except (MotionError, ValueError) as error:
+            say(str(error))
+
+
+def _table(osc: tuple[str, int] | None, midi: str | None, synth: bool | None, say: Say) -> dict[str, Any]:
     tree: dict[str, Any] = {"osc": []}
     if osc is not None:
         tree["osc"] = [{"host": osc[0], "port": osc[1]}]
         if _nobody_there(*osc):
             say(f"nobody listens at {osc[0]}:{osc[1]} yet: start the synth")
     if midi is not None:
+        check_port(MidiConfig(port=midi))
         tree["midi"] = {"port": midi}
     if synth:
         tree["synth"] = {"enabled": True}
     return tree
-
-
-def _address(text: str) -> tuple[str, int]:
-    try:
-        return host_port(text)
-    except ValueError as error:
-        raise OptionError(f"osc: {error}") from None
 
 
 def _nobody_there(host: str, port: int) -> bool:

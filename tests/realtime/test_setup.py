@@ -22,6 +22,7 @@ from realtime.programs.options import SetupOptions
 from realtime.programs.setup import setup
 from realtime.rig import load_rig
 from realtime.seams import SOURCES
+from realtime.sinks.midi.config import MidiConfig
 from realtime.sockets import free_port
 from realtime.sources.arrivals import Arrivals, DetectedSender, usual_ports
 
@@ -164,7 +165,18 @@ def test_ports_of_other_programs_are_told(ports: dict[str, int], send: Any, tmp_
             Arrivals({ports["vmc"]: "vmc"}, str)
 
 
-def test_questions_and_their_answers(ports: dict[str, int], send: Any, tmp_path: Path) -> None:
+def midi_ports(*there: str) -> Any:
+    def check(config: MidiConfig) -> None:
+        if config.port not in there:
+            raise DeviceError(f"no MIDI port {config.port!r}")
+
+    return check
+
+
+def test_questions_and_their_answers(
+    ports: dict[str, int], send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "check_port", midi_ports("Volca"))
     send(ports["mocopi"])
     (tmp_path / "stage.toml").write_text("gain = 1.0\n")
     answers = ["yes", "unknown", "osc", "127.0.0.1:9555", "no"]
@@ -177,6 +189,20 @@ def test_questions_and_their_answers(ports: dict[str, int], send: Any, tmp_path:
     guided(tmp_path, ["midi", "Volca"], suit="unknown", force=True)
     assert load_rig(tmp_path / "stage.toml").midi.port == "Volca"
     assert load_rig(tmp_path / "stage.toml").osc == ()
+    with pytest.raises(DeviceError, match="no MIDI port 'nosuch'"):
+        guided(tmp_path, suit="unknown", midi="nosuch", force=True)
+
+
+def test_an_answer_that_will_not_do_is_asked_for_again(
+    ports: dict[str, int], send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "check_port", midi_ports())
+    send(ports["mocopi"])
+    answers = ["osc", "localhost", "osc", "127.0.0.1:900000", "midi", "nosuch", "osc", "127.0.0.1:9555"]
+    found, _, said = guided(tmp_path, answers, suit="unknown")
+    assert found["osc"] == [{"host": "127.0.0.1", "port": 9555}]
+    told = [line for line in said if line.startswith(("expected HOST:PORT", "no MIDI"))]
+    assert [line.rpartition(" ")[2] for line in told] == ["'localhost'", "'127.0.0.1:900000'", "'nosuch'"]
 
 
 def test_a_calibration_that_failed_is_told_and_how_to_do_it_later(
