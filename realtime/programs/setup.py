@@ -115,11 +115,13 @@ def _suit(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
         suit = ask("Suit", _UNKNOWN, (*suits(), _UNKNOWN))
     if suit == _UNKNOWN:
         return {}
+    kind, known = suit.partition("://")[0], (*suits(), _UNKNOWN)
+    if kind not in SOURCES:
+        raise OptionError(f"--suit: expected {', '.join(known)}, got {kind!r}{suggestion(kind, known)}")
     try:
         return source_table(suit)
     except ValueError as error:
-        known = (*suits(), _UNKNOWN)
-        raise OptionError(f"--suit: {error}{suggestion(suit, known)}") from None
+        raise OptionError(f"--suit: {error}") from None
 
 
 def _listen(wanted: Mapping[str, Any], wait: float, say: Say) -> DetectedSender:

@@ -233,9 +233,19 @@ def test_a_rig_is_never_overwritten_unasked(ports: dict[str, int], tmp_path: Pat
     assert (tmp_path / "stage.toml").read_text() == "gain = 1.0\n"
 
 
-def test_a_suit_that_is_none_is_refused_with_a_suggestion(ports: dict[str, int], tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="did you mean mocopi"):
-        guided(tmp_path, suit="mocopy")
+@pytest.mark.parametrize(
+    ("suit", "says"),
+    [
+        ("mocopy", r"expected mocopi, .*, unknown, got 'mocopy'; did you mean mocopi\?$"),
+        ("auto", "expected mocopi, .*, unknown, got 'auto'$"),
+        ("mocopi://0.0.0.0:x", "expected HOST:PORT .* got '0.0.0.0:x'$"),
+    ],
+)
+def test_a_suit_that_is_none_is_refused_in_one_line(
+    ports: dict[str, int], tmp_path: Path, suit: str, says: str
+) -> None:
+    with pytest.raises(OptionError, match=f"^--suit: {says}"):
+        guided(tmp_path, suit=suit)
 
 
 def test_the_address_stands_large(monkeypatch: pytest.MonkeyPatch) -> None:
