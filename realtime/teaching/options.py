@@ -42,7 +42,7 @@ class TakeOptions(ProjectOptions, JsonOption):
 class AddOptions(TakeOptions, ReadingOptions):
     """Of ``teach add``."""
 
-    files: tuple[Path, ...] = option("Motion files.", argument=True)
+    files: tuple[Path, ...] = option("Motion files.", argument=True, exists=True)
     curve: Path | None = option("CSV, npz or recording: values over time.", None)
     start: float = option("Seconds into the file to begin at.", 0.0, ge=0)
     end: float | None = option("Seconds into the file to end at.", None, gt=0)

@@ -152,13 +152,16 @@ def test_what_is_new_beside_what_was_shown_is_told_of_what_is_stored(run: Run) -
 
 
 def test_what_fails_halfway_says_how_far_it_came(run: Run) -> None:
-    with pytest.raises(MotionError, match=r"none\.npz"):
+    with pytest.raises(FileNotFoundError, match=r"none\.npz"):
         run("teach", "add", "new", "none.npz", "--values", "mix=1")
     with pytest.raises(MotionError, match=r"within 0\.\.1"):
         run("teach", "add", "new", "a0.npz", "--values", "mix=7")
     assert not Path("new").exists(), "no project without a take"
-    words = ["teach", "add", "new", "a0.npz", "none.npz", "--values", "mix=1"]
-    done = CliRunner().invoke(cli, words)
+    with pytest.raises(FileNotFoundError, match=r"none\.npz"):
+        run("teach", "add", "new", "a0.npz", "none.npz", "--values", "mix=1")
+    assert not Path("new").exists(), "all files are there, or none is added"
+    Path("bad.npz").write_text("no motion")
+    done = CliRunner().invoke(cli, ["teach", "add", "new", "a0.npz", "bad.npz", "--values", "mix=1"])
     assert isinstance(done.exception, MotionError)
     assert "take a0: 3.00 s" in done.output
     with pytest.raises(MotionError, match="no take 'x'"):
@@ -226,7 +229,7 @@ def test_none_is_a_label_of_a_class_and_no_value_of_an_output(run: Run) -> None:
 )
 def test_mistakes_are_one_line(run: Run, words: list[str], says: str) -> None:
     run("teach", "new", "mine", "--outputs", "mix")
-    with pytest.raises((MotionError, click.ClickException)) as told:
+    with pytest.raises((MotionError, OSError, click.ClickException)) as told:
         run("teach", *words)
     text = told.value.format_message() if isinstance(told.value, click.ClickException) else str(told.value)
     assert says in text
