@@ -5,7 +5,9 @@
 The preset granular needs a folder of sounds, and has no example.
 """
 
+import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -20,6 +22,8 @@ SECONDS = 6.0
 
 
 def main() -> None:
+    if shutil.which("oggenc") is None:
+        sys.exit("make_audio: no oggenc here (Debian: vorbis-tools)")
     AUDIO.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         wav = Path(folder, "sound.wav")

@@ -4,9 +4,12 @@ import ast
 import contextlib
 import doctest
 import importlib
+import os
 import pkgutil
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,6 +120,14 @@ def test_links_point_at_files() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} points at {target}"
+
+
+def test_the_example_that_needs_an_encoder_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "make_audio.py"],
+        env={**os.environ, "PATH": ""}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == "make_audio: no oggenc here (Debian: vorbis-tools)\n"
 
 
 def test_a_table_begins_after_a_blank_line() -> None:
