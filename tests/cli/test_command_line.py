@@ -64,7 +64,7 @@ def test_no_summary_is_cut_at_a_hundred_columns(group: click.Group) -> None:
         (["rig", "init", "--fore", "x"], "did you mean --force?"),
         (["rig", "init"], "missing argument"),
         (["render", "--seconds"], "(see pyanticip render --help)"),
-        (["teach", "add", "mine", "x"], "(see pyanticip teach add --help)"),
+        (["teach", "add", "mine", __file__], "(see pyanticip teach add --help)"),
         (["--verzion"], "did you mean --version?"),
         (["live", "--rig", "a.toml", "--rig", "b.toml"], "--rig: expected one, got 2"),
         *(
