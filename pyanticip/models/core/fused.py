@@ -79,44 +79,33 @@ class Fused:
             places = (torch.arange(length, device=q.device) * self.rotary)[:, None]
             q, k = rotate(q, places), rotate(k, places)
         gate = None if extras is None else extras.log_gate
-        if gate is not None and (self.mask is not None or not can_gate(q, gate)):
-            gate = None
-        scale = width**-0.5
-        if gate is None or self.queries is not None or self.places is not None:
-            q, scale = q * scale, 1.0
+        alone = self.mask is None and self.queries is None and self.places is None
+        if gate is not None and alone and can_gate(q, gate):
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+            return attend_gated(q, k, v, gate, width**-0.5).transpose(1, 2).flatten(2), None
+        q = q * width**-0.5
         asked: list[Tensor] = []
         seen: list[Tensor] = []
         if extras is not None and self.places is not None:
             q = extras.content(q)
             asked.append(extras.asked(self.places.queries))
             seen.append(self.places.keys.flatten(2)[:, :, None])
-        if extras is not None and extras.log_gate is not None and gate is None:
+        if gate is not None:
             asked.append(q.new_ones(1, 1, 1, 1))
-            seen.append(extras.log_gate[..., None, None])
+            seen.append(gate[..., None, None])
         if self.mask is None:
-            mixed = self._whole(q, k, v, asked, seen, gate, scale)
+            mixed = self._whole(q, k, v, asked, seen)
         else:
             mixed = self._blocks(q, k, v, asked, seen, self.mask)
         return mixed[..., :width].flatten(2), None
 
-    def _whole(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        asked: list[Tensor],
-        seen: list[Tensor],
-        gate: Tensor | None,
-        scale: float,
-    ) -> Tensor:
+    def _whole(self, q: Tensor, k: Tensor, v: Tensor, asked: list[Tensor], seen: list[Tensor]) -> Tensor:
         if self.queries is not None and self.keys is not None:
             asked, seen = [*asked, self.queries], [*seen, self.keys]
         if asked:
             q, k = self._widen(q, asked), self._widen(k, seen)
             v = F.pad(v, (0, q.shape[-1] - v.shape[-1]))
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        if gate is not None:
-            return attend_gated(q, k, v, gate, scale).transpose(1, 2)
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0).transpose(1, 2)
 
     def _blocks(

@@ -1,10 +1,9 @@
 """Attention whose keys are gated, over a whole sequence on a CPU, at next to the price of attention without.
 
-A gate that is added to the scores of its key as one more channel of queries and keys makes them wider, and
-kernels are slower with a width of 33 than with 32. The kernel can add it by itself, but then knows no
-gradient by it. In the backward pass either the channel is there, which costs nothing more where a head does
-not fill its vectors anyway; or the gradient by the gates is taken beside the kernel, by the Rust core. The
-same up to rounding.
+A gate is added to the scores of its key as one more channel of queries and keys, which costs next to nothing
+where heads do not fill their vectors anyway. Where they do, kernels are slower with a width of 33 than with
+32: there the kernel adds the gates by itself, and the gradient by them, which it does not know, is taken
+beside it, by the Rust core. The same up to rounding.
 """
 
 from typing import Any
@@ -25,8 +24,11 @@ _VECTOR = 16
 
 
 def can_gate(q: Tensor, log_gate: Tensor) -> bool:
-    """Whether :func:`attend_gated` is there for such queries: what is traced takes plain operations."""
-    if not KERNELS or torch.compiler.is_compiling() or not q.numel():  # the kernel divides by the length
+    """Whether :func:`attend_gated` is there for such queries, and the quicker way: what is traced takes plain
+    operations."""
+    if not KERNELS or torch.compiler.is_compiling() or q.shape[-1] % _VECTOR:
+        return False
+    if not q.numel():  # the kernel divides by the length
         return False
     return q.device.type == "cpu" and q.dtype == log_gate.dtype and q.dtype in (torch.float32, torch.float64)
 
@@ -62,38 +64,11 @@ class _Gated(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, log_gate, mixed, mass = ctx.saved_tensors
         kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-        learned, width = ctx.needs_input_grad[3], q.shape[3]
-        if learned and width % _VECTOR:
-            return (*_one_wider(q, k, v, log_gate, mixed, mass, grad, ctx.scale), None)
         mask = log_gate[:, None, None]
         found = kernel(grad, q, k, v, mixed, mass, 0.0, True, attn_mask=mask, scale=ctx.scale)
         tensors = (q, k, v, mixed, grad, found[2])
-        return (*found, _of_gates(tensors, mass, log_gate, ctx.scale) if learned else None, None)
-
-
-def _one_wider(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    log_gate: Tensor,
-    mixed: Tensor,
-    mass: Tensor,
-    grad: Tensor,
-    scale: float,
-) -> tuple[Tensor, ...]:
-    """Gradients by queries, keys, values and gates, the gates being one channel more."""
-    # In the order of memory: (B, L, H, d + 1).
-    rows, heads, length, width = q.shape
-    wide = q.new_empty(5, rows, length, heads, width + 1)
-    for room, tensor in zip(wide, (q, k, v, mixed, grad), strict=True):
-        room[..., :width] = tensor.transpose(1, 2)
-    channel = wide[..., width].zero_()
-    channel[0] = 1.0 / scale
-    channel[1] = log_gate[..., None]
-    q, k, v, mixed, grad = wide.transpose(2, 3).unbind()
-    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-    of_q, of_k, of_v = kernel(grad, q, k, v, mixed, mass, 0.0, True, scale=scale)
-    return of_q[..., :width], of_k[..., :width], of_v[..., :width], of_k[..., width].sum(1)
+        of_gates = _of_gates(tensors, mass, log_gate, ctx.scale) if ctx.needs_input_grad[3] else None
+        return (*found, of_gates, None)
 
 
 def _of_gates(tensors: tuple[Tensor, ...], mass: Tensor, log_gate: Tensor, scale: float) -> Tensor:
