@@ -140,9 +140,10 @@ SUCCESSORS = {
     "evaluate writing": _OLD.format("planning-signal"),
     "evaluate gate": _OLD.format("commitment-gate"),
     "evaluate generation": _OLD.format("commitment-gate"),
+    "tasks report": f"pyanticip tasks evaluate; {_OLD.format('prism-tasks')}",
     **{f"bench {part}": f"{_BENCH} {part}" for part in ("field", "prism", "family", "forecast", "positions")},
 }
-"""Commands of earlier versions that asked research questions, and what asks them now, in a clone."""
+"""Commands of earlier versions that asked research questions, and what asks them now, most in a clone."""
 
 
 class Group(click.Group):

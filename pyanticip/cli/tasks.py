@@ -121,18 +121,3 @@ def tasks_evaluate(given: options.TaskEvaluateOptions) -> Answer:
             if text:
                 lines.append(f"{name:<28} {what:<10} {text}")
     return found, lines
-
-
-@tasks.command("report", options=f"{OPTIONS}:TaskReportOptions", extra="train")
-def tasks_report(given: options.TaskReportOptions) -> Answer:
-    """Tables and curves of evaluated runs.
-
-    Accuracy over length, cost, and what the cursors do.
-
-    Example: pyanticip tasks report runs/tasks --out docs/experiments/prism-tasks
-    """
-    from training.tasks.algorithmic.report import report
-
-    brief = [name for name in given.brief.split(",") if name]
-    found = report(list(given.runs), given.out, counters=given.counters, brief=brief)
-    return found, found["tables"]

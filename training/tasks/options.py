@@ -200,12 +200,3 @@ class TaskEvaluateOptions(JsonOption):
     long_samples: int | None = option("The same beyond 3 times the training length.", None, ge=1)
     checkpoints: int = option("The last ones of each run.", 5, ge=1)
     seed: int = option("Of the samples.", 0, ge=0)
-
-
-class TaskReportOptions(JsonOption):
-    """Of ``tasks report``."""
-
-    runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUN...", exists=True)
-    out: Path | None = option("Folder of page.md and its pictures.", None, written=True)
-    counters: bool = option("Draw the cursors before and after training.", True)
-    brief: str = option("Tasks that share one table, without pictures; with commas.", "")

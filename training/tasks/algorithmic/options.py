@@ -15,16 +15,6 @@ Positions = Literal["prism", "sinusoidal", "rope", "alibi", "none"]
 POSITIONS: Final[tuple[str, ...]] = get_args(Positions)
 """What is compared; sinusoids are shifted by chance in training, so that all of their table is used."""
 
-CURSORS: Final = (
-    "recurrent_decay",
-    "latch",
-    "crisp",
-    "crisp_from",
-    "cursor_lr",
-    "cursor_betas",
-)
-"""Options that say nothing to models without cursors."""
-
 SIZES: Final[dict[str, dict[str, Any]]] = {
     "small": {"d_model": 64, "heads": 4, "fast_layers": 2, "ff": 256},
     "paper": {"d_model": 512, "heads": 8, "fast_layers": 5, "ff": 2048},

@@ -1,7 +1,7 @@
 """What a task is: a way to draw examples of a length, a judge of texts of its own, and the one vocabulary."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -63,11 +63,6 @@ def join(tokens: Iterable[str], *, words: bool = False) -> str:
 def encode(tokens: Iterable[str]) -> list[int]:
     """The numbers of tokens."""
     return [NUMBERS[token] for token in tokens]
-
-
-def decode(numbers: Sequence[int]) -> list[str]:
-    """The tokens of numbers; a number that is kept free reads ``?``."""
-    return [TOKENS[number] if number < len(TOKENS) else "?" for number in numbers]
 
 
 FACTORS: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0)

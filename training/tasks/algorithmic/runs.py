@@ -26,11 +26,6 @@ class TaskRun:
     folder: Path
     options: TaskOptions
 
-    @property
-    def finished(self) -> bool:
-        """Whether it has come to its end."""
-        return (self.folder / REPORT).is_file()
-
     def report(self) -> dict[str, Any]:
         """See :func:`~training.run.task.read_report`."""
         return read_report(self.folder)

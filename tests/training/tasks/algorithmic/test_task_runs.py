@@ -1,4 +1,4 @@
-"""Training, judging and reporting on tasks, with models that take a second."""
+"""Training and judging tasks, with models that take a second."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,6 @@ from training.tasks.algorithmic.decode import all_right
 from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
 from training.tasks.algorithmic.module import TaskModule, capacity, doubt, new_model, roomy, shifted
 from training.tasks.algorithmic.options import TaskOptions
-from training.tasks.algorithmic.report import report
 from training.tasks.algorithmic.runs import open_run, study
 from training.tasks.algorithmic.runs import train_or_keep as train
 from training.tasks.algorithmic.task import kept_weights
@@ -215,7 +214,7 @@ def test_embeddings_begin_as_large_as_asked_for() -> None:
     assert 0.4 < float(large.detach().std()) < 0.6
 
 
-def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
+def test_a_study_is_done_once_and_measured(tmp_path: Path) -> None:
     out = tmp_path / "runs"
     told: list[str] = []
     for positions in ("none", "prism"):
@@ -234,23 +233,6 @@ def test_a_study_is_done_once_measured_and_reported(tmp_path: Path) -> None:
         evaluate([out], lengths=(2,), count=10)
     far = evaluate([out / "copy-none-0"], lengths=(16,), count=10, long_count=4, checkpoints=1)
     assert far["copy-none-0"]["samples"]["16"] == 4
-    evaluate([out], lengths=(16,), count=10, long_count=4, checkpoints=3)
-    assert f"\npyanticip tasks report {out}\n" in report([out], None)["tables"]
-    found = report([out], tmp_path / "docs")
-    page = (tmp_path / "docs" / "page.md").read_text()
-    assert "| none | 2 |" in page
-    assert f"pyanticip tasks train --out {out} --task copy --positions none" in page
-    pictures = sorted(p.name for p in (tmp_path / "docs").glob("*.png"))
-    assert pictures == ["copy-3-cursors.png", "copy-3.png"]
-    assert found["groups"][0]["seeds"] == [0, 1]
-    short = report([out], tmp_path / "short", brief=["copy"])["tables"]
-    assert "| copy | prism | 2 | 3 digits | 6 | 4 | 0.003 |" in short
-    assert "| 2: " in short
-    assert f"evaluate {out} --samples 20 --long-samples 4 --seed 0 --lengths 2,3,6,16 " in short
-    assert f"pyanticip tasks report {out} --out {tmp_path / 'short'} --brief copy\n" in short
-    assert not list((tmp_path / "short").rglob("*.png"))
-    with pytest.raises(OptionError, match="unknown task 'copi'; did you mean copy"):
-        report([out], None, brief=["copi"])
 
 
 def test_a_run_from_before_positions_had_one_name_is_read(tmp_path: Path) -> None:
@@ -296,8 +278,6 @@ def test_bad_options_are_one_clear_line(tmp_path: Path) -> None:
         evaluate([tmp_path])
     (tmp_path / "run").mkdir()
     train(options(steps=2, validate_every=2), tmp_path / "done")
-    with pytest.raises(FormatError, match="no run is evaluated"):
-        report([tmp_path / "done"], None)
     (tmp_path / "done" / "evaluation.json").write_text("{}")
     with pytest.raises(FormatError, match="not an evaluation of format 1"):
         evaluate([tmp_path / "done"])
