@@ -132,7 +132,7 @@ SUCCESSORS = {
     "train study-parts": _OLD.format("motion-risk"),
     "train patterns": _OLD.format("trajectory-positions"),
     "train planning": _OLD.format("planning-signal"),
-    "evaluate study": "python -m training.studies geometric-bias --report",
+    "evaluate study": "python -m training.studies geometric-bias",
     "evaluate study-motion": _OLD.format("geometry-motion"),
     "evaluate study-parts": _OLD.format("motion-risk"),
     "evaluate patterns": _OLD.format("trajectory-positions"),

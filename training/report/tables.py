@@ -1,10 +1,9 @@
-"""What pages say of several runs: paired differences, tables, where they are put; and progress bars."""
+"""What pages say of several runs: paired differences, tables; and progress bars."""
 
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +11,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from scipy import stats
-
-from pyanticip.errors import FormatError
-from pyanticip.untrusted import read_text
 
 
 def paired(differences: Sequence[float]) -> dict[str, Any]:
@@ -29,20 +25,6 @@ def paired(differences: Sequence[float]) -> dict[str, Any]:
         half = float(stats.t.ppf(0.975, len(apart) - 1) * apart.std(ddof=1) / math.sqrt(len(apart)))
         low, high = float(apart.mean()) - half, float(apart.mean()) + half
     return {"mean": float(apart.mean()), "seeds": len(apart), "low": low, "high": high}
-
-
-def place(page: Path, title: str, tables: str, begin: str, end: str) -> None:
-    """Replace what stands between two marks; a page that is missing is begun.
-
-    Raises:
-        FormatError: a page without the marks.
-    """
-    text = read_text(page) if page.is_file() else f"# {title}\n\n{begin}\n{end}\n"
-    before, first, rest = text.partition(begin)
-    _, last, after = rest.partition(end)
-    if not first or not last:
-        raise FormatError(f"{page}: the marks {begin!r} and {end!r} are missing")
-    page.write_text(f"{before}{begin}\n\n{tables.strip()}\n\n{end}{after}", encoding="utf-8")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,10 +1,7 @@
 """Does the geometric bias help on tokens? Small models that differ in what biases their attention."""
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -26,8 +23,6 @@ from training.tasks.token.tokens import learn
 from training.tasks.token.windows import INITIAL, TRAIN_DATA, VALID_DATA, Batches, Windows
 
 TITLE: Final = "Does the geometric bias help?"
-CASES: Final = ("text", "synthetic")
-SEEDS: Final = "0-4"
 
 _GEOMETRIC: Final = {"model": {"bias": "trajectory"}}
 _ROPE: Final = {"positions": "rope"}
@@ -58,56 +53,52 @@ PAIRS: Final = (
     ("geometric-rope", "rope"),
 )
 """Arms that are compared, the first with the second."""
-MEASURES: Final[dict[str, Callable[[float], float]]] = {"perplexity": math.exp, "loss": float}
-"""What runs are judged by, of their mean cross-entropy in nats."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """What all runs have in common, options of the command line; paths, which decide no figures, are left
-    out of comparisons."""
+class Case(NamedTuple):
+    """What the runs of a case learn from, and are judged on."""
 
-    train: Path | None = field(default=None, compare=False)
-    """Text to learn from, and one to test on, for the case ``text``."""
-    test: Path | None = field(default=None, compare=False)
-    tokens: int = 1_000_000
-    """Tokens each run learns from."""
-    lr: float = 6e-3
-    d_model: int = 64
-    ff: int = 128
-    embedding_std: float = 0.2
-    """Deviation that token embeddings start with. At the models' own .02 they drown in the sinusoids, which
-    have .7: a run this short would then measure little but how soon a variant gets over that."""
-    batch_tokens: int = 1024
-    windows: int = 0
-    """Sequences tested on; 0: 256 of text, 1024 of the synthetic data."""
+    length: int
+    """Of a sequence, in tokens."""
+    tokens: int
+    """Each run learns from."""
+    rows: int
+    """Sequences that are tested on."""
+
+
+CASES: Final = {"text": Case(256, 1_000_000, 256), "synthetic": Case(64, 2_000_000, 1024)}
+SIZES: Final = {"d_model": 64, "ff": 128, "dropout": 0.0}
+BATCH_TOKENS: Final = 1024
+RATE: Final = 6e-3
+EMBEDDING_STD: Final = 0.2
+"""Deviation that token embeddings start with. At the models' own .02 they drown in the sinusoids, which
+have .7: a run this short would then measure little but how soon a variant gets over that."""
 
 
 class Trial:
-    """What the runs of a case learn from and are judged on: text, or synthetic phases over 64 symbols.
+    """What all runs of a case have in common: texts, or synthetic phases over 64 symbols where none is given.
 
     Raises:
-        OptionError: a text that is missing or too short.
+        OptionError: one text alone, or one that is too short.
         FormatError: one that cannot be read.
     """
 
-    def __init__(self, given: Options, case: str, folder: Path) -> None:
-        self.given, self.case = given, case
-        self.length = 256 if case == "text" else 64
-        self.batch = max(1, given.batch_tokens // self.length)
-        self.steps = max(1, given.tokens // (self.batch * self.length))
+    def __init__(self, train: Path | None, test: Path | None, cache: Path) -> None:
+        self.case = "text" if train or test else "synthetic"
+        self.length, tokens, rows = CASES[self.case]
+        self.batch = BATCH_TOKENS // self.length
+        self.steps = max(1, tokens // BATCH_TOKENS)
         self.source, self.vocab = "synthetic", 64
-        rows = given.windows or (256 if case == "text" else 1024)
-        if case == "text":
-            if given.train is None or given.test is None:
-                raise OptionError("text needs a file to learn from and one to test on: give train and test")
-            tokenizer = learn("char", read_lines(given.train))
-            self.source, self.vocab = f"{digest(given.train)} {digest(given.test)}", tokenizer.vocab
-            self.text, test = (
-                Windows(Corpus.encode(path, tokenizer, folder, name).tokens, self.length, str(path))
-                for name, path in (("train", given.train), ("test", given.test))
+        if self.case == "text":
+            if train is None or test is None:
+                raise OptionError("text to learn from and to test on: give --train and --test")
+            tokenizer = learn("char", read_lines(train))
+            self.source, self.vocab = f"{digest(train)} {digest(test)}", tokenizer.vocab
+            self.text, held_out = (
+                Windows(Corpus.encode(path, tokenizer, cache, name).tokens, self.length, str(path))
+                for name, path in (("train", train), ("test", test))
             )
-            self.held_out = test.take(test.spread(rows))
+            self.held_out = held_out.take(held_out.spread(rows))
             self.mask = np.ones((len(self.held_out), self.length), dtype=np.bool_)
         else:
             # The test is the same for every seed, as a file is.
@@ -117,8 +108,7 @@ class Trial:
 
     def options(self, arm: str, seed: int) -> LanguageOptions:
         """How a run trains; feed-forward layers make up for the parameters of a bias that is not there."""
-        sizes = {"d_model": self.given.d_model, "ff": self.given.ff, "dropout": 0.0}
-        model = {**sizes, **ARMS[arm]["model"], "max_seq_len": self.length}
+        model = {**SIZES, **ARMS[arm]["model"], "max_seq_len": self.length}
         if model.get("bias") == "none":
             bare = ModelConfig.small(**model)
             missing = sum(p.numel() for p in TrajectoryBias(bare.heads, bare.dist_scale).parameters())
@@ -130,19 +120,19 @@ class Trial:
                 batch=self.batch,
                 seq_len=self.length,
                 vocab=self.vocab,
-                peak_lr=self.given.lr,
+                peak_lr=RATE,
                 seed=seed,
             )
             .but(**{**ARMS[arm], "model": model})
         )
 
-    def run(self, arm: str, seed: int) -> dict[str, Any]:
-        """Train and test one model."""
+    def run(self, arm: str, seed: int) -> tuple[float, int]:
+        """Train and test one model: its mean cross-entropy in nats, and how many parameters it has."""
         options = self.options(arm, seed)
         torch.manual_seed(derived_seed(seed, INITIAL))
         kind: Literal["anticipatory", "baseline"] = ARMS[arm].get("kind", "anticipatory")
         model = build_language_model(options.config(self.vocab), kind)
-        nn.init.normal_(model.token.weight, 0.0, self.given.embedding_std)
+        nn.init.normal_(model.token.weight, 0.0, EMBEDDING_STD)
         decayed = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
         rest = [p for p in model.parameters() if all(p is not weight for weight in decayed)]
         groups: list[dict[str, Any]] = [
@@ -162,10 +152,7 @@ class Trial:
             nn.utils.clip_grad_norm_([*decayed, *rest], schedule.clip_norm)
             optimiser.step()
         surprised = surprise(model.eval(), self.held_out, options.loss.scalars)
-        return {
-            "figures": {"full": round(float(surprised[self.mask].mean()), 6)},
-            "parameters": sum(p.numel() for p in model.parameters()),
-        }
+        return round(float(surprised[self.mask].mean()), 6), sum(p.numel() for p in model.parameters())
 
     def _windows(self, seed: int) -> Windows:
         if self.case == "text":

@@ -1,6 +1,5 @@
 """A study runs from its command to its tables; runs are done once, never mixed, and compared pair by pair."""
 
-import json
 import re
 from pathlib import Path
 
@@ -12,98 +11,79 @@ from pyanticip.cli import cli
 from pyanticip.cli.generate import SUCCESSORS
 from pyanticip.errors import FormatError, OptionError
 from training.run.settings import seed_list
-from training.studies import runs
-from training.studies.__main__ import main, parser
-from training.studies.geometric_bias import ARMS, PAIRS, Options
-from training.studies.runs import RUNS, perform, read, report
+from training.studies import __main__ as studies
+from training.studies.__main__ import RUNS, main, parser, perform, read, tables
+from training.studies.geometric_bias import ARMS, CASES, Case
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "docs" / "experiments"
-BOTH = {"cases": ["synthetic"], "arms": ["plain", "random"]}
 
 
 class Dice:
-    """A trial that costs nothing, and is interrupted where it is to learn no tokens at all."""
+    """A trial that costs nothing, and is interrupted at a seed."""
 
-    def __init__(self, options, case, folder):
-        self.tokens, self.source = options.tokens, str(options.train)
+    def __init__(self, source="dice", stop=9):
+        self.case, self.source, self.stop = "synthetic", source, stop
 
     def run(self, arm, seed):
-        if not self.tokens:
+        if seed == self.stop:
             raise KeyboardInterrupt
-        noise = float(np.random.default_rng(seed).random())
-        return {"figures": {"full": noise + 1.0 - 0.5 * seed * (arm == "random")}, "parameters": 7}
+        return float(np.random.default_rng(seed).random()) + 1.0 - 0.5 * seed * (arm == "random"), 7
 
 
 @pytest.fixture
-def dice(monkeypatch):
-    monkeypatch.setattr(runs, "Trial", Dice)
+def two(monkeypatch):
+    """Two arms alone, one of each kind."""
+    monkeypatch.setattr(studies, "ARMS", {name: ARMS[name] for name in ("geometric-self", "random")})
+    monkeypatch.setattr(studies, "PAIRS", [("geometric-self", "random")])
 
 
-def test_the_study_on_tokens(texts, tmp_path, capsys):
-    words = ["geometric-bias", "--seeds", "0", "--tokens", "600", "--batch-tokens", "512", "--windows", "4"]
-    words += ["--d-model", "16", "--ff", "16"]
-    arms = "geometric-self,plain"
-    of = ["--train", str(texts[0]), "--test", str(texts[1]), "--arms", arms]
-    main([*words, *of, "--out", str(tmp_path)])
-    lines = read(tmp_path)
-    assert [(line["case"], line["arm"]) for line in lines] == [
-        (case, arm) for case in ("text", "synthetic") for arm in arms.split(",")
+def test_the_study_on_tokens(texts, tmp_path, capsys, monkeypatch, two):
+    for name, case in CASES.items():
+        monkeypatch.setitem(CASES, name, Case(case.length, 600, 4))
+    words = ["geometric-bias", "--out", str(tmp_path / "runs"), "--seeds", "0"]
+    with pytest.raises(OptionError, match="give --train and --test"):
+        main([*words, "--train", str(texts[0])])
+    assert not (tmp_path / "runs").exists()
+    main(words)
+    main([*words, "--train", str(texts[0]), "--test", str(texts[1])])
+    lines = read(tmp_path / "runs")
+    assert [(line.case, line.arm) for line in lines] == [
+        (case, arm) for case in ("synthetic", "text") for arm in ("geometric-self", "random")
     ]
     for line in lines:
-        assert 1.0 < line["figures"]["full"] < 6.0
-    assert "**Synthetic**" in capsys.readouterr().out
-    with pytest.raises(OptionError, match="give train and test"):
-        main([*words, "--out", str(tmp_path / "none"), "--cases", "text"])
-    assert not (tmp_path / "none").exists()
+        assert 1.0 < line.figures["full"] < 6.0
+    capsys.readouterr()
+    main(words)
+    assert capsys.readouterr() == (tables(lines) + "\n", "")
 
 
-def test_the_study_is_listed(capsys):
-    main(["geometric-bias", "--list"])
-    shown = capsys.readouterr().out
-    assert all(f"  {arm} " in shown for arm in ARMS)
-    assert {arm for pair in PAIRS for arm in pair} <= set(ARMS)
-
-
-def test_runs_come_seed_by_seed_and_are_not_repeated(tmp_path, dice):
+def test_runs_come_seed_by_seed_and_are_not_repeated(tmp_path, two):
     said = []
-    assert perform(Options(tokens=9), tmp_path, **BOTH, seeds=[0, 1], say=said.append) == {
-        "done": 4,
-        "kept": 0,
-    }
-    found = read(tmp_path)
-    order = [("plain", 0), ("random", 0), ("plain", 1), ("random", 1)]
-    assert [(line["arm"], line["seed"]) for line in found] == order
-    assert {json.dumps(line["options"]) for line in found} == {'{"tokens": 9}'}
-    assert said[0].startswith("1/4 synthetic plain seed 0: ")
-    assert perform(Options(tokens=9), tmp_path, **BOTH, seeds=[0, 1, 2]) == {"done": 2, "kept": 4}
-    assert read(tmp_path)[: len(found)] == found
-    with pytest.raises(OptionError, match=r"done with tokens=9, not 1000000: use another folder"):
-        perform(Options(), tmp_path, **BOTH)
-    with pytest.raises(OptionError, match="other data"):
-        perform(Options(train=Path("b"), tokens=9), tmp_path, **BOTH, seeds=[3])
-    assert len(read(tmp_path)) == len(found) + 2
-
-
-def test_a_study_that_never_ran_leaves_no_folder(tmp_path, dice):
-    out, said = tmp_path / "runs", []
     with pytest.raises(KeyboardInterrupt):
-        perform(Options(tokens=0), out, **BOTH, say=said.append)
-    assert not out.exists()
-    assert said == ["interrupted; runs that were finished are kept, and the same command goes on"]
-    with pytest.raises(OptionError, match=r"arm: expected one of plain, alibi, .*, given 'magic'"):
-        perform(Options(), out, arms=["magic"])
-    with pytest.raises(FormatError, match="no runs of"):
-        report(out)
-    out.write_text("")
-    with pytest.raises(OptionError, match="is a file; give a folder"):
-        perform(Options(), out)
+        said.extend(perform(Dice(stop=1), tmp_path, [0, 1]))
+    assert len(read(tmp_path)) == 2
+    said = list(perform(Dice(), tmp_path, [0, 1]))
+    assert [line.partition(":")[0] for line in said] == [
+        "3/4 synthetic geometric-self seed 1", "4/4 synthetic random seed 1",
+    ]  # fmt: skip
+    found = read(tmp_path)
+    assert len(found) == 4
+    with pytest.raises(OptionError, match="other data"):
+        list(perform(Dice(source="cards"), tmp_path, [3]))
+    assert read(tmp_path) == found
 
 
 @pytest.mark.parametrize(
-    "text", ["{", '{"arm": "plain"}', '{"case": "text", "arm": "odd", "seed": 0, "figures": {"full": 1}}']
+    "text",
+    [
+        "{",
+        '{"arm": "plain"}',
+        '{"case": "text", "arm": "odd", "seed": 0, "source": "", "figures": {"full": 1}, "parameters": 1, '
+        '"cpu_seconds": 1}',
+    ],
 )
-def test_a_line_that_is_no_run_is_named(tmp_path, text, dice):
-    perform(Options(), tmp_path, **BOTH)
+def test_a_line_that_is_no_run_is_named(tmp_path, text, two):
+    list(perform(Dice(), tmp_path, [0]))
     with (tmp_path / RUNS).open("a") as file:
         file.write(text + "\n")
     with pytest.raises(
@@ -112,22 +92,16 @@ def test_a_line_that_is_no_run_is_named(tmp_path, text, dice):
         read(tmp_path)
 
 
-def test_the_report_pairs_by_seed(tmp_path, dice):
-    perform(Options(), tmp_path, cases=["synthetic"], arms=["random", "none"], seeds=range(3))
-    gap = report(tmp_path)["differences"]["synthetic"]["none less random"]["loss"]
-    # Of 0, .5 and 1; Student's t with two degrees of freedom: 4.303 standard errors.
-    assert gap["mean"] == pytest.approx(0.5)
-    assert gap["high"] - gap["mean"] == pytest.approx(4.303 * 0.5 / 3**0.5, abs=1e-3)
-    page = (tmp_path / "page.md").read_text()
-    (tmp_path / "page.md").write_text(page + "\nwritten by hand\n")
-    report(tmp_path)
-    assert (tmp_path / "page.md").read_text() == page + "\nwritten by hand\n"
-    assert (tmp_path / "page.png").read_bytes()[:4] == b"\x89PNG"
+def test_the_tables_pair_by_seed(tmp_path, two):
+    list(perform(Dice(), tmp_path, [2, 0, 1]))
+    # Of 0, .5 and 1; Student's t with two degrees of freedom: 4.303 standard errors of .5 / sqrt(3).
+    row = next(line for line in tables(read(tmp_path)).splitlines() if " less " in line)
+    assert row.endswith(" | +0.5000 (-0.7421 to +1.7421) |")
 
 
 def test_published_runs_say_what_their_page_says():
     folder = PUBLISHED / "geometric-bias"
-    assert report(folder, page=False)["tables"].strip() in (folder / "page.md").read_text()
+    assert tables(read(folder)) in (folder / "page.md").read_text()
 
 
 def commands():
@@ -141,9 +115,7 @@ def commands():
 
 @pytest.mark.parametrize("line", commands())
 def test_the_commands_of_the_pages_parse(line):
-    given = parser().parse_args(line.split())
-    assert seed_list(given.seeds)
-    assert set(filter(None, given.arms.split(","))) <= set(ARMS)
+    assert seed_list(parser().parse_args(line.split()).seeds)
 
 
 @pytest.mark.parametrize("command", SUCCESSORS)
