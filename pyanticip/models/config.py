@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from pyanticip.errors import OptionError
-from pyanticip.models.core.config import Config, Count, PartConfig, PositionConfig, Share
+from pyanticip.models.core.config import Config, Count, PartConfig, PositionConfig, Share, still_there
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.planning.config import CODES, PlanConfig
 from pyanticip.models.parts.registry import PARTS, build, nested, part_config
@@ -28,24 +28,15 @@ _TOKENS: dict[str, Any] = {
     "positions": "sinusoidal", "slow_stride": 1, "dist_scale": 0.01, "dropout": 0.1, "kinematics": False,
     "ffn_dropout": False,
 }  # fmt: skip
-_MOTION_ONLY = ("taps", "control_hidden", "twin", "pose_horizons", "scalar_input", "gated_events")
+_MOTION_ONLY = ("taps", "control_hidden", "twin", "scalar_input", "gated_events")
+_GONE: dict[str, Any] = {"pose_horizons": []}
+"""Options of older checkpoints that are no more, with their defaults."""
 _PAPER: dict[str, Any] = {"alpha": "raw", "gate_start": "normal"}
 
 
 def _part(option: str) -> BeforeValidator:
     """Reads the options of a part."""
     return BeforeValidator(partial(part_config, option))
-
-
-def _pose_horizons(given: Any) -> tuple[int, ...]:
-    """Whole frames at 50 Hz, ascending, at most two seconds."""
-    found = tuple(given) if isinstance(given, (list, tuple)) else (given,)
-    whole = all(isinstance(ms, int) and not isinstance(ms, bool) for ms in found)
-    if not whole or any(ms % 20 or not 0 < ms <= 2000 for ms in found) or sorted(set(found)) != list(found):
-        raise OptionError(
-            f"model option pose_horizons must be ascending multiples of 20 ms up to 2000, got {given!r}"
-        )
-    return found
 
 
 def _covering(fields: dict[str, Any]) -> int:
@@ -138,16 +129,13 @@ class ModelConfig(Config):
     scalar_input: bool = False
     """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
     only steer, through bias and pathway gate."""
-    pose_horizons: Annotated[tuple[int, ...], BeforeValidator(_pose_horizons)] = ()
-    """Milliseconds ahead at which training also asks the motion model for the pose; empty for no such head.
-    Nothing live computes it."""
     theta: Share = 0.8
     """Commitment threshold of the inference rule, lowered while waiting."""
     max_buffer: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Steps after which the inference rule emits in any case."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**nested(options))
+        super().__init__(**nested(still_there(options, _GONE, "model option ")))
 
     def replace(self, **changes: Any) -> "ModelConfig":
         """The same with some options changed; a part that is there already keeps its own, and a context of

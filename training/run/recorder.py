@@ -139,6 +139,8 @@ class Recorder(ABC):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """See :meth:`state_dict`."""
         self.sums, self.count = state_dict["sums"], state_dict["count"]
+        if self.sums is not None and len(self.sums) != len(self.trained) + 1:
+            self.sums, self.count = None, 0  # of an older version, with other pieces: the row begins here
         self.seconds = state_dict["seconds"]
         self.best, self.best_step = state_dict["best"], state_dict["best_step"]
         self.valid = dict(state_dict["valid"])

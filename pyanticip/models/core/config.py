@@ -12,6 +12,21 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Positive = Annotated[float, Field(gt=0.0, lt=1e12)]
 
 
+def still_there(options: Mapping[str, Any], gone: Mapping[str, Any], whose: str) -> dict[str, Any]:
+    """Options without those that are no more: files that name them at their default are still read.
+
+    :param gone: names and defaults of those that are no more.
+    :param whose: what stands before the name in a message.
+    :raises OptionError: one of them has another value than its default.
+    """
+    for name, usual in gone.items():
+        if name in options and options[name] != usual:
+            raise OptionError(
+                f"{whose}{name} is gone: only its default {usual!r} is still read, got {options[name]!r}"
+            )
+    return {name: value for name, value in options.items() if name not in gone}
+
+
 class Config(BaseModel):
     """Options: frozen, of exact types, without unknown names.
 

@@ -25,7 +25,7 @@ from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
 from pyanticip.models.motion.frame_hold import FrameHold
-from pyanticip.models.motion.heads import ControlHead, PoseHead
+from pyanticip.models.motion.heads import ControlHead
 from pyanticip.models.motion.kinematics import KINEMATICS, MEASURES, BodyKinematics
 from pyanticip.models.motion.pose_window import PLACES, PoseWindow
 from pyanticip.models.motion.smoothed import (
@@ -203,8 +203,6 @@ class MotionTransformer(nn.Module):
             with torch.no_grad():
                 self.control.recent.weight.copy_(start.flatten(0, 1))
 
-        ahead = len(cfg.pose_horizons)
-        self.pose = PoseHead(cfg.d_model, cfg.control_hidden, ahead) if ahead else None
         self.codebook = None if cfg.planning is None else PlanCodebook(cfg.planning.codes)
         codes = 0 if cfg.planning is None else cfg.planning.codes
         self.planning: PlanningSignal | None = cfg.build(

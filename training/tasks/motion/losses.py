@@ -1,20 +1,13 @@
 """What the motion model is trained to minimise."""
 
-from typing import Final
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from pyanticip.models import MotionTransformer
-from pyanticip.models.motion.heads import PoseHead
 from pyanticip.models.motion.transformer import MotionOutput
-from pyanticip.vocabulary import EVENT_BINS, RATE
+from pyanticip.vocabulary import EVENT_BINS
 from training.data.batches import Batch
-from training.tasks.motion.windows import Part
-
-JOINT_MASK: Final = slice(198, 220)
-"""Columns of a feature row that say which joints the body has."""
 
 
 def _mean(x: Tensor, weight: Tensor, divisor: float | None) -> Tensor:
@@ -78,12 +71,3 @@ def losses(
         "gate": gate,
         "orthogonality": orthogonality,
     }
-
-
-def pose_loss(model: MotionTransformer, head: PoseHead, out: MotionOutput, part: Part) -> Tensor:
-    """See :meth:`~pyanticip.models.motion.heads.PoseHead.loss`; a mean over frames."""
-    assert part.quats is not None
-    assert part.pose_known is not None
-    ahead = [round(ms * RATE / 1000) for ms in model.cfg.pose_horizons]
-    has = part.batch.features[..., None, JOINT_MASK]
-    return head.loss(out.hidden, part.quats, ahead, has, part.pose_known) / part.pose_divisor

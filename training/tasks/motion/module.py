@@ -15,20 +15,20 @@ from pyanticip.vocabulary import EVENTS
 from training.data.batches import Batch
 from training.run.module import TrainModule
 from training.run.settings import derived_seed
-from training.tasks.motion.losses import losses, pose_loss
+from training.tasks.motion.losses import losses
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.planning import codes_of, plans_for
 from training.tasks.motion.windows import INITIAL, Part
 
 PIECES: Final = (
     *("total", "params", "events", "scalars", "gate", "orthogonality"),
-    *("pose", "risk", "reset", "plan"),
+    *("risk", "reset", "plan"),
 )
 """The pieces of the loss, in the order of ``parts``."""
 
 PHRASE: Final = EVENTS.index("phrase")
 
-FREE: Final = ("dropout", "pose_horizons")
+FREE: Final = ("dropout",)
 """Fields of the model's configuration that may differ from those of ``run.init``."""
 
 TAUGHT: Final = {
@@ -59,12 +59,8 @@ def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionT
             return model
         begun = begun_from(options)
         changed = {name: value for name, value in options.model.items() if name in FREE}
-        model = MotionTransformer(begun.cfg.replace(**{"pose_horizons": (), **changed}))
-        wanted = model.state_dict()
-        kept = {name: value for name, value in begun.state_dict().items() if name in wanted}
-        # A head for other horizons than the checkpoint's, or a first one, begins anew.
-        kept = {name: value for name, value in kept.items() if value.shape == wanted[name].shape}
-        model.load_state_dict({**wanted, **kept})
+        model = MotionTransformer(begun.cfg.replace(**changed))
+        model.load_state_dict(begun.state_dict())
         return model
 
 
@@ -153,8 +149,6 @@ class MotionModule(TrainModule):
             out = widened(out)
             aim = self.distilled(batch.batch)
             pieces = losses(self.model, out, aim, self.param_weights, options.huber_at(step))
-            if self.model.pose is not None:
-                pieces["pose"] = pose_loss(self.model, self.model.pose, out, batch)
             weights = options.loss.model_dump()
             context = LossContext(
                 out,

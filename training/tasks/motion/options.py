@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
+from pyanticip.models.core.config import still_there
 from pyanticip.models.parts.positions.prism.config import PrismConfig
 from training.run.options import (
     AveragedScheduleOptions,
@@ -40,6 +41,10 @@ class DataOptions(Options):
     """Folder of the sets that are built on the way; the user's cache folder by default."""
 
 
+GONE: Final = {"pose": 0.1}
+"""Losses of older runs that are no more, with their default weights."""
+
+
 class LossOptions(Options):
     """What is minimised: the error of the parameters, weight 1, and these."""
 
@@ -51,8 +56,6 @@ class LossOptions(Options):
     """Weight of the commitment gate's cross-entropy with how reliable the hazards were."""
     orthogonality: float = Field(default=0.1, ge=0, le=1000)
     """Weight of the overlap of the bias heads' directions."""
-    pose: float = Field(default=0.1, ge=0, le=1000)
-    """Weight of the pose forecast; counts where the model has ``pose_horizons``."""
     field: float = Field(default=1.0, ge=0, le=1000)
     """How many times the control field's own small losses count, 1e-3 of its mean risk and 1e-4 of its mean
     curvature; where the model has one."""
@@ -79,6 +82,11 @@ class LossOptions(Options):
     errors first, the exactness of a still pose in the end."""
     own_scalars: float = Field(default=0.3, ge=0, le=1)
     """Share of windows that, at the end of training, are steered by the model's own scalars."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _still_there(cls, given: Any) -> Any:
+        return still_there(given, GONE, "option loss.") if isinstance(given, Mapping) else given
 
 
 class MotionScheduleOptions(AveragedScheduleOptions):

@@ -208,9 +208,8 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
 
     def idle_weights(self, run: MotionRun, module: TrainModule) -> bool:
         """Parts of the model that the options leave without gradient."""
-        loss, cfg = run.options.loss, module.model.cfg
-        unused = cfg.bias == "none" or not cfg.gated_events
-        return unused or (loss.pose == 0.0 and bool(cfg.pose_horizons))
+        cfg = module.model.cfg
+        return cfg.bias == "none" or not cfg.gated_events
 
     def report(self, run: MotionRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
         """The data, and the throughput."""

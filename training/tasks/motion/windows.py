@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
-from pyanticip.vocabulary import RATE
 from training.data.batches import LENGTHS, Batch, Windows
 from training.tasks.motion.options import MotionTrainOptions
 
@@ -31,12 +30,6 @@ class Part(NamedTuple):
     batch: Batch
     own: Tensor
     """(b, L) bool: where the model is steered by its own scalars."""
-    quats: Tensor | None
-    """(b, L + farthest pose horizon, 22, 4) rotations, where a pose is asked for."""
-    pose_known: Tensor | None
-    """(b, L, horizons): 1 where the pose ahead lies inside the clip and is judged."""
-    pose_divisor: float
-    """What a sum over ``pose_known`` is divided by to become a mean over the whole update."""
     frames: int
     """Of the whole update, over all processes."""
     step: int
@@ -83,7 +76,6 @@ class Feed:
         check_pieces(options, world)
         self.windows, self.options = windows, options
         self.start, self.rank, self.world = start, rank, world
-        self.pose = tuple(round(ms * RATE / 1000) for ms in config.pose_horizons)
         self.plan = 0 if config.planning is None else config.planning.tokens
         self.waited = 0.0
         """Seconds that the model has waited for its batches."""
@@ -113,7 +105,6 @@ class Feed:
         divisors = (max(float(known.sum()), 1.0) / pieces, max(float(judged.sum()), 1.0) / pieces)
         drawn = np.random.default_rng([seed, SAMPLING, step]).random(len(chosen))
         own = drawn < self.options.sampled(step)
-        ahead = self._pose_known(chosen, first, judged)
         parts = []
         for part in range(accumulate):
             rows = np.array_split(np.arange(len(chosen)), pieces)[part * self.world + self.rank]
@@ -125,9 +116,6 @@ class Feed:
                     # A whole window is steered by the model's own scalars or by the given ones: as it will
                     # be live.
                     own=torch.from_numpy(own[rows])[:, None].expand(len(rows), length),
-                    quats=self._quats(chosen[rows], first[rows], length) if self.pose else None,
-                    pose_known=torch.from_numpy(ahead[rows]).float() if self.pose else None,
-                    pose_divisor=max(float(ahead.sum()), 1.0) / pieces,
                     frames=len(chosen) * length,
                     step=step,
                     part=part,
@@ -148,20 +136,6 @@ class Feed:
             rows.append(np.asarray(features[wanted[0] : wanted[-1] + 1])[wanted - wanted[0]])
         there = first[:, None] + np.arange(length + self.plan) < self.windows.lengths[chosen][:, None]
         return torch.from_numpy(np.stack(rows)), torch.from_numpy(there)
-
-    def _pose_known(self, chosen: Any, first: Any, judged: Any) -> Any:
-        """(B, L, horizons): where the pose ahead lies inside the clip."""
-        local = first[:, None] + np.arange(judged.shape[1])
-        ahead = local[..., None] + np.array(self.pose, dtype=np.int64)
-        return (ahead < self.windows.lengths[chosen][:, None, None]) & judged[..., None]
-
-    def _quats(self, chosen: Any, first: Any, length: int) -> Tensor:
-        rows = []
-        for number, begin in zip(chosen.tolist(), first.tolist(), strict=True):
-            stretch = np.asarray(self.windows.examples[number].quats[begin : begin + length + self.pose[-1]])
-            wanted = np.minimum(np.arange(length + self.pose[-1]), len(stretch) - 1)
-            rows.append(stretch[wanted])
-        return torch.from_numpy(np.stack(rows))
 
     def _workers(self) -> Iterator[Part]:
         fork = "fork" in multiprocessing.get_all_start_methods()

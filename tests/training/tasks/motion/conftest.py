@@ -29,7 +29,6 @@ TINY: dict[str, Any] = {
         "window": 16,
         "pools": 4,
         "control_hidden": 32,
-        "pose_horizons": [400],
     },
     "data": {"copies": 0},
     "schedule": {"steps": 8, "batch_frames": 640, "warm_up_steps": 2, "seed": 3},

@@ -168,9 +168,9 @@ def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path, in_two_proce
     fit(MotionTrainOptions.gather(config), tmp_path / "one")
     one, two = (read_metrics(tmp_path / name) for name in ("one", "two"))
     assert [row["step"] for row in two] == list(range(1, 9))
-    for name in ("total", "params", "events", "scalars", "gate", "pose", "grad_norm"):
+    for name in ("total", "params", "events", "scalars", "gate", "grad_norm"):
         assert [row[name] for row in two] == pytest.approx([row[name] for row in one], rel=2e-4), name
-    for name in ("valid_score", "valid_events", "valid_scalars", "valid_pose"):
+    for name in ("valid_score", "valid_events", "valid_scalars"):
         assert two[-1][name] == pytest.approx(one[-1][name], rel=2e-4), name
 
 
@@ -195,7 +195,7 @@ def test_other_data_is_not_gone_on_with(tiny, data, tmp_path):
 @pytest.fixture(scope="module")
 def checkpoint(tiny, tmp_path_factory):
     torch.manual_seed(0)
-    model = MotionTransformer(tiny().but(model={"pose_horizons": []}).config())
+    model = MotionTransformer(tiny().config())
     return save_checkpoint(tmp_path_factory.mktemp("init") / "checkpoint", model), model
 
 
@@ -214,6 +214,5 @@ def test_a_checkpoint_to_start_from(tiny, data, tmp_path, checkpoint):
     assert made["export"] == "checkpoint"
     kept = load_run(tmp_path / "run", "last").state_dict()
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
-    assert "pose.first.weight" in kept
     with pytest.raises(OptionError, match=r"option model.ff: the checkpoint .* has 32, given 64"):
         new_model(still(tiny, path, ff=64), torch.zeros(279), torch.ones(279))

@@ -70,8 +70,11 @@ def test_only_how_it_is_computed_may_differ():
         ({"steps": 3, "schedule": {"steps": 4}}, "option steps is given twice"),
         ({"modle": {}}, "unknown option 'modle'; did you mean model?"),
         ({"model": {"head": 3}}, "unknown model option 'head'; did you mean heads?"),
-        ({"model": {"pose_horizons": [110]}}, "ascending multiples of 20 ms up to 2000, got "),
-        ({"model": {"pose_horizons": "soon"}}, "ascending multiples of 20 ms"),
+        (
+            {"model": {"pose_horizons": [100]}},
+            r"model option pose_horizons is gone: .* \[\] is still read",
+        ),
+        ({"loss": {"pose": 0.2}}, "option loss.pose is gone: only its default 0.1 is still read, got 0.2"),
         ({"schedule": {"steps": 0}}, "option schedule.steps: expected a whole number from 1, given 0"),
         ({"schedule": {"ema": 1}}, "option schedule.ema: expected a number from 0 to below 1, given 1"),
         ({"loss": {"distillation": 1.5}}, "option loss.distillation: expected a number from 0 to 1"),
@@ -109,6 +112,13 @@ def test_what_is_wrong_in_a_file_is_said_with_its_name(tmp_path):
         MotionTrainOptions.gather(file)
     with pytest.raises(OptionError, match=r"nowhere\.toml: no such file"):
         MotionTrainOptions.gather(tmp_path / "nowhere.toml")
+
+
+def test_files_that_name_what_is_gone_at_its_default_are_read(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("[model]\npose_horizons = []\n[loss]\npose = 0.1\n")
+    assert MotionTrainOptions.gather(file).loss == MotionTrainOptions().loss
+    assert MotionTrainOptions.gather(file).config() == MotionTrainOptions().config()
 
 
 def test_the_page_names_every_option():

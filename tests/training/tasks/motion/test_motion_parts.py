@@ -8,8 +8,7 @@ import torch
 from support import new_gate
 
 from pyanticip.errors import OptionError
-from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
-from pyanticip.models.motion.heads import PoseHead, six_of, to_matrix, turns_of
+from pyanticip.models import save_checkpoint
 from pyanticip.models.parts.field.control_field import (
     FieldOutput,
     FieldTrace,
@@ -25,9 +24,7 @@ from training.tasks.motion.data import RECIPES, TrainingData
 from training.tasks.motion.module import PIECES, MotionModule, new_model
 from training.tasks.motion.planning import codes_of, fit_codebook, fitted, plans_for
 from training.tasks.motion.task import fit, load_run
-from training.tasks.motion.validation import pose_figures, positions
 from training.tasks.motion.windows import Feed
-from training.teacher.kinematics import positions as teacher_positions
 
 PLAN = {"planning": True, "plan_codes": 12, "plan_tokens": 20, "plan_inference": "passes"}
 
@@ -72,7 +69,7 @@ def test_the_risk_learns_which_frames_are_bad(tiny, labelled, tmp_path):
     found = {}
     for weight in (0.0, 1.0):
         options = tiny(
-            model={"control_field": True, "pose_horizons": []},
+            model={"control_field": True},
             loss={"risk": weight},
             schedule={"steps": 10, "peak_lr": 0.02, "ema": 0.8},
             run={"validate_every": 16, "save_every": 16, "tensorboard": False},
@@ -161,7 +158,7 @@ def test_plans_are_drawn_in_training_and_an_empty_one_says_nothing(tiny, data):
 
 def test_an_anticipator_learns(tiny, data, tmp_path):
     options = tiny(
-        model={**PLAN, "pose_horizons": []},
+        model={**PLAN},
         loss={"plan": 1.0},
         schedule={"steps": 10, "peak_lr": 0.02, "ema": 0.9},
         run={"validate_every": 10, "save_every": 10, "log_every": 5, "tensorboard": False},
@@ -198,7 +195,6 @@ PRISM = {
     "prism_width": 4,
     "prism_places": 16,
     "prism_hidden": 12,
-    "pose_horizons": [],
 }
 
 
@@ -357,57 +353,3 @@ def test_what_a_part_of_somebody_elses_is_trained_to_do_is_minimised(tiny, data,
     with torch.no_grad():
         out = model(part.batch.features, predicted=part.own)
     torch.testing.assert_close(totals[0] - totals[1], out.field.fast[0].far.mean(), rtol=1e-3, atol=1e-6)
-
-
-POSE = ModelConfig(
-    d_model=28, heads=4, fast_layers=1, slow_layers=1, ff=32, control_hidden=32, pools=4, pose_horizons=(100,)
-)
-
-
-def unit(seed, *shape):
-    quats = torch.randn(*shape, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return quats / quats.norm(dim=-1, keepdim=True)
-
-
-def test_turns_lead_from_now_to_later_whatever_the_heading():
-    now, later = unit(0, 5), unit(1, 5)
-    turn = to_matrix(six_of(turns_of(now, later)))
-    assert torch.allclose(to_matrix(six_of(now)) @ turn, to_matrix(six_of(later)))
-    yaw = unit(2, 1).expand(5, 4)
-    # yaw * q, written with the same product: conj(conj(yaw)) * q.
-    sign = torch.tensor([1.0, -1.0, -1.0, -1.0], dtype=torch.float64)
-    turned = [turns_of(yaw * sign, q) for q in (now, later)]
-    assert torch.allclose(to_matrix(six_of(turns_of(*turned))), turn)
-
-
-def test_it_starts_as_holding_the_pose(example_of):
-    head = PoseHead(28, 32, 3)
-    turns = to_matrix(head(torch.randn(2, 5, 28)))
-    assert turns.shape == (2, 5, 3, 22, 3, 3)
-    assert torch.allclose(turns, torch.eye(3).expand_as(turns))
-    model, hold = pose_figures(MotionTransformer(POSE).eval(), example_of(120, 1, "01"))[0]
-    np.testing.assert_allclose(model, hold, rtol=1e-3)
-    assert model[2] == 115
-
-
-def test_places_are_the_teachers():
-    quats = unit(4, 3, 22)
-    quats[:, 0] = torch.tensor([1.0, 0.0, 0.0, 0.0])
-    given = positions(to_matrix(six_of(quats)).float()).numpy()
-    np.testing.assert_allclose(given, teacher_positions(quats.numpy(), upright=False), atol=1e-5)
-
-
-def test_forward_neither_computes_nor_needs_it():
-    torch.manual_seed(0)
-    model = MotionTransformer(POSE).eval()
-    torch.manual_seed(0)
-    bare = MotionTransformer(ModelConfig.from_dict({**POSE.to_dict(), "pose_horizons": []})).eval()
-    state = model.state_dict()
-    assert {name for name in state if name not in bare.state_dict()} == {
-        f"pose.{layer}.{kind}" for layer in ("first", "last") for kind in ("weight", "bias")
-    }
-    bare.load_state_dict({name: value for name, value in state.items() if not name.startswith("pose.")})
-    x = torch.randn(1, 30, 231)
-    with torch.no_grad():
-        assert torch.equal(model(x).params, bare(x).params)
-    assert ModelConfig.from_dict(ModelConfig().to_dict()).pose_horizons == ()
