@@ -245,15 +245,16 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     )
 
 
-def inputs(target: Target, rng: random.Random, kept: list[Tree]) -> Iterator[tuple[Tree, bytes]]:
-    """Changed trees without end, of those that are ``kept``, and their files."""
+def inputs(target: Target, rng: random.Random) -> Iterator[bytes]:
+    """Files of changed seeds, without end."""
+    seeds = list(target.seeds)
     while True:
-        tree = changed(rng.choice(kept), rng, kept)
+        tree = changed(rng.choice(seeds), rng, seeds)
         try:
             data = target.write(tree)
         except (ValueError, TypeError, OverflowError, KeyError, AttributeError):
             continue  # no such file can be written
-        yield tree, damaged(data, rng) if rng.random() < 0.4 else data
+        yield damaged(data, rng) if rng.random() < 0.4 else data
 
 
 def attempt(target: Target, data: bytes) -> bool:
