@@ -202,9 +202,12 @@ impl Source for NatnetDecoder {
                 self.frame(&found, take)
             }
             MODELDEF => {
+                // Read by a wrong layout they end early, at what looks like a camera.
                 let found = Layout::ALL
                     .into_iter()
-                    .find_map(|layout| definition(body, layout));
+                    .rev()
+                    .filter_map(|layout| definition(body, layout))
+                    .max_by_key(|found| found.skeletons.len() + found.rigid.len());
                 self.define(
                     found.ok_or(bad("model definitions of no NatNet 3.0 to 4.2"))?,
                     take,

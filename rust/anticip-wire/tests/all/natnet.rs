@@ -121,24 +121,34 @@ fn frame(version: u8, number: i32, half: f32, local: bool) -> Vec<u8> {
     out.short(0).int(0).message(7)
 }
 
-fn definitions(version: u8) -> Vec<u8> {
-    let bone = |n: usize, name: &str| {
-        let out = Out::default()
-            .text(name)
-            .int(n as i32 + 1)
-            .int(n as i32)
-            .floats(&OFFSET);
+/// A skeleton, before it a prop of so many markers if any, each with its marker set or not.
+fn definitions(version: u8, markers: i32, sets: bool) -> Vec<u8> {
+    let body = |name: &str, id: i32, parent: i32, markers: i32| {
+        let out = Out::default().text(name).int(id).int(parent).floats(&OFFSET);
         let out = if version >= 42 { out.floats(&TURN) } else { out };
-        let out = out.int(1).floats(&[0.0; 3]).int(0);
-        if version >= 40 { out.text("marker") } else { out }
+        let mut out = out.int(markers);
+        out.0.extend(vec![0; 16 * markers as usize]);
+        let names = if version >= 40 { markers } else { 0 };
+        (0..names).fold(out, |out, _| out.text("marker"))
+    };
+    let set = |name: &str, markers: i32| {
+        let out = Out::default().text(name).int(markers);
+        (0..markers).fold(out, |out, _| out.text("m1"))
     };
     let mut skeleton = Out::default().text("Dancer").int(3).int(3);
     for (n, name) in NAMES.iter().enumerate() {
-        skeleton = skeleton.add(bone(n, name));
+        skeleton = skeleton.add(body(name, n as i32 + 1, n as i32, 1));
     }
-    let set = Out::default().text("all").int(1).text("m1");
-    let mut out = Out::default().int(2);
-    for (kind, one) in [(0, set), (2, skeleton)] {
+    let mut all = vec![(2, skeleton)];
+    if markers > 0 {
+        all.insert(0, (1, body("Sword", 2, -1, markers)));
+    }
+    if sets {
+        all.insert(all.len() - 1, (0, set("Sword", markers)));
+        all.push((0, set("all", 1)));
+    }
+    let mut out = Out::default().int(all.len() as i32);
+    for (kind, one) in all {
         out = out.int(kind);
         if version >= 41 {
             out = out.int(one.0.len() as i32);
@@ -169,8 +179,8 @@ fn every_version_in_the_world_or_local_says_the_same() {
             assert_eq!(recognise(&data), Some("natnet"));
             // Nobody has said yet who that is.
             assert_eq!(decoded(&mut decoder, &data), (vec![], vec![]));
-            assert_eq!(recognise(&definitions(version)), Some("natnet"));
-            decoded(&mut decoder, &definitions(version));
+            assert_eq!(recognise(&definitions(version, 0, true)), Some("natnet"));
+            decoded(&mut decoder, &definitions(version, 0, true));
             let (told, frames) = decoded(&mut decoder, &data);
             assert_eq!(told[0].names, NAMES);
             assert_eq!(told[0].parents, [-1, 0, 1]);
@@ -188,6 +198,20 @@ fn every_version_in_the_world_or_local_says_the_same() {
                         .zip(wanted)
                         .all(|(a, b)| (a - b).abs() < 1e-5)
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_prop_of_any_markers_leaves_the_skeleton_that_comes_after_it() {
+    for version in [31, 40, 41, 42] {
+        for markers in 3..=9 {
+            for sets in [false, true] {
+                let mut decoder = NatnetDecoder::default();
+                decoded(&mut decoder, &definitions(version, markers, sets));
+                let (told, frames) = decoded(&mut decoder, &frame(version, 5, 0.2, false));
+                assert_eq!((told.len(), frames.len()), (1, 1), "{version} {markers} {sets}");
             }
         }
     }
