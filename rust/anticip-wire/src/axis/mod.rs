@@ -111,7 +111,7 @@ pub fn recognises(datagram: &[u8]) -> bool {
         return datagram.len() < HEADER || datagram[HEADER - 2..HEADER] == ENDS;
     }
     let text = datagram.trim_ascii_end();
-    text.first().is_some_and(u8::is_ascii_digit) && text.ends_with(b"||") && text.is_ascii()
+    text.first().is_some_and(u8::is_ascii_digit) && text.ends_with(b"||")
 }
 
 /// Makes frames of datagrams; see the module's documentation.
@@ -147,9 +147,12 @@ impl AxisDecoder {
                 reason: "not the text of a BVH broadcast",
                 at: 0,
             };
-            let text = std::str::from_utf8(datagram).map_err(|_| bad)?;
-            let text = text.trim_end().trim_end_matches("||");
-            let mut words = text.split_ascii_whitespace();
+            // By bytes: the name is in whatever encoding.
+            let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'|';
+            let mut words = datagram
+                .split(blank)
+                .filter(|word| !word.is_empty())
+                .map(|word| std::str::from_utf8(word).unwrap_or_default());
             let avatar = words.next().and_then(|word| word.parse().ok()).ok_or(bad)?;
             // Its name stands between: of any words or none, the last few perhaps numbers.
             let numbers = words.rev().map_while(|word| word.parse::<f32>().ok());

@@ -105,17 +105,22 @@ fn binary_and_text_with_and_without_displacement_say_the_same() {
 }
 
 #[test]
-fn a_name_in_text_may_have_blanks_or_digits_or_be_empty() {
+fn a_name_in_text_may_have_blanks_or_digits_be_empty_or_in_any_encoding() {
     let told = String::from_utf8(text(true, -40.0)).expect("ASCII");
     let plain = decoded(&mut AxisDecoder::default(), told.as_bytes());
     assert_eq!(plain.1.len(), 1);
-    for name in ["", "My Char", "Anna 2", "7", "12 34", "nan"] {
-        let named = told.replace("Avatar00", name);
-        assert_eq!(
-            decoded(&mut AxisDecoder::default(), named.as_bytes()),
-            plain,
-            "{name}"
-        );
+    let (before, after) = told.split_once("Avatar00").expect("is named");
+    let ascii = ["", "My Char", "Anna 2", "7", "12 34", "nan"].map(str::as_bytes);
+    let zoe_in_latin_1 = b"Zo\xeb";
+    let actor_in_gbk = b"\xd1\xdd\xd4\xb1 \x81|";
+    for name in ascii
+        .into_iter()
+        .chain(["Zoë", "演员"].map(str::as_bytes))
+        .chain([&zoe_in_latin_1[..], actor_in_gbk])
+    {
+        let named = [before.as_bytes(), name, after.as_bytes()].concat();
+        assert_eq!(recognise(&named), Some("axis"));
+        assert_eq!(decoded(&mut AxisDecoder::default(), &named), plain, "{name:?}");
     }
     // A bone more is another body.
     let other = told.replace("||", "0 0 0 ||");
