@@ -197,6 +197,16 @@ def test_what_is_learned_is_what_was_played_while_it_learned(move):
     assert memory.moments()[3][:, 1].min() == 901
 
 
+def test_what_is_restored_stands_in_place_of_what_was_played(move, known):
+    memory = Memory(2000)
+    memory.push_many(move(300, seed=2))
+    memory.restore(*known.moments())
+    memory.learning = False
+    memory.push_many(move(300, seed=3))
+    memory.reset()
+    assert (len(memory), memory.takes) == (len(known), known.takes)
+
+
 def test_what_the_model_says_beyond_its_range_is_not_heard(move):
     said = np.full((300, 8, 5), 0.5, np.float32)
     said[100:200] = 1e30

@@ -2,14 +2,14 @@
 
 use anticip_motion::canonical::{HIPS, JOINT_COUNT};
 use anticip_motion::twin::body::{Body, Rotations};
-use anticip_motion::twin::{Mean, Ring};
+use anticip_motion::twin::{Ring, TWIN_BLOCKS};
 
 use crate::{MemoryError, PARAMETER_COUNT};
 
 /// How many numbers a key has.
 pub const KEY_SIZE: usize = 7 * PARAMETER_COUNT + 2 * POSTURE;
 
-/// Version of the layout; what was saved with another one is refused.
+/// Version of the layout, and of the twin's columns that it is made of; what was saved with another one is refused.
 pub const KEYS_VERSION: u32 = 1;
 
 /// Units of a key to one: a millimetre, half a thousandth of a parameter.
@@ -18,13 +18,14 @@ pub(crate) const UNIT: f64 = 1024.0;
 /// The greatest number of a key: two metres, a parameter of one.
 pub(crate) const GREATEST: i16 = 2048;
 
-/// Delays of the twins that keys and mixing read, seconds.
-pub(crate) const DELAYS_S: [f64; DELAYS] = [0.0, 0.02, 0.06, 0.16];
-pub(crate) const DELAYS: usize = 4;
+/// The twin's blocks: delays in ms, and means over 1 s and 4 s.
+pub(crate) type Twin = [[f64; PARAMETER_COUNT]; TWIN_BLOCKS];
 pub(crate) const DELAY_0: usize = 0;
 pub(crate) const DELAY_20: usize = 1;
 pub(crate) const DELAY_60: usize = 2;
 pub(crate) const DELAY_160: usize = 3;
+pub(crate) const MEAN_1S: usize = 4;
+pub(crate) const MEAN_4S: usize = 5;
 
 /// Frames into a take of the first key: all that it reads is there.
 pub(crate) const FIRST: usize = 25;
@@ -35,8 +36,6 @@ const PARAMETER_SCALE: f64 = 2.0;
 const AGO: [usize; 5] = [0, 3, 8, 15, FIRST];
 /// Frames ago that the posture is read.
 const POSTURE_AGO: [usize; 2] = [0, 6];
-/// Frames of the mean.
-const SECOND: usize = 50;
 /// How many numbers a posture has: places of all joints but the hips.
 const POSTURE: usize = 3 * (JOINT_COUNT - 1);
 
@@ -82,7 +81,6 @@ pub(crate) struct KeyMaker {
     /// Scalar part and vertical part of where the hips face, kept through poses that have none (upside down).
     heading: [f64; 2],
     now: Ring<PARAMETER_COUNT>,
-    second: Mean,
     posture: Ring<POSTURE>,
 }
 
@@ -91,7 +89,6 @@ impl Default for KeyMaker {
         Self {
             heading: [1.0, 0.0],
             now: Ring::new(FIRST + 1),
-            second: Mean::new(SECOND),
             posture: Ring::new(POSTURE_AGO[1] + 1),
         }
     }
@@ -102,19 +99,12 @@ impl KeyMaker {
     pub(crate) fn reset(&mut self) {
         self.heading = [1.0, 0.0];
         self.now.clear();
-        self.second.clear();
         self.posture.clear();
     }
 
     /// Takes a frame; its key, once all that it reads is there.
-    pub(crate) fn push(
-        &mut self,
-        pose: &Rotations,
-        body: &Body,
-        twins: &[[f64; PARAMETER_COUNT]; DELAYS],
-    ) -> Option<Key> {
+    pub(crate) fn push(&mut self, pose: &Rotations, body: &Body, twins: &Twin) -> Option<Key> {
         self.now.push(&twins[DELAY_0]);
-        self.second.push(&twins[DELAY_20]);
         let posture = self.without_heading(pose[HIPS], body);
         self.posture.push(&posture);
         if self.now.len() <= FIRST {
@@ -124,7 +114,7 @@ impl KeyMaker {
             .iter()
             .flat_map(|&ago| *self.now.ago(ago))
             .chain(twins[DELAY_60])
-            .chain(self.second.mean())
+            .chain(twins[MEAN_1S])
             .map(|value| PARAMETER_SCALE * value);
         let postures = POSTURE_AGO.iter().flat_map(|&ago| *self.posture.ago(ago));
         let mut key = [0; KEY_SIZE];

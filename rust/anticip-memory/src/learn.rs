@@ -1,10 +1,9 @@
 //! Moments of a stream: a key every other frame, and the teacher's word on what followed, once it is known.
 
-use anticip_motion::twin::Ring;
 use anticip_motion::twin::body::{Body, Rotations};
-use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S};
+use anticip_motion::twin::{Ring, TwinColumns};
 
-use crate::key::{DELAYS, DELAYS_S, FIRST, Key, KeyMaker};
+use crate::key::{FIRST, Key, KeyMaker, Twin};
 use crate::store::{FOLLOWED, Followed, MOMENT_STEP};
 use crate::teacher::{TEACHER_REACH, TEACHER_START, Teacher};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
@@ -22,7 +21,7 @@ const _: () = assert!(TEACHER_REACH < LATE);
 #[derive(Debug, Clone)]
 pub(crate) struct FrameFeatures {
     pub(crate) body: Body,
-    pub(crate) twins: [[f64; PARAMETER_COUNT]; DELAYS],
+    pub(crate) twins: Twin,
     /// Nothing in the first half second of a take.
     pub(crate) key: Option<Key>,
 }
@@ -30,14 +29,14 @@ pub(crate) struct FrameFeatures {
 /// A stream of frames as twins and keys.
 #[derive(Debug, Clone)]
 pub(crate) struct FeatureExtractor {
-    twins: CausalTwins,
+    twins: TwinColumns,
     keys: KeyMaker,
 }
 
 impl FeatureExtractor {
     pub(crate) fn new() -> Result<Self, MemoryError> {
         Ok(Self {
-            twins: CausalTwins::new(&DELAYS_S, MOTION_DELAY_S)?,
+            twins: TwinColumns::new()?,
             keys: KeyMaker::default(),
         })
     }
@@ -50,8 +49,7 @@ impl FeatureExtractor {
     #[inline(never)] // One piece of code: that which was prewarmed.
     pub(crate) fn push(&mut self, pose: &Rotations) -> FrameFeatures {
         let body = Body::of(pose);
-        let mut twins = [[0.0; PARAMETER_COUNT]; DELAYS];
-        self.twins.push_body(&body, &mut twins);
+        let twins = self.twins.push_body(&body);
         let key = self.keys.push(pose, &body, &twins);
         FrameFeatures { body, twins, key }
     }

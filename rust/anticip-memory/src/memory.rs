@@ -3,10 +3,9 @@
 use std::hint::black_box;
 
 use anticip_motion::features::RATE;
-use anticip_motion::twin::Mean;
 use anticip_motion::twin::body::Rotations;
 
-use crate::key::{DELAY_0, DELAY_20, DELAY_60, DELAY_160, DELAYS, parameters};
+use crate::key::{DELAY_0, DELAY_20, DELAY_60, DELAY_160, MEAN_1S, MEAN_4S, Twin, parameters};
 use crate::learn::{FeatureExtractor, FrameFeatures, LATE, Learner, Taught, moments_of};
 use crate::mixing::{ExpertValues, Mixing, Table};
 use crate::nearest::{NEAREST, Near, Search};
@@ -24,8 +23,6 @@ const H: usize = HORIZONS.len();
 const FIRST_MIXED: usize = MODEL_HORIZONS - H;
 /// What part of the correction at the first mixed horizon those before it get: what was best on strangers.
 const BEFORE: [f64; FIRST_MIXED] = [0.4, 0.6];
-const SECOND: usize = 50;
-const FOUR_SECONDS: usize = 200;
 /// Squared distance under which moments are alike, whatever the nearest is.
 const ALIKE: f64 = 0.001;
 
@@ -68,8 +65,6 @@ pub struct Memory {
     unlearned: Option<FrameFeatures>,
     search: Search,
     mixing: Mixing,
-    second: Mean,
-    four: Mean,
     /// What all but the model say of the newest frame.
     expert_values: [[ExpertValues; H]; PARAMETER_COUNT],
     now: [f64; PARAMETER_COUNT],
@@ -95,8 +90,6 @@ impl Memory {
             unlearned: None,
             search: Search::default(),
             mixing: Mixing::new(LATE),
-            second: Mean::new(SECOND),
-            four: Mean::new(FOUR_SECONDS),
             expert_values: Default::default(),
             now: [0.0; PARAMETER_COUNT],
             recalled: None,
@@ -144,8 +137,6 @@ impl Memory {
             let near = self.search.find(&self.store, &key);
             (near.len() == NEAREST).then(|| recall(&self.store, near))
         });
-        self.second.push(&features.twins[DELAY_20]);
-        self.four.push(&features.twins[DELAY_20]);
         self.now = features.twins[DELAY_20];
         let placed = place
             .filter(|place| place.trust.is_finite())
@@ -226,12 +217,7 @@ impl Memory {
     }
 
     /// What everybody but the model says.
-    fn listen(
-        &self,
-        twins: &[[f64; PARAMETER_COUNT]; DELAYS],
-        placed: Option<Placed>,
-    ) -> [[ExpertValues; H]; PARAMETER_COUNT] {
-        let (second, four) = (self.second.mean(), self.four.mean());
+    fn listen(&self, twins: &Twin, placed: Option<Placed>) -> [[ExpertValues; H]; PARAMETER_COUNT] {
         std::array::from_fn(|p| {
             std::array::from_fn(|h| {
                 let followed = self.recalled.map(|found| f64::from(found.followed[p][h]));
@@ -249,9 +235,9 @@ impl Memory {
                     Some(twins[DELAY_20][p]),
                     Some(twins[DELAY_60][p]),
                     Some(twins[DELAY_160][p]),
-                    Some(second[p]),
-                    Some(four[p]),
-                    Some(0.5 * (twins[DELAY_20][p] + four[p])),
+                    Some(twins[MEAN_1S][p]),
+                    Some(twins[MEAN_4S][p]),
+                    Some(0.5 * (twins[DELAY_20][p] + twins[MEAN_4S][p])),
                 ]
             })
         })
@@ -271,8 +257,6 @@ impl Memory {
         self.extractor.reset();
         self.search.reset();
         self.mixing.restart();
-        self.second.clear();
-        self.four.clear();
         self.expert_values = Default::default();
         self.recalled = None;
         self.sure = 0.0;
@@ -326,6 +310,7 @@ impl Memory {
         }
         self.learn();
         self.store.restore(keys, followed, origins)?;
+        self.learner.forget();
         self.take = self.take.max(u32::try_from(names.len()).unwrap_or(u32::MAX));
         self.names = names;
         self.search.reset();

@@ -1,6 +1,6 @@
 //! The twin as columns of a feature row.
 
-use super::body::Rotations;
+use super::body::{Body, Rotations};
 use super::{CausalTwins, MOTION_DELAY_S, Mean, PARAMETER_COUNT, PARAMETERS};
 use crate::MotionError;
 
@@ -52,15 +52,21 @@ impl TwinColumns {
 
     /// Takes the next frame and writes its [`TWIN_COUNT`] columns.
     pub fn push(&mut self, pose: &Rotations, out: &mut [f32]) {
+        let rows = self.push_body(&Body::of(pose));
+        for (slot, value) in out.iter_mut().zip(rows.as_flattened()) {
+            *slot = *value as f32;
+        }
+    }
+
+    /// The blocks of the next frame, of what was read off its pose already.
+    pub fn push_body(&mut self, body: &Body) -> [[f64; PARAMETER_COUNT]; TWIN_BLOCKS] {
         let mut rows = [[0.0; PARAMETER_COUNT]; TWIN_BLOCKS];
         let (twins, means) = rows.split_at_mut(DELAYS);
-        self.twins.push(pose, twins);
+        self.twins.push_body(body, twins);
         for (row, mean) in means.iter_mut().zip(&mut self.means) {
             mean.push(&twins[AVERAGED]);
             *row = mean.mean();
         }
-        for (slot, value) in out.iter_mut().zip(rows.as_flattened()) {
-            *slot = *value as f32;
-        }
+        rows
     }
 }
