@@ -5,6 +5,7 @@ use fundsp::buffer::BufferVec;
 use fundsp::oscillator::Sine;
 
 use crate::control::FRAME;
+use crate::tone::running;
 
 /// Bells that can sound at once.
 const POOL: usize = 12;
@@ -54,11 +55,7 @@ pub(crate) struct Bells {
 
 impl Bells {
     pub(crate) fn new(sample_rate: f64) -> Self {
-        let sine = || {
-            let mut node = Sine::with_phase(0.0);
-            node.set_sample_rate(sample_rate);
-            node
-        };
+        let sine = || running(Sine::with_phase(0.0), sample_rate);
         Self {
             bells: core::array::from_fn(|_| Bell {
                 carrier: sine(),

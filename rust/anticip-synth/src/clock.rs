@@ -3,6 +3,8 @@
 use fundsp::math::{rnd1, smooth3};
 
 use crate::control::{FRAME, Line};
+use crate::params::Parameter;
+use crate::presets::Controls;
 
 /// Strokes a second before a beat is told, and about as many after.
 pub(crate) const STROKES: f32 = 4.0;
@@ -115,39 +117,44 @@ impl Chance {
 /// Irregular ticks at a rate that may change at any time.
 #[derive(Clone)]
 pub(crate) struct Strewer {
+    pub(crate) chance: Chance,
     left: f32,
     dt: f32,
 }
 
 impl Strewer {
-    pub(crate) fn new(sample_rate: f64) -> Self {
+    pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
         Self {
+            chance: Chance::new(seed),
             left: 0.5,
             dt: (FRAME as f64 / sample_rate) as f32,
         }
     }
 
     pub(crate) fn reset(&mut self) {
+        self.chance.reset();
         self.left = 0.5;
     }
 
     /// Whether a tick falls into this frame at `rate` ticks a second; gaps vary between 0.4 and 1.6 of the mean.
-    pub(crate) fn frame(&mut self, rate: f32, chance: &mut Chance) -> bool {
+    pub(crate) fn frame(&mut self, rate: f32) -> bool {
         self.left -= rate * self.dt;
         if self.left > 0.0 {
             return false;
         }
-        self.left += 0.4 + 1.2 * chance.next();
+        self.left += 0.4 + 1.2 * self.chance.next();
         true
     }
-}
 
-/// Strewn notes a second at a density in 0..1; none below 0.02.
-pub(crate) fn bell_rate(density: f32) -> f32 {
-    if density < 0.02 {
-        0.0
-    } else {
-        0.5 * (5.0 * density).exp2()
+    /// The same of notes, by density: none below 0.02.
+    pub(crate) fn note(&mut self, controls: &Controls) -> bool {
+        let density = controls.target(Parameter::Density);
+        let rate = if density < 0.02 {
+            0.0
+        } else {
+            0.5 * (5.0 * density).exp2()
+        };
+        self.frame(rate)
     }
 }
 
@@ -157,11 +164,10 @@ mod tests {
 
     #[test]
     fn the_strewer_keeps_its_rate() {
-        let mut strewer = Strewer::new(48_000.0);
-        let mut chance = Chance::new(3);
-        let ticks = (0..75_000).filter(|_| strewer.frame(8.0, &mut chance)).count();
+        let mut strewer = Strewer::new(48_000.0, 3);
+        let ticks = (0..75_000).filter(|_| strewer.frame(8.0)).count();
         assert!((780..=820).contains(&ticks), "{ticks}");
-        assert!(!strewer.frame(0.0, &mut chance));
+        assert!(!strewer.frame(0.0));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Control signals: smoothed once a frame, drawn as straight lines within it.
 
+use core::ops::{Add, Mul};
+
 use fundsp::MAX_BUFFER_SIZE;
 
 /// Samples in a frame: the grid on which controls move (fundsp's block size).
@@ -31,6 +33,29 @@ impl Line {
         Self {
             from: f(self.from),
             to: f(self.to),
+        }
+    }
+}
+
+impl Add for Line {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            from: self.from + other.from,
+            to: self.to + other.to,
+        }
+    }
+}
+
+impl Mul for Line {
+    type Output = Self;
+
+    /// The line between the products of both ends.
+    fn mul(self, other: Self) -> Self {
+        Self {
+            from: self.from * other.from,
+            to: self.to * other.to,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! When the struck presets play a note, and which: strewn by density, with the melody, on the beat.
 
-use crate::clock::{Chance, Strewer, bell_rate};
+use crate::clock::Strewer;
 use crate::control::FRAME;
 use crate::params::Parameter;
 use crate::presets::Controls;
@@ -21,7 +21,6 @@ pub(crate) struct Note {
 
 pub(crate) struct Notes {
     strewer: Strewer,
-    chance: Chance,
     last: f32,
     since: f32,
     dt: f32,
@@ -30,8 +29,7 @@ pub(crate) struct Notes {
 impl Notes {
     pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
         Self {
-            strewer: Strewer::new(sample_rate),
-            chance: Chance::new(seed),
+            strewer: Strewer::new(sample_rate, seed),
             last: f32::NAN,
             since: 0.0,
             dt: (FRAME as f64 / sample_rate) as f32,
@@ -40,7 +38,6 @@ impl Notes {
 
     pub(crate) fn reset(&mut self) {
         self.strewer.reset();
-        self.chance.reset();
         self.last = f32::NAN;
         self.since = 0.0;
     }
@@ -63,11 +60,10 @@ impl Notes {
             (self.last, self.since) = (root, 0.0);
         }
         // Their middle between the fewest and the most: a struck voice that is left alone falls silent.
-        let density = controls.target(Parameter::Density);
-        if self.strewer.frame(bell_rate(density), &mut self.chance) {
-            let voice = (self.chance.next() * 3.0) as usize % 3;
-            let lift = (self.chance.next() * 2.0).floor() * octave;
-            let strength = 0.35 + 0.4 * self.chance.next();
+        if self.strewer.note(controls) {
+            let voice = (self.strewer.chance.next() * 3.0) as usize % 3;
+            let lift = (self.strewer.chance.next() * 2.0).floor() * octave;
+            let strength = 0.35 + 0.4 * self.strewer.chance.next();
             let weights = self.around(controls, 1.0);
             strike(Note {
                 degree: root + chord[voice] + lift,
@@ -90,7 +86,7 @@ impl Notes {
     /// A place `wide` about the middle; the wider the room on either side, the farther it may stray.
     pub(crate) fn around(&mut self, controls: &Controls, wide: f32) -> [f32; 2] {
         let pan = controls.pan.to;
-        let stray = wide * (self.chance.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
+        let stray = wide * (self.strewer.chance.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
         let angle = (0.5 + stray) * core::f32::consts::FRAC_PI_2;
         [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2)
     }

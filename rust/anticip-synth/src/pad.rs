@@ -6,7 +6,7 @@ use fundsp::oscillator::{PolySaw, Sine};
 
 use crate::control::{FRAME, Line};
 use crate::harmony::Harmony;
-use crate::tone::{BEATING, LowPass, saturate};
+use crate::tone::{BEATING, LowPass, running, saturate};
 
 const VOICES: usize = 3;
 /// Detuning of the two saws of a voice: 5 cents either way, a beat about every second.
@@ -41,16 +41,8 @@ pub(crate) struct Pad {
 
 impl Pad {
     pub(crate) fn new(sample_rate: f64) -> Self {
-        let saw = |phase: f32| {
-            let mut node = PolySaw::with_phase(phase);
-            node.set_sample_rate(sample_rate);
-            node
-        };
-        let sine = || {
-            let mut node = Sine::with_phase(0.0);
-            node.set_sample_rate(sample_rate);
-            node
-        };
+        let saw = |phase: f32| running(PolySaw::with_phase(phase), sample_rate);
+        let sine = || running(Sine::with_phase(0.0), sample_rate);
         Self {
             saws: core::array::from_fn(|v| {
                 core::array::from_fn(|k| saw((0.13 + 0.31 * v as f32 + 0.47 * k as f32) % 1.0))
@@ -83,13 +75,9 @@ impl Pad {
     ) {
         let frequency = |degree| harmony.frequency(degree);
         let root = controls.degree.map(frequency);
-        let pitches: [Line; VOICES] = core::array::from_fn(|v| {
-            Line {
-                from: controls.degree.from + controls.chord[v].from,
-                to: controls.degree.to + controls.chord[v].to,
-            }
-            .map(frequency)
-        });
+        let pitches = controls
+            .chord
+            .map(|above| (controls.degree + above).map(frequency));
         self.sines(root);
         let slow = self.output.buffer_mut();
         let (sub, modulator, beating) = (slow.channel_f32(0), slow.channel_f32(1), slow.channel_f32(2));

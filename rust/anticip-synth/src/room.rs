@@ -12,6 +12,7 @@ use fundsp::numeric_array::typenum::{U1, U8};
 use fundsp::{DEFAULT_SR, Frame};
 
 use crate::control::{FRAME, Line};
+use crate::tone::running;
 
 const LINES: usize = 8;
 /// Mutually prime lengths at 44.1 kHz: 25 to 66 ms.
@@ -38,22 +39,13 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn new(sample_rate: f64) -> Self {
-        let diffuser = |length: f64| {
-            let mut node = Diffuser::new(0.6, Delay::new(length / DEFAULT_SR));
-            node.set_sample_rate(sample_rate);
-            node
-        };
+        let diffuser =
+            |length: f64| running(Diffuser::new(0.6, Delay::new(length / DEFAULT_SR)), sample_rate);
         let mut room = Self {
             diffusers: DIFFUSION.map(|channel| channel.map(diffuser)),
-            lines: LENGTHS.map(|length| {
-                let mut node = Delay::new(length / DEFAULT_SR);
-                node.set_sample_rate(sample_rate);
-                node
-            }),
+            lines: LENGTHS.map(|length| running(Delay::new(length / DEFAULT_SR), sample_rate)),
             damping: core::array::from_fn(|_| {
-                let mut node = Lowpole::new(DAMPING.min(0.4 * sample_rate as f32));
-                node.set_sample_rate(sample_rate);
-                node
+                running(Lowpole::new(DAMPING.min(0.4 * sample_rate as f32)), sample_rate)
             }),
             feedback: Frame::default(),
             gains: [0.0; LINES],

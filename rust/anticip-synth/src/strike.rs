@@ -6,6 +6,7 @@ use fundsp::noise::Noise;
 use fundsp::svf::{BandpassMode, FixedSvf, SvfParams};
 
 use crate::control::FRAME;
+use crate::tone::running;
 
 /// Rise and fall of the burst, seconds.
 const ATTACK: f32 = 0.002;
@@ -28,16 +29,18 @@ pub(crate) struct Strike {
 
 impl Strike {
     pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
-        let mut band = FixedSvf::new(
-            BandpassMode::new(),
-            &SvfParams {
-                sample_rate: sample_rate as f32,
-                cutoff: CENTRE,
-                q: 0.9,
-                gain: 1.0,
-            },
+        let band = running(
+            FixedSvf::new(
+                BandpassMode::new(),
+                &SvfParams {
+                    sample_rate: sample_rate as f32,
+                    cutoff: CENTRE,
+                    q: 0.9,
+                    gain: 1.0,
+                },
+            ),
+            sample_rate,
         );
-        band.set_sample_rate(sample_rate);
         let mut noise = Noise::new();
         noise.set_hash(seed);
         Self {

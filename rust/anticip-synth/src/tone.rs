@@ -17,21 +17,28 @@ const LOW_Q: f32 = 0.8;
 /// A constant far below audibility (-360 dB) keeps filters out of denormal numbers.
 const BIAS: f32 = 1e-18;
 
+/// A node that runs at this rate.
+pub(crate) fn running<N: AudioNode>(mut node: N, sample_rate: f64) -> N {
+    node.set_sample_rate(sample_rate);
+    node
+}
+
 pub(crate) type Band = FixedSvf<f32, BandpassMode<f32>>;
 
 /// A band-pass whose peak gain is 1.
 pub(crate) fn band(sample_rate: f64, centre: f32, q: f32) -> Band {
-    let mut node = FixedSvf::new(
-        BandpassMode::new(),
-        &SvfParams {
-            sample_rate: sample_rate as f32,
-            cutoff: centre,
-            q,
-            gain: 1.0,
-        },
-    );
-    node.set_sample_rate(sample_rate);
-    node
+    running(
+        FixedSvf::new(
+            BandpassMode::new(),
+            &SvfParams {
+                sample_rate: sample_rate as f32,
+                cutoff: centre,
+                q,
+                gain: 1.0,
+            },
+        ),
+        sample_rate,
+    )
 }
 
 /// Smooth saturation, slope 1 at 0 and at most 1 beyond: the Pade approximant of tanh, exact to 2 % up to 3.
@@ -51,17 +58,18 @@ pub(crate) struct LowPass {
 impl LowPass {
     pub(crate) fn new(sample_rate: f64) -> Self {
         let filter = || {
-            let mut node = FixedSvf::new(
-                LowpassMode::new(),
-                &SvfParams {
-                    sample_rate: sample_rate as f32,
-                    cutoff: 1_000.0,
-                    q: LOW_Q,
-                    gain: 1.0,
-                },
-            );
-            node.set_sample_rate(sample_rate);
-            node
+            running(
+                FixedSvf::new(
+                    LowpassMode::new(),
+                    &SvfParams {
+                        sample_rate: sample_rate as f32,
+                        cutoff: 1_000.0,
+                        q: LOW_Q,
+                        gain: 1.0,
+                    },
+                ),
+                sample_rate,
+            )
         };
         Self {
             filters: [filter(), filter()],
@@ -119,17 +127,18 @@ impl Tone {
     pub(crate) fn raised(sample_rate: f64, body: &Body, octaves: f32) -> Self {
         let bands = body.map(|[centre, q, decibels]| [centre * octaves.exp2(), q, decibels]);
         let ring = |[centre, q, decibels]: [f32; 3]| {
-            let mut node = FixedSvf::new(
-                BellMode::new(),
-                &SvfParams {
-                    sample_rate: sample_rate as f32,
-                    cutoff: centre.min(0.4 * sample_rate as f32),
-                    q,
-                    gain: 10.0_f32.powf(decibels / 20.0),
-                },
-            );
-            node.set_sample_rate(sample_rate);
-            node
+            running(
+                FixedSvf::new(
+                    BellMode::new(),
+                    &SvfParams {
+                        sample_rate: sample_rate as f32,
+                        cutoff: centre.min(0.4 * sample_rate as f32),
+                        q,
+                        gain: 10.0_f32.powf(decibels / 20.0),
+                    },
+                ),
+                sample_rate,
+            )
         };
         Self {
             body: [bands.map(ring), bands.map(ring)],

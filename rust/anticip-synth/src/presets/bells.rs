@@ -32,9 +32,8 @@ pub(crate) struct Bells {
 
 impl Bells {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
-        let seed = settings.seed;
         Self {
-            notes: Notes::new(sample_rate, seed ^ 0xbe11),
+            notes: Notes::new(sample_rate, settings.seed ^ 0xbe11),
             modes: Modes::new(sample_rate),
             tone: Tone::new(sample_rate, &RESONANCE),
         }
@@ -84,10 +83,7 @@ impl Instrument for Bells {
         *output = [[0.0; 2]; FRAME];
         self.modes.render(output);
         // The beat swings what rings, as the motor of a vibraphone does.
-        for (i, y) in output.iter_mut().enumerate() {
-            let level = controls.level(i);
-            *y = y.map(|v| v * level);
-        }
+        controls.swing(output);
         self.tone.render(output, controls, controls.octaves(3.5, 4.0));
         scale(output, LEVEL);
     }

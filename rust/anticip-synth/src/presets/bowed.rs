@@ -4,11 +4,11 @@ use fundsp::audionode::AudioNode;
 use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
-use crate::clock::{Chance, Strewer, bell_rate};
+use crate::clock::Strewer;
 use crate::control::{FRAME, Line};
-use crate::params::{Event, Parameter, Settings};
+use crate::params::{Event, Settings};
 use crate::stroke::Stroke;
-use crate::tone::{Band, Body, Tone, White, band};
+use crate::tone::{Band, Body, Tone, White, band, running};
 
 const LEVEL: f32 = 0.47;
 /// The hill of the bridge, the air below, and less between.
@@ -32,7 +32,6 @@ pub(crate) struct Bowed {
     tone: Tone,
     white: White,
     strewer: Strewer,
-    chance: Chance,
     bow: Stroke,
     sway: f32,
     small: f32,
@@ -42,20 +41,14 @@ pub(crate) struct Bowed {
 
 impl Bowed {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
-        let seed = settings.seed;
         let mut bowed = Self {
-            saws: core::array::from_fn(|k| {
-                let mut node = PolySaw::with_phase(0.29 * k as f32);
-                node.set_sample_rate(sample_rate);
-                node
-            }),
+            saws: core::array::from_fn(|k| running(PolySaw::with_phase(0.29 * k as f32), sample_rate)),
             body: core::array::from_fn(|_| {
                 BODY.map(|[centre, q, _]| band(sample_rate, centre.min(0.4 * sample_rate as f32), q))
             }),
             tone: Tone::new(sample_rate, &RESONANCE),
-            white: White::new(seed ^ 0xb0),
-            strewer: Strewer::new(sample_rate),
-            chance: Chance::new(seed ^ 0xb0ed),
+            white: White::new(settings.seed ^ 0xb0),
+            strewer: Strewer::new(sample_rate, settings.seed ^ 0xb0ed),
             bow: Stroke::new(0.8, sample_rate),
             sway: 0.0,
             small: 0.0,
@@ -78,7 +71,6 @@ impl Instrument for Bowed {
         self.tone.reset();
         self.white.reset();
         self.strewer.reset();
-        self.chance.reset();
         self.bow.reset();
         // Computed anew with the next frame.
         self.small = f32::NAN;
@@ -93,8 +85,7 @@ impl Instrument for Bowed {
     }
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
-        let density = controls.target(Parameter::Density);
-        if self.strewer.frame(bell_rate(density), &mut self.chance) {
+        if self.strewer.note(controls) {
             self.bow.begin();
         }
         let bow = self.bow.frame();
@@ -103,10 +94,7 @@ impl Instrument for Bowed {
         let octave = controls.harmony.octave();
         let string = controls.frequency(Line::flat(octave));
         let [root, fifth, _] = controls.chord;
-        let below = controls.frequency(Line {
-            from: root.from + fifth.from,
-            to: root.to + fifth.to,
-        });
+        let below = controls.frequency(root + fifth);
         let noise = 0.02 + 0.16 * controls.roughness.to;
         let small = controls.small();
         if small != self.small {

@@ -4,11 +4,11 @@ use fundsp::audionode::AudioNode;
 use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
-use crate::clock::{Chance, Strewer, bell_rate};
+use crate::clock::Strewer;
 use crate::control::{FRAME, Line};
-use crate::params::{Event, Parameter, Settings};
+use crate::params::{Event, Settings};
 use crate::stroke::Stroke;
-use crate::tone::{Band, Body, Tone, White, band};
+use crate::tone::{Band, Body, Tone, White, band, running};
 
 const LEVEL: f32 = 0.73;
 /// Where a choir is weak, and the singers' formant.
@@ -57,7 +57,6 @@ pub(crate) struct Choir {
     tone: Tone,
     white: White,
     strewer: Strewer,
-    chance: Chance,
     syllable: Stroke,
     dt: f32,
     soften: f32,
@@ -65,11 +64,9 @@ pub(crate) struct Choir {
 
 impl Choir {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
-        let seed = settings.seed;
         let mut choir = Self {
             singers: core::array::from_fn(|s| {
-                let mut saw = PolySaw::with_phase((0.137 + 0.311 * s as f32) % 1.0);
-                saw.set_sample_rate(sample_rate);
+                let saw = running(PolySaw::with_phase((0.137 + 0.311 * s as f32) % 1.0), sample_rate);
                 let side = s as f32 / (SINGERS - 1) as f32;
                 Singer {
                     saw,
@@ -82,9 +79,8 @@ impl Choir {
             }),
             formants: core::array::from_fn(|_| core::array::from_fn(|_| band(sample_rate, 500.0, 5.0))),
             tone: Tone::new(sample_rate, &RESONANCE),
-            white: White::new(seed ^ 0xc0),
-            strewer: Strewer::new(sample_rate),
-            chance: Chance::new(seed ^ 0xc401),
+            white: White::new(settings.seed ^ 0xc0),
+            strewer: Strewer::new(sample_rate, settings.seed ^ 0xc401),
             syllable: Stroke::new(0.8, sample_rate),
             dt: (FRAME as f64 / sample_rate) as f32,
             soften: 1.0 - (-core::f32::consts::TAU * 500.0 / sample_rate as f32).exp(),
@@ -107,7 +103,6 @@ impl Instrument for Choir {
         self.tone.reset();
         self.white.reset();
         self.strewer.reset();
-        self.chance.reset();
         self.syllable.reset();
     }
 
@@ -119,8 +114,7 @@ impl Instrument for Choir {
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
         // A syllable: the mouth closes for a moment and opens with a breath.
-        let density = controls.target(Parameter::Density);
-        if self.strewer.frame(bell_rate(density), &mut self.chance) {
+        if self.strewer.note(controls) {
             self.syllable.begin();
         }
         let open = self.syllable.frame();
@@ -142,10 +136,7 @@ impl Instrument for Choir {
         let parts = [Line::flat(0.0), one, two, three];
         let lines: [Line; 4] = core::array::from_fn(|p| {
             let lift = if p == 0 { 0.0 } else { octave };
-            controls.frequency(Line {
-                from: parts[p].from + lift,
-                to: parts[p].to + lift,
-            })
+            controls.frequency(parts[p] + Line::flat(lift))
         });
         let mut sung = [[0.0_f32; 2]; FRAME];
         for (s, singer) in self.singers.iter_mut().enumerate() {

@@ -5,14 +5,14 @@ use fundsp::filter::DCBlock;
 
 use super::{Controls, Instrument};
 use crate::bells::{Bells, Stroke};
-use crate::clock::{Chance, Strewer, bell_rate};
-use crate::control::{FRAME, Line};
+use crate::clock::Strewer;
+use crate::control::FRAME;
 use crate::pad::{Pad, PadControls};
 use crate::params::{Event, Parameter, Settings};
 use crate::strike::Strike;
+use crate::tone::running;
 
 pub(crate) struct PadAndBells {
-    chance: Chance,
     strewer: Strewer,
     pad: Pad,
     bells: Bells,
@@ -22,34 +22,28 @@ pub(crate) struct PadAndBells {
 
 impl PadAndBells {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
-        let seed = settings.seed;
         Self {
-            chance: Chance::new(seed),
-            strewer: Strewer::new(sample_rate),
+            strewer: Strewer::new(sample_rate, settings.seed),
             pad: Pad::new(sample_rate),
             bells: Bells::new(sample_rate),
-            strike: Strike::new(sample_rate, seed ^ 0x5eed),
-            blockers: core::array::from_fn(|_| {
-                let mut node = DCBlock::new(8.0);
-                node.set_sample_rate(sample_rate);
-                node
-            }),
+            strike: Strike::new(sample_rate, settings.seed ^ 0x5eed),
+            blockers: core::array::from_fn(|_| running(DCBlock::new(8.0), sample_rate)),
         }
     }
 
     /// Strews a bell if its time has come.
     fn strew(&mut self, controls: &Controls) {
         let density = controls.target(Parameter::Density);
-        if !self.strewer.frame(bell_rate(density), &mut self.chance) {
+        if !self.strewer.note(controls) {
             return;
         }
         const STEPS: [f32; 6] = [0.0, 2.0, 4.0, 6.0, 7.0, 9.0];
-        let step = STEPS[(self.chance.next() * STEPS.len() as f32) as usize % STEPS.len()];
+        let step = STEPS[(self.strewer.chance.next() * STEPS.len() as f32) as usize % STEPS.len()];
         let (brightness, roughness, pan) = (controls.brightness.to, controls.roughness.to, controls.pan.to);
         // The wider the room on either side of the place, the farther a bell may stray from it.
-        let stray = (self.chance.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
+        let stray = (self.strewer.chance.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
         let angle = (0.5 + stray) * core::f32::consts::FRAC_PI_2;
-        let loud = 0.55 + 0.45 * self.chance.next();
+        let loud = 0.55 + 0.45 * self.strewer.chance.next();
         let harmony = controls.harmony;
         self.bells.strike(Stroke {
             frequency: harmony.frequency(controls.note() + harmony.octave() + step),
@@ -64,7 +58,6 @@ impl PadAndBells {
 
 impl Instrument for PadAndBells {
     fn reset(&mut self) {
-        self.chance.reset();
         self.strewer.reset();
         self.pad.reset();
         self.bells.reset();
@@ -102,29 +95,12 @@ impl Instrument for PadAndBells {
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
         self.strew(controls);
-        let octaves = |brightness: f32, boost: f32, swell: f32, pulse: f32, beat: f32| {
-            6.0 * brightness + 1.5 * boost + swell + pulse * beat
-        };
+        let lifted = controls.brightness.map(|b| 6.0 * b) + controls.boost.map(|b| 1.5 * b);
         let pad = PadControls {
             degree: controls.degree,
             chord: controls.chord,
             roughness: controls.roughness,
-            octaves: Line {
-                from: octaves(
-                    controls.brightness.from,
-                    controls.boost.from,
-                    controls.swell.from,
-                    controls.pulse.from,
-                    controls.beat.from,
-                ),
-                to: octaves(
-                    controls.brightness.to,
-                    controls.boost.to,
-                    controls.swell.to,
-                    controls.pulse.to,
-                    controls.beat.to,
-                ),
-            },
+            octaves: lifted + controls.swell + controls.pulse * controls.beat,
         };
         self.pad.render(&pad, controls.harmony, output);
         for (i, x) in output.iter_mut().enumerate() {

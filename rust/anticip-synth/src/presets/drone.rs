@@ -1,7 +1,7 @@
 //! A drone: partials of a low note and its fifth, each a pair that beats slowly.
 
 use super::{Controls, Instrument, scale};
-use crate::clock::{Chance, Strewer, bell_rate};
+use crate::clock::Strewer;
 use crate::control::{FRAME, Line};
 use crate::modes::{Modes, Partial};
 use crate::params::{Event, Parameter, Settings};
@@ -18,19 +18,16 @@ pub(crate) struct Drone {
     modes: Modes,
     tone: Tone,
     strewer: Strewer,
-    chance: Chance,
     turn: f32,
 }
 
 impl Drone {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
-        let seed = settings.seed;
         let mut drone = Self {
             phases: [[0.0; 2]; 2 * PARTIALS],
             modes: Modes::new(sample_rate),
             tone: Tone::new(sample_rate, &RESONANCE),
-            strewer: Strewer::new(sample_rate),
-            chance: Chance::new(seed ^ 0xd209e),
+            strewer: Strewer::new(sample_rate, settings.seed ^ 0xd209e),
             turn: (1.0 / sample_rate) as f32,
         };
         drone.reset();
@@ -39,11 +36,11 @@ impl Drone {
 
     /// A high partial of the drone that rings for a moment.
     fn glint(&mut self, strength: f32, controls: &Controls) {
-        let partial = 6.0 + (self.chance.next() * 11.0).floor();
+        let partial = 6.0 + (self.strewer.chance.next() * 11.0).floor();
         let root = controls
             .harmony
             .frequency(controls.note() - controls.harmony.octave());
-        let side = self.chance.next();
+        let side = self.strewer.chance.next();
         let decay = 0.7 - 0.55 * controls.target(Parameter::Density);
         for (above, amplitude) in [(1.0, 0.1), (2.0, 0.05), (3.0, 0.03)] {
             let partial = Partial {
@@ -71,7 +68,6 @@ impl Instrument for Drone {
         self.modes.reset();
         self.tone.reset();
         self.strewer.reset();
-        self.chance.reset();
     }
 
     fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
@@ -85,8 +81,7 @@ impl Instrument for Drone {
     }
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
-        let density = controls.target(Parameter::Density);
-        if self.strewer.frame(bell_rate(density), &mut self.chance) {
+        if self.strewer.note(controls) {
             self.glint(0.9, controls);
         }
         *output = [[0.0; 2]; FRAME];
@@ -94,10 +89,7 @@ impl Instrument for Drone {
         let [_, fifth, _] = controls.chord;
         let notes = [
             controls.frequency(Line::flat(-octave)),
-            controls.frequency(Line {
-                from: fifth.from - octave,
-                to: fifth.to - octave,
-            }),
+            controls.frequency(fifth + Line::flat(-octave)),
         ];
         // Roughness draws the pairs apart, brightness says which partial sings.
         let apart = 0.12 + 3.0 * controls.roughness.to * controls.roughness.to;
@@ -123,10 +115,7 @@ impl Instrument for Drone {
             }
             *pair = pair.map(|p| p - p.round());
         }
-        for (i, y) in output.iter_mut().enumerate() {
-            let level = controls.level(i);
-            *y = y.map(|v| v * level);
-        }
+        controls.swing(output);
         self.modes.render(output);
         self.tone.render(output, controls, controls.octaves(2.5, 5.0));
         scale(output, LEVEL);

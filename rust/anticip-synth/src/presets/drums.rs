@@ -1,7 +1,7 @@
 //! Drums: tuned membranes and brushed noise.
 
 use super::{Controls, Instrument, scale};
-use crate::clock::{Chance, Strewer, bell_rate};
+use crate::clock::Strewer;
 use crate::control::FRAME;
 use crate::kit::Kit;
 use crate::params::{Event, Parameter, Settings};
@@ -20,19 +20,16 @@ pub(crate) struct Drums {
     kit: Kit,
     tone: Tone,
     strewer: Strewer,
-    chance: Chance,
     last: f32,
     stroke: usize,
 }
 
 impl Drums {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
-        let seed = settings.seed;
         Self {
-            kit: Kit::new(sample_rate, seed ^ 0xd0),
+            kit: Kit::new(sample_rate, settings.seed ^ 0xd0),
             tone: Tone::new(sample_rate, &RESONANCE),
-            strewer: Strewer::new(sample_rate),
-            chance: Chance::new(seed ^ 0xd2),
+            strewer: Strewer::new(sample_rate, settings.seed ^ 0xd2),
             last: f32::NAN,
             stroke: 0,
         }
@@ -51,7 +48,7 @@ impl Drums {
     }
 
     fn side(&mut self) -> [f32; 2] {
-        let side = self.chance.next();
+        let side = self.strewer.chance.next();
         [1.4 - 0.8 * side, 0.6 + 0.8 * side]
     }
 }
@@ -61,7 +58,6 @@ impl Instrument for Drums {
         self.kit.reset();
         self.tone.reset();
         self.strewer.reset();
-        self.chance.reset();
         self.last = f32::NAN;
         self.stroke = 0;
     }
@@ -89,11 +85,10 @@ impl Instrument for Drums {
             }
             self.last = note;
         }
-        let density = controls.target(Parameter::Density);
-        if self.strewer.frame(bell_rate(density), &mut self.chance) {
+        if self.strewer.note(controls) {
             let side = self.side();
-            let strength = 0.4 + 0.5 * self.chance.next();
-            if self.chance.next() < 0.35 {
+            let strength = 0.4 + 0.5 * self.strewer.chance.next();
+            if self.strewer.chance.next() < 0.35 {
                 self.drum(controls, 2.0, 0.5 * strength, 0.1, side);
             }
             self.brush(

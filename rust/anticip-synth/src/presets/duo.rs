@@ -4,11 +4,11 @@ use fundsp::audionode::AudioNode;
 use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
-use crate::clock::{Chance, Strewer, bell_rate};
+use crate::clock::Strewer;
 use crate::control::{FRAME, Line, Smoother};
-use crate::params::{Event, Parameter, Settings};
+use crate::params::{Event, Settings};
 use crate::stroke::Stroke;
-use crate::tone::{Body, Tone, White};
+use crate::tone::{Body, Tone, White, running};
 
 const LEVEL: f32 = 0.63;
 /// What is made up for a root an octave higher, in octaves of level.
@@ -38,17 +38,12 @@ pub(crate) struct Duo {
     tone: Tone,
     level: f32,
     strewer: Strewer,
-    chance: Chance,
     begun: bool,
 }
 
 impl Duo {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
-        let saw = |phase: f32| {
-            let mut node = PolySaw::with_phase(phase);
-            node.set_sample_rate(sample_rate);
-            node
-        };
+        let saw = |phase: f32| running(PolySaw::with_phase(phase), sample_rate);
         let mut duo = Self {
             voices: core::array::from_fn(|side| Voice {
                 // Two saws half a turn apart are a square: what the right one plays.
@@ -61,8 +56,7 @@ impl Duo {
             white: White::new(settings.seed ^ 0xd0),
             level: LEVEL * (BY_ROOT * settings.harmony.raised()).exp2(),
             tone: Tone::raised(sample_rate, &RESONANCE, settings.harmony.raised()),
-            strewer: Strewer::new(sample_rate),
-            chance: Chance::new(settings.seed ^ 0xd00),
+            strewer: Strewer::new(sample_rate, settings.seed ^ 0xd00),
             begun: false,
         };
         duo.reset();
@@ -101,7 +95,6 @@ impl Instrument for Duo {
         self.white.reset();
         self.tone.reset();
         self.strewer.reset();
-        self.chance.reset();
         self.begun = false;
     }
 
@@ -112,9 +105,8 @@ impl Instrument for Duo {
     }
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
-        let density = controls.target(Parameter::Density);
-        if self.strewer.frame(bell_rate(density), &mut self.chance) {
-            let side = usize::from(self.chance.next() > 0.5);
+        if self.strewer.note(controls) {
+            let side = usize::from(self.strewer.chance.next() > 0.5);
             self.voices[side].breath.begin();
         }
         *output = [[0.0; 2]; FRAME];

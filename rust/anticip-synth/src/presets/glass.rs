@@ -1,7 +1,7 @@
 //! Glass: a cloud of short high grains, each a sine under a Hann window (Gabor 1947; Roads 1978).
 
 use super::{Controls, Instrument, scale};
-use crate::clock::{Chance, Strewer};
+use crate::clock::Strewer;
 use crate::control::FRAME;
 use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
@@ -26,18 +26,15 @@ pub(crate) struct Glass {
     pool: [Grain; POOL],
     tone: Tone,
     strewer: Strewer,
-    chance: Chance,
     sample_rate: f32,
 }
 
 impl Glass {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
-        let seed = settings.seed;
         Self {
             pool: [Grain::default(); POOL],
             tone: Tone::raised(sample_rate, &RESONANCE, 0.5 * settings.harmony.raised()),
-            strewer: Strewer::new(sample_rate),
-            chance: Chance::new(seed ^ 0x61a5),
+            strewer: Strewer::new(sample_rate, settings.seed ^ 0x61a5),
             sample_rate: sample_rate as f32,
         }
     }
@@ -64,10 +61,10 @@ impl Glass {
     /// A grain on a note of the chord, some octaves up; the higher the hand of its side is held, the higher it is.
     fn strew(&mut self, controls: &Controls, seconds: f32, amplitude: f32) {
         let octave = controls.harmony.octave();
-        let voice = (self.chance.next() * 3.0) as usize % 3;
-        let lift = 2.6 + (self.chance.next() * (1.0 + 0.6 * controls.brightness.to)).floor();
-        let out = 1.0 + 0.05 * controls.roughness.to * (self.chance.next() - 0.5);
-        let side = self.chance.next();
+        let voice = (self.strewer.chance.next() * 3.0) as usize % 3;
+        let lift = 2.6 + (self.strewer.chance.next() * (1.0 + 0.6 * controls.brightness.to)).floor();
+        let out = 1.0 + 0.05 * controls.roughness.to * (self.strewer.chance.next() - 0.5);
+        let side = self.strewer.chance.next();
         let height = controls.limbs[usize::from(side > 0.5)][1].to;
         let above = ((lift + 2.0 * height) * octave).round();
         let degree = controls.note() + controls.chord[voice].to.round() + above;
@@ -84,7 +81,6 @@ impl Instrument for Glass {
         self.pool = [Grain::default(); POOL];
         self.tone.reset();
         self.strewer.reset();
-        self.chance.reset();
     }
 
     fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
@@ -101,7 +97,7 @@ impl Instrument for Glass {
         let density = controls.target(Parameter::Density);
         // Sparse and long to dense and short, of about the same energy.
         let rate = 12.0 * (2.5 * density).exp2();
-        if self.strewer.frame(rate, &mut self.chance) {
+        if self.strewer.frame(rate) {
             self.strew(controls, 0.28 - 0.21 * density, 0.1);
         }
         *output = [[0.0; 2]; FRAME];
@@ -116,10 +112,7 @@ impl Instrument for Glass {
             }
             grain.left -= count;
         }
-        for (i, y) in output.iter_mut().enumerate() {
-            let level = controls.level(i);
-            *y = y.map(|v| v * level);
-        }
+        controls.swing(output);
         self.tone.render(output, controls, controls.octaves(4.4, 2.7));
         scale(output, LEVEL);
     }

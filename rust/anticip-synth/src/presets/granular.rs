@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Controls, Instrument, scale};
-use crate::clock::{Chance, Strewer};
+use crate::clock::Strewer;
 use crate::control::FRAME;
 use crate::error::SynthError;
 use crate::params::{Event, Parameter, Settings};
@@ -38,7 +38,6 @@ pub(crate) struct Granular {
     pool: [Grain; POOL],
     tone: Tone,
     strewer: Strewer,
-    chance: Chance,
     sample_rate: f32,
 }
 
@@ -48,8 +47,7 @@ impl Granular {
             samples: settings.samples.clone(),
             pool: [Grain::default(); POOL],
             tone: Tone::new(sample_rate, &RESONANCE),
-            strewer: Strewer::new(sample_rate),
-            chance: Chance::new(settings.seed ^ 0x6_2a1),
+            strewer: Strewer::new(sample_rate, settings.seed ^ 0x6_2a1),
             sample_rate: sample_rate as f32,
         }
     }
@@ -83,15 +81,15 @@ impl Granular {
         let Some(samples) = self.samples.clone() else {
             return;
         };
-        let voice = (self.chance.next() * 3.0) as usize % 3;
-        let lift = (self.chance.next() * 2.0).floor() * controls.harmony.octave();
+        let voice = (self.strewer.chance.next() * 3.0) as usize % 3;
+        let lift = (self.strewer.chance.next() * 2.0).floor() * controls.harmony.octave();
         let frequency = controls
             .harmony
             .frequency(controls.note() + controls.chord[voice].to.round() + lift);
         let (bright, rough) = (controls.brightness.to, controls.roughness.to);
-        let (piece, speed) = samples.find(bright, rough, frequency, &mut self.chance);
-        let speed = speed * (1.0 + 0.02 * rough * (self.chance.next() - 0.5));
-        let side = self.chance.next();
+        let (piece, speed) = samples.find(bright, rough, frequency, &mut self.strewer.chance);
+        let speed = speed * (1.0 + 0.02 * rough * (self.strewer.chance.next() - 0.5));
+        let side = self.strewer.chance.next();
         let weights = [1.4 - 0.8 * side, 0.6 + 0.8 * side].map(|w| w * amplitude);
         self.grain(piece, piece.start, speed, [seconds, 0.5], weights);
     }
@@ -101,7 +99,7 @@ impl Granular {
         let Some(samples) = self.samples.clone() else {
             return;
         };
-        let piece = samples.find_strike(controls.brightness.to, &mut self.chance);
+        let piece = samples.find_strike(controls.brightness.to, &mut self.strewer.chance);
         let speed = transposed(piece, controls.harmony.frequency(controls.note() + steps));
         self.grain(
             piece,
@@ -136,7 +134,6 @@ impl Instrument for Granular {
         self.pool = [Grain::default(); POOL];
         self.tone.reset();
         self.strewer.reset();
-        self.chance.reset();
     }
 
     fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
@@ -159,7 +156,7 @@ impl Instrument for Granular {
         // Sparse and long to dense and short; the level is that of what overlaps, which adds up by its power.
         let rate = 8.0 * (3.0 * density).exp2();
         let seconds = 0.26 - 0.17 * density;
-        if self.strewer.frame(rate, &mut self.chance) {
+        if self.strewer.frame(rate) {
             self.strew(controls, seconds, (0.375 * rate * seconds).sqrt().recip());
         }
         let pulse = controls.target(Parameter::Pulse);
@@ -191,10 +188,7 @@ impl Instrument for Granular {
                 grain.left -= count;
             }
         }
-        for (i, y) in output.iter_mut().enumerate() {
-            let level = controls.level(i);
-            *y = y.map(|v| v * level);
-        }
+        controls.swing(output);
         self.tone.render(output, controls, controls.octaves(3.5, 4.0));
         scale(output, LEVEL);
     }

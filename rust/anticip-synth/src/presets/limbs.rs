@@ -1,7 +1,7 @@
 //! Percussion per limb: each hand and foot has a drum of its own and strikes it by its own strokes.
 
 use super::{Controls, Instrument, scale};
-use crate::clock::{Chance, Strewer, bell_rate};
+use crate::clock::Strewer;
 use crate::control::FRAME;
 use crate::kit::Kit;
 use crate::params::{Event, Parameter, Settings};
@@ -15,7 +15,6 @@ pub(crate) struct Limbs {
     kit: Kit,
     tone: Tone,
     strewer: Strewer,
-    chance: Chance,
     last: f32,
     turn: usize,
 }
@@ -25,8 +24,7 @@ impl Limbs {
         Self {
             kit: Kit::new(sample_rate, settings.seed ^ 0x11b5),
             tone: Tone::new(sample_rate, &RESONANCE),
-            strewer: Strewer::new(sample_rate),
-            chance: Chance::new(settings.seed ^ 0x11b6),
+            strewer: Strewer::new(sample_rate, settings.seed ^ 0x11b6),
             last: f32::NAN,
             turn: 0,
         }
@@ -72,7 +70,6 @@ impl Instrument for Limbs {
         self.kit.reset();
         self.tone.reset();
         self.strewer.reset();
-        self.chance.reset();
         self.last = f32::NAN;
         self.turn = 0;
     }
@@ -108,11 +105,10 @@ impl Instrument for Limbs {
             }
             self.last = note;
         }
-        let density = controls.target(Parameter::Density);
-        if self.strewer.frame(bell_rate(density), &mut self.chance) {
+        if self.strewer.note(controls) {
             // Between the strokes the hands tap.
-            let hand = usize::from(self.chance.next() > 0.5);
-            let strength = 0.25 + 0.35 * self.chance.next();
+            let hand = usize::from(self.strewer.chance.next() > 0.5);
+            let strength = 0.25 + 0.35 * self.strewer.chance.next();
             self.strike(hand, strength, controls);
         }
         let pulse = controls.target(Parameter::Pulse);

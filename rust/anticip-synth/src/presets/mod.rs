@@ -119,36 +119,23 @@ impl Controls<'_> {
         rhythm * (1.0 + 0.5 * self.boost.at(i) + 0.6 * self.swell.at(i))
     }
 
+    /// Gives that level to a frame.
+    pub(crate) fn swing(&self, output: &mut [[f32; 2]; FRAME]) {
+        for (i, y) in output.iter_mut().enumerate() {
+            let level = self.level(i);
+            *y = y.map(|v| v * level);
+        }
+    }
+
     /// Octaves above `lowest` (itself in octaves above 110 Hz) by brightness over `span`, lifted by events and beat.
     pub(crate) fn octaves(&self, lowest: f32, span: f32) -> Line {
-        let end = |brightness: f32, boost: f32, swell: f32, pulse: f32, beat: f32| {
-            lowest + span * brightness + boost + 0.7 * swell + pulse * beat
-        };
-        Line {
-            from: end(
-                self.brightness.from,
-                self.boost.from,
-                self.swell.from,
-                self.pulse.from,
-                self.beat.from,
-            ),
-            to: end(
-                self.brightness.to,
-                self.boost.to,
-                self.swell.to,
-                self.pulse.to,
-                self.beat.to,
-            ),
-        }
+        let bright = self.brightness.map(|b| lowest + span * b);
+        bright + self.boost + self.swell.map(|s| 0.7 * s) + self.pulse * self.beat
     }
 
     /// Frequency of `steps` above the pitch, Hz.
     pub(crate) fn frequency(&self, steps: Line) -> Line {
-        Line {
-            from: self.degree.from + steps.from,
-            to: self.degree.to + steps.to,
-        }
-        .map(|degree| self.harmony.frequency(degree))
+        (self.degree + steps).map(|degree| self.harmony.frequency(degree))
     }
 }
 

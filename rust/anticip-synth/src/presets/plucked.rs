@@ -22,10 +22,9 @@ pub(crate) struct Plucked {
 
 impl Plucked {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
-        let seed = settings.seed;
         Self {
-            notes: Notes::new(sample_rate, seed ^ 0x9_1ec),
-            strings: Strings::new(sample_rate, seed),
+            notes: Notes::new(sample_rate, settings.seed ^ 0x9_1ec),
+            strings: Strings::new(sample_rate, settings.seed),
             level: LEVEL * (BY_ROOT * settings.harmony.raised()).exp2(),
             tone: Tone::raised(sample_rate, &RESONANCE, settings.harmony.raised()),
         }
