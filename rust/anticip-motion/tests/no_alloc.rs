@@ -1,33 +1,11 @@
 //! A live frame allocates nothing once the stream runs.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "../../anticip-wire/tests/counting/mod.rs"]
+mod counting;
 
 use anticip_motion::{FrontConfig, LiveFront, Source, standard};
 use anticip_wire::{Joint, PoseUpdate, mocopi};
-
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call goes to the system allocator unchanged; the counter touches no memory of its own.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.with(|c| c.set(c.get() + 1));
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting::allocations;
 
 #[test]
 fn a_mocopi_frame_is_fed_without_allocating() {
@@ -69,9 +47,7 @@ fn a_mocopi_frame_is_fed_without_allocating() {
         rows
     };
     feed(warm);
-    let before = COUNT.with(Cell::get);
-    let rows = feed(counted);
-    let allocated = COUNT.with(Cell::get) - before;
+    let mut rows = 0;
+    assert_eq!(allocations(|| rows = feed(counted)), 0);
     assert!(rows > counted.len());
-    assert_eq!(allocated, 0);
 }
