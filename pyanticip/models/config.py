@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
@@ -29,7 +29,7 @@ _TOKENS: dict[str, Any] = {
     "ffn_dropout": False,
 }  # fmt: skip
 _MOTION_ONLY = ("taps", "control_hidden", "twin", "scalar_input", "gated_events")
-_GONE: dict[str, Any] = {"pose_horizons": []}
+GONE: Final[dict[str, Any]] = {"bias_start": "normal", "pose_horizons": []}
 """Options of older checkpoints that are no more, with their defaults."""
 _PAPER: dict[str, Any] = {"alpha": "raw", "gate_start": "normal"}
 
@@ -99,10 +99,6 @@ class ModelConfig(Config):
     """Longest sequence of a token model; 0 for the motion model, whose streams are endless."""
     alpha: Literal["softplus", "raw"] = "softplus"
     """How the bias kernel's decay follows from its parameter; ``"raw"`` is the paper's."""
-    bias_start: Literal["normal", "fan-in"] = "normal"
-    """Where the bias network starts: ``"normal"`` is N(0, .02) as in the paper, and what the scalars do to
-    the bias then has to grow through three layers of that from next to nothing; with ``"fan-in"`` weights of
-    variance 1 / width they matter from the start."""
     gate_start: Literal["monotone", "normal"] = "monotone"
     """Where the commitment gate starts: ``"monotone"`` rises with the commitment, ``"normal"`` is N(0, .02)
     as in the paper."""
@@ -135,7 +131,7 @@ class ModelConfig(Config):
     """Steps after which the inference rule emits in any case."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**nested(still_there(options, _GONE, "model option ")))
+        super().__init__(**nested(still_there(options, GONE, "model option ")))
 
     def replace(self, **changes: Any) -> "ModelConfig":
         """The same with some options changed; a part that is there already keeps its own, and a context of

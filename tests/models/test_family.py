@@ -45,7 +45,7 @@ OPTIONS = {
         *({**BODY, "mode": mode} for mode in ("initial", "refined_prev")),
         {"window": 2, "pools": 2, "taps": 2},
         {"slow_layers": 0, "fast_layers": 3},
-        {"positions": "trajectory", "trajectory_scale": "rms", "bias_start": "fan-in", "gated_events": False},
+        {"positions": "trajectory", "trajectory_scale": "rms", "gated_events": False},
         {"scalar_input": True, "bias": "none", "mixing": "mean", "mode": "refined_prev"},
         {**BODY, "strokes": True},
         {**BODY, "twin": True, "strokes": True},

@@ -34,13 +34,6 @@ class TrajectoryBias(nn.Module):
         self.raw_alpha = nn.Parameter(torch.full((heads,), start))
         self.beta = nn.Parameter(torch.zeros(heads))
 
-    def reset_parameters(self) -> None:
-        """Weights of the network anew, N(0, 1 / inputs): the scalars then move the amplitudes from the
-        start."""
-        for linear in (self.first, self.second, self.last):
-            nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
-            nn.init.zeros_(linear.bias)
-
     def forward(self, scalars: Tensor) -> Tensor:
         """Amplitudes (..., H) of scalars (..., 7)."""
         hidden: Tensor = F.gelu(self.first(scalars))

@@ -105,8 +105,6 @@ class Trunk(nn.Module):
         self.norm = nn.LayerNorm(cfg.d_model)
         self.commitment = CommitmentGate(cfg.d_model, cfg.gate_gradient)
         self.apply(init_weights)
-        if self.bias is not None and cfg.bias_start == "fan-in":
-            self.bias.reset_parameters()
         if cfg.gate_start == "monotone":
             self.commitment.reset_parameters()
         reset_parts(self)

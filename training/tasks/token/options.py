@@ -63,7 +63,7 @@ class LossOptions(Options):
 
 UNREAD: Final = (
     *("loss.scalars", "loss.supervise", "loss.scalar_weight", "loss.neighbours", "loss.ortho_weight"),
-    *("loss.own_scalars", "loss.sampling_unit", "model.paper", "model.bias", "model.bias_start"),
+    *("loss.own_scalars", "loss.sampling_unit", "model.paper", "model.bias"),
     *("model.alpha", "model.dist_scale", "model.mixing", "model.slow_stride"),
     *("model.gate_start", "model.gate_gradient"),
 )
