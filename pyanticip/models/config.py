@@ -29,7 +29,7 @@ _TOKENS: dict[str, Any] = {
     "ffn_dropout": False,
 }  # fmt: skip
 _MOTION_ONLY = ("taps", "control_hidden", "twin", "scalar_input", "gated_events")
-GONE: Final[dict[str, Any]] = {"bias_start": "normal", "pose_horizons": []}
+GONE: Final[dict[str, Any]] = {"bias_start": "normal", "gate_gradient": True, "pose_horizons": []}
 """Options of older checkpoints that are no more, with their defaults."""
 _PAPER: dict[str, Any] = {"alpha": "raw", "gate_start": "normal"}
 
@@ -102,9 +102,6 @@ class ModelConfig(Config):
     gate_start: Literal["monotone", "normal"] = "monotone"
     """Where the commitment gate starts: ``"monotone"`` rises with the commitment, ``"normal"`` is N(0, .02)
     as in the paper."""
-    gate_gradient: bool = True
-    """Whether the loss of the tokens trains the refined head through the gate. It then bends the predicted
-    commitment into a confidence that the given one is not; False leaves that head to the scalars alone."""
     ffn_dropout: bool = True
     """Whether dropout also follows the feed-forward layers."""
     mixing: Literal["gated", "mean"] = "gated"

@@ -131,6 +131,7 @@ def test_pickle_is_never_unpickled(copied):
         (lambda d: d["config"].update(headz=4), "did you mean heads"),
         (lambda d: d["config"].update(pose_horizons=[100]), "checkpoint .* pose_horizons is gone"),
         (lambda d: d["config"].update(bias_start="fan-in"), "checkpoint .* bias_start is gone"),
+        (lambda d: d["config"].update(gate_gradient=False), "checkpoint .* gate_gradient is gone"),
         (lambda d: d["config"].update(d_model="16"), "d_model"),
         (lambda d: d.update(config=[]), "garbles"),
         (lambda d: d.pop("training"), "training"),

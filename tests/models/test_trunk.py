@@ -11,7 +11,7 @@ from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.core.attention import TrajectoryAttention
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.bias import TrajectoryBias, orthogonality
-from pyanticip.models.core.gates import AnticipationHead, CommitmentGate, PathwayGate, decide, threshold
+from pyanticip.models.core.gates import AnticipationHead, PathwayGate, decide, threshold
 from pyanticip.models.core.steering import Steering
 from pyanticip.models.core.trunk import Steered, Trunk
 
@@ -201,13 +201,3 @@ def test_the_share_is_the_fast_pathways():
     mixed, share = gate(scalars, fast, fast, slow)
     torch.testing.assert_close(share, torch.ones(2, 3))
     torch.testing.assert_close(mixed, fast)
-
-
-@pytest.mark.parametrize("gradient", [True, False])
-def test_the_gate_trains_the_commitment_only_where_it_may(gradient):
-    gate = CommitmentGate(8, gradient=gradient)
-    gate.reset_parameters()
-    hidden, commitment = (torch.rand(3, n, requires_grad=True) for n in (8, 1))
-    gate(hidden, commitment).sum().backward()
-    assert torch.count_nonzero(hidden.grad) > 0
-    assert (commitment.grad is not None) == gradient

@@ -65,13 +65,10 @@ class CommitmentGate(nn.Module):
 
     The last layer starts at weights [1, 4] and bias -2.5, so that g rises with the predicted commitment C and
     can cross the threshold of the inference rule, :func:`decide`.
-
-    :param gradient: whether what the gate is trained for reaches C.
     """
 
-    def __init__(self, d_model: int, gradient: bool = True) -> None:
+    def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.gradient = gradient
         self.local = nn.Linear(d_model, 1)
         self.combine = nn.Linear(2, 1)
 
@@ -83,7 +80,6 @@ class CommitmentGate(nn.Module):
 
     def forward(self, hidden: Tensor, commitment: Tensor) -> Tensor:
         """The gate (..., 1) in (0, 1) of hidden states (..., D) and predicted commitment (..., 1)."""
-        commitment = commitment if self.gradient else commitment.detach()
         local = torch.sigmoid(self.local(hidden))
         gate: Tensor = torch.sigmoid(self.combine(torch.cat((local, commitment), -1)))
         return gate

@@ -103,7 +103,7 @@ class Trunk(nn.Module):
             self.pathway = PathwayGate(cfg.d_model) if cfg.mixing == "gated" else PathwayMean()
         self.refined_head = AnticipationHead(cfg.d_model)
         self.norm = nn.LayerNorm(cfg.d_model)
-        self.commitment = CommitmentGate(cfg.d_model, cfg.gate_gradient)
+        self.commitment = CommitmentGate(cfg.d_model)
         self.apply(init_weights)
         if cfg.gate_start == "monotone":
             self.commitment.reset_parameters()

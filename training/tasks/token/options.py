@@ -64,8 +64,7 @@ class LossOptions(Options):
 UNREAD: Final = (
     *("loss.scalars", "loss.supervise", "loss.scalar_weight", "loss.neighbours", "loss.ortho_weight"),
     *("loss.own_scalars", "loss.sampling_unit", "model.paper", "model.bias"),
-    *("model.alpha", "model.dist_scale", "model.mixing", "model.slow_stride"),
-    *("model.gate_start", "model.gate_gradient"),
+    *("model.alpha", "model.dist_scale", "model.mixing", "model.slow_stride", "model.gate_start"),
 )
 """Options that a baseline has no use for. Sizes are not among them: they come with those of other runs."""
 
