@@ -8,10 +8,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support.motion_files import AMC, ASF, BVH_HEADER, bvh_text, write_amc, write_bvh
 
 from pyanticip import load_motion
@@ -206,27 +203,6 @@ def test_no_memory_and_no_depth_end_in_one_line() -> None:
         assert done.returncode == 1
         assert line in done.stderr
         assert done.stderr.count("\n") == 1
-
-
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    start=st.sampled_from(
-        [b"", b"HIERARCHY\n", b"PK\x03\x04", b":FULLY-SPECIFIED\n1\n", b"#!OML", b"ANTICIP\0"]
-    ),
-    data=st.binary(max_size=300),
-)
-def test_arbitrary_bytes(tmp_path, start, data):
-    write_amc(tmp_path)
-    path = tmp_path / "07_01.any"
-    path.write_bytes(start + data)
-    said = ""
-    try:
-        clip = load_motion(path)
-    except FormatError as error:
-        said = str(error)
-    else:
-        assert np.isfinite(clip.positions()).all()
-    assert "\n" not in said
 
 
 MB = 1024 * 1024

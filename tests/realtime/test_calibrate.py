@@ -19,21 +19,16 @@ from support.stranger import Suit, refused_skeleton
 
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, OptionError, RigError
-from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.untrusted import read_file
 from realtime.bench.offline_listener import integrated
 from realtime.bench.stillness import jitter, perform, with_performer
-from realtime.clock import OfflineClock
 from realtime.control.calibration import Calibration
 from realtime.mapping.performer import PerformerRange, Reach
 from realtime.programs.calibrate import calibrate_from, calibrate_live
-from realtime.programs.send import send
 from realtime.rig import load_rig, template
 from realtime.rig.edit import edit_rig
-from realtime.sinks.capture import CaptureSink
 from realtime.sockets import free_port
-from realtime.stage import assemble
 
 TABLE = {"noise": [0.5] * 22, "loudness": [0.02, 0.1, 0.6], "brightness": [0.02, 0.2, 0.7]}
 NOW = [0.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5]
@@ -161,23 +156,6 @@ def test_too_little_is_said() -> None:
         Calibration(Playing(None)).still()  # type: ignore[arg-type]
 
 
-def test_the_live_command_over_a_real_socket(data_dir: Path, tmp_path: Path) -> None:
-    port, rig = free_port(), tmp_path / "rig.toml"
-    rig.write_text(f'[source]\nkind = "msgpack"\nport = {port}\n')
-    dance = data_dir / "cmu" / "14_11.amc"
-    sender = threading.Thread(
-        target=send, args=(dance, "msgpack", "127.0.0.1", port), kwargs={"seconds": 12.0}, daemon=True
-    )
-    threading.Timer(0.5, sender.start).start()
-    said: list[str] = []
-    # He washes windows all the time: whoever does not stand still is told so.
-    with pytest.raises(OptionError, match=MOVED):
-        calibrate_live(load_rig(rig), 2.5, 2.0, said.append)
-    assert said[0].startswith("waiting for msgpack at")
-    assert any(line.startswith("stand still") for line in said)
-    assert not any(line.startswith("move as you will") for line in said), "it is told before"
-
-
 @pytest.mark.parametrize("obeys", [True, False])
 def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, obeys: bool) -> None:
     monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 3.0)
@@ -250,23 +228,6 @@ def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
         held = perform(jitter(clip, 6.0, 1.0, slow, 0, length=10.0), rig)
         assert integrated(held.sound) < -50.0
         assert held.events == []
-
-
-def test_a_replay_gives_the_same_bits_whatever_the_clock(data_dir: Path) -> None:
-    """The running estimate and the gate hang on the frames alone."""
-    clip = load_motion(data_dir / "cmu" / "05_02.bvh")
-    pairs = list(datagrams(clip, "msgpack"))
-    played = []
-    for late in (0, 3_000_000):
-        clock = OfflineClock(late)
-        heard = CaptureSink(clock)
-        pipeline = assemble(with_performer(), clock, kind="msgpack", sinks=[heard])
-        for t_ns, datagram in pairs:
-            clock.advance_to(t_ns + late)
-            pipeline.feed(datagram, t_ns + late)
-        played.append((heard.params, str(pipeline.mixer.performer.reaches())))
-        pipeline.close()
-    assert played[0] == played[1]
 
 
 @pytest.mark.parametrize(

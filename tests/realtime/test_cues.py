@@ -13,14 +13,12 @@ from pyanticip.errors import OptionError, RigError
 from pyanticip.memory.cues import Cue
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import save_npz
-from pyanticip.motion.recording import Output, read_recording
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.mapping.mixer import Mixer
-from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
-from realtime.sources.replay import Command, open_show
+from realtime.sources.replay import Command
 from realtime.stage import assemble, recording_header
 
 DANCE = Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"
@@ -155,25 +153,3 @@ def test_two_cues_of_one_name_are_refused(folder: Path) -> None:
     (folder / "twice.toml").write_text(table(A) + table(A))
     with pytest.raises(RigError, match=r"twice\.toml: cue: two are called 'a'; expected a name of its own"):
         load_rig(folder / "twice.toml")
-
-
-def test_what_is_set_while_it_plays_is_said_in_the_next_pass_and_nothing_twice(
-    folder: Path, tmp_path: Path
-) -> None:
-    """Cues are tapped one after the other while the dance goes on; one is due in it, 1.5 s ahead."""
-    kind, items = open_show(DANCE)
-    shown = list(items)
-    taps = [Command(shown[n].t_ns, "cue/set", (f"tap{n}",)) for n in range(250, 500, 25)]
-    rig = load_rig(
-        None,
-        {
-            **tomllib.loads(OFF),
-            "memory": {"file": str(folder / "one.memory")},
-            "cue": [A.model_dump()],
-            "record": str(tmp_path / "a.anticip"),
-        },
-    )
-    items = sorted([*shown, *taps], key=lambda item: item.t_ns)
-    replay(items, kind, rig, speed=None, say=pytest.fail)
-    said = [e[0] for r in read_recording(tmp_path / "a.anticip") if isinstance(r, Output) for e in r.events]
-    assert [name for name in said if name.startswith("cue/")] == ["cue/a"]

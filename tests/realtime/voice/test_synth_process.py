@@ -188,11 +188,6 @@ def test_a_port_in_use_is_one_clear_line() -> None:
             Synth(port)
 
 
-def test_an_unknown_host_is_one_clear_line() -> None:
-    with pytest.raises(DeviceError, match="cannot resolve host"):
-        Synth(0, host="no.such.host.invalid")
-
-
 class Gone:
     """A stream that its server has left: it never calls, and stopping it takes for ever."""
 

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from support.takes import rows as rows_of
 from support.takes import same_weights
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError
-from training.run.launch import Interrupt
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import IGNORED, Batches, samples, stack
 from training.tasks.algorithmic.decode import all_right
@@ -157,21 +155,6 @@ def test_cursors_have_as_many_places_as_a_batch_needs_and_nothing_else_changes()
         assert len(model.positions.table) == 22
     with roomy(new_model(options("rope")), 4):
         pass
-
-
-def test_an_interrupted_run_ends_as_it_would_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    o = options("prism")
-    whole = train(o, tmp_path / "whole")
-    calls = iter(range(100))
-    monkeypatch.setattr(Interrupt, "__call__", lambda self: next(calls) == 2)
-    cut = train(o, tmp_path / "cut")
-    assert (cut["finished"], cut["step"]) == (False, 3)
-    monkeypatch.setattr(Interrupt, "__call__", lambda self: False)
-    done = train(o, tmp_path / "cut")
-    assert (done["finished"], done["resumed_at"]) == (True, 3)
-    assert same_weights(weights_of(tmp_path / "whole"), weights_of(tmp_path / "cut"))
-    assert rows_of(tmp_path / "whole") == rows_of(tmp_path / "cut")
-    assert whole["valid"] == done["valid"]
 
 
 def test_the_cursors_weights_have_rates_of_their_own() -> None:

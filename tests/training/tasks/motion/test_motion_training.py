@@ -46,27 +46,6 @@ def whole(tiny, data, tmp_path_factory):
     return options, folder, fit(options, folder, data=data)
 
 
-def test_a_run_keeps_what_it_says(whole):
-    _, folder, report = whole
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "checkpoints",
-        "config.json",
-        "metrics.csv",
-        "report.json",
-        "tensorboard",
-    ]
-    assert [row["step"] for row in read_metrics(folder)] == [3, 4, 6, 8]
-    assert ["valid_score" in row for row in read_metrics(folder)] == [False, True, False, True]
-    assert json.loads((folder / "report.json").read_text()) == report
-    assert report["finished"]
-    assert (report["step"], report["stopped_early"]) == (8, False)
-    assert report["frames_per_second"] > 0.0
-    assert 0.0 <= report["loader_wait"] <= 1.0
-    # The best weights are those whose score was noted down.
-    best = min(row["valid_score"] for row in read_metrics(folder) if "valid_score" in row)
-    assert report["validation"]["score"] == pytest.approx(best, rel=1e-6)
-
-
 def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
     options = tiny(model={"dropout": 0.0}, loss={"own_scalars": 0.9}, schedule={"batch_frames": 1280})
     assert options.loss == MotionTrainOptions().but(loss={"own_scalars": 0.9}).loss
