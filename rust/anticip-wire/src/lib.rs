@@ -17,6 +17,7 @@ pub mod bundle;
 mod bytes;
 mod error;
 mod figure;
+mod heard;
 pub mod mocopi;
 mod msgpack;
 pub mod native;

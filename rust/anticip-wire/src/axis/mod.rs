@@ -7,11 +7,12 @@
 //! The numbers are a line of BVH's motion for 59 bones: six of the reference where there is one; of each bone the
 //! displacement (cm; without displacement of the hips alone) and degrees about y, x and z, turned in that order. Axes are
 //! right-handed, y up, z forward, and in T-pose every rotation is zero. Of several avatars the first is heard, another
-//! one when that has been away for [`AWAY`] datagrams.
+//! one when that has been away for 200 datagrams of others.
 
 use crate::WireError;
 use crate::bytes::array;
 use crate::figure::product;
+use crate::heard::Heard;
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
 
@@ -76,8 +77,6 @@ const SHORT: usize = 3 + 3 * BONES;
 const COUNTS: [usize; 4] = [FULL, FULL + REFERENCE, SHORT, SHORT + REFERENCE];
 /// So many words at the end of a name may be numbers; as many as a bone's are one bone more.
 const NAMED: usize = 2;
-/// So many datagrams of others make one of them heard.
-pub const AWAY: u32 = 200;
 /// A bone whose length changes by more than this (metres) is another body's.
 const SAME: f32 = 1e-3;
 const EXPECTED: &str = "BVH broadcast of Axis Studio";
@@ -119,8 +118,7 @@ pub fn recognises(datagram: &[u8]) -> bool {
 pub struct AxisDecoder {
     skeleton: SkeletonUpdate,
     told: bool,
-    avatar: Option<u32>,
-    others: u32,
+    avatar: Heard<u32>,
     numbers: Vec<f32>,
     pose: PoseUpdate,
 }
@@ -130,8 +128,7 @@ impl Default for AxisDecoder {
         Self {
             skeleton: standard(),
             told: false,
-            avatar: None,
-            others: 0,
+            avatar: Heard::default(),
             numbers: Vec::with_capacity(REFERENCE + FULL),
             pose: PoseUpdate::default(),
         }
@@ -195,19 +192,6 @@ impl AxisDecoder {
             .extend(body.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
         Ok((u32::from_le_bytes(avatar), Some(u32::from_le_bytes(frame))))
     }
-
-    /// Whether this avatar is the one that is heard.
-    fn hears(&mut self, avatar: u32) -> bool {
-        if self.avatar.is_some_and(|heard| heard != avatar) && self.others < AWAY {
-            self.others += 1;
-            return false;
-        }
-        self.others = 0;
-        if self.avatar.replace(avatar) != Some(avatar) {
-            self.told = false;
-        }
-        true
-    }
 }
 
 /// The rotation of degrees about y, x and z, turned in that order.
@@ -238,9 +222,10 @@ impl Source for AxisDecoder {
                 });
             }
         };
-        if !self.hears(avatar) {
+        let Some(is_new) = self.avatar.hears(avatar) else {
             return Ok(());
-        }
+        };
+        self.told &= !is_new;
         let numbers = &self.numbers[first..];
         self.pose.clear();
         self.pose.seq = frame;

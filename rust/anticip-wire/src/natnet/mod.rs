@@ -8,8 +8,8 @@
 //!
 //! Names, parents and offsets come as model definitions (kind 5), which a client asks for (kind 4, to port 1510). Bones
 //! are told in the world or in their parents, as Motive's *Skeleton Coordinates* says; which, the definitions' offsets
-//! tell. Right-handed, y up, and in T-pose every bone's rotation is the identity. Of several skeletons the first is heard, as long as
-//! it is there. Where none has been tracked, rigid bodies are trackers.
+//! tell. Right-handed, y up, and in T-pose every bone's rotation is the identity. Of several skeletons the first is heard, another
+//! one when that has been away for 200 frames with others. Where none has been tracked, rigid bodies are trackers.
 
 mod encode;
 mod reader;
@@ -19,6 +19,7 @@ pub use encode::{encode_frame, encode_skeleton};
 use crate::WireError;
 use crate::bytes::array;
 use crate::figure::Placed;
+use crate::heard::Heard;
 use crate::pose::{
     Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, TrackerUpdate, is_forest, is_position,
     is_rotation,
@@ -49,37 +50,35 @@ pub struct NatnetDecoder {
     rigid: Vec<i32>,
     trackers: TrackerUpdate,
     /// The skeleton that is heard.
-    heard: Option<i32>,
+    heard: Heard<i32>,
     skeleton: SkeletonUpdate,
     pose: PoseUpdate,
 }
 
 impl NatnetDecoder {
     fn frame(&mut self, found: &Frame, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        let there = |id: &i32| found.skeletons.iter().any(|(other, _)| other == id);
-        if self.heard.filter(there).is_none() {
-            let known = |(id, bones): &&(i32, Vec<Bone>)| {
-                bones.iter().any(|bone| bone.tracked) && self.definitions.iter().any(|d| d.id == *id)
-            };
-            let Some((id, _)) = found.skeletons.iter().find(known) else {
-                // Nobody is tracked, or nobody has said yet who that is. A skeleton that was heard may come back.
-                if self.heard.is_none() {
-                    self.rigid(found, take);
-                }
-                return Ok(());
-            };
-            self.heard = Some(*id);
-            if let Some(definition) = self.definitions.iter().find(|d| d.id == *id) {
-                self.skeleton = definition.body.clone();
-                take(Update::Skeleton(&self.skeleton));
+        let heard = |(id, _): &&(i32, Vec<Bone>)| Some(*id) == self.heard.who;
+        let known = |(id, bones): &&(i32, Vec<Bone>)| {
+            bones.iter().any(|bone| bone.tracked) && self.definitions.iter().any(|d| d.id == *id)
+        };
+        let mut there = found.skeletons.iter();
+        let Some((id, bones)) = there.clone().find(heard).or_else(|| there.find(known)) else {
+            // Nobody is tracked, or nobody has said yet who that is. A skeleton that was heard may come back.
+            if self.heard.who.is_none() {
+                self.rigid(found, take);
             }
-        }
-        let (Some(definition), Some((_, bones))) = (
-            self.definitions.iter().find(|d| Some(d.id) == self.heard),
-            found.skeletons.iter().find(|(id, _)| Some(*id) == self.heard),
+            return Ok(());
+        };
+        let (Some(is_new), Some(definition)) = (
+            self.heard.hears(*id),
+            self.definitions.iter().find(|d| d.id == *id),
         ) else {
             return Ok(());
         };
+        if is_new {
+            self.skeleton = definition.body.clone();
+            take(Update::Skeleton(&self.skeleton));
+        }
         let mut placed: Vec<Option<Placed>> = vec![None; definition.bones.len()];
         self.pose.clear();
         for bone in bones.iter().filter(|bone| bone.tracked) {
@@ -144,14 +143,14 @@ impl NatnetDecoder {
             ..Tracker::default()
         };
         self.trackers.trackers = found.rigid.into_iter().map(named).collect();
-        let heard = self.definitions.iter().find(|d| Some(d.id) == self.heard);
+        let heard = self.definitions.iter().find(|d| Some(d.id) == self.heard.who);
         match heard {
             Some(definition) if definition.body != self.skeleton => {
                 self.skeleton = definition.body.clone();
                 take(Update::Skeleton(&self.skeleton));
             }
             Some(_) => {}
-            None => self.heard = None,
+            None => self.heard = Heard::default(),
         }
     }
 }

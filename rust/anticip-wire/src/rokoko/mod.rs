@@ -5,7 +5,8 @@
 //! y up. The rotations in T-pose are not the identity; they are those of the vendor's plug-ins (rokoko-studio-live-blender,
 //! `core/animation_lists.py`). Everything becomes right-handed as VMC does: `(x, y, -z)` and `(-w, x, y, -z)`.
 //!
-//! Of several actors the first with a body is heard, as long as it is there. Reading JSON allocates.
+//! Of several actors the first with a body is heard, another one when that has been away for 200 messages with others.
+//! Reading JSON allocates.
 
 mod message;
 
@@ -16,6 +17,7 @@ use lz4_flex::frame::FrameDecoder;
 
 use crate::WireError;
 use crate::figure::{Figure, place};
+use crate::heard::Heard;
 use crate::pose::PoseUpdate;
 use crate::source::{Source, Update};
 use message::{Message, Scene};
@@ -99,7 +101,7 @@ pub fn recognises(datagram: &[u8]) -> bool {
 #[derive(Clone, Debug)]
 pub struct RokokoDecoder {
     figure: Figure,
-    actor: Option<String>,
+    actor: Heard<String>,
     text: Vec<u8>,
 }
 
@@ -107,7 +109,7 @@ impl Default for RokokoDecoder {
     fn default() -> Self {
         Self {
             figure: Figure::new(&JOINT_NAMES, &JOINT_PARENTS, &REST),
-            actor: None,
+            actor: Heard::default(),
             text: Vec::new(),
         }
     }
@@ -125,7 +127,7 @@ impl RokokoDecoder {
         let Some(scene) = message.scene.filter(|scene| !is_other(scene)) else {
             return Err(WireError::Alien { expected: EXPECTED });
         };
-        let heard = |name: &str| self.actor.as_deref() == Some(name);
+        let heard = |name: &str| self.actor.who.as_deref() == Some(name);
         let actors = || {
             scene
                 .actors
@@ -136,9 +138,10 @@ impl RokokoDecoder {
             // Nobody is in the scene, or only props and faces.
             return Ok(());
         };
-        if !heard(name) {
-            self.actor = Some(name.to_owned());
-            self.figure.forget();
+        match self.actor.hears(name.to_owned()) {
+            None => return Ok(()),
+            Some(true) => self.figure.forget(),
+            Some(false) => {}
         }
         self.figure
             .begin(message.fps.filter(|fps| fps.is_finite() && *fps > 0.0));

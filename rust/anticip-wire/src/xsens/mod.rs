@@ -11,13 +11,14 @@
 //! A sample may come in several datagrams, in any order; it is a frame when all are there, or when the next one
 //! begins. The counter skips where fewer samples are sent than are captured: frames are numbered by the smallest step
 //! that it takes. Where it stands still, another time code is another sample, and so is another content of one datagram.
-//! Of several characters the first is heard, another one when that has been away for two seconds of its time.
+//! Of several characters the first is heard, another one when that has been away for 200 datagrams of others.
 
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::WireError;
 use crate::bytes::array;
 use crate::figure::{Figure, place};
+use crate::heard::Heard;
 use crate::pose::PoseUpdate;
 use crate::source::{Source, Update};
 
@@ -60,9 +61,6 @@ const HEADER: usize = 24;
 const ITEM: usize = 32;
 /// A sample counter this far back is that of a datagram that was overtaken; farther, of a stream that began anew.
 const OVERTAKEN: u32 = 100;
-/// After so long (milliseconds) without the character that plays another one is heard.
-const AWAY_MS: u32 = 2000;
-
 /// Steps of the sample counter after which its smallest one may have become larger.
 const STEPS: u8 = 64;
 
@@ -126,7 +124,7 @@ impl Stride {
 #[derive(Clone, Debug)]
 pub struct XsensAssembler {
     figure: Figure,
-    character: Option<u8>,
+    character: Heard<u8>,
     sample: Option<Sample>,
     /// The number of the frame that is assembled.
     number: u32,
@@ -141,7 +139,7 @@ impl Default for XsensAssembler {
                 &SEGMENT_PARENTS,
                 &[[1.0, 0.0, 0.0, 0.0]; SEGMENTS],
             ),
-            character: None,
+            character: Heard::default(),
             sample: None,
             number: 0,
             stride: Stride::NEW,
@@ -163,22 +161,6 @@ fn expected(message: &[u8]) -> &'static str {
 }
 
 impl XsensAssembler {
-    /// Whether the character of this datagram is the one that is heard.
-    fn hears(&mut self, character: u8, time_ms: u32) -> bool {
-        let away = |sample: Sample| {
-            let since = time_ms.wrapping_sub(sample.time_ms);
-            since > AWAY_MS && since < u32::MAX / 2
-        };
-        if self.character.is_some_and(|heard| heard != character) && self.sample.is_none_or(|s| !away(s)) {
-            return false;
-        }
-        if self.character.replace(character) != Some(character) {
-            self.figure.forget();
-            self.sample = None;
-        }
-        true
-    }
-
     /// The sample of this counter, new or begun; none where it is past.
     fn sample(
         &mut self,
@@ -264,7 +246,7 @@ impl Source for XsensAssembler {
         }
         if &datagram[4..6] != b"02" {
             // Beside the pose there may be whatever else was chosen.
-            if self.character.is_some() {
+            if self.character.who.is_some() {
                 return Ok(());
             }
             return alien(expected(&datagram[4..6]));
@@ -293,8 +275,13 @@ impl Source for XsensAssembler {
             });
         }
         let (counter, time_ms) = (u32::from_be_bytes(counter), u32::from_be_bytes(time));
-        if !self.hears(character, time_ms) {
-            return Ok(());
+        match self.character.hears(character) {
+            None => return Ok(()),
+            Some(true) => {
+                self.figure.forget();
+                self.sample = None;
+            }
+            Some(false) => {}
         }
         let number = u32::from(part & 0x7f);
         let last = part & 0x80 != 0;

@@ -221,11 +221,17 @@ fn a_prop_of_any_markers_leaves_the_skeleton_that_comes_after_it() {
 fn bodies(version: u8, seen: bool) -> Vec<u8> {
     let two = rigid(7, [0.5, 1.5, 0.25], [0.0, 0.6, 0.0, 0.8], true);
     let two = two.add(rigid(9, [1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0], seen));
+    scene(version, (2, two), (0, Out::default()))
+}
+
+/// A frame of so many rigid bodies and skeletons.
+fn scene(version: u8, rigid: (i32, Out), skeletons: (i32, Out)) -> Vec<u8> {
+    let none = || (0, Out::default());
     let mut out = Out::default().int(6);
-    for (count, section) in [(0, Out::default()), (0, Out::default()), (2, two)] {
+    for (count, section) in [none(), none(), rigid, skeletons] {
         out = out.section(version, count, section);
     }
-    for _ in 0..if version >= 41 { 5 } else { 4 } {
+    for _ in 0..if version >= 41 { 4 } else { 3 } {
         out = out.section(version, 0, Out::default());
     }
     out = out.int(0).int(0);
@@ -308,6 +314,43 @@ fn rigid_bodies_play_until_the_skeleton_that_is_defined_is_tracked() {
     }
     // Who was heard may come back.
     assert_eq!(found, ["trackers", "skeleton", "frame"]);
+}
+
+/// Frames of these skeletons, each of one bone.
+fn skeletons(ids: &[i32]) -> Vec<u8> {
+    let one = |out: Out, id: &i32| {
+        let bone = rigid((id << 16) | 1, [*id as f32; 3], [0.0, 0.0, 0.0, 1.0], true);
+        out.add(Out::default().int(*id).int(1).add(bone))
+    };
+    let all = ids.iter().fold(Out::default(), one);
+    scene(41, (0, Out::default()), (ids.len() as i32, all))
+}
+
+#[test]
+fn one_skeleton_is_heard_and_another_when_that_is_away_for_long() {
+    let bone = Out::default().text("Hip").int(1).int(0).floats(&OFFSET).int(0);
+    let mut told = Out::default().int(2);
+    for id in [3, 4] {
+        let one = Out::default().text("Dancer").int(id).int(1).add(bone.clone());
+        told = told.int(2).int(one.0.len() as i32).add(one);
+    }
+    let mut decoder = NatnetDecoder::default();
+    decoded(&mut decoder, &told.message(5));
+    let mut heard = |ids: &[i32]| {
+        let (told, frames) = decoded(&mut decoder, &skeletons(ids));
+        (
+            told.len(),
+            frames.first().and_then(|pose| pose.root).map(|root| root[0]),
+        )
+    };
+    assert_eq!(heard(&[3, 4]), (1, Some(3.0)));
+    assert_eq!(heard(&[4]), (0, None));
+    assert_eq!(heard(&[4, 3]), (0, Some(3.0)));
+    for _ in 0..200 {
+        assert_eq!(heard(&[4]), (0, None));
+    }
+    assert_eq!(heard(&[4]), (1, Some(4.0)));
+    assert_eq!(heard(&[3, 4]), (0, Some(4.0)));
 }
 
 #[test]
