@@ -28,8 +28,13 @@ _TOKENS: dict[str, Any] = {
     "positions": "sinusoidal", "slow_stride": 1, "dist_scale": 0.01, "dropout": 0.1, "kinematics": False,
     "ffn_dropout": False,
 }  # fmt: skip
-_MOTION_ONLY = ("taps", "control_hidden", "twin", "scalar_input", "gated_events")
-GONE: Final[dict[str, Any]] = {"bias_start": "normal", "gate_gradient": True, "pose_horizons": []}
+_MOTION_ONLY = ("taps", "control_hidden", "twin", "gated_events")
+GONE: Final[dict[str, Any]] = {
+    "bias_start": "normal",
+    "gate_gradient": True,
+    "pose_horizons": [],
+    "scalar_input": False,
+}
 """Options of older checkpoints that are no more, with their defaults."""
 _PAPER: dict[str, Any] = {"alpha": "raw", "gate_start": "normal"}
 
@@ -119,9 +124,6 @@ class ModelConfig(Config):
     pose_window: Annotated[int, Field(ge=0, le=1024)] = 0
     """Frames whose poses a perceptron beside the trunk reads the parameters off: the motion model says the
     mean of both; see :mod:`pyanticip.models.motion.pose_window`. 0: there is none."""
-    scalar_input: bool = False
-    """Whether the seven scalars of a feature row also enter the motion model's embedding. Otherwise they
-    only steer, through bias and pathway gate."""
     theta: Share = 0.8
     """Commitment threshold of the inference rule, lowered while waiting."""
     max_buffer: Annotated[int, Field(ge=1, le=10_000)] = 5
@@ -244,11 +246,11 @@ class ModelConfig(Config):
 def visible_columns(config: ModelConfig) -> list[bool]:
     """For every column of a feature row that the motion model reads whether its first layer sees it.
 
-    Hidden are the scalars, unless they are an input, and with kinematics the rotation of the hips.
+    Hidden are the scalars, which only steer, and with kinematics the rotation of the hips.
     """
     first, last = SCALAR_COLUMNS
     return [
-        not (first <= column < last and not config.scalar_input) and not (column < 6 and config.kinematics)
+        not (first <= column < last) and not (column < 6 and config.kinematics)
         for column in range(config.columns)
     ]
 

@@ -132,6 +132,7 @@ def test_pickle_is_never_unpickled(copied):
         (lambda d: d["config"].update(pose_horizons=[100]), "checkpoint .* pose_horizons is gone"),
         (lambda d: d["config"].update(bias_start="fan-in"), "checkpoint .* bias_start is gone"),
         (lambda d: d["config"].update(gate_gradient=False), "checkpoint .* gate_gradient is gone"),
+        (lambda d: d["config"].update(scalar_input=True), "checkpoint .* scalar_input is gone"),
         (lambda d: d["config"].update(d_model="16"), "d_model"),
         (lambda d: d.update(config=[]), "garbles"),
         (lambda d: d.pop("training"), "training"),

@@ -60,7 +60,7 @@ def test_the_defaults_are_what_older_checkpoints_mean(build, tiny_config):
     older = {
         name: value
         for name, value in cfg.to_dict().items()
-        if name not in ("mixing", "gated_events", "scalar_input", "strokes", "pose_window")
+        if name not in ("mixing", "gated_events", "strokes", "pose_window")
     }
     assert ModelConfig.from_dict({**older, **GONE}) == cfg
     names = set(build().state_dict())
@@ -84,22 +84,18 @@ def test_what_is_off_is_off(build):
 
 
 @torch.no_grad()
-def test_scalars_enter_the_embedding_only_where_they_are_told_to(build):
+def test_scalars_never_enter_the_embedding(build):
     x = torch.randn(1, 30, 231, dtype=torch.float64)
     other = x.clone()
     other[..., 220:227] = torch.rand(1, 30, 7)
-    seeing, blind = build(scalar_input=True), build()
-    assert not torch.equal(seeing(x).initial, seeing(other).initial)
+    blind = build()
     assert torch.equal(blind(x).initial, blind(other).initial)
     every = torch.ones(1, 30, dtype=torch.bool)
     assert torch.equal(blind(x, predicted=every).hidden, blind(x, mode="initial").hidden)
-    # Scalars given in place of those in the rows are the ones that it sees.
-    assert torch.equal(seeing(x, scalars=other[..., 220:227]).hidden, seeing(other).hidden)
 
 
 def test_what_cannot_be_is_refused():
     for wrong in (
-        {"scalar_input": True},
         {"gated_events": False},
         {"twin": True},
         {"taps": 12},

@@ -46,7 +46,7 @@ OPTIONS = {
         {"window": 2, "pools": 2, "taps": 2},
         {"slow_layers": 0, "fast_layers": 3},
         {"positions": "trajectory", "trajectory_scale": "rms", "gated_events": False},
-        {"scalar_input": True, "bias": "none", "mixing": "mean", "mode": "refined_prev"},
+        {"bias": "none", "mixing": "mean", "mode": "refined_prev"},
         {**BODY, "strokes": True},
         {**BODY, "twin": True, "strokes": True},
         {**BODY, "twin": True, "scaled": True, "pose_window": 9},

@@ -57,7 +57,7 @@ def options():
 @pytest.mark.parametrize(("name", "value"), options())
 def test_options_take_the_values_that_the_page_names(name, value):
     value = {"True": True, "False": False}.get(value, int(value) if value.isdigit() else value)
-    motion = name in ("gated_events", "scalar_input", "strokes", "pose_window")
+    motion = name in ("gated_events", "strokes", "pose_window")
     cfg = (
         ModelConfig(**(MOTION | NEEDS.get(name, {}) | {name: value}))
         if motion

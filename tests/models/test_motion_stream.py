@@ -55,7 +55,7 @@ def options(draw):
         "alpha": draw(st.sampled_from(["softplus", "raw"])),
         "mixing": draw(st.sampled_from(["gated", "mean"])),
     }
-    found |= {name: draw(st.booleans()) for name in ("gated_events", "twin", "scalar_input")}
+    found |= {name: draw(st.booleans()) for name in ("gated_events", "twin")}
     found["scaled"] = found["twin"] and draw(st.booleans())
     posed = kinematics and found["twin"]
     return found | {"pose_window": draw(st.sampled_from([0, 6, 20])) if posed else 0}

@@ -134,8 +134,7 @@ class MotionTransformer(nn.Module):
 
     The seven scalar columns of the features never enter the embedding: they reach the trunk only as given
     scalars, through bias and gates. So the anticipation heads, supervised to those scalars, must infer them
-    from movement, and the model can run on its own predictions (``mode``). With ``cfg.scalar_input`` they do
-    enter it, and neither holds: ``mode`` then still says what steers, but the given scalars are seen as well.
+    from movement, and the model can run on its own predictions (``mode``).
 
     :param cfg: sizes and options; the default is the shipped model's.
     :raises OptionError: with kinematics, a ``d_model`` that leaves no room beside the body's own channels.
@@ -356,9 +355,6 @@ class MotionTransformer(nn.Module):
             raise ShapeError(f"the state has {state.taps.shape[0]} rows, the features have {x.shape[0]}")
         if mode not in ("external", "initial", "refined_prev"):
             raise OptionError(f"mode must be external, initial or refined_prev, got {mode!r}")
-        if scalars is not None and self.cfg.scalar_input:
-            first, last = SCALAR_COLUMNS
-            x = torch.cat((x[..., :first], scalars.to(x.dtype), x[..., last:]), -1)
         with exact(x):
             front = self.embed(x, state)
         before = None if state is None else state.trunk
