@@ -10,8 +10,8 @@ has only those that it needs; none may look ahead. A part is a class and a line 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -25,21 +25,18 @@ from pyanticip.models.core.streaming import State
 class LossContext:
     """What training knows of whole windows, for parts to learn from; ``None`` where a task does not know it.
 
-    ``out`` what the model said of them; ``weighed`` the names of the losses that count; ``noted`` what came
-    of each part's :meth:`Part.watch`; ``codes`` (B, N) of the steps and of those after them, N >= L;
-    ``weight`` (B, L) 1 for steps that are judged, else 0; ``divisor`` what sums over steps are divided by, by
-    default the sum of the weights; ``bad`` (B, L) 1 for steps that are known to be bad; ``phrase_bin`` (B, L)
-    bin of the next phrase, 0 for one in the next step; ``stride`` steps of a pool of the slow pathway.
+    ``out`` what the model said of them; ``weighed`` the names of the losses that count; ``codes`` (B, N) of
+    the steps and of those after them, N >= L; ``weight`` (B, L) 1 for steps that are judged, else 0;
+    ``divisor`` what sums over steps are divided by, by default the sum of the weights; ``bad`` (B, L) 1 for
+    steps that are known to be bad; ``stride`` steps of a pool of the slow pathway.
     """
 
     out: Any
     weighed: Collection[str] = ()
-    noted: Mapping["Part", Any] = field(default_factory=dict)
     codes: Tensor | None = None
     weight: Tensor | None = None
     divisor: float | None = None
     bad: Tensor | None = None
-    phrase_bin: Tensor | None = None
     stride: int = 1
 
 
@@ -52,9 +49,6 @@ class Part(nn.Module):
 
     def reset_parameters(self) -> None:
         """Put the weights to the part's own start, after the model has put all weights to its."""
-
-    def watch(self) -> Any:
-        """What notes the part's inner workings from now on, for :meth:`losses`; it may be nothing."""
 
     def losses(self, context: LossContext) -> dict[str, Tensor]:
         """What the part is trained to minimise, by name: scalars, of which those that the task has no weight

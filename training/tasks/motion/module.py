@@ -11,7 +11,6 @@ from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.core.part import LossContext
 from pyanticip.models.motion.transformer import MotionOutput
-from pyanticip.vocabulary import EVENTS
 from training.data.batches import Batch
 from training.run.module import TrainModule
 from training.run.settings import derived_seed
@@ -22,11 +21,9 @@ from training.tasks.motion.windows import INITIAL, Part
 
 PIECES: Final = (
     *("total", "params", "events", "scalars", "gate", "orthogonality"),
-    *("risk", "reset", "plan"),
+    *("risk", "plan"),
 )
 """The pieces of the loss, in the order of ``parts``."""
-
-PHRASE: Final = EVENTS.index("phrase")
 
 FREE: Final = ("dropout",)
 """Fields of the model's configuration that may differ from those of ``run.init``."""
@@ -122,7 +119,6 @@ class MotionModule(TrainModule):
     def __init__(self, model: MotionTransformer, param_weights: Tensor, options: MotionTrainOptions) -> None:
         super().__init__(model, options)
         self.register_buffer("param_weights", param_weights, persistent=False)
-        self.noted = {part: part.watch() for part in model.parts()}
         # In a list, not modules of this one: they have no part in its state, its mode and its optimiser.
         self.ensemble = ensemble_of(options)
 
@@ -153,12 +149,10 @@ class MotionModule(TrainModule):
             context = LossContext(
                 out,
                 {name for name, weight in weights.items() if weight},
-                self.noted,
                 codes,
                 batch.batch.weight,
                 None if batch.batch.divisors is None else batch.batch.divisors[1],
                 batch.batch.bad,
-                batch.batch.event_bin[..., PHRASE],
                 self.model.cfg.slow_stride,
             )
             for part in self.model.parts():

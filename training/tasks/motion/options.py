@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.config import still_there
-from pyanticip.models.parts.positions.prism.config import PrismConfig
 from training.run.options import (
     AveragedScheduleOptions,
     Options,
@@ -41,7 +40,7 @@ class DataOptions(Options):
     """Folder of the sets that are built on the way; the user's cache folder by default."""
 
 
-GONE: Final = {"pose": 0.1}
+GONE: Final = {"pose": 0.1, "reset": 0.0}
 """Losses of older runs that are no more, with their default weights."""
 
 
@@ -65,9 +64,6 @@ class LossOptions(Options):
     distrust: float = Field(default=0.0, ge=0, le=1000)
     """Weight of the same of the risk of the frames as they came alone (``field_input``), beside what ``risk``
     asks of all of them."""
-    reset: float = Field(default=0.0, ge=0, le=1000)
-    """Weight of the likelihood, under the resets of the first cursors, of where phrases begin; needs
-    ``positions="prism"``."""
     plan: float = Field(default=0.01, ge=0, le=1000)
     """Weight of what the anticipator learns, cross-entropy and unlikelihood of the next second's codes; where
     the model plans."""
@@ -184,11 +180,6 @@ class MotionTrainOptions(TrainOptions):
         if loss.distrust > 0.0 and not config.holds_frames:
             raise OptionError(
                 f"option loss.distrust: {loss.distrust:g} needs a model with model.field_input=true"
-            )
-        if loss.reset > 0.0 and not isinstance(config.positions, PrismConfig):
-            raise OptionError(
-                f"option loss.reset: {loss.reset:g} needs a model with model.positions='prism': other "
-                "positions have no cursors that could reset"
             )
 
     @classmethod

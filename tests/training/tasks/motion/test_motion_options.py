@@ -75,6 +75,7 @@ def test_only_how_it_is_computed_may_differ():
             r"model option pose_horizons is gone: .* \[\] is still read",
         ),
         ({"loss": {"pose": 0.2}}, "option loss.pose is gone: only its default 0.1 is still read, got 0.2"),
+        ({"loss": {"reset": 0.5}}, "option loss.reset is gone: only its default 0.0 is still read, got 0.5"),
         ({"schedule": {"steps": 0}}, "option schedule.steps: expected a whole number from 1, given 0"),
         ({"schedule": {"ema": 1}}, "option schedule.ema: expected a number from 0 to below 1, given 1"),
         ({"loss": {"distillation": 1.5}}, "option loss.distillation: expected a number from 0 to 1"),
@@ -116,7 +117,7 @@ def test_what_is_wrong_in_a_file_is_said_with_its_name(tmp_path):
 
 def test_files_that_name_what_is_gone_at_its_default_are_read(tmp_path):
     file = tmp_path / "run.toml"
-    file.write_text("[model]\npose_horizons = []\n[loss]\npose = 0.1\n")
+    file.write_text("[model]\npose_horizons = []\n[loss]\npose = 0.1\nreset = 0\n")
     assert MotionTrainOptions.gather(file).loss == MotionTrainOptions().loss
     assert MotionTrainOptions.gather(file).config() == MotionTrainOptions().config()
 

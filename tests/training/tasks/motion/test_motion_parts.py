@@ -1,4 +1,4 @@
-"""Parts in training: a field told about bad frames, plans, and cursors told where phrases begin."""
+"""Parts in training: a field told about bad frames, and plans."""
 
 from dataclasses import replace
 
@@ -17,9 +17,8 @@ from pyanticip.models.parts.field.control_field import (
     surprise,
 )
 from pyanticip.models.parts.planning.targets import PlanChoice
-from pyanticip.models.parts.positions.prism.module import LATE, begun, reset_loss
 from pyanticip.models.parts.registry import PARTS
-from training.data.batches import Windows, event_targets
+from training.data.batches import Windows
 from training.tasks.motion.data import RECIPES, TrainingData
 from training.tasks.motion.module import PIECES, MotionModule, new_model
 from training.tasks.motion.planning import codes_of, fit_codebook, fitted, plans_for
@@ -184,122 +183,6 @@ def test_a_checkpoint_to_start_from_brings_its_parts_without_their_being_named(t
     assert load_run(tmp_path / "run").cfg.planning.codes == 12
     with pytest.raises(OptionError, match=r"none of the 4 clips and copies of made up says"):
         fit(options.but(loss={"risk": 0.2}), tmp_path / "none", data=data)  # its field could learn a risk
-    with pytest.raises(OptionError, match=r"loss.reset: 0.1 needs a model with model.positions='prism'"):
-        fit(options.but(loss={"reset": 0.1}), tmp_path / "none", data=data)
-
-
-PRISM = {
-    "positions": "prism",
-    "bias": "none",
-    "prism_cursors": 3,
-    "prism_width": 4,
-    "prism_places": 16,
-    "prism_hidden": 12,
-}
-
-
-def test_a_reset_is_right_from_a_phrases_beginning_on_for_a_moment():
-    bins = torch.full((2, 40), 25)
-    bins[0, :9] = torch.arange(8, -1, -1)  # a phrase begins at frame 9
-    wanted = torch.zeros(2, 40)
-    wanted[0, 9 : 9 + LATE + 1] = 1.0
-    torch.testing.assert_close(begun(bins), wanted)
-
-
-def test_resets_are_those_of_the_models_gates(tiny, data):
-    options = tiny(model=PRISM, loss={"reset": 0.5})
-    model = new_model(options, torch.zeros(279), torch.ones(279)).eval()
-    resets = model.trunk.positions.watch()
-    x = torch.from_numpy(data.validation[0].features)[None]
-    moves = []
-    model.trunk.positions.register_forward_hook(lambda module, given, said: moves.append(said))
-    with torch.no_grad():
-        model(x)
-    # Queries' cursors, then keys'. After a frame with a reset all of a cursor's mass is at the first places.
-    assert resets.logits.shape == (1, 130, 6)
-    assert resets.taught().shape == (1, 130, 2)
-    torch.testing.assert_close(resets.taught()[..., 1], resets.logits[..., 3])
-    with torch.no_grad():
-        model.trunk.positions.gates.bias.view(4, -1)[0] = torch.tensor([40.0, -40, -40, 40, -40, -40])
-        model.trunk.positions.gates.bias.view(4, -1)[1] = 9.0  # all step on
-        model.trunk.positions.gates.weight.zero_()
-        model(x)
-    histograms = moves[-1][0].histograms[0, -1]
-    assert (histograms[[0, 3], 2:].sum(-1) < 1e-3).all()
-    assert (histograms[[1, 2, 4, 5], 2:].sum(-1) > 0.9).all()
-    assert (resets.taught() == 40.0).all()
-    resets.handle.remove()
-
-
-def test_with_copying_the_keys_cursor_that_moves_is_told(tiny):
-    model = new_model(tiny(model={**PRISM, "prism_copy": True}), torch.zeros(279), torch.ones(279)).eval()
-    positions = model.trunk.positions
-    resets = positions.watch()
-    positions.gates(torch.zeros(1, 1, 12))
-    resets.logits = torch.zeros(1, 1, 5)  # of three query cursors and two of the keys; the third only counts
-    resets.logits[..., [0, 3]] = 40.0
-    assert (resets.taught() == 40.0).all()
-    moves = positions.moves(torch.zeros(1, 1, 12))
-    with torch.no_grad():
-        positions.gates.bias.view(4, -1)[0, 3] = 40.0
-    told = (positions.moves(torch.zeros(1, 1, 12)) != moves).any(-1)[0, :, 0]
-    assert told.tolist() == [False, False, False, False, True, False]
-
-
-def test_the_loss_is_that_of_logistic_regression_and_is_in_the_total(tiny, data):
-    options = tiny(model={**PRISM, "dropout": 0.0}, loss={"reset": 0.5})
-    part = part_of(options, data)
-    model = new_model(options, torch.zeros(279), torch.ones(279))
-    module = MotionModule(model, torch.ones(8, 5), options)
-    with torch.no_grad():
-        taught = module.training_step(part)
-        noted = module.noted[model.trunk.positions]
-        logits = noted.taught()
-        labels = begun(part.batch.event_bin[..., 1])[..., None].expand_as(logits)
-        wanted = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(
-            -1
-        )
-        mean = float((wanted * part.batch.weight).sum() / part.batch.divisors[1])
-        assert float(reset_loss(noted, part.batch.event_bin[..., 1], part.batch.weight)) > 0.0
-        left = MotionModule(model, torch.ones(8, 5), options.but(loss={"reset": 0.0})).training_step(part)
-    assert float(taught["loss"] - left["loss"]) == pytest.approx(0.5 * mean, rel=1e-4)
-
-
-def test_other_positions_cannot_be_told(tiny):
-    with pytest.raises(OptionError, match=r"loss.reset: 0.1 needs a model with model.positions='prism'"):
-        tiny(loss={"reset": 0.1})
-
-
-def test_a_told_cursor_learns_to_reset(tiny, data, tmp_path):
-
-    from training.tasks.motion import fit, load_run
-
-    found = {}
-    for weight in (0.0, 2.0):
-        options = tiny(
-            model=PRISM,
-            loss={"reset": weight},
-            schedule={"steps": 16, "peak_lr": 0.02, "ema": 0.9, "batch_frames": 640},
-            run={"validate_every": 16, "save_every": 16, "tensorboard": False},
-        )
-        fit(options, tmp_path / str(weight), data=data)
-        found[weight] = standing_out(load_run(tmp_path / str(weight)), data.train)
-    assert found[2.0] > 0.65
-    assert found[2.0] > found[0.0] + 0.05
-    assert 0.0 <= found[0.0] <= 1.0
-
-
-@torch.no_grad()
-def standing_out(model, clips):
-    """The chance that a taught cursor's reset is likelier where a phrase begins than elsewhere."""
-    watch, taught, labels = model.trunk.positions.watch(), [], []
-    for clip in clips:
-        model(torch.from_numpy(clip.features)[None])
-        taught.append(watch.taught()[0].mean(-1))
-        labels.append(begun(torch.from_numpy(event_targets(clip.phrases, len(clip))[0])[None])[0] > 0.5)
-    watch.handle.remove()
-    values, right = torch.cat(taught), torch.cat(labels)
-    return float((values[right][:, None] > values[~right][None]).double().mean())
 
 
 def block(risk):

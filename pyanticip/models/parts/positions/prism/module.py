@@ -15,11 +15,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.core.part import LossContext, Positions
@@ -29,66 +28,6 @@ from pyanticip.models.parts.positions.prism.config import PrismConfig
 from pyanticip.models.parts.positions.prism.copy_branch import CopyBranch, CopyState
 from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU
 from pyanticip.models.parts.positions.prism.scan import places_available, scan, scan_loop, superpose
-
-TAUGHT: Final = 1
-"""How many cursors of the queries, and of the keys, are told."""
-
-LATE: Final = 5
-"""Frames after a phrase's beginning in which a reset is right: it shows only as it comes."""
-
-
-class Resets:
-    """Remembers what the gates of a model's cursors said last, so that their resets can be taught.
-
-    Left alone, a cursor resets where that helps the forecast. The first one of the queries and the first of
-    the keys are told where phrases begin.
-
-    Args:
-        gates: what says how the cursors move.
-        pairs: how many cursors the queries have; of the keys' the first that moves is told.
-    """
-
-    def __init__(self, gates: nn.Module, pairs: int) -> None:
-        self.logits: Tensor | None = None
-        """(B, L, cursors) of the resets, queries' first."""
-        self.pairs = pairs
-        self.handle = gates.register_forward_hook(self._note)
-
-    def _note(self, module: nn.Module, given: Any, said: Tensor) -> None:
-        self.logits = said.view(*said.shape[:-1], 4, -1)[..., 0, :]
-
-    def taught(self) -> Tensor:
-        """(B, L, 2 TAUGHT) logits of the resets of the cursors that are told."""
-        assert self.logits is not None
-        keys = self.logits[..., self.pairs : self.pairs + TAUGHT]
-        return torch.cat((self.logits[..., :TAUGHT], keys), -1)
-
-
-def begun(phrase_bin: Tensor) -> Tensor:
-    """Frames (B, L) at which a phrase begins or began up to :data:`LATE` frames before, 1 or 0.
-
-    Args:
-        phrase_bin: (B, L) bin of the next phrase: 0 for one in the next frame.
-    """
-    starts = F.pad((phrase_bin[:, :-1] == 0).float(), (1, 0))
-    return F.max_pool1d(F.pad(starts, (LATE, 0))[:, None], LATE + 1, 1)[:, 0]
-
-
-def reset_loss(resets: Resets, phrase_bin: Tensor, weight: Tensor, divisor: float | None = None) -> Tensor:
-    """Negative log-likelihood of where phrases begin under the taught cursors' resets, nats a frame.
-
-    Args:
-        resets: what the model's gates have just said.
-        phrase_bin: (B, L) bin of the next phrase.
-        weight: (B, L) 1 for frames that are judged, else 0.
-        divisor: what the sum is divided by to become a mean; by default the sum of the weights.
-    """
-    logits = resets.taught().float()
-    labels = begun(phrase_bin)[..., None].expand_as(logits)
-    each = F.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(-1)
-    frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
-    return (each * weight).sum() / frames
-
 
 if TYPE_CHECKING:
     from pyanticip.models.config import ModelConfig
@@ -163,18 +102,9 @@ class PrismPositions(Positions):
         if self.sharpness is not None:
             nn.init.constant_(self.sharpness, math.log(math.e - 1.0))
 
-    def watch(self) -> Resets:
-        """What the gates say of resets."""
-        return Resets(self.gates, self.pairs)
-
     def losses(self, context: LossContext) -> dict[str, Tensor]:
-        """``reset``, see :func:`~pyanticip.models.parts.positions.prism.module.reset_loss`, where phrases are
-        known and it counts; ``recurrence``, see :meth:`penalty`, where the option asks for it."""
-        found = {"recurrence": self.penalty()} if self.cfg.orthogonal == "penalty" else {}
-        known = context.phrase_bin, context.weight
-        if "reset" in context.weighed and known[0] is not None and known[1] is not None:
-            found["reset"] = reset_loss(context.noted[self], known[0], known[1], context.divisor)
-        return found
+        """``recurrence``, see :meth:`penalty`, where the option asks for it."""
+        return {"recurrence": self.penalty()} if self.cfg.orthogonal == "penalty" else {}
 
     def initial_state(self, batch: int) -> PrismState:
         """The state before the first step: zeros; a cursor then stands at place 0."""
