@@ -4,7 +4,6 @@ import itertools
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,22 +165,3 @@ def test_a_terminal_that_has_gone_costs_nothing(harness: LiveHarness) -> None:
     assert (counts["frames"], counts["failed_steps"]) == (160, 0)
     assert process.wait(20) == 0
     assert harness.frames()[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)
-
-
-def test_seconds_end_it_and_the_live_path_never_imports_torch(tmp_path: Path) -> None:
-    rig = tmp_path / "rig.toml"
-    rig.write_text(f"[control]\nport = {free_port()}\n")
-    words = ["live", "--rig", str(rig), "--source", f"mocopi://127.0.0.1:{free_port()}", "--seconds", "0.3"]
-    words += MODEL or ["--backend", "rust"]
-    code = (
-        "import atexit, sys\nfrom pyanticip.cli import main\n"
-        "heavy = {'torch', 'scipy', 'training', 'matplotlib'}\n"
-        "atexit.register(lambda: print(heavy & set(sys.modules), 'realtime.show' in sys.modules))\n"
-        f"sys.argv[1:] = {words}\nmain()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], cwd="/", capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert "listening for mocopi at 127.0.0.1:" in done.stderr
-    assert done.stdout.splitlines()[-1] == "set() True"

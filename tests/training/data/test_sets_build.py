@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 from support.motion_files import AMC
-from support.takes import contents, pieces_of, pieces_of_side
+from support.takes import contents, pieces_of_side
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
@@ -467,14 +467,3 @@ def test_no_process_is_left_when_a_worker_dies(takes, tmp_path):
     assert multiprocessing.active_children() == []
     with pytest.raises(OptionError, match="workers must be at least 1"):
         build(takes, tmp_path / "set", workers=0)
-
-
-def test_real_pieces_keep_their_names(data_dir, tmp_path):
-    folder = tmp_path / "one"
-    folder.mkdir()
-    shutil.copy(data_dir / "cmu" / "06_13.bvh", folder)
-    build(folder, tmp_path / "set")
-    pieces = pieces_of(folder / "06_13.bvh")
-    found = MotionSet.open(tmp_path / "set")
-    assert len(pieces) > 1
-    assert [clip.name for clip in found.clips] == [piece.name for piece in pieces]

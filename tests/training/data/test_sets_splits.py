@@ -71,8 +71,6 @@ def test_in_a_crowd_a_subject_stays_where_it_is():
     more = [*few, *(f"q{number}" for number in range(60))]
     before, after = hashed_split(few), hashed_split(more)
     assert all(before[name] == after[name] for name in few)
-    share = sum(side != "train" for side in after.values()) / len(after)
-    assert 0.15 < share < 0.45
 
 
 def test_cmu_subjects_follow_the_split_of_the_results():
@@ -257,16 +255,6 @@ def test_about_fifteen_of_a_hundred_are_on_either_side_that_is_held_out() -> Non
     found = [*sides.values()]
     for side in ("validation", "test"):
         assert 0.13 < found.count(side) / 4000 < 0.17
-    # Too few for all sides: who is trained on comes first, then who chooses.
-    assert [*hashed_split(["anna"]).values()] == ["train"]
-    for names in (("anna", "ben"), ("x", "y"), ("p1", "p2")):
-        assert sorted(hashed_split(names).values()) == ["train", "validation"]
-    for number in range(20):
-        assert sorted(hashed_split(f"q{number}{who}" for who in "abc").values()) == [
-            "test",
-            "train",
-            "validation",
-        ]
     assert hashed_split([]) == {}
 
 

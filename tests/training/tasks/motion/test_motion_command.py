@@ -77,11 +77,8 @@ def test_what_to_do_next_names_the_cache_where_one_was_given(tiny, tmp_path, mon
 @pytest.mark.parametrize(
     ("words", "message", "code"),
     [
-        (["--set", "stepz=3"], "unknown option 'stepz'; did you mean steps?", 2),
-        (["--set", "model.head=3"], "unknown model option 'head'; did you mean heads?", 2),
         (["--steps", "3", "--set", "steps=4"], "option schedule.steps is given twice: 4 and 3", 2),
         (["--data", "nowhere"], "nowhere: no such folder; expected a set, or a folder of takes", 1),
-        (["--config", "nowhere.toml"], "nowhere.toml: no such file", 1),
         (["--accumulate", "3"], "1 processes in 3 parts need at least 1920", 2),
         (["--init", "nowhere"], "checkpoint nowhere/model.json: no such file", 1),
         (["--precision", "16"], "option precision: 16 needs CUDA", 2),
@@ -90,8 +87,7 @@ def test_what_to_do_next_names_the_cache_where_one_was_given(tiny, tmp_path, mon
 )
 def test_bad_input_is_one_line_and_leaves_nothing(cli, config, tmp_path, monkeypatch, words, message, code):
     monkeypatch.chdir(tmp_path)
-    base = [] if "--config" in words else ["--config", config]
-    got, _, complaint = cli(*base, *words, "--out", "run")
+    got, _, complaint = cli("--config", config, *words, "--out", "run")
     last = complaint.strip().splitlines()[-1]
     assert (got, message in last) == (code, True), complaint
     assert not list(tmp_path.iterdir())
@@ -142,9 +138,6 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, whole, tmp_pa
     code, printed, _ = cli("--out", tmp_path / "my run", "--resume")
     assert code == 0
     ends_alike(tmp_path / "my run", whole)
-    code, _, complaint = cli("--out", tmp_path / "my run", "--resume", "--lr", 0.5)
-    assert code == 2
-    assert "option schedule.peak_lr (--lr): the run in" in complaint
 
 
 @pytest.mark.slow

@@ -180,15 +180,6 @@ def feed_of(options, data, **where):
     return Feed(Windows(data.train), options, options.config(), **where)
 
 
-def test_a_few_steps_reduce_the_loss(tiny, data, tmp_path):
-    schedule = {"steps": 12, "peak_lr": 2e-2}
-    options = tiny(schedule=schedule, run={"log_every": 4, "validate_every": 12, "save_every": 12})
-    fit(options, tmp_path / "run", data=data)
-    found = read_metrics(tmp_path / "run")
-    assert found[-1]["params"] < 0.75 * found[0]["params"]
-    assert found[-1]["events"] < found[0]["events"]
-
-
 @pytest.mark.parametrize("option", ["init", "ensemble"])
 def test_a_run_does_not_go_on_with_another_checkpoint_than_it_began_with(tiny, data, tmp_path, option):
     small, given = tiny(schedule={"steps": 2}), tmp_path / "given"
