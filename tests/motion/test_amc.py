@@ -160,14 +160,11 @@ BROKEN_AMC = {
         r"amc:11: lfemur has 3 numbers, given 2",
     ),
     "word": (AMC.replace("ltibia 60.06", "ltibia sixty"), r"amc:12: expected a number, given 'sixty'"),
-    "nan": (AMC.replace("ltibia 60.06", "ltibia nan"), r"amc:12: expected a finite number"),
-    "cut in a line": (AMC[: AMC.rindex(" ")], r"amc:18: lclavicle has 2 numbers, given 1"),
     "cut at a line": (AMC[: AMC.rindex("lclavicle")], r"the last frame lacks 1 bones"),
     "no frames": (":FULLY-SPECIFIED\n:DEGREES\n", "has no frame"),
     "empty frames": (":FULLY-SPECIFIED\n1\n2\n3\n", "no frame has a bone"),
     "twice": (AMC.replace("ltibia 60.06", "ltibia 60.06\nltibia 60.06"), "amc:13: bone 'ltibia' comes twice"),
     "headless": (":FULLY-SPECIFIED\nroot 1 2 3 4 5 6\n", "amc:2: expected a frame number"),
-    "binary": (AMC.replace("lfemur", "lfe\0mur"), "zero byte"),
 }
 
 
@@ -180,9 +177,7 @@ def test_broken_motion(tmp_path, kind):
 
 
 BROKEN_ASF = {
-    "empty": ("", "07.asf: is empty"),
     "cut": (ASF[: ASF.index(":hierarchy")], "has no :hierarchy"),
-    "cut in a bone": (ASF[: ASF.index("     dof ry rz")] + ":hierarchy\n", "a bone without end"),
     "direction": (ASF.replace("direction 0 1 0", "direction 0 1"), r"asf:39: expected 3 numbers"),
     "dof": (ASF.replace("dof ry rz", "dof ry ry"), r"asf:49: expected some of"),
     "axis": (ASF.replace("30  ZYX", "30  ZZX"), r"asf:48: expected an axis order"),
@@ -196,7 +191,6 @@ BROKEN_ASF = {
     ),
     "loose": (ASF.replace("    lowerback lclavicle\n", ""), "'lclavicle' does not hang on the root"),
     "twice": (ASF.replace("name ltibia", "name lfemur"), "a second bone 'lfemur'"),
-    "length": (ASF.replace("length 0.45", "length 0"), "length must be positive"),
 }
 
 

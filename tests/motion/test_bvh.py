@@ -221,19 +221,14 @@ def with_line(number, content):
 FIRST = bvh_text().split("\n").index("Frame Time: 0.02") + 1
 BROKEN = {
     "empty": (lambda _: "", "is empty"),
-    "blank": (lambda _: " \n\n", "is empty"),
     "not a bvh": (lambda _: "hello\nworld\n", "is not a motion file"),
     "binary": (lambda text: text[:300] + "\0\1\2" + text[300:], "zero byte"),
-    "header cut": (lambda text: text[: text.index("JOINT Spine")], "MOTION|inside a joint"),
     "no motion": (lambda text: text[: text.index("MOTION")], "without a MOTION"),
     "no frames": (lambda text: text[: text.index("Frame Time: 0.02") + 17], "no frame"),
-    "no timing": (lambda text: text.replace("Frame Time: 0.02\n", ""), "Frame Time"),
     "frames cut": (lambda text: text.replace("Frames: 6", "Frames: 60"), "declares 60 frames, only 6"),
     "row cut": (lambda text: text[: text.rindex(" ")], rf":{FIRST + 6}: expected 18 numbers, given 17"),
-    "row long": (with_line(FIRST + 2, "1 " * 19), rf":{FIRST + 3}: expected 18 numbers, given 19"),
     "word": (with_line(FIRST + 1, "1 2 x" + " 0" * 15), rf":{FIRST + 2}: expected a number, given 'x'"),
     "nan": (with_line(FIRST, "1 2 nan" + " 0" * 15), rf":{FIRST + 1}: expected a finite number"),
-    "inf": (with_line(FIRST, "1 2 1e999" + " 0" * 15), rf":{FIRST + 1}: expected a finite number"),
     "count": (lambda text: text.replace("Frames: 6", "Frames: six"), "number of frames, given 'six'"),
     "second root": (lambda text: text.replace("JOINT Spine", "ROOT Spine"), ":20: a second ROOT"),
     "channel": (
@@ -246,18 +241,16 @@ BROKEN = {
     ),
     "comma": (with_line(FIRST, "1 2 3,5" + " 0" * 15), f":{FIRST + 1}: expected a number, given '3,5' .deci"),
     "commas": (lambda text: text.replace("OFFSET 9 -8 0", "OFFSET 9,5 -8,0 0"), "x y z, .* not a comma"),
-    "utf-16": (lambda text: "\ufeff".join(("", text)).encode("utf-16-le"), ":1: is text in UTF-16"),
     "utf-16 without a mark": (lambda text: text.encode("utf-16-be"), ":1: is text in UTF-16"),
+    "utf-16": (lambda text: "\ufeff".join(("", text)).encode("utf-16-le"), ":1: is text in UTF-16"),
     "channels": (lambda text: text.replace("CHANNELS 3 Z", "CHANNELS 4 Z"), ":9: expected 4"),
     "brace": (lambda text: text.replace("}\nMOTION", "}\n}\nMOTION"), "'}' too many"),
-    "offset": (lambda text: text.replace("OFFSET 9 -8 0", "OFFSET 9 -8"), ":8: expected OFFSET x y z"),
     "no offset": (lambda text: text.replace("OFFSET 9 -8 0", ""), "has no OFFSET"),
     "keyword": (lambda text: text.replace("OFFSET 9", "OFFFSET 9"), ":8: expected a joint"),
     "frame time": (
         lambda text: text.replace("0.02", "fast"),
         "frame time is a number of seconds, given 'fast'",
     ),
-    "range": (lambda text: text.replace("0.02", "1e-9"), "frame time must be"),
 }
 
 

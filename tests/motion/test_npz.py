@@ -197,14 +197,10 @@ def test_smplx_spelling(tmp_path):
 BROKEN = {
     "poses": (amass(poses=np.zeros((4, 63))), r"poses must have shape \(T, >= 66\), given \(4, 63\)"),
     "6D": (amass(poses=np.zeros((5, 132))), r"rotation vectors, .*\(5, 132\): 6D rotations of 22 joints"),
-    "6D, SMPL": (amass(poses=np.zeros((5, 144))), "6D rotations of 24 joints"),
     "matrices": (amass(poses=np.zeros((5, 198))), "rotation matrices of 22 joints"),
-    "matrices, SMPL": (amass(poses=np.zeros((5, 216))), "rotation matrices of 24 joints"),
     "trans": (amass(trans=np.zeros((4, 3))), r"trans must be numbers of shape \(5, 3\)"),
     "nan": (amass(poses=np.full((5, 66), np.nan)), "poses must hold finite numbers"),
-    "text": (amass(trans=np.array(["a"] * 5)), "trans must be numbers"),
     "rate": (amass(mocap_framerate=np.array([1.0, 2.0])), "mocap_framerate must be one number"),
-    "huge rate": (amass(mocap_framerate=np.array(1e9)), "rate must be"),
     "no frame": (amass(poses=np.zeros((0, 66)), trans=np.zeros((0, 3))), "has no frame"),
     "other": ({"x": np.zeros(3)}, "expected arrays 'quats'"),
     "objects": (amass(trans=np.array([{}] * 5, dtype=object)), "holds Python objects"),
@@ -227,7 +223,6 @@ def test_broken_contents(tmp_path, kind):
         ("<f8", (1,) * 70, "has a broken header"),
         ("<f8", (0, 2**63 - 1, 2**63 - 1), "has a broken header"),
         ("|S0", (10**12,), "has a broken header"),
-        ("<U0", (100_000,) * 3, "has a broken header"),
     ],
 )
 def test_a_header_that_promises_what_cannot_be_is_refused(tmp_path, descr, shape, reason):

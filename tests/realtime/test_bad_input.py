@@ -66,7 +66,6 @@ CASES = [
     ("live --source mocopi://127.0.0.1:{port} --no-model", 1, "port {port} at 127.0.0.1 is in use"),
     (f"{LIVE} --osc nowhere.invalid:9000", 1, "cannot resolve host 'nowhere.invalid'"),
     (f"{LIVE} --osc localhost", 2, "expected HOST:PORT"),
-    (f"{LIVE} --osc localhost:99999", 2, "expected HOST:PORT"),
     (f"{LIVE} --lead-ms 500", 2, "--lead-ms"),
     (f"{LIVE} --rig missing.toml", 1, "missing.toml: no such file"),
     (f"{LIVE} --rig broken.toml", 1, "broken.toml: not valid TOML"),
@@ -94,15 +93,12 @@ CASES = [
     ("info number.bvh --skeleton nowhere", 1, "nowhere: no such file or directory"),
     ("lve", 2, "did you mean live?"),
     ("replay missing.bvh --no-model", 1, "missing.bvh"),
-    ("replay empty.bvh --no-model", 1, "empty.bvh"),
-    ("replay number.bvh --no-model", 1, "number.bvh"),
     ("replay joints.bvh --no-model --speed max", 1, "Tentacle"),
     ("replay song.mp3 --no-model", 1, "song.mp3"),
     ("replay torn.anticip --no-model", 1, "torn.anticip"),
     ("replay newer.anticip --no-model", 1, "newer.anticip"),
     ("replay empty.bvh --speed fast", 2, "--speed"),
     ("send missing.bvh --as mocopi --to 127.0.0.1:9", 1, "missing.bvh"),
-    ("send number.bvh --as mocopi --to 127.0.0.1:9", 1, "number.bvh"),
     ("send joints.bvh --as mocopi --to 127.0.0.1:9", 1, "Tentacle"),
     ("send number.bvh --as vmc --to 127.0.0.1:9 --file-rate 0", 2, "'--file-rate': 0.0 is not in the range"),
     ("render number.bvh --out /proc/self/x.wav", 1, "/proc/self: no file can be made there"),
@@ -111,7 +107,6 @@ CASES = [
     ("send empty.bvh --as vmc --to nowhere.invalid:9", 1, "nowhere.invalid"),
     ("info empty.bvh", 1, "empty.bvh"),
     ("info number.bvh --skeleton empty.bvh", 2, "--skeleton is for AMC files; number.bvh has no use for it"),
-    ("info torn.anticip --rate 60", 2, "--rate is for motion files that are no recording; torn.anticip has"),
     ("replay torn.anticip --units cm", 2, "--units is for motion files that are no recording"),
     ("render number.bvh --out x.wav --skeleton empty.bvh", 2, "--skeleton is for AMC files"),
     ("rehearse torn.anticip --out x.memory --up z", 2, "--up is for motion files that are no recording"),
@@ -120,7 +115,6 @@ CASES = [
     ("calibrate torn.anticip --rest 3", 2, "--rest is for motion files that are no recording"),
     ("send number.bvh --as vmc --to 127.0.0.1:9 --skeleton empty.bvh", 2, "--skeleton is for AMC files"),
     ("teach add mine number.bvh --values a=1 --skeleton empty.bvh", 2, "--skeleton is for AMC files"),
-    ("info missing.anticip", 1, "missing.anticip"),
     ("export newer.anticip --out x", 1, "newer.anticip"),
     ("bench latency --seconds 0", 2, "--seconds"),
     ("render number.bvh --out x.wav --seconds 1e308", 2, "--seconds: expected at most 1e+09, got 1e+308"),
@@ -132,7 +126,6 @@ CASES = [
     ("send number.bvh --as osc --to 127.0.0.1:9", 2, "phone, wek, got 'osc'"),
     ("live --port 9000", 2, "no option --port (see"),
     ("list", 2, "no command 'list' (see"),
-    ("LVE", 2, "did you mean live?"),
     ("bench latncy", 2, "did you mean latency?"),
     ("rig init typo.toml", 2, "--force"),
     ("rig init binary.bvh --force", 2, "binary.bvh: not a text file in UTF-8; only a rig is overwritten"),
@@ -170,7 +163,7 @@ def test_one_clear_line(
 
 
 def test_a_process_of_its_own_says_the_same(stage: Path) -> None:
-    typed, code, says = CASES[11]
+    typed, code, says = CASES[10]
     port = (stage / "port").read_text()
     done = subprocess.run(
         [sys.executable, "-m", "pyanticip", *typed.format(port=port).split()],
