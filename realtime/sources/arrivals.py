@@ -120,7 +120,8 @@ class DetectedSender:
     def take(self, datagram: bytes, t_ns: int) -> None:
         """One datagram of theirs."""
         self.sample = datagram
-        kind = recognise(datagram) or ""
+        # What looks like nothing may be the rest of what came before.
+        kind = recognise(datagram) or self.kind
         self._looks[kind] += 1
         if kind not in suits():
             return

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.pty_process import InTerminal
-from support.stranger import Suit, packets, refused_skeleton
+from support.stranger import Suit, axis_frame, packets, refused_skeleton
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.programs import setup as module
@@ -140,6 +140,15 @@ def test_a_sender_in_the_wrong_mode_is_its_kind_and_told_what_to_choose(kind: st
     assert heard.kind == kind
     assert not heard.plays
     assert heard.describe().startswith(f"this is {kind}, but: ")
+
+
+def test_a_frame_that_comes_as_two_datagrams_plays() -> None:
+    heard = DetectedSender(1, "10.0.0.1:1")
+    for n in range(40):
+        whole = axis_frame(n, n / 50, 0.01 * n)
+        for part in (whole[:1024], whole[1024:]):
+            heard.take(part, n * 20_000_000)
+    assert (heard.kind, heard.frames, heard.plays) == ("axis", 40, True)
 
 
 def test_nothing_that_plays_is_one_clear_line_and_no_file(

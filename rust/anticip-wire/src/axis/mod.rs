@@ -1,8 +1,8 @@
 //! Perception Neuron: the BVH broadcast of Axis Studio (and Axis Neuron), binary or text, UDP port 7012.
 //!
 //! Binary, little-endian: a header of 64 bytes (u16 `0xddff`, u32 version, u16 count of numbers, u8 with displacement, u8
-//! with reference, u32 avatar, 32 bytes name, u32 frame, three reserved u32, u16 `0xeeff`), then so many f32. Text: the
-//! avatar, its name (of any number of words), the same numbers and `||`, blanks between.
+//! with reference, u32 avatar, 32 bytes name, u32 frame, three reserved u32, u16 `0xeeff`), then so many f32; in
+//! one datagram or two. Text: the avatar, its name (of any number of words), the same numbers and `||`, blanks between.
 //!
 //! The numbers are a line of BVH's motion for 59 bones: six of the reference where there is one; of each bone the
 //! displacement (cm; without displacement of the hips alone) and degrees about y, x and z, turned in that order. Axes are
@@ -119,6 +119,8 @@ pub struct AxisDecoder {
     skeleton: SkeletonUpdate,
     told: bool,
     avatar: Heard<u32>,
+    /// A frame whose rest has not come.
+    begun: Vec<u8>,
     numbers: Vec<f32>,
     pose: PoseUpdate,
 }
@@ -129,6 +131,7 @@ impl Default for AxisDecoder {
             skeleton: standard(),
             told: false,
             avatar: Heard::default(),
+            begun: Vec::with_capacity(HEADER + 4 * (REFERENCE + FULL)),
             numbers: Vec::with_capacity(REFERENCE + FULL),
             pose: PoseUpdate::default(),
         }
@@ -205,9 +208,29 @@ fn rotation(degrees: [f32; 3]) -> [f32; 4] {
 
 impl Source for AxisDecoder {
     fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        if !recognises(datagram) {
+        let begins = recognises(datagram);
+        let waited = !self.begun.is_empty();
+        if !begins && !waited {
             return Err(WireError::Alien { expected: EXPECTED });
         }
+        let mut whole = std::mem::take(&mut self.begun);
+        if begins {
+            whole.clear();
+        }
+        whole.extend_from_slice(datagram);
+        let result = self.frame(&whole, take);
+        // On a Mac Axis Neuron sends a frame as two datagrams.
+        let waits = begins && datagram.len() >= HEADER && matches!(result, Err(WireError::Truncated { .. }));
+        if !waits {
+            whole.clear();
+        }
+        self.begun = whole;
+        if waits && !waited { Ok(()) } else { result }
+    }
+}
+
+impl AxisDecoder {
+    fn frame(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let (avatar, frame) = self.read(datagram)?;
         let count = self.numbers.len();
         let (first, full) = match count {
