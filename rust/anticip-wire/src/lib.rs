@@ -28,6 +28,7 @@ mod protocols;
 pub mod recording;
 pub mod rokoko;
 mod source;
+mod stride;
 pub mod vmc;
 pub mod vrchat;
 pub mod xsens;

@@ -15,6 +15,7 @@ use crate::figure::product;
 use crate::heard::Heard;
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
+use crate::stride::{OVERTAKEN, Stride};
 
 /// Bones of the body, fingers and all.
 pub const BONES: usize = 59;
@@ -121,6 +122,9 @@ pub struct AxisDecoder {
     avatar: Heard<u32>,
     /// A frame whose rest has not come.
     begun: Vec<u8>,
+    /// Frame and number of the newest.
+    newest: Option<(u32, u32)>,
+    stride: Stride,
     numbers: Vec<f32>,
     pose: PoseUpdate,
 }
@@ -132,6 +136,8 @@ impl Default for AxisDecoder {
             told: false,
             avatar: Heard::default(),
             begun: Vec::with_capacity(HEADER + 4 * (REFERENCE + FULL)),
+            newest: None,
+            stride: Stride::NEW,
             numbers: Vec::with_capacity(REFERENCE + FULL),
             pose: PoseUpdate::default(),
         }
@@ -195,6 +201,20 @@ impl AxisDecoder {
             .extend(body.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
         Ok((u32::from_le_bytes(avatar), Some(u32::from_le_bytes(frame))))
     }
+
+    /// The number of a frame: one by one, where frames skip.
+    fn number(&mut self, frame: u32) -> u32 {
+        let (newest, number) = self.newest.unwrap_or((frame, frame));
+        let step = frame.wrapping_sub(newest);
+        let number = match newest.wrapping_sub(frame) {
+            0 => number,
+            back @ 1..=OVERTAKEN => return number.wrapping_sub(self.stride.back(back)),
+            _ if step < u32::MAX / 2 => number.wrapping_add(self.stride.frames(step)),
+            _ => frame,
+        };
+        self.newest = Some((frame, number));
+        number
+    }
 }
 
 /// The rotation of degrees about y, x and z, turned in that order.
@@ -249,9 +269,9 @@ impl AxisDecoder {
             return Ok(());
         };
         self.told &= !is_new;
-        let numbers = &self.numbers[first..];
         self.pose.clear();
-        self.pose.seq = frame;
+        self.pose.seq = frame.map(|frame| self.number(frame));
+        let numbers = &self.numbers[first..];
         for id in 0..BONES {
             let at = if full { 6 * id } else { 3 * id + 3 };
             let place = if full || id == 0 {

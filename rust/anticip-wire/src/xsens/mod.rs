@@ -21,6 +21,7 @@ use crate::figure::{Figure, place};
 use crate::heard::Heard;
 use crate::pose::PoseUpdate;
 use crate::source::{Source, Update};
+use crate::stride::{OVERTAKEN, Stride};
 
 /// Segments of the body.
 pub const SEGMENTS: usize = 23;
@@ -59,11 +60,6 @@ pub const SEGMENT_PARENTS: [i32; SEGMENTS] = [
 
 const HEADER: usize = 24;
 const ITEM: usize = 32;
-/// A sample counter this far back is that of a datagram that was overtaken; farther, of a stream that began anew.
-const OVERTAKEN: u32 = 100;
-/// Steps of the sample counter after which its smallest one may have become larger.
-const STEPS: u8 = 64;
-
 /// Whether these are bytes of MVN's network streamer, whatever message they are.
 pub fn recognises(datagram: &[u8]) -> bool {
     datagram.starts_with(b"MXTP") && datagram.len() >= 6 && datagram[4..6].iter().all(u8::is_ascii_digit)
@@ -81,43 +77,6 @@ struct Sample {
     done: bool,
     /// A number of what the newest datagram held, none where it is one of several.
     content: Option<u64>,
-}
-
-/// The smallest step that the sample counter took lately.
-#[derive(Clone, Copy, Debug)]
-struct Stride {
-    least: u32,
-    next: u32,
-    steps: u8,
-}
-
-impl Stride {
-    const NEW: Self = Self {
-        least: u32::MAX,
-        next: u32::MAX,
-        steps: 0,
-    };
-
-    /// How many frames so many steps back are.
-    fn back(&self, steps: u32) -> u32 {
-        let least = self.least.min(steps).max(1);
-        (steps - least / 2).div_ceil(least)
-    }
-
-    /// How many frames a step of the counter is.
-    fn frames(&mut self, step: u32) -> u32 {
-        self.least = self.least.min(step);
-        self.next = self.next.min(step);
-        self.steps += 1;
-        if self.steps == STEPS {
-            *self = Self {
-                least: self.next,
-                ..Self::NEW
-            };
-        }
-        // A step is at least the smallest.
-        (step - self.least / 2).div_ceil(self.least)
-    }
 }
 
 /// Makes frames of datagrams; see the module's documentation.

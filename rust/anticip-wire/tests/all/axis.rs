@@ -207,6 +207,15 @@ fn a_binary_frame_may_come_in_two_datagrams_as_a_mac_sends_it() {
 }
 
 #[test]
+fn a_frame_that_skips_numbers_frames_one_by_one_and_tells_what_is_lost() {
+    let mut decoder = AxisDecoder::default();
+    // 16 is overtaken; then it begins anew; then it stands still.
+    let frames = [8, 12, 20, 16, 24, 1000, 4, 8, 8];
+    let numbers = frames.map(|frame| decoded(&mut decoder, &binary(true, false, 0, frame, 0.0)).1[0].seq);
+    assert_eq!(numbers, [8, 9, 11, 10, 12, 256, 4, 5, 5].map(Some));
+}
+
+#[test]
 fn what_is_no_body_is_said() {
     let decode = |data: &[u8]| AxisDecoder::default().decode(data, &mut |_| ());
     let whole = binary(true, false, 0, 0, 0.0);
