@@ -17,31 +17,22 @@ def known(move):
     return rehearse([("first", move(400, seed=1))], capacity=2000)
 
 
-def test_pushing_one_by_one_is_pushing_all(move):
-    quats, params = move(400, seed=1).astype(np.float32), MODEL_SAYS[:400].copy()
-    params[100:120] = np.nan
-    whole = Memory(2000).push_many(quats, params)
-    memory = Memory(2000)
-    for t in range(400):
-        said = params[t] if np.isfinite(params[t]).all() else None
-        mixed, trust = memory.push(quats[t], said)
-        assert np.array_equal(mixed, whole[0][t])
-        assert np.array_equal(trust, whole[1][t])
-
-
 def at_tempo_one(frames, trust=1.0):
     """Places of who does take 0 again as it was rehearsed."""
     return [(0, t / 50, 1.0, trust) for t in range(frames)]
 
 
-def test_places_pushed_one_by_one_are_places_pushed_together(move):
-    quats, places = move(400, seed=1).astype(np.float32), np.array(at_tempo_one(400))
+def test_pushing_one_by_one_is_pushing_all(move):
+    quats, params = move(400, seed=1).astype(np.float32), MODEL_SAYS[:400].copy()
+    params[100:120] = np.nan
+    places = np.array(at_tempo_one(400))
     places[60:90] = -1.0, np.nan, np.nan, 0.0
     again = [rehearse([("first", quats)], capacity=2000) for _ in range(2)]
-    whole = again[0].push_many(quats, MODEL_SAYS[:400], places)
+    whole = again[0].push_many(quats, params, places)
     for t in range(400):
         known = None if places[t, 0] < 0 else (0, *places[t, 1:].tolist())
-        for one, all_of_them in zip(again[1].push(quats[t], MODEL_SAYS[t], known), whole, strict=True):
+        said = params[t] if np.isfinite(params[t]).all() else None
+        for one, all_of_them in zip(again[1].push(quats[t], said, known), whole, strict=True):
             assert np.array_equal(one, all_of_them[t])
 
 

@@ -190,10 +190,12 @@ def test_a_still_performer_is_silent_in_the_fallback() -> None:
         (EventTrigger, {"theta": 1.0}, {"theta": 1.01}),
         (EventTrigger, {"theta": 0.01}, {"theta": 0.0}),
         (EventTrigger, {"max_buffer": 1}, {"max_buffer": 0}),
+        (EventTrigger, {"threshold": {"onset": 0.5}}, {"threshold": {"beat": 0.5}}),
         (EventTrigger, {"refractory": {"phrase": 2.0}}, {"refractory": {"bar": 2.0}}),
         (LastMoment, {"sure": 0.0}, {"sure": -0.01}),
-        (LastMoment, {"sure": 1.0}, {"sure": 1.01}),
+        (LastMoment, {"sure": 1.0}, {"sure": float("nan")}),
         (LastMoment, {"lead_ms": 0.0}, {"lead_ms": float("inf")}),
+        (LastMoment, {"lead_ms": 0.0}, {"lead_ms": -1.0}),
     ],
 )
 def test_a_limit_itself_is_taken_and_what_is_beyond_is_refused(

@@ -5,8 +5,6 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 from support import wire
 
@@ -208,19 +206,3 @@ def test_the_monitor_shows_where_the_trackers_are() -> None:
     body = suit.body
     assert body["parents"] == [-1] * 4
     assert sorted(body["places"]) == sorted([x, y, z] for x, y, z in STANDING.values())
-
-
-@given(
-    st.binary(max_size=300)
-    | st.builds(
-        lambda n, what, v: wire.message(f"/tracking/trackers/{n}/{what}", *v),
-        st.sampled_from(["1", "2", "9", "head"]),
-        st.sampled_from(["position", "rotation"]),
-        st.lists(st.floats(width=32), max_size=4),
-    )
-)
-def test_nothing_that_comes_becomes_a_broken_frame(packet: bytes) -> None:
-    front = _core.LiveFront("vrchat", window=64)
-    for n, datagram in enumerate((bundle(STANDING, {}), packet, packet, bundle(STANDING, {}))):
-        out = front.feed(datagram, n * 20_000_000)
-        assert out is None or np.isfinite(out.poses).all()
