@@ -104,13 +104,7 @@ impl PoseStream {
 
     /// The scalars of the next pose: one unit quaternion `w, x, y, z` a joint (normalised here). A quaternion
     /// that is no rotation holds that joint's last one and is counted.
-    pub fn push(&mut self, quats: &[[f64; 4]]) -> Result<[f64; 7], GeometryError> {
-        self.repair(quats)?;
-        Ok(self.step())
-    }
-
-    /// [`PoseStream::push`] for single precision.
-    pub fn push_f32(&mut self, quats: &[[f32; 4]]) -> Result<[f64; 7], GeometryError> {
+    pub fn push<T: Copy + Into<f64>>(&mut self, quats: &[[T; 4]]) -> Result<[f64; 7], GeometryError> {
         self.repair(quats)?;
         Ok(self.step())
     }
@@ -250,13 +244,7 @@ impl VectorStream {
 
     /// The scalars of the next vector. One with a component that is not finite, or beyond 1e100, holds the last
     /// one (zeros before there is one) and is counted.
-    pub fn push(&mut self, x: &[f64]) -> Result<[f64; 7], GeometryError> {
-        self.repair(x)?;
-        Ok(self.step())
-    }
-
-    /// [`VectorStream::push`] for single precision.
-    pub fn push_f32(&mut self, x: &[f32]) -> Result<[f64; 7], GeometryError> {
+    pub fn push<T: Copy + Into<f64>>(&mut self, x: &[T]) -> Result<[f64; 7], GeometryError> {
         self.repair(x)?;
         Ok(self.step())
     }

@@ -150,7 +150,7 @@ impl FeatureExtractor {
             self.previous[j] = q;
         }
         // A source that flips between wrong shapes is refused earlier: 22 joints always.
-        if let Ok(scalars) = self.stream.push_f32(&seen) {
+        if let Ok(scalars) = self.stream.push(&seen) {
             self.scalars = scalars;
         }
         for (slot, s) in out[SCALAR..HEIGHT].iter_mut().zip(self.scalars) {

@@ -218,7 +218,7 @@ macro_rules! stream_class {
                 let scalars = match &reals {
                     Reals::Single(a) => {
                         let frame = $parts(a.as_slice()?);
-                        self.inner.with(py, |stream| stream.push_f32(frame))
+                        self.inner.with(py, |stream| stream.push(frame))
                     }
                     Reals::Double(a) => {
                         let frame = $parts(a.as_slice()?);
@@ -239,7 +239,7 @@ macro_rules! stream_class {
                 }
                 let inner = &self.inner;
                 match &reals {
-                    Reals::Single(a) => pushed(py, inner, $parts(a.as_slice()?), $size, $stream::push_f32),
+                    Reals::Single(a) => pushed(py, inner, $parts(a.as_slice()?), $size, $stream::push),
                     Reals::Double(a) => pushed(py, inner, $parts(a.as_slice()?), $size, $stream::push),
                 }
             }

@@ -173,7 +173,7 @@ fn a_row_has_the_scalars_that_are_told() {
     let mut row = [0.0; FEATURE_COUNT];
     for pose in swinging(120) {
         one.push(&pose, [0.0; 3], 0, &mut row);
-        let wanted = stream.push_f32(&pose).expect("fits");
+        let wanted = stream.push(&pose).expect("fits");
         assert_eq!(*one.scalars(), wanted);
         assert_eq!(row[SCALAR..HEIGHT], wanted.map(|v| v as f32));
     }
