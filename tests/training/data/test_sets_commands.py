@@ -7,9 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from pyanticip.cli.data import data
 from training.data.sets import MotionSet, build, page
 from training.data.sets.overview import chosen, overview, sample
 
@@ -48,7 +46,6 @@ def test_build_as_json_is_one_object(takes, tmp_path, command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["build", "nowhere", "--out", "set"], "nowhere: no such file or directory"),
         (["build", "TAKES", "--out", "set", "--subject-from", "("], "is no regular expression"),
         (["build", "TAKES", "--out", "set", "--split-file", "none.toml"], "none.toml: no such file"),
         (["build", "TAKES", "--out", "set", "--units", "furlong"], "furlong"),
@@ -172,13 +169,6 @@ def test_everybody_is_drawn_before_anybody_twice(base):
     first = chosen(found, 3)
     assert len({found.clips[number].subject for number in first}) == 3
     assert sorted(chosen(found, 99)) == found.indices()
-
-
-def test_help_has_an_example():
-    for command in ("build", "augment", "inspect"):
-        shown = CliRunner().invoke(data, [command, "--help"])
-        assert shown.exit_code == 0
-        assert f"pyanticip train data {command}" in shown.output
 
 
 @pytest.mark.slow

@@ -198,11 +198,6 @@ def test_tuning_finds_settings_that_work_and_survives_saving(swinging, example_o
         EventBaselines.load(tmp_path / "e.json")
 
 
-def test_the_packaged_settings_load():
-    baselines = EventBaselines.load(SETTINGS / "events.json")
-    assert [len(row) for row in baselines.extrapolators] == [3, 3]
-
-
 def test_the_curve_falls_with_the_speed(swinging):
     curve = speed_curve(joint_positions(swinging), 0, 0.0, 0.0)
     speed = np.abs(np.cos(2.0 * np.pi * np.arange(400) / 50.0))

@@ -1,7 +1,5 @@
 """The evaluator against the figures that are known of it, and against broken files."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -137,19 +135,3 @@ def test_nothing_there_and_another_split(tmp_path):
         evaluate_forecast(tmp_path)
     with pytest.raises(OptionError, match="split must be"):
         evaluate_forecast(tmp_path, split="dev")
-
-
-def test_the_command(tmp_path, command):
-    random_takes(tmp_path)
-
-    words = ("evaluate", "forecast", "--benchmark", "cmu", "--data", tmp_path)
-    code, out, err = command(*words)
-    assert code == 0
-    assert "ratio to zero velocity" in out
-    code, out, err = command(*words, "--json")
-    assert code == 0
-    assert json.loads(out)["files"] == 2
-    code, out, err = command(*words, "--split", "train")
-    assert code == 1
-    assert "found none" in err
-    assert "Traceback" not in err

@@ -426,9 +426,11 @@ def test_the_commands(tmp_path, command):
     assert "data:image/png;base64," in page
     assert "src=" not in page.replace('src="data:', "")
     code, out, err = command(
-        *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run", "--split", "train")
+        *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run", "--split", "train"),
     )
     assert "was trained on 6 of these 6 files" in out
+    code, out, err = command("evaluate", "forecast", "--benchmark", "cmu", "--data", tmp_path, "--json")
+    assert json.loads(out)["files"] == 2, err
     code, out, err = command(
         *("train", "forecast", "--data", tmp_path, "--out", tmp_path / "study", "--folds", 2, "--json"),
         *quick,
