@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from pyanticip import _core
 from pyanticip._core import LiveFront
-from pyanticip.errors import DeviceError, OptionError, printable
+from pyanticip.errors import DeviceError, OptionError, one_line, printable
 from realtime.seams import SOURCES
 from realtime.sockets import bind_udp, hear_group, host_and_port
 from realtime.sources.base import Source
@@ -88,12 +88,14 @@ def wrong_kind(expected: str, datagram: bytes, port: int) -> str:
     if kind is None:
         return ""
     if kind == expected:
-        if kind not in _core.PROTOCOLS:
-            return ""
         try:
-            _core.Decoder(kind).feed(datagram)
-        except ValueError as error:
-            return f"this is {kind}, but: {error}"
+            if kind in _core.PROTOCOLS:
+                _core.Decoder(kind).feed(datagram)
+            else:
+                tuple(SOURCES.load(kind)().decode(datagram))
+        except Exception as error:
+            # Bytes from the network, maybe in somebody else's hands.
+            return f"this is {kind}, but: {one_line(error)}"
         return ""
     if kind in suits():
         usual = SOURCES.load(kind)().port

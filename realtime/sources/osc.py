@@ -146,9 +146,12 @@ class OscSource:
 def messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
     """Addresses and their numbers; ZIG SIM's JSON has the same under ``sensordata``."""
     if datagram.startswith(b"{"):
-        # Other sensors may be switched on without it.
-        if (quaternion := json.loads(datagram)["sensordata"].get("quaternion")) is not None:
-            yield "/quaternion", [float(quaternion[axis]) for axis in "xyzw"]
+        try:
+            # Other sensors may be switched on without it.
+            if (quaternion := json.loads(datagram)["sensordata"].get("quaternion")) is not None:
+                yield "/quaternion", [float(quaternion[axis]) for axis in "xyzw"]
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise WireError("no sensordata with a quaternion of {x, y, z, w} in its JSON") from None
         return
     try:
         told = read_messages(datagram, _MOST, _MOST_ARGUMENTS)

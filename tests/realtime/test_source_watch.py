@@ -101,6 +101,12 @@ def said_of_xsens(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[float
 def test_a_show_that_gets_what_cannot_be_played_is_told_why_and_when_that_changes() -> None:
     vmc = FRAMES["vmc"](0, 0.0, 0.3)
     first = [(float(t), 60 * t, 0, b"") for t in (1, 2)]
+    for wrong in ([0, 0, 0, 1], {"x": 0.0}, "turned"):
+        newest = json.dumps({"sensordata": {"quaternion": wrong}}).encode()
+        told = why_silent("phone", HERE, 3.0, {"packets": 60, "alien": 60}, newest)
+        assert told.endswith(
+            "this is phone, but: no sensordata with a quaternion of {x, y, z, w} in its JSON"
+        )
     euler = [(2.0 + t, 120, 60 * t, EULER) for t in range(1, 41)]
     other = [(42.0 + t, 120, 2400 + 60 * t, vmc) for t in range(1, 41)]
     again = [(83.0, 180, 4800, b"")]
