@@ -19,7 +19,6 @@ _PATIENCE_S = 3.0
 _AGAIN_S = 30.0
 # What differs between two lines of one reason.
 _PASSING = re.compile(r"\d+|\(the last: .*")
-_UNMAPPED = "no rotation at an address of [source.addresses] is in them"
 # Kinds whose skeleton comes in a message of its own.
 _TELL = ("mocopi", "msgpack")
 _BAD = ("truncated", "malformed", "alien")
@@ -29,6 +28,9 @@ _LACKS = {
     "vrchat": "no rotation of a tracker (/tracking/trackers/1/rotation) is in them",
     "phone": "no quaternion (at an address with quat in it, or in JSON) is in them; switch on QUATERNION in"
     " the app, or map what it sends: [source.addresses] and --source osc",
+    "wek": "no quaternion (the first four numbers of /wek/inputs) is in them; map what it sends:"
+    " [source.addresses] and --source osc",
+    "osc": "no rotation at an address of [source.addresses] is in them",
     "natnet": "no skeleton is tracked in them and no rigid body named after a part of a body (Hips, Head,"
     " LeftHand ...), or Motive has not told its names yet; loose markers are not played",
     **dict.fromkeys(_TELL, "the suit has not sent its skeleton yet"),
@@ -224,7 +226,7 @@ def why_silent(
         return f"{packets or 'some'} datagrams came to {where}, none of them a usable {kind}: {told}"
     if newest and kind in PRESETS:
         such = f" (the last: {name})" if (name := osc_address(newest)) else ""
-        return came + _LACKS.get(kind, _UNMAPPED) + such
+        return came + _LACKS[kind] + such
     if newest or packets:
         return came + _LACKS.get(kind, "no whole body is in them yet")
     text = f"no frame of {kind} came to {where} in {seconds:.0f} s"

@@ -89,6 +89,8 @@ def said_of_xsens(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[float
     last = b""
     attendance = SourceWatch("xsens", HERE, 0.0, newest=lambda: last)
     told = []
+    told = why_silent("wek", HERE, 3.0, {}, osc("/wek/inputs", 1.0, 0.0, 0.0))
+    assert "no frame: no quaternion (the first four numbers of /wek/inputs) is in them; map" in told
     for now, frames, bad, newest in seen:
         # A new object for each datagram, as a socket makes it.
         last = bytes(bytearray(newest))
