@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +50,24 @@ def test_a_suit_of_fewer_segments_is_told_how_many_came() -> None:
     assert told.endswith("this is xsens, but: 15 of 23 joints came: all are needed before the body can play")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"quats": [1.0, 0.0, 0.0, 0.0]}, "quats is not binary"),
+        ({"quats": msgpack.ExtType(1, bytes(16))}, "quats is not binary"),
+        ({"root": [0.0, 0.0, 0.0]}, "root is not binary"),
+        ({"seq": 1.0}, "seq is not an unsigned 32-bit integer"),
+        ({"seq": 1 << 32}, "seq is not an unsigned 32-bit integer"),
+        ({"v": 1.0}, "v is not an unsigned integer"),
+    ],
+)
+def test_msgpack_with_a_value_of_another_kind_is_told_which(wrong: dict[str, object], told: str) -> None:
+    frame = {"v": 1, "type": "frame", "seq": 1, "t": 0.0, "quats": bytes(16)} | wrong
+    line = why_silent("msgpack", HERE, 3.0, {"packets": 60, "malformed": 60}, msgpack.packb(frame))
+    assert "none of them a usable msgpack: this is msgpack, but: malformed datagram" in line
+    assert line.endswith(told)
+
+
 def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
     trackers, vmc = osc("/tracking/trackers/1/position", 0.0, 1.0, 0.0), FRAMES["vmc"](0, 0.0, 0.3)
     told = why_silent("vmc", HERE, 3.0, {"packets": 120}, trackers)
@@ -59,6 +78,8 @@ def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
     assert told.endswith(
         "no rotation at an address of [source.addresses] is in them (the last: /gyrosc/quat)"
     )
+    told = why_silent("wek", HERE, 3.0, {}, osc("/wek/inputs", 1.0, 0.0, 0.0))
+    assert "no frame: no quaternion (the first four numbers of /wek/inputs) is in them; map" in told
 
 
 def test_a_phone_without_its_quaternion_is_told_what_to_switch_on() -> None:
@@ -69,6 +90,12 @@ def test_a_phone_without_its_quaternion_is_told_what_to_switch_on() -> None:
         told = why_silent("phone", HERE, 3.0, {}, newest)
         assert "no frame: no quaternion" in told
         assert "switch on QUATERNION" in told
+    for wrong in ([0, 0, 0, 1], {"x": 0.0}, "turned"):
+        newest = json.dumps({"sensordata": {"quaternion": wrong}}).encode()
+        told = why_silent("phone", HERE, 3.0, {"packets": 60, "alien": 60}, newest)
+        assert told.endswith(
+            "this is phone, but: no sensordata with a quaternion of {x, y, z, w} in its JSON"
+        )
     told = why_silent(
         "mocopi", HERE, 3.0, {"packets": 60, "alien": 60}, osc("/rotationvector", 0.1, 0.2, 0.3)
     )
@@ -89,8 +116,6 @@ def said_of_xsens(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[float
     last = b""
     attendance = SourceWatch("xsens", HERE, 0.0, newest=lambda: last)
     told = []
-    told = why_silent("wek", HERE, 3.0, {}, osc("/wek/inputs", 1.0, 0.0, 0.0))
-    assert "no frame: no quaternion (the first four numbers of /wek/inputs) is in them; map" in told
     for now, frames, bad, newest in seen:
         # A new object for each datagram, as a socket makes it.
         last = bytes(bytearray(newest))
@@ -103,12 +128,6 @@ def said_of_xsens(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[float
 def test_a_show_that_gets_what_cannot_be_played_is_told_why_and_when_that_changes() -> None:
     vmc = FRAMES["vmc"](0, 0.0, 0.3)
     first = [(float(t), 60 * t, 0, b"") for t in (1, 2)]
-    for wrong in ([0, 0, 0, 1], {"x": 0.0}, "turned"):
-        newest = json.dumps({"sensordata": {"quaternion": wrong}}).encode()
-        told = why_silent("phone", HERE, 3.0, {"packets": 60, "alien": 60}, newest)
-        assert told.endswith(
-            "this is phone, but: no sensordata with a quaternion of {x, y, z, w} in its JSON"
-        )
     euler = [(2.0 + t, 120, 60 * t, EULER) for t in range(1, 41)]
     other = [(42.0 + t, 120, 2400 + 60 * t, vmc) for t in range(1, 41)]
     again = [(83.0, 180, 4800, b"")]

@@ -72,6 +72,8 @@ struct Keys<'a> {
     /// Where the array's items begin, and how many there are.
     names: Option<(usize, usize)>,
     parents: Option<(usize, usize)>,
+    /// The first value of another kind than its key's; the rest of the map still tells whose it is.
+    wrong: Option<WireError>,
 }
 
 fn malformed(at: usize, reason: &'static str) -> WireError {
@@ -101,6 +103,39 @@ fn uint(value: Value<'_>, at: usize, reason: &'static str) -> Result<Option<u64>
     }
 }
 
+impl<'a> Keys<'a> {
+    /// Notes one value; `at` is where it begins, `items` where those of an array do.
+    fn note(&mut self, key: &[u8], value: Value<'a>, at: usize, items: usize) -> Result<(), WireError> {
+        match key {
+            b"v" => self.version = uint(value, at, "v is not an unsigned integer")?,
+            b"type" => match value {
+                Value::Str(text) => self.kind = Some(text),
+                _ => return Err(malformed(at, "type is not a string")),
+            },
+            b"seq" => self.seq = uint(value, at, "seq is not an unsigned 32-bit integer")?,
+            b"t" => self.time = number(value, at, "t is not a finite number")?,
+            b"rate" => self.rate = number(value, at, "rate is not a finite number")?,
+            b"quats" => self.quats = bin(value, at, "quats is not binary")?,
+            b"root" => self.root = bin(value, at, "root is not binary")?,
+            b"offsets" => self.offsets = bin(value, at, "offsets is not binary")?,
+            b"rest" => self.rest = bin(value, at, "rest is not binary")?,
+            b"names" | b"parents" => {
+                let Value::Array(count) = value else {
+                    return Err(malformed(at, "not an array"));
+                };
+                let slot = if key == b"names" {
+                    &mut self.names
+                } else {
+                    &mut self.parents
+                };
+                *slot = Some((items, count));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
 /// Walks the map once and notes what lies where.
 fn keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
     let alien = WireError::Alien { expected: EXPECTED };
@@ -120,49 +155,25 @@ fn keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
         let at = reader.at();
         let before = reader;
         let value = reader.value()?;
-        match key {
-            b"v" => keys.version = uint(value, at, "v is not an unsigned integer")?,
-            b"type" => match value {
-                Value::Str(text) => keys.kind = Some(text),
-                _ => return Err(malformed(at, "type is not a string")),
-            },
-            b"seq" => keys.seq = uint(value, at, "seq is not an unsigned 32-bit integer")?,
-            b"t" => keys.time = number(value, at, "t is not a finite number")?,
-            b"rate" => keys.rate = number(value, at, "rate is not a finite number")?,
-            b"quats" => keys.quats = bin(value, at, "quats is not binary")?,
-            b"root" => keys.root = bin(value, at, "root is not binary")?,
-            b"offsets" => keys.offsets = bin(value, at, "offsets is not binary")?,
-            b"rest" => keys.rest = bin(value, at, "rest is not binary")?,
-            b"names" | b"parents" => {
-                let Value::Array(items) = value else {
-                    return Err(malformed(at, "not an array"));
-                };
-                let slot = if key == b"names" {
-                    &mut keys.names
-                } else {
-                    &mut keys.parents
-                };
-                *slot = Some((reader.at(), items));
-                reader = before;
-                reader.skip()?;
-            }
-            _ => {
-                reader = before;
-                reader.skip()?;
-            }
+        if let Err(error) = keys.note(key, value, at, reader.at()) {
+            keys.wrong.get_or_insert(error);
+        }
+        if matches!(value, Value::Array(_) | Value::Map(_)) {
+            reader = before;
+            reader.skip()?;
         }
     }
     if reader.at() != datagram.len() {
         return Err(malformed(reader.at(), "bytes after the end of the map"));
     }
     match keys.version {
-        None => Err(alien),
+        None if keys.wrong.is_none() => Err(alien),
         Some(version) if version > VERSION.into() => Err(WireError::Version {
             what: "msgpack datagram",
             found: version as u32,
             known: VERSION,
         }),
-        Some(_) => Ok(keys),
+        _ => Ok(keys),
     }
 }
 
@@ -174,7 +185,10 @@ fn keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
 /// [`WireError::Alien`] if it is no map with a `v`, [`WireError::Version`] if a newer program wrote it,
 /// [`WireError::Truncated`] if it was cut, [`WireError::Malformed`] otherwise.
 pub fn decode(datagram: &[u8], out: &mut NativePacket) -> Result<NativeKind, WireError> {
-    let keys = keys(datagram)?;
+    let mut keys = keys(datagram)?;
+    if let Some(error) = keys.wrong.take() {
+        return Err(error);
+    }
     match keys.kind {
         Some(b"frame") => frame(&keys, &mut out.pose).map(|()| NativeKind::Frame),
         Some(b"skeleton") => skeleton(datagram, &keys, &mut out.skeleton).map(|()| NativeKind::Skeleton),
