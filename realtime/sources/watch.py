@@ -221,6 +221,10 @@ def why_silent(
     # What such kinds play is a matter of addresses.
     mapped = kind in PRESETS and looks in PRESETS and "osc" in (kind, looks)
     told = "" if mapped or not newest else wrong_kind(kind, newest, address[1])
+    # Such a frame decodes and is counted as malformed: its joints are not the body's.
+    if kind in _TELL and looks == kind and not told and counters.get("malformed", 0):
+        hint = " (is quats binary32, not float64?)" if kind == "msgpack" else ""
+        return came + f"their joints are not those of the skeleton{hint}, or it has not come yet"
     if told or (packets and bad >= packets):
         told = told or "what does the sender speak?"
         return f"{packets or 'some'} datagrams came to {where}, none of them a usable {kind}: {told}"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import msgpack
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from support.stranger import FRAMES, packets
 from support.wire import bundle
 from support.wire import message as osc
 
+from pyanticip import _core
 from realtime.sources.arrivals import recognise, wrong_kind
 from realtime.sources.watch import SourceWatch, listening, why_silent
 
@@ -66,6 +68,15 @@ def test_msgpack_with_a_value_of_another_kind_is_told_which(wrong: dict[str, obj
     line = why_silent("msgpack", HERE, 3.0, {"packets": 60, "malformed": 60}, msgpack.packb(frame))
     assert "none of them a usable msgpack: this is msgpack, but: malformed datagram" in line
     assert line.endswith(told)
+
+
+def test_frames_of_other_joints_than_the_skeleton_s_are_told_of() -> None:
+    frame = _core.encode_native_frame(1, 0.0, np.tile(np.float32([1, 0, 0, 0]), (44, 1)))
+    for counters in ({"packets": 60, "malformed": 60}, {"packets": 60, "malformed": 59}):
+        told = why_silent("msgpack", HERE, 3.0, counters, frame)
+        assert "no frame: their joints are not those of the skeleton (is quats binary32" in told
+    mocopi = FRAMES["mocopi"](0, 0.0, 0.3)
+    assert "their joints are not" in why_silent("mocopi", HERE, 3.0, {"packets": 60, "malformed": 60}, mocopi)
 
 
 def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
