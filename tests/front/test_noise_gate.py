@@ -86,3 +86,21 @@ def test_real_movement_passes_as_it_came(data_dir: Path) -> None:
         same = np.abs((quats[begin:] * body.quats[begin:]).sum(-1))
         np.testing.assert_allclose(same, 1.0, atol=1e-6)
         np.testing.assert_allclose(root[begin:], body.root[begin:], atol=1e-6)
+
+
+@pytest.mark.parametrize(("body", "rate"), [("mocopi", 24.0), ("vmc", 60.0), ("humanoid", 240.0)])
+def test_a_trembling_body_stands_still_whatever_its_suit(body: str, rate: float) -> None:
+    names, parents, offsets = _core.standard_skeleton(body)
+    frames = round(15 * rate)
+    noise = np.random.default_rng(1).standard_normal((frames, len(names), 3))
+    spectrum = np.fft.rfft(noise, axis=0)
+    spectrum[np.fft.rfftfreq(frames, 1 / rate) >= 5.0] = 0.0
+    slow = np.fft.irfft(spectrum, frames, axis=0)
+    front = _core.LiveFront("msgpack", steady=True)
+    front.feed(_core.encode_native_skeleton(list(names), parents, offsets, rate=rate), 0)
+    half = np.radians(1.0) * slow / slow.std() / 2.0
+    quats = np.concatenate([np.sqrt(1.0 - (half**2).sum(-1, keepdims=True)), half], axis=-1)
+    outs = [front.feed(_core.encode_native_frame(i, i / rate, q), 0) for i, q in enumerate(quats)]
+    moving = [out.activity for out in outs if out is not None]
+    assert len(moving) > 300
+    assert max(moving) == 0.0

@@ -1,6 +1,9 @@
 import errno
+import select
+import shutil
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -14,10 +17,12 @@ from pythonosc.osc_message import OscMessage
 from pythonosc.parsing import ntp
 from support.wire import arrived, udp
 
+from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
-from realtime.sinks.base import ControlFrame
+from realtime.sinks.base import ControlFrame, DeferredSink, Prewarmed
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, time_tag
+from realtime.sockets import free_port
 
 SCALARS = [0.1, 0.2, -1.5, 0.4, 0.5, 0.6, 0.7]
 PARAMS = [0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0]
@@ -75,6 +80,10 @@ def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     assert values["/anticip/tempo"] == [112.5, 0.25, 0.75]
     assert values["/anticip/event/onset"] == pytest.approx([0.9, 0.05])
     sink.close()
+
+
+def test_who_looks_on_is_cheap_to_recognise() -> None:
+    assert type(DeferredSink) is type(Prewarmed) is type, "an ABC's isinstance costs ten times as much"
 
 
 def test_limbs_are_told_where_there_are_any(receiver: socket.socket) -> None:
@@ -266,6 +275,12 @@ def test_after_a_change_of_address_it_goes_on_from_the_new_one_and_what_does_not
     sink.close()
 
 
+def test_an_unknown_host_is_one_clear_line() -> None:
+    with pytest.raises(DeviceError, match=r"nowhere\.invalid:9000: cannot resolve host") as caught:
+        open_sink(9000, host="nowhere.invalid")
+    assert "\n" not in str(caught.value)
+
+
 def scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tuple[int, list[Any]]]:
     """Time tag and messages of every datagram that a scheduling receiver gets."""
     with udp() as sock:
@@ -383,3 +398,23 @@ def test_what_calls_a_scheduled_event_off_is_not_paced() -> None:
     }
     told = [("event/onset", pytest.approx(0.4)), ("event/onset/cancel", pytest.approx(0.36))]
     assert paced(frames, schedule=True) == (told, 1)
+
+
+@pytest.mark.skipif(shutil.which("oscdump") is None, reason="liblo's oscdump is not here")
+def test_another_program_reads_the_time_that_was_meant() -> None:
+    port = free_port()
+    with subprocess.Popen(["oscdump", "-L", str(port)], stdout=subprocess.PIPE, text=True) as dump:
+        sink = open_sink(port, schedule=True, send=["event"], latency_ms=100)
+        now = time.time_ns()
+        for _ in range(100):
+            sink.send(ControlFrame(7, 0.14, SCALARS, PARAMS, [("onset", 0.5, 0.15)], wall_ns=now))
+            if dump.stdout is not None and select.select([dump.stdout], [], [], 0.05)[0]:
+                break
+        line = dump.stdout.readline()
+        dump.terminate()
+        sink.close()
+    stamp, address, types, strength, ahead = line.split()
+    seconds, fraction = (int(part, 16) for part in stamp.split("."))
+    assert (address, types, float(strength)) == ("/anticip/event/onset", "ff", 0.5)
+    assert seconds - 2_208_988_800 + fraction / 2**32 == pytest.approx(now / 1e9 + 0.05, abs=1e-6)
+    assert float(ahead) == pytest.approx(0.15)

@@ -2,9 +2,12 @@
 
 import errno
 import itertools
+import os
 import select
+import shutil
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,12 +21,17 @@ from pythonosc.dispatcher import Dispatcher
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_tcp_server import ThreadingOSCTCPServer
+from support.concert import jack_server
+from support.wire import message
 
 from pyanticip.errors import DeviceError
+from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
-from realtime.sinks.tcp import TcpWire, framed
+from realtime.sinks.tcp import Framing, TcpWire, framed
+from realtime.sockets import free_port
+from realtime.status import SinkWatch, sink_words
 
 LEVELS = [i / 8 for i in range(8)]
 
@@ -152,6 +160,23 @@ def test_a_slip_packet_is_as_rfc_1055_has_it(data: bytes) -> None:
     assert not escaped
 
 
+@pytest.mark.parametrize("framing", ["slip", "length"])
+@pytest.mark.skipif(shutil.which("oscdump") is None, reason="liblo's oscdump is not here")
+def test_liblo_reads_every_frame(framing: str) -> None:
+    port = free_port()
+    with subprocess.Popen(
+        ["oscdump", "-L", f"osc.tcp://:{port}/"], stdout=subprocess.PIPE, text=True
+    ) as dump:
+        sink = open_sink(port, framing=framing, send=["frame", "params"])
+        send_until(sink, lambda: sink.counters()["sent"] >= 20)
+        lines = [dump.stdout.readline().split()[1:] for _ in range(40)]
+        dump.terminate()
+        sink.close()
+    numbers = [int(line[2]) for line in lines if line[0] == "/anticip/frame"]
+    assert numbers == list(range(numbers[0], numbers[0] + 20))
+    assert all([float(x) for x in line[2:]] == LEVELS for line in lines if line[0] == "/anticip/params")
+
+
 @pytest.mark.parametrize(("framing", "mode"), [("slip", "1.1"), ("length", "1.0")])
 def test_python_osc_reads_it(framing: str, mode: str) -> None:
     heard: list[tuple[Any, ...]] = []
@@ -165,6 +190,34 @@ def test_python_osc_reads_it(framing: str, mode: str) -> None:
         sink.close()
         server.shutdown()
     assert set(heard) == {tuple(LEVELS)}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    any(shutil.which(name) is None for name in ("scsynth", "jackd", "jack_lsp")),
+    reason="scsynth or JACK is not here",
+)
+def test_supercolliders_server_holds_what_was_sent() -> None:
+    port = free_port()
+    buses = {parameter: ["/c_set", bus] for bus, parameter in enumerate(PARAMETERS)}
+    sink = open_sink(port, framing="length", send=["param"], addresses=buses)
+    with jack_server(48_000) as name:
+        env = {**os.environ, "JACK_DEFAULT_SERVER": name, "JACK_NO_START_SERVER": "1"}
+        words = ["scsynth", "-t", str(port)]
+        synth = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            send_until(sink, lambda: sink.counters()["sent"] >= 5, seconds=30)
+            asked = message("/c_getn", 0, 8)
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as ask:
+                ask.sendall(struct.pack(">I", len(asked)) + asked)
+                size = struct.unpack(">I", ask.recv(4, socket.MSG_WAITALL))[0]
+                answer = OscMessage(ask.recv(size, socket.MSG_WAITALL))
+            assert (answer.address, answer.params[2:]) == ("/c_setn", LEVELS)
+        finally:
+            sink.close()
+            synth.terminate()
+            said = synth.communicate(timeout=10)[0]
+    assert "FAILURE" not in said
 
 
 def test_who_does_not_read_loses_whole_frames_and_nobody_waits(reader: Reader) -> None:
@@ -187,16 +240,21 @@ def test_who_does_not_read_loses_whole_frames_and_nobody_waits(reader: Reader) -
 
 
 def test_who_dies_is_told_of_and_found_again_where_it_was(reader: Reader) -> None:
-    sink = open_sink(reader.port, framing="length")
+    sink, watch = open_sink(reader.port, framing="length"), SinkWatch()
     assert sink.name == f"osc tcp://127.0.0.1:{reader.port}"
     send_until(sink, lambda: sink.counters()["sent"] >= 3)
     assert sequence(reader.packets())
+    assert watch.look([sink]) == []
+    assert sink_words([sink]) == []
     reader.close()
     send_until(sink, lambda: sink.trouble == "connection refused")
+    assert watch.look([sink]) == [f"{sink.name}: connection refused; trying again"]
+    assert watch.look([sink]) == []
+    assert sink_words([sink]) == [f"away={sink.name}"]
     sent = sink.counters()["sent"]
     back = Reader(reader.port)
     send_until(sink, lambda: sink.counters()["sent"] > sent + 3)
-    assert sink.trouble == ""
+    assert watch.look([sink]) == [f"{sink.name} is there"]
     numbers = sequence(back.packets())
     assert len(numbers) >= 3
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -231,3 +289,8 @@ def test_a_host_that_is_not_and_a_kind_that_is_not_are_one_line() -> None:
     told = OscConfig.model_validate("tcp://127.0.0.1:9000")
     assert (told.transport, told.host, told.port, told.framing) == ("tcp", "127.0.0.1", 9000, "slip")
     assert (told.url, OscConfig().url) == ("tcp://127.0.0.1:9000", "127.0.0.1:9000")
+
+
+@given(st.binary(max_size=64), st.sampled_from(["slip", "length"]))
+def test_bytes_and_their_array_are_framed_alike(data: bytes, framing: Framing) -> None:
+    assert framed(bytearray(data), framing) == framed(data, framing)

@@ -384,3 +384,49 @@ def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_pat
     # The file says of itself what the show said.
     told = run_here("info", "take.anticip", "--json", cwd=tmp_path)
     assert json.loads(told)["lost"] == counts["lost"] > 0
+
+
+@pytest.mark.slow
+def test_a_recording_is_rehearsed_followed_over_sockets_and_replayed_to_the_same_bits(
+    tmp_path: Path, wire: Wire
+) -> None:
+    with RecordingWriter(tmp_path / "walk.anticip", {}) as tape:
+        tape.raw(0, "mocopi", SKELETON)
+        for n, frame in enumerate(FRAMES[:500]):
+            tape.raw((n + 1) * 20_000_000, "mocopi", frame)
+    run_here("rehearse", "walk.anticip", "--out", "piece.memory", cwd=tmp_path)
+    port = free_port()
+    (tmp_path / "rig.toml").write_text(
+        "memory.file = 'piece.memory'\ncontrol.enabled = false\n"
+        "[[cue]]\nname = 'soon'\ntake = 'walk'\nat = 4.0\n"
+    )
+    live = start(
+        "live", "--rig", "rig.toml", "--record", "take.anticip", "--source", f"mocopi://127.0.0.1:{port}",
+        "--osc", wire.osc, cwd=tmp_path,
+    )  # fmt: skip
+    wait_for(
+        lambda: live.poll() is not None or any(b"/anticip/status" in data for data in wire.ear.came), 30.0
+    )
+    due = time.monotonic()
+    for n in range(300):
+        if n % 100 == 0:
+            wire.out.sendto(SKELETON, ("127.0.0.1", port))
+        if n % 40 < 38:
+            wire.out.sendto(FRAMES[n], ("127.0.0.1", port))
+        due += 0.02
+        time.sleep(max(due - time.monotonic(), 0))
+    time.sleep(0.3)
+    live.send_signal(2)
+    _, errors = live.communicate(timeout=20)
+    assert live.returncode == 0, errors
+    played = wire.bundles()
+    places = [m["/anticip/place"] for m in played if "/anticip/place" in m]
+    assert sum(take == 0 and abs(tempo - 1.0) < 0.3 for take, _, tempo, *_ in places) > 150
+    assert sum("/anticip/cue/soon" in m for m in played) == 1
+    again = Wire()
+    try:
+        run_here("replay", "take.anticip", "--speed", "max", "--osc", again.osc, cwd=tmp_path)
+        found = {m["/anticip/frame"][0]: m for m in again.bundles()}
+    finally:
+        again.close()
+    assert [m["/anticip/frame"] for m in played if found[m["/anticip/frame"][0]] != m] == []
