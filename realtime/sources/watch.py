@@ -189,6 +189,11 @@ class SourceWatch:
                 f"{came['doubled']} datagrams repeat the last frame; is its playback halted?"
                 " waiting for the next"
             )
+        if came["strange"] > sum(came[name] for name in _BAD):
+            return (
+                f"{came['strange']} datagrams of {self._kind} are no frame: their numbers or times do not go"
+                " on from the last frame, nor from one another"
+            )
         if self._frames and not (newest or packets):
             return f"nothing from the suit for {seconds:.0f} s; waiting for it"
         return why_silent(self._kind, self._address, seconds, came, newest)

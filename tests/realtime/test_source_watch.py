@@ -119,6 +119,14 @@ def test_a_halted_sender_that_repeats_its_last_frame_is_told_from_one_that_is_go
     assert lines[1].startswith("90 datagrams repeat the last frame")
 
 
+def test_frames_of_another_clock_are_not_told_as_lacking_bones() -> None:
+    attendance = SourceWatch("vmc", HERE, 0.0, newest=lambda: FRAMES["vmc"](0, 0.0, 0.3))
+    counts = {"packets": 9, "frames": 1, "strange": 8}
+    attendance.look(1.0, counts)
+    told = attendance.look(4.0, counts | {"packets": 99, "strange": 98})
+    assert (told or "").startswith("90 datagrams of vmc are no frame: their numbers or times")
+
+
 EULER = b"MXTP01" + bytes(754)
 
 

@@ -6,11 +6,13 @@
 
 mod interval;
 mod pace;
+mod rivals;
 mod standing;
 
 use super::timemap::TimeMap;
 use interval::Interval;
 use pace::Pace;
+use rivals::{Rivals, Verdict};
 use standing::Standing;
 
 /// Numbers or times this far behind the newest (frames, seconds) may be a late packet; farther is another clock.
@@ -74,19 +76,21 @@ struct Newest {
     seconds: f64,
 }
 
-/// Frames of another clock that follow each other.
-#[derive(Debug, Clone, Copy)]
-struct Rival {
-    last: Stamp,
-    frames: u32,
-}
-
 /// Frames that come late at the usual pace.
 #[derive(Debug, Clone, Copy)]
 struct Pause {
     seconds: f64,
     arrival: f64,
     frames: u32,
+}
+
+/// The next frame, where no number tells of losses.
+fn next(seconds: f64) -> When {
+    When::Next {
+        seconds,
+        lost: 0,
+        anew: false,
+    }
 }
 
 /// The clock of one stream.
@@ -109,7 +113,7 @@ pub(super) struct StreamClock {
     sets: u32,
     interval: Interval,
     pace: Pace,
-    rival: Option<Rival>,
+    rivals: Rivals,
     pause: Option<Pause>,
     /// Arrival of the frame that confirmed the last pause.
     paused: Option<f64>,
@@ -131,7 +135,7 @@ impl StreamClock {
             sets: 0,
             interval: Interval::default(),
             pace: Pace::default(),
-            rival: None,
+            rivals: Rivals::default(),
             pause: None,
             paused: None,
             standing: Standing::default(),
@@ -220,8 +224,15 @@ impl StreamClock {
                 when
             }
             When::Same => when,
-            _ if self.is_confirmed(stamp) => self.begin(stamp),
-            _ => when,
+            _ => match self.rivals.take(stamp) {
+                Verdict::Open => when,
+                Verdict::StartedOver => self.begin(stamp),
+                Verdict::Leaps => {
+                    let seconds = self.give_way(newest, stamp);
+                    self.accept(stamp, seconds);
+                    next(seconds)
+                }
+            },
         }
     }
 
@@ -317,11 +328,7 @@ impl StreamClock {
                 return When::Same;
             }
             let steps = interval.map_or(1.0, |i| self.pace.steps(step, i));
-            return When::Next {
-                seconds: self.by_arrivals(newest, stamp, steps),
-                lost: 0,
-                anew: false,
-            };
+            return next(self.by_arrivals(newest, stamp, steps));
         }
         // A bundle without a time belongs to the one before it.
         let before = newest.stamp.time.unwrap_or(newest.seconds);
@@ -330,14 +337,7 @@ impl StreamClock {
             self.odd += 1;
             if self.odd >= STUCK {
                 self.odd = 0;
-                let elapsed = stamp.arrival - newest.stamp.arrival;
-                let seconds = newest.seconds + elapsed.max(1e-3);
-                self.go_by_arrival(seconds, stamp.arrival);
-                return When::Next {
-                    seconds,
-                    lost: 0,
-                    anew: false,
-                };
+                return next(self.give_way(newest, stamp));
             }
             return When::Same;
         }
@@ -349,13 +349,8 @@ impl StreamClock {
         }
         self.odd = 0;
         self.interval.push(step);
-        When::Next {
-            seconds: stamp
-                .time
-                .map_or(newest.seconds + step, |time| self.by_sender(newest, time, step)),
-            lost: 0,
-            anew: false,
-        }
+        let time = stamp.time.unwrap_or(before + step);
+        next(self.by_sender(newest, time, step))
     }
 
     /// The place of a frame without a number by the sender's time, `step` after the newest.
@@ -407,6 +402,13 @@ impl StreamClock {
         }
     }
 
+    /// Arrivals stand in from this frame on, the next after the newest.
+    fn give_way(&mut self, newest: Newest, stamp: Stamp) -> f64 {
+        let seconds = newest.seconds + (stamp.arrival - newest.stamp.arrival).max(1e-3);
+        self.go_by_arrival(seconds, stamp.arrival);
+        seconds
+    }
+
     fn go_by_arrival(&mut self, seconds: f64, arrival: f64) {
         (self.by_arrival, self.wrong) = (true, true);
         // What its times told of the rate is as wrong.
@@ -432,7 +434,7 @@ impl StreamClock {
             },
             seconds,
         });
-        self.rival = None;
+        self.rivals = Rivals::default();
         self.map.push(seconds, stamp.arrival);
         let (drift, span) = self.map.drift();
         let tells_too_little = stamp.time.is_some_and(|time| self.grain(time) > COARSE.1);
@@ -443,20 +445,6 @@ impl StreamClock {
             self.go_by_arrival(seconds, stamp.arrival);
             self.map.push(seconds, stamp.arrival);
         }
-    }
-
-    /// Whether a frame that does not belong here confirms that the sender has started over.
-    fn is_confirmed(&mut self, stamp: Stamp) -> bool {
-        let follows = |last: Stamp| match (last.number, stamp.number) {
-            (Some(a), Some(b)) => (1..=50).contains(&(b.wrapping_sub(a))),
-            _ => last
-                .time
-                .zip(stamp.time)
-                .is_some_and(|(a, b)| b > a && b - a < 1.0),
-        };
-        let frames = self.rival.filter(|r| follows(r.last)).map_or(0, |r| r.frames) + 1;
-        self.rival = Some(Rival { last: stamp, frames });
-        frames >= CONFIRMED
     }
 
     /// Frames that keep coming late at the usual pace: their way has become longer, or the sender and its clock had

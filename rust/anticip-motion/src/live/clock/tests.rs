@@ -284,6 +284,29 @@ fn a_clock_that_runs_wrong_gives_way_to_arrivals() {
 }
 
 #[test]
+fn without_numbers_times_that_leap_give_way_to_arrivals() {
+    // In milliseconds, at two rates; from the first frame on and after ten minutes in seconds.
+    for (rate, from) in [(60.0, 0u32), (30.0, 0), (60.0, 600)] {
+        let mut c = StreamClock::new();
+        let mut places = Vec::new();
+        for i in 0..900u32 {
+            let t = f64::from(i) / rate;
+            let told = if i < from { t } else { 1000.0 * t + 0.25 };
+            match c.take(stamp(None, told, t)) {
+                When::Next { seconds, anew, .. } => {
+                    assert!(i == 0 || !anew);
+                    places.push(seconds - t);
+                }
+                _ => assert!((from..from + CONFIRMED + 2).contains(&i), "{rate} {i}"),
+            }
+        }
+        let late = &places[places.len() - 200..];
+        assert!(late.iter().all(|p| (p - late[0]).abs() < 1e-3), "{rate} {from}");
+        assert!((c.rate().expect("measured") / rate - 1.0).abs() < 0.01);
+    }
+}
+
+#[test]
 fn a_sender_that_had_paused_goes_on_as_it_says() {
     let mut c = heard(200, 60.0);
     for i in 200..240u32 {
