@@ -26,6 +26,8 @@ const SET_ON: f64 = 0.02;
 const CONFIRMED: u32 = 10;
 /// So many frames without a new time (and without a number): the sender's clock stands still.
 const STUCK: u32 = 25;
+/// A frame without a time counts so many times as much as one with a time against a clock that tells too rarely.
+const UNTIMED: u32 = 3;
 /// Of an interval: times told more coarsely than the first (in binary32, after some hours) are smoothed whether or not
 /// numbers count the frames; coarser than the second they tell too little.
 const COARSE: (f64, f64) = (0.1, 0.65);
@@ -109,6 +111,8 @@ pub(super) struct StreamClock {
     /// Frames in a row whose time does not go on as the stream does, and whether it stood still in all of them.
     odd: u32,
     stands: bool,
+    /// How far frames without a time, each of its own, outweigh those with one.
+    untimed: u32,
     /// How often the sender's clock was set.
     sets: u32,
     interval: Interval,
@@ -132,6 +136,7 @@ impl StreamClock {
             precise: false,
             odd: 0,
             stands: true,
+            untimed: 0,
             sets: 0,
             interval: Interval::default(),
             pace: Pace::default(),
@@ -335,7 +340,11 @@ impl StreamClock {
         let step = stamp.time.map_or(0.0, |time| time - before);
         if step == 0.0 {
             self.odd += 1;
-            if self.odd >= STUCK {
+            // What a bundle that was split holds comes at once; apart, it is a frame that has no time.
+            if stamp.time.is_none() && stamp.arrival - newest.stamp.arrival > TOGETHER {
+                self.untimed += UNTIMED;
+            }
+            if self.odd.max(self.untimed) >= STUCK {
                 self.odd = 0;
                 return next(self.give_way(newest, stamp));
             }
@@ -348,6 +357,7 @@ impl StreamClock {
             return When::Late { lost: false };
         }
         self.odd = 0;
+        self.untimed = self.untimed.saturating_sub(1);
         self.interval.push(step);
         let time = stamp.time.unwrap_or(before + step);
         next(self.by_sender(newest, time, step))

@@ -307,6 +307,30 @@ fn without_numbers_times_that_leap_give_way_to_arrivals() {
 }
 
 #[test]
+fn a_clock_told_more_rarely_than_frames_come_gives_way_to_arrivals() {
+    let played = |untimed: &dyn Fn(u32) -> bool, split: f64| {
+        let (mut c, mut frames) = (StreamClock::new(), 0);
+        for i in 0..1200u32 {
+            let t = f64::from(i) / 60.0;
+            let time = (!untimed(i)).then_some(t);
+            frames += u32::from(matches!(c.take(stamp(None, time, t)), When::Next { .. }));
+            if split > 0.0 {
+                // More of the same frame: it has no time.
+                assert_eq!(c.take(stamp(None, None, t + split)), When::Same);
+            }
+        }
+        (frames, c.by_arrival)
+    };
+    for rare in [2, 4, 15, 30] {
+        let (frames, by_arrival) = played(&|i| i % rare > 0, 0.0);
+        assert!(by_arrival && frames > 1140, "{rare}: {frames}");
+    }
+    // Bundles of one frame, and times that are lost now and then, are no such clock.
+    assert_eq!(played(&|_| false, 0.001), (1200, false));
+    assert_eq!(played(&|i| i % 10 == 9, 0.0), (1080, false));
+}
+
+#[test]
 fn a_sender_that_had_paused_goes_on_as_it_says() {
     let mut c = heard(200, 60.0);
     for i in 200..240u32 {
