@@ -57,11 +57,10 @@ pub struct NatnetDecoder {
 
 impl NatnetDecoder {
     fn frame(&mut self, found: &Frame, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        let tracked = |(_, bones): &&(i32, Vec<Bone>)| bones.iter().any(|bone| bone.tracked);
         let heard = |(id, _): &&(i32, Vec<Bone>)| Some(*id) == self.heard.who;
-        let known = |(id, bones): &&(i32, Vec<Bone>)| {
-            bones.iter().any(|bone| bone.tracked) && self.definitions.iter().any(|d| d.id == *id)
-        };
-        let mut there = found.skeletons.iter();
+        let known = |(id, _): &&(i32, Vec<Bone>)| self.definitions.iter().any(|d| d.id == *id);
+        let mut there = found.skeletons.iter().filter(tracked);
         let Some((id, bones)) = there.clone().find(heard).or_else(|| there.find(known)) else {
             // Nobody is tracked, or nobody has said yet who that is. A skeleton that was heard may come back.
             if self.heard.who.is_none() {
