@@ -65,8 +65,8 @@ class LanguageRecorder(Recorder):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """See :meth:`state_dict`; a run from before there were such columns goes on without."""
-        super().load_state_dict(state_dict)
         self._tell(state_dict.get("pieces", ()))
+        super().load_state_dict(state_dict)
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """The learning rate, and the share of the model's own scalars."""
