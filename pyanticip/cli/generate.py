@@ -127,12 +127,12 @@ class Command(click.Command):
 _OLD = "docs/experiments/{}/page.md says which commit has it"
 _BENCH = "python -m pytest tests/benches -o addopts= --benchmark-only -k"
 SUCCESSORS = {
-    "train study": "python -m training.studies geometric-bias",
+    "train study": "python -m training.studies geometric-bias --out RUNS",
     "train study-motion": _OLD.format("geometry-motion"),
     "train study-parts": _OLD.format("motion-risk"),
     "train patterns": _OLD.format("trajectory-positions"),
     "train planning": _OLD.format("planning-signal"),
-    "evaluate study": "python -m training.studies geometric-bias",
+    "evaluate study": "python -m training.studies geometric-bias --out RUNS",
     "evaluate study-motion": _OLD.format("geometry-motion"),
     "evaluate study-parts": _OLD.format("motion-risk"),
     "evaluate patterns": _OLD.format("trajectory-positions"),

@@ -27,6 +27,8 @@ Say = Callable[[str], None]
 
 _PATIENCE_S = 30.0
 _HINT_S = 3.0
+# A body is refused in its first second; a take that is longer began with another one, and is kept.
+_JUDGED_S = 2.0
 
 
 def record_take(
@@ -77,10 +79,6 @@ async def _record(
             # A body is judged by its first second.
             done.set()
 
-    def check_body() -> None:
-        if front.refusal:
-            raise DeviceError(why_refused(source.kind, front.refusal))
-
     def why_none(seconds: float) -> str:
         refusal = why_refused(source.kind, front.refusal or udp.trouble)
         return refusal or why_silent(source.kind, udp.address, seconds, front.counters(), udp.newest)
@@ -105,7 +103,8 @@ async def _record(
             if not done.is_set():
                 say(f"{left} ...")
                 await asyncio.sleep(1.0)
-        check_body()
+        if front.refusal:
+            raise DeviceError(why_refused(source.kind, front.refusal))
         if done.is_set():
             # Ctrl-C before the take has begun.
             raise KeyboardInterrupt
@@ -119,10 +118,12 @@ async def _record(
             say("the suit fell silent: the take ends there")
     finally:
         udp.close()
-    check_body()
+    refusal = why_refused(source.kind, front.refusal)
+    if refusal and take_recorder.seconds < _JUDGED_S:
+        raise DeviceError(refusal)
     played = take_recorder.stop()
     if played.cut:
-        say("the signal was lost: the take ends there")
+        say(f"{refusal or 'the signal was lost'}: the take ends there")
     return store_or_keep(played, project)
 
 

@@ -197,7 +197,7 @@ class Suit(threading.Thread):
     def __init__(self, port: int, kind: str = "mocopi", data: bytes = b"", skeleton: bytes = b"") -> None:
         super().__init__(daemon=True)
         self.port, self.over = port, threading.Event()
-        self._kind, self._data, self._skeleton = kind, data, skeleton
+        self._kind, self._data, self.skeleton = kind, data, skeleton
 
     def run(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -205,8 +205,8 @@ class Suit(threading.Thread):
                 if self.over.wait(0.02):
                     return
                 data = self._data or FRAMES[self._kind](n, n / 50, 0.5 + 0.4 * math.sin(n / 8) * self.moves)
-                if self._skeleton and n % 50 == 0:
-                    sock.sendto(self._skeleton, ("127.0.0.1", self.port))
+                if self.skeleton and n % 50 == 0:
+                    sock.sendto(self.skeleton, ("127.0.0.1", self.port))
                 sock.sendto(data, ("127.0.0.1", self.port))
 
 

@@ -286,6 +286,22 @@ def test_a_body_that_is_refused_makes_no_take(run: Run, countdown: str) -> None:
     assert Project.open("mine").state.takes == ()
 
 
+def test_what_was_danced_before_another_body_is_refused_is_kept(run: Run) -> None:
+    run("teach", "new", "mine", "--outputs", "mix")
+    suit = Suit(free_port(), "msgpack")
+    suit.start()
+    later = threading.Timer(4.0, setattr, (suit, "skeleton", refused_skeleton()))
+    later.start()
+    words = ["--source", f"msgpack://127.0.0.1:{suit.port}", "--values", "mix=1", "--countdown", "0"]
+    try:
+        run("teach", "record", "mine", *words, "--seconds", "30")
+    finally:
+        later.cancel()
+        suit.over.set()
+    (take,) = Project.open("mine").state.takes
+    assert 2.5 < len(Project.open("mine").motion(take).quats) / 50 < 6.0
+
+
 def test_a_take_that_cannot_be_stored_is_kept_and_added_by_what_is_told(run: Run) -> None:
     run("teach", "add", "mine", "b0.npz", "--values", "mix=0")
     clip = Project.open("mine").motion(Project.open("mine").state.takes[0])

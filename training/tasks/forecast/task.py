@@ -115,7 +115,10 @@ class ForecastTask(Task[ForecastOptions, Files]):
         folder = Path(report["options"]["data"]["path"])
         data = quote(str(folder))
         if (folder / "train").is_dir() and not (folder / "test").is_dir():
-            return [f"wrote {out}; {data} has no test files to judge it by: --folds 5 leaves clips out"]
+            return [
+                f"wrote {out}; {data} has no test files to judge it by; left-out clips judge its kind:",
+                f"  pyanticip train forecast --data {data} --folds 5 --out FOLDER",
+            ]
         return [
             f"wrote {out}; judge it with:",
             f"  pyanticip evaluate forecast --data {data} --checkpoint {quote(str(out))}",

@@ -413,7 +413,7 @@ def test_the_commands(tmp_path, command):
     assert "pyanticip evaluate forecast" in out
     (tmp_path / "test").rename(tmp_path / "aside")
     code, out, err = command("train", "forecast", "--out", tmp_path / "run", "--resume")
-    assert "no test files to judge it by: --folds 5 leaves clips out" in out, err
+    assert f"pyanticip train forecast --data {tmp_path} --folds 5 --out FOLDER" in out, err
     (tmp_path / "aside").rename(tmp_path / "test")
     assert (tmp_path / "run" / "checkpoint" / "model.safetensors").is_file()
     code, out, err = command(
