@@ -1,8 +1,7 @@
 """The seven anticipation scalars of pose and vector trajectories.
 
-Everything is computed in the Rust core; this module gives it names, defaults and types. The order of the
-scalars is that of :data:`pyanticip.SCALARS`. Quaternions are Hamilton, w, x, y, z, local to the parent joint;
-times are frames, angles radians. The definition of every scalar stands in ``docs/scalars.md``.
+Computed in the Rust core, in the order of :data:`pyanticip.SCALARS`; ``docs/scalars.md`` defines them.
+Quaternions are Hamilton, w, x, y, z, local to the parent joint; times are frames, angles radians.
 """
 
 from collections.abc import Sequence

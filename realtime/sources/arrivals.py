@@ -60,7 +60,7 @@ def recognise(datagram: bytes) -> str | None:
     """The kind of source that a datagram is from, by its looks: one of ``SOURCES``, ``osc`` (of
     somebody else's), or None where it is nothing known.
 
-    Of kinds that other packages bring it is the first whose decoder makes what it says it does of it.
+    Of kinds that other packages bring it is the first whose decoder makes datagrams of its ``wire`` of it.
     """
     known = _core.recognise(datagram)
     if known not in (None, "osc"):
