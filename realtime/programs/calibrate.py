@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import DeviceError, OptionError, SkeletonError
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.calibration import Calibration, Table
 from realtime.control.commands import Commands
@@ -102,7 +102,7 @@ async def _stages(
         ("move", move, calibration.move, 0.0),
     ):
         words = begin()
-        told, waited, frames = math.inf, 0.0, pipeline.counts["frames"]
+        told, waited, frames = math.inf, 0.0, pipeline.counters()["heard"]
         while (left := long - calibration.seconds(stage)) > 0.0:
             if before >= 0.0 and math.ceil(left / 5.0) < told:
                 told = math.ceil(left / 5.0)
@@ -111,14 +111,15 @@ async def _stages(
             now = calibration.seconds(stage)
             waited = waited + 0.1 if now == max(before, 0.0) else 0.0
             before = now if now > 0.0 else before
-            frames = frames if waited else pipeline.counts["frames"]
+            # What the show plays on by itself in a gap is nobody's.
+            counters = pipeline.counters()
+            frames = frames if waited else counters["heard"]
             if waited > _PATIENCE:
-                counters = pipeline.front.counters()
-                got = "they stood still" if pipeline.counts["frames"] > frames else "got nothing"
-                why = f"expected somebody to {words}, {got} for {waited:.0f} s"
                 if refusal := why_refused(source.kind, pipeline.front.refusal or source.trouble):
-                    why = refusal
-                elif not counters["frames"]:
+                    raise SkeletonError(refusal)
+                got = "they stood still" if counters["heard"] > frames else "got nothing"
+                why = f"expected somebody to {words}, {got} for {waited:.0f} s"
+                if not counters["heard"]:
                     why = why_silent(source.kind, source.address, waited, counters, source.newest)
                 raise DeviceError(f"calibrate: {why}")
     return calibration.table()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pyanticip.errors import DeviceError, MotionError, OptionError, suggestion
+from pyanticip.errors import DeviceError, MotionError, OptionError, SkeletonError, suggestion
 from pyanticip.motion.atomic import check_folder, write_file
 from pyanticip.options import host_port
 from realtime.monitor.process import qr_code
@@ -63,15 +62,21 @@ def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict
     The rig is written in the end, whole; whatever ends this before leaves nothing. Raises a MotionError.
     """
     _may_write(given, ask)
+    told = {given.osc, given.midi, given.synth} != {None}
+    receivers = _table(given.osc, given.midi, given.synth, say) if told else None
     wanted = _suit(given.suit, ask, say)
     suit = _listen(wanted, given.wait, say)
     host = "127.0.0.1" if suit.sender.startswith("127.") else "0.0.0.0"
     tree: dict[str, Any] = {"source": {"kind": suit.kind, "host": host, "port": suit.port}}
-    tree |= _receivers(given, ask, say)
+    tree |= _receivers(ask, say) if receivers is None else receivers
     calibrates = _yes(given.calibrate, "Get to know the performer? Stand still, then move", ask)
     if calibrates:
-        with _reported("not calibrated", say):
+        try:
             tree["performer"] = calibrate_live(Rig.model_validate(tree), given.still, given.move, say)
+        except SkeletonError as error:
+            raise DeviceError(f"{given.out}: not written, for {error}") from None
+        except MotionError as error:
+            say(f"not calibrated: {error}")
     rig = Rig.model_validate(tree)
     played: dict[str, Any] = {}
     if given.seconds > 0.0:
@@ -209,10 +214,8 @@ def _what(suit: DetectedSender, ports: Mapping[int, str], wanted: str | None) ->
     )
 
 
-def _receivers(given: SetupOptions, ask: Ask, say: Say) -> dict[str, Any]:
+def _receivers(ask: Ask, say: Say) -> dict[str, Any]:
     """What of a rig says who is played to; an answer that will not do is told, and asked for again."""
-    if {given.osc, given.midi, given.synth} != {None}:
-        return _table(given.osc, given.midi, given.synth, say)
     audio = probe()
     say("What plays? voice: the built-in one; osc: a program that hears OSC; midi")
     if not audio.usable:
@@ -259,12 +262,3 @@ def _nobody_there(host: str, port: int) -> bool:
 
 def _yes(answer: bool | None, question: str, ask: Ask) -> bool:
     return answer if answer is not None else ask(question, "yes", ("yes", "no")) == "yes"
-
-
-@contextlib.contextmanager
-def _reported(what: str, say: Say) -> Any:
-    """What fails is told, and it goes on without."""
-    try:
-        yield
-    except MotionError as error:
-        say(f"{what}: {error}")

@@ -73,6 +73,7 @@ def test_bad_skeletons_and_shapes_are_refused_in_one_line():
         (SkeletonError, lambda: _core.Retargeter(names, np.roll(parents, 1), offsets)),
         (ShapeError, lambda: _core.Retargeter(names, parents, offsets[:-1])),
         (OptionError, lambda: _core.Retargeter(names, parents, offsets, np.zeros((22, 4)))),
+        (OptionError, lambda: _core.Retargeter(names, np.where(parents == 0, np.nan, parents), offsets)),
         (
             ShapeError,
             lambda: _core.Retargeter(names, parents, offsets).apply(np.ones((2, 5, 4)), np.ones((2, 3))),

@@ -198,8 +198,8 @@ def test_questions_and_their_answers(
     guided(tmp_path, ["midi", "Volca"], suit="unknown", force=True)
     assert load_rig(tmp_path / "stage.toml").midi.port == "Volca"
     assert load_rig(tmp_path / "stage.toml").osc == ()
-    with pytest.raises(DeviceError, match="no MIDI port 'nosuch'"):
-        guided(tmp_path, suit="unknown", midi="nosuch", force=True)
+    with pytest.raises(DeviceError, match="no MIDI port 'nosuch'"):  # before anybody has to send
+        guided(tmp_path, suit="unknown", midi="nosuch", force=True, wait=0.1)
 
 
 def test_an_answer_that_will_not_do_is_asked_for_again(
@@ -228,10 +228,14 @@ def test_a_calibration_that_failed_is_told_and_how_to_do_it_later(
     assert "performer" not in found
 
 
-def test_a_body_that_the_trial_refuses_gets_no_rig(ports: dict[str, int], send: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", [{"seconds": 3.0}, {"calibrate": True}])
+def test_a_body_that_is_refused_gets_no_rig(
+    told: dict[str, Any], ports: dict[str, int], send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 1.0)
     send(ports["msgpack"], kind="msgpack", skeleton=refused_skeleton())
     with pytest.raises(DeviceError, match="not written, for the body of this msgpack cannot be played"):
-        guided(tmp_path, suit="unknown", osc="127.0.0.1:9555", seconds=3.0)
+        guided(tmp_path, suit="unknown", osc="127.0.0.1:9555", **told)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -26,7 +26,16 @@ fn skeleton(
     rest: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Skeleton> {
     let n = Some(names.len());
-    let parents = doubles(parents, "parents", &[n])?.values;
+    let parents = doubles(parents, "parents", &[n])?
+        .values
+        .into_iter()
+        .map(|parent| {
+            if parent.fract() != 0.0 {
+                let message = format!("parents: expected whole numbers, got {parent}");
+                return Err(raise(Kind::Value, &message));
+            }
+            Ok(parent as i32)
+        });
     let offsets = doubles(offsets, "offsets", &[n, Some(3)])?.values;
     let rest_local = match rest {
         Some(rest) => {
@@ -37,7 +46,7 @@ fn skeleton(
         None => None,
     };
     Ok(Skeleton {
-        parents: parents.into_iter().map(|p| p as i32).collect(),
+        parents: parents.collect::<PyResult<_>>()?,
         offsets: rows(&offsets),
         names,
         rest_local,
