@@ -1,4 +1,4 @@
-"""What ``pyanticip info`` says of a memory and of a mapping: what was kept of takes."""
+"""What ``pyanticip info`` says of what was made of takes: a memory, a mapping, a checkpoint."""
 
 from __future__ import annotations
 
@@ -8,10 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from pyanticip.memory.files import is_memory, load_rehearsal
+from pyanticip.models.checkpoint.manifest import (
+    FORMAT,
+    KINDS,
+    LANGUAGE_FORMAT,
+    MANIFEST,
+    WEIGHTS,
+    Manifest,
+    read_description,
+    read_language_manifest,
+    read_manifest,
+    read_verified,
+)
+from pyanticip.models.forecast.manifest import FORECAST_FORMAT, ForecastManifest, read_forecast_manifest
 from pyanticip.teach.mapping import FORMAT as MAPPING
 from pyanticip.teach.mapping import load_mapping
 from pyanticip.untrusted import open_file
-from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
+from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, HORIZONS_MS, PARAMETERS, RATE
 
 __all__ = ["describe_artifact"]
 
@@ -21,10 +34,13 @@ Found = tuple[dict[str, Any], list[str]]
 
 
 def describe_artifact(file: Path) -> Found | None:
-    """What a memory or a mapping holds, and that in lines; None: it is neither.
+    """What a memory, a mapping or a checkpoint (its folder) holds, and that in lines; None: it is none.
 
     :raises MotionError: it is one, and damaged or of another version.
     """
+    folder = file.parent if file.name in (MANIFEST, WEIGHTS) else file
+    if any((folder / inside / MANIFEST).is_file() for inside in ("", "checkpoint", "model")):
+        return _checkpoint(folder)
     if is_memory(file):
         return _memory(file)
     return _mapping(file) if MAPPING in _about(file) else None
@@ -90,3 +106,28 @@ def _mapping(file: Path) -> Found:
     lines.append(f"  taught without {', '.join(lacking)}" if lacking else "  taught with all joints")
     limit = "" if mapping.beyond == "play" else f" above a novelty of {mapping.novelty_limit:g}"
     return found, [*lines, f"  {mapping.lead_ms} ms ahead; far from all shown: {mapping.beyond}{limit}"]
+
+
+def _checkpoint(folder: Path) -> Found:
+    data = read_description(folder)
+    manifest: Manifest | ForecastManifest
+    if data.get("format") == LANGUAGE_FORMAT:
+        manifest = read_language_manifest(folder)
+    elif data.get("format") == FORECAST_FORMAT:
+        manifest = read_forecast_manifest(folder)
+    else:
+        manifest = read_manifest(folder)
+    for name in manifest.sha256:
+        read_verified(folder, name, manifest.sha256)
+    kind, count = KINDS[data["format"]], data["parameter_count"]
+    name = f"{folder.resolve().name}-{manifest.sha256[WEIGHTS][:8]}"
+    found = {"file": str(folder), "kind": kind, "name": name, "parameters": count, "model": data}
+    lines = [f"{folder}: a {kind}, {name}, {count:,} parameters; its files are whole"]
+    if data["format"] == FORMAT:
+        lines.append(f"  plays {', '.join(PARAMETERS)}; events {', '.join(EVENTS)}")
+        lines.append(f"  {', '.join(map(str, HORIZONS_MS))} ms ahead")
+    held = manifest.training.get("held_out")
+    for side, people in held.items() if isinstance(held, dict) else ():
+        if isinstance(people, list):
+            lines.append(f"  kept apart for {side}: {', '.join(map(str, people)) or 'nobody'}")
+    return found, lines

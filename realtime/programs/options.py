@@ -191,7 +191,9 @@ class ExportOptions(JsonOption):
 class InfoOptions(ReadingOptions, JsonOption):
     """Of ``info``."""
 
-    file: Path = option("A motion file, recording, memory or mapping.", argument=True, exists=True)
+    file: Path = option(
+        "A motion file, recording, memory, mapping or checkpoint.", argument=True, exists=True
+    )
     picture: Path | None = option("Draw it, beside what is made of it.", None, metavar="OUT.png")
     joints: str | None = option(
         "Write which joint is taken for which, to edit; with a MAP: read the file by it.",

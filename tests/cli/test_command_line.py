@@ -1,6 +1,7 @@
 """What the command line says: one line, the right exit code, a suggestion."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from support.clips import walking_clip
 
 from pyanticip.cli import cli
 from pyanticip.cli.terminal import needs, run
+from pyanticip.models.checkpoint.manifest import SHIPPED
+from pyanticip.models.forecast.manifest import GHOST
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.recording import RecordingWriter
 from pyanticip.options import host_port
@@ -356,3 +359,19 @@ def test_what_stands_in_a_file_does_not_steer_the_terminal(tmp_path: Path) -> No
         said = CliRunner().invoke(cli, words, catch_exceptions=False).output
         assert "mine" in said.replace(str(tmp_path), "")
         assert not set(said) & set(trick) - set("]0;mine31m"), words
+
+
+def test_info_tells_which_model_a_checkpoint_is(tmp_path: Path) -> None:
+    copy = tmp_path / "run" / "checkpoint"
+    shutil.copytree(SHIPPED, copy)
+    for named in (copy, copy / "model.safetensors"):
+        told = CliRunner().invoke(cli, ["info", str(named)]).output
+        assert "a motion model, checkpoint-c2e1d6ac, 2,070,065 parameters; its files are whole" in told
+        assert "kept apart for test: 07, 49" in told
+    forecaster = CliRunner().invoke(cli, ["info", str(GHOST)])
+    assert "a forecaster, ghost-" in forecaster.output
+    above = CliRunner().invoke(cli, ["info", str(tmp_path / "run")])
+    assert f"did you mean {copy}?" in str(above.exception)
+    (copy / "model.safetensors").write_bytes(b"\0" * 100)
+    damaged = CliRunner().invoke(cli, ["info", str(copy)])
+    assert "model.safetensors is damaged or not its own" in str(damaged.exception)
