@@ -193,13 +193,13 @@ class JsonOption(Options):
 class SecondsOption(Options):
     """Of every command that goes on until it is told to stop."""
 
-    seconds: float | None = option("Stop after so long.", None, gt=0)
+    seconds: float | None = option("Stop after this many seconds.", None, gt=0)
 
 
 class CheckpointOption(Options):
     """Of every command that the built-in model does for."""
 
-    checkpoint: Path | None = option("Another model than the built-in one (a folder).", None, exists=True)
+    checkpoint: Path | None = option("Checkpoint folder; the built-in model by default.", None, exists=True)
 
     def check(self) -> None:
         """As for all, and that a model that is named is used."""

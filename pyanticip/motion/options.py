@@ -23,12 +23,12 @@ def _unit(value: str | float) -> str | float:
 class BodyOptions(Options):
     """What a skeleton means that does not say it; see :func:`pyanticip.load_motion`."""
 
-    up: Literal["y", "z", "x", "-y", "-z", "-x"] | None = option("The axis that is up in the file.", None)
+    up: Literal["y", "z", "x", "-y", "-z", "-x"] | None = option("The up axis of the file.", None)
     rest: Annotated[int, Field(ge=0)] | None = option(
-        "A frame in which it stands straight or in a T-pose.", None, metavar="FRAME"
+        "Index of a frame in a T-pose or standing straight.", None, metavar="FRAME"
     )
     joints: PathText | None = option(
-        "Which joint is which (TOML; `info FILE --joints` writes it).", None, metavar="MAP"
+        "Joint map (TOML; `info FILE --joints` writes one).", None, metavar="MAP"
     )
 
     def body(self) -> dict[str, Any]:
@@ -41,10 +41,10 @@ class ReadingOptions(BodyOptions):
 
     skeleton: PathText | None = option("The ASF file of an AMC file.", None, metavar="PATH", exists=True)
     rate: Annotated[float, Field(ge=RATE_LIMITS[0], le=RATE_LIMITS[1])] | None = option(
-        "Frames a second of the file, instead of what it says (AMC says nothing: 120).", None
+        "Frames per second of the file, in place of its own (AMC has none: 120).", None
     )
     units: Annotated[str | float, AfterValidator(_unit)] | None = option(
-        "The file's unit of length: m, cm, mm, in, cmu or metres.", None, metavar="UNIT"
+        "The file's unit of length: m, cm, mm, in, cmu, or its length in metres.", None, metavar="UNIT"
     )
 
     def reading(self) -> dict[str, Any]:

@@ -60,16 +60,16 @@ class FitOptions(Options):
     :raises OptionError: a value that makes no sense.
     """
 
-    kind: Literal["auto", Kind] = option("ridge, knn, mlp; auto: the best by cross-validation.", "auto")
+    kind: Literal["auto", Kind] = option("Kind of head; auto: the best by cross-validation.", "auto")
     lead_ms: Annotated[int, Field(ge=0, le=400, multiple_of=20)] = option(
-        "Learn so far ahead of the movement, 0..400 in steps of 20.", 0
+        "Predict this far ahead: 0..400 ms in steps of 20.", 0
     )
     inputs: Annotated[str | None, BeforeValidator(_joined)] = option(
-        "What heads see; the best by cross-validation if not given.", None, metavar="body,hidden"
+        "Inputs of the heads; by default the best by cross-validation.", None, metavar="body,hidden"
     )
-    beyond: Beyond = option("play, hold, neutral: far from all shown.", "play")
+    beyond: Beyond = option("What to do far from all taught examples.", "play")
     novelty: Annotated[float, Field(ge=0.1, le=1000.0)] = option(
-        "How new is far, for --beyond; 1: as the newest twentieth of a take that was left out.", 2.0
+        "Novelty from which --beyond applies; 1: exceeded by 5 % of a left-out take.", 2.0
     )
 
     def __init__(self, **options: Any) -> None:

@@ -17,65 +17,67 @@ Length = Annotated[int, Field(ge=1, le=65536)]
 class LatencyOptions(CheckpointOption, JsonOption):
     """Of ``bench latency``."""
 
-    seconds: float = option("How long to measure.", 60.0, ge=1, le=3600)
-    file: Path | None = option("A motion file to send; else synthetic motion.", None, exists=True)
-    backend: BackendKind = option("What steps the model.", "auto")
-    model: bool = option("Play with the model; --no-model: the seven scalars alone.", True)
-    prewarm: bool = option("Warm each step up before its datagram; --no-prewarm: every one runs cold.", True)
-    spin: bool = option("Stay awake before each datagram.", False)
-    priority: bool = option("Ask for real-time priority; --no-priority: as any program.", True)
-    monitor: bool = option("With the monitor beside it, which nobody looks at.", False)
+    seconds: float = option("Seconds to measure.", 60.0, ge=1, le=3600)
+    file: Path | None = option("Motion file to send; synthetic motion by default.", None, exists=True)
+    backend: BackendKind = option("Step backend.", "auto")
+    model: bool = option("Run the model; --no-model sends the seven scalars only.", True)
+    prewarm: bool = option("Warm up each step before its datagram; --no-prewarm: run every step cold.", True)
+    spin: bool = option("Poll instead of sleeping before each datagram: less latency, more CPU.", False)
+    priority: bool = option("Ask for real-time priority.", True)
+    monitor: bool = option("Run the monitor as well, without a browser.", False)
 
 
 class PerformersOptions(JsonOption):
     """Of ``bench performers``."""
 
-    count: str = option("How many at a time.", "1,2,4,8,16,32", metavar="N,N...")
-    seconds: float = option("How long to measure each.", 20.0, ge=1, le=3600)
-    phases: Literal["random", "even", "together"] = option("When within the 20 ms the suits send.", "random")
-    prewarm: bool = option("Every performer's step is prewarmed, as one alone has it.", False)
-    picture: Path | None = option("Draw the curve.", None, metavar="OUT.png", written=True)
-    model: bool = option("Play with the model; --no-model: the seven scalars alone.", True)
+    count: str = option("Numbers of performers to measure.", "1,2,4,8,16,32", metavar="N,N...")
+    seconds: float = option("Seconds to measure each.", 20.0, ge=1, le=3600)
+    phases: Literal["random", "even", "together"] = option(
+        "When each suit sends within the 20 ms frame.", "random"
+    )
+    prewarm: bool = option("Prewarm every performer's step, as a single performer's is.", False)
+    picture: Path | None = option("Plot the result.", None, metavar="OUT.png", written=True)
+    model: bool = option("Run the model; --no-model sends the seven scalars only.", True)
 
 
 class NetworkOptions(CheckpointOption, JsonOption):
     """Of ``bench network``."""
 
-    files: tuple[Path, ...] = option("What to send.", (), argument=True, exists=True)
-    seconds: float = option("Of each file at most.", 20.0, ge=5, le=3600)
-    markdown: bool = option("Print the tables as a page has them.", False)
+    files: tuple[Path, ...] = option("Motion files to send.", (), argument=True, exists=True)
+    seconds: float = option("Seconds of each file at most.", 20.0, ge=5, le=3600)
+    markdown: bool = option("Print the tables as Markdown.", False)
 
 
 class ScalarsOptions(JsonOption):
     """Of ``bench scalars``."""
 
-    seconds: float = option("About how long, all in all.", 60.0, ge=1, le=3600)
+    seconds: float = option("Total seconds, approximately.", 60.0, ge=1, le=3600)
 
 
 class BridgeOptions(JsonOption):
     """Of ``bench bridge``."""
 
-    seconds: float = option("About how long, all in all.", 120.0, ge=1, le=3600)
-    lengths: tuple[Length, ...] = option("Only this one; repeatable.", (), flag="--length")
-    data: Literal["noise", "tokens", "walk"] = option("What to measure on.", "noise")
-    compile: bool = option("Measure torch.compile too; --no-compile: leave it out.", True)
+    seconds: float = option("Total seconds, approximately.", 120.0, ge=1, le=3600)
+    lengths: tuple[Length, ...] = option("Measure only this one; repeatable.", (), flag="--length")
+    data: Literal["noise", "tokens", "walk"] = option("Kind of test data.", "noise")
+    compile: bool = option("Measure torch.compile as well.", True)
 
 
 class StepOptions(CheckpointOption, JsonOption):
     """Of ``bench step``."""
 
-    seconds: float = option("How long, all in all.", 20.0, ge=1, le=3600)
+    seconds: float = option("Total seconds.", 20.0, ge=1, le=3600)
     backends: tuple[Literal["rust", "torch", "cuda-graph"], ...] = option(
-        "Only this one; repeatable.", (), flag="--backend"
+        "Measure only this one; repeatable.", (), flag="--backend"
     )
 
 
 class TrainOptions(JsonOption):
     """Of ``bench train``."""
 
-    seconds: float = option("About how long, all in all.", 120.0, ge=1, le=3600)
-    size: Literal["small", "default"] = option("Preset.", "small")
-    device: Literal["auto", "cpu", "cuda"] = option("Where.", "auto")
+    seconds: float = option("Total seconds, approximately.", 120.0, ge=1, le=3600)
+    size: Literal["small", "default"] = option("Model preset.", "small")
+    device: Literal["auto", "cpu", "cuda"] = option("Compute device.", "auto")
 
 
 class PerformerOptions(JsonOption):
@@ -88,16 +90,16 @@ class PerformerOptions(JsonOption):
 class SoundOptions(CheckpointOption, JsonOption):
     """Of ``bench sound``."""
 
-    files: tuple[Path, ...] = option("What to play.", argument=True, exists=True)
-    seconds: float = option("Of each file at most.", 25.0, ge=5, le=3600)
-    presets: tuple[str, ...] = option("A voice; repeatable.", ("default",), flag="--preset")
-    lead_ms: LeadMs = option("As of `live`: auto, or 0..400.", "auto", metavar="auto|MS")
+    files: tuple[Path, ...] = option("Motion files to play.", argument=True, exists=True)
+    seconds: float = option("Seconds of each file at most.", 25.0, ge=5, le=3600)
+    presets: tuple[str, ...] = option("Voice preset; repeatable.", ("default",), flag="--preset")
+    lead_ms: LeadMs = option("Lead as in `live`: auto, or 0..400 ms.", "auto", metavar="auto|MS")
 
 
 class SoakOptions(JsonOption):
     """Of ``soak``."""
 
-    hours: float = option("How long to play.", 1.0, gt=0, le=168)
-    kills: int = option("In its place: so many short shows, each killed.", 0, ge=0, le=10_000, metavar="N")
-    seed: int = option("Of what happens when.", 0, ge=0)
-    out: Path = option("A new folder: report, picture, recordings.", Path("soak"), written=True)
+    hours: float = option("Hours to play.", 1.0, gt=0, le=168)
+    kills: int = option("Instead, run this many short shows and kill each.", 0, ge=0, le=10_000, metavar="N")
+    seed: int = option("Seed of the sequence of faults.", 0, ge=0)
+    out: Path = option("New folder for report, picture and recordings.", Path("soak"), written=True)

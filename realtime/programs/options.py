@@ -64,24 +64,24 @@ class MonitorOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
 class MotionSecondsOption(SecondsOption):
     """Of what plays files: in a recording the suit may have come late."""
 
-    seconds: float | None = option("Stop after so long, from the first frame of motion on.", None, gt=0)
+    seconds: float | None = option("Stop this many seconds after the first frame.", None, gt=0)
 
 
 class ReplayOptions(RigOptions, MotionSecondsOption, JsonOption):
     """Of ``replay``."""
 
-    file: Path = option("What to play.", argument=True, exists=True)
-    speed: str = option("Times the recorded pace; max: as fast as it goes.", "1", metavar="X|max")
+    file: Path = option("Motion files to play.", argument=True, exists=True)
+    speed: str = option("Playback speed; max: as fast as possible.", "1", metavar="X|max")
     over: Annotated[dict[str, Any], Overrides(Rig, {**READING, **SINKS, **MODEL, **BESIDE})] = {}
 
 
 class RenderOptions(RigOptions, MotionSecondsOption, JsonOption):
     """Of ``render``."""
 
-    file: Path = option("What to play: a file, or a folder of files.", argument=True, exists=True)
-    out: Path = option("OUT.wav, OUT.npz or OUT.csv; of a folder a folder.", written=True)
-    kind: Literal["wav", "npz", "csv"] | None = option("What the files of a folder become; else wav.", None)
-    workers: int | None = option("Processes for a folder; else one a core.", None, ge=1)
+    file: Path = option("A file, or a folder of files.", argument=True, exists=True)
+    out: Path = option("OUT.wav, OUT.npz or OUT.csv; for a folder, a folder.", written=True)
+    kind: Literal["wav", "npz", "csv"] | None = option("Output format for a folder; wav by default.", None)
+    workers: int | None = option("Processes for a folder; one per core by default.", None, ge=1)
     over: Annotated[dict[str, Any], Overrides(Rig, {**MODEL, **PRESET, **READING})] = {}
 
 
@@ -95,7 +95,9 @@ class RecordOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
 class CalibrateOptions(RigOptions, ReadingOptions, JsonOption):
     """Of ``calibrate``."""
 
-    file: Path | None = option("A file in the suit's place.", None, argument=True, exists=True)
+    file: Path | None = option(
+        "A recording or motion file instead of a suit.", None, argument=True, exists=True
+    )
     over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, "checkpoint": "model.checkpoint"})] = {}
     still: float | None = option(f"Seconds to stand still; else {STILL_S:g}.", None, ge=2, le=600)
     move: float | None = option(f"Seconds to move; else {MOVE_S:g}.", None, ge=2, le=600)
@@ -105,41 +107,41 @@ class SetupOptions(JsonOption):
     """Of ``setup``."""
 
     suit: str | None = option(
-        "What the suit speaks, perhaps with the port; unknown: listen for all.",
+        "The suit's protocol, with an optional port; unknown: listen for all.",
         None,
         metavar="KIND[://HOST:PORT]|unknown",
     )
-    osc: HostPort | None = option("Play to a program that hears OSC.", None, metavar="HOST:PORT")
+    osc: HostPort | None = option("Send OSC to this receiver.", None, metavar="HOST:PORT")
     synth: bool | None = option("Play the built-in voice.", None)
-    midi: str | None = option("Play MIDI: virtual, or a part of a port's name.", None, min_length=1)
-    calibrate: bool | None = option("Get to know the performer.", None)
+    midi: str | None = option("MIDI out: virtual, or part of a port's name.", None, min_length=1)
+    calibrate: bool | None = option("Calibrate to the performer.", None)
     still: float = option("Seconds to stand still.", STILL_S, ge=2, le=600)
     move: float = option("Seconds to move.", MOVE_S, ge=2, le=600)
     wait: float = option("Seconds to wait for the suit.", 300.0, gt=0)
-    seconds: float = option("Play so long before the rig is written.", 10.0, ge=0)
+    seconds: float = option("Seconds to play before the rig is written.", 10.0, ge=0)
     out: Path = option("The new rig.", Path("stage.toml"), metavar="PATH", written=True)
     force: bool = option("Overwrite an existing rig.", False)
-    yes: bool = option("Ask nothing: what Enter would answer.", False)
+    yes: bool = option("Ask nothing; use the default answers.", False)
 
 
 class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     """Of ``send``."""
 
-    file: Path = option("What to send.", argument=True, exists=True)
+    file: Path = option("Motion files to send.", argument=True, exists=True)
     protocol: SentKind = option(
         f"What the suit speaks: {', '.join(kind for kind in SOURCES.built_in if kind != 'osc')}.",
         flag="--as",
         metavar="KIND",
     )
-    to: HostPort = option("Who listens.", metavar="HOST:PORT")
-    loop: bool = option("Begin again at the end.", False)
+    to: HostPort = option("Receiver.", metavar="HOST:PORT")
+    loop: bool = option("Start over at the end.", False)
     rate: float | None = option(
-        "Frames a second, 1 to 1000; else mocopi 50, msgpack the file's, others 60.", None
+        "Frames per second, 1 to 1000; by default mocopi 50, msgpack the file's, others 60.", None
     )
     file_rate: Annotated[float, Field(ge=RATE_LIMITS[0], le=RATE_LIMITS[1])] | None = option(
-        "Frames a second of the file, instead of what it says (AMC: 120).", None
+        "Frames per second of the file, in place of its own (AMC: 120).", None
     )
-    speed: float = option("Times as fast.", 1.0, ge=0.01, le=100)
+    speed: float = option("Playback speed.", 1.0, ge=0.01, le=100)
 
     def reading(self) -> dict[str, Any]:
         """What was given of how the file is read; ``rate`` is what is sent."""
@@ -163,21 +165,21 @@ class DemoOptions(SecondsOption, JsonOption):
     out: Path | None = option("Also write the sound (WAV).", None, written=True)
     osc: HostPort | None = option("OSC receiver (127.0.0.1:9000).", None, metavar="HOST:PORT")
     midi: str | None = option(
-        "MIDI out: virtual, or a part of a port's name.", None, metavar="PORT", min_length=1
+        "MIDI out: virtual, or part of a port's name.", None, metavar="PORT", min_length=1
     )
-    audio: bool = option("Play the sound; --no-audio: nothing is heard.", True)
-    lead_ms: LeadMs = option("Of the second pass: auto, or 0..400.", "auto", metavar="auto|MS")
+    audio: bool = option("Play the sound.", True)
+    lead_ms: LeadMs = option("Lead of the second pass: auto, or 0..400 ms.", "auto", metavar="auto|MS")
     over: Annotated[dict[str, Any], Overrides(Rig, {**PRESET, "monitor": "monitor"})] = {}
 
 
 class SynthOptions(RigOptions, SecondsOption, JsonOption):
     """Of ``synth``."""
 
-    port: int = option("UDP port to listen at.", 57140, ge=1, le=65535)
-    host: str = option("Address to listen at.", "127.0.0.1")
+    port: int = option("UDP port to listen on.", 57140, ge=1, le=65535)
+    host: str = option("Address to listen on.", "127.0.0.1")
     device: str | None = option("Number or name of the audio device.", None)
     gain: float = option("Master gain, 0..1.", 1.0, ge=0, le=1)
-    wav: Path | None = option("Also write what is played to this file.", None)
+    wav: Path | None = option("Also write the sound to this file.", None)
     over: Annotated[dict[str, Any], Overrides(Rig, PRESET)] = {}
 
 
@@ -185,7 +187,7 @@ class ExportOptions(JsonOption):
     """Of ``export``."""
 
     file: Path = option("A recording.", argument=True, exists=True)
-    out: Path = option("Folder for the files.")
+    out: Path = option("Output folder.")
 
 
 class InfoOptions(ReadingOptions, JsonOption):
@@ -194,9 +196,11 @@ class InfoOptions(ReadingOptions, JsonOption):
     file: Path = option(
         "A motion file, recording, memory, mapping or checkpoint.", argument=True, exists=True
     )
-    picture: Path | None = option("Draw it, beside what is made of it.", None, metavar="OUT.png")
+    picture: Path | None = option(
+        "Draw the source and the canonical body side by side.", None, metavar="OUT.png"
+    )
     joints: str | None = option(
-        "Write which joint is taken for which, to edit; with a MAP: read the file by it.",
+        "Print the joint map, to edit; with MAP: read the file with that map.",
         None,
         metavar="[MAP]",
         alone="",

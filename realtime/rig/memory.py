@@ -12,6 +12,6 @@ class MemoryRig(Options):
     it; ``sha256``, where given, is that of the file."""
 
     enabled: bool = True
-    file: PathText | None = option("What was rehearsed: what `rehearse` wrote.", None, metavar="PATH")
+    file: PathText | None = option("Memory file written by `rehearse`.", None, metavar="PATH")
     learn: bool = True
     sha256: str | None = None

@@ -130,11 +130,11 @@ class SourceRig(ReadingOptions):
 class ModelRig(Options):
     """The checkpoint that steps. ``enabled = false`` plays the scalars alone."""
 
-    enabled: bool = option("Play with the model; --no-model: the seven scalars alone.", True)
+    enabled: bool = option("Run the model; --no-model sends the seven scalars only.", True)
     checkpoint: PathText | None = option(
-        "Another model than the built-in one (a folder).", None, metavar="PATH", exists=True
+        "Checkpoint folder; the built-in model by default.", None, metavar="PATH", exists=True
     )
-    backend: BackendKind = option("What steps the model: auto, rust, torch, cuda-graph ...", "auto")
+    backend: BackendKind = option("Step backend: auto, rust, torch, cuda-graph ...", "auto")
     budget_ms: Annotated[float, Field(gt=0.0, le=1000.0)] = 15.0
 
 

@@ -48,7 +48,7 @@ class OscQueryRig(Options):
     ``name`` is what it is found by; ``send`` chooses what is offered, as that of a receiver does.
     """
 
-    enabled: bool = option("Let OSCQuery clients find everything.", False)
+    enabled: bool = option("Serve OSCQuery, so that clients discover every address.", False)
     host: str = "127.0.0.1"
     port: Port = 9020
     name: Annotated[str, Field(min_length=1, max_length=60)] = "pyanticip"
@@ -95,10 +95,10 @@ class SynthRig(Options):
     port: Port | None = None
     device: str | int | None = None
     preset: Annotated[str, registered(VOICES)] = option(
-        "What the voice plays: `presets` lists them.  [default: default]", "default"
+        "Preset of the built-in voice; `pyanticip presets` lists them.  [default: default]", "default"
     )
     samples: PathText | None = option(
-        "Folder of sounds for the preset granular.", None, metavar="FOLDER", exists=True
+        "Folder of samples for the preset granular.", None, metavar="FOLDER", exists=True
     )
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -132,7 +132,7 @@ class Rig(Options):
     memory: MemoryRig = MemoryRig()
     cue: tuple[Cue, ...] = ()
     lead_ms: LeadMs = option(
-        "How far ahead to play: auto, or 0..400.  [default: auto]", "auto", metavar="auto|MS"
+        "How far ahead parameters are read: auto, or 0..400 ms.  [default: auto]", "auto", metavar="auto|MS"
     )
     gain: Annotated[float, Field(ge=0.0, le=4.0)] = 1.0
     smoothing: Smoothings = {}
@@ -150,20 +150,20 @@ class Rig(Options):
     control: ControlRig = ControlRig()
     oscquery: OscQueryRig = OscQueryRig()
     monitor: MonitorRig = option(
-        "Show the show in a browser, at 127.0.0.1:8765 unless told otherwise, and steer it there.",
+        "Monitor and control in a browser.  [default address: 127.0.0.1:8765]",
         MonitorRig(),
         metavar="[HOST:PORT]",
         alone="on",
     )
     synth: SynthRig = SynthRig()
-    record: PathText | None = option("Record to a new .anticip file.", None, metavar="PATH")
+    record: PathText | None = option("Record into a new .anticip file.", None, metavar="PATH")
     record_spare: PathText | None = None
-    mapping: PathText | None = option("Taught outputs: what `teach fit` wrote.", None, metavar="PATH")
+    mapping: PathText | None = option("Mapping file written by `teach fit`.", None, metavar="PATH")
     teach: PathText | None = option(
-        "Let /anticip/control/teach work on a project (made if it is not there).", None, metavar="PROJECT"
+        "Teach a project over OSC (/anticip/control/teach); created if missing.", None, metavar="PROJECT"
     )
     realtime_priority: bool = True
-    spin: bool = option("Stay awake before each datagram.", False)
+    spin: bool = option("Poll instead of sleeping before each datagram: less latency, more CPU.", False)
     _file: Path | None = PrivateAttr(default=None)
     _begun: tuple[Rig | None, Rig] | None = PrivateAttr(default=None)
     _one: str = PrivateAttr(default="")

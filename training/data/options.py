@@ -13,7 +13,7 @@ from pyanticip.system import cores
 class WorkersOption(Options):
     """Of every command that shares its work among processes."""
 
-    workers: int | None = option("Processes; as many as there are cores if not given.", None, ge=1)
+    workers: int | None = option("Processes; one per core by default.", None, ge=1)
 
     def cores(self) -> int:
         """How many processes there are to be."""
@@ -25,18 +25,20 @@ class WorkersOption(Options):
 class BuildOptions(WorkersOption, ReadingOptions, JsonOption):
     """Of ``train data build``."""
 
-    folder: Path = option("Takes, in any folders.", argument=True, metavar="TAKES", exists=True)
+    folder: Path = option(
+        "Folder of takes, searched with its subfolders.", argument=True, metavar="TAKES", exists=True
+    )
     out: Path = option("Folder of the set.")
     subject_from: str = option(
-        "Who performs: auto, folder, top, file, or a regular expression for the path.",
+        "Where the subject is read from: auto, folder, top, file, or a regex on the path.",
         "auto",
         metavar="RULE",
     )
-    split_file: Path | None = option("Subjects and their sides: TOML or CSV.", None, exists=True)
-    min_seconds: float = option("Shorter stretches are left out.", 1.6, ge=0.1)
-    sound: Literal["auto", "none"] = option("Whether a .wav or .flac beside a take teaches it.", "auto")
+    split_file: Path | None = option("Subjects of each side of the split: TOML or CSV.", None, exists=True)
+    min_seconds: float = option("Leave out shorter stretches.", 1.6, ge=0.1)
+    sound: Literal["auto", "none"] = option("Whether a .wav or .flac beside a take is its teacher.", "auto")
     manifest: Path | None = option("Takes, their sounds and offsets: TOML or CSV.", None, exists=True)
-    shard: str | None = option("i/n: only this share of the takes, for train data merge.", None)
+    shard: str | None = option("Build only share i of n of the takes (i/n), for train data merge.", None)
 
 
 class MergeOptions(JsonOption):
@@ -52,13 +54,13 @@ class AugmentOptions(WorkersOption, JsonOption):
     folder: Path = option("A set.", argument=True, metavar="SET")
     out: Path = option("Folder of the new set.")
     copies: int = option("Variations of each clip.", 4, ge=1)
-    seed: int = option("Of every random choice.", 0, ge=0)
-    recipe: Path | None = option("What is done to them: TOML. Everything by default.", None, exists=True)
+    seed: int = option("Random seed.", 0, ge=0)
+    recipe: Path | None = option("Augmentations (TOML); all by default.", None, exists=True)
 
 
 class InspectOptions(JsonOption):
     """Of ``train data inspect``."""
 
     folder: Path = option("A set.", argument=True, metavar="SET")
-    out: Path | None = option("A page.html, or a folder for page, pictures and numbers.", None)
-    verify: bool = option("Read everything and compare its sha256.", False)
+    out: Path | None = option("PAGE.html, or a folder for page, pictures and numbers.", None)
+    verify: bool = option("Read every file and verify its SHA-256.", False)

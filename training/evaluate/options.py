@@ -18,16 +18,16 @@ class MotionOptions(JsonOption):
     """Of ``evaluate motion``."""
 
     data: Path = option("A set, or a folder of takes.")
-    checkpoint: Path | None = option("Its folder; the packaged one by default.", None, exists=True)
-    split: Literal["validation", "test"] = option("Which people.", "validation")
-    subjects: str | None = option("Judge these instead, such as 02,05,09 left out of a run's training.", None)
-    report: Path | None = option("Folder, NAME.html or NAME.md for the report.", None, written=True)
+    checkpoint: Path | None = option("Checkpoint folder; the packaged one by default.", None, exists=True)
+    split: Literal["validation", "test"] = option("Side of the split.", "validation")
+    subjects: str | None = option("Evaluate these subjects instead, e.g. 02,05,09.", None)
+    report: Path | None = option("Report: a folder, NAME.html or NAME.md.", None, written=True)
     manifest: Path | None = option(
-        "MANIFEST.csv: what the takes show; by default what the set says.", None, exists=True
+        "MANIFEST.csv with the takes' kinds of movement; by default as in the set.", None, exists=True
     )
-    seeds: int = option("How many recurrent rivals are trained.", 1, ge=1, le=10)
-    cache: Path | None = option("Folder of sets and rivals that are made on the way.", None)
-    retune: Path | None = option("Tune the simple rivals anew, into this folder.", None)
+    seeds: int = option("Number of recurrent baselines to train.", 1, ge=1, le=10)
+    cache: Path | None = option("Cache folder for data sets and trained baselines.", None)
+    retune: Path | None = option("Tune the simple baselines again, into this folder.", None)
 
     def check(self) -> None:
         """As for all, and whether the data are any."""
@@ -38,12 +38,12 @@ class MotionOptions(JsonOption):
 class LanguageOptions(JsonOption):
     """Of ``evaluate language``."""
 
-    runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUN...", exists=True)
+    runs: tuple[Path, ...] = option("Run folders.", argument=True, metavar="RUN...", exists=True)
     report: Path | None = option("Folder for report.html, .md and .json.", None, written=True)
-    sequences: int = option("Held-out sequences, at most.", 256, ge=1)
-    drift_steps: int = option("Self-predicted steps, at least 20; 0: none.", 5000, ge=0)
-    which: Literal["best", "last"] = option("Weights.", "best")
-    seed: int = option("Of the intervals.", 0, ge=0)
+    sequences: int = option("Held-out sequences at most.", 256, ge=1)
+    drift_steps: int = option("Self-predicted steps; 0: none, else at least 20.", 5000, ge=0)
+    which: Literal["best", "last"] = option("Weights to evaluate.", "best")
+    seed: int = option("Random seed of the confidence intervals.", 0, ge=0)
 
     def check(self) -> None:
         """As for all, and whether the steps make ten blocks that vary."""
@@ -55,16 +55,16 @@ class LanguageOptions(JsonOption):
 class ForecastOptions(JsonOption):
     """Of ``evaluate forecast``."""
 
-    benchmark: Literal["cmu"] = option("Which one.", "cmu")
+    benchmark: Literal["cmu"] = option("Benchmark.", "cmu")
     data: Path | None = option("Folder with train/ and test/.", None, exists=True)
-    split: Literal["train", "test"] = option("Which files.", "test")
+    split: Literal["train", "test"] = option("Files to evaluate.", "test")
     checkpoint: Path | None = option(
-        "Run or checkpoint folder of train forecast: adds its row.", None, exists=True
+        "Run or checkpoint folder of train forecast, added as a row.", None, exists=True
     )
     folds: Path | None = option(
-        "Folder of train forecast --folds: judge the clips left out.", None, exists=True
+        "Folder of train forecast --folds: evaluate its left-out clips.", None, exists=True
     )
-    without: tuple[Fold, ...] = option("Leave this fold aside; repeatable.", ())
+    without: tuple[Fold, ...] = option("Skip this fold; repeatable.", ())
     page: Path | None = option(
         "Folder for report.html, .md, .json and the picture.", None, flag="--report", written=True
     )
@@ -84,9 +84,9 @@ class SensorsOptions(JsonOption):
     """Of ``evaluate sensors``."""
 
     data: Path = option("A set, or a folder of takes.")
-    split: Literal["train", "validation", "test"] = option("Which people.", "validation")
-    every: int = option("Judge every Nth clip; 1: all of them.", 1, ge=1)
-    cache: Path | None = option("Folder of sets that are made on the way.", None)
+    split: Literal["train", "validation", "test"] = option("Side of the split.", "validation")
+    every: int = option("Evaluate every Nth clip.", 1, ge=1)
+    cache: Path | None = option("Cache folder for data sets.", None)
 
     def check(self) -> None:
         """As for all, and whether the data are any."""
@@ -98,8 +98,8 @@ class TempoOptions(JsonOption):
     """Of ``evaluate tempo``."""
 
     data: Path = option("A set, or a folder of takes.")
-    split: Literal["train", "validation", "test"] = option("Which people.", "validation")
-    cache: Path | None = option("Folder of sets that are made on the way.", None)
+    split: Literal["train", "validation", "test"] = option("Side of the split.", "validation")
+    cache: Path | None = option("Cache folder for data sets.", None)
 
     def check(self) -> None:
         """As for all, and whether the data are any."""
@@ -110,7 +110,7 @@ class TempoOptions(JsonOption):
 class GhostOptions(TempoOptions):
     """Of ``evaluate ghost``."""
 
-    checkpoint: Path | None = option("Another forecaster than the built-in one (a folder).", None)
+    checkpoint: Path | None = option("Checkpoint folder; the built-in forecaster by default.", None)
 
 
 class FollowingOptions(JsonOption):
@@ -118,8 +118,8 @@ class FollowingOptions(JsonOption):
 
     data: Path = option("Folder with cmu/, more/ and repeats.csv.", exists=True)
     side: Literal["others", "chosen"] = option(
-        "People: those the constants were chosen on, or others.", "others"
+        "Subjects: those that chose the constants, or others.", "others"
     )
-    copies: int = option("Warped copies of takes.", 90, ge=3)
-    seed: int = option("Of the warps.", 0, ge=0)
-    picture: Path | None = option("PNG to draw a performance into.", None, written=True)
+    copies: int = option("Number of warped copies.", 90, ge=3)
+    seed: int = option("Random seed of the warps.", 0, ge=0)
+    picture: Path | None = option("PNG file for a plot of one performance.", None, written=True)

@@ -14,17 +14,17 @@ class HeadOptions(Options):
     """How an event head learns to hear strokes."""
 
     copies: int = option("Variations of each clip.", 3, ge=0)
-    faster: int = option("Copies played faster.", 1, ge=0)
-    steps: int = option("Steps of the head's training.", 1200, ge=1)
-    seed: int = option("Seed of the head's training.", 0, ge=0)
+    faster: int = option("Sped-up copies of each clip.", 1, ge=0)
+    steps: int = option("Training steps.", 1200, ge=1)
+    seed: int = option("Random seed.", 0, ge=0)
 
 
 class PosesHeadOptions(Options):
     """How a perceptron learns to read parameters off poses."""
 
     copies: int = option("Variations of each clip.", 24, ge=0)
-    steps: int = option("Steps of its training.", 12_000, ge=1)
-    seed: int = option("Seed of weights, copies and draws.", 0, ge=0)
+    steps: int = option("Training steps.", 12_000, ge=1)
+    seed: int = option("Random seed.", 0, ge=0)
 
 
 class FinishOptions(CheckpointOption, JsonOption):
@@ -32,7 +32,7 @@ class FinishOptions(CheckpointOption, JsonOption):
 
     data: Path = option("A set, or a folder of takes.")
     out: Path = option("Folder of the new checkpoint.", written=True)
-    without: str = option("Judge on these training subjects, such as 05,16.", "")
+    without: str = option("Leave these training subjects out and evaluate on them, e.g. 05,16.", "")
     cache: Path | None = option(CACHE, None)
 
     def subjects(self) -> tuple[str, ...]:
@@ -57,8 +57,10 @@ class PackagedOptions(JsonOption):
     """Of ``train packaged``."""
 
     data: Path = option("The takes (a folder with cmu/ and more/), or a set.", variable="PYANTICIP_DATA")
-    out: Path = option("Folder of the stages; goes on.", Path("runs/packaged"), written=True)
-    recipe: Path | None = option("Another recipe (TOML) than that of the packaged model.", None, exists=True)
+    out: Path = option(
+        "Folder of the stages; an interrupted run continues.", Path("runs/packaged"), written=True
+    )
+    recipe: Path | None = option("Recipe (TOML); the packaged model's by default.", None, exists=True)
     cache: Path | None = option(CACHE, None)
 
     def check(self) -> None:

@@ -63,8 +63,10 @@ class TrainOptions(JsonOption):
     out: Path = option("Folder of the run.", written=True)
     over: dict[str, Any] = {}
     config: Path | None = option("TOML file of options.", None, exists=True)
-    settings: tuple[str, ...] = option("Any option; model.NAME too.", (), flag="--set", metavar="NAME=VALUE")
-    resume: bool = option("Go on with the interrupted run in --out.", False)
+    settings: tuple[str, ...] = option(
+        "Set any option, also model.NAME; repeatable.", (), flag="--set", metavar="NAME=VALUE"
+    )
+    resume: bool = option("Continue the interrupted run in --out.", False)
 
     def given(self) -> dict[str, Any]:
         """What the command line says, by name."""
@@ -109,11 +111,11 @@ class CompletionOptions(JsonOption):
     """Of ``train completion``."""
 
     data: Path = option("A set, or a folder of takes.")
-    out: Path = option("The weights: safetensors.", written=True)
-    steps: int = option("Updates.", 10_000, ge=1)
-    seed: int = option("Of every random choice.", 0, ge=0)
-    threads: int = option("Of torch.", 1, ge=1)
-    cache: Path | None = option("Folder of sets that are made on the way.", None)
+    out: Path = option("Weights file (safetensors).", written=True)
+    steps: int = option("Training steps.", 10_000, ge=1)
+    seed: int = option("Random seed.", 0, ge=0)
+    threads: int = option("Torch threads.", 1, ge=1)
+    cache: Path | None = option("Cache folder for data sets.", None)
 
     def check(self) -> None:
         """As for all, and whether the data are any."""
@@ -125,30 +127,32 @@ class GhostOptions(CompletionOptions):
     """Of ``train ghost``."""
 
     out: Path = option("Folder of the checkpoint.", written=True)
-    steps: int = option("Updates.", 3_000, ge=1)
+    steps: int = option("Training steps.", 3_000, ge=1)
 
 
 class TaskTrainOptions(JsonOption):
     """Of ``tasks train``."""
 
-    out: Path = option("Folder of the runs; what it holds is not repeated.", written=True)
-    task: str = option("Its name, see: pyanticip tasks list.")
+    out: Path = option("Folder of the runs; finished runs are kept.", written=True)
+    task: str = option("Task; `pyanticip tasks list` lists them.")
     positions: str = option(
-        "prism, sinusoidal (randomly shifted), rope, alibi, none; several with commas; or all.", "prism"
+        "prism, sinusoidal (randomly shifted), rope, alibi, none; comma-separated; or all.", "prism"
     )
-    seeds: str = option("Such as 0-4 or 0,2,7.", "0")
+    seeds: str = option("Seeds, e.g. 0-4 or 0,2,7.", "0")
     over: Annotated[dict[str, Any], Overrides(TaskOptions, TASK)] = {}
-    paper: bool = option("Begin from the paper's sizes, rates and updates (for a GPU).", False)
+    paper: bool = option("Start from the paper's sizes, rates and steps (for a GPU).", False)
     settings: tuple[str, ...] = option(
-        "Any other option; repeatable.", (), flag="--set", metavar="NAME=VALUE"
+        "Set any other option; repeatable.", (), flag="--set", metavar="NAME=VALUE"
     )
 
 
 class ForecastOptions(TrainOptions):
     """Of ``train forecast``."""
 
-    benchmark: Literal["cmu"] = option("Which one.", "cmu")
-    folds: int | None = option("Leave clips out in so many folds; what is complete stays.", None, ge=2)
+    benchmark: Literal["cmu"] = option("Benchmark.", "cmu")
+    folds: int | None = option(
+        "Cross-validate in this many folds of clips; finished folds are kept.", None, ge=2
+    )
     over: Annotated[dict[str, Any], Overrides(ForecastTrainOptions, FORECAST)] = {}
     width: int | None = option("Width of the network.", None, ge=1)
     blocks: int | None = option("Depth of the network.", None, ge=1)
@@ -176,27 +180,27 @@ class TaskShowOptions(JsonOption):
     """Of ``tasks show``."""
 
     task: str = option("Its name.", argument=True)
-    length: int | None = option("Of the examples; else up to the training length.", None, ge=1)
-    count: int = option("Examples.", 5, ge=1, le=100_000)
-    seed: int = option("Of the examples.", 0, ge=0)
-    test: bool = option("From the test's source, where that is another.", False)
+    length: int | None = option("Length of the examples; up to the training length by default.", None, ge=1)
+    count: int = option("Number of examples.", 5, ge=1, le=100_000)
+    seed: int = option("Random seed of the examples.", 0, ge=0)
+    test: bool = option("Draw from the test distribution, where it differs.", False)
 
 
 class TaskCheckOptions(JsonOption):
     """Of ``tasks check``."""
 
     task: str = option("Its name.", argument=True)
-    texts: tuple[str, ...] = option("What is judged.", argument=True, metavar="TEXT...")
+    texts: tuple[str, ...] = option("Texts to check.", argument=True, metavar="TEXT...")
 
 
 class TaskEvaluateOptions(JsonOption):
     """Of ``tasks evaluate``."""
 
-    runs: tuple[Path, ...] = option("Runs.", argument=True, metavar="RUN...", exists=True)
+    runs: tuple[Path, ...] = option("Run folders.", argument=True, metavar="RUN...", exists=True)
     lengths: str | None = option(
-        "Such as 10,20,50.  [default: up to 15 times the longest training length]", None
+        "Lengths, e.g. 10,20,50.  [default: up to 15 times the longest training length]", None
     )
-    samples: int = option("Of every length.", 1000, ge=1)
-    long_samples: int | None = option("The same beyond 3 times the training length.", None, ge=1)
-    checkpoints: int = option("The last ones of each run.", 5, ge=1)
-    seed: int = option("Of the samples.", 0, ge=0)
+    samples: int = option("Samples per length.", 1000, ge=1)
+    long_samples: int | None = option("Samples per length beyond 3 times the training length.", None, ge=1)
+    checkpoints: int = option("Number of last checkpoints of each run.", 5, ge=1)
+    seed: int = option("Random seed of the samples.", 0, ge=0)

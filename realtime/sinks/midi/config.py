@@ -192,7 +192,7 @@ class MidiConfig(Options):
     """
 
     port: str | None = option(
-        "MIDI out: virtual, virtual:NAME, or a part of a port's name.", None, metavar="PORT", min_length=1
+        "MIDI out: virtual, virtual:NAME, or part of a port's name.", None, metavar="PORT", min_length=1
     )
     note: tuple[MidiNote, ...] = (MidiNote(),)
     control: tuple[MidiControl, ...] | None = None
