@@ -20,7 +20,7 @@ OPTIONS = "realtime.bench.options"
 
 @click.group(cls=Group)
 def bench() -> None:
-    """Measure what this machine does.
+    """Measure speed and quality on this machine.
 
     Example: pyanticip bench latency --seconds 60 --json
     """
@@ -54,7 +54,7 @@ def bench_latency(given: options.LatencyOptions) -> Answer:
 @bench.command("performers", options=f"{OPTIONS}:PerformersOptions")
 @unwound()
 def bench_performers(given: options.PerformersOptions) -> Answer:
-    """How many suits one process plays: latency, share of a core, missed frames.
+    """Performers in one process: latency, share of a core, missed frames.
 
     Example: pyanticip bench performers --count 1,2,4,8 --seconds 20 --json
     """
@@ -65,10 +65,9 @@ def bench_performers(given: options.PerformersOptions) -> Answer:
 
 @bench.command("network", options=f"{OPTIONS}:NetworkOptions")
 def bench_network(given: options.NetworkOptions) -> Answer:
-    """What frame rates and poor networks change in the output.
+    """Effect of frame rates and poor networks on the output.
 
-    Offline, the same every time. Motion FILES are sent as suits send them; the bundled performance if none
-    is given.
+    Offline and deterministic. Motion FILES are sent as suits send them; by default the bundled performance.
 
     Example: pyanticip bench network dance.bvh walk.amc --markdown
     """
@@ -118,8 +117,8 @@ def bench_step(given: options.StepOptions) -> Answer:
 def bench_train(given: options.TrainOptions) -> Answer:
     """The token model beside a plain transformer of equal size.
 
-    Training step, memory, decoding. What --seconds do not suffice for is left out and named, the longest
-    sequences first; on two cores everything takes about a minute and a half at least.
+    Training step, memory, decoding. What does not fit into --seconds is skipped and listed, the longest
+    sequences first; on two cores all of it takes at least a minute and a half.
 
     Example: pyanticip bench train --seconds 120 --json
     """
@@ -130,7 +129,7 @@ def bench_train(given: options.TrainOptions) -> Answer:
 
 @bench.command("performer", options=f"{OPTIONS}:PerformerOptions")
 def bench_performer(given: options.PerformerOptions) -> Answer:
-    """Stillness, range, and movement that passes unchanged, through the whole pipeline.
+    """Stillness, range and undisturbed movement through the whole pipeline.
 
     Example: pyanticip bench performer --data TAKES --json
     """
@@ -143,7 +142,7 @@ def bench_performer(given: options.PerformerOptions) -> Answer:
 def bench_sound(given: options.SoundOptions) -> Answer:
     """From movement in a file to energy in the sound: how late it is.
 
-    Tells as well how near beats are to strokes.
+    Also reports how near beats are to strokes.
 
     Example: pyanticip bench sound walk.amc dance.bvh --preset default --json
     """

@@ -21,7 +21,7 @@ OPTIONS = "training.data.options"
 
 @click.group("data", cls=Group)
 def data() -> None:
-    """Prepare a folder of motion for training, and look at what is in it.
+    """Prepare and inspect data sets of motion.
 
     Example: pyanticip train data build TAKES --out sets/mine
     """
@@ -38,11 +38,11 @@ def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step],
 
 @data.command("build", options=f"{OPTIONS}:BuildOptions")
 def data_build(given: options.BuildOptions) -> Answer:
-    """Make a set of all that is in TAKES, in any folders.
+    """Build a data set of all takes in TAKES and its subfolders.
 
     BVH, AMC with ASF, C3D, MVNX, AMASS npz, recordings. A sound beside a take (walk.wav, walk.bvh), or given
-    in a manifest, teaches it in the teacher's place. Interrupted, or with new files, the same command goes
-    on with what is finished.
+    in a manifest, replaces the teacher. After an interruption, or with new files, repeat the command:
+    finished takes are kept.
 
     Example: pyanticip train data build TAKES --out sets/mine --workers 8
              pyanticip train data build TAKES --out sets/mine --split-file who.toml
@@ -70,7 +70,7 @@ def data_build(given: options.BuildOptions) -> Answer:
 
 @data.command("merge", options=f"{OPTIONS}:MergeOptions")
 def data_merge(given: options.MergeOptions) -> Answer:
-    """Put the shards of a build together: the set that one machine would have built.
+    """Merge the shards of a build into the set that one machine would have built.
 
     Example: pyanticip train data merge shards/1 shards/2 shards/3 --out sets/amass
     """
@@ -100,7 +100,7 @@ def _warn(lines: Iterable[str]) -> None:
 
 @data.command("augment", options=f"{OPTIONS}:AugmentOptions")
 def data_augment(given: options.AugmentOptions) -> Answer:
-    """Make a set of variations of the training clips of SET.
+    """Build a set of augmented training clips of SET.
 
     Mirrored, turned, warped in time and more, and seen through poor suits and networks: sensor noise, few
     sensors, frozen frames, lost packets.
@@ -131,7 +131,7 @@ def data_augment(given: options.AugmentOptions) -> Answer:
 
 @data.command("inspect", options=f"{OPTIONS}:InspectOptions")
 def data_inspect(given: options.InspectOptions) -> Answer:
-    """Show what is in a set: totals, poses, scalars, parameters, warnings.
+    """Describe a set: totals, poses, scalars, parameters, warnings.
 
     Example: pyanticip train data inspect sets/mine --out mine.html
     """

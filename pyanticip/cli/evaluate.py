@@ -17,7 +17,7 @@ OPTIONS = "training.evaluate.options"
 
 @click.group(cls=Group)
 def evaluate() -> None:
-    """Judge a model on people it never saw.
+    """Evaluate a model on held-out people.
 
     Example: pyanticip evaluate motion --data TAKES
     """
@@ -25,10 +25,10 @@ def evaluate() -> None:
 
 @evaluate.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
 def evaluate_motion(given: options.MotionOptions) -> Answer:
-    """Is it ahead? Errors beside those of rivals, lags, and whom it harms.
+    """Forecast error beside baselines, lag profile, share of clips harmed.
 
-    Each kind of movement stands apart. The rivals that learn do so from the training side of TAKES, in some
-    ten minutes, once for each state of it. The report says how often the test side was looked at.
+    Results are separate for each kind of movement. Learned baselines are trained on the training side of
+    TAKES (some ten minutes, then cached). The report counts how often the test side was evaluated.
 
     Example: pyanticip evaluate motion --data data --report report
              pyanticip evaluate motion --data data --split test --report docs/results.md
@@ -72,7 +72,7 @@ def evaluate_motion(given: options.MotionOptions) -> Answer:
 
 @evaluate.command("language", options=f"{OPTIONS}:LanguageOptions", extra="train")
 def evaluate_language(given: options.LanguageOptions) -> Answer:
-    """Judge runs of train language on held-out data.
+    """Evaluate runs of train language on held-out data.
 
     Runs that differ in their seed alone are averaged.
 
@@ -130,9 +130,9 @@ def evaluate_forecast(given: options.ForecastOptions) -> Answer:
 
 @evaluate.command("following", options=f"{OPTIONS}:FollowingOptions", extra="train")
 def evaluate_following(given: options.FollowingOptions) -> Answer:
-    """Are cues on time, when takes are played again?
+    """Timing of cues when takes are performed again.
 
-    At other tempi, in real repeats, and beside people who do something else.
+    At other tempi, in real repeats, and with people who do something else.
 
     Example: pyanticip evaluate following --data TAKES --picture following.png
     """
@@ -151,9 +151,9 @@ def evaluate_following(given: options.FollowingOptions) -> Answer:
 
 @evaluate.command("tempo", options=f"{OPTIONS}:TempoOptions", extra="train")
 def evaluate_tempo(given: options.TempoOptions) -> Answer:
-    """Does it keep the body's beat? The live tracker beside two rivals.
+    """Accuracy of the body tempo: the live tracker beside two baselines.
 
-    They are judged by steps that the feet tell.
+    The reference is the steps of the feet.
 
     Example: pyanticip evaluate tempo --data TAKES --split test
     """
@@ -165,7 +165,7 @@ def evaluate_tempo(given: options.TempoOptions) -> Answer:
 
 @evaluate.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
 def evaluate_ghost(given: options.GhostOptions) -> Answer:
-    """Is the monitor's ghost where the body will be? Centimetres, beside rivals.
+    """Accuracy of the monitor's ghost in centimetres, beside baselines.
 
     Example: pyanticip evaluate ghost --data TAKES --split test
     """
@@ -177,7 +177,7 @@ def evaluate_ghost(given: options.GhostOptions) -> Answer:
 
 @evaluate.command("sensors", options=f"{OPTIONS}:SensorsOptions", extra="train")
 def evaluate_sensors(given: options.SensorsOptions) -> Answer:
-    """What are six sensors worth, or one? Bodies with hidden joints, beside rivals.
+    """Accuracy of bodies from six sensors, or one, beside baselines.
 
     Example: pyanticip evaluate sensors --data TAKES
     """

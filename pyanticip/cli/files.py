@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command, options="realtime.programs.options:InfoOptions")
 def info(given: InfoOptions) -> Answer | None:
-    """What a motion file, a recording, a memory, a mapping or a checkpoint holds.
+    """Describe a motion file, recording, memory, mapping or checkpoint.
 
     Example: pyanticip info dance.bvh --picture dance.png
              pyanticip info dance.bvh --joints > map.toml

@@ -89,10 +89,10 @@ def demo(given: options.DemoOptions) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:SetupOptions")
 def setup(given: options.SetupOptions) -> Answer:
-    """From the box to sound: a guided start.
+    """Guided setup, from the suit to sound.
 
-    Shows what to type into the suit's app, names whatever arrives, plays it, writes a rig. Enter answers
-    every question; so does an option, or --yes all of them. Ctrl-C leaves nothing behind.
+    Shows what to enter in the suit's app, names what arrives, plays it and writes a rig. Enter accepts the
+    default; options answer questions beforehand, --yes all of them. Ctrl-C leaves nothing behind.
 
     Example: pyanticip setup --suit mocopi --osc 127.0.0.1:57120 --out stage.toml
     """
@@ -133,9 +133,9 @@ def live(given: options.LiveOptions) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:MonitorOptions")
 def monitor(given: options.MonitorOptions) -> Answer:
-    """See a suit in a browser: the body, the scalars, what is foreseen. Plays to nobody, records nothing.
+    """Show a suit in a browser: body, scalars and forecast. Sends and records nothing.
 
-    A show is seen, and steered, by `live --monitor`.
+    To monitor and control a performance, use `live --monitor`.
 
     Example: pyanticip monitor --source mocopi://0.0.0.0 --at 0.0.0.0:8765
     """
@@ -153,7 +153,7 @@ def monitor(given: options.MonitorOptions) -> Answer:
 def replay(given: options.ReplayOptions) -> Answer:
     """Play a motion file or a recording as `live` would.
 
-    Through the very same pipeline, at its own pace. BVH, AMC with its ASF, C3D, MVNX, npz, or an .anticip
+    Uses the same pipeline, at the recorded pace. BVH, AMC with its ASF, C3D, MVNX, npz, or an .anticip
     recording, which starts from its raw datagrams.
 
     Example: pyanticip replay dance.bvh --osc 127.0.0.1:57120 --speed 0.5
@@ -177,7 +177,7 @@ def replay(given: options.ReplayOptions) -> Answer:
 def render(given: options.RenderOptions) -> Answer:
     """Turn a motion file into sound or numbers; of a folder every file, on all cores.
 
-    Offline, faster than real time, and the same every time.
+    Offline, faster than real time, deterministic.
 
     Example: pyanticip render dance.bvh --out dance.wav
     """
@@ -221,7 +221,7 @@ def render(given: options.RenderOptions) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:RecordOptions")
 def record(given: options.RecordOptions) -> Answer:
-    """Record what a suit sends, and play nothing. Ctrl-C closes the file.
+    """Record a suit without playing. Ctrl-C closes the file.
 
     Example: pyanticip record take1.anticip --source mocopi://0.0.0.0 --seconds 60
     """
@@ -235,10 +235,10 @@ def record(given: options.RecordOptions) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:RehearseOptions")
 def rehearse(given: options.RehearseOptions) -> Answer:
-    """Remember takes, so that a show knows where in them it is and announces cues.
+    """Build a memory of takes, for following and cues in a performance.
 
-    They are recordings (whoever was heard then), or any motion file. `live --memory OUT` plays with them; its
-    forecasts gain in a repeated dance and lose a little in a walk.
+    Takes are recordings (of the performer who was heard) or motion files. `live --memory OUT` uses the
+    memory: forecasts improve for a repeated dance and get slightly worse for a walk.
 
     Example: pyanticip rehearse take1.anticip take2.anticip --out piece.memory
     """
@@ -258,9 +258,9 @@ def rehearse(given: options.RehearseOptions) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:SendOptions")
 def send(given: options.SendOptions) -> Answer:
-    """Stand in for a suit: stream a motion file.
+    """Stream a motion file as a suit would.
 
-    Over the real protocol, at its real pace.
+    Uses the suit's protocol, in real time.
 
     Example: pyanticip send dance.bvh --as mocopi --to 127.0.0.1:12351 --rate 60 --loop
     """
@@ -314,7 +314,7 @@ def synth(given: options.SynthOptions) -> Answer:
 
 @click.command(cls=Command, options="pyanticip.options:JsonOption")
 def presets(given: JsonOption) -> Answer:
-    """List what the built-in voice can play.
+    """List the presets of the built-in voice.
 
     Choose with --preset, with [synth] preset in a rig, or by /anticip/control/preset while it plays.
 
@@ -329,11 +329,11 @@ def presets(given: JsonOption) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:CalibrateOptions")
 def calibrate(given: options.CalibrateOptions) -> Answer:
-    """Get to know a performer: stand still, then move as you will.
+    """Calibrate to a performer: stand still, then move freely.
 
-    Learns how much the suit trembles and how far the performer goes, and writes both into the rig as
-    [performer]. With a FILE, a recording or any motion file stands in for the suit: all of it is read, and
-    whatever does not stand still counts as moving, so --still and --move are for a suit alone.
+    Measures the suit's noise and the performer's range, and writes both into the rig as [performer]. With
+    FILE, a recording or motion file replaces the suit: all of it is read, and everything that is not
+    still counts as moving, so --still and --move do not apply.
 
     Example: pyanticip calibrate --source mocopi://0.0.0.0 --rig stage.toml
     """
@@ -368,7 +368,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
 
 @click.command(cls=Command, options="pyanticip.options:JsonOption")
 def doctor(given: JsonOption) -> Answer:
-    """Say what works here: audio, GPU, ports, model.
+    """Check what works here: audio, GPU, ports, model.
 
     Example: pyanticip doctor --json
     """
@@ -381,9 +381,9 @@ def doctor(given: JsonOption) -> Answer:
 
 @click.group(cls=Group)
 def rig() -> None:
-    """Write or check a rig file: how to play.
+    """Write or check a rig (configuration) file.
 
-    Everything that `live` can be told, in TOML.
+    Every setting of `live`, in TOML.
 
     Example: pyanticip rig init stage.toml
     """
@@ -393,7 +393,7 @@ def rig() -> None:
 def rig_init(given: options.RigInitOptions) -> None:
     """Write a commented rig with every key at its built-in value.
 
-    But for those of [midi] and [[performer]], which docs/midi.md and docs/performers.md have.
+    Except [midi] and [[performer]]: see docs/midi.md and docs/performers.md.
 
     Example: pyanticip rig init stage.toml
     """
@@ -410,7 +410,7 @@ def rig_init(given: options.RigInitOptions) -> None:
 
 @rig.command("check", options=f"{OPTIONS}:RigCheckOptions")
 def rig_check(given: options.RigCheckOptions) -> Answer:
-    """Check a rig file and say what it would do.
+    """Check a rig file and summarise it.
 
     Example: pyanticip rig check stage.toml
     """

@@ -18,7 +18,7 @@ OPTIONS = "training.tasks.options"
 
 @click.group("tasks", cls=Group)
 def tasks() -> None:
-    """Algorithmic tasks that ask for more than the training length.
+    """Algorithmic tasks beyond the training length.
 
     Example: pyanticip tasks train --task copy --out runs/copy
     """
@@ -57,7 +57,7 @@ def tasks_show(given: options.TaskShowOptions) -> Answer:
 
 @tasks.command("check", options=f"{OPTIONS}:TaskCheckOptions", extra="train")
 def tasks_check(given: options.TaskCheckOptions) -> Answer:
-    """Judge texts of a task, such as a model's; exit code 1 where one is wrong.
+    """Check texts of a task, such as a model's; exit code 1 if one is wrong.
 
     Example: pyanticip tasks check addition "829+03=8008,2305,9009>859."
     """
@@ -72,7 +72,7 @@ def tasks_check(given: options.TaskCheckOptions) -> Answer:
 def tasks_train(given: options.TaskTrainOptions) -> Answer:
     """Train models on a task, over positions and seeds.
 
-    After Ctrl-C the same command goes on.
+    Repeat the command to continue after an interruption.
 
     Example: pyanticip tasks train --out runs/tasks --task copy --positions prism,rope --seeds 0-2
     """
@@ -98,8 +98,8 @@ def tasks_train(given: options.TaskTrainOptions) -> Answer:
 def tasks_evaluate(given: options.TaskEvaluateOptions) -> Answer:
     """Exact matches over length by greedy decoding.
 
-    Of the last weights and the mean of the best three. A RUN is one of `tasks train`, or a folder of them.
-    Figures that are there already are kept.
+    For the last weights and the mean of the best three. RUN is a run of `tasks train`, or a folder of runs.
+    Existing results are kept.
 
     Example: pyanticip tasks evaluate runs/tasks --checkpoints 3
     """

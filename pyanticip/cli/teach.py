@@ -37,7 +37,7 @@ def teach() -> None:
 
 @teach.command("new", options=f"{OPTIONS}:NewOptions")
 def new(given: options.NewOptions) -> None:
-    """Begin a project in a new folder.
+    """Create a project in a new folder.
 
     An output is 0..1 unless a range stands behind it; without outputs, the first take's values make them.
 
@@ -58,7 +58,7 @@ def add(given: options.AddOptions) -> Answer:
 
     With --values the whole take wants these; with --curve values change over time (a header t,NAME,... and
     seconds from the file's first frame); with --class it shows a label of a class, as pose=crouch. What lies
-    before --start leads in: the model sees it, nothing is learnt from it.
+    before --start is context: the model sees it, but it is not trained on.
 
     Example: pyanticip teach add mine spin.bvh --start 2 --end 9 --values brightness=.8,cutoff=4000
     """
@@ -190,9 +190,9 @@ def rename(given: options.RenameOptions) -> None:
 
 @teach.command("set", options=f"{OPTIONS}:SetOptions")
 def set_(given: options.SetOptions) -> None:
-    """Change what a take wants, or shows of a class.
+    """Change a take's target values or class labels.
 
-    OUTPUT=none takes an output out of it, CLASS= a class; CLASS=none says that it shows none of the labels.
+    OUTPUT=none removes an output from the take, CLASS= a class; CLASS=none marks it as showing no label.
 
     Example: pyanticip teach set mine spin brightness=.9,cutoff=none,pose=stand
     """
@@ -210,7 +210,7 @@ def set_(given: options.SetOptions) -> None:
 def outputs(given: options.OutputsOptions) -> None:
     """Show, add, remove, rename or change outputs.
 
-    What the takes say is kept in the outputs' own units; fit anew after a change.
+    Takes keep values in the outputs' own units; fit again after a change.
 
     Example: pyanticip teach outputs mine --add mix --rename cutoff=tone --change tone:100..5000:exponential
     """
@@ -245,9 +245,9 @@ def outputs(given: options.OutputsOptions) -> None:
 
 @teach.command("fit", options=f"{OPTIONS}:FitCommandOptions")
 def fit(given: options.FitCommandOptions) -> Answer:
-    """Fit a mapping to all takes, and say how well it does on what it was not shown.
+    """Fit a mapping to all takes, and report its error on left-out takes.
 
-    The previous mapping stays until the new one is complete, and in `mappings` for ever (`teach use`).
+    The previous mapping stays until the new one is complete, and is kept in `mappings` (`teach use`).
 
     Example: pyanticip teach fit mine
              pyanticip live --source mocopi://0.0.0.0 --mapping mine/mapping.safetensors
@@ -408,7 +408,7 @@ def history(given: options.ProjectOptions) -> None:
 
 @teach.command("use", options=f"{OPTIONS}:UseOptions")
 def use(given: options.UseOptions) -> None:
-    """Put an earlier mapping in place again.
+    """Go back to an earlier mapping.
 
     Example: pyanticip teach use mine r000003-001.safetensors
     """

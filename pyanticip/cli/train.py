@@ -103,10 +103,10 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
 @train.command("completion", options=f"{OPTIONS}:CompletionOptions", extra="train")
 @_whole
 def train_completion(given: options.CompletionOptions) -> Answer:
-    """Train what completes a body from few sensors; about an hour of one core.
+    """Train the completion of bodies from few sensors; about an hour of one core.
 
-    The core is compiled with the weights: they play, and are judged by evaluate sensors, as
-    rust/anticip-motion/data/completion.safetensors. Nothing is written before the end.
+    The weights are compiled into the core from rust/anticip-motion/data/completion.safetensors: copy them
+    there and rebuild to play or evaluate them. Nothing is written before the end.
 
     Example: pyanticip train completion --data TAKES --out completion.safetensors
     """
@@ -138,7 +138,7 @@ def train_completion(given: options.CompletionOptions) -> Answer:
 @train.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
 @_whole
 def train_ghost(given: options.GhostOptions) -> Answer:
-    """Train the forecaster of bodies that the monitor draws: two minutes of one core.
+    """Train the forecaster of the monitor's ghost; two minutes of one core.
 
     Nothing is written before the end.
 
@@ -178,7 +178,7 @@ def train_ghost(given: options.GhostOptions) -> Answer:
 def train_forecast(given: options.ForecastOptions) -> Answer | None:
     """Train a forecaster of poses on the benchmark's training files.
 
-    With --folds study it on clips of these that are left out.
+    With --folds, cross-validate on left-out clips of these.
 
     Example: pyanticip train forecast --data TAKES/cmu-bench --out runs/forecast
              pyanticip train forecast --data TAKES/cmu-bench --out runs/folds --folds 5
@@ -203,11 +203,10 @@ def train_forecast(given: options.ForecastOptions) -> Answer | None:
 @train.command("beats", options=f"{FINISH}:BeatsOptions", extra="train")
 @_whole
 def train_beats(given: finish.BeatsOptions) -> Answer:
-    """Teach a checkpoint's event head to hear strokes.
+    """Train a checkpoint's event head on strokes of the limbs.
 
-    Beats are then announced when they come. The head learns from the training side and is judged on the
-    validation side, before and after. All else that the model says stays as it is. Nothing is written before
-    the end.
+    It then announces beats on time. The head is trained on the training side and evaluated on the validation
+    side, before and after. All other outputs stay the same. Nothing is written before the end.
 
     Example: pyanticip train beats --data TAKES --checkpoint runs/motion/checkpoint --out runs/beats
     """
@@ -219,11 +218,11 @@ def train_beats(given: finish.BeatsOptions) -> Answer:
 @train.command("poses", options=f"{FINISH}:PosesOptions", extra="train")
 @_whole
 def train_poses(given: finish.PosesOptions) -> Answer:
-    """Teach a perceptron beside a checkpoint's trunk to read the last poses.
+    """Train a perceptron on the last poses, beside a checkpoint's trunk.
 
-    It reads the parameters off them, and the model then says the mean of both, which errs less than either.
-    It learns from the training side and is judged on the validation side, before and after. Nothing is
-    written before the end.
+    It predicts the parameters from these poses, and the model then outputs the mean of both predictions,
+    whose error is below either's. It is trained on the training side and evaluated on the validation
+    side, before and after. Nothing is written before the end.
 
     Example: pyanticip train poses --data TAKES --checkpoint runs/motion/checkpoint --out runs/poses
     """
@@ -260,9 +259,9 @@ def _taught(
 @train.command("packaged", options=f"{FINISH}:PackagedOptions", extra="train")
 @unwound()
 def train_packaged(given: finish.PackagedOptions) -> Answer:
-    """Make the packaged model anew, from takes to checkpoint.
+    """Reproduce the packaged model, from takes to checkpoint.
 
-    Interrupted, the same command goes on.
+    Repeat the command to continue after an interruption.
 
     Example: pyanticip train packaged --data TAKES --out runs/packaged
     """

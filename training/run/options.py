@@ -62,7 +62,7 @@ class ScheduleOptions(Options):
     """How the weights move."""
 
     steps: int = Field(default=1000, ge=1)
-    """Updates of the weights."""
+    """Training steps (updates of the weights)."""
     peak_lr: float = Field(default=1e-3, ge=0, le=10)
     """Learning rate after the warm-up."""
     final_lr: float | None = Field(default=None, ge=0, le=10)
@@ -76,7 +76,7 @@ class ScheduleOptions(Options):
     betas: Betas = (0.9, 0.95)
     """Decays of AdamW's averages, of the gradient and of its square."""
     seed: int = Field(default=0, ge=0)
-    """Of every random choice."""
+    """Random seed."""
 
     FINAL: ClassVar[float] = 0.1
     """The rate at the last step as a share of the highest, where ``final_lr`` is not given."""
@@ -127,9 +127,9 @@ class RunOptions(Options):
     precision: Literal["32", "bf16", "16"] = "32"
     """``"32"``, or mixed with ``"bf16"`` or ``"16"`` (CUDA only)."""
     accumulate: int = Field(default=1, ge=1)
-    """Parts that a process computes its share of an update in, to save memory."""
+    """Gradient accumulation steps of an update, to save memory."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute."""
+    """Compute device."""
     threads: int = Field(default=0, ge=0)
     """Torch threads; 0: as torch chooses."""
     log_every: int = Field(default=10, ge=1)

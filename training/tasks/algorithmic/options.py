@@ -96,7 +96,7 @@ class TaskScheduleOptions(ScheduleOptions):
     FINAL: ClassVar[float] = 0.05
 
     steps: int = Field(default=800, ge=1)
-    """Updates of the weights."""
+    """Training steps (updates of the weights)."""
     batch: int = Field(default=64, ge=1)
     """Examples per update."""
     peak_lr: float = Field(default=3e-3, gt=0, le=10)

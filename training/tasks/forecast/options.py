@@ -49,7 +49,7 @@ class ForecastScheduleOptions(AveragedScheduleOptions):
     FINAL: ClassVar[float] = 0.01
 
     steps: int = Field(default=3000, ge=1)
-    """Updates of the weights."""
+    """Training steps (updates of the weights)."""
     batch: int = Field(default=256, ge=1)
     """Windows per update."""
     peak_lr: float = Field(default=1e-3, gt=0, le=10)
@@ -80,7 +80,7 @@ class ForecastRunOptions(RunOptions):
     precision: Literal["32", "bf16"] = "32"
     """bf16: fast where there is AVX-512 BF16."""
     device: Literal["cpu"] = "cpu"
-    """Where to compute."""
+    """Compute device."""
     accumulate: Literal[1] = 1
     """Updates are computed in one part."""
     threads: int = Field(default=1, ge=1)

@@ -26,7 +26,7 @@ class DataOptions(Options):
     path: Text = ""
     """A set made by ``train data build``, or a folder of takes, which is built into a set first."""
     copies: int = Field(default=16, ge=0)
-    """Varied copies of every training clip."""
+    """Augmented copies of every training clip."""
     copies_seed: int = Field(default=0, ge=0)
     """Of the variations; runs with other seeds then share the same copies."""
     recipe: Text = "clean"
@@ -89,7 +89,7 @@ class MotionScheduleOptions(AveragedScheduleOptions):
     """How the weights move."""
 
     steps: int = Field(default=2400, ge=1)
-    """Updates of the weights."""
+    """Training steps (updates of the weights)."""
     batch_frames: int = Field(default=3072, ge=640)
     """Frames of an update, over all processes; the number of its windows follows from their length, of which
     640 is the longest."""
@@ -121,7 +121,7 @@ class MotionRunOptions(RunOptions):
     """Checkpoints whose mean forecast of the parameters is learned beside the labels. One
     that learned from somebody whom this run holds out is refused."""
     workers: int = Field(default=0, ge=0)
-    """Processes that gather windows ahead; 0: gathered between the updates."""
+    """Loader processes; 0: windows are loaded between the updates."""
     log_every: int = Field(default=50, ge=1)
     """Steps per row of the metrics, which are means over them."""
     export: bool = True
