@@ -136,7 +136,7 @@ def test_a_show_is_seen_and_steered(show: Show, tmp_path: Path, width: int, heig
 def test_a_suit_and_a_show_that_have_gone_are_seen_as_gone(show: Show, tmp_path: Path) -> None:
     browser = Browser(tmp_path / "profile")
     fact = "[...document.querySelectorAll('#facts div')].find((e) => e.firstChild.textContent === '{}')"
-    facts = [f"{fact.format(name)}?.lastChild.textContent" for name in ("rate", "way")]
+    facts = [f"{fact.format(name)}?.lastChild.textContent" for name in ("rate", "latency")]
     try:
         browser.open(show.url)
         for asked in facts:

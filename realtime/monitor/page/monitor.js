@@ -15,17 +15,17 @@ const RANGES = { transition_pressure: [-2, 2] };
 const LEFT_OUT = /^class\/|^gesture\/.*\/leave/;
 // What the words mean that are not everybody's.
 const MEANS = {
-  way: "from the suit's datagram to what was sent",
-  trust: "how much is foreseen rather than held",
-  gate: "how committed the movement is; events wait for it",
-  place: "seconds into the rehearsed take",
-  commitment: "how settled the course is",
-  uncertainty: "how differently it went on from here before",
+  latency: "from the suit's datagram to the send",
+  trust: "share of the forecast, against the held value",
+  gate: "commitment gate: events wait until it opens",
+  place: "position in the rehearsed take, seconds",
+  commitment: "how settled the course of the movement is",
+  uncertainty: "how much the continuations of similar moments differ",
   transition_pressure: "something is about to change: commitment gained, uncertainty lost",
-  recovery_margin: "how far it is from the edge of its range",
-  phase_stiffness: "whether the direction of the movement lasts",
-  novelty: "how far it is from everything before",
-  stability: "how free from jerks it is",
+  recovery_margin: "distance from the limits of its range",
+  phase_stiffness: "persistence of the direction of movement",
+  novelty: "distance from everything before",
+  stability: "freedom from jerk",
 };
 
 let hello = null, socket = null, body = null, params = null, scalars = null, pause = 500, lost = "";
@@ -177,7 +177,7 @@ function stand(told) {
   const facts = [
     ["suit", told.source], ["rate", told.rate ? `${told.rate.toFixed(0)} Hz` : "-"],
     ["lost", told.lost ?? "-", told.lost > (before.lost ?? told.lost)],
-    ["way", now ? `${now.way_ms.toFixed(2)} ms` : "-"],
+    ["latency", now ? `${now.way_ms.toFixed(2)} ms` : "-"],
     ["tempo", now && now.tempo[2] >= 0.5 ? `${now.tempo[0].toFixed(0)} bpm` : "-"],
     ["trust", now && now.trust.length ? `${Math.round(100 * now.trust.reduce((a, b) => a + b) / now.trust.length)} %` : "-"],
     ["gate", now && now.gate !== null ? now.gate.toFixed(2) : "-"],
