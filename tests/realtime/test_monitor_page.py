@@ -97,13 +97,16 @@ def test_a_show_is_seen_and_steered(show: Show, tmp_path: Path, width: int, heig
         # What a word means is told where the pointer rests.
         words = "[...document.querySelectorAll('#facts dt')].map((e) => [e.textContent, e.title])"
         browser.wait(f"{words}.length > 0")
-        assert dict(browser.ask(words))["trust"] == "how much is foreseen rather than held"
+        assert dict(browser.ask(words))["trust"] == "share of the forecast, against the held value"
         browser.ask(
             """(() => { const e = document.querySelector("#scalars canvas");
             const { x, y } = e.getBoundingClientRect();
             e.dispatchEvent(new PointerEvent("pointermove", { clientX: x + 9, clientY: y + 9 })); })()"""
         )
-        assert browser.ask('document.querySelector("#scalars canvas").title') == "how settled the course is"
+        assert (
+            browser.ask('document.querySelector("#scalars canvas").title')
+            == "how settled the course of the movement is"
+        )
         assert "expected" in browser.ask("document.querySelector('[data-name=plan] span').title")
         assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), (
             "it is wider than the screen"
