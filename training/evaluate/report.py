@@ -102,25 +102,25 @@ def _title(report: Mapping[str, Any], kind: str) -> str:
     return f"{kind.replace(', ', ',')}\n({people})".replace(",", ",\n", 1)
 
 
-TITLE: Final = "What the model knows of strangers"
+TITLE: Final = "How well the model predicts strangers"
 
 METHOD: Final = (
-    "**Ratio**: error over the best rivals', below 1 the forecaster is better. Errors are mean absolute "
-    "errors against what the teacher says of the whole clip, over frames within a person, then over "
-    "people, the eight parameters (0 to 1) added up; the best rival is another one, chosen in "
-    "hindsight, for each kind of movement, parameter and horizon. Where a table says so, the eight "
-    "ratios are averaged instead: then parameters that hardly move weigh as much as others. In brackets "
-    "95 % intervals over people and the clips within them; of one person, over the clips alone, and of one "
-    "clip none. *With those that learn*: among the rivals are then also ridge, a GRU of 160 units, and each "
-    "parameter's own autoregression, which learned from {taught}.",
-    "**Lag**: how much later the parameters are that a forecast fits best (correlation, means of the "
-    "clip taken away, averaged over the eight), of -200 to 400 ms; a best fit at either end may lie beyond "
-    "(≤, ≥). **R2**: the share of what came that a forecast explains beyond the best linear mix of all "
-    "rivals, with those that learn; in brackets without them. A forecast is *no better* where its ratio is "
-    "not below 1, *worse* where all of its interval is above 1, and *unclear* where the ratio is below 1 but "
-    "its interval is not. Where both are, it is *ahead* if its "
-    f"lag is at least half of what it claims and R2 at least {BEYOND:g}; else it is *surer*, better "
-    "calibrated but not earlier.",
+    "**Ratio**: error divided by the best rivals'; below 1 the forecaster is better. Errors are mean "
+    "absolute errors against the teacher's output for the whole clip, averaged over frames within a person, "
+    "then over people, and summed over the eight parameters (0 to 1). The best rival is chosen in hindsight "
+    "for each kind of movement, parameter and horizon. *Mean of ratios* averages the eight ratios instead, "
+    "so parameters that hardly move count as much as others. Brackets hold 95 % intervals over people and "
+    "the clips within them; for one person, over the clips alone; for one clip there are none. *With those "
+    "that learn* adds three rivals: ridge, a GRU of 160 units, and each parameter's own autoregression, "
+    "which learned from {taught}.",
+    "**Lag**: the delay, from -200 to 400 ms, at which the parameters fit a forecast best (correlation, clip "
+    "means removed, averaged over the eight); a best fit at either end may lie beyond (≤, ≥). **R2**: the "
+    "share of the outcome that a forecast explains beyond the best linear mix of all rivals, with those that "
+    "learn; in brackets without them.",
+    "A forecast is *no better* if its ratio is not below 1, *worse* if its whole interval is above 1, and "
+    "*unclear* if the ratio is below 1 but the interval is not. If both are below 1, it is *ahead* if its "
+    f"lag is at least half of the horizon and R2 at least {BEYOND:g}, else *surer*: better calibrated but not "
+    "earlier.",
 )
 
 
@@ -198,8 +198,8 @@ def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]
         caption = "Error over the best rival's, by kind of movement; orange: with the rivals that learn."
         yield "image", ("ratios", caption, ratios(report, MODEL))
         caption = (
-            "What the model says against the parameters earlier and later; circles: where it fits best "
-            "(arrows: there or beyond); triangles: what it claims."
+            "The model's forecasts compared with the parameters earlier and later; circles: best fit "
+            "(arrows: there or beyond); triangles: the horizon."
         )
         yield "image", ("lags", caption, profiles(report, MODEL))
     yield "title", "By kind of movement"
@@ -207,23 +207,23 @@ def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]
     yield "title", "Others"
     yield (
         "text",
-        f"Ratios of all that was judged to the best of the {len(report['simple'])} rivals that learn "
-        "nothing, 100 / 200 / 400 ms ahead; bold where it is *ahead*.",
+        f"Ratios of every system to the best of the {len(report['simple'])} rivals that do not learn, "
+        "100 / 200 / 400 ms ahead; bold where it is *ahead*.",
     )
     yield "table", _others(report["kinds"])
     yield "title", "Whom it harms"
     yield (
         "text",
-        f"Clips in which it is worse by over {100 * (HARM - 1):.0f} % than the clip's best single rival (one "
-        "for all parameters, those that learn among them), and the worst of them.",
+        f"Clips in which it is over {100 * (HARM - 1):.0f} % worse than the clip's best single rival (one "
+        "for all parameters, including those that learn), and the worst of these clips.",
     )
     yield "table", _harm(report)
     yield "title", "The second time through"
     if report["second_time"]:
         yield (
             "text",
-            "Clips of which the same person had shown the same before (`repeats.csv`, cost below .35): that "
-            "take was shown to each system first. One that remembers nothing is as good as the first time.",
+            "Clips in which a person repeats an earlier take (`repeats.csv`, cost below .35). Each system "
+            "saw that take first; one without memory does as well as the first time.",
         )
         yield "table", _others(report["second_time"])
     else:
@@ -241,14 +241,14 @@ def _head(report: Mapping[str, Any]) -> Iterator[Part]:
         "text",
         f"Checkpoint {checkpoint['name']}, {checkpoint['parameters']:,} parameters, on "
         f"{counted(clips, 'clip')} ({long}) of {counted(len(people), 'person', 'people')}: "
-        f"{', '.join(people)}. The rivals that learn have "
+        f"{', '.join(people)}. The rivals that learn "
         f"learned from {', '.join(report['taught']) or 'nobody'}.",
     )
     if "command" in report:
         yield "text", f"Made on {report['date']} by `{report['command']}`."
     if report["split"] == "test":
         times = "once" if report["looks"] == 1 else f"{report['looks']} times"
-        yield "text", f"The test side was looked at {times} by this command."
+        yield "text", f"This command has looked at the test side {times}."
     for name, why in report["flagged"].items():
         yield "text", f"Left out: {name}: {why}"
     for line in report["warnings"]:
@@ -374,9 +374,9 @@ def _events(report: Mapping[str, Any]) -> Iterator[Part]:
     yield "title", "Events on the beat"
     yield (
         "text",
-        "F1; a hit is announced within 50 ms of the teacher's event and decided at least so many ms before "
-        "it. The model by the instrument's own rule, told the lead; the extrapolator carries the causal "
-        "twin's speed on, with settings tuned on the training side.",
+        "F1. A hit is announced within 50 ms of the teacher's event and decided at least the given time "
+        "before it. The model uses the instrument's own rule, given the lead; the extrapolator continues the causal "
+        "twin's speed, with settings tuned on the training side.",
     )
     leads = sorted({row["lead_ms"] for row in report["events"]})
     rows: list[Row] = [["beats of", "who", *(f"{ms} ms" for ms in leads)]]
@@ -392,4 +392,4 @@ def _events(report: Mapping[str, Any]) -> Iterator[Part]:
         hits = [sum(round(r["recall"] * r["true"]) for r in phrases if r["lead_ms"] == ms) for ms in leads]
         total = sum(row["true"] for row in phrases if row["lead_ms"] == leads[0])
         told, before = (" / ".join(map(str, numbers)) for numbers in (hits, leads))
-        yield "text", f"Of {total} phrases the model announces {told}, decided at least {before} ms before."
+        yield "text", f"Of {total} phrases the model announces {told}, at least {before} ms ahead."

@@ -99,7 +99,7 @@ def test_a_report_holds_everything_and_stands_alone(tested, tmp_path):
     others = "learned from the training side of DATA (not those who taught this checkpoint)."
     titles = ("Whom it harms", "The second time through", "Events on the beat")
     counts = ("on 2 clips (8 s) of 1 person: 07.", "martial art: 1 person, 2 clips, 8 s")
-    for words in ("looked at 3 times", others, *titles, *counts):
+    for words in ("looked at the test side 3 times", others, *titles, *counts):
         assert words in page, words
     assert json.loads((tmp_path / "out" / "report.json").read_text())["kinds"] == found["kinds"]
     pictures = list((tmp_path / "out").glob("*.png"))
@@ -207,7 +207,7 @@ def test_the_command_counts_how_often_the_test_side_was_looked_at(
         code, said, _ = command("evaluate", "motion", *asked)
         assert code == 0
         assert json.loads(page.with_suffix(".json").read_text())["looks"] == looks
-    assert "looked at 2 times by this command" in page.read_text()
+    assert "looked at the test side 2 times" in page.read_text()
     assert "pyanticip evaluate motion --data" in page.read_text()
     assert "wrote" in said
     folder = tmp_path / "report.v2"
