@@ -119,8 +119,8 @@ METHOD: Final = (
     "learn; in brackets without them.",
     "A forecast is *no better* if its ratio is not below 1, *worse* if its whole interval is above 1, and "
     "*unclear* if the ratio is below 1 but the interval is not. If both are below 1, it is *ahead* if its "
-    f"lag is at least half of the horizon and R2 at least {BEYOND:g}, else *surer*: better calibrated but not "
-    "earlier.",
+    f"lag is at least half of the horizon and R2 at least {BEYOND:g}, else *surer*: better calibrated but "
+    "not earlier.",
 )
 
 
@@ -375,8 +375,8 @@ def _events(report: Mapping[str, Any]) -> Iterator[Part]:
     yield (
         "text",
         "F1. A hit is announced within 50 ms of the teacher's event and decided at least the given time "
-        "before it. The model uses the instrument's own rule, given the lead; the extrapolator continues the causal "
-        "twin's speed, with settings tuned on the training side.",
+        "before it. The model uses the instrument's own rule, given the lead; the extrapolator continues the "
+        "causal twin's speed, with settings tuned on the training side.",
     )
     leads = sorted({row["lead_ms"] for row in report["events"]})
     rows: list[Row] = [["beats of", "who", *(f"{ms} ms" for ms in leads)]]
