@@ -134,4 +134,4 @@ class BeatWatch:
         if self._looks < _LASTS or abs(bpm - self._told) <= _OTHER * self._told:
             return None
         self._told = bpm
-        return f"the body keeps a beat: {bpm:.0f} a minute"
+        return f"body tempo: {bpm:.0f} bpm"

@@ -80,7 +80,7 @@ def _recording(found: dict[str, Any]) -> Iterator[str]:
         sum(heard["counters"].get(name, 0) for heard in found["heard"].values())
         for name in ("frames", "doubled")
     )
-    lost = "" if found["lost"] is None else f", of the sender's {own} came and {found['lost']} were lost"
+    lost = "" if found["lost"] is None else f", {own} received from the sender, {found['lost']} lost"
     lost += f", {doubled} doubled" if doubled else ""
     yield f"  {found['frames']} frames{lost}; {found['outputs']} outputs"
     yield f"  {found['events']} events, {found['notes']} notes"

@@ -24,11 +24,7 @@ def _show(summary: dict[str, Any]) -> Answer:
     from realtime.protocols import lost_of
 
     counts = summary["counters"]
-    lost = (
-        ""
-        if (n := lost_of(counts)) is None
-        else f", of the sender's {counts['heard']} came and {n} were lost"
-    )
+    lost = "" if (n := lost_of(counts)) is None else f", {counts['heard']} received from the sender, {n} lost"
     lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s{lost}{_alone(counts)}"]
     for name, found in summary["sinks"].items():
         trouble = "".join(f", {n} {what}" for what, n in found.items() if what != "sent" and n)

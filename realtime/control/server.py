@@ -125,7 +125,7 @@ class ControlServer:
     @property
     def description(self) -> str:
         """Where it obeys, and whom, for the person at the terminal."""
-        line = f"obeying {CONTROL.rstrip('/')} at {host_and_port(*self.address)}"
+        line = f"remote control: {CONTROL.rstrip('/')} at {host_and_port(*self.address)}"
         return line if is_loopback(self.address[0]) else f"{line}, of whoever reaches it: it has no password"
 
     @property

@@ -181,10 +181,10 @@ def _play(
         show.replay_command(command)
         (lead,) = command.arguments
         if not lead:
-            say("first as it is: lead 0, the sound comes after the movement")
+            say("first pass, lead 0: the sound follows the movement")
         else:
             ahead = "automatic" if lead == "auto" else f"{lead:g} ms"
-            say(f"now the same passage foreseen: lead {ahead}")
+            say(f"second pass, lead {ahead}: the same passage, predicted")
 
     pipeline.observer, source.obey = observe, obey
     tuning.enter_realtime_mode()

@@ -61,7 +61,7 @@ def _core() -> Check:
 
     version = _core.__version__
     wide = _core.VECTOR_WIDTH
-    text = f"{version}, {Path(_core.__file__ or '').name}, {wide} numbers at a time"
+    text = f"{version}, {Path(_core.__file__ or '').name}, vectors of {wide} floats"
     if wide == 1:
         slow = "this processor has neither AVX2 nor NEON: a step takes about five times as long"
         return _check("core", "warn", text, slow)
@@ -92,7 +92,7 @@ def _packages() -> Check:
                 f"{name} in {home} is of another project as well: {', '.join(others)}",
                 f"pip uninstall {' '.join(others)}, then install pyanticip again",
             )
-    return _check("packages", "ok", f"pyanticip, realtime and training are ours ({home})")
+    return _check("packages", "ok", f"pyanticip, realtime and training are of this installation ({home})")
 
 
 def _machine() -> Check:

@@ -89,7 +89,7 @@ class SourceWatch:
         found = self.look(now, front.counters(), [name for name, *_ in senders])
         if found:
             news.append(found)
-            self._measure = now + _MEASURED_S if found.startswith("frames of") else 0.0
+            self._measure = now + _MEASURED_S if found.startswith("receiving ") else 0.0
         rate, jitter_ms, _ = front.timing
         if self._measure and now >= self._measure and rate is not None:
             self._measure = 0.0
@@ -141,7 +141,7 @@ class SourceWatch:
         frames = counters.get("frames", 0)
         if frames > self._frames:
             again = " again" if self._frames else ""
-            news = f"frames of {self._kind} come{again}" if self._reason or not again else None
+            news = f"receiving {self._kind}{again}" if self._reason or not again else None
             self._frames, self._last, self._reason, self._told = frames, now, "", {}
             self._from_here(now, counters)
             return news

@@ -187,7 +187,7 @@ def test_where_others_can_command_the_person_at_the_terminal_is_told(host: str, 
     server = ControlServer(host, 0, {})
     server.close()
     told, _, why = server.description.partition(":" + str(server.address[1]))
-    assert told == f"obeying /anticip/control at {host}"
+    assert told == f"remote control: /anticip/control at {host}"
     assert why == (f"{more}: it has no password" if more else "")
 
 

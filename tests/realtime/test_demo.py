@@ -75,7 +75,7 @@ def test_the_demo_sends_its_bundles_and_ends(
     told = capsys.readouterr().err
     assert f"OSC to 127.0.0.1:{ear.port}" in told
     assert "OSC bundles" in told
-    assert told.index("lead 0") < told.index("the same passage foreseen: lead automatic")
+    assert told.index("lead 0") < told.index("second pass, lead automatic")
     assert "Jasmine Coro" in told
     assert "pyanticip doctor" in told
     assert not list(elsewhere.iterdir()), "no sound was wanted"

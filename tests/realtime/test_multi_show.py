@@ -430,7 +430,7 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
     for sock in suits.values():
         sock.close()
     summary = json.loads(said)["performers"]
-    assert "obeying /anticip/control at 127.0.0.1" in told
+    assert "remote control: /anticip/control at 127.0.0.1" in told
     for name in ("alice", "bob"):
         assert f"{name}: ignoring mocopi from {where['stranger']}" in told
         assert f"/anticip/control/{name}/source {where['stranger']} hands over" in told

@@ -74,7 +74,7 @@ def test_what_was_lost_is_told_where_the_frames_have_numbers(kind: str, tmp_path
                 tape.raw(start + t_ns, kind, data)
     info = recording_info(path)
     assert info["lost"] == (4 if kind == "mocopi" else None)
-    told = f", of the sender's {info['heard'][kind]['counters']['frames']} came and 4 were lost"
+    told = f", {info['heard'][kind]['counters']['frames']} received from the sender, 4 lost"
     show, replay = (
         CliRunner().invoke(cli, words).stdout
         for words in (["info", str(path)], ["replay", str(path), "--speed", "max", "--no-model"])

@@ -151,7 +151,7 @@ def test_a_show_that_gets_what_cannot_be_played_is_told_why_and_when_that_change
     other = [(42.0 + t, 120, 2400 + 60 * t, vmc) for t in range(1, 41)]
     again = [(83.0, 180, 4800, b"")]
     (_, come), (_, why), (then, changed), (_, back) = said_of_xsens(first + euler + other + again)
-    assert (come, back) == ("frames of xsens come", "frames of xsens come again")
+    assert (come, back) == ("receiving xsens", "receiving xsens again")
     assert why.startswith("180 datagrams came")
     assert "choose Position + Orientation" in why
     assert then <= 48.0
@@ -196,7 +196,7 @@ def test_who_plays_who_does_not_and_at_which_rate() -> None:
     attendance, front = SourceWatch("mocopi", ("0.0.0.0", 12351), 0.0), Front()
     assert attendance.watch(1.0, front) == []
     front.frames, front.heard = 30, [("a:1", True, 30, 0)]
-    assert attendance.watch(2.0, front) == ["frames of mocopi come", "a:1 plays"]
+    assert attendance.watch(2.0, front) == ["receiving mocopi", "a:1 plays"]
     front.frames, front.timing = 90, (59.94, 1.24, 0.0)
     assert attendance.watch(3.0, front) == ["59.9 frames a second, jitter 1.2 ms"]
     front.heard = [("a:1", True, 60, 0), ("b:2", False, 3, 0), ("c:3", False, 0, 0)]
@@ -284,7 +284,7 @@ def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_
     None
 ):
     here = {"packets": 5, "frames": 5}
-    assert said([(1.0, here), (3.99, here)]) == ["frames of mocopi come"]
+    assert said([(1.0, here), (3.99, here)]) == ["receiving mocopi"]
     assert said([(1.0, here), (4.0, here)])[1:] == ["nothing from the suit for 3 s; waiting for it"]
     assert said([(1.0, here), (4.0, here), (40.0, here), (80.0, here)])[2:] == [], "once is enough"
     asked = said([(2.99, {}), *((float(now), {}) for now in range(3, 66))])

@@ -112,10 +112,10 @@ def test_a_beat_that_lasts_is_said_once_and_another_again() -> None:
         return [watch.look((bpm, 0.0, trust)) for bpm, trust in tempi]
 
     assert looks((120.0, 0.9), (120.0, 0.9)) == [None, None]
-    assert looks((120.0, 0.9), (120.0, 0.9)) == ["the body keeps a beat: 120 a minute", None]
+    assert looks((120.0, 0.9), (120.0, 0.9)) == ["body tempo: 120 bpm", None]
     assert looks((111.0, 0.9), (129.0, 0.9)) == [None, None], "much the same"
-    assert looks((90.0, 0.9)) == ["the body keeps a beat: 90 a minute"], "slower"
-    assert looks((110.0, 0.9)) == ["the body keeps a beat: 110 a minute"], "faster"
+    assert looks((90.0, 0.9)) == ["body tempo: 90 bpm"], "slower"
+    assert looks((110.0, 0.9)) == ["body tempo: 110 bpm"], "faster"
     assert looks((60.0, 0.1), (60.0, 0.9), (60.0, 0.9)) == [None, None, None], "not for long"
 
 
