@@ -13,9 +13,8 @@ OURS = {
     "pyanticip/models/checkpoint/files.py": "a checkpoint that was written a moment ago",
     "pyanticip/teach/project.py": "a take that was written a moment ago",
     "realtime/monitor/server.py": "the page that comes with the package",
-    "realtime/soak/faults_around.py": "a rig that it wrote itself",
-    "realtime/soak/show_process.py": "the checkpoint that comes with the package",
-    "realtime/soak/processes.py": "what the system says of processes",
+    "realtime/soak/faults.py": "a rig that it wrote itself",
+    "realtime/soak/show.py": "the checkpoint that comes with the package; what the system says of processes",
     "realtime/rig/load.py": "the template that comes with the package",
 }
 """Modules that read files by themselves: not anybody's, but their own."""

@@ -170,14 +170,13 @@ def soak(given: SoakOptions) -> Answer:
     Example: pyanticip soak --hours 1 --out soaked
     """
     if sys.platform == "linux":
-        from realtime.soak import tables
-        from realtime.soak.kills import kills
-        from realtime.soak.run import run
+        from realtime.soak.report import kill_lines, table
+        from realtime.soak.run import kills, run
 
         if given.kills:
             result = kills(given.kills, given.out, seed=given.seed, say=say)
-            return result, tables.deaths, int(not tables.is_over_well(result))
+            return result, kill_lines(result), int(not result["well"])
         result = run(3600.0 * given.hours, given.out, seed=given.seed, say=say)
-        return result, tables.faults, int(not tables.is_well(result))
+        return result, table, int(not result["well"])
     else:
         raise DeviceError("soak: its faults are those of Linux, and can be had there alone")

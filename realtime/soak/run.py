@@ -1,43 +1,153 @@
-"""``pyanticip soak``: a show with all that it has plays for hours, and one thing after another goes wrong."""
+"""``pyanticip soak``: a show plays for hours while one thing after another goes wrong; or short shows are
+killed, one after the other, each at a random moment."""
 
 from __future__ import annotations
 
 import contextlib
-import random
+import json
+import signal
+import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import track
 
+from pyanticip.bench.machine import machine
+from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, MotionError
-from pyanticip.motion.recording import Control, Raw, Recording, read_recording
-from realtime.soak.faults import FaultContext, plan
-from realtime.soak.faults_around import every
-from realtime.soak.figures import FaultRecord, Log, figures
-from realtime.soak.osc_recorder import Guest
-from realtime.soak.processes import sample
-from realtime.soak.show_process import ShowEndedError, ShowProcess, report, soak_setup
-from realtime.soak.suit import Suit
+from pyanticip.motion.recording import Control, Raw, read_recording
+from realtime.soak.faults import CHILDREN, FAULTS, as_before, possible
+from realtime.soak.report import BAD, I64, draw, figures, kill_figures
+from realtime.soak.show import Show, alive, below, open_show
 
-__all__ = ["PICTURE", "examine", "in_order", "run"]
+__all__ = ["PICTURE", "REPORT", "examine", "kills", "plan", "run"]
 
-I64 = npt.NDArray[np.int64]
+REPORT, PICTURE = "soak.json", "soak.png"
+Step = TypeVar("Step")
 # Between a datagram's leaving and its arrival lies so much at most; at the ends of a file nobody knows.
 _EDGE_NS = 50_000_000
+_SAMPLE_S = 5.0
+# Who is not back after so long is gone: pauses before a restart grow to 30 s, and what stands still is left
+# so for 10.
+_PATIENCE_S = 60.0
+# A fault has so many seconds, if there is time; the first begins when it has been quiet for so long, the last
+# leaves so much for the show to be seen whole again.
+_EACH, _BEFORE, _AFTER = 12.0, 2.0, 3.0
+# When a show is killed, seconds after the first frame; how long what is left of it is looked at.
+_MOMENTS = 0.3, 3.0
+_LOOK_S = 10.0
+_SILENT = struct.pack(f">{len(NEUTRAL)}f", *NEUTRAL)
 
 
-def in_order(folder: Path) -> list[Path]:
-    """The recordings in a folder, the oldest first."""
-    files = [path for path in folder.glob("*.anticip") if path.is_file()]
-    return sorted(files, key=lambda path: path.stat().st_mtime_ns)
+def plan(kinds: Sequence[str], seconds: float, chance: Random) -> list[tuple[str, float, float]]:
+    """The faults of a show of so many seconds, all kinds at least once, however short it is: each with when
+    it begins and how long it lasts, where it does (seconds)."""
+    room = max(seconds - _BEFORE - _AFTER, 0.0)
+    rounds = max(round(room / (_EACH * len(kinds))), 1)
+    order = [kind for _ in range(rounds) for kind in chance.sample(list(kinds), len(kinds))]
+    each = room / len(order)
+    return [
+        (kind, _BEFORE + (n + 0.3 * chance.random()) * each, max(chance.uniform(0.1, 0.5) * each, 0.4))
+        for n, kind in enumerate(order)
+    ]
+
+
+def run(seconds: float, out: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """Play for so long, then write ``soak.json`` and, with matplotlib, ``soak.png`` into ``out``.
+
+    Ctrl-C ends it before, with a report of what there is. ``say`` is told of what could not be done.
+
+    Raises
+    ------
+    OptionError
+        There is something in the folder.
+    DeviceError
+        The show does not begin.
+    """
+    with open_show(out, seed) as show:
+        show.start("take")
+        happened, taken, ended = _play(show, seconds, seed, say)
+        # The fade at the end is no part of it.
+        over = time.monotonic_ns()
+        code = show.stop()
+        sent, heard = show.suit.left(), np.array(show.ear.heard).reshape(-1, 2)
+        files = sorted(show.takes.glob("*.anticip"), key=lambda path: path.stat().st_mtime_ns)
+        takes = [examine(path, show.suit.sender, sent[:, 0]) for path in files]
+        told = figures(sent[sent[:, 0] < over], heard[heard[:, 0] < over], taken, happened)
+        told |= {"ended": ended, "exit_code": code, "takes": takes}
+        is_whole = bool(takes) and takes[-1]["whole"] and takes[-1]["ended"] and not takes[-1]["missing"]
+        told["well"] = ended in ("", "interrupted") and code == 0 and not told["not_back"] and is_whole
+        result = _report(out, show, seed, told)
+    with contextlib.suppress(ImportError):
+        draw(result, out / PICTURE)
+    return result
+
+
+def _report(out: Path, show: Show, seed: int, told: dict[str, Any]) -> dict[str, Any]:
+    there = {"sound": show.pulse is not None, "midi": show.notes is not None}
+    result = {**told, "seed": seed, **there, **machine()}
+    (out / REPORT).write_text(json.dumps(result, indent=1))
+    return result
+
+
+def _play(
+    show: Show, seconds: float, seed: int, say: Callable[[str], None]
+) -> tuple[list[dict[str, Any]], I64, str]:
+    """Let everything happen as planned: what did, what the show took, and why it was over early."""
+    begun, happened, taken = time.monotonic(), list[dict[str, Any]](), [show.taken()]
+
+    def watch() -> None:
+        while not show.over.wait(_SAMPLE_S):
+            with contextlib.suppress(OSError):
+                taken.append(show.taken())
+
+    # What goes wrong is set right before the end.
+    before = signal.signal(signal.SIGINT, lambda *_: show.over.set())
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    there = [word for word, module in CHILDREN.items() if show.children(module)]
+    for kind, at, lasts in _tracked(plan(possible(show, there), seconds, Random(seed)), "faults"):
+        show.wait(begun + at - time.monotonic())
+        if show.over.is_set() or not show.pid:
+            break
+        show.lasts = lasts
+        found = _happen(show, kind, there, say)
+        # Of what was interrupted nobody knows.
+        happened += [] if show.over.is_set() else [found]
+    show.wait(begun + seconds - time.monotonic())
+    ended = "interrupted" if show.over.is_set() else "" if show.pid else "the show has ended by itself"
+    signal.signal(signal.SIGINT, before)
+    show.over.set()
+    watching.join()
+    return happened, np.array(taken), ended
+
+
+def _tracked(steps: Sequence[Step], name: str) -> Iterable[Step]:
+    return track(steps, name, console=Console(stderr=True), disable=not sys.stderr.isatty())
+
+
+def _happen(show: Show, kind: str, there: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+    """A fault: when it began (since the first bundle) and how long it lasted until all was as before, and of
+    that since it was set right, None where it was not (seconds)."""
+    at, back = time.monotonic_ns(), None
+    try:
+        FAULTS[kind](show)
+        righted = time.monotonic()
+        if show.until(as_before(show, there), _PATIENCE_S):
+            back = round(time.monotonic() - righted, 2)
+    except Exception as error:
+        # What it was to lay hands on may not be there, a fault too soon after another: no reason to end.
+        say(f"{kind}: {type(error).__name__}: {error}")
+    at_s, lasted_s = (at - show.ear.heard[0]) / 1e9, (time.monotonic_ns() - at) / 1e9
+    return {"kind": kind, "at_s": round(at_s, 3), "lasted_s": round(lasted_s, 3), "back_s": back}
 
 
 def examine(path: Path, sender: str, left: I64) -> dict[str, Any]:
@@ -46,152 +156,78 @@ def examine(path: Path, sender: str, left: I64) -> dict[str, Any]:
     ``missing`` are datagrams that left while it was recorded and are not in it; ``ended``: the show itself
     wrote its end into it.
     """
+    came, ended = array("q"), False
     try:
         taken = read_recording(path)
-        came, last, ended = _heard(taken, sender)
+        for record in taken:
+            if isinstance(record, Raw) and record.source.endswith(f"@{sender}"):
+                came.append(record.t_ns)
+            elif isinstance(record, Control):
+                ended = record.name == "end"
     except MotionError as error:
-        return {"file": path.name, "readable": False, "why": str(error)}
-    begin, end = (came[0] + _EDGE_NS, came[-1] - _EDGE_NS) if len(came) else (0, 0)
-    # One comes after it left: what left within has come a little later.
-    sent = int(((left >= begin) & (left < end)).sum())
-    got = int(((came >= begin) & (came < end + _EDGE_NS // 10)).sum())
-    return {
-        "file": path.name,
-        "readable": True,
-        "whole": not taken.warnings,
-        "ended": ended,
-        "seconds": round((last - came[0]) / 1e9, 3) if len(came) else 0.0,
-        "sent": sent,
-        "missing": max(sent - got, 0),
-    }
+        return {"file": path.name, "whole": False, "ended": False, "why": str(error)}
+    # One comes after it left, and at the ends of a file nobody knows: what left within came a little later.
+    begin, end = (came[0] + _EDGE_NS, came[-1] - _EDGE_NS) if came else (0, 0)
+    sent = sum(begin <= t_ns < end for t_ns in left.tolist())
+    got = sum(begin <= t_ns < end + _EDGE_NS // 10 for t_ns in came)
+    whole, missing = not taken.warnings, max(sent - got, 0)
+    return {"file": path.name, "whole": whole, "ended": ended, "sent": sent, "missing": missing}
 
 
-def _heard(taken: Recording, sender: str) -> tuple[I64, int, bool]:
-    """When a sender's datagrams came, of when the last record is, whether the end is the last command."""
-    came, last, ended = [], 0, False
-    for record in taken:
-        last = max(last, record.t_ns)
-        if isinstance(record, Raw) and record.source.endswith(f"@{sender}"):
-            came.append(record.t_ns)
-        elif isinstance(record, Control):
-            ended = record.name == "end"
-    return np.array(came, np.int64), last, ended
+def kills(count: int, out: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """Kill so many shows, then write ``soak.json`` into ``out``; Ctrl-C ends it before.
 
-
-PICTURE = "soak.png"
-_SAMPLE_S = 5.0
-
-
-def run(
-    seconds: float, out: Path, *, seed: int = 0, say: Callable[[str], None] = lambda line: None
-) -> dict[str, Any]:
-    """Play for so long, then write ``soak.json`` and, with matplotlib, ``soak.png`` into ``out``.
-
-    Ctrl-C ends it before, with a report of what there is. ``say`` is told what ends it otherwise.
-
-    Raises
-    ------
-    OptionError
-        There is something in the folder.
-    DeviceError
-        The show does not begin, or this system does not tell of its processes.
+    Raises as :func:`run` does.
     """
-    guests = (Guest("udp"), Guest("tcp"))
-    with contextlib.ExitStack() as stack:
-        for guest in guests:
-            stack.callback(guest.close)
-        more = [{"port": guest.port, "transport": guest.transport} for guest in guests]
-        built = stack.enter_context(soak_setup(out, more))
-        show, ear = built.show, built.ear
-        show.start("take")
-        suit = stack.enter_context(contextlib.closing(Suit(show.source, seed)))
-        if not show.until(lambda: len(ear.times) > 1, 20.0):
-            raise DeviceError("soak: the show does not hear the suit")
-        log = Log(suit.left, suit.due, suit.what, ear.times, ear.numbers)
-        context = FaultContext(show, suit, guests, built.pulse, random.Random(seed), 0.0)
-        ended = _play(context, log, seconds, seed, say)
-        if ended:
+    chance = Random(seed)
+    rows: list[dict[str, Any]] = []
+    ended, last = "", {}
+    with open_show(out, seed) as show:
+        try:
+            for n in _tracked(range(count), "killed"):
+                rows.append(_kill(show, f"take{n}", chance.uniform(*_MOMENTS)))
+            # The last of them begins after all, and ends as it should.
+            last = {"start_s": round(show.start("last"), 2), "exit_code": show.stop()}
+        except KeyboardInterrupt:
+            ended = "interrupted"
+        except DeviceError as error:
+            ended = str(error)
             say(ended)
-        # The fade at the end is no part of it.
-        log = log.until(time.monotonic_ns())
-        code = show.stop()
-        left = np.array(suit.left, np.int64)
-        takes = [examine(path, suit.sender, left) for path in in_order(show.takes)]
-        told = {
-            **figures(log),
-            "planned_s": seconds,
-            "ended": ended,
-            "exit_code": code,
-            "takes": takes,
-            "last_take": takes[-1] if takes else None,
-            "happened": [_told(one, log) for one in log.happened],
-        }
-        result = report(out, built, seed, told)
-    with contextlib.suppress(ImportError):
-        from realtime.soak.tables import draw
-
-        draw(result, out / PICTURE)
-    return result
+        told = {"kills": len(rows), **kill_figures(rows), "last": last, "ended": ended, "rows": rows}
+        told["well"] = ended in ("", "interrupted") and not any(told[name] for name in BAD)
+        return _report(out, show, seed, told)
 
 
-def _told(one: FaultRecord, log: Log) -> dict[str, Any]:
-    begun = log.times[0]
-    at, lasted = (one.begun_ns - begun) / 1e9, (one.ended_ns - one.begun_ns) / 1e9
-    return {"kind": one.kind, "at_s": round(at, 2), "lasted_s": round(lasted, 2), "back_s": one.back}
-
-
-def _play(context: FaultContext, log: Log, seconds: float, seed: int, say: Callable[[str], None]) -> str:
-    """Let everything happen as planned; why it was over early, or nothing."""
-    show, stopped = context.show, threading.Event()
-    watch = threading.Thread(target=_watch, args=(show, log, stopped), daemon=True)
-    watch.start()
-    bar = Progress(
-        TextColumn("{task.description:24}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[told]}", markup=False),
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-    )
-    faults = every(show, context.pulse)
-    begun = time.monotonic()
-    task = bar.add_task("playing", total=seconds, told="")
+def _kill(show: Show, take: str, moment: float) -> dict[str, Any]:
+    """One show, from its beginning until nothing is left of it."""
+    ear, start = show.ear, show.start(take)
+    time.sleep(moment)
+    children = list(below(show.pid))
+    killed = show.kill()
+    until, gone = time.monotonic() + _LOOK_S, None
+    while time.monotonic() < until and (gone is None or _SILENT not in ear.recent[-1][1]):
+        if gone is None and not any(map(alive, children)):
+            gone = time.monotonic_ns()
+        time.sleep(0.005)
+    # Of a show that said nothing but silence nothing is faded.
+    silent = next((t_ns for t_ns, data in [*ear.recent] if t_ns > killed and _SILENT in data), None)
+    path, lost, torn = show.takes / f"{take}.anticip", None, 0
     try:
-        with bar:
-            for planned in plan(list(faults), seconds, seed):
-                while (left := begun + planned.at - time.monotonic()) > 0.0 and show.pid:
-                    bar.update(task, completed=time.monotonic() - begun, description="playing")
-                    time.sleep(min(left, 0.2))
-                bar.update(task, completed=time.monotonic() - begun, description=planned.kind)
-                now = replace(context, chance=random.Random(planned.seed), lasts=planned.lasts)
-                at, back = time.monotonic_ns(), None
-                try:
-                    back = faults[planned.kind](now)
-                except ShowEndedError:
-                    raise
-                except Exception as error:
-                    # What it was to lay hands on may not be there, a fault too soon after another: no reason
-                    # to end the show.
-                    say(f"{planned.kind}: {type(error).__name__}: {error}")
-                log.happened.append(FaultRecord(planned.kind, at, time.monotonic_ns(), back))
-                lost = sum(one.back is None for one in log.happened)
-                bar.update(task, told=f"{len(log.happened)} faults, {lost} not mended")
-            while time.monotonic() - begun < seconds and show.pid:
-                bar.update(task, completed=time.monotonic() - begun, description="playing")
-                time.sleep(0.1)
-    except KeyboardInterrupt:
-        return "interrupted"
-    except ShowEndedError as error:
-        return str(error)
-    finally:
-        stopped.set()
-        watch.join()
-    return ""
-
-
-def _watch(show: ShowProcess, log: Log, stopped: threading.Event) -> None:
-    """Look at what it takes, now and then."""
-    while not stopped.wait(_SAMPLE_S if log.samples else 0.0):
-        with contextlib.suppress(OSError, ShowEndedError):
-            log.samples.append(sample(show.pid, time.monotonic_ns()))
+        taken = read_recording(path)
+        lost = killed - max((record.t_ns for record in taken), default=taken.start_ns or 0)
+        torn = len(taken.warnings)
+        path.unlink()
+    except MotionError:
+        pass
+    return {
+        "moment_s": round(moment, 3),
+        "start_s": round(start, 2),
+        "fade_ms": None if silent is None else round((silent - killed) / 1e6, 1),
+        "gone_ms": None if gone is None else round((gone - killed) / 1e6, 1),
+        "lost_ms": None if lost is None else round(lost / 1e6, 1),
+        "unreadable": lost is None,
+        "torn": torn,
+        "not_silent": _SILENT not in ear.recent[-1][1],
+        "notes_left": len(show.notes or ()),
+        "outlived": [pid for pid in children if alive(pid)],
+    }

@@ -1,204 +1,133 @@
-"""The motion sender, a process beside: ``python -P -m realtime.soak.suit PORT SEED`` plays a mocopi suit to
-``PORT``, over a network that changes as it is told.
+"""The motion sender, a process beside: a mocopi suit, over a network that changes as it is told.
 
-A line through standard input is the name of a network of :data:`NETWORKS`, ``clean``,
-``malformed`` (broken copies between the frames) or ``restart`` (the suit counts anew). Standard output has
-the port that it sends from, and then a record of each datagram that left.
+``python -P -m realtime.soak.suit FROM TO SEED`` plays from one port to another, from the first word on its
+standard input on. A word is the name of a network of :data:`NETWORKS`, ``clean``, ``malformed`` (broken copies
+between the frames) or ``restart`` (the suit counts from nought again). Standard output has of each datagram
+when it left and what it was.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
+import itertools
 import os
-import random
-import select
 import socket
 import struct
 import subprocess
 import sys
-import threading
+import tempfile
 import time
-from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from pyanticip.errors import DeviceError
-from realtime import tuning
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["CLEAN", "DISTURBED", "NETWORKS", "Network", "Suit", "broken"]
+from pyanticip.motion.datagrams import datagrams
+from pyanticip.motion.load import load_motion
+from pyanticip.system import ALONE
+from realtime import tuning
+from realtime.sockets import free_port
+
+__all__ = ["CLEAN", "DISTURBED", "NETWORKS", "Suit"]
 
 _MS = 1_000_000
+# When it left (monotonic ns), and what it was: a skeleton or a broken packet; a frame over a poor network; a
+# frame that nothing delays.
+_LEFT = struct.Struct("=qq")
+_OTHER, DISTURBED, CLEAN = range(3)
+# So long before its time a frame is made.
+_AHEAD_NS = 5 * _MS
+_MOTION = Path(__file__).parents[1] / "data" / "performance.bvh"
 
-#: From when it is sent (ns) to the delays (ns) of what arrives of it.
-Network = Callable[[int, Random], tuple[int, ...]]
-
-
-def _loss(sent: int, chance: Random) -> tuple[int, ...]:
-    """One in five is lost."""
-    return () if chance.random() < 0.2 else (0,)
-
-
-def _jitter(sent: int, chance: Random) -> tuple[int, ...]:
-    """Half normal delays of 10 ms."""
-    return (round(abs(chance.gauss(0.0, 10.0 * _MS))),)
-
-
-def _reorder(sent: int, chance: Random) -> tuple[int, ...]:
-    """One in five is overtaken by the next, or by the one after that."""
-    return (chance.choice((25, 45)) * _MS if chance.random() < 0.2 else 0,)
-
-
-def _duplicates(sent: int, chance: Random) -> tuple[int, ...]:
-    """One in two comes twice."""
-    return (0, round(chance.uniform(0.0, 60.0) * _MS)) if chance.random() < 0.5 else (0,)
-
-
-def _bursts(sent: int, chance: Random) -> tuple[int, ...]:
-    """Held back, and delivered together every 150 ms."""
-    return (150 * _MS - sent % (150 * _MS),)
-
-
-def _silence(sent: int, chance: Random) -> tuple[int, ...]:
-    """Nothing arrives."""
-    return ()
-
-
-NETWORKS: dict[str, Network] = {
-    "loss": _loss,
-    "jitter": _jitter,
-    "reorder": _reorder,
-    "duplicates": _duplicates,
-    "bursts": _bursts,
-    "silence": _silence,
+#: From when a datagram is sent (ns) to the delays (ns) of what arrives of it.
+NETWORKS: dict[str, Callable[[int, Random], tuple[int, ...]]] = {
+    # One in five is lost.
+    "loss": lambda sent, chance: () if chance.random() < 0.2 else (0,),
+    # Half normal delays of 10 ms.
+    "jitter": lambda sent, chance: (round(abs(chance.gauss(0.0, 10.0 * _MS))),),
+    # One in five is overtaken by the next, or by the one after that.
+    "reorder": lambda sent, chance: (chance.choice((25, 45)) * _MS if chance.random() < 0.2 else 0,),
+    # One in two comes twice.
+    "duplicates": lambda sent, chance: (0, chance.randrange(60 * _MS)) if chance.random() < 0.5 else (0,),
+    # Held back, and delivered together every 150 ms.
+    "bursts": lambda sent, chance: (150 * _MS - sent % (150 * _MS),),
+    "silence": lambda sent, chance: (),
 }
 
 
-#: When it left and when it was to leave (monotonic ns), and what it is.
-_LEFT = struct.Struct("<qqb")
-#: A skeleton or a broken packet; a frame over a poor network; a frame that nothing delays.
-_OTHER, DISTURBED, CLEAN = range(3)
-_MOTION = Path(__file__).parents[1] / "data" / "performance.bvh"
-
-
-class Suit(threading.Thread):
-    """The parent's end: tells it of networks, remembers what left.
-
-    ``left`` and ``due`` are monotonic nanoseconds of each datagram; ``what`` it is: :data:`CLEAN`,
-    :data:`DISTURBED` or another.
-    """
+class Suit:
+    """The parent's end, which begins it and tells it of networks; ``sender`` is where its datagrams come
+    from, as a recording names it."""
 
     def __init__(self, port: int, seed: int) -> None:
-        super().__init__(name="suit", daemon=True)
-        self.left, self.due, self.what = array("q"), array("q"), array("b")
-        command = [sys.executable, "-P", "-m", "realtime.soak.suit", str(port), str(seed)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
-        )
-        self._told = b""
-        #: Where its datagrams come from, as a recording names it.
-        self.sender = f"127.0.0.1:{self._line()}"
-        self.start()
-
-    def _line(self) -> str:
-        out = self._process.stdout
-        assert out is not None
-        found = b""
-        while not found.endswith(b"\n"):
-            byte = out.read(1)
-            if not byte:
-                raise DeviceError("soak: the suit's process did not start")
-            found += byte
-        return found.decode().strip()
-
-    def run(self) -> None:
-        """Read what it says until it ends."""
-        out = self._process.stdout
-        assert out is not None
-        while data := out.read(1 << 12):
-            self._told += data
-            whole = len(self._told) // _LEFT.size * _LEFT.size
-            for left, due, what in _LEFT.iter_unpack(self._told[:whole]):
-                self.left.append(left)
-                self.due.append(due)
-                self.what.append(what)
-            self._told = self._told[whole:]
+        own = free_port()
+        self.sender = f"127.0.0.1:{own}"
+        self._records = tempfile.TemporaryFile()  # noqa: SIM115
+        words = [sys.executable, "-P", "-m", "realtime.soak.suit", str(own), str(port), str(seed)]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=self._records, **ALONE)
 
     def tell(self, word: str) -> None:
         """A network, ``clean``, ``malformed`` or ``restart``."""
         assert self._process.stdin is not None
-        self._process.stdin.write(word.encode() + b"\n")
+        os.write(self._process.stdin.fileno(), word.encode() + b"\n")
+
+    def left(self) -> npt.NDArray[np.int64]:
+        """(N, 2): when each datagram left (monotonic ns), and whether it was CLEAN, DISTURBED or another."""
+        file = self._records.fileno()
+        return np.frombuffer(os.pread(file, os.fstat(file).st_size, 0), np.int64).reshape(-1, 2)
 
     def close(self) -> None:
         """End it."""
         self._process.kill()
-        self._process.wait()
-        self.join(2.0)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._process.communicate()
+        self._records.close()
 
 
-def broken(datagram: bytes, chance: random.Random) -> bytes:
+def _broken(datagram: bytes, chance: Random) -> bytes:
     """A datagram that came to harm: cut off, lengthened, without its beginning, or other bytes altogether."""
     at = chance.randrange(1, len(datagram))
-    return chance.choice(
-        (datagram[:at], datagram[at:], datagram + datagram[:at], chance.randbytes(at), b"", datagram[:at] * 2)
-    )
+    return chance.choice((datagram[:at], datagram[at:], datagram + datagram[:at], chance.randbytes(at), b""))
 
 
-def _stream() -> Iterator[tuple[int, bytes, bool]]:
-    """What a suit sends, for ever: ns since it began, a datagram, whether it is a frame."""
-    from pyanticip.motion.datagrams import datagrams
-    from pyanticip.motion.load import load_motion
-
-    stream = datagrams(load_motion(_MOTION), "mocopi", loop=True)
-    at, skeleton = next(stream)
-    yield at, skeleton, False
-    for at, datagram in stream:
-        yield at, datagram, datagram is not skeleton
-
-
-def _send(sock: socket.socket, where: tuple[str, int], seed: int) -> None:
-    chance = random.Random(seed)
-    told, network, is_malformed = b"", None, False
+def _send(sock: socket.socket, where: tuple[str, int], chance: Random) -> None:
     # What is under way: when it is due, its number (they leave in order), the datagram, what it is.
     way: list[tuple[int, int, bytes, int]] = []
-    stream, count = _stream(), 0
-    next(stream)  # the file is read
-    stream, begun = _stream(), time.monotonic_ns() + 100_000_000
-    at, datagram, is_frame = next(stream)
-    while True:
-        while not way or begun + at <= way[0][0]:
-            sent = begun + at
-            what = (CLEAN if network is None and not is_malformed else DISTURBED) if is_frame else _OTHER
-            for delay in (0,) if network is None else network(sent, chance):
-                heapq.heappush(way, (sent + delay, count, datagram, what))
-                count += 1
-            if is_malformed:
-                heapq.heappush(way, (sent + 8_000_000, count, broken(datagram, chance), _OTHER))
-                count += 1
-            at, datagram, is_frame = next(stream)
-            if not way:
-                _sleep_until(sent)
-                break
-        if way:
-            due, _, whole, what = heapq.heappop(way)
+    number = itertools.count()
+
+    def deliver(until: int) -> None:
+        """What is due by then, each at its time."""
+        while way and way[0][0] <= until:
+            due, _, datagram, what = heapq.heappop(way)
             _sleep_until(due)
             left = time.monotonic_ns()
-            sock.sendto(whole, where)
-            os.write(1, _LEFT.pack(left, due, what))
-        while select.select([0], [], [], 0)[0]:
-            heard = os.read(0, 4096)
-            if not heard:
-                return
-            *words, told = (told + heard).split(b"\n")
-            for word in map(bytes.decode, words):
+            sock.sendto(datagram, where)
+            os.write(1, _LEFT.pack(left, what))
+        _sleep_until(until)
+
+    clip, word = load_motion(_MOTION), "restart"
+    while word == "restart":
+        word, begun = "clean", time.monotonic_ns() + 2 * _AHEAD_NS
+        stream = datagrams(clip, "mocopi", loop=True)
+        _, skeleton = next(stream)
+        for at, datagram in itertools.chain([(0, skeleton)], stream):
+            sent = begun + at
+            deliver(sent - _AHEAD_NS)
+            with contextlib.suppress(BlockingIOError):
+                if not (told := os.read(0, 4096).decode().split()):
+                    return
+                word = told[-1]
+                # What the network held back comes at once: it is not overtaken by what comes after.
+                way[:] = sorted((sent, *held[1:]) for held in way)
                 if word == "restart":
-                    stream, begun = _stream(), time.monotonic_ns() + 20_000_000
-                    at, datagram, is_frame = next(stream)
-                else:
-                    network, is_malformed = NETWORKS.get(word), word == "malformed"
+                    break
+            what = _OTHER if datagram is skeleton else CLEAN if word == "clean" else DISTURBED
+            for delay in NETWORKS[word](sent, chance) if word in NETWORKS else (0,):
+                heapq.heappush(way, (sent + delay, next(number), datagram, what))
+            if word == "malformed":
+                heapq.heappush(way, (sent + 8 * _MS, next(number), _broken(datagram, chance), _OTHER))
 
 
 def _sleep_until(t_ns: int) -> None:
@@ -206,16 +135,16 @@ def _sleep_until(t_ns: int) -> None:
         time.sleep(left / 1e9)
 
 
-def main(arguments: list[str]) -> int:
+def main(own: str, port: str, seed: str) -> None:
     """The process."""
+    os.read(0, 4096)
+    os.set_blocking(0, False)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        os.write(1, f"{sock.getsockname()[1]}\n".encode())
+        sock.bind(("127.0.0.1", int(own)))
         # As punctual as the show, or its lateness would be taken for the show's.
         tuning.raise_priority()
-        _send(sock, ("127.0.0.1", int(arguments[0])), int(arguments[1]))
-    return 0
+        _send(sock, ("127.0.0.1", int(port)), Random(int(seed)))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(*sys.argv[1:])

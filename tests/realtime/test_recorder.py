@@ -17,7 +17,7 @@ from support.wire import wait_for
 from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.motion.recording import Control, Note, Raw, read_recording
 from realtime.recording.recorder import Recorder
-from realtime.soak.processes import alive
+from realtime.soak.show import alive
 
 QUATS = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
 

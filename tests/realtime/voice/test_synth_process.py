@@ -24,7 +24,7 @@ from pyanticip.errors import DeviceError, OptionError
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, message
-from realtime.soak.servers import pulse
+from realtime.soak.show import pulse
 from realtime.sockets import free_port
 from realtime.voice import output, wav
 from realtime.voice import synth as synth_module
