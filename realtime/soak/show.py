@@ -16,7 +16,7 @@ import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -108,7 +108,7 @@ class OscReceiver:
 
 
 class Server:
-    """A program beside, which says nothing, until it is stopped as by a crash."""
+    """A program beside, which says nothing."""
 
     def __init__(self, words: str, **environment: str) -> None:
         self._words, self.environment = shlex.split(words), environment
@@ -121,9 +121,9 @@ class Server:
             self._words, env=told, stdin=quiet, stdout=quiet, stderr=quiet, **ALONE
         )
 
-    def stop(self) -> None:
+    def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it."""
-        self._process.kill()
+        self._process.send_signal(number)
         self._process.wait()
 
 
@@ -193,7 +193,8 @@ def _midi_port() -> Iterator[set[tuple[int, int]] | None]:
     finally:
         if port is not None:
             port.delete()
-        server.stop()
+        # What it shares with its clients would be left of one that was killed.
+        server.stop(signal.SIGTERM)
         os.environ.clear()
         os.environ.update(before)
 
@@ -224,13 +225,19 @@ def _memory(pid: int) -> int:
 class Show:
     """A suit, and the show that plays it, time and again, in a folder with a rig.
 
-    It has the voice, and where this machine has what they need the monitor, OSCQuery and MIDI, of which
-    ``notes`` sound. What it says goes to ``show.log``. Faults happen by ``chance``, and last for ``lasts``
-    seconds; when all is ``over``, nobody waits any longer.
+    It sends to ``ear``, which is always there, and to ``guests``; it has the voice, and where this machine
+    has what they need the monitor, OSCQuery and MIDI, of which ``notes`` sound. What it says goes to
+    ``show.log``. Faults happen by ``chance`` and last for ``lasts`` seconds; when all is ``over``, nobody
+    waits any longer.
     """
 
     def __init__(
-        self, folder: Path, seed: int, server: Server | None, notes: set[tuple[int, int]] | None
+        self,
+        folder: Path,
+        seed: int,
+        guests: Sequence[str],
+        server: Server | None,
+        notes: set[tuple[int, int]] | None,
     ) -> None:
         self.folder, self.takes, self.pulse, self.notes = folder, folder / "takes", server, notes
         for made in (self.takes, folder / MODEL):
@@ -238,17 +245,16 @@ class Show:
         for file in SHIPPED.iterdir():
             write_file(folder / MODEL / file.name, file.read_bytes())
         self.source, self._control = free_port(), ("127.0.0.1", free_port())
-        self.ear, *self.guests = map(OscReceiver, ("udp", "udp", "tcp"))
+        self.ear, *self.guests = map(OscReceiver, ("udp", *guests))
         self.suit, self.over = Suit(self.source, seed), threading.Event()
         self.chance, self.lasts = Random(seed), 0.0
         self._process: subprocess.Popen[bytes] | None = None
-        guests = [{"port": guest.port, "transport": guest.transport} for guest in self.guests]
         served = find_spec("websockets") is not None
         rig: dict[str, Any] = {
             "source": {"kind": "mocopi", "port": self.source},
             "control": {"port": self._control[1]},
             "model": {"checkpoint": MODEL},
-            "osc": [{"port": self.ear.port}, *guests],
+            "osc": [{"port": ear.port, "transport": ear.transport} for ear in (self.ear, *self.guests)],
             # By name: where its server has gone, no other device is as good.
             "synth": {"enabled": True, "device": "default"},
             "monitor": {"enabled": served, "port": free_port()},
@@ -354,13 +360,14 @@ class Show:
 
 
 @contextlib.contextmanager
-def open_show(out: Path, seed: int) -> Iterator[Show]:
-    """A show ready to begin. Raises an OptionError where there is something in the folder ``out``."""
+def open_show(out: Path, seed: int, guests: Sequence[str] = ()) -> Iterator[Show]:
+    """A show ready to begin, with guests over these transports. Raises an OptionError where there is
+    something in the folder ``out``."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise OptionError(f"{out}: expected a new folder, or an empty one")
     with (
         pulse() as server,
         _midi_port() as notes,
-        contextlib.closing(Show(out / "show", seed, server, notes)) as show,
+        contextlib.closing(Show(out / "show", seed, guests, server, notes)) as show,
     ):
         yield show

@@ -1,9 +1,9 @@
 """The motion sender, a process beside: a mocopi suit, over a network that changes as it is told.
 
-``python -P -m realtime.soak.suit FROM TO SEED`` plays from one port to another, from the first word on its
-standard input on. A word is the name of a network of :data:`NETWORKS`, ``clean``, ``malformed`` (broken copies
-between the frames) or ``restart`` (the suit counts from nought again). Standard output has of each datagram
-when it left and what it was.
+``python -P -m realtime.soak.suit FROM TO SEED`` plays from one port to another, once it reads a word: the
+name of a network of :data:`NETWORKS`, ``clean``, ``malformed`` (broken copies between the frames) or
+``restart`` (the suit counts from nought again). Standard output has of each datagram when it left and what it
+was.
 """
 
 from __future__ import annotations

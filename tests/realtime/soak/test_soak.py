@@ -67,7 +67,7 @@ def test_what_a_kill_costs(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     with full_disk(), pytest.raises(DeviceError, match=r"soak/\S+: cannot be written \(file too large\)$"):
-        Show(tmp_path / "soak", 0, None, None)
+        Show(tmp_path / "soak", 0, (), None, None)
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
