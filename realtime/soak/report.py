@@ -76,18 +76,12 @@ def figures(sent: I64, heard: I64, taken: I64, happened: Sequence[dict[str, Any]
         def within(t_ns: I64) -> Flags:
             return np.asarray((t_ns >= begin) & (t_ns < begin + _MINUTE_NS), np.bool_)
 
-        show, children, descriptors, processes = (
-            taken[within(taken[:, 0]), 1:].max(axis=0, initial=0).tolist()
-        )
-        return {
-            "minute": minute,
-            "latency_ms": percentiles(latency[within(clean)], (50, 99)),
-            **of(within(times[1:])),
-            "show_mb": round(show / 1e6, 1),
-            "children_mb": round(children / 1e6, 1),
-            "descriptors": descriptors,
-            "processes": processes,
-        }
+        latency_ms = percentiles(latency[within(clean)], (50, 99))
+        row: dict[str, Any] = {"minute": minute, "latency_ms": latency_ms, **of(within(times[1:]))}
+        if len(these := taken[within(taken[:, 0]), 1:]):
+            show, children, row["descriptors"], row["processes"] = these.max(axis=0).tolist()
+            row |= {"show_mb": round(show / 1e6, 1), "children_mb": round(children / 1e6, 1)}
+        return row
 
     length = int(times[-1] - times[0])
     kinds = sorted({one["kind"] for one in happened})

@@ -167,7 +167,7 @@ def examine(path: Path, sender: str, left: I64) -> dict[str, Any]:
         return {"file": path.name, "whole": False, "ended": False, "why": str(error)}
     # One comes after it left, and at the ends of a file nobody knows: what left within came a little later.
     begin, end = (came[0] + _EDGE_NS, came[-1] - _EDGE_NS) if came else (0, 0)
-    sent = sum(begin <= t_ns < end for t_ns in left.tolist())
+    sent = int(((left >= begin) & (left < end)).sum())
     got = sum(begin <= t_ns < end + _EDGE_NS // 10 for t_ns in came)
     whole, missing = not taken.warnings, max(sent - got, 0)
     return {"file": path.name, "whole": whole, "ended": ended, "sent": sent, "missing": missing}
