@@ -204,14 +204,14 @@ def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]
         yield "image", ("lags", caption, profiles(report, MODEL))
     yield "title", "By kind of movement"
     yield "table", _kinds(report)
-    yield "title", "Others"
+    yield "title", "All systems"
     yield (
         "text",
         f"Ratios of every system to the best of the {len(report['simple'])} rivals that do not learn, "
         "100 / 200 / 400 ms ahead; bold where it is *ahead*.",
     )
     yield "table", _others(report["kinds"])
-    yield "title", "Whom it harms"
+    yield "title", "Harmed clips"
     yield (
         "text",
         f"Clips in which it is over {100 * (HARM - 1):.0f} % worse than the clip's best single rival (one "

@@ -97,7 +97,7 @@ def test_a_report_holds_everything_and_stands_alone(tested, tmp_path):
     assert page.count("<img") == 2
     assert not re.search(r'(src|href)="(?!data:)', page)
     others = "learned from the training side of DATA (not those who taught this checkpoint)."
-    titles = ("Whom it harms", "The second time through", "Events on the beat")
+    titles = ("Harmed clips", "The second time through", "Events on the beat")
     counts = ("on 2 clips (8 s) of 1 person: 07.", "martial art: 1 person, 2 clips, 8 s")
     for words in ("looked at the test side 3 times", others, *titles, *counts):
         assert words in page, words
