@@ -121,7 +121,7 @@ def train_completion(given: options.CompletionOptions) -> Answer:
 
     check_new(given.out)
     torch.set_num_threads(given.threads)
-    taught = Takes(given.data, given.cache).training_clips()
+    taught = Takes(given.data, given.cache, quiet=given.as_json).training_clips()
     with bars(Console(stderr=True, quiet=given.as_json)) as told:
         net = fit(
             [clip.example.quats for clip in taught],
@@ -157,7 +157,7 @@ def train_ghost(given: options.GhostOptions) -> Answer:
     check_new(given.out)
     check_checkpoint_folder(given.out)
     torch.set_num_threads(given.threads)
-    takes = Takes(given.data, given.cache)
+    takes = Takes(given.data, given.cache, quiet=given.as_json)
     taught = takes.training_clips()
     people = sorted({clip.person for clip in taught})
     with bars(Console(stderr=True, quiet=given.as_json)) as told:

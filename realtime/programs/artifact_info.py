@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pyanticip.errors import OptionError
 from pyanticip.memory.files import is_memory, load_rehearsal
 from pyanticip.models.checkpoint.manifest import (
     FORMAT,
@@ -41,6 +42,8 @@ def describe_artifact(file: Path) -> Found | None:
     folder = file.parent if file.name in (MANIFEST, WEIGHTS) else file
     if any((folder / inside / MANIFEST).is_file() for inside in ("", "checkpoint", "model")):
         return _checkpoint(folder)
+    if (file / "set.json").is_file():
+        raise OptionError(f"{file}: is a data set; see it with: pyanticip train data inspect {file}")
     if is_memory(file):
         return _memory(file)
     return _mapping(file) if MAPPING in _about(file) else None

@@ -372,6 +372,9 @@ def test_info_tells_which_model_a_checkpoint_is(tmp_path: Path) -> None:
     assert "a forecaster, ghost-" in forecaster.output
     above = CliRunner().invoke(cli, ["info", str(tmp_path / "run")])
     assert f"did you mean {copy}?" in str(above.exception)
+    (tmp_path / "set.json").touch()
+    of_set = CliRunner().invoke(cli, ["info", str(tmp_path)])
+    assert f"is a data set; see it with: pyanticip train data inspect {tmp_path}" in str(of_set.exception)
     (copy / "model.safetensors").write_bytes(b"\0" * 100)
     damaged = CliRunner().invoke(cli, ["info", str(copy)])
     assert "model.safetensors is damaged or not its own" in str(damaged.exception)

@@ -9,9 +9,10 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from support.full_disk import full_disk
 from support.takes import same_weights
 
-from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.errors import CheckpointError, DeviceError, OptionError
 from pyanticip.models import (
     ModelConfig,
     MotionTransformer,
@@ -179,6 +180,13 @@ def test_refuses_to_save_other_types_and_notes_that_are_no_json(build, tmp_path)
         with pytest.raises(OptionError, match="training must be what JSON can hold"):
             save_checkpoint(tmp_path / "notes", build(torch.float32), training=notes)
     assert not list(tmp_path.iterdir())
+
+
+def test_on_a_full_disk_the_checkpoint_is_named_and_the_old_one_stays(build, copied):
+    with full_disk(), pytest.raises(DeviceError, match=rf"{copied}: cannot be written \(file too large\)$"):
+        save_checkpoint(copied, build(torch.float32))
+    read_manifest(copied)
+    assert [path.name for path in copied.parent.iterdir()] == [copied.name]
 
 
 def test_refuses_to_save_weights_that_are_not_finite(build, tmp_path):

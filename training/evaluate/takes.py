@@ -176,7 +176,7 @@ class Takes:
     """
 
     def __init__(
-        self, data: Path, cache: Path | None = None, manifest: Path | None = None, *, quiet: bool = True
+        self, data: Path, cache: Path | None = None, manifest: Path | None = None, *, quiet: bool = False
     ) -> None:
         if manifest is not None and not manifest.exists():
             raise FormatError(f"{manifest}: no such manifest")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import KINDS, MANIFEST, TOKENIZER, WEIGHTS, read_description
-from pyanticip.motion.atomic import draft_folder
+from pyanticip.motion.atomic import draft_folder, writing
 
 
 def check_checkpoint_folder(path: str | Path) -> Path:
@@ -52,7 +52,8 @@ def draft_checkpoint(path: str | Path) -> Iterator[Path]:
     with draft_folder(folder.parent, f".{folder.name}.part-") as place:
         draft, old = place / "new", place / "old"
         draft.mkdir()
-        yield draft
+        with writing(folder):
+            yield draft
         if folder.exists():
             folder.rename(old)
         try:

@@ -104,8 +104,6 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
         "events": list(EVENTS),
         "horizons_ms": list(HORIZONS_MS),
         "event_bins": EVENT_BINS,
-        "event_bin_ms": 20,
-        "normalisation": {"mean": "mean", "std": "std"},
         "parameter_count": parameters,
         "training": dict(training),
     }

@@ -100,9 +100,11 @@ def folder(move, tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_both_folders_are_one_set_and_everybody_has_a_side(folder, tmp_path_factory):
+def test_both_folders_are_one_set_and_everybody_has_a_side(folder, tmp_path_factory, capsys):
     cache = tmp_path_factory.mktemp("cache")
+    (folder / "cmu" / "01_02.bvh").write_text("no motion")
     takes = Takes(folder, cache)
+    assert "01_02.bvh" in capsys.readouterr().err, "what cannot be read is told"
     assert [path.name.split("-")[0] for path in cache.glob("set-*")] == ["set"]
     assert {clip.source for clip in takes.training_clips()} == {"cmu/01_01", "more/m/14_09", "more/m/coro_1"}
     found = {clip.source: (clip.person, clip.side, clip.kind) for clip in takes.clips}

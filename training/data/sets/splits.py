@@ -224,7 +224,7 @@ def split_warnings(sides: Mapping[str, Split]) -> list[str]:
             "so neither training nor evaluation can say how it does on others"
         ]
     needs = {
-        "train": "nothing can be trained",
+        "train": "nothing can be trained; say who trains with --split-file",
         "validation": "training cannot choose",
         "test": "no last test",
     }

@@ -226,7 +226,10 @@ def augment(
             for number, key in keys.items():
                 _append(writer, source.clips[number], read_parts(work_file(work, key))[0])
             if not writer.clips:
-                raise FormatError(f"{source.folder}: every variation is shorter than {SHORTEST / RATE} s")
+                raise FormatError(
+                    f"{source.folder.name}: every variation is shorter than {SHORTEST / RATE} s; record"
+                    " longer takes, or make no copies"
+                )
             again = source.index["made_by"].get("command") == "augment"
             warnings = [f"made of {source.folder.name}, which holds variations already"] if again else []
             writer.finish(made_by=made_by, sources=source.index["sources"], refused=[], warnings=warnings)

@@ -218,6 +218,9 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
     assert code == 2
     assert "option schedule.steps: the run in" in complaint
     assert "begun with 3, given 4" in complaint
+    code, _, complaint = cli("--out", out, "--resume", "--set", "model.positions=rope")
+    assert "option model.positions: the run in" in complaint
+    assert "begun with the default, given 'rope'" in complaint
 
 
 @pytest.mark.parametrize(
