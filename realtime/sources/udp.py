@@ -89,9 +89,10 @@ class UdpSource:
         self._open_source = opener(kind, reading)
         self._decoders: dict[str, Source] = {}
         self._heard: dict[str, int] = {}
+        source = self._open_source()
+        self._native = source.native
         self._sock = bind_udp(host, port, f"source {kind}")
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
-        source = self._open_source()
         self._socks = [self._sock]
         self._join_again: Callable[[], None] | None = None
         if group := getattr(source, "group", None):
@@ -138,7 +139,7 @@ class UdpSource:
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         """Call ``receive`` for each datagram from now on."""
         self._loop = loop
-        self._receive = receive if self._open_source().native else self._decoded(receive)
+        self._receive = receive if self._native else self._decoded(receive)
         for sock in self._socks:
             loop.add_reader(sock.fileno(), self.poll)
         if self._greet is not None or self._join_again is not None:
@@ -160,24 +161,26 @@ class UdpSource:
         """What is handed on is native from here on: a recording of it needs nobody's decoder."""
 
         def act(datagram: bytes, arrival: int, sender: str) -> None:
-            if sender not in self._decoders:
-                if len(self._decoders) >= _MOST_NAMES:
-                    self._decoders.clear()
-                    self._heard.clear()
-                self._decoders[sender] = self._open_source()
-            decoder = self._decoders[sender]
-            if arrival - self._heard.get(sender, arrival) > _AWAY and hasattr(decoder, "begin_anew"):
-                decoder.begin_anew()
-            self._heard[sender] = arrival
             native: list[bytes] = []
             begun = time.perf_counter_ns()
             try:
+                if sender not in self._decoders:
+                    if len(self._decoders) >= _MOST_NAMES:
+                        self._decoders.clear()
+                        self._heard.clear()
+                    self._decoders[sender] = self._open_source()
+                decoder = self._decoders[sender]
+                away = arrival - self._heard.get(sender, arrival)
+                self._heard[sender] = arrival
+                if away > _AWAY and hasattr(decoder, "begin_anew"):
+                    decoder.begin_anew()
                 for made in decoder.decode(datagram):
                     if not isinstance(made, bytes):
                         raise TypeError(f"expected datagrams of bytes, got {type(made).__name__}")
                     native.append(made)
             except Exception as error:
-                if isinstance(error, MotionError) and not isinstance(error, WireError):
+                of_the_body = sender in self._decoders and not isinstance(error, WireError)
+                if of_the_body and isinstance(error, MotionError):
                     self.trouble = str(error)
                 elif not self._erred:
                     self._erred = True

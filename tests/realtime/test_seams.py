@@ -78,6 +78,20 @@ class Turning(Backwards):
         return [datagram[:0:-1]]
 
 
+class Moody(Backwards):
+    """Is not made the second time, and does not begin anew."""
+
+    made = 0
+
+    def __init__(self):
+        Moody.made += 1
+        if Moody.made == 2:
+            raise RuntimeError("no\\nmood")
+
+    def begin_anew(self):
+        raise RuntimeError("no\\nrest")
+
+
 class Deaf:
     port, wire, native = 40123, "msgpack", False
 
@@ -224,6 +238,7 @@ broken = stranger:NotThere
 mocopi = stranger:Backwards
 halting = stranger:Halting
 turning = stranger:Turning
+moody = stranger:Moody
 deaf = stranger:Deaf
 portless = stranger:Portless
 strange = stranger:Strange
@@ -309,6 +324,21 @@ def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.Mon
         "halting cannot decode: RuntimeError: no more",
         "decoding halting takes N ms: all else waits for it",
     ]
+
+
+def test_a_decoder_that_cannot_begin_is_told_of_once_and_tried_again() -> None:
+    said: list[str] = []
+    heard: list[bytes] = []
+    source = UdpSource("moody", "127.0.0.1", 0, say=said.append)
+    try:
+        receive = source._decoded(lambda data, arrival, sender: heard.append(data))
+        for arrival in (0, 0, 10**10, 10**10):
+            receive(b"!one", arrival, "suit")
+    finally:
+        source.close()
+    assert heard == [b"", b"eno"] * 2
+    reason = "source 'moody': stranger:Moody cannot be opened (RuntimeError: no mood)"
+    assert (said, source.trouble) == ([f"moody cannot decode: OptionError: {reason}"], "")
 
 
 def test_what_cannot_be_sent_is_one_line() -> None:
@@ -430,6 +460,7 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line() -> No
         "broken",
         "deaf",
         "halting",
+        "moody",
         "portless",
         "strange",
         "turning",
