@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip import _core
 from pyanticip.controls import CANCEL
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.atomic import check_out, write_file
@@ -29,7 +28,6 @@ from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.protocols import BEAT_TRUST
 from realtime.rig import Rig
-from realtime.seams import foreign_errors
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
 from realtime.sources.replay import Item, open_show, play_offline
@@ -45,7 +43,7 @@ from realtime.voice.base import (
     Voice,
     way_ms,
 )
-from realtime.voice.guard import block_of, name_of
+from realtime.voice.guard import block_of, guarded
 from realtime.voice.open import open_voice
 from realtime.voice.strokes import Strokes
 from realtime.voice.wav import WavWriter
@@ -67,7 +65,6 @@ class OfflinePlayer:
     def __init__(self, wav: WavWriter, voice: Voice | None = None) -> None:
         self._wav = wav
         self._voice = voice or open_voice("default", {}, SAMPLE_RATE)
-        self._ours = isinstance(self._voice, _core.Voice)
         self._strokes = Strokes(self._voice)
         self._panics = False
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -142,11 +139,7 @@ class OfflinePlayer:
         while (order := self._orders.get()) is not None:
             if self._error is None:
                 try:
-                    with (
-                        contextlib.nullcontext()
-                        if self._ours
-                        else foreign_errors(f"{name_of(self._voice)} failed")
-                    ):
+                    with guarded(self._voice):
                         order()
                 except BaseException as error:
                     # Told to the caller at the end; the orders behind it are void.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,11 +12,19 @@ from pyanticip.errors import OptionError
 from realtime.seams import foreign_errors
 from realtime.voice.base import Voice
 
-__all__ = ["block_of", "name_of"]
+__all__ = ["block_of", "guarded"]
 
 
-def name_of(voice: Voice) -> str:
-    """What a voice of another package is called where something is wrong with it."""
+def guarded(voice: Voice) -> contextlib.AbstractContextManager[None]:
+    """Of what a voice of another package raises, the reason in one line.
+
+    :raises OptionError: it raised anything but a MotionError.
+    """
+    ours = isinstance(voice, _core.Voice)
+    return contextlib.nullcontext() if ours else foreign_errors(f"{_name_of(voice)} failed")
+
+
+def _name_of(voice: Voice) -> str:
     return f"voice {type(voice).__module__}:{type(voice).__qualname__}"
 
 
@@ -25,7 +35,7 @@ def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
     """
     if isinstance(voice, _core.Voice):
         return voice.render(samples)
-    at = name_of(voice)
+    at = _name_of(voice)
     with foreign_errors(f"{at}: cannot be rendered"):
         begun = voice.position
         block = np.asarray(voice.render(samples), np.float32)

@@ -213,7 +213,9 @@ class Sound:
     """
 
     def __init__(self, render: Render, rate: int, name: str | int | None, wav: Path | None, say: Say) -> None:
-        self._render, self._name, self._say = render, name, say
+        self._make, self._name, self._say = render, name, say
+        # What the voice raised: whoever asks for samples could only end without a word.
+        self._failed: Exception | None = None
         self._has_file = wav is not None
         self._tap = _Tap(wav, rate, say)
         self._stalls, self._watched = 0, time.monotonic()
@@ -247,6 +249,14 @@ class Sound:
         """Gaps in the sound so far."""
         return self._underruns + (0 if self._output is None else self._output.underruns)
 
+    def _render(self, samples: int, now: float, latency: float = 0.0) -> npt.NDArray[np.float32]:
+        if self._failed is None:
+            try:
+                return self._make(samples, now, latency)
+            except Exception as error:
+                self._failed = error
+        return np.zeros((samples, 2), np.float32)
+
     def _open(self, latency: float | str) -> None:
         self._stalls = 0
         goes_on = _FILE_ALONE if self._has_file else "going on without, and looking for it"
@@ -266,8 +276,13 @@ class Sound:
             self._output = None
 
     def poll(self) -> None:
-        """Now and then, from the main thread: write what was played, look after the device."""
+        """Now and then, from the main thread: write what was played, look after the device.
+
+        :raises DeviceError: the voice failed, and is silent; a new process may play on.
+        """
         self._tap.flush()
+        if self._failed is not None:
+            raise DeviceError(str(self._failed)) from self._failed
         now = time.monotonic()
         if self._output is None and now >= self._again:
             self._again = float("inf")

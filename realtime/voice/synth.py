@@ -37,7 +37,7 @@ from realtime.child import tell_parent
 from realtime.sockets import bind_udp
 from realtime.voice.audio import SAMPLE_RATE, own_stderr, rate_of
 from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, way_ms
-from realtime.voice.guard import block_of
+from realtime.voice.guard import block_of, guarded
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.output import BLOCK, Sound
@@ -74,7 +74,8 @@ class VoicePlayer:
         self._last_arrival = -1.0
         self._sounding = False
         self._ending = self._panics = False
-        self.voice.fade(0.0, 0.0)
+        with guarded(self.voice):
+            self.voice.fade(0.0, 0.0)
         block_of(self.voice, 2 * BLOCK)
         self.late_events = 0
         #: Presets that were asked for in vain, and why.
@@ -89,15 +90,19 @@ class VoicePlayer:
         self._ending = True
 
     def render(self, samples: int, now: float, latency: float = 0.0) -> npt.NDArray[np.float32]:
-        """The next block, rendered at ``now`` (monotonic seconds), shape (samples, 2)."""
-        while self._inbox:
-            arrival, commands = self._inbox.popleft()
-            self._last_arrival = arrival
-            for command in commands:
-                self._obey(command, arrival, now, latency)
-        self.samples += samples
-        self._presence(now)
-        self._strokes.give(samples)
+        """The next block, rendered at ``now`` (monotonic seconds), shape (samples, 2).
+
+        :raises OptionError: the voice is somebody else's, and fails.
+        """
+        with guarded(self.voice):
+            while self._inbox:
+                arrival, commands = self._inbox.popleft()
+                self._last_arrival = arrival
+                for command in commands:
+                    self._obey(command, arrival, now, latency)
+            self.samples += samples
+            self._presence(now)
+            self._strokes.give(samples)
         return block_of(self.voice, samples)
 
     def _obey(self, command: Command, arrival: float, now: float, latency: float) -> None:

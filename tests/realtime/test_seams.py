@@ -226,6 +226,11 @@ class Void(Tone):
         level: float = float("nan")
 
 
+class Fading(Tone):
+    def fade(self, value, seconds):
+        raise RuntimeError("no\\nbreath")
+
+
 class Hoarse(Tone):
     def render(self, samples):
         raise RuntimeError("no\\nbreath")
@@ -259,6 +264,7 @@ tone = stranger:Tone
 bare = stranger:Bare
 mono = stranger:Mono
 hoarse = stranger:Hoarse
+fading = stranger:Fading
 void = stranger:Void
 standing = stranger:Standing
 stiff = stranger:Stiff
@@ -521,6 +527,10 @@ def test_what_breaks_its_contract_is_refused_in_one_line(tmp_path: Path) -> None
             "voice stranger:Standing: expected position 960 after 960 samples more, got 0",
         ),
         (lambda: rendered("hoarse"), "voice stranger:Hoarse: cannot be rendered (RuntimeError: no breath)"),
+        (
+            lambda: VoicePlayer(open_voice("fading", {}, 48_000)),
+            "voice stranger:Fading failed (RuntimeError: no breath)",
+        ),
         (lambda: VoicePlayer(open_voice("mono", {}, 48_000)), "of shape (960, 2), got (960,)"),
     ):
         with pytest.raises(MotionError) as error:

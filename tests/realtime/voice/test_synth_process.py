@@ -28,7 +28,7 @@ from realtime.soak.show import pulse
 from realtime.sockets import free_port
 from realtime.voice import output, wav
 from realtime.voice import synth as synth_module
-from realtime.voice.osc_input import VoiceInput
+from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.synth import SAMPLE_RATE, Synth, VoicePlayer
 
 PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
@@ -254,6 +254,42 @@ def test_without_portaudio_it_says_so_and_writes_the_file_all_the_same(tmp_path:
     assert [p.name for p in tmp_path.iterdir()] == ["take.wav"]
     with pytest.raises(OptionError, match=r"take\.wav: exists already; a recording is never overwritten"):
         Synth(0, wav=path)
+
+
+class Breaks:
+    """A voice of somebody else's that fails while it plays."""
+
+    sample_rate, latency, position = SAMPLE_RATE, 0, 0
+    set = params = fade = lambda *_: None
+
+    def event(self, *_: float) -> None:
+        raise RuntimeError("no\nhands")
+
+    def render(self, samples: int) -> np.ndarray:
+        self.position += samples
+        if self.position > 4 * output.BLOCK:
+            raise RuntimeError("no\nbreath")
+        return np.zeros((samples, 2), np.float32)
+
+
+@pytest.mark.usefixtures("without_sounddevice")
+@pytest.mark.parametrize(
+    ("commands", "says"),
+    [
+        ([("event", 0, 1.0, 0.0)], r"Breaks failed \(RuntimeError: no hands\)"),
+        ([], r"Breaks: cannot be rendered \(RuntimeError: no breath\)"),
+    ],
+)
+def test_a_voice_that_fails_while_it_plays_is_silent_and_told_of(
+    commands: list[Command], says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "take.wav"
+    voice = Synth(0, wav=path, voice=Breaks())
+    voice.player.push(commands, time.monotonic())
+    with pytest.raises(DeviceError, match=says):
+        any(voice.poll() or time.sleep(0.01) for _ in range(1000))
+    voice.close()
+    assert len(read_wav(path)) > 4 * output.BLOCK
 
 
 @pytest.mark.usefixtures("without_sounddevice")
