@@ -48,20 +48,23 @@ class SlowCalls:
     """Says, once for each callee, that calls on the way of every frame take so long that all else waits."""
 
     _LIMIT_NS = 5_000_000
-    # One that is slow alone was interrupted.
-    _IN_A_ROW = 3
+    # One that is slow alone was interrupted: for less than this.
+    _LONG_NS = 100_000_000
+    # So many in a row; a quick one takes this from the count, so that more than one in five adds up.
+    _IN_A_ROW, _QUICK = 3.0, 0.25
 
     def __init__(self) -> None:
-        self._slow: dict[object, int] = {}
+        self._slow: dict[object, float] = {}
 
     def took(self, callee: object, since_ns: int, name: str, say: Callable[[str], None]) -> None:
         """A call that began at ``since_ns`` of ``time.perf_counter_ns`` has ended."""
         took = time.perf_counter_ns() - since_ns
-        slow = self._slow.get(callee, 0)
+        slow = self._slow.get(callee, 0.0)
         if slow >= self._IN_A_ROW:
             return
-        self._slow[callee] = slow = slow + 1 if took > self._LIMIT_NS else 0
-        if slow == self._IN_A_ROW:
+        slow = slow + 1.0 if took > self._LIMIT_NS else max(slow - self._QUICK, 0.0)
+        self._slow[callee] = slow = self._IN_A_ROW if took > self._LONG_NS else slow
+        if slow >= self._IN_A_ROW:
             say(f"{name} takes {took / 1e6:.0f} ms: all else waits for it")
 
 

@@ -10,9 +10,12 @@ from realtime.step.base import F32, StepBackend, StepResult
 
 __all__ = ["GuardedModel"]
 
-# So many late steps in a row, and the scalars take over; the model is tried again after the pause, which
-# doubles each time up to the longest, and is the first again once the model has played so long.
-_LATE_IN_A_ROW = 3
+# So many late steps in a row, and the scalars take over; one in time takes this from the count, so that more
+# than one in five adds up. The model is tried again after the pause, which doubles each time up to the
+# longest, and is the first again once the model has played so long.
+_LATE_IN_A_ROW, _IN_TIME = 3.0, 0.25
+# No interrupt makes a step take so long.
+_LONG_NS = 100_000_000
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
 _GOOD_NS = 60_000_000_000
 
@@ -32,7 +35,7 @@ class GuardedModel:
         self._clock = clock
         self._budget_ns = int(budget_ms * 1e6)
         self._counts = counts
-        self._late_row = 0
+        self._late = 0.0
         self._pause_ns = _FIRST_PAUSE_NS
         self._off_until_ns = 0
         self._stale = True
@@ -40,7 +43,7 @@ class GuardedModel:
     def play(self, backend: StepBackend) -> None:
         """Step this one from now on, as a new stream; the one before is closed."""
         before, self.backend = self.backend, backend
-        self.error, self._late_row, self._stale = "", 0, True
+        self.error, self._late, self._stale = "", 0.0, True
         self._pause_ns, self._off_until_ns = _FIRST_PAUSE_NS, 0
         _close(before)
 
@@ -69,11 +72,15 @@ class GuardedModel:
             self.rest(now)
             return False
         if not (self._clock.live and took_ns > self._budget_ns):
-            self._late_row = 0
+            self._late = max(self._late - _IN_TIME, 0.0)
             return False
         self._counts["late_steps"] += 1
-        self._late_row += 1
-        too_often = self._late_row >= _LATE_IN_A_ROW
+        self._late += 1.0
+        if took_ns > _LONG_NS:
+            self.error = (
+                f"a step of the model took more than {_LONG_NS // 1_000_000} ms: all else waits for it"
+            )
+        too_often = self._late >= _LATE_IN_A_ROW
         if too_often:
             late = f"takes longer than {self._budget_ns / 1e6:g} ms (model.budget_ms)"
             self.error = f"the model {late}, the scalars play until it is tried again"
@@ -91,7 +98,7 @@ class GuardedModel:
 
     def rest(self, now: int) -> None:
         """Leave the model out for a while from ``now`` on, longer each time unless it has played for long."""
-        self._late_row = 0
+        self._late = 0.0
         self._stale = True
         if now - self._off_until_ns > _GOOD_NS:
             self._pause_ns = _FIRST_PAUSE_NS

@@ -61,6 +61,26 @@ def test_a_late_model_hands_over_after_three_late_steps(stage: Any, paper_model:
     assert s.pipeline.model_error.startswith("the model takes longer than 15 ms (model.budget_ms), ")
 
 
+@pytest.mark.parametrize(("every", "rests"), [(3, True), (5, False)])
+def test_a_model_that_is_late_now_and_then_rests_where_that_adds_up(
+    paper_model: Any, every: int, rests: bool
+) -> None:
+    clock = OfflineClock()
+    clock.live = True
+    model = GuardedModel(paper_model(), clock, 15.0, Counter())
+    late = [model.judge(0, None, 60_000_000 if n % every == 0 else 1_000_000) for n in range(100)]
+    assert any(late) is rests
+    assert bool(model.error) is rests
+
+
+def test_a_step_that_stalls_once_is_told_of(paper_model: Any) -> None:
+    clock = OfflineClock()
+    clock.live = True
+    model = GuardedModel(paper_model(), clock, 15.0, Counter())
+    assert not model.judge(0, None, 2_000_000_000)
+    assert model.error == "a step of the model took more than 100 ms: all else waits for it"
+
+
 def test_a_model_that_was_late_long_ago_rests_no_longer_than_the_first_time(paper_model: Any) -> None:
     clock = OfflineClock()
     clock.live = True

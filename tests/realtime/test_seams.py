@@ -332,6 +332,19 @@ def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.Mon
     ]
 
 
+@pytest.mark.parametrize(
+    ("took_ms", "told"), [([6, 6, 6], 1), ([6, 1, 1] * 9, 1), ([6, 1, 1, 1, 1] * 9, 0), ([1, 300, 300], 1)]
+)
+def test_calls_that_stall_are_told_of_once(
+    took_ms: list[int], told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, said = SlowCalls(), list[str]()
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
+    for ms in took_ms:
+        calls.took("sink", -1_000_000 * ms, "sink", said.append)
+    assert len(said) == told
+
+
 def test_a_decoder_that_cannot_begin_is_told_of_once_and_tried_again() -> None:
     said: list[str] = []
     heard: list[bytes] = []
