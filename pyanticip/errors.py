@@ -51,7 +51,7 @@ def reason(error: BaseException) -> str:
     return (getattr(error, "strerror", None) or "").lower() or str(error) or type(error).__name__
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """The beginning of a library's message, in one line; the error's name where it has none."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 

@@ -39,7 +39,7 @@ def foreign_errors(what: str) -> Iterator[None]:
         yield
     except MotionError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # Not our module: whatever it raises is the reader's only clue.
         raise OptionError(f"{what} ({type(error).__name__}: {one_line(error)})") from None
 

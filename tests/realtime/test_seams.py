@@ -507,6 +507,14 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line() -> No
     assert frames_of(SOURCES.load("vmc")().encode(clip, rate=None, loop=False, unix_time=None)) > 100
 
 
+def test_a_package_that_ends_the_process_when_imported_is_one_line(install: Callable[..., None]) -> None:
+    install("leaver", "import sys\nsys.exit('no\\nhome')", "[pyanticip.sources]\nleaver = leaver:Suit")
+    says = "source 'leaver': leaver:Suit cannot be imported (SystemExit: no home)"
+    with pytest.raises(OptionError, match=re.escape(says)):
+        SOURCES.load("leaver")
+    assert says in doctor_module._plug_ins()["found"]
+
+
 def test_what_breaks_its_contract_is_refused_in_one_line(tmp_path: Path) -> None:
     alone = {"osc": [], "model": {"enabled": False}, "memory": {"enabled": False}}
 

@@ -22,23 +22,26 @@ def find(name: str) -> "type[Task[Any, Any]]":
     """The class of a task.
 
     Raises:
-        OptionError: there is none of this name, or another package's cannot be imported or is no task.
+        OptionError: there is none of this name, or another package's cannot be imported or is no task, or two
+            packages have one of this name.
     """
-    others = {point.name: point.value for point in entry_points(group="pyanticip.tasks")}
-    known = {**others, **TASKS}
+    others = [(point.name, point.value) for point in entry_points(group="pyanticip.tasks")]
+    known = {**dict(others), **TASKS}
     if name not in known:
         raise OptionError(f"unknown task {name!r}{suggestion(name, known)} (there are {', '.join(known)})")
     module, _, kind = known[name].partition(":")
     if name in TASKS:
         found: type[Task[Any, Any]] = getattr(import_module(module), kind)
         return found
+    if len(claims := [at for claimed, at in others if claimed == name]) > 1:
+        raise OptionError(f"task {name!r} is claimed more than once: {', '.join(claims)}")
     from training.run import task
 
     try:
         other = getattr(import_module(module), kind)
         if not (isinstance(other, type) and issubclass(other, task.Task)):
             raise TypeError("it is no subclass of training.run.task.Task")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # Not our module: whatever it raises is the reader's only clue.
         reason = f"{type(error).__name__}: {one_line(error)}"
         raise OptionError(f"task {name!r}: {known[name]} cannot be used ({reason})") from None

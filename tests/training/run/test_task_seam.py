@@ -1,6 +1,7 @@
 """A task of somebody else's: one class and one line, and the trainer does the rest."""
 
 import signal
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import NamedTuple
@@ -121,6 +122,12 @@ def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path, monkeypatch)
         monkeypatch.setattr(training.tasks, "entry_points", lambda group, point=other: [point])
         with pytest.raises(OptionError, match=f"task 'other': {at} cannot be used .*{says}"):
             training.tasks.find("other")
+    monkeypatch.setattr(training.tasks, "import_module", lambda name: sys.exit("no home"))
+    with pytest.raises(OptionError, match=r"cannot be used \(SystemExit: no home\)"):
+        training.tasks.find("other")
+    monkeypatch.setattr(training.tasks, "entry_points", lambda group: [other, other])
+    with pytest.raises(OptionError, match=f"task 'other' is claimed more than once: {at}, {at}"):
+        training.tasks.find("other")
 
 
 def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path):
