@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from realtime.sinks.base import SinkType
     from realtime.sources.base import Source
     from realtime.step.base import StepBackend
-    from realtime.voice.base import Preset
+    from realtime.voice.base import Preset, Voice
 
 __all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES", "Registry", "SlowCalls", "foreign_errors"]
 
@@ -100,9 +101,10 @@ class _Foreign:
         """Open one."""
         with foreign_errors(f"{self._at} cannot be opened"):
             opened = self._thing(*given)
-        self._check(opened, self._has)
-        if wrong := self._wrong(opened):
-            raise OptionError(f"{self._at} cannot be used ({wrong})")
+        with foreign_errors(f"{self._at} cannot be used"):
+            self._check(opened, self._has)
+            if wrong := self._wrong(opened):
+                raise OptionError(f"{self._at} cannot be used ({wrong})")
         return opened
 
     def _check(self, thing: Any, has: Sequence[str]) -> None:
@@ -187,6 +189,23 @@ def _wrong_source(source: Source) -> str:
     return ""
 
 
+def _wrong_backend(backend: StepBackend) -> str:
+    kinds = (_core.MotionStream, _core.Commitment)
+    core = backend.core
+    if core is None or (isinstance(core, tuple) and tuple(map(type, core)) == kinds):
+        return ""
+    return f"its core is {core!r}, expected a MotionStream and a Commitment, or None"
+
+
+def _wrong_voice(voice: Voice) -> str:
+    rate, latency = voice.sample_rate, voice.latency
+    if not (isinstance(rate, Real) and 8000 <= rate <= 192_000):
+        return f"its sample_rate is {rate!r}, expected 8000 to 192000"
+    if not (isinstance(latency, Real) and 0 <= latency <= rate):
+        return f"its latency is {latency!r}, expected 0 to {rate:g} samples, a second"
+    return ""
+
+
 #: Kinds of motion capture. A name gives what makes a :class:`realtime.sources.base.Source` for one sender.
 SOURCES: Registry[Callable[[], Source]] = Registry(
     "source",
@@ -225,6 +244,7 @@ BACKENDS: Registry[Callable[[str | Path | None], StepBackend]] = Registry(
     },
     "name description manifest hidden codes why core",
     "step imagine reset prewarm steer close",
+    _wrong_backend,
 )
 
 #: Voices. A name gives what opens a :class:`realtime.voice.base.Voice` from ``[synth] options``.
@@ -234,4 +254,5 @@ VOICES: Registry[Preset] = Registry(
     {name: f"realtime.voice.open:PRESETS.{name}" for name in _core.PRESETS},
     "sample_rate latency position",
     "set params event fade render",
+    _wrong_voice,
 )
