@@ -471,10 +471,6 @@ class Pipeline:
         front = self.front.counters()
         return {**front, "heard": front.get("frames", 0), **self.counts}
 
-    def skeleton(self) -> list[str] | None:
-        """Joint names of the source, once it has told them."""
-        return self.front.skeleton
-
     def prewarm(self) -> None:
         """Run what the next datagram will run, on scratch states, shortly before it is due."""
         self._model.prewarm(self._now_ns)

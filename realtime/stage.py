@@ -291,7 +291,6 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
         # What the rig and commands name is relative to it.
         "folder": str(Path.cwd()),
         "source": pipeline.kind,
-        "skeleton": pipeline.skeleton(),
         "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,
         "mapping": _mapping(pipeline),
     }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pyanticip.errors import OptionError, ShapeError, SkeletonError
-from pyanticip.motion.rotations import multiply, rotate
+from pyanticip.motion.rotations import are_units, multiply, rotate
 from pyanticip.motion.skeleton import Skeleton, frozen
 from pyanticip.motion.units import check_rate
 from pyanticip.vocabulary import RATE
@@ -73,10 +73,8 @@ class Clip:
             raise ShapeError(f"root must have shape ({quats.shape[0]}, 3), given {root.shape}")
         if not np.isfinite(root).all():
             raise ShapeError("root must hold finite numbers")
-        squares = np.einsum("tjc,tjc->tj", quats, quats)
-        # Not `abs(...) > limit`: NaN has to fail too.
-        if not (np.abs(squares - 1.0) <= 2e-3).all():
-            frame, joint = np.argwhere(~(np.abs(squares - 1.0) <= 2e-3))[0]
+        if not (units := are_units(quats)).all():
+            frame, joint = np.argwhere(~units)[0]
             name = self.skeleton.names[joint]
             raise ShapeError(f"quats must be unit quaternions, frame {frame} joint {name!r} is not")
         mask = self.mask

@@ -18,13 +18,13 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
     """The frames of a recording on the canonical body, at 50 Hz.
 
     Gaps of up to 25 frames in the numbering are filled by slerp, as the live resampler does; longer ones, and
-    numbers that begin again, are joined, with a warning. What a torn file has lost is a warning too. The mask
-    has the joints that the source had in most frames.
+    numbers that begin again, are joined, with a warning. What cannot be read is left out, with a warning too.
+    The mask has the joints that the source had in most frames.
 
     Raises
     ------
     FormatError
-        No recording, a newer version, or no frame in it: one line.
+        No recording, a newer version, or no frame of the canonical body in it: one line.
     """
     joints = len(canonical_skeleton())
     recording = read_recording(path)
@@ -36,8 +36,6 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
     last: int | None = None
     frames = 0
     for frame in recording.frames():
-        if frame.quats.shape != (joints, 4):
-            raise text.fail(path, None, f"frame {frame.seq} has {len(frame.quats)} joints, expected {joints}")
         step, note = _step(frame, last)
         if note and len(warnings) < 20:
             warnings.append(note)
@@ -48,8 +46,10 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
         steps.append(step)
         frames += step
         text.check_size(path, None, frames, joints * 4)
+    told = tuple(line.removeprefix(f"{path}: ") for line in recording.warnings)
     if not quats:
-        raise text.fail(path, None, "holds no frame of motion: replay it from its datagrams instead")
+        why = f" ({told[0]})" if told else ""
+        raise text.fail(path, None, f"holds no frame of motion{why}: replay it from its datagrams instead")
     try:
         pose, place = on_grid(np.stack(quats), np.stack(roots), steps)
         return Clip(
@@ -59,7 +59,7 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
             canonical_skeleton(),
             name=path.stem,
             mask=had > len(quats) / 2,
-            warnings=(*warnings, *(line.removeprefix(f"{path}: ") for line in recording.warnings)),
+            warnings=(*warnings, *told),
             source=str(path),
         )
     except MotionError as error:

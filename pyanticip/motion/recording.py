@@ -7,8 +7,9 @@ the recording of a replay, of the show that is played again. The types:
 ==== ======== =====================================================================================
 0    header   map: skeleton, rig, model, versions, ``unix_ns`` (the wall clock at ``t_ns``, once)
 1    raw      source (its protocol, or protocol@host:port), the datagram as it came
-2    frame    seq, t_source_ns, quats (binary float32, J x 4 w x y z), root (binary float32, 3, metres); where
-              the source lacks joints: a whole number with a bit, the lowest first, for each that it has
+2    frame    seq, t_source_ns, quats (binary float32, the 22 canonical joints x 4 w x y z), root (binary
+              float32, 3, metres); where the source lacks joints: a whole number with a bit, the lowest
+              first, for each that it has
 3    output   seq, parameters (binary float32), scalars (binary float32), events [[name, strength, seconds]]
 4    note     text
 5    control  name, arguments [...]: a command that was obeyed, see :mod:`realtime.control.commands`
@@ -39,6 +40,7 @@ from pyanticip.errors import FormatError
 from pyanticip.motion.atomic import writing
 from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create, write_all
 from pyanticip.motion.recording_walk import LONGEST_PAUSE_NS, Payload, payloads
+from pyanticip.motion.rotations import are_units
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
@@ -77,9 +79,10 @@ class Raw(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A pose on the 50 Hz grid: quats (J, 4) float32 w x y z local, root (3,) float32 metres.
+    """A pose of the canonical body on the 50 Hz grid: quats (22, 4) float32 w x y z local, unit; root (3,)
+    float32 metres.
 
-    ``mask`` (J,) bool: which joints the source has, None: all of them.
+    ``mask`` (22,) bool: which joints the source has, None: all of them.
     """
 
     t_ns: int
@@ -311,6 +314,9 @@ class Recording:
         if first is not None and first.type == HEADER and first.rest and isinstance(first.rest[0], dict):
             self.header = first.rest[0]
             self.start_ns = first.t_ns
+            if self._is_foreign():
+                line = "the header record names other joints than the canonical 22: no frame is read"
+                self._warn(first.offset, line)
         else:
             self._warn(_HEADER_BYTES, "the header record is missing")
 
@@ -319,7 +325,7 @@ class Recording:
         self.warnings = [line for line in self.warnings if "header record" in line]
         self.skipped = 0
         for payload in self._payloads():
-            if payload.type == HEADER:
+            if payload.type == HEADER or (payload.type == FRAME and self._is_foreign()):
                 continue
             try:
                 record = _record(payload)
@@ -340,6 +346,11 @@ class Recording:
     def frames(self) -> Iterator[Frame]:
         """The poses on the 50 Hz grid."""
         return (record for record in self if isinstance(record, Frame))
+
+    def _is_foreign(self) -> bool:
+        """Whether the frames are of another body. A list in older headers tells the source's joints."""
+        body = self.header.get("skeleton")
+        return isinstance(body, dict) and body.get("names") not in (None, list(CANONICAL_JOINTS))
 
     def _warn(self, offset: int, reason: str) -> None:
         line = f"{self.path}: byte {offset}: {reason}"
@@ -402,6 +413,10 @@ def _record(payload: Payload) -> Record | None:
         if root.shape != (3,):
             raise ValueError("expected three floats for the root")
         quats = _as_floats(rest[2], 4)
+        if len(quats) != len(CANONICAL_JOINTS):
+            raise ValueError(f"{len(quats)} joints, expected {len(CANONICAL_JOINTS)}")
+        if not (are_units(quats).all() and np.isfinite(root).all()):
+            raise ValueError("expected unit quaternions and a finite root")
         mask = None if len(rest) < 5 else _mask(_seq(rest[4]), len(quats))
         return Frame(t_ns, _seq(rest[0]), _seq(rest[1]), quats, root, mask)
     if payload.type == OUTPUT:

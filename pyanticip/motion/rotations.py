@@ -101,6 +101,12 @@ def angle_between(a: Floats, b: Floats) -> Doubles:
     return np.asarray(4.0 * np.arctan2(np.minimum(apart, along), np.maximum(apart, along)), np.float64)
 
 
+def are_units(q: Floats) -> NDArray[np.bool_]:
+    """Which of the quaternions (..., 4) are unit quaternions, as far as files are exact; NaN is none."""
+    squares = np.einsum("...c,...c->...", q, q)
+    return np.asarray(np.abs(squares - 1.0) <= 2e-3)
+
+
 def normalized(q: Floats) -> Doubles:
     """Unit quaternions along ``q`` (..., 4); the caller has made sure that none is zero."""
     q = np.asarray(q, np.float64)

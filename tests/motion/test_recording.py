@@ -377,11 +377,41 @@ def test_what_is_no_motion_is_refused(tmp_path):
     clip = walking_clip(0.2, 50.0)
     with pytest.raises(FormatError, match="holds no frame of motion"):
         pa.load_motion(record(tmp_path, clip, []))
-    with RecordingWriter(tmp_path / "few.anticip") as writer:
-        writer.frame(0, 0, 0, clip.quats[0, :3], clip.root[0])
-    with pytest.raises(FormatError, match="frame 0 has 3 joints, expected 22"):
-        pa.load_motion(tmp_path / "few.anticip")
-    with RecordingWriter(tmp_path / "nan.anticip") as writer:
-        writer.frame(0, 0, 0, clip.quats[0] * np.nan, clip.root[0])
-    with pytest.raises(FormatError, match=r"nan\.anticip: quats must be unit"):
-        pa.load_motion(tmp_path / "nan.anticip")
+
+
+@pytest.mark.parametrize(
+    ("quats", "root", "why"),
+    [
+        (QUATS[:3], [0, 1, 0], "3 joints, expected 22"),
+        (QUATS * np.nan, [0, 1, 0], "expected unit quaternions and a finite root"),
+        (QUATS * 2, [0, 1, 0], "expected unit quaternions and a finite root"),
+        (QUATS, [0, np.inf, 0], "expected unit quaternions and a finite root"),
+    ],
+)
+def test_a_frame_that_is_no_pose_is_left_out(tmp_path, quats, root, why):
+    for count in (2, 0):
+        path = tmp_path / f"{count}.anticip"
+        with RecordingWriter(path) as writer:
+            writer.frame(0, 0, 0, quats, root)
+            for n in range(count):
+                writer.frame(n, n, n, QUATS, [0, 1, 0])
+    back = pa.load_motion(tmp_path / "2.anticip")
+    assert len(back) == 2
+    assert [why in line for line in back.warnings] == [True]
+    with pytest.raises(FormatError, match=rf"holds no frame of motion \(byte \d+: .*{why}\)"):
+        pa.load_motion(path)
+
+
+@pytest.mark.parametrize("names", [["a", "b"], list(_core.CANONICAL_JOINTS)[::-1], None])
+def test_frames_of_another_body_are_not_taken_for_ours(tmp_path, names):
+    path = tmp_path / "other.anticip"
+    with RecordingWriter(path, {"skeleton": {"names": names}}) as writer:
+        writer.frame(0, 0, 0, QUATS, [0, 1, 0])
+    if names is None:
+        assert len(pa.load_motion(path)) == 1
+        return
+    with pytest.raises(FormatError, match=r"no frame .*\(byte 12: the header record names other joints"):
+        pa.load_motion(path)
+    recording = read_recording(path)
+    assert list(recording) == []
+    assert len(recording.warnings) == 1
