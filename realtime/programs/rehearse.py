@@ -55,8 +55,8 @@ def rehearse(
     for file, title in zip(files, titles, strict=True):
         try:
             shown = open_show(file, say=say, joined=True, **reading)
-        except NobodyCameError:
-            say(f"{file}: nobody came; it is left out")
+        except NobodyCameError as error:
+            say(f"{error}; it is left out")
             continue
         pieces = list(_takes(*shown, recorded_sender(file)))
         found = [poses for poses in pieces if len(poses) >= _SHORTEST]

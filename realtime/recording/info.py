@@ -200,38 +200,21 @@ def recording_info(path: str | os.PathLike[str]) -> dict[str, Any]:
     return survey.summary(recording)
 
 
-class _Motion:
-    """The poses of a recording, those whose joints are as many as the first one's."""
-
-    def __init__(self) -> None:
-        self.frames: list[Frame] = []
-        self.odd = 0
-
-    def add(self, frame: Frame) -> None:
-        if self.frames and frame.quats.shape != self.frames[0].quats.shape:
-            self.odd += 1
-        else:
-            self.frames.append(frame)
-
-    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Readable as a clip where there is one: quats, root, rate, names, parents, offsets."""
-        frames = self.frames
-        joints = frames[0].quats.shape[0] if frames else len(CANONICAL_JOINTS)
-        arrays: dict[str, np.ndarray[Any, Any]] = {
-            "quats": np.array([frame.quats for frame in frames], np.float32).reshape(-1, joints, 4),
-            "root": np.array([frame.root for frame in frames], np.float32).reshape(-1, 3),
-            "rate": np.array(RATE),
-            "seq": np.array([frame.seq for frame in frames], np.int64),
-            "t_ns": np.array([frame.t_ns for frame in frames], np.int64),
-            "t_source_ns": np.array([frame.t_source_ns for frame in frames], np.int64),
-        }
-        if joints == len(CANONICAL_JOINTS):
-            arrays["names"] = np.array(CANONICAL_JOINTS)
-            arrays["parents"] = np.asarray(_core.CANONICAL_PARENTS, np.int32)
-            arrays["offsets"] = np.asarray(_core.CANONICAL_OFFSETS, np.float32)
-            had = [np.ones(joints) if frame.mask is None else frame.mask for frame in frames]
-            arrays["mask"] = np.sum(had, axis=0) > len(frames) / 2 if frames else np.ones(joints, np.bool_)
-        return arrays
+def _motion(frames: Sequence[Frame]) -> dict[str, np.ndarray[Any, Any]]:
+    """The poses of a recording, readable as a clip."""
+    had = [np.ones(len(CANONICAL_JOINTS)) if frame.mask is None else frame.mask for frame in frames]
+    return {
+        "quats": np.array([frame.quats for frame in frames]),
+        "root": np.array([frame.root for frame in frames]),
+        "rate": np.array(RATE),
+        "seq": np.array([frame.seq for frame in frames], np.int64),
+        "t_ns": np.array([frame.t_ns for frame in frames], np.int64),
+        "t_source_ns": np.array([frame.t_source_ns for frame in frames], np.int64),
+        "names": np.array(CANONICAL_JOINTS),
+        "parents": np.asarray(_core.CANONICAL_PARENTS, np.int32),
+        "offsets": np.asarray(_core.CANONICAL_OFFSETS, np.float32),
+        "mask": np.sum(had, axis=0) > len(frames) / 2,
+    }
 
 
 def _names(known: Sequence[str], prefix: str, count: int) -> list[str]:
@@ -302,10 +285,10 @@ def _table(path: Path, outputs: Sequence[Output], start_ns: int, taught: Sequenc
 def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, Any]:
     """Write a recording's poses, outputs and header as plain files into the folder ``out``.
 
-    ``frames.npz`` (quats (T, J, 4) float32 w x y z local, root (T, 3) m, rate, seq, t_ns, t_source_ns, and
-    for the canonical body names, parents, offsets, mask: ``load_motion`` reads it), ``outputs.csv`` (one
-    line per output) and ``header.json`` (what :func:`recording_info` returns). Each file is whole or not
-    there; the header comes last.
+    ``frames.npz`` where there are frames (quats (T, 22, 4) float32 w x y z local, root (T, 3) m, rate, seq,
+    t_ns, t_source_ns, names, parents, offsets, mask: ``load_motion`` reads it), ``outputs.csv`` (one line per
+    output) and ``header.json`` (what :func:`recording_info` returns). Each file is whole or not there; the
+    header comes last.
 
     Returns
     -------
@@ -325,20 +308,22 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
     folder = Path(out)
     names = ("frames.npz", "outputs.csv", "header.json")
     _folder(folder, names)
-    survey, motion, outputs = _Survey(recording.start_ns), _Motion(), []
+    survey, frames, outputs = _Survey(recording.start_ns), [], []
     for record in recording:
         survey.add(record)
         if isinstance(record, Frame):
-            motion.add(record)
+            frames.append(record)
         elif isinstance(record, Output):
             outputs.append(record)
     info = survey.summary(recording)
-    if motion.odd:
-        info["warnings"].append(f"{recording.path}: {motion.odd} frames of another body are left out")
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **motion.arrays())  # type: ignore[arg-type]
-    write_file(folder / names[0], buffer.getvalue(), new=True)
-    _table(folder / names[1], outputs, survey.start_ns or 0, _taught(recording.header))
+    if frames:
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **_motion(frames))  # type: ignore[arg-type]
+        write_file(folder / "frames.npz", buffer.getvalue(), new=True)
+    else:
+        info["warnings"].append(f"{recording.path}: holds no frame of motion: no frames.npz is written")
+        names = names[1:]
+    _table(folder / "outputs.csv", outputs, survey.start_ns or 0, _taught(recording.header))
     text = json.dumps(info, indent=2, ensure_ascii=False)
-    write_file(folder / names[2], text.encode() + b"\n", new=True)
+    write_file(folder / "header.json", text.encode() + b"\n", new=True)
     return {**info, "files": [str(folder / name) for name in names]}

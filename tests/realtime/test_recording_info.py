@@ -146,8 +146,9 @@ def test_an_empty_show_exports_too(tmp_path: Path) -> None:
     assert recording_info(path)["duration_s"] == 0.0
     done = export_recording(path, tmp_path / "out")
     assert done["frames"] == 0
-    with np.load(tmp_path / "out" / "frames.npz") as arrays:
-        assert arrays["quats"].shape == (0, 22, 4)
+    assert [Path(name).name for name in done["files"]] == ["outputs.csv", "header.json"]
+    assert not (tmp_path / "out" / "frames.npz").exists()
+    assert done["warnings"] == [f"{path}: holds no frame of motion: no frames.npz is written"]
 
 
 def test_whoever_played_when_it_began_is_who_was_heard(tmp_path: Path) -> None:

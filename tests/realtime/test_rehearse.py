@@ -82,7 +82,7 @@ def test_a_recording_in_which_nobody_came_is_left_out(tmp_path: Path) -> None:
     said: list[str] = []
     found = rehearse([empty, DANCE], tmp_path / "x.memory", say=said.append)
     assert list(found["takes"]) == ["performance"]
-    assert f"{empty}: nobody came; it is left out" in said
+    assert f"{empty}: holds no datagrams to replay; it is left out" in said
     with pytest.raises(FormatError, match=r"empty\.anticip: expected at least 3 s"):
         rehearse([empty], tmp_path / "y.memory")
     (tmp_path / "cut.anticip").write_bytes(empty.read_bytes()[:12])
