@@ -377,6 +377,9 @@ def test_what_is_no_motion_is_refused(tmp_path):
     clip = walking_clip(0.2, 50.0)
     with pytest.raises(FormatError, match="holds no frame of motion"):
         pa.load_motion(record(tmp_path, clip, []))
+    (tmp_path / "torn.anticip").write_bytes(b"ANTICIP\0\1")
+    with pytest.raises(FormatError, match=r"torn\.anticip: cut short at byte 0: the header needs 12"):
+        pa.load_motion(tmp_path / "torn.anticip")
 
 
 @pytest.mark.parametrize(

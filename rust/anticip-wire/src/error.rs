@@ -13,7 +13,7 @@ pub enum WireError {
         expected: &'static str,
     },
     /// A declared length reaches beyond the end of the datagram.
-    #[error("datagram cut short at byte {at}: {what} needs {needed} bytes, {left} are left")]
+    #[error("cut short at byte {at}: {what} needs {needed} bytes, {left} are left")]
     Truncated {
         /// What was being read.
         what: &'static str,
