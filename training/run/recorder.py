@@ -66,7 +66,8 @@ class Recorder(ABC):
     shown: ClassVar[str]
     """The piece that a progress bar shows."""
     judged_by: ClassVar[str]
-    """The figure of a validation that is smallest where the weights are best; without it, the last are."""
+    """The figure of a validation that is smallest where the weights are best; where a validation has no
+    figures at all, the last are."""
 
     state_key = "Record"
     """What its state is saved under."""
@@ -189,6 +190,9 @@ class Recorder(ABC):
             row |= self._means(done)
         if validate:
             self.valid = self.validate(module, done)
+            if self.valid and self.judged_by not in self.valid:
+                raise OptionError(f"a validation gives {', '.join(self.valid)}, expected {self.judged_by}")
+            _check(self.judged_by, self.valid.get(self.judged_by, 0.0), done)
             row |= self.valid
         if row:
             self._write({"step": done, **row, "seconds": self._elapsed()})
@@ -236,11 +240,7 @@ class Recorder(ABC):
         means = (self.sums / self.count).tolist()
         self.sums, self.count = None, 0
         row = dict(zip((*self.trained, "grad_norm"), means, strict=True))
-        if not math.isfinite(row["total"]):
-            raise OptionError(
-                f"the loss became {row['total']} at step {done} or shortly before; try a lower learning "
-                f"rate or precision 32"
-            )
+        _check("the loss", row["total"], done)
         return {**row, **self.extras(done, row)}
 
     def _write(self, row: dict[str, float]) -> None:
@@ -266,6 +266,15 @@ class Recorder(ABC):
         writer.writerow(self.columns)
         writer.writerows(_cells(row, self.columns) for row in rows)
         write_text(self.folder / METRICS, text.getvalue())
+
+
+def _check(what: str, figure: float, done: int) -> None:
+    """Go on only while there is something to learn from. Raises an OptionError."""
+    if not math.isfinite(figure):
+        raise OptionError(
+            f"{what} became {figure} at step {done} or shortly before; try a lower learning rate or "
+            "precision 32"
+        )
 
 
 def _cells(row: dict[str, float], columns: Sequence[str]) -> list[str]:

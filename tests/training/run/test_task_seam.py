@@ -158,6 +158,21 @@ def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path):
     assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] is None
 
 
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        ({"valid_error": float("nan")}, "valid_error became nan at step 10 or shortly before; try a lower"),
+        ({"valid_eror": 0.5}, "a validation gives valid_eror, expected valid_error"),
+    ],
+)
+def test_a_validation_that_judges_nothing_ends_the_run(known, tmp_path, monkeypatch, found, says):
+    monkeypatch.setattr(LineRecorder, "validate", lambda self, module, done: found)
+    with pytest.raises(OptionError, match=says):
+        train(known(), known.options(**QUICK), tmp_path / "run")
+    monkeypatch.setattr(LineRecorder, "validate", lambda self, module, done: {})
+    assert train(known(), known.options(**QUICK), tmp_path / "held out nothing")["best_step"] == 40
+
+
 def test_a_state_of_another_model_is_refused_in_one_line(known, tmp_path):
     folder = tmp_path / "run"
     train(known(), known.options(**QUICK), folder)
