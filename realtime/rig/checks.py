@@ -40,7 +40,7 @@ def check_ports(rig: Rig) -> None:
 
 def rig_warnings(rig: Rig) -> list[str]:
     """Lines about keys that a live show has no use for, and receivers that are its own."""
-    sources = (rig.source, *(one.source_for(rig.source) for one in rig.performers))
+    sources = [one.source_for(rig.source) for one in rig.performers] or [rig.source]
     found = list(dict.fromkeys(line for source in sources for line in source.warnings()))
     everybody: tuple[Rig | PerformerTable, ...] = (rig, *rig.performers)
     if rig.midi.port is None:

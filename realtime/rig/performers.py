@@ -15,6 +15,7 @@ from realtime.rig.source import SourceRig
 from realtime.seams import VOICES
 from realtime.sinks.config import OscConfig
 from realtime.sockets import is_from
+from realtime.sources.osc import PRESETS
 
 __all__ = ["PerformerTable", "check_performers"]
 
@@ -25,7 +26,8 @@ class PerformerTable(PerformerRig):
     """One ``[[performer]]``: a name, which becomes part of the addresses, a suit, and what is their own.
 
     The suit is who is heard ``from`` a host or host:port, a ``port`` beside that of ``[source]``, or a whole
-    ``source`` like it. Whoever names a ``preset`` is heard in a built-in voice of their own, who names a
+    ``source`` like it, which has the ``addresses`` of ``[source]`` (and ``up``) where its kind maps some and
+    it has none. Whoever names a ``preset`` is heard in a built-in voice of their own, who names a
     ``channel``, on that one by ``[midi]``; a ``teach`` project is theirs alone, and so are a ``memory`` and
     its cues. The keys of ``[performer]`` are theirs where they are given.
     """
@@ -46,8 +48,11 @@ class PerformerTable(PerformerRig):
     def source_for(self, shared: SourceRig) -> SourceRig:
         """Where their motion comes from; ``shared`` is the rig's ``[source]``."""
         source = self.source or shared
-        told = {"port": self.port, "sender": self.sender}
-        return source.model_copy(update={name: value for name, value in told.items() if value is not None})
+        if source.kind in PRESETS and shared.addresses and not source.addresses:
+            told = {"addresses": shared.addresses, "up": source.up or shared.up}
+            source = source.model_copy(update=told)
+        own = {"port": self.port, "sender": self.sender}
+        return source.model_copy(update={name: value for name, value in own.items() if value is not None})
 
 
 def check_performers(

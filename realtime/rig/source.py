@@ -67,15 +67,6 @@ class SourceRig(ReadingOptions):
     delay_ms: Annotated[float, Field(ge=0.0, le=300.0)] = 0.0
     addresses: Annotated[dict[str, AddressRig], known_keys(*CANONICAL_JOINTS)] = {}
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> SourceRig:
-        if self.kind == "osc" and not self.addresses:
-            raise ValueError(
-                'addresses: an osc source needs them, by joint: left_hand = "/phone/quat"'
-                " in [source.addresses] of a rig (--rig)"
-            )
-        return self
-
     @model_validator(mode="before")
     @classmethod
     def _typed(cls, value: object) -> object:

@@ -180,6 +180,14 @@ class Rig(Options):
     @model_validator(mode="after")
     def _are_told_apart(self) -> Rig:
         check_performers(self.performers, self.source, self.osc)
+        # Only here: a source that is typed, or a performer's, has those of the file.
+        sources = {f"performer.{one.name}": one.source_for(self.source) for one in self.performers}
+        for key, source in (sources or {"source": self.source}).items():
+            if source.kind == "osc" and not source.addresses:
+                raise ValueError(
+                    f'{key}.addresses: an osc source needs them, by joint: left_hand = "/phone/quat"'
+                    " in [source.addresses] of a rig (--rig)"
+                )
         names = [cue.name for cue in self.cue]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"cue: two are called {twice!r}; expected a name of its own for each")

@@ -123,6 +123,7 @@ CASES = [
     ("bench performers --picture curve.pdf", 2, "expected a name that ends in .png, got '.pdf'"),
     ("synth --wav out.mp3", 2, "expected a name that ends in .wav, got '.mp3'"),
     ("send number.bvh --as osc --to 127.0.0.1:9", 2, "phone, wek, got 'osc'"),
+    ("live --source osc", 1, "command line: source.addresses: an osc source needs them"),
     ("live --port 9000", 2, "no option --port (see"),
     ("list", 2, "no command 'list' (see"),
     ("rig init typo.toml", 2, "--force"),

@@ -14,6 +14,7 @@ from pyanticip.vocabulary import PARAMETERS
 from realtime.rig import Rig, load_rig, template
 from realtime.rig.checks import rig_warnings
 from realtime.rig.mapping import smoothings
+from realtime.sources.osc import Address
 
 
 def write(folder: Path, text: str) -> Path:
@@ -259,6 +260,7 @@ def test_a_server_of_ipv6_is_greeted_by_its_address(told: str) -> None:
         ("source = 'mocpi'", "source: expected auto, mocopi, "),
         ("osc = ['nohost']", "osc.0: expected HOST:PORT"),
         ("[source]\nkind = 'osc'", "source.addresses: an osc source needs them"),
+        ("[[performer]]\nname = 'a'\nsource = 'osc'", "performer.a.addresses: an osc source needs them"),
         ("monitor = true", "monitor: expected [monitor], got True"),
         ("[source]\naddresses = 'x'", "source.addresses: expected [source.addresses], got 'x'"),
         ("osc = '127.0.0.1:9000'", "osc: expected [[osc]], got '127.0.0.1:9000'"),
@@ -305,6 +307,20 @@ def test_precedence_command_line_then_file_then_built_in(tmp_path: Path) -> None
     assert load_rig(file, {"osc": [{"port": 1}]}).osc[0].port == 1
     with pytest.raises(RigError, match="command line: lead_ms"):
         load_rig(None, {"lead_ms": 500})
+
+
+@pytest.mark.parametrize("typed", ["osc", "osc://127.0.0.1", "osc://127.0.0.1:4000", "phone", "wek://:4000"])
+def test_a_source_that_is_typed_has_the_addresses_of_the_file(tmp_path: Path, typed: str) -> None:
+    mapped = "[source]\nkind = 'osc'\nport = 7000\nup = 'y'\naddresses.right_hand = '/rotationvector'\n"
+    source = load_rig(write(tmp_path, mapped), {"source": typed}).source
+    assert source.opened() == {"addresses": {"right_hand": Address("/rotationvector")}, "up": "y"}
+    # A performer's whole source as well, unless it has its own; one that maps none is left as it is.
+    others = "[[performer]]\nname = 'c'\nsource = 'vmc'\n[[performer]]\nname = 'b'\n"
+    others += "source = {kind = 'osc', port = 1, addresses = {head = '/head'}}\n"
+    rig = load_rig(write(tmp_path, f"{mapped}[[performer]]\nname = 'a'\nsource = '{typed}'\n{others}"))
+    a, c, b = (one.source_for(rig.source).opened() for one in rig.performers)
+    assert (a, c, b["addresses"]) == (source.opened(), {}, {"head": Address("/head")})
+    assert rig_warnings(rig) == []
 
 
 def test_the_tree_is_frozen() -> None:
