@@ -56,8 +56,8 @@ class Address:
         return told[_PLACES[self.order]] / norm
 
 
-#: ZIG SIM's quaternion, and that of apps which name it likewise.
-PHONE = {"right_hand": Address("*quat*")}
+#: ZIG SIM's quaternion, behind a name of the phone; those of other apps may begin with w.
+PHONE = {"right_hand": Address("/*/quaternion")}
 #: The first four inputs of Wekinator.
 WEK = {"right_hand": Address("/wek/inputs")}
 #: What each kind that maps addresses maps unless the rig says otherwise.
@@ -121,7 +121,7 @@ class OscSource:
         self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
     ) -> Iterator[tuple[int, bytes]]:
         """The sensors of a stand-in: each joint's rotation in the world, z up, in messages of their own."""
-        if not self._addresses or any("*" in a.pattern.strip("*") for a in self._addresses.values()):
+        if not self._addresses:
             raise OptionError("osc: what to send where is not known; send as phone")
         body = clip.retarget("humanoid")
         decoder = _core.Decoder("msgpack")
@@ -135,9 +135,7 @@ class OscSource:
                     world[j] = multiply(world[parent], world[j])
             for joint, where in self._addresses.items():
                 turned = multiply(multiply(conjugate(self._turn), world[_NAMES.index(joint)]), self._turn)
-                message = OscMessageBuilder(
-                    "/ZIGSIM/pyanticip/quaternion" if "*" in where.pattern else where.pattern
-                )
+                message = OscMessageBuilder(where.pattern.replace("*", "ZIGSIM/pyanticip"))
                 for value in np.roll(turned, -1):
                     message.add_arg(float(value), OscMessageBuilder.ARG_TYPE_FLOAT)
                 yield t_ns, message.build().dgram
@@ -149,7 +147,7 @@ def messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
         try:
             # Other sensors may be switched on without it.
             if (quaternion := json.loads(datagram)["sensordata"].get("quaternion")) is not None:
-                yield "/quaternion", [float(quaternion[axis]) for axis in "xyzw"]
+                yield "/ZIGSIM/quaternion", [float(quaternion[axis]) for axis in "xyzw"]
         except (AttributeError, LookupError, TypeError, ValueError):
             raise WireError("no sensordata with a quaternion of {x, y, z, w} in its JSON") from None
         return

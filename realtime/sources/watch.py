@@ -26,8 +26,8 @@ _BAD = ("truncated", "malformed", "alien")
 _LACKS = {
     "vmc": "no bones (/VMC/Ext/Bone/Pos) are in them; switch on the sending of the body in its program",
     "vrchat": "no rotation of a tracker (/tracking/trackers/1/rotation) is in them",
-    "phone": "no quaternion (at an address with quat in it, or in JSON) is in them; switch on QUATERNION in"
-    " the app, or map what it sends: [source.addresses] and --source osc",
+    "phone": "no quaternion of ZIG SIM (at /NAME/quaternion, or in JSON) is in them; switch on QUATERNION in"
+    ' the app, or map what it sends (order = "wxyz" where w is first): [source.addresses] and --source osc',
     "wek": "no quaternion (the first four numbers of /wek/inputs) is in them; map what it sends:"
     " [source.addresses] and --source osc",
     "osc": "no rotation at an address of [source.addresses] is in them",

@@ -79,7 +79,7 @@ def test_what_comes_after_three_seconds_of_silence_is_rest_anew() -> None:
 
     heard = source._decoded(receive)
     for second, degrees in ((0, 10.0), (2, 50.0), (6, 50.0), (7, 80.0)):
-        heard(osc("/a/quat", *about_z(degrees)), second * 1_000_000_000, "10.0.0.2:4000")
+        heard(osc("/a/quaternion", *about_z(degrees)), second * 1_000_000_000, "10.0.0.2:4000")
     source.close()
     assert hands == [0, 40, 0, 30]
 
@@ -89,9 +89,14 @@ def test_json_of_zig_sim_is_the_same() -> None:
         quaternion = dict(zip("xyzw", about_z(30.0 + n), strict=True))
         return json.dumps({"device": {"name": "p"}, "sensordata": {"quaternion": quaternion}}).encode()
 
-    as_osc = [osc("/a/quat", *about_z(30.0 + n)) for n in range(20)]
+    as_osc = [osc("/a/quaternion", *about_z(30.0 + n)) for n in range(20)]
     spoken, _ = played(OscSource(PHONE), [message(n) for n in range(20)])
     assert spoken == pytest.approx(played(OscSource(PHONE), as_osc)[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("address", ["/gyrosc/quat", "/quaternion"])
+def test_quaternions_of_other_apps_are_no_phone_s_for_they_begin_with_w(address: str) -> None:
+    assert list(OscSource(PHONE).decode(osc(address, 1.0, 0.0, 0.0, 0.0))) == []
 
 
 def test_other_sensors_of_zig_sim_are_no_frame_and_no_mistake() -> None:
@@ -120,7 +125,8 @@ def test_a_child_of_a_sensor_turns_within_it() -> None:
 
 
 @given(
-    st.binary(max_size=300) | st.builds(lambda v: osc("/quat", *v), st.lists(st.floats(width=32), max_size=6))
+    st.binary(max_size=300)
+    | st.builds(lambda v: osc("/a/quaternion", *v), st.lists(st.floats(width=32), max_size=6))
 )
 def test_nothing_that_comes_becomes_a_broken_frame(packet: bytes) -> None:
     source = OscSource(PHONE)
@@ -164,7 +170,7 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
         with contextlib.ExitStack() as all_of_them:
             # More strangers than are listened to, before the first who can be played.
             sender, phone, *strangers = (all_of_them.enter_context(udp()) for _ in range(4))
-            known, unknown = osc("/gyrosc/quat", 0, 0, 0, 1), osc("/gyrosc/accel", 0, 0, 1)
+            known, unknown = osc("/a/quaternion", 0, 0, 0, 1), osc("/gyrosc/accel", 0, 0, 1)
             first = (sender, b"hello"), (sender, unknown)
             for sock, packet in (*first, *((one, b"hi") for one in strangers), (phone, known)):
                 sock.sendto(packet, ("127.0.0.1", ports["mocopi"]))

@@ -96,6 +96,7 @@ def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
 def test_a_phone_without_its_quaternion_is_told_what_to_switch_on() -> None:
     for newest in (
         osc("/rotationvector", 0.1, 0.2, 0.3),
+        osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0),
         json.dumps({"device": {"name": "p"}, "sensordata": {"accel": {"x": 0.0}}}).encode(),
     ):
         told = why_silent("phone", HERE, 3.0, {}, newest)
@@ -243,7 +244,10 @@ def test_every_kind_by_another_encoder(kind: str) -> None:
         ("vrchat", osc("/tracking/trackers/head/rotation", 0.0, 1.0, 0.0)),
         ("wek", osc("/wek/inputs", 0.5, 0.1)),
         ("phone", osc("/ZIGSIM/me/quaternion", 0.0, 0.0, 0.0, 1.0)),
-        ("phone", osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0)),
+        ("phone", osc("/me/quaternion", 0.0, 0.0, 0.0, 1.0)),
+        # They begin with w; so may others that are no phone's.
+        ("osc", osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0)),
+        ("osc", bundle(osc("/sensors", *[0.0] * 10), osc("/quaternion", 1.0, 0.0, 0.0, 0.0))),
         ("phone", bundle(osc("/ZIGSIM/me/accel", 0.0, 0.0, 1.0), osc("/ZIGSIM/me/quaternion", 0, 0, 0, 1))),
         ("osc", osc("/ZIGSIM/me/accel", 0.0, 0.0, 1.0)),
         ("osc", osc("/gyrosc/accel", 0.0, 0.0, 1.0)),

@@ -62,9 +62,10 @@ pub const PROTOCOLS: [Protocol; 8] = [
     },
 ];
 
-/// Words in OSC addresses that tell what is sent, without a body of its own. A phone's other messages (acceleration,
-/// rotation vectors) tell nothing: none of them can be played as a phone's, and its quaternion may come beside them.
-const ADDRESSES: [(&str, &str); 2] = [("wek", "/wek/inputs"), ("phone", "/quat")];
+/// The end of the address of ZIG SIM's quaternion, behind a name of the phone. Only that: those of other apps (`/quaternion`,
+/// `/gyrosc/quat`) may begin with w. A phone's other messages (acceleration, rotation vectors) tell nothing: none of them
+/// can be played as a phone's, and its quaternion may come beside them.
+const QUATERNION: &[u8] = b"/quaternion";
 
 /// The kind of sender a datagram is from, by its looks: a protocol's name, `wek`, `phone`, or `osc` for OSC
 /// of somebody else's; none where it is nothing known.
@@ -72,8 +73,15 @@ pub fn recognise(datagram: &[u8]) -> Option<&'static str> {
     if let Some(protocol) = PROTOCOLS.iter().find(|p| (p.recognises)(datagram)) {
         return Some(protocol.name);
     }
-    crate::osc::first_address(datagram)?;
+    crate::osc::check(datagram).ok()?;
+    let mut kind = None;
     // In any message of a bundle.
-    let told = |(_, word): &&(&str, &str)| datagram.windows(word.len()).any(|part| part == word.as_bytes());
-    Some(ADDRESSES.iter().find(told).map_or("osc", |(kind, _)| kind))
+    crate::osc::walk(datagram, &mut |message| match message.map(|m| m.address) {
+        Some(_) if kind.is_some_and(|known| known != "osc") => {}
+        Some(b"/wek/inputs") => kind = Some("wek"),
+        Some(at) if at.ends_with(QUATERNION) && at != QUATERNION => kind = Some("phone"),
+        Some(_) => kind = Some("osc"),
+        None => {}
+    });
+    kind
 }
