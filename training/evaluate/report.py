@@ -78,7 +78,7 @@ def profiles(report: Mapping[str, Any], who: str) -> bytes:
         row = report["kinds"][kind]["rows"][who]
         for i, ms in enumerate(report["horizons_ms"]):
             curve = np.array(report["kinds"][kind]["profile"][i])
-            axis.plot(lags, curve, color=COLOURS[i], lw=1.8, label=f"said {ms} ms ahead")
+            axis.plot(lags, curve, color=COLOURS[i], lw=1.8, label=f"{ms} ms ahead")
             best = row["lag_ms"][i]
             mark = {lags[0]: "<", lags[-1]: ">"}.get(best, "o")
             axis.plot(best, curve.max(), mark, ms=5, color=COLOURS[i], mec="k", mew=0.6, clip_on=False)
@@ -90,7 +90,7 @@ def profiles(report: Mapping[str, Any], who: str) -> bytes:
     for axis in axes[:, 0]:
         axis.set_ylabel("correlation", fontsize=8)
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.supxlabel("ms from now of the parameters it is compared with", fontsize=9)
+    figure.supxlabel("time of the parameters it is compared with, ms from now", fontsize=9)
     figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.93))
     figure.legend(handles, labels, fontsize=8, ncols=3, loc="upper center", frameon=False)
     return png(figure)

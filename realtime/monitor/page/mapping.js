@@ -6,7 +6,7 @@ const make = (tag, of = {}, ...inside) => {
   return made;
 };
 const NAMES = { in: "range", half_life: "half-life s", min_cutoff: "cutoff Hz", send: "on", addresses: "address" };
-const TITLES = { default: "all without a smoothing of their own", param: "param: the eight, one by one", params: "params: the eight in one", event: "event: all, and cues", class: "class: what is taught" };
+const TITLES = { default: "default smoothing", param: "param: one message each", params: "params: all in one message", event: "event: all events and cues", class: "class: what is taught" };
 
 export class Mapping {
   /** tell(command, ...arguments) speaks to the show. */

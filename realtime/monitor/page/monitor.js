@@ -164,7 +164,7 @@ function stand(told) {
   $("auto").classList.toggle("on", told.settings.lead_ms === "auto");
   switches(told);
   options($("preset"), told.presets.map((p) => [p, p]), told.preset);
-  options($("source"), [["", "whoever comes"], ...told.senders.map(([name]) => [name, name])], told.listens_to ?? "");
+  options($("source"), [["", "any sender"], ...told.senders.map(([name]) => [name, name])], told.listens_to ?? "");
   $("senders").tBodies[0].replaceChildren(...told.senders.map(([name, plays, frames, gone]) => row([name, gone ? `gone ${gone} s` : plays ? "plays" : "waits", `${frames} frames`])));
   $("sinks").tBodies[0].replaceChildren(...Object.entries(told.sinks).map(([name, c]) => {
     const was = before.sinks?.[name] ?? c, worse = (k) => c[k] > was[k];
@@ -264,7 +264,7 @@ function draw() {
   $("bridged").hidden = !fresh || Boolean(newest.places) || newest.seq - posed > BRIDGED;
   const now = newest ? newest.seq * FRAME : 0;
   const suited = $("suited").checked, own = suited && suit && newest?.suit?.length === suit.length ? newest.suit : null;
-  if (newest?.places) $("suits").textContent = !suited ? "" : own ? `right: its ${own.length} joints` : `a ${health.source} tells no skeleton of its own: what it sends is mapped to these joints`;
+  if (newest?.places) $("suits").textContent = !suited ? "" : own ? `right: its ${own.length} joints` : `a ${health.source} sends no skeleton: what it sends is mapped to these joints`;
   body.draw(shown?.places, shown?.ghosts, palette, newest?.places || !suited ? own && { parents: suit, places: own } : draw.own);
   if (newest?.places) draw.own = own && { parents: suit, places: own };
   let future = null;
