@@ -1,4 +1,8 @@
-"""The Rust core; hand-written and checked against the binary by stubtest."""
+"""The Rust core; hand-written and checked against the binary by stubtest.
+
+Beside the errors that are named, an argument of another type is a TypeError, a tuple or sequence of another
+length a ValueError, and a whole number that does not fit (-1 for an index or seed, say) an OverflowError.
+"""
 
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -47,7 +51,7 @@ class Voice:
     """The built-in voice: eight parameters (0..1, as ordered in `controls`) and two events in, stereo out.
 
     How the samples are cut into blocks does not change them. Values are clamped to 0..1; what is no number
-    is ignored and counted. Every error is an `OptionError` or a `ShapeError`.
+    is ignored and counted. Raises `OptionError`, `ShapeError`.
     """
 
     def __new__(
@@ -270,7 +274,8 @@ def expand(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Canonical (T, 22, 4) and hips (T, 3) to local rotations (T, J, 4) and root (T, 3) of `target`.
 
-    Retargeting the result gives the canonical poses back.
+    Retargeting the result gives the canonical poses back, but for "rokoko", whose bones rest turned as
+    `standard_skeleton` does not say.
     """
 
 @final
@@ -583,10 +588,10 @@ class LiveFront:
 
     `source` is "mocopi", "vmc" or "msgpack"; `rate` must be 50, the grid of the features; `window` is that of
     the seven scalars. `steady` puts a noise gate before the features, which holds the pose of a body that
-    stands still; `noise` (22,) is the jitter of each joint, radians, where it is known from before. Nothing
-    in a datagram can raise: what is wrong with it is counted. Of several senders one plays. What comes out
-    depends on the player's own numbers and times; on arrivals only where it has none, or where they
-    contradict them.
+    stands still; `noise` (22,) is the jitter of each joint, radians, where it is known from before (NaN: it
+    is not). Nothing in a datagram can raise: what is wrong with it is counted. Of several senders one plays.
+    What comes out depends on the player's own numbers and times; on arrivals only where it has none, or where
+    they contradict them.
     """
 
     def __new__(
@@ -672,10 +677,11 @@ def complete_body(
     """Canonical frames (T, 22, 4) at 50 Hz with every joint, as `LiveFront` completes those of few sensors,
     and the confidence (T, 22) in each joint.
 
-    `mask` (22,) says which joints are measured; of the others `quats` may say anything. Measured joints keep
-    their rotation in the world. Frames of more than 10 measured joints, or of none, come back as they are.
-    `placed` (22,) are joints that only say where head, hands and feet are: they are solved, however many are
-    measured; limbs point there and bend as far as the distance tells. Raises ShapeError, ValueError.
+    `mask` (22,) says which joints are measured; of the others `quats` may say any rotation, not NaN or zeros.
+    Measured joints keep their rotation in the world. Frames of more than 10 measured joints, or of none, come
+    back as they are. `placed` (22,) are joints that only say where head, hands and feet are: they are solved,
+    however many are measured; limbs point there and bend as far as the distance tells. Raises ShapeError,
+    OptionError.
     """
 
 # --- following what was rehearsed ---
@@ -712,7 +718,8 @@ class Cues:
         cls, cues: Sequence[tuple[int, float, float]], also: Sequence[tuple[int, int, float]] = ...
     ) -> Cues: ...
     def push(self, place: tuple[int, float, float, float] | None, /) -> list[tuple[int, float]]:
-        """Takes where a frame is, as a `Follower` says: indices of cues, and seconds until each is due.
+        """Takes where a frame is, as a `Follower` says (None for its -1): indices of cues, and seconds until
+        each is due.
 
         A show's `Engine` (`Follower.arm`) also takes the belief in the other takes into account.
         """
@@ -888,7 +895,8 @@ def recording_next(data: bytes, at: int, /) -> tuple[str, int, int]:
     """
 
 def recording_find(data: bytes, at: int, ended: bool, /) -> tuple[int, bool]:
-    """The first offset from `at` on where a whole record begins whose checksum holds, and True.
+    """The first offset from `at` on where a whole record begins that is a msgpack array and whose checksum
+    holds, and True.
 
     Or where to look again with more bytes, and False; `ended`: there are none.
     """
@@ -1119,10 +1127,10 @@ class Memory:
         """The next frame (22, 4), and what the model says in it (8, 5), if it does.
 
         `place` is what a `Follower` of the rehearsed takes says of the frame: number of the take, seconds in
-        it, tempo, trust; what was rehearsed there is then believed as well, as far as the place is trusted.
-        Returns the mixed parameters (8, 5) at the model's horizons, and trust (8, 3) at 100, 200 and 400 ms:
-        what share of the mixture is forecast, by the model or from memory, rather than held. Raises
-        ShapeError, as well for rotations whose length is not 0.5 to 2; nothing has changed then.
+        it, tempo, trust (None for its -1); what was rehearsed there is then believed as well, as far as the
+        place is trusted. Returns the mixed parameters (8, 5) at the model's horizons, and trust (8, 3) at
+        100, 200 and 400 ms: what share of the mixture is forecast, by the model or from memory, rather than
+        held. Raises ShapeError, as well for rotations whose length is not 0.5 to 2; nothing has changed then.
         """
 
     def push_many(
