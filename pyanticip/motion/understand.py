@@ -55,8 +55,10 @@ def understand(
     OptionError
         A frame that is not there, or an axis that is none.
     """
-    if rest_frame is not None and not 0 <= rest_frame < len(clip):
-        raise OptionError(f"rest is a frame, 0 to {len(clip) - 1}, given {rest_frame}")
+    if rest_frame is not None:
+        if rest_frame not in range(len(clip)):
+            raise OptionError(f"rest is a frame, 0 to {len(clip) - 1}, given {rest_frame}")
+        rest_frame = int(rest_frame)
     usual = clip.up
     axis = usual if up is None else world.check_up(up)
     try:

@@ -230,7 +230,7 @@ def test_what_is_said_counts(tmp_path, right, body):
     assert told.warnings == ("z is up in the file: turned",)
     assert max(angles(told.skeleton, told.quats).values()) < 15.0
     assert difference(told.retarget("humanoid"), body).mean() < 6.0
-    for option in ({"up": "w"}, {"rest": len(right)}, {"rest": -1}):
+    for option in ({"up": "w"}, *({"rest": frame} for frame in (len(right), -1, 1.5))):
         with pytest.raises(OptionError, match=rf"{path.name}: {next(iter(option))} is"):
             pa.load_motion(path, **option)
 
