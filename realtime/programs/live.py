@@ -51,7 +51,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     if rig.record is not None:
         check_new(Path(rig.record))
     if suit.kind == "auto":
-        kind, port = first_sender(suit.host, say, seconds, suit.port)
+        kind, port = first_sender(suit.host, say, seconds, suit.port, suit.mapped)
         suit = suit.model_copy(update={"kind": kind, "port": port})
     rig = rig.model_copy(update={"source": suit})
     source = UdpSource(suit.kind, *suit.listen, say=say, **suit.opened())

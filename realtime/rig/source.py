@@ -114,8 +114,13 @@ class SourceRig(ReadingOptions):
         if self.kind not in PRESETS:
             server = {} if self.sender is None else {"server": host_of(self.sender)}
             return {**self.body(), **server}
-        told = {joint: Address(a.address, a.order, a.first) for joint, a in self.addresses.items()}
-        return {"addresses": told or PRESETS[self.kind], **({} if self.up is None else {"up": self.up})}
+        up = {} if self.up is None else {"up": self.up}
+        return {"addresses": self.mapped or PRESETS[self.kind], **up}
+
+    @property
+    def mapped(self) -> dict[str, Address]:
+        """Where each joint's rotation is, as :class:`realtime.sources.osc.OscSource` takes it."""
+        return {joint: Address(a.address, a.order, a.first) for joint, a in self.addresses.items()}
 
 
 class ModelRig(Options):

@@ -17,6 +17,7 @@ from pyanticip.errors import DeviceError, OptionError, one_line, printable
 from realtime.seams import SOURCES
 from realtime.sockets import bind_udp, hear_group, host_and_port
 from realtime.sources.base import Source
+from realtime.sources.osc import Address, OscSource
 
 __all__ = [
     "Arrivals",
@@ -241,11 +242,22 @@ class Arrivals:
             sock.close()
 
 
+def _is_mapped(datagram: bytes, addresses: Mapping[str, Address]) -> bool:
+    # Bytes from the network in somebody else's hands.
+    with contextlib.suppress(Exception):
+        return any(OscSource(addresses).decode(datagram))
+    return False
+
+
 def first_sender(
-    host: str, say: Callable[[str], None], seconds: float | None = None, port: int | None = None
+    host: str,
+    say: Callable[[str], None],
+    seconds: float | None = None,
+    port: int | None = None,
+    addresses: Mapping[str, Address] = {},
 ) -> tuple[str, int]:
     """The kind of the first sender that can be played, and the port that it sends to: ``port``, or one of
-    the usual ones.
+    the usual ones. Who sends a rotation at one of the rig's ``addresses`` is of the kind ``osc``.
 
     Ports that another program has are told of and left out. ``seconds`` is how long to wait; None: for ever.
     Raises DeviceError where no port is free, or nobody came in time.
@@ -264,9 +276,9 @@ def first_sender(
         while end is None or time.monotonic() < end:
             arrivals.listen(1.0 if end is None else min(end - time.monotonic(), 1.0))
             for suit in arrivals.senders.values():
-                if suit.kind:
-                    say(f"{suit.sender} sends {suit.kind} to port {suit.port}")
-                    return suit.kind, suit.port
+                if kind := suit.kind or "osc" * _is_mapped(suit.sample, addresses):
+                    say(f"{suit.sender} sends {kind} to port {suit.port}")
+                    return kind, suit.port
                 line = f"{suit.sender} sends to port {suit.port} what cannot be played: {suit.describe()}"
                 if line not in seen and len(seen) < _MOST:
                     seen.add(line)

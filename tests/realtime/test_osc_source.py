@@ -192,6 +192,19 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
     assert said == [f"waiting for whoever sends to 127.0.0.1, port {other}"]
 
 
+def test_auto_takes_who_sends_what_the_rig_maps() -> None:
+    told = {"kind": "auto", "addresses": {"head": {"address": "/gyrosc/quat", "order": "wxyz"}}}
+    mapped, port = load_rig(None, {"source": told}).source.mapped, free_port()
+
+    def send(line: str) -> None:
+        if line.startswith("waiting"):
+            with udp() as sock:
+                for packet in (b"{", osc("/gyrosc/accel", 0, 0, 1), osc("/gyrosc/quat", 1, 0, 0, 0)):
+                    sock.sendto(packet, ("127.0.0.1", port))
+
+    assert arrivals.first_sender("127.0.0.1", send, 20.0, port, mapped) == ("osc", port)
+
+
 _BUNDLE = b"#bundle\0" + bytes(8)
 _SHIFTED = b"/quaternion\0,zffff\0\0" + bytes(12) + b"\x3f\x80\0\0" + bytes(4)
 
