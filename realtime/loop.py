@@ -9,16 +9,27 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+from pyanticip.errors import OptionError
 from pyanticip.system import ignore_terminal, lower_priority, signals
 from realtime.child import tell_parent
 
-__all__ = ["Datagrams", "child_main", "input_lines", "obey_signals", "run_loop"]
+__all__ = ["Datagrams", "check_no_loop", "child_main", "input_lines", "obey_signals", "run_loop"]
 
 _T = TypeVar("_T")
 _MOST_READ = 1 << 16
+
+
+def check_no_loop() -> None:
+    """:func:`run_loop` can be called in this thread.
+
+    :raises OptionError: a loop runs in it, as in Jupyter.
+    """
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise OptionError("an event loop runs in this thread already: play in a thread of its own")
 
 
 def run_loop(main: Coroutine[Any, Any, _T]) -> _T:
@@ -27,33 +38,29 @@ def run_loop(main: Coroutine[Any, Any, _T]) -> _T:
         return runner.run(main)
 
 
-def obey_signals(
-    loop: asyncio.AbstractEventLoop, interrupt: Callable[[], object], end: Callable[[], object]
-) -> None:
-    """What Ctrl-C and its like do from now on, where this is the main thread.
+@contextlib.contextmanager
+def obey_signals(interrupt: Callable[[], object], end: Callable[[], object]) -> Iterator[None]:
+    """What Ctrl-C and its like do meanwhile in the loop that runs, where this is the main thread; behind it
+    what they did before.
 
     A terminal that is closed tells so more than once: only Ctrl-C and `kill` do not wait when repeated.
     """
+    loop, before = asyncio.get_running_loop(), {}
+    acts = dict.fromkeys(signals("SIGINT", "SIGTERM"), interrupt)
+    acts |= dict.fromkeys(signals("SIGHUP", "SIGQUIT", "SIGBREAK"), end)
 
-    def obey(number: int, act: Callable[[], object]) -> None:
-        def tell(*_: object) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(act)
-                return
-            # Where the loop has handlers, closing it takes them away.
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-            signal.raise_signal(number)
+    def tell(number: int, _: object) -> None:
+        loop.call_soon_threadsafe(acts[signal.Signals(number)])
 
-        try:
-            loop.add_signal_handler(number, act)
-        except NotImplementedError:  # Windows
-            signal.signal(number, tell)
-
-    with contextlib.suppress(ValueError, RuntimeError):
-        for number in signals("SIGINT", "SIGTERM"):
-            obey(number, interrupt)
-        for number in signals("SIGHUP", "SIGQUIT", "SIGBREAK"):
-            obey(number, end)
+    try:
+        with contextlib.suppress(ValueError):
+            for number in acts:
+                # Not by the loop: it forgets whom it told before, and that of Windows cannot.
+                before[number] = signal.signal(number, tell)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 async def input_lines() -> AsyncIterator[bytes]:

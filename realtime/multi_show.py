@@ -16,7 +16,7 @@ from typing import Any
 
 from realtime.clock import Clock
 from realtime.control.server import CONTROL, ControlServer, commands_of_all
-from realtime.loop import obey_signals, run_loop
+from realtime.loop import obey_signals
 from realtime.monitor.keys import Keys
 from realtime.monitor.terminal import Terminal
 from realtime.oscquery.offer import Offers
@@ -25,7 +25,7 @@ from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.load import monitors, rig_for_performer
 from realtime.seams import BACKENDS
-from realtime.show import Show, close_shows
+from realtime.show import Show, close_shows, close_unplayed
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sinks.guard import Guard
@@ -49,23 +49,9 @@ class MultiShow:
 
     async def run(self, seconds: float | None = None) -> dict[str, Any]:
         """Play until ``seconds`` have passed or Ctrl-C; then all fade out, and once all have, close."""
-        loop = asyncio.get_running_loop()
         begun = time.monotonic()
-        tasks = [loop.create_task(self._play(name, seconds)) for name in self.shows]
-        try:
-            # Each has begun, and asked for Ctrl-C; it is for all.
-            await asyncio.sleep(0)
-            obey_signals(loop, self.interrupt, self.end)
-            if self.control is not None:
-                self.control.start(loop)
-            done = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            if self.control is not None:
-                self.control.close()
-            close_shows(list(self.shows.values()))
+        with obey_signals(self.interrupt, self.end):
+            done = await self._play_all(seconds)
         found = {name: summary for name, summary in zip(self.shows, done, strict=True) if summary}
         counters: Counter[str] = Counter()
         for summary in found.values():
@@ -80,6 +66,21 @@ class MultiShow:
             },
             "performers": found,
         }
+
+    async def _play_all(self, seconds: float | None) -> list[dict[str, Any]]:
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(self._play(name, seconds)) for name in self.shows]
+        try:
+            if self.control is not None:
+                self.control.start(loop)
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            if self.control is not None:
+                self.control.close()
+            close_shows(list(self.shows.values()))
 
     async def _play(self, name: str, seconds: float | None) -> dict[str, Any]:
         """What one performer's show came to; nothing where it failed, which is told."""
@@ -150,7 +151,7 @@ def open_multi_show(
                 control=rig.control.model_copy(update=near),
             )
             show.collector = next(iter(shows.values())).collector
-            undo.callback(_close, show)
+            undo.callback(close_unplayed, show)
         actions, families = commands_of_all(
             {name: show.actions() for name, show in shows.items()},
             {name: show.families() for name, show in shows.items()},
@@ -190,11 +191,6 @@ def open_multi_show(
 def _close_all(pipelines: list[Pipeline]) -> None:
     for pipeline in pipelines:
         pipeline.close()
-
-
-def _close(show: Show) -> None:
-    """A show that has not begun closes all that it has at its end."""
-    run_loop(show.run(0.0))
 
 
 def _performer_sources(

@@ -15,7 +15,7 @@ from realtime.child import Child
 from realtime.control.commands import Commands
 from realtime.control.folder import plain_name
 from realtime.control.server import Action, ControlServer, Remote
-from realtime.loop import obey_signals
+from realtime.loop import obey_signals, run_loop
 from realtime.monitor.keys import Keys
 from realtime.oscquery.offer import Offer
 from realtime.pipeline import Pipeline
@@ -29,7 +29,7 @@ from realtime.status import BeatWatch, SinkWatch, sink_counts
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
-__all__ = ["Show", "close_shows"]
+__all__ = ["Show", "close_shows", "close_unplayed"]
 
 _FRAME = 0.02
 # How long before the next datagram the dummy step comes, which is slow itself. The loop's timers round up to
@@ -88,7 +88,7 @@ class Show:
         self.collector = Collector()
         self._timer: asyncio.TimerHandle | None = None
         self._mistakes: set[str] = set()
-        self._ended: asyncio.Event | None = None
+        self._ended = asyncio.Event()
         self._end_ns: int | None = None
         # When the fade at the end is over.
         self._silent_ns: int | None = None
@@ -128,18 +128,17 @@ class Show:
 
     async def run(self, seconds: float | None = None) -> dict[str, Any]:
         """:meth:`play`, and close; what happened, in numbers."""
-        try:
-            return await self.play(seconds)
-        finally:
-            close_shows([self])
+        with obey_signals(self.interrupt, self.end):
+            try:
+                return await self.play(seconds)
+            finally:
+                close_shows([self])
 
     async def play(self, seconds: float | None = None) -> dict[str, Any]:
-        """Play until the source ends, ``seconds`` have passed or Ctrl-C, then fade out: what blocks the loop
-        waits for :func:`close_shows`."""
+        """Play until the source ends, ``seconds`` have passed or :meth:`end` is called, then fade out: what
+        blocks the loop waits for :func:`close_shows`."""
         self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
         begun = time.monotonic()
-        obey_signals(self._loop, self.interrupt, self.end)
         watch = self._loop.create_task(self._watch())
         try:
             if self.control is not None:
@@ -176,13 +175,12 @@ class Show:
     @property
     def ended_early(self) -> bool:
         """Whether something ended it before its time: Ctrl-C, a signal, a command."""
-        return self._ended is not None and self._ended.is_set()
+        return self._ended.is_set()
 
     def end(self, t_ns: int | None = None) -> None:
         """Finish: now, or (of a show that is played again) as if it were ``t_ns``."""
         self._end_ns = t_ns if self._end_ns is None else self._end_ns
-        if self._ended is not None:
-            self._ended.set()
+        self._ended.set()
 
     def replay_command(self, command: Command) -> None:
         """What a recording says was commanded."""
@@ -489,3 +487,8 @@ def close_shows(shows: Sequence[Show]) -> None:
         for step in (Show._wait, Show._dismiss, Show._part, Show._leave):
             for show in reversed(shows):
                 last_first.callback(step, show)
+
+
+def close_unplayed(show: Show) -> None:
+    """A show that has not begun closes all that it has at its end."""
+    run_loop(show.run(0.0))

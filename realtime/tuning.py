@@ -1,6 +1,6 @@
 """The process settings of the live path, each with its reason; docs/latency.md has the figures.
 
-Called once, after everything is loaded and before the first datagram; :func:`map_large_blocks` before.
+Entered once everything is loaded, before the first datagram; :func:`map_large_blocks` is called before.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Iterator
 
 __all__ = [
     "Collector",
-    "enter_realtime_mode",
-    "leave_realtime_mode",
     "lock_memory",
     "map_large_blocks",
     "raise_priority",
+    "realtime_mode",
 ]
 
 # A thread that wants the interpreter waits at most so long for it (Python's default is 5 ms: a quarter
@@ -72,12 +72,19 @@ def map_large_blocks() -> None:
             ctypes.CDLL(None).mallopt(mmap_threshold, size)
 
 
-def enter_realtime_mode() -> None:
+# For each show of the process how the interpreter was before the first of them.
+_before: list[tuple[float, bool]] = []
+
+
+@contextlib.contextmanager
+def realtime_mode() -> Iterator[None]:
     """No collection in the middle of a frame, no long wait for the interpreter.
 
     What is loaded by now lives as long as the show: it is moved out of the collector's sight, so that the
-    collections that remain (:class:`Collector`) look at little.
+    collections that remain (:class:`Collector`) look at little. Behind the last show the interpreter is as it
+    was, the priority an ordinary one: the process may go on.
     """
+    _before.append(_before[0] if _before else (sys.getswitchinterval(), gc.isenabled()))
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.collect()
     gc.freeze()
@@ -85,20 +92,22 @@ def enter_realtime_mode() -> None:
     if sys.platform == "win32":
         # Otherwise it wakes 64 times a second.
         ctypes.windll.winmm.timeBeginPeriod(1)
-
-
-def leave_realtime_mode() -> None:
-    """Back to what Python does by itself: the show is over, the process may go on."""
-    gc.unfreeze()
-    gc.enable()
-    sys.setswitchinterval(0.005)
-    with contextlib.suppress(AttributeError, OSError):
-        if sys.platform == "linux":
-            ctypes.CDLL(None).munlockall()
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        elif sys.platform == "win32":
-            ctypes.windll.winmm.timeEndPeriod(1)
-            _set_class(_NORMAL)
+    try:
+        yield
+    finally:
+        interval, collects = _before.pop()
+        if not _before:
+            gc.unfreeze()
+            sys.setswitchinterval(interval)
+            if collects:
+                gc.enable()
+        with contextlib.suppress(AttributeError, OSError):
+            if sys.platform == "linux":
+                ctypes.CDLL(None).munlockall()
+                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+            elif sys.platform == "win32":
+                ctypes.windll.winmm.timeEndPeriod(1)
+                _set_class(_NORMAL)
 
 
 if sys.platform == "win32":

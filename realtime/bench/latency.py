@@ -99,16 +99,15 @@ def run(
             },
             [skeleton, *datagrams],
         )
-        tuning.enter_realtime_mode()
-        # The echo does the same, so that both are judged alike.
-        scheduling = tuning.raise_priority() if priority else "ordinary"
-        locked = priority and tuning.lock_memory()
-        begun, worked = time.perf_counter(), time.process_time()
-        play(show.run(frames / RATE + 1.2), show)
-        share = (time.process_time() - worked) / (time.perf_counter() - begun)
-        told, echoed = answer(suit), answer(echo)
+        with tuning.realtime_mode():
+            # The echo does the same, so that both are judged alike.
+            scheduling = tuning.raise_priority() if priority else "ordinary"
+            locked = priority and tuning.lock_memory()
+            begun, worked = time.perf_counter(), time.process_time()
+            play(show.run(frames / RATE + 1.2), show)
+            share = (time.process_time() - worked) / (time.perf_counter() - begun)
+            told, echoed = answer(suit), answer(echo)
     finally:
-        tuning.leave_realtime_mode()
         if source is not None:
             source.close()
         for process in (suit, echo):

@@ -118,13 +118,12 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
             "phases": _phases(n, phases),
         }  # fmt: skip
         go(suits, plan, [skeleton, *datagrams])
-        tuning.enter_realtime_mode()
-        scheduling = tuning.raise_priority()
-        tuning.lock_memory()
-        play(watched(), *multi_show.shows.values())
-        told = answer(suits)
+        with tuning.realtime_mode():
+            scheduling = tuning.raise_priority()
+            tuning.lock_memory()
+            play(watched(), *multi_show.shows.values())
+            told = answer(suits)
     finally:
-        tuning.leave_realtime_mode()
         close_peer(suits)
     rows = np.array(seen, np.int64).reshape(-1, 4)
     rows = rows[rows[:, 0] >= warm]

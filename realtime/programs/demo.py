@@ -187,11 +187,8 @@ def _play(
             say(f"second pass, lead {ahead}: the same passage, predicted")
 
     pipeline.observer, source.obey = observe, obey
-    tuning.enter_realtime_mode()
-    try:
+    with tuning.realtime_mode():
         report = run_loop(show.run(seconds))
-    finally:
-        tuning.leave_realtime_mode()
     own = next(counts for name, counts in report["sinks"].items() if name.startswith("osc"))
     milliseconds = np.array(latencies[25:] or latencies or [0]) / 1e6
     return {

@@ -14,14 +14,14 @@ from pyanticip.motion.recording import RecordingWriter
 from realtime import tuning
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
-from realtime.loop import run_loop
+from realtime.loop import check_no_loop, run_loop
 from realtime.monitor.terminal import Terminal
 from realtime.multi_show import MultiShow, open_multi_show
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.checks import rig_warnings
 from realtime.rig.load import recorded_as
-from realtime.show import Show
+from realtime.show import Show, close_unplayed
 from realtime.sockets import bind_udp
 from realtime.sources.arrivals import first_sender
 from realtime.sources.replay import Item, ReplaySource, play_offline
@@ -39,7 +39,10 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     """Play a rig from its UDP source until Ctrl-C or for ``seconds``; what happened, in numbers.
 
     With ``meters`` it is drawn in the terminal, and obeys keys there.
+
+    :raises MotionError: something is wrong with the rig, or an event loop runs in this thread.
     """
+    check_no_loop()
     if rig.control.enabled:
         # Whoever has it already is a show that plays: nothing is loaded beside it.
         bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
@@ -74,7 +77,7 @@ def replay(
     """Play datagrams of wire format ``kind``, and the commands between them, through the live path.
 
     ``speed`` times the recorded pace; None is as fast as it goes, without children, control and ``meters``.
-    ``seconds`` count from the first frame of motion on.
+    ``seconds`` count from the first frame of motion on. Raises as :func:`live`.
     """
     if rig.record is not None:
         check_new(Path(rig.record))
@@ -112,6 +115,7 @@ def replay(
             }
         finally:
             pipeline.close()
+    check_no_loop()
     clock = ScaledClock(speed)
     clock.begin(begin)
     source = ReplaySource(items, clock, seconds=seconds)
@@ -138,9 +142,10 @@ def _run(
     prewarm: bool,
     meters: bool,
 ) -> dict[str, Any]:
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as undo:
         terminal, say = _terminal(stack, say, meters)
         show = stage(rig, pipeline, source, prewarm=prewarm, say=say, terminal=terminal)
+        undo.callback(close_unplayed, show)
         if isinstance(source, UdpSource):
             say(listening(rig.source.kind, source.address))
         for target in rig.osc:
@@ -154,6 +159,7 @@ def _run(
             say(show.control.description)
         if pipeline.backend is not None:
             say(f"model steps on {pipeline.backend.description}")
+        undo.pop_all()
         return _play(show, seconds, rig.realtime_priority)
 
 
@@ -167,14 +173,11 @@ def _live_multi_show(rig: Rig, seconds: float | None, say: Say, meters: bool) ->
 
 
 def _play(show: Show | MultiShow, seconds: float | None, realtime_priority: bool) -> dict[str, Any]:
-    tuning.enter_realtime_mode()
-    try:
+    with tuning.realtime_mode():
         if realtime_priority:
             tuning.raise_priority()
             tuning.lock_memory()
         return run_loop(show.run(seconds))
-    finally:
-        tuning.leave_realtime_mode()
 
 
 def check_new(path: Path) -> None:

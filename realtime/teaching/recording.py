@@ -49,7 +49,13 @@ def record_take(
     :raises DeviceError: the port is taken, nothing comes for half a minute, or a body that cannot be played.
     :raises OptionError: values outside their ranges, a name that is there already, a take too short.
     """
-    return run_loop(_record(project, source, name, values, labels, seconds, countdown, say))
+
+    async def obeying() -> TakeEntry:
+        done = asyncio.Event()
+        with obey_signals(done.set, done.set):
+            return await _record(project, source, name, values, labels, seconds, countdown, say, done)
+
+    return run_loop(obeying())
 
 
 async def _record(
@@ -61,9 +67,10 @@ async def _record(
     seconds: float | None,
     countdown: float,
     say: Say,
+    done: asyncio.Event,
 ) -> TakeEntry:
     loop = asyncio.get_running_loop()
-    done, begun = asyncio.Event(), asyncio.Event()
+    begun = asyncio.Event()
     # What is taught stands as still as what plays.
     front = LiveFront(source.wire, steady=True)
     take_recorder = TakeRecorder(project, mask=lambda: front.mask, source=source.kind, full=done.set)
@@ -88,7 +95,6 @@ async def _record(
     take_recorder.cancel()
     udp = UdpSource(source.kind, *source.listen, say=say, **source.opened())
     try:
-        obey_signals(loop, done.set, done.set)
         udp.start(loop, receive)
         say(f"listening for {source.kind} at {host_and_port(*udp.address)}")
         try:

@@ -1,5 +1,6 @@
 """The benches say what they measure; how long it takes is not for a test to judge."""
 
+import contextlib
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from pyanticip.cli import cli, terminal
 from pyanticip.errors import OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from pyanticip.motion.datagrams import PROTOCOLS
-from realtime import show
+from realtime import multi_show, show
 from realtime.bench import latency, network, performers, sound
 from realtime.bench.latency import run
 from realtime.bench.network import NETWORKS, Played, arrive, away, compare, late, lossy, matched, stall
@@ -59,11 +60,14 @@ def test_the_object_that_json_prints() -> None:
 def test_a_measurement_that_is_interrupted_ends_in_silence(monkeypatch, capfd, bench, number):
     peers, peer, obey = [], latency.peer, show.obey_signals
 
+    @contextlib.contextmanager
     def interrupted(*given):
-        obey(*given)
-        os.kill(os.getpid(), number)
+        with obey(*given):
+            os.kill(os.getpid(), number)
+            yield
 
-    monkeypatch.setattr(show, "obey_signals", interrupted)
+    for module in (show, multi_show):
+        monkeypatch.setattr(module, "obey_signals", interrupted)
     for module in (latency, performers):
         monkeypatch.setattr(module, "peer", lambda *role: peers.append(peer(*role)) or peers[-1])
     monkeypatch.setattr("sys.argv", ["pyanticip", "bench", *bench.split(), "--seconds", "60", "--no-model"])

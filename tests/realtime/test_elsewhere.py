@@ -122,28 +122,24 @@ def test_a_lock_is_one_handle_s_until_it_is_closed(tmp_path):
     assert try_lock(other.fileno() if not other.closed else 10_000) is None
 
 
-def test_signals_reach_a_loop_that_has_no_handlers_for_them():
-    class Bare(asyncio.SelectorEventLoop):
-        def add_signal_handler(self, *_: object) -> None:
-            raise NotImplementedError
-
+def test_signals_are_obeyed_by_a_show_and_are_their_owner_s_behind_it():
     came: list[str] = []
-    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
-    loop = Bare()
-    try:
-        obey_signals(loop, lambda: came.append("interrupt"), lambda: came.append("end"))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            os.kill(os.getpid(), number)
-        loop.run_until_complete(asyncio.sleep(0.05))
-        loop.close()
-        for _ in range(2):
-            with pytest.raises(KeyboardInterrupt):
-                os.kill(os.getpid(), signal.SIGINT)
-    finally:
-        for number, handler in before.items():
-            if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-                signal.signal(number, handler)
-    assert came == ["interrupt", "interrupt", "end", "end"]
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
+
+    async def shows() -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, came.append, "the loop's")
+        before = [signal.getsignal(number) for number in numbers]
+        with obey_signals(lambda: came.append("interrupt"), lambda: came.append("end")):
+            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+                os.kill(os.getpid(), number)
+            await asyncio.sleep(0.05)
+        assert [signal.getsignal(number) for number in numbers] == before
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+
+    asyncio.run(shows())
+    assert came == ["interrupt", "end", "end", "the loop's"]
 
 
 def test_standard_input_is_waited_for_beside_sockets_and_read_in_lines():

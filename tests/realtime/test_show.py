@@ -1,8 +1,10 @@
 """The loop around the pipeline, over real sockets, with paper parts."""
 
 import asyncio
+import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Coroutine
 from pathlib import Path
@@ -15,18 +17,19 @@ from support.ear import Ear
 from support.wire import bundle, command, udp
 
 from pyanticip.controls import NEUTRAL
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, OptionError
 from pyanticip.motion.recording import Control, Raw, RecordingWriter, read_recording
 from realtime.clock import MonotonicClock
 from realtime.control.commands import Commands
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import Pipeline
+from realtime.programs.live import live
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig
 from realtime.show import Show
 from realtime.sinks.base import DeferredSink
-from realtime.sockets import free_port
+from realtime.sockets import bind_udp, free_port
 from realtime.sources.udp import UdpSource
 
 
@@ -363,6 +366,32 @@ def test_ctrl_c_while_it_closes_changes_nothing(stage: Any, recwarn: pytest.Warn
 
     assert hall.play(performance())["seconds"] < 5.0
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("in_a_loop", [False, True])
+def test_a_show_that_is_not_played_leaves_nothing_open_and_the_interpreter_as_it_was(in_a_loop: bool) -> None:
+    ports = [free_port() for _ in range(2)]
+    tree = {"source": {"port": ports[0]}, "control": {"port": ports[1]}, "model": {"enabled": False}}
+    rig = Rig.model_validate({**tree, "osc": [], "memory": {"enabled": False}})
+
+    def raises(line: str) -> None:
+        assert not line.startswith("listening"), line
+
+    async def played() -> None:
+        live(rig, seconds=0.1, say=print)
+
+    sys.setswitchinterval(0.002)
+    gc.disable()
+    try:
+        live(rig, seconds=0.1, say=print)
+        assert (sys.getswitchinterval(), gc.isenabled()) == (pytest.approx(0.002), False)
+    finally:
+        gc.enable()
+        sys.setswitchinterval(0.005)
+    with pytest.raises((AssertionError, OptionError), match=r"^(listening|an event loop runs)"):
+        asyncio.run(played()) if in_a_loop else live(rig, seconds=0.1, say=raises)
+    for port in ports:
+        bind_udp("127.0.0.1", port, "test").close()
 
 
 def test_a_broken_datagram_handler_does_not_end_the_show(stage: Any) -> None:
