@@ -45,13 +45,15 @@ class Address:
     first: int = 0
 
     def rotation(self, address: str, values: list[float]) -> npt.NDArray[np.float64] | None:
-        """The rotation (4,) wxyz in a message; None where it is another's or has none."""
+        """The rotation (4,) wxyz in a message; None where it is another's or has none: a quaternion's length
+        is 0.5 to 2."""
         if not fnmatchcase(address, self.pattern):
             return None
         told = np.array(values[self.first : self.first + (3 if self.order == "euler" else 4)])
         if self.order == "euler":
             return from_euler(np.radians(told[[1, 0, 2]]), (1, 0, 2)) if len(told) == 3 else None
-        if len(told) < 4 or not 1e-6 < (norm := float(np.linalg.norm(told))) < 1e6:
+        # Four numbers of another meaning, such as a mouse's, are hardly ever of length 1.
+        if len(told) < 4 or not 0.5 < (norm := float(np.linalg.norm(told))) < 2.0:
             return None
         return told[_PLACES[self.order]] / norm
 

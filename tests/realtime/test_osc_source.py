@@ -99,6 +99,13 @@ def test_quaternions_of_other_apps_are_no_phone_s_for_they_begin_with_w(address:
     assert list(OscSource(PHONE).decode(osc(address, 1.0, 0.0, 0.0, 0.0))) == []
 
 
+def test_four_numbers_that_are_no_rotation_are_no_frame() -> None:
+    source = OscSource({"right_hand": Address("/wek/inputs")})
+    for mouse in ((300.0, 200.0, 0.0, 0.0, 0.0), (0.1, 0.2, 0.0, 0.0)):
+        assert list(source.decode(osc("/wek/inputs", *mouse))) == []
+    assert list(source.decode(osc("/wek/inputs", 0.0, 0.0, 0.9, 0.9)))
+
+
 def test_other_sensors_of_zig_sim_are_no_frame_and_no_mistake() -> None:
     datagram = json.dumps({"device": {"name": "p"}, "sensordata": {"accel": {"x": 0.0}}}).encode()
     assert list(OscSource(PHONE).decode(datagram)) == []
