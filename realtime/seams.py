@@ -197,11 +197,15 @@ def _wrong_backend(backend: StepBackend) -> str:
     return f"its core is {core!r}, expected a MotionStream and a Commitment, or None"
 
 
+def _within(value: object, low: float, high: float) -> bool:
+    return isinstance(value, Real) and low <= float(value) <= high
+
+
 def _wrong_voice(voice: Voice) -> str:
     rate, latency = voice.sample_rate, voice.latency
-    if not (isinstance(rate, Real) and 8000 <= rate <= 192_000):
+    if not _within(rate, 8000, 192_000):
         return f"its sample_rate is {rate!r}, expected 8000 to 192000"
-    if not (isinstance(latency, Real) and 0 <= latency <= rate):
+    if not _within(latency, 0, rate):
         return f"its latency is {latency!r}, expected 0 to {rate:g} samples, a second"
     return ""
 

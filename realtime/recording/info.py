@@ -306,7 +306,7 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
     """
     recording = read_recording(path)
     folder = Path(out)
-    names = ("frames.npz", "outputs.csv", "header.json")
+    names: tuple[str, ...] = ("frames.npz", "outputs.csv", "header.json")
     _folder(folder, names)
     survey, frames, outputs = _Survey(recording.start_ns), [], []
     for record in recording:

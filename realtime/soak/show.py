@@ -137,7 +137,7 @@ def pulse() -> Iterator[Server | None]:
     # Paths of sockets are short.
     with tempfile.TemporaryDirectory(prefix="soak") as name:
         config, listens = Path(name, "asound.conf"), Path(name, "pulse", "native")
-        config.write_text("pcm.!default { type pulse }\nctl.!default { type pulse }\n")
+        config.write_text("pcm.!default { type pulse }\nctl.!default { type pulse }\n", encoding="utf-8")
         server = Server(
             "pulseaudio -n --daemonize=no --exit-idle-time=-1 -L module-native-protocol-unix"
             " -L 'module-null-sink sink_name=null rate=48000'",
