@@ -376,8 +376,8 @@ def _as_floats(value: object, columns: int | None = None) -> npt.NDArray[np.floa
 
 
 def _seq(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError("expected an integer")
+    if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 63) <= value < 1 << 63:
+        raise TypeError("expected an integer of 64 bits")
     return value
 
 

@@ -306,7 +306,7 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
     """
     recording = read_recording(path)
     folder = Path(out)
-    names: tuple[str, ...] = ("frames.npz", "outputs.csv", "header.json")
+    names = ["frames.npz", "outputs.csv", "header.json"]
     _folder(folder, names)
     survey, frames, outputs = _Survey(recording.start_ns), [], []
     for record in recording:
@@ -322,7 +322,7 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
         write_file(folder / "frames.npz", buffer.getvalue(), new=True)
     else:
         info["warnings"].append(f"{recording.path}: holds no frame of motion: no frames.npz is written")
-        names = names[1:]
+        names.remove("frames.npz")
     _table(folder / "outputs.csv", outputs, survey.start_ns or 0, _taught(recording.header))
     text = json.dumps(info, indent=2, ensure_ascii=False)
     write_file(folder / "header.json", text.encode() + b"\n", new=True)

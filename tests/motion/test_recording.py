@@ -383,19 +383,20 @@ def test_what_is_no_motion_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("quats", "root", "why"),
+    ("seq", "quats", "root", "why"),
     [
-        (QUATS[:3], [0, 1, 0], "3 joints, expected 22"),
-        (QUATS * np.nan, [0, 1, 0], "expected unit quaternions and a finite root"),
-        (QUATS * 2, [0, 1, 0], "expected unit quaternions and a finite root"),
-        (QUATS, [0, np.inf, 0], "expected unit quaternions and a finite root"),
+        (0, QUATS[:3], [0, 1, 0], "3 joints, expected 22"),
+        (0, QUATS * np.nan, [0, 1, 0], "expected unit quaternions and a finite root"),
+        (0, QUATS * 2, [0, 1, 0], "expected unit quaternions and a finite root"),
+        (0, QUATS, [0, np.inf, 0], "expected unit quaternions and a finite root"),
+        (1 << 63, QUATS, [0, 1, 0], "expected an integer of 64 bits"),
     ],
 )
-def test_a_frame_that_is_no_pose_is_left_out(tmp_path, quats, root, why):
+def test_a_frame_that_is_no_pose_is_left_out(tmp_path, seq, quats, root, why):
     for count in (2, 0):
         path = tmp_path / f"{count}.anticip"
         with RecordingWriter(path) as writer:
-            writer.frame(0, 0, 0, quats, root)
+            writer.frame(0, seq, 0, quats, root)
             for n in range(count):
                 writer.frame(n, n, n, QUATS, [0, 1, 0])
     back = pa.load_motion(tmp_path / "2.anticip")
