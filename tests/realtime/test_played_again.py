@@ -89,6 +89,7 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
         header = recording_header(commands.live_rig.rig, pipeline)
         assert header["rig"]["performer"]["noise"] is not None
         assert "token" not in header["rig"]["monitor"]
+        assert "skeleton" not in header, "the frames are of the canonical body, not of the suit's"
         again = assemble(Rig.model_validate({**header["rig"], "osc": []}), OfflineClock(0))
         assert again.mixer.performer.reaches() == performer.reaches()
         follower = Commands(again)
