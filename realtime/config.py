@@ -88,7 +88,9 @@ def known_keys(*known: str, also: str = "") -> AfterValidator:
 
 def unknown(name: str, known: tuple[str, ...]) -> str:
     """What to say behind an unknown name."""
-    return suggestion(name, known) or f"; expected one of {', '.join(known)}"
+    return (
+        suggestion(name, known) or f"; expected {'one of' if known else 'none'} {', '.join(known)}".rstrip()
+    )
 
 
 def one_problem(error: ValidationError, table: type[BaseModel], *outer: str) -> str:

@@ -202,7 +202,9 @@ def _performer_sources(
     for name, own in rigs.items():
         where = own.source.listen
         if where not in sockets:
-            source = UdpSource(own.source.kind, *where, say=say, **own.source.opened())
+            whose = ", ".join(one for one, its in rigs.items() if its.source.listen == where)
+            told = _prefixed(say, whose)
+            source = UdpSource(own.source.kind, *where, say=told, **own.source.opened())
             undo.callback(source.close)
             sockets[where] = SharedSource(source)
         found[name] = sockets[where].add_performer(own.source.sender)

@@ -83,8 +83,8 @@ def sink_counts(sinks: Sequence[Sink]) -> dict[str, dict[str, int]]:
         try:
             found[sink.name] = dict(sink.counters())
         except Exception:
-            # It may be somebody else's; that it cannot count is no reason to stop.
-            found[sink.name] = {"failed": 1}
+            # It may be somebody else's; that it cannot count is no reason to stop, nor to say what it sent.
+            found[sink.name] = {"uncounted": 1}
     return {name: counts for name, counts in found.items() if counts}
 
 

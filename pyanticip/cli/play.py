@@ -27,8 +27,8 @@ def _show(summary: dict[str, Any]) -> Answer:
     lost = "" if (n := lost_of(counts)) is None else f", {counts['heard']} received from the sender, {n} lost"
     lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s{lost}{_alone(counts)}"]
     for name, found in summary["sinks"].items():
-        trouble = "".join(f", {n} {what}" for what, n in found.items() if what != "sent" and n)
-        lines.append(f"{name}: {found.get('sent', 0)} sent{trouble}")
+        counts = [f"{n} {what}" for what, n in found.items() if what == "sent" or n]
+        lines.append(f"{name}: {', '.join(counts) or 'nothing counted'}")
     return summary, lines
 
 

@@ -1,6 +1,7 @@
 """Several performers in one process: each as if nobody else played, told apart, and commanded by name."""
 
 import asyncio
+import contextlib
 import json
 import re
 import time
@@ -8,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, OptionError, RigError
 from pyanticip.memory import load_memory, save_memory
 from pyanticip.memory import rehearse as remember
+from realtime import multi_show as show_module
 from realtime.bench.performer import mocopi_datagrams, sway
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.server import commands_of_all
@@ -331,6 +334,17 @@ def test_commands_are_for_one_or_for_all() -> None:
     for name in ("freeze", "rig", "record"):
         with pytest.raises(OptionError, match=f"performer.{name}: .* is a command"):
             commands_of_all({name: actions["alice"]}, {name: families["alice"]}, shared)
+
+
+def test_what_a_socket_tells_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, told = list[str](), list[Any]()
+    monkeypatch.setattr(show_module, "UdpSource", lambda *_, say, **__: told.append(say) or Mock())
+    three = parse_rig({"performer": [*TWO, {"name": "carol", "port": free_port()}]}, "")
+    rigs = {one.name: rig_for_performer(three, one.name) for one in three.performers}
+    show_module._performer_sources(rigs, contextlib.ExitStack(), said.append)
+    for say in told:
+        say("cannot")
+    assert said == ["alice, bob: cannot", "carol: cannot"]
 
 
 def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from support.other_package import METADATA, STRANGER
 
 from pyanticip.cli import cli
+from pyanticip.cli.play import _show
 from pyanticip.errors import MotionError, OptionError, RigError
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import save_npz
@@ -150,6 +151,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
         ({"kind": "lines"}, "command line: sink.0.path: field required"),
         ({"kind": "lines", "path": "x", "every": "often"}, "sink.0.every: input should be a valid integer"),
         ({"kind": "lines", "path": "x", "evry": 2}, "sink.0.evry: unknown key; did you mean every?"),
+        ({"kind": "plain", "path": "x"}, "sink.0.path: unknown key; expected none$"),
         ({"kind": "fax"}, "sink.0.kind: expected one of osc, midi, link, bare, .*, got 'fax'"),
     ):
         with pytest.raises(RigError, match=says):
@@ -168,7 +170,8 @@ def test_a_sink_that_raises_or_dawdles_is_told_of_once_and_the_others_go_on(
     written = (tmp_path / "lines").read_text().splitlines()
     assert report["sinks"][f"lines {tmp_path / 'lines'}"]["sent"] == len(written) > 90
     assert report["counters"]["errors"] > 90
-    assert report["sinks"]["cross"] == {"failed": 1}
+    assert report["sinks"]["cross"] == {"uncounted": 1}
+    assert "cross: 1 uncounted" in _show(report)[1]
     assert [re.sub(r"\d+ ms", "N ms", line) for line in said if "failed" in line or "takes" in line] == [
         "cross failed, going on: RuntimeError: not now",
         f"lines {tmp_path / 'lines'} takes N ms: all else waits for it",

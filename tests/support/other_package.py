@@ -114,6 +114,11 @@ class Bare:
     """Lacks everything."""
 
 
+class Plain(Lines):
+    class Config(BaseModel):
+        pass
+
+
 class Late(Lines):
     def __init__(self, config):
         raise RuntimeError("no\\npaper")
@@ -242,6 +247,7 @@ lines = stranger:Lines
 cross = stranger:Cross
 bare = stranger:Bare
 late = stranger:Late
+plain = stranger:Plain
 
 [pyanticip.backends]
 flat = stranger:Flat
