@@ -36,12 +36,12 @@ class Voice(Protocol):
 
     @property
     def sample_rate(self) -> float:
-        """Samples a second."""
+        """Samples a second, 8000 to 192000."""
         ...
 
     @property
     def latency(self) -> int:
-        """Samples by which the output lags."""
+        """Samples by which the output lags, at most a second."""
         ...
 
     @property
