@@ -7,7 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from pyanticip._core import LiveFront
+from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.motion.clip import forward_kinematics
 from realtime.sockets import host_and_port, host_of, is_from, known_as
 from realtime.sources.arrivals import osc_address, recognise, wrong_kind
 from realtime.sources.osc import PRESETS
@@ -37,6 +42,14 @@ _LACKS = {
 }
 # What an address is not enough for.
 _SENDS = {"natnet": "in Motive choose Multicast, or Unicast with `from` under [source]"}
+# What makes a body that stands lie or stand on its head, which its datagrams do not tell.
+_STANDS = {
+    "natnet": "in Motive set Up Axis to Y",
+    "vmc": "its model has to be a normalised VRM, all rotations zero in its T-pose",
+    **dict.fromkeys(_TELL, "say which axis is up: --up AXIS"),
+}
+# A head less than this share of its height at rest above the feet.
+_LOW = 0.5
 # The rate is told once it has been measured for so long; so many other senders are told of.
 _MEASURED_S = 1.0
 _MOST_OTHERS = 16
@@ -94,6 +107,13 @@ class SourceWatch:
         if self._measure and now >= self._measure and rate is not None:
             self._measure = 0.0
             news.append(f"{rate:.1f} frames a second, jitter {jitter_ms:.1f} ms")
+            newest = front.imagine()
+            if newest is not None and _is_low(newest.poses[-1]):
+                hint = _STANDS.get(self._kind, "y has to be up in its program")
+                news.append(
+                    f"this {self._kind} lies, sits on the floor or stands on its head; if the performer does"
+                    f" not: {hint}"
+                )
         player = next((name for name, plays, *_ in senders if plays and name), "")
         if player and player != self._player:
             news.append(f"{player} plays" + (f", not {self._player} any more" if self._player else ""))
@@ -197,6 +217,16 @@ class SourceWatch:
         if self._frames and not (newest or packets):
             return f"nothing from the suit for {seconds:.0f} s; waiting for it"
         return why_silent(self._kind, self._address, seconds, came, newest)
+
+
+def _is_low(pose: npt.NDArray[np.float32]) -> bool:
+    """Whether a canonical pose (22, 4) lies, sits on the floor or stands on its head."""
+    body = canonical_skeleton()
+    poses = np.stack((pose, np.tile([1.0, 0.0, 0.0, 0.0], (len(pose), 1))))
+    places = forward_kinematics(body, poses, np.zeros((2, 3)))[1]
+    heights = places[:, [body.names.index(name) for name in ("head", "left_foot", "right_foot")], 1]
+    now, at_rest = heights[:, 0] - heights[:, 1:].mean(axis=1)
+    return bool(now < _LOW * at_rest)
 
 
 def listening(kind: str, address: tuple[str, int]) -> str:

@@ -185,12 +185,47 @@ class Front:
         self.refusal: str | None = None
         self.left_out: str | None = None
         self.heard: list[tuple[str, bool, int, int]] = []
+        self.pose: np.ndarray | None = None
 
     def counters(self) -> dict[str, int]:
         return {"frames": self.frames, "packets": self.frames}
 
     def senders(self) -> list[tuple[str, bool, int, int]]:
         return self.heard
+
+    def imagine(self) -> _core.FrontOutput | None:
+        if self.pose is None:
+            return None
+        told = {"seq": 0, "t_source_ns": 0, "t_local_ns": 0, "expected_ns": 0, "late_ns": 0}
+        return _core.FrontOutput(np.zeros((1, 279)), self.pose[None], [0.0] * 7, **told)
+
+
+@pytest.mark.parametrize(
+    ("turned", "degrees", "low"),
+    [
+        ((), 0, False),
+        (("hips",), 30, False),
+        # On its side, as by a system whose z is up; on its head; legs up, as by a model's own axes.
+        (("hips",), 90, True),
+        (("hips",), 180, True),
+        (("left_upper_leg", "right_upper_leg"), 180, True),
+        # Legs along the floor, as trackers of a z that is up are solved; kneeling.
+        (("left_upper_leg", "right_upper_leg"), 90, True),
+        (("left_lower_leg", "right_lower_leg"), 90, False),
+    ],
+)
+def test_a_body_that_comes_lying_is_told_of_once(turned: tuple[str, ...], degrees: int, low: bool) -> None:
+    watch, front = SourceWatch("natnet", HERE, 0.0), Front()
+    front.pose = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
+    for joint in turned:
+        half = np.radians(degrees) / 2
+        front.pose[_core.CANONICAL_JOINTS.index(joint)] = np.cos(half), np.sin(half), 0, 0
+    lines = []
+    for second in range(1, 6):
+        front.frames, front.timing = 50 * second, (50.0, 0.0, 0.0)
+        lines += [line for line in watch.watch(float(second), front) if "lies" in line]
+    told = "this natnet lies, sits on the floor or stands on its head; if the performer does not: in Motive"
+    assert lines == [f"{told} set Up Axis to Y"] * low
 
 
 def test_who_plays_who_does_not_and_at_which_rate() -> None:
