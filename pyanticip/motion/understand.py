@@ -81,15 +81,17 @@ def understand(
 
     # Up: by the motion. Where the rest pose stands (if it does) counts only as a habit.
     habit = _rests_along(mapped) if wrong <= 1.0 else None
-    sure = True
+    sure, other = True, "AXIS"
     if up is None:
         axis, sure = world.up_axis(watched.places, habit if usual == "y" else usual)
         if usual != "y" and axis not in (usual, "y"):
+            if world.stands_along(watched.places, axis):
+                other = f"{axis}, which has the head up"
             axis, sure = usual, False
     if not sure:
         warnings.append(
             f"head, feet and floor do not tell which way is up: {axis} is taken;"
-            " if that is wrong, give --up AXIS (up= in Python)"
+            f" if that is wrong, give --up {other} (up= in Python)"
         )
     if axis != usual:
         warnings.append(

@@ -74,6 +74,19 @@ def cross(a: Doubles, b: Doubles) -> Doubles:
     return np.stack((y * w - z * v, z * u - x * w, x * v - y * u), axis=-1)
 
 
+def stands_along(places: Doubles, axis: str) -> bool:
+    """Whether the head is over the feet along an axis in the mean of ``places`` (T, 22, 3)."""
+    return bool(_over_feet(places) @ np.array(UPS[axis]) > _STANDING)
+
+
+def _over_feet(places: Doubles) -> Doubles:
+    feet = 0.5 * (
+        joint(places, "left_foot", "left_lower_leg") + joint(places, "right_foot", "right_lower_leg")
+    )
+    over: Doubles = unit(joint(places, "head", "neck", "upper_chest", "hips") - feet).mean(axis=0)
+    return over
+
+
 def up_axis(places: Doubles, habit: str | None) -> tuple[str, bool]:
     """The axis that is up in a motion, and whether that is certain.
 
@@ -88,10 +101,7 @@ def up_axis(places: Doubles, habit: str | None) -> tuple[str, bool]:
     habit
         The axis that the rest pose stands along; None where that says nothing.
     """
-    feet = 0.5 * (
-        joint(places, "left_foot", "left_lower_leg") + joint(places, "right_foot", "right_lower_leg")
-    )
-    over_feet = unit(joint(places, "head", "neck", "upper_chest", "hips") - feet).mean(axis=0)
+    over_feet = _over_feet(places)
     thigh = float(np.linalg.norm((joint(places, "left_upper_leg") - joint(places, "left_lower_leg"))[0]))
     known = places[:, np.isfinite(places).all(axis=(0, 2))] / max(4.0 * thigh, 1e-9)
     # The lowest joint of each frame along x, y, z and against them: (T, 6), in heights of the body.

@@ -85,14 +85,22 @@ def test_a_body_that_stands_in_amass_stands_here(tmp_path):
 
 
 def as_smpl(body: pa.Clip, world: str, lift: float = 0.0) -> dict[str, np.ndarray]:
-    """A canonical clip as SMPL has it, in a world with y or z up."""
-    axes = Z_UP if world == "z" else Rotation.identity()
+    """A canonical clip as SMPL has it, in a world with y, z or -y up."""
+    axes = {"z": Z_UP, "-y": Rotation.from_euler("x", 180, degrees=True)}.get(world, Rotation.identity())
     poses = np.zeros((len(body), 22, 3))
     for joint, ends in enumerate(retargeter(smpl_skeleton()).ends):
         turns = Rotation.from_quat(body.quats[:, joint][:, [1, 2, 3, 0]])
         poses[:, ends[0]] = ((axes * turns) if joint == 0 else turns).as_rotvec()
     trans = axes.apply(body.root + np.array((0.0, lift, 0.0)))
     return {"poses": poses.reshape(len(body), 66), "trans": trans, "fps": np.array(body.rate)}
+
+
+@pytest.mark.parametrize("lift", [-1.0, 0.0, 3.0])
+def test_of_a_camera_s_world_the_axis_that_has_the_head_up_is_named(tmp_path: Path, lift: float) -> None:
+    path = write_npz(tmp_path, as_smpl(walking_clip(4.0), "-y", lift))
+    clip = pa.load_motion(path)
+    assert clip.up == "z"
+    assert clip.warnings[0].endswith("if that is wrong, give --up -y, which has the head up (up= in Python)")
 
 
 def test_the_motion_tells_whether_y_or_z_is_up(tmp_path: Path) -> None:
