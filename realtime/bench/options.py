@@ -20,7 +20,7 @@ class LatencyOptions(CheckpointOption, JsonOption):
     seconds: float = option("Seconds to measure.", 60.0, ge=1, le=3600)
     file: Path | None = option("Motion file to send; synthetic motion by default.", None, exists=True)
     backend: BackendKind = option("Step backend.", "auto")
-    model: bool = option("Run the model; --no-model sends the seven scalars only.", True)
+    model: bool = option("Run the model; --no-model: the seven scalars play instead.", True)
     prewarm: bool = option("Warm up each step before its datagram; --no-prewarm: run every step cold.", True)
     spin: bool = option("Poll instead of sleeping before each datagram: less latency, more CPU.", False)
     priority: bool = option("Ask for real-time priority.", True)
@@ -37,7 +37,7 @@ class PerformersOptions(JsonOption):
     )
     prewarm: bool = option("Prewarm every performer's step, as a single performer's is.", False)
     picture: Path | None = option("Plot the result.", None, metavar="OUT.png", written=True)
-    model: bool = option("Run the model; --no-model sends the seven scalars only.", True)
+    model: bool = option("Run the model; --no-model: the seven scalars play instead.", True)
 
 
 class NetworkOptions(CheckpointOption, JsonOption):

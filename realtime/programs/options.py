@@ -70,7 +70,7 @@ class MotionSecondsOption(SecondsOption):
 class ReplayOptions(RigOptions, MotionSecondsOption, JsonOption):
     """Of ``replay``."""
 
-    file: Path = option("Motion files to play.", argument=True, exists=True)
+    file: Path = option("Motion file or recording to play.", argument=True, exists=True)
     speed: str = option("Playback speed; max: as fast as possible.", "1", metavar="X|max")
     over: Annotated[dict[str, Any], Overrides(Rig, {**READING, **SINKS, **MODEL, **BESIDE})] = {}
 
@@ -127,7 +127,7 @@ class SetupOptions(JsonOption):
 class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     """Of ``send``."""
 
-    file: Path = option("Motion files to send.", argument=True, exists=True)
+    file: Path = option("Motion file to send.", argument=True, exists=True)
     protocol: SentKind = option(
         f"What the suit speaks: {', '.join(kind for kind in SOURCES.built_in if kind != 'osc')}.",
         flag="--as",

@@ -126,7 +126,7 @@ class SourceRig(ReadingOptions):
 class ModelRig(Options):
     """The checkpoint that steps. ``enabled = false`` plays the scalars alone."""
 
-    enabled: bool = option("Run the model; --no-model sends the seven scalars only.", True)
+    enabled: bool = option("Run the model; --no-model: the seven scalars play instead.", True)
     checkpoint: PathText | None = option(
         "Checkpoint folder; the built-in model by default.", None, metavar="PATH", exists=True
     )

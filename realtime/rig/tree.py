@@ -160,7 +160,7 @@ class Rig(Options):
     record_spare: PathText | None = None
     mapping: PathText | None = option("Mapping file written by `teach fit`.", None, metavar="PATH")
     teach: PathText | None = option(
-        "Teach a project over OSC (/anticip/control/teach); created if missing.", None, metavar="PROJECT"
+        "Project to teach over OSC (/anticip/control/teach); created if missing.", None, metavar="PROJECT"
     )
     realtime_priority: bool = True
     spin: bool = option("Poll instead of sleeping before each datagram: less latency, more CPU.", False)

@@ -20,7 +20,9 @@ class MotionOptions(JsonOption):
     data: Path = option("A set, or a folder of takes.")
     checkpoint: Path | None = option("Checkpoint folder; the packaged one by default.", None, exists=True)
     split: Literal["validation", "test"] = option("Side of the split.", "validation")
-    subjects: str | None = option("Evaluate these subjects instead, e.g. 02,05,09.", None)
+    subjects: str | None = option(
+        "Evaluate these subjects instead, e.g. 02,05,09 left out of the run's training.", None
+    )
     report: Path | None = option("Report: a folder, NAME.html or NAME.md.", None, written=True)
     manifest: Path | None = option(
         "MANIFEST.csv with the takes' kinds of movement; by default as in the set.", None, exists=True
@@ -118,7 +120,7 @@ class FollowingOptions(JsonOption):
 
     data: Path = option("Folder with cmu/, more/ and repeats.csv.", exists=True)
     side: Literal["others", "chosen"] = option(
-        "Subjects: those that chose the constants, or others.", "others"
+        "Subjects: those on whom the constants were chosen, or others.", "others"
     )
     copies: int = option("Number of warped copies.", 90, ge=3)
     seed: int = option("Random seed of the warps.", 0, ge=0)
