@@ -225,7 +225,9 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         assert await hall.command("record/stop") == ["ok", "take one.anticip"]
         taken = list(read_recording("take one.anticip", strict=True))
         assert sum(isinstance(record, Raw) for record in taken) == 5
-        assert [(r.name, *r.arguments) for r in taken if isinstance(r, Control)] == [
+        # That a busy machine's steps were late is recorded too.
+        obeyed = [r for r in taken if isinstance(r, Control) and r.name not in ("rest", "resume")]
+        assert [(r.name, *r.arguments) for r in obeyed] == [
             ("gain", 0.5),
             ("smoothing", 2.0),
             ("lead_ms", 100.0),
