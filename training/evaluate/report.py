@@ -112,7 +112,7 @@ METHOD: Final = (
     "so parameters that hardly move count as much as others. Brackets hold 95 % intervals over people and "
     "the clips within them; for one person, over the clips alone; for one clip there are none. *With those "
     "that learn* adds three rivals: ridge, a GRU of 160 units, and each parameter's own autoregression, "
-    "which learned from {taught}.",
+    "all of which learned from {taught}.",
     "**Lag**: the delay, from -200 to 400 ms, at which the parameters fit a forecast best (correlation, clip "
     "means removed, averaged over the eight); a best fit at either end may lie beyond (≤, ≥). **R2**: the "
     "share of the outcome that a forecast explains beyond the best linear mix of all rivals, with those that "
@@ -242,7 +242,7 @@ def _head(report: Mapping[str, Any]) -> Iterator[Part]:
         f"Checkpoint {checkpoint['name']}, {checkpoint['parameters']:,} parameters, on "
         f"{counted(clips, 'clip')} ({long}) of {counted(len(people), 'person', 'people')}: "
         f"{', '.join(people)}. The rivals that learn "
-        f"learned from {', '.join(report['taught']) or 'nobody'}.",
+        f"were trained on {', '.join(report['taught']) or 'nobody'}.",
     )
     if "command" in report:
         yield "text", f"Made on {report['date']} by `{report['command']}`."
