@@ -162,10 +162,10 @@ def bench_sound(given: options.SoundOptions) -> Answer:
 
 @click.command(cls=Command, options="realtime.bench.options:SoakOptions")
 def soak(given: SoakOptions) -> Answer:
-    """Play for hours while one thing after another goes wrong.
+    """Soak test: play for hours while faults are injected.
 
-    A suit of its own plays to a show of its own, which has every sink; processes are killed, disks fill up,
-    networks fail, commands come in floods. Nobody hears it. Linux.
+    A simulated suit plays a complete `live` with every sink: processes are killed, disks fill up, networks
+    fail, commands arrive in floods. Nothing is audible. Linux only.
 
     Example: pyanticip soak --hours 1 --out soaked
     """
