@@ -41,7 +41,7 @@ def run_loop(main: Coroutine[Any, Any, _T]) -> _T:
 @contextlib.contextmanager
 def obey_signals(interrupt: Callable[[], object], end: Callable[[], object]) -> Iterator[None]:
     """What Ctrl-C and its like do meanwhile in the loop that runs, where this is the main thread; behind it
-    what they did before.
+    what they did before. What the loop itself was told to do at one (``add_signal_handler``) is done as well.
 
     A terminal that is closed tells so more than once: only Ctrl-C and `kill` do not wait when repeated.
     """

@@ -183,8 +183,8 @@ def open_multi_show(
         if terminal is not None:
             keys = Keys(pipelines[names[0]], actions, multi_show.interrupt, say, terminal.tell)
             shows[names[0]].keys = keys
+        _tell(rig, rigs, performer_sources, multi_show, say)
         undo.pop_all()
-    _tell(rig, rigs, performer_sources, multi_show, say)
     return multi_show
 
 

@@ -7,6 +7,7 @@ and the rig and the command line know it (docs/extending.md).
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
@@ -41,6 +42,8 @@ def foreign_errors(what: str) -> Iterator[None]:
     except MotionError:
         raise
     except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
+            raise  # we are to end, whoever's code runs
         # Not our module: whatever it raises is the reader's only clue.
         raise OptionError(f"{what} ({type(error).__name__}: {one_line(error)})") from None
 

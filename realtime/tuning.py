@@ -101,13 +101,16 @@ def realtime_mode() -> Iterator[None]:
             sys.setswitchinterval(interval)
             if collects:
                 gc.enable()
+        # Of this thread, and of the whole process behind its last show.
         with contextlib.suppress(AttributeError, OSError):
             if sys.platform == "linux":
-                ctypes.CDLL(None).munlockall()
                 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+                if not _before:
+                    ctypes.CDLL(None).munlockall()
             elif sys.platform == "win32":
                 ctypes.windll.winmm.timeEndPeriod(1)
-                _set_class(_NORMAL)
+                if not _before:
+                    _set_class(_NORMAL)
 
 
 if sys.platform == "win32":

@@ -126,7 +126,11 @@ class ControlServer:
     def description(self) -> str:
         """Where it obeys, and whom, for the person at the terminal."""
         line = f"remote control: {CONTROL.rstrip('/')} at {host_and_port(*self.address)}"
-        return line if is_loopback(self.address[0]) else f"{line}, of whoever reaches it: it has no password"
+        return (
+            line
+            if is_loopback(self.address[0])
+            else f"{line}, open to whoever reaches it: it has no password"
+        )
 
     @property
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

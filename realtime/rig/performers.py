@@ -26,9 +26,9 @@ class PerformerTable(PerformerRig):
     """One ``[[performer]]``: a name, which becomes part of the addresses, a suit, and what is their own.
 
     The suit is who is heard ``from`` a host or host:port, a ``port`` beside that of ``[source]``, or a whole
-    ``source`` like it, which has the ``addresses`` of ``[source]`` (and ``up``) where its kind maps some and
-    it has none. Whoever names a ``preset`` is heard in a built-in voice of their own, who names a
-    ``channel``, on that one by ``[midi]``; a ``teach`` project is theirs alone, and so are a ``memory`` and
+    ``source`` like it, which has the ``addresses`` of ``[source]`` (and ``up``) where it has none and is
+    ``osc``, or of that kind. Whoever names a ``preset`` is heard in a built-in voice of their own, who names
+    a ``channel``, on that one by ``[midi]``; a ``teach`` project is theirs alone, and so are a ``memory`` and
     its cues. The keys of ``[performer]`` are theirs where they are given.
     """
 
@@ -48,7 +48,8 @@ class PerformerTable(PerformerRig):
     def source_for(self, shared: SourceRig) -> SourceRig:
         """Where their motion comes from; ``shared`` is the rig's ``[source]``."""
         source = self.source or shared
-        if source.kind in PRESETS and shared.addresses and not source.addresses:
+        same = source.kind in PRESETS and source.kind in ("osc", shared.kind)
+        if same and shared.addresses and not source.addresses:
             told = {"addresses": shared.addresses, "up": source.up or shared.up}
             source = source.model_copy(update=told)
         own = {"port": self.port, "sender": self.sender}

@@ -40,12 +40,14 @@ def as_before(show: Show, there: Iterable[str]) -> Callable[[], bool]:
     """Whether a status that is told after now complains of nothing, these processes run, and each receiver
     hears. Where it was told to stop recording, it is told to go on."""
     since = time.monotonic_ns()
+    # A machine without a sound server has no device all the time.
+    usual = set() if show.pulse else {"voice=no (no audio device)"}
 
     def is_so() -> bool:
         nonlocal since
         if show.ear.told_ns < since:
             return False
-        since, words = time.monotonic_ns(), set(show.ear.words) - {"voice=no (no audio device)"}
+        since, words = time.monotonic_ns(), set(show.ear.words) - usual
         if "recording=no" in words:
             show.command("record/start", f"again{since}")
         return (

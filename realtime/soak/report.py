@@ -118,9 +118,12 @@ def table(result: dict[str, Any]) -> Group:
         shown.add_row(row["kind"], *map(str, cells), str(row.get("not_back", "-")))
     ms, lines = result["latency_ms"], [result["ended"]] if result["ended"] else []
     for last in result["takes"][-1:]:
-        whole = "whole" if last["whole"] and last["ended"] else f"not whole ({last.get('why', 'no end')})"
-        lost = f"{last.get('missing')} of {last.get('sent')} datagrams missing"
-        lines.insert(0, f"the last of {len(result['takes'])} recordings is {whole}, {lost}")
+        if "why" in last:
+            found = f"cannot be read: {last['why']}"
+        else:
+            found = "is damaged" if not last["whole"] else "is whole" if last["ended"] else "has no end"
+            found += f", {last['missing']} of {last['sent']} datagrams missing"
+        lines.insert(0, f"the last of {len(result['takes'])} recordings {found}")
     return Group(
         shown,
         f"{result['seconds']:.0f} s: {result['frames_sent']} frames sent, {result['bundles']} bundles,"

@@ -83,6 +83,7 @@ def run(seconds: float, out: Path, *, seed: int = 0, say: Callable[[str], None] 
         told = figures(sent[sent[:, 0] < over], heard[heard[:, 0] < over], taken, happened)
         told |= {"ended": ended, "exit_code": code, "takes": takes}
         is_whole = bool(takes) and takes[-1]["whole"] and takes[-1]["ended"] and not takes[-1]["missing"]
+        is_whole &= all("why" not in take for take in takes)
         told["well"] = ended in ("", "interrupted") and code == 0 and not told["not_back"] and is_whole
         result = _report(out, show, seed, told)
     with contextlib.suppress(ImportError):
@@ -109,7 +110,8 @@ def _play(
                 taken.append(show.taken())
 
     # What goes wrong is set right before the end.
-    before = signal.signal(signal.SIGINT, lambda *_: show.over.set())
+    # In a thread of its own: the main one may hold the event's lock, waiting for it.
+    before = signal.signal(signal.SIGINT, lambda *_: threading.Thread(target=show.over.set).start())
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
     there = [word for word, module in CHILDREN.items() if show.children(module)]
@@ -193,7 +195,8 @@ def kills(count: int, out: Path, *, seed: int = 0, say: Callable[[str], None] = 
             ended = str(error)
             say(ended)
         told = {"kills": len(rows), **kill_figures(rows), "last": last, "ended": ended, "rows": rows}
-        told["well"] = ended in ("", "interrupted") and not any(told[name] for name in BAD)
+        fine = ended in ("", "interrupted") and last.get("exit_code", 0) == 0
+        told["well"] = fine and not any(told[name] for name in BAD)
         return _report(out, show, seed, told)
 
 

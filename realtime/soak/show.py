@@ -77,11 +77,22 @@ class OscReceiver:
         self._thread.join()
 
     def _listen(self) -> None:
-        if self.transport == "udp":
-            with bind_udp("127.0.0.1", self.port, "soak") as sock:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-                sock.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
-                return self._hear(sock)
+        # Somebody else may have the port for a moment.
+        while not self._leaves.is_set():
+            with contextlib.suppress(OSError, DeviceError):
+                if self.transport == "udp":
+                    self._listen_udp()
+                else:
+                    self._listen_tcp()
+            self._leaves.wait(_LOOK_S)
+
+    def _listen_udp(self) -> None:
+        with bind_udp("127.0.0.1", self.port, "soak") as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+            sock.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
+            self._hear(sock)
+
+    def _listen_tcp(self) -> None:
         with socket.create_server(("127.0.0.1", self.port)) as server:
             server.settimeout(_LOOK_S)
             while not self._leaves.is_set():
@@ -121,6 +132,11 @@ class Server:
             self._words, env=told, stdin=quiet, stdout=quiet, stderr=quiet, **ALONE
         )
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
     def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it."""
         self._process.send_signal(number)
@@ -148,7 +164,7 @@ def pulse() -> Iterator[Server | None]:
         )
         try:
             until = time.monotonic() + _SERVES_S
-            while not listens.exists() and time.monotonic() < until:
+            while not listens.exists() and server.runs and time.monotonic() < until:
                 time.sleep(0.05)
             yield server if listens.exists() else None
         finally:

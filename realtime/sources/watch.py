@@ -33,9 +33,10 @@ _LACKS = {
     "vrchat": "no rotation of a tracker (/tracking/trackers/1/rotation) is in them",
     "phone": "no quaternion of ZIG SIM (at /NAME/quaternion, or in JSON) is in them; switch on QUATERNION in"
     ' the app, or map what it sends (order = "wxyz" where w is first): [source.addresses] and --source osc',
-    "wek": "no quaternion (the first four numbers of /wek/inputs) is in them; map what it sends:"
-    " [source.addresses] and --source osc",
-    "osc": "no rotation at an address of [source.addresses] is in them",
+    "wek": "no quaternion (the first four numbers of /wek/inputs, of length 0.5 to 2) is in them; map what"
+    " it sends: [source.addresses] and --source osc",
+    "osc": "no rotation (four numbers of length 0.5 to 2, or three angles) at an address of"
+    " [source.addresses] is in them",
     "natnet": "no skeleton is tracked in them and no rigid body named after a part of a body (Hips, Head,"
     " LeftHand ...), or Motive has not told its names yet; loose markers are not played",
     **dict.fromkeys(_TELL, "the suit has not sent its skeleton yet"),

@@ -182,7 +182,7 @@ def test_nobody_gets_more_than_a_share_and_the_terminal_a_few_lines() -> None:
     assert server.counts["errors"] <= 1000 + 200
 
 
-@pytest.mark.parametrize(("host", "more"), [("127.0.0.1", ""), ("0.0.0.0", ", of whoever reaches it")])
+@pytest.mark.parametrize(("host", "more"), [("127.0.0.1", ""), ("0.0.0.0", ", open to whoever reaches it")])
 def test_where_others_can_command_the_person_at_the_terminal_is_told(host: str, more: str) -> None:
     server = ControlServer(host, 0, {})
     server.close()

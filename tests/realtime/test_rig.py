@@ -314,12 +314,13 @@ def test_a_source_that_is_typed_has_the_addresses_of_the_file(tmp_path: Path, ty
     mapped = "[source]\nkind = 'osc'\nport = 7000\nup = 'y'\naddresses.right_hand = '/rotationvector'\n"
     source = load_rig(write(tmp_path, mapped), {"source": typed}).source
     assert source.opened() == {"addresses": {"right_hand": Address("/rotationvector")}, "up": "y"}
-    # A performer's whole source as well, unless it has its own; one that maps none is left as it is.
+    # A performer's osc source as well, unless it has its own; one of another kind is left as it is.
     others = "[[performer]]\nname = 'c'\nsource = 'vmc'\n[[performer]]\nname = 'b'\n"
     others += "source = {kind = 'osc', port = 1, addresses = {head = '/head'}}\n"
     rig = load_rig(write(tmp_path, f"{mapped}[[performer]]\nname = 'a'\nsource = '{typed}'\n{others}"))
     a, c, b = (one.source_for(rig.source).opened() for one in rig.performers)
-    assert (a, c, b["addresses"]) == (source.opened(), {}, {"head": Address("/head")})
+    assert (a == source.opened()) is ("osc" in typed)
+    assert (c, b["addresses"]) == ({}, {"head": Address("/head")})
     assert rig_warnings(rig) == []
 
 

@@ -87,10 +87,11 @@ def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
         assert "this is vmc: use --source vmc" in why_silent(kind, HERE, 3.0, {}, vmc)
     told = why_silent("osc", HERE, 3.0, {}, osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0))
     assert told.endswith(
-        "no rotation at an address of [source.addresses] is in them (the last: /gyrosc/quat)"
+        "no rotation (four numbers of length 0.5 to 2, or three angles) at an address of"
+        " [source.addresses] is in them (the last: /gyrosc/quat)"
     )
     told = why_silent("wek", HERE, 3.0, {}, osc("/wek/inputs", 1.0, 0.0, 0.0))
-    assert "no frame: no quaternion (the first four numbers of /wek/inputs) is in them; map" in told
+    assert "no quaternion (the first four numbers of /wek/inputs, of length 0.5 to 2) is in them; map" in told
 
 
 def test_a_phone_without_its_quaternion_is_told_what_to_switch_on() -> None:

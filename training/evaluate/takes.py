@@ -169,7 +169,7 @@ class Takes:
         cache: where folders of takes are built into sets; the user's cache folder by default.
         manifest: folder or file that says what the takes show; by default the set does, by the manifests that
             it was built with.
-        quiet: no progress while a set is built.
+        quiet: neither progress nor what cannot be used is told, on standard error, while a set is built.
 
     Raises:
         FormatError: no motion there, or no such manifest.

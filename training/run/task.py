@@ -153,8 +153,8 @@ def check_same(task: type[Task[Opt, Any]], folder: Path, options: Opt) -> None:
     """
     for name, (given, had) in options.differences(read_options(task, folder)).items():
         flag = "".join(f" (--{short})" for short, key in options.FLAGS.items() if key == name)
-        begun = "the default" if had is None else repr(had)
-        raise OptionError(f"option {name}{flag}: the run in {folder} was begun with {begun}, given {given!r}")
+        begun, now = ("the default" if value is None else repr(value) for value in (had, given))
+        raise OptionError(f"option {name}{flag}: the run in {folder} was begun with {begun}, given {now}")
 
 
 def check_there(folder: Path, path: str, name: str = "data.path", flag: str = "--data") -> None:

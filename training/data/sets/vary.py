@@ -228,7 +228,7 @@ def augment(
             if not writer.clips:
                 raise FormatError(
                     f"{source.folder.name}: every variation is shorter than {SHORTEST / RATE} s; record"
-                    " longer takes, or make no copies"
+                    " longer takes, or train without copies"
                 )
             again = source.index["made_by"].get("command") == "augment"
             warnings = [f"made of {source.folder.name}, which holds variations already"] if again else []
