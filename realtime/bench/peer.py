@@ -65,8 +65,12 @@ def _plan() -> dict[str, Any]:
 
 
 def _end_with_the_bench() -> None:
-    """Standard input is open as long as the bench lives."""
-    sys.stdin.buffer.read()
+    """Standard input is open as long as the bench lives.
+
+    Read past Python's buffer: its lock, held by this thread when the peer ends first, would be a fatal error.
+    """
+    while os.read(sys.stdin.fileno(), 1):
+        pass
     os._exit(0)
 
 
