@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -81,6 +82,17 @@ def test_ctrl_c_at_the_terminal_reaches_the_bench_alone():
     process = latency.peer("echo")
     try:
         assert os.getpgid(process.pid) != os.getpgid(0)
+    finally:
+        latency.close_peer(process)
+
+
+def test_an_echo_that_is_told_to_end_ends_well():
+    process = latency.peer("echo")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"end", ("127.0.0.1", int(process.stdout.readline())))
+        assert latency.answer(process) == {"times_ms": []}
+        assert process.wait(10) == 0, "its thread holds the lock of standard input"
     finally:
         latency.close_peer(process)
 
