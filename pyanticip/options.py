@@ -26,6 +26,7 @@ __all__ = [
     "CheckpointOption",
     "HostPort",
     "JsonOption",
+    "ModelOptions",
     "Options",
     "Overrides",
     "PathText",
@@ -201,8 +202,14 @@ class CheckpointOption(Options):
 
     checkpoint: Path | None = option("Checkpoint folder; the built-in model by default.", None, exists=True)
 
+
+class ModelOptions(CheckpointOption):
+    """Of every command that may do without a model."""
+
+    model: bool = option("Run the model; --no-model: the seven scalars play instead.", True)
+
     def check(self) -> None:
         """As for all, and that a model that is named is used."""
         super().check()
-        if self.checkpoint is not None and not getattr(self, "model", True):
+        if self.checkpoint is not None and not self.model:
             raise OptionError("--checkpoint: --no-model has no use for it")

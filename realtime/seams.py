@@ -81,10 +81,12 @@ class _Foreign:
         point: metadata.EntryPoint,
         has: Sequence[str],
         does: Sequence[str],
+        defaults: Mapping[str, Any],
         wrong: Callable[[Any], str],
     ) -> None:
         self._at = f"{what} {point.name!r}: {point.value}"
         self._has = (*has, *does)
+        self._defaults = defaults
         self._wrong = wrong
         with foreign_errors(f"{self._at} cannot be imported"):
             self._thing = point.load()
@@ -106,6 +108,8 @@ class _Foreign:
             opened = self._thing(*given)
         with foreign_errors(f"{self._at} cannot be used"):
             self._check(opened, self._has)
+            for name in self._defaults.keys() - dir(opened):
+                object.__setattr__(opened, name, self._defaults[name])  # frozen ones too
             if wrong := self._wrong(opened):
                 raise OptionError(f"{self._at} cannot be used ({wrong})")
         return opened
@@ -120,8 +124,8 @@ class Registry(Generic[T]):
 
     Built-in ones are named as entry points are, ``module:attribute``, and imported when they are asked for.
     Another package adds its own in the entry-point ``group`` of its metadata; built-in names cannot be taken.
-    What its thing opens ``has`` these attributes, and methods for what it ``does``; what is ``wrong`` with
-    their values, or nothing.
+    What its thing opens ``has`` these attributes, and methods for what it ``does``; where it lacks
+    one of ``defaults``, it gets that; what is ``wrong`` with the values, or nothing.
     """
 
     def __init__(
@@ -132,8 +136,10 @@ class Registry(Generic[T]):
         has: str,
         does: str,
         wrong: Callable[[Any], str] = lambda opened: "",
+        defaults: Mapping[str, Any] = {},
     ) -> None:
         self.what = what
+        self._defaults = defaults
         self._wrong = wrong
         self.group = group
         self._has, self._does = has.split(), does.split()
@@ -180,7 +186,7 @@ class Registry(Generic[T]):
         point = self.find(name)
         if name in self._built_in:
             return cast(T, point.load())
-        return cast(T, _Foreign(self.what, point, self._has, self._does, self._wrong))
+        return cast(T, _Foreign(self.what, point, self._has, self._does, self._defaults, self._wrong))
 
 
 def _wrong_source(source: Source) -> str:
@@ -224,6 +230,7 @@ SOURCES: Registry[Callable[[], Source]] = Registry(
     "port wire native",
     "decode",
     _wrong_source,
+    {"group": None, "ask": None, "greet": None, "begin_anew": lambda: None},
 )
 
 #: Kinds of receivers. A name gives what opens a :class:`realtime.sinks.base.Sink` from a table of the rig.
@@ -237,6 +244,7 @@ SINKS: Registry[SinkType] = Registry(
     },
     "name",
     "announce send counters close",
+    defaults={"trouble": ""},
 )
 
 #: What steps the model. A name gives what opens a checkpoint (its folder; None: the one that comes with the

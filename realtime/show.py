@@ -319,7 +319,7 @@ class Show:
         """What the status says of the socket and of the processes beside the show."""
         told = [f"{child.name.split()[-1].lower()}={child.state}" for child in self._all_children()]
         # Of datagrams, for nobody read them in time.
-        return [f"dropped={n}", *told] if (n := getattr(self._source, "dropped", 0)) else told
+        return [f"dropped={n}", *told] if (n := self._source.dropped) else told
 
     async def _watch(self) -> None:
         """Once a second: look after the children, tell what has changed."""

@@ -9,7 +9,7 @@ from pyanticip.errors import printable
 from pyanticip.motion.recording import Records
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.protocols import BEAT_TRUST, lost_of
-from realtime.sinks.base import Sink, Tempo, trouble_of
+from realtime.sinks.base import Sink, Tempo
 
 __all__ = [
     "BeatWatch",
@@ -90,12 +90,12 @@ def sink_counts(sinks: Sequence[Sink]) -> dict[str, dict[str, int]]:
 
 def sink_words(sinks: Sequence[Sink]) -> list[str]:
     """Who cannot be reached."""
-    return [f"away={sink.name}" for sink in sinks if trouble_of(sink)]
+    return [f"away={sink.name}" for sink in sinks if sink.trouble]
 
 
 def tape_words(tape: Records | None) -> Sequence[str]:
-    """Whether what is played is written, and how the file is, where the recorder tells (``words``)."""
-    return ["recording=no"] if tape is None else getattr(tape, "words", ["recording=yes"])
+    """Whether what is played is written, and how the file is, where the recorder knows."""
+    return ["recording=no"] if tape is None else tape.words
 
 
 def is_writing(tape: Records | None) -> bool:
@@ -111,7 +111,7 @@ class SinkWatch:
 
     def look(self, sinks: Sequence[Sink]) -> list[str]:
         """A line for each change."""
-        trouble = {sink.name: trouble_of(sink) for sink in sinks}
+        trouble = {sink.name: sink.trouble for sink in sinks}
         gone = [
             f"{name}: {why}; trying again" for name, why in trouble.items() if why and name not in self._away
         ]

@@ -91,7 +91,7 @@ class Command(click.Command):
             return super().invoke(ctx)
         from pydantic import ValidationError
 
-        from pyanticip.options import first_problem
+        from pyanticip.options import JsonOption, first_problem
 
         given: dict[str, Any] = {}
         for name, value in ctx.params.items():
@@ -119,7 +119,7 @@ class Command(click.Command):
         if found is None:
             return
         result, text, *code = found
-        answer(result, text, getattr(options, "as_json", False))
+        answer(result, text, isinstance(options, JsonOption) and options.as_json)
         if any(code):
             raise click.exceptions.Exit(*code)
 

@@ -173,6 +173,11 @@ class Records(ABC):
     def _put(self, record: bytes) -> None:
         """Hand on a record."""
 
+    @property
+    def words(self) -> list[str]:
+        """What the status says of them: whether they are written."""
+        return ["recording=yes"]
+
     def raw(self, t_ns: int, source: str, data: bytes) -> None:
         """A datagram as it came from ``source`` (the name of its protocol)."""
         self._put(_pack(RAW, t_ns, source, data))

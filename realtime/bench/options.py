@@ -7,20 +7,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pyanticip.options import CheckpointOption, JsonOption, option
+from pyanticip.options import CheckpointOption, JsonOption, ModelOptions, option
 from realtime.config import LeadMs
 from realtime.rig import BackendKind
 
 Length = Annotated[int, Field(ge=1, le=65536)]
 
 
-class LatencyOptions(CheckpointOption, JsonOption):
+class LatencyOptions(ModelOptions, JsonOption):
     """Of ``bench latency``."""
 
     seconds: float = option("Seconds to measure.", 60.0, ge=1, le=3600)
     file: Path | None = option("Motion file to send; synthetic motion by default.", None, exists=True)
     backend: BackendKind = option("Step backend.", "auto")
-    model: bool = option("Run the model; --no-model: the seven scalars play instead.", True)
     prewarm: bool = option("Warm up each step before its datagram; --no-prewarm: run every step cold.", True)
     spin: bool = option("Poll instead of sleeping before each datagram: less latency, more CPU.", False)
     priority: bool = option("Ask for real-time priority.", True)

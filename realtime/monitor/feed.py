@@ -33,6 +33,8 @@ class MonitorFeed(DeferredSink):
     datagrams since the last: ``heard``, each with its sender.
     """
 
+    trouble = ""
+
     def __init__(
         self, port: int, clock: Clock, name: str = "monitor", every: int = 1, *, suit: bool = False
     ) -> None:

@@ -13,7 +13,6 @@ from realtime.control.live_rig import LiveRig
 from realtime.control.server import ControlServer
 from realtime.pipeline import Pipeline
 from realtime.protocols import lost_of
-from realtime.sinks.base import trouble_of
 from realtime.sinks.outputs import SENT
 from realtime.status import is_writing, sink_counts
 
@@ -54,7 +53,7 @@ def health(
         "preset": commands.preset or preset,
         "senders": senders,
         "listens_to": commands.listens_to,
-        "away": [sink.name for sink in pipeline.sinks if trouble_of(sink)],
+        "away": [sink.name for sink in pipeline.sinks if sink.trouble],
         "sinks": sink_counts(pipeline.sinks),
         "commands": [] if control is None else [name for names in control.names for name in names],
     }

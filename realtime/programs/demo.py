@@ -49,6 +49,7 @@ class _Announced:
     """A sink that counts the events which were announced."""
 
     name = "announced"
+    trouble = ""
 
     def __init__(self) -> None:
         self.events = 0

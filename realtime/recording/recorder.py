@@ -115,11 +115,6 @@ class Recorder(recording.Records, Child):
         return self._opening or bool(self._closing)
 
     @property
-    def is_writing(self) -> bool:
-        """Whether what is played goes to a file, as far as is known."""
-        return bool(self._take) and not self._why
-
-    @property
     def _why(self) -> str:
         """Why nothing is written."""
         silent = time.monotonic() - self._told

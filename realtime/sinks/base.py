@@ -25,7 +25,6 @@ __all__ = [
     "SinkType",
     "SlowClosingSink",
     "Tempo",
-    "trouble_of",
 ]
 
 Tempo = tuple[float, float, float]
@@ -124,6 +123,11 @@ class Sink(Protocol):
 
     name: str
 
+    @property
+    def trouble(self) -> str:
+        """Why it does not reach its receiver; empty where it does, or cannot know."""
+        ...
+
     def announce(self, extras: Sequence[Extra]) -> None:
         """From the next frame on these outputs come beside the eight."""
         ...
@@ -166,11 +170,6 @@ class SlowClosingSink:
 
     def leave(self) -> None:
         """Begin to close, without waiting; :meth:`Sink.close` follows."""
-
-
-def trouble_of(sink: Sink) -> str:
-    """Why a sink does not reach its receiver; empty where it does, or does not say (``trouble``)."""
-    return str(getattr(sink, "trouble", ""))
 
 
 class SinkType(Protocol):

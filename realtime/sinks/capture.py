@@ -29,6 +29,7 @@ class CaptureSink:
     """A sink that keeps every frame; with a ``player`` it plays them, too."""
 
     name = "capture"
+    trouble = ""
 
     def __init__(self, clock: OfflineClock, player: Player | None = None) -> None:
         self._origin = clock.start_ns

@@ -81,6 +81,7 @@ class EnsembleSink:
     """One performer's way to an :class:`EnsembleOut`."""
 
     name = ENSEMBLE
+    trouble = ""
 
     def __init__(self, out: EnsembleOut, who: int) -> None:
         self._out = out

@@ -92,6 +92,7 @@ class _Watch(DeferredSink):
     """A sink that tells the guard of one performer's frames."""
 
     name = "guard"
+    trouble = ""
 
     def __init__(
         self, guard: Guard, who: int, receivers: Sequence[OscSink], neutral: Sequence[float]

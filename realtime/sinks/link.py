@@ -38,6 +38,7 @@ class LinkSink:
 
     Config = LinkConfig
     name = "link"
+    trouble = ""
 
     def __init__(self, config: LinkConfig) -> None:
         try:

@@ -197,7 +197,7 @@ class Arrivals:
                 continue
             self._sockets[sock] = port
             for one in (kind,) if kind in SOURCES else suits():
-                if group := getattr(SOURCES.load(one)(), "group", None):
+                if group := SOURCES.load(one)().group:
                     more, join_again = hear_group(sock, group, say)
                     self._sockets |= dict.fromkeys(more, port)
                     self._join_again.append(join_again)
@@ -229,7 +229,7 @@ class Arrivals:
             if key in self.senders:
                 suit = self.senders[key]
                 suit.take(datagram, time.monotonic_ns())
-                ask = getattr(SOURCES.load(suit.kind)(), "ask", None) if suit.kind else None
+                ask = SOURCES.load(suit.kind)().ask if suit.kind else None
                 if ask is not None and not suit.frames:
                     # One that is bound to a group comes behind the one that the answer comes to.
                     sock = next(one for one, port in self._sockets.items() if port == suit.port)

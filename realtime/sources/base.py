@@ -29,17 +29,22 @@ class Source(Protocol):
         The format of :data:`NATIVE` that its datagrams have, or that :meth:`decode` gives.
     native
         Whether its datagrams have that format already: nobody then calls :meth:`decode`.
-
-    A kind may have three more: ``group``, a multicast group that it sends to, which is joined; ``ask``, a
-    datagram and the port that it is sent to at whoever sends, now and then, so that they tell their skeleton;
-    and ``greet``, what is sent to that port of a server which sends to those alone who ask: a first datagram,
-    and one that says that somebody still listens. One whose :meth:`decode` is called may have ``begin_anew``,
-    called before what comes after seconds of silence.
+    group
+        A multicast group that it sends to, which is joined; None: it has none.
+    ask
+        A datagram and the port that it is sent to at whoever sends, now and then, so that they tell their
+        skeleton; None: nobody has to be asked.
+    greet
+        What is sent to that port of a server which sends to those alone who ask: a first datagram, and one
+        that says that somebody still listens; None: no such servers are known.
     """
 
     port: int
     wire: str
     native: bool
+    group: str | None = None
+    ask: tuple[bytes, int] | None = None
+    greet: tuple[bytes, bytes] | None = None
 
     def decode(self, datagram: bytes) -> Iterable[bytes]:
         """The same in datagrams of :attr:`wire`: none, one or several.
@@ -48,6 +53,10 @@ class Source(Protocol):
         be decoded it may raise any error; the datagram is counted as alien, and the first error told.
         """
         ...
+
+    def begin_anew(self) -> None:
+        """Seconds of silence are over: what :meth:`decode` gets next may be of a suit that started anew."""
+        return
 
     def encode(
         self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
@@ -64,6 +73,11 @@ class Source(Protocol):
 
 class DatagramStream(Protocol):
     """Something that hands datagrams on: a socket, or a file."""
+
+    @property
+    def dropped(self) -> int:
+        """Datagrams that nobody read in time."""
+        ...
 
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         """Begin."""

@@ -15,12 +15,13 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.rotations import conjugate, multiply, rotate
 from pyanticip.vocabulary import CANONICAL_JOINTS
+from realtime.sources.base import Source
 
 __all__ = ["NativeSource", "axis", "mocopi", "msgpack", "natnet", "rokoko", "vmc", "vrchat", "xsens"]
 
 
 @dataclass(frozen=True)
-class NativeSource:
+class NativeSource(Source):
     """See :class:`realtime.sources.base.Source`."""
 
     wire: str

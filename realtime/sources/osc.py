@@ -21,6 +21,7 @@ from pyanticip.motion.rotations import conjugate, from_euler, multiply
 from pyanticip.motion.world import TO_Y_UP
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.osc import read_messages
+from realtime.sources.base import Source
 
 __all__ = ["PRESETS", "Address", "Order", "OscSource", "messages", "osc", "phone", "wek"]
 
@@ -66,7 +67,7 @@ WEK = {"right_hand": Address("/wek/inputs")}
 PRESETS: dict[str, dict[str, Address]] = {"phone": PHONE, "wek": WEK, "osc": {}}
 
 
-class OscSource:
+class OscSource(Source):
     """Sensors on joints, as msgpack datagrams of the canonical body; joints without one are not measured.
 
     A sensor does not know how it is worn: its first rotation counts as the joint's rest, and what it turns

@@ -85,6 +85,7 @@ class ReplaySource:
         self._end: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._receive: Receive | None = None
+        self.dropped = 0
 
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         """Begin with the first item now."""

@@ -95,12 +95,12 @@ class UdpSource:
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
         self._socks = [self._sock]
         self._join_again: Callable[[], None] | None = None
-        if group := getattr(source, "group", None):
+        if group := source.group:
             more, self._join_again = hear_group(self._sock, group, say)
             self._socks += more
-        self._ask: tuple[bytes, int] | None = getattr(source, "ask", None)
+        self._ask = source.ask
         self._ask_at = 0
-        self._greet: tuple[bytes, bytes] | None = getattr(source, "greet", None) if server else None
+        self._greet = source.greet if server else None
         self._server = server or ""
         if server and self._sock.family == socket.AF_INET6 and ":" not in server:
             # A socket of IPv6 sends to IPv4 by its mapped address.
@@ -172,7 +172,7 @@ class UdpSource:
                 decoder = self._decoders[sender]
                 away = arrival - self._heard.get(sender, arrival)
                 self._heard[sender] = arrival
-                if away > _AWAY and hasattr(decoder, "begin_anew"):
+                if away > _AWAY:
                     decoder.begin_anew()
                 for made in decoder.decode(datagram):
                     if not isinstance(made, bytes):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pyanticip.motion.options import ReadingOptions
-from pyanticip.options import CheckpointOption, JsonOption, Options, Overrides, option
+from pyanticip.options import JsonOption, ModelOptions, Options, Overrides, option
 from pyanticip.teach.options import FitOptions
 from realtime.rig import Rig
 
@@ -93,7 +93,7 @@ class OutputsOptions(ProjectOptions):
     neutral: tuple[str, ...] = option("Value of an output in silence.", (), metavar="NAME=X")
 
 
-class FitCommandOptions(ProjectOptions, FitOptions, CheckpointOption, JsonOption):
+class FitCommandOptions(ProjectOptions, FitOptions, ModelOptions, JsonOption):
     """Of ``teach fit``."""
 
     model: bool = option(
@@ -101,7 +101,7 @@ class FitCommandOptions(ProjectOptions, FitOptions, CheckpointOption, JsonOption
     )
 
 
-class CheckOptions(ProjectOptions, CheckpointOption, JsonOption):
+class CheckOptions(ProjectOptions, ModelOptions, JsonOption):
     """Of ``teach check``."""
 
     mapping: Path | None = option("Mapping file; the project's own by default.", None, exists=True)

@@ -370,6 +370,7 @@ def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monito
 
 class Looks(DeferredSink):
     name = "looks on"
+    trouble = ""
 
     def __init__(self, done: list[str]) -> None:
         self.done = done

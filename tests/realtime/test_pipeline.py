@@ -113,6 +113,8 @@ class Falling(StepBackend):
 class Notes:
     """A tape that is kept in memory."""
 
+    words: tuple[str, ...] = ()
+
     def __init__(self) -> None:
         self.taken: list[tuple[str, int, Any]] = []
 
@@ -355,6 +357,8 @@ def test_the_tape_hears_everything(stage: Any) -> None:
     calls: list[str] = []
 
     class Tape:
+        words = ()
+
         def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
             calls.append(f"raw {source}")
 

@@ -18,6 +18,7 @@ from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.motion.recording import Control, Note, Raw, read_recording
 from realtime.recording.recorder import Recorder
 from realtime.soak.show import alive
+from realtime.status import is_writing
 
 QUATS = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
 
@@ -121,7 +122,7 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     assert tape.words[0].startswith("recording=no")
     for i in range(50):
         tape.raw(i, "mocopi", b"after")
-    wait_for(lambda: (tape.poll(), tape.is_writing)[1])
+    wait_for(lambda: (tape.poll(), is_writing(tape))[1])
     assert tape.path == tmp_path / "show.2.anticip"
     assert tape.close() == 0
     recording = read_recording(path)
@@ -148,7 +149,7 @@ def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back
     wait_for(lambda: (tape.poll(), len(said) == 3)[1])
     assert said[2] == f"nothing is recorded: {folder}: No such file or directory; trying again"
     (tmp_path / "away").rename(folder)
-    wait_for(lambda: (tape.poll(), tape.is_writing)[1])
+    wait_for(lambda: (tape.poll(), is_writing(tape))[1])
     assert tape.path == folder / "show.2.anticip"
     assert tape.close() == 0
 
@@ -166,7 +167,7 @@ def test_a_part_that_nothing_can_be_written_to_is_not_left_behind(
     wait_for(lambda: (feed(tape, 1), tape.poll(), len(said) > 3)[2])
     assert any("show.2.anticip: File too large" in line for line in said)
     resource.prlimit(tape.pid, resource.RLIMIT_FSIZE, (hard, hard))
-    wait_for(lambda: (tape.poll(), tape.is_writing)[1])
+    wait_for(lambda: (tape.poll(), is_writing(tape))[1])
     feed(tape, 5)
     assert tape.close() == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["show.2.anticip", "show.anticip"]
@@ -315,7 +316,7 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(
     wait_for(lambda: (fill(), len(said) > 1)[1])
     assert said[1] == f"nothing is recorded: {path}: No space left on device; trying again"
     if has_spare:
-        wait_for(lambda: (fill(), tape.is_writing)[1])
+        wait_for(lambda: (fill(), is_writing(tape))[1])
         assert tape.path == tmp_path / "spare" / "show.2.anticip"
     else:
         wait_for(lambda: (fill(), len(said) > 2)[1])
@@ -323,7 +324,7 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(
         assert tape.words[0] == f"recording=no ({full}: less than 8 MB are free)"
         (full / "ballast").unlink()
         tape._look = 0.0
-        wait_for(lambda: (fill(), tape.is_writing)[1])
+        wait_for(lambda: (fill(), is_writing(tape))[1])
         assert tape.path == full / "show.2.anticip"
     feed(tape, 1, start=count)
     assert tape.close() == 0

@@ -174,6 +174,7 @@ def test_a_recording_that_begins_later_knows_where_toggles_stand() -> None:
 
 class _Nobody:
     name = "nobody"
+    trouble = ""
 
     def announce(self, extras: Any) -> None: ...
 

@@ -77,8 +77,8 @@ def test_the_status_says_whether_what_is_played_is_written() -> None:
     told: Any = SimpleNamespace(words=["recording=no", "full"])
     assert (tape_words(None), is_writing(None)) == (["recording=no"], False)
     assert (tape_words(told), is_writing(told)) == (["recording=no", "full"], False)
-    plain: Any = SimpleNamespace()
-    assert (tape_words(plain), is_writing(plain)) == (["recording=yes"], True)
+    told.words = ["recording=yes"]
+    assert (tape_words(told), is_writing(told)) == (["recording=yes"], True)
 
 
 def test_who_goes_and_who_is_back_is_said_once_each() -> None:

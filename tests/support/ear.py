@@ -20,6 +20,7 @@ class Ear:
     statuses: list[tuple[str, ...]] = field(default_factory=list)
     extras: list[str] = field(default_factory=list)
     closed: bool = False
+    trouble: str = ""
 
     def announce(self, extras: Sequence[Extra]) -> None:
         self.extras = [extra.name for extra in extras]

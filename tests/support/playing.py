@@ -16,6 +16,8 @@ from realtime.stage import assemble
 class Playing:
     """A show that obeys; ``told`` is what it records of that."""
 
+    words = ()
+
     def __init__(
         self, rig: Rig, folder: Path | None = None, say: Callable[[str], object] = str, **more: Any
     ) -> None:
