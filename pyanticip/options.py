@@ -48,13 +48,10 @@ class Options(BaseModel):
     def check(self) -> None:
         """What can be told before anything is done: what has to exist does, what is written can be.
 
-        Raises
-        ------
-        OSError
-            A path that does not.
-        MotionError
-            A number that nothing can be done with; a combination or a content that makes no sense, where a
-            class looks for more.
+        Raises:
+            OSError: A path that does not.
+            MotionError: A number that nothing can be done with; a combination or a content that makes no
+                sense, where a class looks for more.
         """
         for name, field in type(self).model_fields.items():
             found = getattr(self, name)
@@ -82,24 +79,16 @@ def option(
 ) -> Any:
     """A field of an option class; without a default it has to be given.
 
-    Parameters
-    ----------
-    flag
-        Its name on the command line where the field's will not do, as ``--json`` or ``--on/--off``.
-    argument
-        Whether it stands without a name.
-    metavar
-        What stands for the value in the help.
-    exists
-        Whether it is a path that has to be there, which is asked before anything is done.
-    written
-        Whether it is a path that is written in the end: that it can be is asked before anything is done.
-    alone
-        The value that the name without one stands for.
-    variable
-        The environment variable that says it where the command line does not.
-    limits
-        ``ge``, ``gt``, ``le``, ``lt`` and whatever else :func:`pydantic.Field` takes.
+    Args:
+        flag: Its name on the command line where the field's will not do, as ``--json`` or ``--on/--off``.
+        argument: Whether it stands without a name.
+        metavar: What stands for the value in the help.
+        exists: Whether it is a path that has to be there, which is asked before anything is done.
+        written: Whether it is a path that is written in the end: that it can be is asked before anything is
+            done.
+        alone: The value that the name without one stands for.
+        variable: The environment variable that says it where the command line does not.
+        limits: ``ge``, ``gt``, ``le``, ``lt`` and whatever else :func:`pydantic.Field` takes.
     """
     shown: dict[str, Any] = {"flag": flag, "argument": argument, "metavar": metavar, "alone": alone}
     shown |= {"exists": exists, "written": written, "variable": variable}
@@ -114,10 +103,8 @@ def shown(field: FieldInfo) -> dict[str, Any]:
 def can_hold(folder: Path) -> None:
     """Check before a long computation that what it ends with can be written; leaves nothing.
 
-    Raises
-    ------
-    OSError, DeviceError
-        Nothing can be written in the folder, or where it would have to be made.
+    Raises:
+        OSError, DeviceError: Nothing can be written in the folder, or where it would have to be made.
     """
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
@@ -146,10 +133,8 @@ class Overrides:
 def host_port(text: object, default_host: str = "127.0.0.1") -> tuple[str, int]:
     """(host, port) of ``HOST:PORT``, ``:PORT`` or ``PORT``; IPv6 as ``[::1]:9000``.
 
-    Raises
-    ------
-    ValueError
-        It is none of these. Hosts are resolved when they are used.
+    Raises:
+        ValueError: It is none of these. Hosts are resolved when they are used.
     """
     host, _, port = str(text).rpartition(":")
     if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:

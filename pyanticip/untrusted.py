@@ -35,10 +35,8 @@ _DEEPEST = 50
 def open_file(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> io.BufferedReader:
     """A file to read from. What is no file on a disk (a folder, a pipe, a device) is never waited for.
 
-    Raises
-    ------
-    MotionError
-        An ``error``: it is missing, something else, or cannot be read.
+    Raises:
+        MotionError: An ``error``: it is missing, something else, or cannot be read.
     """
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -70,10 +68,8 @@ def read_file(
 ) -> bytes:
     """The bytes of a file, of which ``what`` has ``most`` at most.
 
-    Raises
-    ------
-    MotionError
-        An ``error``: as :func:`open_file`, or it is larger.
+    Raises:
+        MotionError: An ``error``: as :func:`open_file`, or it is larger.
     """
     with open_file(path, error) as file:
         size = os.fstat(file.fileno()).st_size
@@ -92,10 +88,8 @@ def read_file(
 def read_text(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> str:
     """A text in UTF-8 of 256 MB at most, without the mark that it may begin with.
 
-    Raises
-    ------
-    MotionError
-        An ``error``: as :func:`read_file`, or it is no such text.
+    Raises:
+        MotionError: An ``error``: as :func:`read_file`, or it is no such text.
     """
     try:
         return read_file(path, _TEXT, error, "a text").decode("utf-8-sig")
@@ -149,10 +143,8 @@ def check_unpacked(path: Path, archive: zipfile.ZipFile, size: int) -> None:
     """Refuse an archive of ``size`` bytes that unpacks to far more than motion can; its word is taken, for
     no more than it says is ever unpacked.
 
-    Raises
-    ------
-    FormatError
-        It does.
+    Raises:
+        FormatError: It does.
     """
     unpacked, most = sum(member.file_size for member in archive.infolist()), _UNPACKED + _TIMES * size
     if unpacked > most:

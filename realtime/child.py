@@ -157,10 +157,8 @@ class Child:
     def opened(self) -> str:
         """Wait until it says ``ready TEXT``, once, before the show begins; the text.
 
-        Raises
-        ------
-        DeviceError
-            It has said ``error TEXT`` instead, or nothing.
+        Raises:
+            DeviceError: It has said ``error TEXT`` instead, or nothing.
         """
         deadline = time.monotonic() + _OPENING_S
         said: list[str] = []

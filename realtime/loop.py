@@ -25,7 +25,8 @@ _MOST_READ = 1 << 16
 def check_no_loop() -> None:
     """:func:`run_loop` can be called in this thread.
 
-    :raises OptionError: a loop runs in it, as in Jupyter.
+    Raises:
+        OptionError: a loop runs in it, as in Jupyter.
     """
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()

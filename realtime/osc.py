@@ -19,10 +19,8 @@ def split(datagram: bytes, most: int) -> Iterator[bytes]:
 
     Not python-osc's own bundles, which step back for ever at an element of negative size.
 
-    Raises
-    ------
-    ValueError
-        A bundle that is none.
+    Raises:
+        ValueError: A bundle that is none.
     """
     parts = [(datagram, 0)]
     while parts and most > 0:
@@ -47,11 +45,9 @@ def split(datagram: bytes, most: int) -> Iterator[bytes]:
 def read_message(data: bytes, most: int) -> OscMessage:
     """A message of ``most`` arguments at most; a symbol is a string, an impulse nil.
 
-    Raises
-    ------
-    ValueError
-        It is none, or has types that python-osc would complain of at the terminal and pass over, so that
-        what stands behind them is misread.
+    Raises:
+        ValueError: It is none, or has types that python-osc would complain of at the terminal and pass over,
+            so that what stands behind them is misread.
     """
     begin = (data.find(b"\0") // 4 + 1) * 4
     tags = data[begin:].partition(b"\0")[0]
@@ -69,10 +65,8 @@ def read_message(data: bytes, most: int) -> OscMessage:
 def read_messages(datagram: bytes, most: int, most_arguments: int) -> list[OscMessage]:
     """The messages of a datagram that can be read, as by :func:`split` and :func:`read_message`.
 
-    Raises
-    ------
-    ValueError
-        A bundle that is none, or no message that can be read.
+    Raises:
+        ValueError: A bundle that is none, or no message that can be read.
     """
     found, refused = [], None
     for one in split(datagram, most):

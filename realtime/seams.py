@@ -35,7 +35,8 @@ T = TypeVar("T")
 def foreign_errors(what: str) -> Iterator[None]:
     """Of what somebody else's code raises, ``what`` and the reason in one line.
 
-    :raises OptionError: anything but a MotionError was raised.
+    Raises:
+        OptionError: anything but a MotionError was raised.
     """
     try:
         yield
@@ -165,7 +166,8 @@ class Registry(Generic[T]):
     def find(self, name: str) -> metadata.EntryPoint:
         """Where the thing of that name is; nothing is imported.
 
-        :raises OptionError: none has it, or two packages do.
+        Raises:
+            OptionError: none has it, or two packages do.
         """
         if name in self._built_in:
             return self._built_in[name]
@@ -180,8 +182,9 @@ class Registry(Generic[T]):
     def load(self, name: str) -> T:
         """The thing of that name.
 
-        :raises OptionError: as :meth:`find`, and where somebody else's package cannot be imported or its
-            class lacks a method; so does what is loaded of theirs, where it cannot be opened or lacks more.
+        Raises:
+            OptionError: as :meth:`find`, and where somebody else's package cannot be imported or its class
+                lacks a method; so does what is loaded of theirs, where it cannot be opened or lacks more.
         """
         point = self.find(name)
         if name in self._built_in:

@@ -393,12 +393,9 @@ class Show:
     def start_recording(self, path: Path) -> None:
         """Record into a new file from now on; it is there when this returns: before the show begins.
 
-        Raises
-        ------
-        OptionError
-            The file exists.
-        DeviceError
-            It cannot be made, or the recorder does not answer.
+        Raises:
+            OptionError: The file exists.
+            DeviceError: It cannot be made, or the recorder does not answer.
         """
         self._record(path).wait()
 

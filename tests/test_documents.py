@@ -156,3 +156,11 @@ def test_docstring_examples() -> None:
             assert result.failed == 0, name
             tried += result.attempted
     assert tried > 10
+
+
+def test_docstrings_have_sections_of_one_style() -> None:
+    """Google's, as the site renders them: no fields of Sphinx, no underlined titles of NumPy."""
+    other = re.compile(r"^ +(:(param|returns?|raises)\b|-{4,}$)", re.MULTILINE)
+    code = [path for name in DOCTESTED for kind in ("py", "pyi") for path in (ROOT / name).rglob(f"*.{kind}")]
+    assert code
+    assert [path for path in code if other.search(path.read_text(encoding="utf-8"))] == []

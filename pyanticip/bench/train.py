@@ -81,8 +81,9 @@ Model = AnticipatoryTransformer | BaselineTransformer
 def chosen(device: str) -> torch.device:
     """The device of ``auto``, ``cpu`` or ``cuda``; ``auto`` is a GPU where torch can use one.
 
-    :raises OptionError: another word.
-    :raises DeviceError: ``cuda`` where torch can use none.
+    Raises:
+        OptionError: another word.
+        DeviceError: ``cuda`` where torch can use none.
     """
     if device not in ("auto", "cpu", "cuda"):
         raise OptionError(f"option device: expected auto, cpu or cuda, got {device!r}")

@@ -29,10 +29,8 @@ Answer = tuple[dict[str, Any], Text] | tuple[dict[str, Any], Text, int]
 def needs(extra: str) -> None:
     """Check that what an extra of this package brings is installed; imports nothing of it.
 
-    Raises
-    ------
-    MotionError
-        Something is missing: the line says what, and which extra brings it.
+    Raises:
+        MotionError: Something is missing: the line says what, and which extra brings it.
     """
     for requirement in metadata.requires("pyanticip") or ():
         name, _, marker = requirement.partition(";")

@@ -110,9 +110,12 @@ class LastMoment(EventTrigger):
     A model whose event head hears strokes knows more of a beat at the last moment than before
     (``docs/experiments/beats/page.md``, where 0.4 and 0.95 were chosen). Another gains nothing by waiting.
 
-    :param lead_ms: how far ahead beats are announced at least, whatever lead a frame is given with.
-    :param sure: chance that is waited no longer with, 0 to 1.
-    :raises OptionError: an option that is out of range.
+    Args:
+        lead_ms: how far ahead beats are announced at least, whatever lead a frame is given with.
+        sure: chance that is waited no longer with, 0 to 1.
+
+    Raises:
+        OptionError: an option that is out of range.
     """
 
     def __init__(

@@ -58,7 +58,8 @@ class ModelConfig(Config):
     Options of parts lie within: ``positions={"kind": "prism", "cursors": 4}``; the flat form of older
     checkpoints, ``positions="prism", prism_cursors=4``, is read as well.
 
-    :raises OptionError: a value that does not exist (yet), or sizes that do not fit together.
+    Raises:
+        OptionError: a value that does not exist (yet), or sizes that do not fit together.
     """
 
     positions: Annotated[SerializeAsAny[PositionConfig] | None, _part("positions")] = None
@@ -186,8 +187,9 @@ class ModelConfig(Config):
     def small(cls, *, paper: bool = False, **changes: Any) -> "ModelConfig":
         """The paper's small token model: d 128, 4 heads, 2 + 2 layers, vocabulary 1000, length 256.
 
-        :param paper: start and kernel to the paper's letter, where the defaults are corrected.
-        :param changes: any field; the slow pathway's context follows ``max_seq_len`` and ``slow_stride``.
+        Args:
+            paper: start and kernel to the paper's letter, where the defaults are corrected.
+            changes: any field; the slow pathway's context follows ``max_seq_len`` and ``slow_stride``.
         """
         return cls._token({**_SMALL, **(_PAPER if paper else {}), **changes})
 
@@ -237,7 +239,8 @@ class ModelConfig(Config):
         """The module of the part that an option asks for, see
         :data:`~pyanticip.models.parts.registry.PARTS`; ``None`` without it.
 
-        :param given: what its class takes beside this configuration.
+        Args:
+            given: what its class takes beside this configuration.
         """
         parts = {"positions": self.positions, "control_field": self.control_field, "planning": self.planning}
         return build(option, parts[option], self, *given)

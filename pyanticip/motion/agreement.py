@@ -24,11 +24,10 @@ def checked_retargeter(skeleton: Skeleton, quats: NDArray[np.float32], label: st
     Bone directions (trunk, hip and shoulder line, upper and lower limbs) of the source and of the canonical
     body are compared on the movement's own frames, ``quats`` (T, J, 4). ``label`` is what errors begin with.
 
-    Raises
-    ------
-    SkeletonError
-        Joints that cannot be recognised, bones that point more than 10 degrees elsewhere in the mean of
-        all (or one 30), or a body that lies while its source stands: which file, why, and what to say.
+    Raises:
+        SkeletonError: Joints that cannot be recognised, bones that point more than 10 degrees elsewhere in
+            the mean of all (or one 30), or a body that lies while its source stands: which file, why, and
+            what to say.
     """
     prefix = f"{label}: " if label else ""
     try:

@@ -36,10 +36,8 @@ def read_amc(
     Rotations are the joints' changes from the ASF's rest pose, in the world's axes, so a frame
     of all zeros is that rest pose.
 
-    Raises
-    ------
-    FormatError
-        One line with file, line and reason.
+    Raises:
+        FormatError: One line with file, line and reason.
     """
     asf_path = find_asf(path) if skeleton is None else skeleton
     acclaim = read_asf(asf_path)

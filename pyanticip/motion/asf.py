@@ -23,16 +23,11 @@ Line = tuple[int, list[str]]
 class Bone:
     """A bone of an ASF file, or its root.
 
-    Attributes
-    ----------
-    name
-        As the AMC file calls it.
-    channels
-        The numbers an AMC line of this bone has, of tx ty tz rx ry rz l, in that order.
-    axis
-        (4,) the rotation C of the bone's own axes, w x y z: a motion M is applied as C M inverse(C).
-    vector
-        (3,) from the bone's joint to its end, in file units, in the world of the rest pose.
+    Attributes:
+        name: As the AMC file calls it.
+        channels: The numbers an AMC line of this bone has, of tx ty tz rx ry rz l, in that order.
+        axis: (4,) the rotation C of the bone's own axes, w x y z: a motion M is applied as C M inverse(C).
+        vector: (3,) from the bone's joint to its end, in file units, in the world of the rest pose.
     """
 
     name: str

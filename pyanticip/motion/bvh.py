@@ -62,10 +62,8 @@ def read_bvh(
     root (or of the first joint that moves below a fixed reference joint) become the root track.
     Position channels of other joints only set the length of their bones.
 
-    Raises
-    ------
-    FormatError
-        One line with file, line and reason.
+    Raises:
+        FormatError: One line with file, line and reason.
     """
     data = text.text_lines(path, data)
     if b"#" in data:

@@ -22,10 +22,9 @@ def read_c3d(
 ) -> Clip:
     """The body that wears the markers of a C3D file, Plug-in Gait's or CMU's (:mod:`.markers`).
 
-    Raises
-    ------
-    FormatError
-        One line with file and reason: damaged, no such markers (which), or the reader is not installed.
+    Raises:
+        FormatError: One line with file and reason: damaged, no such markers (which), or the reader is not
+            installed.
     """
     try:
         import c3d

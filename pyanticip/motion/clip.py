@@ -24,33 +24,21 @@ BODIES = ("humanoid",)
 class Clip:
     """Motion of one performer; right-handed, y up, metres. Immutable, arrays are read-only.
 
-    Attributes
-    ----------
-    quats
-        (T, J, 4) float32: unit quaternions w x y z, each local to its parent joint.
-    root
-        (T, 3) float32, metres: where the root joint is.
-    rate
-        Frames a second.
-    skeleton
-        The J joints.
-    name
-        What to call the clip, usually the file's name without its suffix.
-    warnings
-        What a reader had to mend or decide: one line each.
-    mask
-        (J,) bool: False for a joint that the source does not have (its rotation is then identity).
-    source
-        The file it was read from, as it was given; empty for a clip that was made.
-    up
-        The axis that is up in that file: "y", "z", "x", "-y", "-z" or "-x". In the clip it is y.
-    unit
-        Metres per unit of length in that file.
+    Attributes:
+        quats: (T, J, 4) float32: unit quaternions w x y z, each local to its parent joint.
+        root: (T, 3) float32, metres: where the root joint is.
+        rate: Frames a second.
+        skeleton: The J joints.
+        name: What to call the clip, usually the file's name without its suffix.
+        warnings: What a reader had to mend or decide: one line each.
+        mask: (J,) bool: False for a joint that the source does not have (its rotation is then identity).
+        source: The file it was read from, as it was given; empty for a clip that was made.
+        up: The axis that is up in that file: "y", "z", "x", "-y", "-z" or "-x". In the clip it is y.
+        unit: Metres per unit of length in that file.
 
-    Raises
-    ------
-    ShapeError
-        Arrays that do not fit each other, hold no frame, are not finite unit quaternions, or are masked.
+    Raises:
+        ShapeError: Arrays that do not fit each other, hold no frame, are not finite unit quaternions, or are
+            masked.
     """
 
     quats: NDArray[np.float32]
@@ -155,10 +143,8 @@ class Clip:
     def retargeter(self) -> "_core.Retargeter":
         """The map onto the canonical body, once it is known to show the same movement.
 
-        Raises
-        ------
-        SkeletonError
-            As :meth:`retarget`.
+        Raises:
+            SkeletonError: As :meth:`retarget`.
         """
         from pyanticip.motion.agreement import checked_retargeter
 
@@ -171,11 +157,9 @@ class Clip:
         T-pose was found in the motion, else from the offsets. Joints the source lacks are identity and
         False in ``mask``. The new skeleton has the proportions of the canonical body.
 
-        Raises
-        ------
-        SkeletonError
-            A skeleton whose joints cannot be recognised, or whose bones point elsewhere on the canonical body
-            (:func:`pyanticip.motion.agreement.checked_retargeter`).
+        Raises:
+            SkeletonError: A skeleton whose joints cannot be recognised, or whose bones point elsewhere on the
+                canonical body (:func:`pyanticip.motion.agreement.checked_retargeter`).
         """
         if body not in BODIES:
             raise OptionError(f"body is one of {', '.join(BODIES)}, given {body!r}")
@@ -198,12 +182,9 @@ class Clip:
         A clip that is not canonical or not at 50 Hz is retargeted and resampled first; T is then the
         number of frames at 50 Hz. ``window`` is that of the scalars, 32 to 16384 frames.
 
-        Raises
-        ------
-        OptionError
-            Another window.
-        SkeletonError
-            As :meth:`retarget`.
+        Raises:
+            OptionError: Another window.
+            SkeletonError: As :meth:`retarget`.
         """
         from pyanticip import _core
         from pyanticip.geometry import WINDOW, checked_count
@@ -218,10 +199,8 @@ class Clip:
         A rotation (w, x, y, z) becomes (w, x, -y, -z), a position (x, y, z) becomes (-x, y, z), and
         every left joint takes the motion of its right one. Mirroring twice gives the clip back.
 
-        Raises
-        ------
-        SkeletonError
-            The clip is not on the canonical body; call ``retarget("humanoid")`` first.
+        Raises:
+            SkeletonError: The clip is not on the canonical body; call ``retarget("humanoid")`` first.
         """
         from pyanticip.motion.canonical import canonical_skeleton, mirror_order
 

@@ -45,30 +45,21 @@ def datagrams(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield ``(t_ns, datagram)``: when to send, in nanoseconds since the start, and what.
 
-    Parameters
-    ----------
-    clip
-        Any clip. It is put on the canonical body, resampled and spread over the bones of the protocol. For
-        "msgpack" it goes out as it is, on its own skeleton, and the receiver does all that.
-    protocol
-        One of :data:`PROTOCOLS`; "msgpack" is this project's own.
-    rate
-        Frames a second, 1 to 1000. If not given: mocopi 50, msgpack the clip's, else 60. The msgpack skeleton
-        declares it.
-    loop
-        Begin again at the end, for ever; sequence numbers and times go on.
-    unix_time
-        mocopi: Unix seconds of the first frame, for the field ``uttm`` of newer apps; left out if None.
-    first_number
-        mocopi, xsens, axis and msgpack: number of the first frame. They have 32 bits and wrap; times
-        begin at 0.
+    Args:
+        clip: Any clip. It is put on the canonical body, resampled and spread over the bones of the protocol.
+            For "msgpack" it goes out as it is, on its own skeleton, and the receiver does all that.
+        protocol: One of :data:`PROTOCOLS`; "msgpack" is this project's own.
+        rate: Frames a second, 1 to 1000. If not given: mocopi 50, msgpack the clip's, else 60. The msgpack
+            skeleton declares it.
+        loop: Begin again at the end, for ever; sequence numbers and times go on.
+        unix_time: mocopi: Unix seconds of the first frame, for the field ``uttm`` of newer apps; left out if
+            None.
+        first_number: mocopi, xsens, axis and msgpack: number of the first frame. They have 32 bits and wrap;
+            times begin at 0.
 
-    Raises
-    ------
-    OptionError
-        An unknown protocol, or a rate out of range.
-    SkeletonError
-        A clip that cannot be put on the canonical body.
+    Raises:
+        OptionError: An unknown protocol, or a rate out of range.
+        SkeletonError: A clip that cannot be put on the canonical body.
     """
     if protocol not in PROTOCOLS:
         raise OptionError(f"protocol is one of {', '.join(PROTOCOLS)}, given {protocol!r}")

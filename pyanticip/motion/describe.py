@@ -15,25 +15,18 @@ from pyanticip.vocabulary import CANONICAL_JOINTS
 def describe(path: str | os.PathLike[str], **reading: Any) -> tuple[Clip, dict[str, Any]]:
     """The clip of a motion file, and what there is to say about it, ready for JSON.
 
-    Parameters
-    ----------
-    path
-        Any file :func:`pyanticip.load_motion` reads.
-    reading
-        Its options.
+    Args:
+        path: Any file :func:`pyanticip.load_motion` reads.
+        reading: Its options.
 
-    Returns
-    -------
-    Clip and dict
-        file, kind (the suffix), frames, rate (Hz), duration_s, up (the axis in the file), unit (metres per
-        unit), reach_m (the longest chain of bones from the root), joints (names), parents, map (names by
-        canonical joint), missing (canonical joints without a source), agreement (degrees by bone, between
-        file and canonical body), agreement_mean, refused (why, or None) and warnings.
+    Returns:
+        Clip and dict: file, kind (the suffix), frames, rate (Hz), duration_s, up (the axis in the file), unit
+        (metres per unit), reach_m (the longest chain of bones from the root), joints (names), parents, map
+        (names by canonical joint), missing (canonical joints without a source), agreement (degrees by bone,
+        between file and canonical body), agreement_mean, refused (why, or None) and warnings.
 
-    Raises
-    ------
-    MotionError
-        A file that cannot be read.
+    Raises:
+        MotionError: A file that cannot be read.
     """
     clip = load_motion(path, **reading)
     body = clip.skeleton

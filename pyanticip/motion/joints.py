@@ -87,10 +87,8 @@ def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
 def with_joints(clip: Clip, joints: Joints) -> Clip:
     """``clip`` with its joints named after the map, so that they are taken for what it says, no more.
 
-    Raises
-    ------
-    OptionError
-        A name that the skeleton does not have, or that the map uses twice.
+    Raises:
+        OptionError: A name that the skeleton does not have, or that the map uses twice.
     """
     body = clip.skeleton
     new: dict[str, str] = {}

@@ -38,41 +38,30 @@ def load_motion(
 ) -> Clip:
     """Read a motion file, told by its content: BVH, AMC with its ASF, C3D, MVNX, npz, ``.anticip`` recording.
 
-    Parameters
-    ----------
-    path
-        The file.
-    rate
-        Frames a second, instead of what the file says. AMC files say nothing: 120 Hz if not given.
-    skeleton
-        The ASF file of an AMC file. If not given: the ASF of the same name beside it, else the one named
-        after the subject (``05.asf`` for ``05_02.amc``), else the only one in the folder.
-    units
-        The file's unit of length: "m", "cm", "mm", "in", "cmu" or metres per unit. If not
-        given it is told from the size of the body (``pyanticip.motion.units.guess_unit``).
-    keep_tpose
-        Keep frame 0 where it is a T-pose from which the motion jumps away. It is dropped otherwise, with
-        a line in ``clip.warnings``; its pose becomes ``clip.skeleton.rest`` either way.
-    up
-        The axis that is up in the file: "y", "z", "x", "-y", "-z" or "-x", instead of what its motion tells.
-    rest
-        The frame of the file whose pose is the rest pose: a T- or A-pose, or standing straight. If not given
-        it is the zero pose where that is one, else a T-pose in the motion, else what the motion tells.
-    joints
-        Which joint is which, where names do not say: a TOML file as ``pyanticip info FILE --joints``
-        writes it, or its contents.
+    Args:
+        path: The file.
+        rate: Frames a second, instead of what the file says. AMC files say nothing: 120 Hz if not given.
+        skeleton: The ASF file of an AMC file. If not given: the ASF of the same name beside it, else the one
+            named after the subject (``05.asf`` for ``05_02.amc``), else the only one in the folder.
+        units: The file's unit of length: "m", "cm", "mm", "in", "cmu" or metres per unit. If not given it is
+            told from the size of the body (``pyanticip.motion.units.guess_unit``).
+        keep_tpose: Keep frame 0 where it is a T-pose from which the motion jumps away. It is dropped
+            otherwise, with a line in ``clip.warnings``; its pose becomes ``clip.skeleton.rest`` either way.
+        up: The axis that is up in the file: "y", "z", "x", "-y", "-z" or "-x", instead of what its motion
+            tells.
+        rest: The frame of the file whose pose is the rest pose: a T- or A-pose, or standing straight. If not
+            given it is the zero pose where that is one, else a T-pose in the motion, else what the motion
+            tells.
+        joints: Which joint is which, where names do not say: a TOML file as ``pyanticip info FILE --joints``
+            writes it, or its contents.
 
-    Returns
-    -------
-    Clip
-        Local quaternions (T, J, 4) w x y z, root (T, 3) in metres, y up.
+    Returns:
+        Clip: Local quaternions (T, J, 4) w x y z, root (T, 3) in metres, y up.
 
-    Raises
-    ------
-    FormatError
-        Missing, empty, truncated, binary, huge or malformed: one line with file, line and reason.
-    OptionError
-        A rate or unit that makes no sense.
+    Raises:
+        FormatError: Missing, empty, truncated, binary, huge or malformed: one line with file, line and
+            reason.
+        OptionError: A rate or unit that makes no sense.
     """
     file = Path(path)
     if rate is not None:
@@ -140,12 +129,9 @@ def check_reading(
 
     Of a ``folder``, files that cannot be read are passed over: each will say so itself.
 
-    Raises
-    ------
-    FormatError
-        A file that cannot be read.
-    OptionError
-        Only an AMC has its skeleton elsewhere, and a recording needs no help.
+    Raises:
+        FormatError: A file that cannot be read.
+        OptionError: Only an AMC has its skeleton elsewhere, and a recording needs no help.
     """
     for name in given:
         if not any(_helps(name, path, rated, folder is not None) for path in paths):

@@ -92,10 +92,8 @@ def find_subjects(labels: Sequence[str]) -> list[Subject]:
 def body_of_markers(path: Path, markers: dict[str, NDArray[np.float64]]) -> MarkedBody:
     """The body that wears markers (T, 3), in metres, NaN where they are hidden; gaps are bridged straight.
 
-    Raises
-    ------
-    FormatError
-        Markers are missing: which.
+    Raises:
+        FormatError: Markers are missing: which.
     """
     hidden = {name: float(np.isnan(place[:, 0]).mean()) for name, place in markers.items()}
     seen = {name: _bridged(place) for name, place in markers.items() if hidden[name] <= _HIDDEN}

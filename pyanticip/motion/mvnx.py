@@ -31,10 +31,8 @@ def read_mvnx(
     Segments are joints, called as the file does. Frames of calibration poses are left out. Bones have the
     median of what positions say, so any set of exported fields will do that has these two. Metres, z up.
 
-    Raises
-    ------
-    FormatError
-        One line with file, line and reason.
+    Raises:
+        FormatError: One line with file, line and reason.
     """
     found = _Parser(path).parse(data)
     labels, parents, kept = found.tree()

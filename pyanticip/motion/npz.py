@@ -97,10 +97,8 @@ def read_npz(
 ) -> Clip:
     """A clip from the bytes of an npz: ours, or AMASS / SMPL with ``poses`` and ``trans``.
 
-    Raises
-    ------
-    FormatError
-        One line with file and reason.
+    Raises:
+        FormatError: One line with file and reason.
     """
     arrays = _Archive(path, data)
     try:

@@ -30,12 +30,9 @@ def draw(clip: Clip, out: Path) -> None:
 
     Left is blue, right is red; both face the same way.
 
-    Raises
-    ------
-    SkeletonError
-        A body that is refused.
-    DeviceError
-        matplotlib is missing, or the picture cannot be written.
+    Raises:
+        SkeletonError: A body that is refused.
+        DeviceError: matplotlib is missing, or the picture cannot be written.
     """
     try:
         from matplotlib.figure import Figure

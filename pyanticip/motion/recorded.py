@@ -21,10 +21,8 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
     numbers that begin again, are joined, with a warning. What cannot be read is left out, with a warning too.
     The mask has the joints that the source had in most frames.
 
-    Raises
-    ------
-    FormatError
-        No recording, a newer version, or no frame of the canonical body in it: one line.
+    Raises:
+        FormatError: No recording, a newer version, or no frame of the canonical body in it: one line.
     """
     joints = len(canonical_skeleton())
     recording = read_recording(path)

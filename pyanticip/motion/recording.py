@@ -232,10 +232,8 @@ class RecordingWriter(Records):
     and the wall clock are added, and as "skeleton" the canonical body unless another is given. ``t_ns`` is
     when it begins, on the clock of its records; None: now, on the monotonic one.
 
-    Raises
-    ------
-    OptionError, DeviceError
-        The file exists already; it cannot be written.
+    Raises:
+        OptionError, DeviceError: The file exists already; it cannot be written.
     """
 
     def __init__(
@@ -283,20 +281,13 @@ def is_recording(data: bytes) -> bool:
 class Recording:
     """A recording, read as a stream: each iteration reads the file anew and holds a few MB at most.
 
-    Attributes
-    ----------
-    path
-        The file.
-    version
-        (major, minor) of the format.
-    header
-        The header's map; empty where it was torn or is missing.
-    start_ns
-        The header's time, of which the others are later ones; None where it is missing.
-    warnings
-        What could not be read, one line each with the offset; complete after an iteration.
-    skipped
-        Records of unknown types in the last iteration.
+    Attributes:
+        path: The file.
+        version: (major, minor) of the format.
+        header: The header's map; empty where it was torn or is missing.
+        start_ns: The header's time, of which the others are later ones; None where it is missing.
+        warnings: What could not be read, one line each with the offset; complete after an iteration.
+        skipped: Records of unknown types in the last iteration.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, strict: bool = False) -> None:
@@ -440,16 +431,12 @@ def _record(payload: Payload) -> Record | None:
 def read_recording(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
     """Open a recording; its records come when it is iterated.
 
-    Parameters
-    ----------
-    path
-        The file.
-    strict
-        Raise at the first thing that cannot be read instead of noting it in ``warnings``.
+    Args:
+        path: The file.
+        strict: Raise at the first thing that cannot be read instead of noting it in ``warnings``.
 
-    Raises
-    ------
-    FormatError
-        No recording, or one of a newer major version; with ``strict`` anything that cannot be read.
+    Raises:
+        FormatError: No recording, or one of a newer major version; with ``strict`` anything that cannot be
+            read.
     """
     return Recording(path, strict=strict)

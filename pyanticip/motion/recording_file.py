@@ -19,12 +19,9 @@ HEADER, RAW, FRAME, OUTPUT, NOTE, CONTROL = range(6)
 def create(path: Path, begins: bytes) -> IO[bytes]:
     """A new unbuffered file that begins so; what is there already is never overwritten.
 
-    Raises
-    ------
-    OptionError
-        It exists.
-    DeviceError
-        It cannot be written; none is there then.
+    Raises:
+        OptionError: It exists.
+        DeviceError: It cannot be written; none is there then.
     """
     with writing(path):
         try:

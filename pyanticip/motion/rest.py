@@ -52,13 +52,10 @@ _AHEAD = unit(np.asarray(_core.CANONICAL_OFFSETS, np.float64)[canonical_skeleton
 class Watched:
     """Some frames of a motion, in a world with y up.
 
-    Attributes
-    ----------
-    quats
-        (T, J, 4) local rotations of the source.
-    places, turns
-        (T, 22, 3) and (T, 22, 4): where the source of each canonical joint is and how it is turned; NaN
-        where there is none.
+    Attributes:
+        quats: (T, J, 4) local rotations of the source.
+        places, turns: (T, 22, 3) and (T, 22, 4): where the source of each canonical joint is and how it is
+            turned; NaN where there is none.
     """
 
     quats: NDArray[np.float32]

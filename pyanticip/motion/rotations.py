@@ -65,12 +65,9 @@ def below(
 
     In plain numbers: of single joints NumPy would take ten times as long.
 
-    Parameters
-    ----------
-    above, there
-        The unit quaternion and the place of the joint above, in the world.
-    turn, place
-        Its own, local.
+    Args:
+        above, there: The unit quaternion and the place of the joint above, in the world.
+        turn, place: Its own, local.
     """
     aw, ax, ay, az = above
     bw, bx, by, bz = turn
@@ -116,16 +113,12 @@ def normalized(q: Floats) -> Doubles:
 def from_euler(angles: Floats, axes: Sequence[int]) -> Doubles:
     """Quaternions of Euler angles: ``R = R_axes[0](angles[..., 0]) * R_axes[1](angles[..., 1]) ...``.
 
-    Parameters
-    ----------
-    angles
-        Radians, shape (..., len(axes)); any size, not only -pi..pi.
-    axes
-        0, 1 or 2 (x, y or z) for each angle, the outermost rotation first. May be empty.
+    Args:
+        angles: Radians, shape (..., len(axes)); any size, not only -pi..pi.
+        axes: 0, 1 or 2 (x, y or z) for each angle, the outermost rotation first. May be empty.
 
-    Returns
-    -------
-    Unit quaternions, shape (..., 4).
+    Returns:
+        Unit quaternions, shape (..., 4).
     """
     angles = np.asarray(angles, np.float64)
     half = 0.5 * angles

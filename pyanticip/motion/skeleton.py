@@ -39,20 +39,15 @@ def frozen(name: str, values: ArrayLike, dtype: type[S]) -> NDArray[S]:
 class Skeleton:
     """Joints in a tree; right-handed, y up, metres. Arrays are read-only.
 
-    Attributes
-    ----------
-    names
-        J different joint names, as the file spells them.
-    parents
-        (J,) int32: the parent of each joint, always an earlier one; -1 for the root, which is joint 0.
-    offsets
-        (J, 3) float32, metres: the joint's place in its parent's frame. The root's is not used by
-        :class:`~pyanticip.motion.clip.Clip`, whose ``root`` track says where the root is.
-    rest
-        (J, 4) float32, w x y z: the local rotations of the pose the performer rests in. Identity
-        unless a T-pose was found in the motion.
-    tips
-        Ends of the bones that have no further joint: joint index -> (x, y, z) metres in its frame.
+    Attributes:
+        names: J different joint names, as the file spells them.
+        parents: (J,) int32: the parent of each joint, always an earlier one; -1 for the root, which is joint
+            0.
+        offsets: (J, 3) float32, metres: the joint's place in its parent's frame. The root's is not used by
+            :class:`~pyanticip.motion.clip.Clip`, whose ``root`` track says where the root is.
+        rest: (J, 4) float32, w x y z: the local rotations of the pose the performer rests in. Identity unless
+            a T-pose was found in the motion.
+        tips: Ends of the bones that have no further joint: joint index -> (x, y, z) metres in its frame.
     """
 
     names: tuple[str, ...]

@@ -120,9 +120,8 @@ def number_rows(path: Path, data: bytes, start: int, line: int, columns: int) ->
     ``line`` is the line number of ``start``. Works in blocks, so the working memory does not grow
     with the file. Every line is checked; errors name the line.
 
-    Returns
-    -------
-    Array (rows, columns), all finite; rows may be 0.
+    Returns:
+        Array (rows, columns), all finite; rows may be 0.
     """
     # Room for as many numbers as there can be, two bytes each: what is not written to takes no memory.
     most = min((len(data) - start + 1) // 2, MAX_VALUES) // columns

@@ -41,19 +41,15 @@ def understand(
     As read it is in the file's world, where its ``up`` is usual in files of its kind. What was decided is in
     the ``warnings`` of what is returned, the axis that was up in its ``up``.
 
-    Parameters
-    ----------
-    up
-        The axis that is up ("y", "z", "x", "-y" ...), instead of what the motion says.
-    rest_frame
-        The frame whose pose is the rest pose (a T- or A-pose, or standing), instead of what is found.
-    lead_in
-        Drop a T-pose at the start from which the motion jumps away, or with ``keep`` only tell of it.
+    Args:
+        up: The axis that is up ("y", "z", "x", "-y" ...), instead of what the motion says.
+        rest_frame: The frame whose pose is the rest pose (a T- or A-pose, or standing), instead of what is
+            found.
+        lead_in: Drop a T-pose at the start from which the motion jumps away, or with ``keep`` only tell of
+            it.
 
-    Raises
-    ------
-    OptionError
-        A frame that is not there, or an axis that is none.
+    Raises:
+        OptionError: A frame that is not there, or an axis that is none.
     """
     if rest_frame is not None:
         if rest_frame not in range(len(clip)):

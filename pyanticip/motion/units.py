@@ -70,11 +70,9 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
     else the nearest whole rate in it; else 1 over what is written. Where the interval is wider than a
     hundredth of it, that is not sure.
 
-    Raises
-    ------
-    FormatError
-        Not a number, not positive, or a rate outside 0.1..10000 Hz (without file and line: the
-        caller adds them).
+    Raises:
+        FormatError: Not a number, not positive, or a rate outside 0.1..10000 Hz (without file and line: the
+            caller adds them).
     """
     try:
         number = Decimal(text)

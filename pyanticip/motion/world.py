@@ -94,12 +94,9 @@ def up_axis(places: Doubles, habit: str | None) -> tuple[str, bool]:
     one level, the floor, which is mostly at height 0 (so crawling, handstands and break dance are told too).
     Where the two disagree nothing is certain: somebody who lies stands along another axis, but on no floor.
 
-    Parameters
-    ----------
-    places
-        (T, 22, 3): where the source of each canonical joint is; NaN where there is none.
-    habit
-        The axis that the rest pose stands along; None where that says nothing.
+    Args:
+        places: (T, 22, 3): where the source of each canonical joint is; NaN where there is none.
+        habit: The axis that the rest pose stands along; None where that says nothing.
     """
     over_feet = _over_feet(places)
     thigh = float(np.linalg.norm((joint(places, "left_upper_leg") - joint(places, "left_lower_leg"))[0]))

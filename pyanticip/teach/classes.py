@@ -51,7 +51,8 @@ _UNTOLD = (3.0, -2.0)
 def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part:
     """The head of a class, of the takes that show a label of it.
 
-    :raises OptionError: a single label, which is to be told from nothing.
+    Raises:
+        OptionError: a single label, which is to be told from nothing.
     """
     mine = [take for take in takes if name in take.labels]
     labels = sorted({take.labels[name] for take in mine}, key=lambda label: (label == NONE, label))

@@ -39,7 +39,8 @@ def load_curves(path: str | os.PathLike[str]) -> dict[str, tuple[F64, F64]]:
     * ``.anticip``: what was sent in the recording, or, where it has notes like ``cutoff=800, mix=.2``, these:
       each holds until the next.
 
-    :raises FormatError: anything else: one line with file, line and reason.
+    Raises:
+        FormatError: anything else: one line with file, line and reason.
     """
     file = Path(path)
     with open_file(file) as opened:

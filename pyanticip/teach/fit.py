@@ -61,8 +61,9 @@ def fit_parts(
 
     What cannot be fitted is left out and told in ``refused``, where that is given.
 
-    :raises OptionError: nothing to learn from, inputs that the takes lack; without ``refused``, anything
-        that cannot be fitted.
+    Raises:
+        OptionError: nothing to learn from, inputs that the takes lack; without ``refused``, anything that
+            cannot be fitted.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
     for output in outputs:

@@ -107,7 +107,8 @@ def folds(wanted: Sequence[F64], seen: Sequence[I64] | None = None) -> list[Fold
 
     A take that stands alone and is shorter than two blocks is learnt from, and never judged.
 
-    :param seen: the :func:`moments` (frames,) of the takes; None: all differ.
+    Args:
+        seen: the :func:`moments` (frames,) of the takes; None: all differ.
     """
     seen = [np.zeros(len(y), np.int64) for y in wanted] if seen is None else seen
     groups = together(seen)

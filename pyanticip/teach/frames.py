@@ -53,7 +53,8 @@ def body(rows: F32) -> F32:
     """The body block (T, 177) of feature rows (T, 231 or 279), on the canonical body: the same
     for every checkpoint.
 
-    :raises ShapeError: other rows.
+    Raises:
+        ShapeError: other rows.
     """
     return _core.body_kinematics(np.ascontiguousarray(rows, np.float32))
 

@@ -125,8 +125,8 @@ def fit_gestures(
 
     What cannot be fitted is left out and told in ``refused``, where that is given.
 
-    :raises OptionError: without ``refused``, a gesture of fewer than three takes, or one too short or too
-        long.
+    Raises:
+        OptionError: without ``refused``, a gesture of fewer than three takes, or one too short or too long.
     """
     fitted = []
     for name in sorted({name for name, _ in takes if name is not None}):

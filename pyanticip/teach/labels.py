@@ -24,7 +24,8 @@ _TAKEN = ("enter", "leave")
 def check_labels(labels: object) -> Mapping[str, str]:
     """Labels by class, both fit for an OSC address.
 
-    :raises OptionError: a name that is not, or no table of names.
+    Raises:
+        OptionError: a name that is not, or no table of names.
     """
     if not isinstance(labels, dict):
         raise OptionError("labels: expected a table of classes")
@@ -43,7 +44,8 @@ def check_labels(labels: object) -> Mapping[str, str]:
 def parse_labels(text: str) -> dict[str, str]:
     """Labels from ``pose=crouch,place=left`` (commas or blanks between them).
 
-    :raises OptionError: anything else.
+    Raises:
+        OptionError: anything else.
     """
     found: dict[str, str] = {}
     for part in re.split(r"[,\s]+", text.strip()):

@@ -70,9 +70,10 @@ def pack_mapping(
 ) -> bytes:
     """The bytes of a mapping file.
 
-    :param mask: (22,) joints that every take had.
-    :param model: ``name`` and ``sha256`` of the weights whose hidden state is an input; else ``None``.
-    :param origin: where it comes from (project, revision, when); plain JSON.
+    Args:
+        mask: (22,) joints that every take had.
+        model: ``name`` and ``sha256`` of the weights whose hidden state is an input; else ``None``.
+        origin: where it comes from (project, revision, when); plain JSON.
     """
     arrays = {
         f"{i}.{name}": np.ascontiguousarray(array)
@@ -229,7 +230,8 @@ class Mapping:
     def check_model(self, name: str, sha256: str, hidden: int) -> None:
         """The checkpoint that plays must be the one whose hidden state the heads have learnt.
 
-        :raises CheckpointError: another one; the line says how to refit.
+        Raises:
+            CheckpointError: another one; the line says how to refit.
         """
         if not self.needs_model:
             return
@@ -280,8 +282,9 @@ class Mapping:
 def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     """Read a mapping file.
 
-    :raises FormatError: missing, damaged, or no mapping: one line.
-    :raises CheckpointError: made for another version of the features, or by a newer program.
+    Raises:
+        FormatError: missing, damaged, or no mapping: one line.
+        CheckpointError: made for another version of the features, or by a newer program.
     """
     file = Path(path)
     if file.is_dir():

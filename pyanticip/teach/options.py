@@ -27,7 +27,8 @@ BLOCKS = ("body", "hidden")
 def check_blocks(blocks: str | Sequence[str]) -> tuple[str, ...]:
     """Blocks of inputs in their order, given as names or as a string with commas.
 
-    :raises OptionError: unknown ones, one twice, none.
+    Raises:
+        OptionError: unknown ones, one twice, none.
     """
     given = blocks.split(",") if isinstance(blocks, str) else blocks
     names = [str(block).strip() for block in given]
@@ -57,7 +58,8 @@ def _joined(blocks: Any) -> str | None:
 class FitOptions(Options):
     """How to fit.
 
-    :raises OptionError: a value that makes no sense.
+    Raises:
+        OptionError: a value that makes no sense.
     """
 
     kind: Literal["auto", Kind] = option("Kind of head; auto: the best by cross-validation.", "auto")

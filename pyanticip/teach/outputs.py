@@ -52,7 +52,8 @@ class Output:
     ``low``, and for the eight sound parameters what the mixer has). The eight sound parameters are 0..1 and
     have no address here: the rig gives each receiver its own.
 
-    :raises OptionError: a name, range or address that makes no sense.
+    Raises:
+        OptionError: a name, range or address that makes no sense.
     """
 
     name: str
@@ -168,7 +169,8 @@ class Output:
 def parse_output(text: str) -> Output:
     """An output from ``NAME[:LOW..HIGH[:CURVE[:EXPONENT]]][@ADDRESS]``, as ``cutoff:200..8000:exponential``.
 
-    :raises OptionError: anything else.
+    Raises:
+        OptionError: anything else.
     """
     return Output(**parse_fields(text))
 
@@ -176,7 +178,8 @@ def parse_output(text: str) -> Output:
 def parse_fields(text: str) -> dict[str, Any]:
     """The fields of an :class:`Output` that such a text names; ``name`` among them.
 
-    :raises OptionError: anything else.
+    Raises:
+        OptionError: anything else.
     """
     head, mark, address = text.strip().partition("@")
     name, *parts = head.split(":")
@@ -203,7 +206,8 @@ def parse_fields(text: str) -> dict[str, Any]:
 def parse_values(text: str) -> dict[str, float]:
     """Wanted values from ``brightness=.8,pitch=.2`` (commas or blanks between them).
 
-    :raises OptionError: anything else.
+    Raises:
+        OptionError: anything else.
     """
     found: dict[str, float] = {}
     for part in re.split(r"[,\s]+", text.strip()):

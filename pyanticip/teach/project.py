@@ -69,8 +69,9 @@ class Project:
     def create(cls, folder: str | os.PathLike[str], outputs: tuple[Output, ...] = ()) -> Project:
         """Make a new project in a folder that does not exist, or is empty.
 
-        :raises OptionError: there is something, or an output is sent where the instrument's own values are.
-        :raises DeviceError: it cannot be written; nothing but an empty folder is left of it.
+        Raises:
+            OptionError: there is something, or an output is sent where the instrument's own values are.
+            DeviceError: it cannot be written; nothing but an empty folder is left of it.
         """
         check_addresses(outputs)
         path = Path(folder)
@@ -98,7 +99,8 @@ class Project:
     def open(cls, folder: str | os.PathLike[str]) -> Project:
         """Open a project.
 
-        :raises FormatError: no project, or a damaged manifest; the line names the revision to go back to.
+        Raises:
+            FormatError: no project, or a damaged manifest; the line names the revision to go back to.
         """
         path = Path(folder)
         if not (path / MANIFEST).is_file():
@@ -153,7 +155,8 @@ class Project:
     def change_output(self, name: str, **fields: Any) -> None:
         """Another range, curve, address or neutral value. What the takes say stays as it was said.
 
-        :raises OptionError: none of these, an unknown output, or one that makes no sense.
+        Raises:
+            OptionError: none of these, an unknown output, or one that makes no sense.
         """
         if not fields:
             raise OptionError(f"output {name}: expected a range or an address to change it to")
@@ -179,11 +182,14 @@ class Project:
     ) -> TakeEntry:
         """One more demonstration. In a project without outputs it makes those that it names, each 0..1.
 
-        :param clip: motion on the canonical body at 50 Hz; the first ``begin`` frames lead in.
-        :param values: constants, in the outputs' own units.
-        :param columns: curves (frames after ``begin``,), in the outputs' own units.
-        :param labels: which label of a class it shows.
-        :raises OptionError: a name that is there already, unknown outputs, values outside their ranges.
+        Args:
+            clip: motion on the canonical body at 50 Hz; the first ``begin`` frames lead in.
+            values: constants, in the outputs' own units.
+            columns: curves (frames after ``begin``,), in the outputs' own units.
+            labels: which label of a class it shows.
+
+        Raises:
+            OptionError: a name that is there already, unknown outputs, values outside their ranges.
         """
         check_take_name(name)
         values, columns = dict(values or {}), dict(columns or {})
@@ -284,7 +290,8 @@ class Project:
     def undo(self) -> str:
         """Go back before the last operation that is not undone yet; what was undone.
 
-        :raises OptionError: nothing is left to undo.
+        Raises:
+            OptionError: nothing is left to undo.
         """
         with self._locked():
             now = self.state = read_state(self.folder / MANIFEST)
@@ -340,7 +347,8 @@ class Project:
     def wanted(self, take: TakeEntry) -> dict[str, F64]:
         """What a take wants of the outputs that it teaches: (frames,) each, in their own units.
 
-        :raises FormatError: the file of its curves is missing or another one.
+        Raises:
+            FormatError: the file of its curves is missing or another one.
         """
         with self._named(take):
             return self._wanted(take)

@@ -210,7 +210,8 @@ class State:
 def read_state(path: Path) -> State:
     """The state in a manifest file.
 
-    :raises FormatError: no such file, no manifest, a newer version, or a garbled one; one line.
+    Raises:
+        FormatError: no such file, no manifest, a newer version, or a garbled one; one line.
     """
     data = parse_json(read_file(path, _LARGEST, what="a project's manifest"), f"{path}:")
     if not isinstance(data, dict) or data.get("format") != FORMAT:

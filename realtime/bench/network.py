@@ -159,12 +159,17 @@ def run(
 ) -> dict[str, Any]:
     """Measure; the object that ``--json`` prints.
 
-    :param files: motion files of 4 s or more; the bundled performance if empty.
-    :param seconds: of each file at most, 5 to 3600.
-    :returns: ``rates`` and ``networks``, lists of rows: ``name``, ``error``, ``beats`` and ``false`` (shares
-        of ``of``, the beats of the undisturbed runs), ``per_second``, ``sd_ms``, ``most``. A figure is None
+    Args:
+        files: motion files of 4 s or more; the bundled performance if empty.
+        seconds: of each file at most, 5 to 3600.
+
+    Returns:
+        ``rates`` and ``networks``, lists of rows: ``name``, ``error``, ``beats`` and ``false`` (shares of
+        ``of``, the beats of the undisturbed runs), ``per_second``, ``sd_ms``, ``most``. A figure is None
         where there is nothing to make it of.
-    :raises MotionError: a file that cannot be read or is too short, seconds out of range.
+
+    Raises:
+        MotionError: a file that cannot be read or is too short, seconds out of range.
     """
     if not 5.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 5 to 3600, got {seconds:g}")

@@ -151,9 +151,12 @@ def run(
 ) -> dict[str, Any]:
     """Measure every file with every preset; the object that ``--json`` prints: ``rows``.
 
-    :param seconds: of each file at most.
-    :param lead_ms: 0 to 400, or auto.
-    :raises MotionError: a file that cannot be read or is too short; a preset that is not there.
+    Args:
+        seconds: of each file at most.
+        lead_ms: 0 to 400, or auto.
+
+    Raises:
+        MotionError: a file that cannot be read or is too short; a preset that is not there.
     """
     from realtime.step.open import open_processor
 

@@ -40,13 +40,18 @@ def run(
 ) -> dict[str, Any]:
     """Measure; the object that ``--json`` prints.
 
-    :param seconds: how long to measure, all backends and modes together.
-    :param backends: names; by default every one that works here.
-    :param checkpoint: its folder; by default the one that comes with the package, or, where there is none, a
-        random one of the same size (``random`` says so).
-    :raises DeviceError: a backend that was named does not work here; of the others ``skipped`` tells why not.
-    :returns: ``steps_us`` by backend and mode: ``fast`` (frames without the slow pathway), ``slow`` (frames
-        that run it too) and ``all``, each with p50, p90, p99 in microseconds and the number of steps.
+    Args:
+        seconds: how long to measure, all backends and modes together.
+        backends: names; by default every one that works here.
+        checkpoint: its folder; by default the one that comes with the package, or, where there is none, a
+            random one of the same size (``random`` says so).
+
+    Raises:
+        DeviceError: a backend that was named does not work here; of the others ``skipped`` tells why not.
+
+    Returns:
+        ``steps_us`` by backend and mode: ``fast`` (frames without the slow pathway), ``slow`` (frames that
+        run it too) and ``all``, each with p50, p90, p99 in microseconds and the number of steps.
     """
     if not 1.0 <= seconds <= 3600.0:
         raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")

@@ -57,7 +57,8 @@ class PlanControl:
     def boost(self, *arguments: object) -> str:
         """``code, boost``: from the next frame on; a boost of 0 takes it back, and no arguments all of them.
 
-        :raises OptionError: a model that makes no plans, no such code, or not a number.
+        Raises:
+            OptionError: a model that makes no plans, no such code, or not a number.
         """
         backend = self._pipeline.backend
         if backend is None or not backend.codes:

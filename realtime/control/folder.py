@@ -23,10 +23,9 @@ _LONGEST = 100
 def inside(folder: Path, name: object, what: str) -> Path:
     """The file or folder of this name in the folder of the show, or in one within.
 
-    Raises
-    ------
-    OptionError
-        It is not there, or not in there: no ``..``, no absolute path, nothing hidden, no link that leads out.
+    Raises:
+        OptionError: It is not there, or not in there: no ``..``, no absolute path, nothing hidden, no link
+            that leads out.
     """
     text = str(name)
     way = Path(text)
@@ -45,10 +44,8 @@ def inside(folder: Path, name: object, what: str) -> Path:
 def new_file(folder: Path, name: object, stem: str, suffix: str, what: str) -> Path:
     """Where a new file goes in the folder of the show, by its :func:`plain_name`.
 
-    Raises
-    ------
-    OptionError
-        Not a plain name, or there is one already.
+    Raises:
+        OptionError: Not a plain name, or there is one already.
     """
     found = folder / plain_name(what, name, stem, suffix)
     if found.exists() or found.is_symlink():

@@ -131,8 +131,9 @@ class LiveMapping:
 def open_mapping(path: str | Path, backend: StepBackend | None) -> LiveMapping:
     """A mapping file for the model that is going to play (None: there is none).
 
-    :raises FormatError: no usable mapping.
-    :raises CheckpointError: a mapping that belongs to another model, or needs one where there is none.
+    Raises:
+        FormatError: no usable mapping.
+        CheckpointError: a mapping that belongs to another model, or needs one where there is none.
     """
     mapping = load_mapping(path)
     check_model(mapping, backend, str(path))

@@ -189,9 +189,10 @@ def open_memory(
 ) -> LiveMemory:
     """A memory file at work, or an empty memory.
 
-    :raises FormatError: no usable memory.
-    :raises OptionError: a cue in a take that was not rehearsed.
-    :raises CheckpointError: another file than the one with this ``sha256``.
+    Raises:
+        FormatError: no usable memory.
+        OptionError: a cue in a take that was not rehearsed.
+        CheckpointError: another file than the one with this ``sha256``.
     """
     if file is None:
         live = LiveMemory(Memory())

@@ -37,7 +37,8 @@ Found = tuple[dict[str, Any], list[str]]
 def describe_artifact(file: Path) -> Found | None:
     """What a memory, a mapping or a checkpoint (its folder) holds, and that in lines; None: it is none.
 
-    :raises MotionError: it is one, and damaged or of another version.
+    Raises:
+        MotionError: it is one, and damaged or of another version.
     """
     folder = file.parent if file.name in (MANIFEST, WEIGHTS) else file
     if any((folder / inside / MANIFEST).is_file() for inside in ("", "checkpoint", "model")):

@@ -40,7 +40,8 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
 
     With ``meters`` it is drawn in the terminal, and obeys keys there.
 
-    :raises MotionError: something is wrong with the rig, or an event loop runs in this thread.
+    Raises:
+        MotionError: something is wrong with the rig, or an event loop runs in this thread.
     """
     check_no_loop()
     if rig.control.enabled:

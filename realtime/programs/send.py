@@ -47,37 +47,26 @@ def send(
     Each datagram leaves at its own deadline, counted from the start, so delays never add up. Ctrl-C ends
     it cleanly. Whether anybody listens does not matter, but is counted.
 
-    Parameters
-    ----------
-    path
-        Any file :func:`pyanticip.load_motion` reads.
-    loop
-        Begin again at the end until ``seconds`` have passed or Ctrl-C.
-    rate
-        Frames a second, 1 to 1000; if not given mocopi 50, msgpack the file's own, else 60.
-    file_rate
-        Frames a second of the file, instead of what it says: the ``rate`` of :func:`pyanticip.load_motion`.
-    speed
-        The performer moves this many times as fast; the frames a second stay.
-    seconds
-        Stop after this long.
-    progress
-        Show a progress line on stderr.
-    say
-        Is told what had to be decided in reading the file.
-    reading
-        Options of :func:`pyanticip.load_motion` for a file that has to be helped: ``up``, ``rest`` ...
+    Args:
+        path: Any file :func:`pyanticip.load_motion` reads.
+        loop: Begin again at the end until ``seconds`` have passed or Ctrl-C.
+        rate: Frames a second, 1 to 1000; if not given mocopi 50, msgpack the file's own, else 60.
+        file_rate: Frames a second of the file, instead of what it says: the ``rate`` of
+            :func:`pyanticip.load_motion`.
+        speed: The performer moves this many times as fast; the frames a second stay.
+        seconds: Stop after this long.
+        progress: Show a progress line on stderr.
+        say: Is told what had to be decided in reading the file.
+        reading: Options of :func:`pyanticip.load_motion` for a file that has to be helped: ``up``, ``rest``
+            ...
 
-    Returns
-    -------
-    dict
-        ``frames`` and ``datagrams`` sent, ``bytes``, ``seconds`` it took, ``refused`` (datagrams that found
-        no listener), ``late_ms`` (p50, p99 and max of how late datagrams left) and ``interrupted``.
+    Returns:
+        dict: ``frames`` and ``datagrams`` sent, ``bytes``, ``seconds`` it took, ``refused`` (datagrams that
+        found no listener), ``late_ms`` (p50, p99 and max of how late datagrams left) and ``interrupted``.
 
-    Raises
-    ------
-    MotionError
-        One line: a file that cannot be read, a host that cannot be found, an option out of range.
+    Raises:
+        MotionError: One line: a file that cannot be read, a host that cannot be found, an option out of
+            range.
     """
     if seconds is not None and not seconds > 0.0:
         raise OptionError(f"seconds must be more than 0, given {seconds:g}")

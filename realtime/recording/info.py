@@ -178,20 +178,16 @@ def _plain(value: Any) -> Any:
 def recording_info(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What is in a recording, in one pass over it.
 
-    Returns
-    -------
-    dict
-        Ready for JSON: file, bytes, version, recorded (ISO time or None), duration_s, datagrams, frames,
-        outputs, events, notes (counts); sources: {name: {datagrams, bytes, seconds, rate}}; heard: {protocol:
-        {rate, jitter_ms, from, counters}} as ``live`` counted it, and lost: frames that never came, None
-        where they have no numbers; gaps: the first 100 places where the frame number does not go up by one
-        ({seconds, seq, missing}), gap_count, missing_frames; notes_text: the first 100 ({seconds, text});
-        skipped_records (unknown types), header, warnings.
+    Returns:
+        dict: Ready for JSON: file, bytes, version, recorded (ISO time or None), duration_s, datagrams,
+        frames, outputs, events, notes (counts); sources: {name: {datagrams, bytes, seconds, rate}}; heard:
+        {protocol: {rate, jitter_ms, from, counters}} as ``live`` counted it, and lost: frames that never
+        came, None where they have no numbers; gaps: the first 100 places where the frame number does not go
+        up by one ({seconds, seq, missing}), gap_count, missing_frames; notes_text: the first 100 ({seconds,
+        text}); skipped_records (unknown types), header, warnings.
 
-    Raises
-    ------
-    FormatError
-        No recording, or one of a newer major version.
+    Raises:
+        FormatError: No recording, or one of a newer major version.
     """
     recording = read_recording(path)
     survey = _Survey(recording.start_ns)
@@ -290,19 +286,13 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
     output) and ``header.json`` (what :func:`recording_info` returns). Each file is whole or not there; the
     header comes last.
 
-    Returns
-    -------
-    dict
-        What :func:`recording_info` returns, and ``files``: the paths written.
+    Returns:
+        dict: What :func:`recording_info` returns, and ``files``: the paths written.
 
-    Raises
-    ------
-    FormatError
-        No recording, or one of a newer major version.
-    OptionError
-        One of the files is there already.
-    DeviceError
-        The folder cannot be written to.
+    Raises:
+        FormatError: No recording, or one of a newer major version.
+        OptionError: One of the files is there already.
+        DeviceError: The folder cannot be written to.
     """
     recording = read_recording(path)
     folder = Path(out)

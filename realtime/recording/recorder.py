@@ -186,12 +186,9 @@ class Recorder(recording.Records, Child):
     def wait(self, timeout: float = 20.0) -> None:
         """Until the file that was opened last is there.
 
-        Raises
-        ------
-        OptionError
-            It exists already.
-        DeviceError
-            It cannot be made, or the child does not answer.
+        Raises:
+            OptionError: It exists already.
+            DeviceError: It cannot be made, or the child does not answer.
         """
         deadline = time.monotonic() + timeout
         while self._opening:

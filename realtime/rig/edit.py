@@ -32,12 +32,9 @@ def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) 
     and are written relative to the file's folder. ``source`` is the file that the text is taken from where it
     is another. Nothing is written where the result would be no rig.
 
-    Raises
-    ------
-    RigError
-        The file is no rig, or would not be one.
-    DeviceError
-        It cannot be read or written.
+    Raises:
+        RigError: The file is no rig, or would not be one.
+        DeviceError: It cannot be read or written.
     """
     with _ONE_AT_A_TIME:
         _edit(path, before, after, source or path)

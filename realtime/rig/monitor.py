@@ -39,10 +39,8 @@ class MonitorRig(Options):
 def monitor_table(text: str) -> dict[str, Any]:
     """The ``monitor`` table of ``HOST:PORT``, or of ``on``: where it is otherwise.
 
-    Raises
-    ------
-    ValueError
-        No address.
+    Raises:
+        ValueError: No address.
     """
     where = {} if text == "on" else dict(zip(("host", "port"), host_port(text), strict=True))
     return {"enabled": True, **where}

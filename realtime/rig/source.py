@@ -137,10 +137,8 @@ class ModelRig(Options):
 def source_table(text: str) -> dict[str, Any]:
     """The ``source`` table of ``KIND[://HOST[:PORT]]``.
 
-    Raises
-    ------
-    ValueError
-        An unknown kind, or no address.
+    Raises:
+        ValueError: An unknown kind, or no address.
     """
     kind, mark, where = text.partition("://")
     if kind not in SOURCES and kind != "auto":

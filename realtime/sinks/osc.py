@@ -96,10 +96,8 @@ class OscSink(Prewarmed):
     def configure(self, config: OscConfig) -> None:
         """Send by another table from the next frame on, to the same receiver.
 
-        Raises
-        ------
-        OptionError
-            What it says cannot be put into OSC; everything stays as it was then.
+        Raises:
+            OptionError: What it says cannot be put into OSC; everything stays as it was then.
         """
         before = self.config
         try:

@@ -64,12 +64,9 @@ def run(seconds: float, out: Path, *, seed: int = 0, say: Callable[[str], None] 
 
     Ctrl-C ends it before, with a report of what there is. ``say`` is told of what could not be done.
 
-    Raises
-    ------
-    OptionError
-        There is something in the folder.
-    DeviceError
-        The show does not begin.
+    Raises:
+        OptionError: There is something in the folder.
+        DeviceError: The show does not begin.
     """
     with open_show(out, seed, ("udp", "tcp")) as show:
         show.start("take")

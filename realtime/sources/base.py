@@ -21,22 +21,15 @@ NATIVE = tuple(_core.PROTOCOLS)
 class Source(Protocol):
     """A kind of motion capture; made anew for each stream, so that :meth:`decode` may remember.
 
-    Attributes
-    ----------
-    port
-        The UDP port it sends to unless told otherwise.
-    wire
-        The format of :data:`NATIVE` that its datagrams have, or that :meth:`decode` gives.
-    native
-        Whether its datagrams have that format already: nobody then calls :meth:`decode`.
-    group
-        A multicast group that it sends to, which is joined; None: it has none.
-    ask
-        A datagram and the port that it is sent to at whoever sends, now and then, so that they tell their
-        skeleton; None: nobody has to be asked.
-    greet
-        What is sent to that port of a server which sends to those alone who ask: a first datagram, and one
-        that says that somebody still listens; None: no such servers are known.
+    Attributes:
+        port: The UDP port it sends to unless told otherwise.
+        wire: The format of :data:`NATIVE` that its datagrams have, or that :meth:`decode` gives.
+        native: Whether its datagrams have that format already: nobody then calls :meth:`decode`.
+        group: A multicast group that it sends to, which is joined; None: it has none.
+        ask: A datagram and the port that it is sent to at whoever sends, now and then, so that they tell
+            their skeleton; None: nobody has to be asked.
+        greet: What is sent to that port of a server which sends to those alone who ask: a first datagram, and
+            one that says that somebody still listens; None: no such servers are known.
     """
 
     port: int
@@ -63,10 +56,13 @@ class Source(Protocol):
     ) -> Iterator[tuple[int, bytes]]:
         """A clip as a suit would send it, for ``pyanticip send``: nanoseconds since the start, and what.
 
-        :param rate: frames a second; None: as many as usual.
-        :param loop: begin again at the end, for ever.
-        :param unix_time: Unix seconds of the first frame, for formats that tell them.
-        :raises OptionError: it cannot be sent as this.
+        Args:
+            rate: frames a second; None: as many as usual.
+            loop: begin again at the end, for ever.
+            unix_time: Unix seconds of the first frame, for formats that tell them.
+
+        Raises:
+            OptionError: it cannot be sent as this.
         """
         ...
 

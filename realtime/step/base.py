@@ -40,20 +40,15 @@ class StepBackend(Protocol):
 
     A class that names this one as its base inherits what is said here of a model without special gifts.
 
-    Attributes
-    ----------
-    name
-        What the status calls it.
-    manifest
-        Of the checkpoint that steps; None: of no checkpoint, so that no mapping taught on a model can play.
-    hidden
-        Width of the hidden state that a step tells; 0: it tells none.
-    codes
-        How many codes there are to plan with; 0: it makes no plans that :meth:`steer` could change.
-    why
-        Why ``auto`` did not take a better one; empty: there was none to try.
-    core
-        The stream and the gate's rule of a model that the core steps by itself; None: :meth:`step` is called.
+    Attributes:
+        name: What the status calls it.
+        manifest: Of the checkpoint that steps; None: of no checkpoint, so that no mapping taught on a model
+            can play.
+        hidden: Width of the hidden state that a step tells; 0: it tells none.
+        codes: How many codes there are to plan with; 0: it makes no plans that :meth:`steer` could change.
+        why: Why ``auto`` did not take a better one; empty: there was none to try.
+        core: The stream and the gate's rule of a model that the core steps by itself; None: :meth:`step` is
+            called.
     """
 
     name: str
@@ -71,7 +66,8 @@ class StepBackend(Protocol):
     def step(self, rows: F32) -> StepResult:
         """Step all rows (n, 231 or 279), oldest first, and return what holds after the newest.
 
-        :raises ShapeError: another shape, no row, or values that are not finite; the state is then unchanged.
+        Raises:
+            ShapeError: another shape, no row, or values that are not finite; the state is then unchanged.
         """
         ...
 
@@ -79,7 +75,8 @@ class StepBackend(Protocol):
         """What holds if (1, 231 or 279) is the next row, the stream's state left as it is; None: it
         cannot be told.
 
-        :raises ShapeError: as :meth:`step`.
+        Raises:
+            ShapeError: as :meth:`step`.
         """
         return None
 
@@ -94,8 +91,9 @@ class StepBackend(Protocol):
     def steer(self, boost: F32) -> None:
         """Add (codes,) to the contrasts that plans are selected by, from the next frame on.
 
-        :raises OptionError: a model that makes no plans.
-        :raises ShapeError: another number of codes, or values that are not finite.
+        Raises:
+            OptionError: a model that makes no plans.
+            ShapeError: another number of codes, or values that are not finite.
         """
         checked_boost(boost, self.codes)
 
@@ -118,7 +116,8 @@ def checked_rows(rows: F32, columns: int) -> F32:
     """What a model reads, float32 (n, columns), of feature rows of any version that has as many: n >= 1,
     finite.
 
-    :raises ShapeError: anything else.
+    Raises:
+        ShapeError: anything else.
     """
     rows = np.asarray(rows, dtype=np.float32)
     widths = row_widths(columns)

@@ -37,12 +37,15 @@ _BEYOND = "positions, control field, plans, random bias, or no slow pathway: tor
 def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> StepBackend:
     """Open a checkpoint for stepping.
 
-    :param kind: a name of :data:`realtime.seams.BACKENDS`, or ``auto``: a CUDA graph where CUDA works and
-        wins a paced calibration against the processor, else :func:`open_processor`.
-    :param checkpoint: its folder; ``None`` for the one that comes with the package.
-    :raises OptionError: another kind.
-    :raises CheckpointError: missing, damaged, or made for other features.
-    :raises DeviceError: ``cuda-graph`` where CUDA does not work; a model that only torch steps, without it.
+    Args:
+        kind: a name of :data:`realtime.seams.BACKENDS`, or ``auto``: a CUDA graph where CUDA works and wins a
+            paced calibration against the processor, else :func:`open_processor`.
+        checkpoint: its folder; ``None`` for the one that comes with the package.
+
+    Raises:
+        OptionError: another kind.
+        CheckpointError: missing, damaged, or made for other features.
+        DeviceError: ``cuda-graph`` where CUDA does not work; a model that only torch steps, without it.
     """
     if kind != "auto" and kind not in BACKENDS:
         raise OptionError(f"backend must be one of {', '.join(('auto', *BACKENDS.names()))}, got {kind!r}")
@@ -68,8 +71,9 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
 def open_processor(checkpoint: str | Path | None = None) -> ModelBackend:
     """The best backend on the processor: the Rust core where it knows the kind of model, else torch.
 
-    :raises CheckpointError: missing, damaged, or made for other features.
-    :raises DeviceError: a model that only torch steps, without it.
+    Raises:
+        CheckpointError: missing, damaged, or made for other features.
+        DeviceError: a model that only torch steps, without it.
     """
     manifest = read_manifest(checkpoint)
     if manifest.config.plain:
@@ -84,7 +88,8 @@ def open_processor(checkpoint: str | Path | None = None) -> ModelBackend:
 def open_rust(checkpoint: str | Path | None = None) -> RustBackend:
     """The Rust core, for the kind of model that it knows.
 
-    :raises CheckpointError: missing, damaged, or a model of another kind.
+    Raises:
+        CheckpointError: missing, damaged, or a model of another kind.
     """
     manifest = read_manifest(checkpoint)
     if not manifest.config.plain:

@@ -121,7 +121,8 @@ class CudaGraphBackend(StepBackend):
 
     The frame goes in and the outputs come back through pinned memory; state never leaves the GPU.
 
-    :raises DeviceError: CUDA does not work here.
+    Raises:
+        DeviceError: CUDA does not work here.
     """
 
     name = "cuda-graph"

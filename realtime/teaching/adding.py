@@ -42,15 +42,18 @@ def add_file(
 ) -> tuple[TakeEntry, list[str]]:
     """Add a motion file as a take; the take and what there is to say about it.
 
-    :param name: of the take; the file's without its suffix.
-    :param values: constants, in the outputs' own units.
-    :param curve: a file of curves (:func:`pyanticip.teach.curves.load_curves`), whose seconds count from the
-        file's first frame; columns that are no outputs are left out, where the project has any.
-    :param labels: which label of a class it shows.
-    :param start: seconds into the file where the take begins; what comes before leads in.
-    :param end: seconds into the file where it ends.
-    :param reading: options of :func:`pyanticip.load_motion` for a file that has to be helped.
-    :raises MotionError: a file that cannot be read, outputs that do not exist, nothing wanted.
+    Args:
+        name: of the take; the file's without its suffix.
+        values: constants, in the outputs' own units.
+        curve: a file of curves (:func:`pyanticip.teach.curves.load_curves`), whose seconds count from the
+            file's first frame; columns that are no outputs are left out, where the project has any.
+        labels: which label of a class it shows.
+        start: seconds into the file where the take begins; what comes before leads in.
+        end: seconds into the file where it ends.
+        reading: options of :func:`pyanticip.load_motion` for a file that has to be helped.
+
+    Raises:
+        MotionError: a file that cannot be read, outputs that do not exist, nothing wanted.
     """
     clip = load_take(file, **reading).retarget("humanoid").resample(RATE)
     warnings = list(clip.warnings)
@@ -117,7 +120,8 @@ def parse_changes(project: Project, text: str) -> tuple[dict[str, float | None],
     ``cutoff=none`` takes an output out of the take, ``pose=`` a class, as None; ``pose=none`` is a label.
     What is no output and is given no number is a class, if need be a new one.
 
-    :raises OptionError: anything else.
+    Raises:
+        OptionError: anything else.
     """
     classes = {*project.state.classes, GESTURE}
     outputs = {output.name for output in project.state.outputs}

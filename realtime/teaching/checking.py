@@ -36,8 +36,9 @@ def check_project(
     outputs' ranges; on what it has *learnt*: what is cross-validated is to be believed), and what a frame of
     it costs.
 
-    :raises FormatError: no project.
-    :raises CheckpointError: ``checkpoint`` is none, be it needed or not.
+    Raises:
+        FormatError: no project.
+        CheckpointError: ``checkpoint`` is none, be it needed or not.
     """
     project = Project.open(folder)
     if checkpoint is not None:

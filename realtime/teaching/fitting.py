@@ -117,8 +117,9 @@ def fit_project(
 
     A class, a gesture or outputs that cannot be fitted are left out, with a warning.
 
-    :raises MotionError: nothing that can be fitted, a damaged take, options that make no sense, a checkpoint
-        that cannot be stepped here.
+    Raises:
+        MotionError: nothing that can be fitted, a damaged take, options that make no sense, a checkpoint that
+            cannot be stepped here.
     """
     begun, worked = time.perf_counter(), time.process_time()
     project = Project.open(folder)
@@ -261,8 +262,9 @@ def take_data(project: Project, take: TakeEntry, observer: Observer, warnings: l
 def use_mapping(project: Project, name: str) -> Path:
     """Put an earlier mapping of a project in place again; where it lies.
 
-    :raises OptionError: no such mapping.
-    :raises FormatError: it cannot be read.
+    Raises:
+        OptionError: no such mapping.
+        FormatError: it cannot be read.
     """
     kept = project.folder / MAPPINGS
     found = kept / name

@@ -50,7 +50,8 @@ th { font-weight: 600; color: #555; } td:first-child, th:first-child { text-alig
 def write_page(project: Project, parts: Sequence[Part], report: Mapping[str, Any]) -> Path:
     """Write the page of a fit into the project's folder; where it lies.
 
-    :raises DeviceError: it cannot be written.
+    Raises:
+        DeviceError: it cannot be written.
     """
     path = project.folder / PAGE
     body = [*_head(project, report), *(line for part in parts for line in _part(part))]

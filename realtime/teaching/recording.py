@@ -46,8 +46,9 @@ def record_take(
 
     The countdown begins with the first frame that the suit sends; what it sends then leads in.
 
-    :raises DeviceError: the port is taken, nothing comes for half a minute, or a body that cannot be played.
-    :raises OptionError: values outside their ranges, a name that is there already, a take too short.
+    Raises:
+        DeviceError: the port is taken, nothing comes for half a minute, or a body that cannot be played.
+        OptionError: values outside their ranges, a name that is there already, a take too short.
     """
 
     async def obeying() -> TakeEntry:

@@ -190,7 +190,8 @@ class TakeRecorder:
     def stop(self) -> PlayedTake:
         """End the running take; what was played. Where none runs, one that could not be stored.
 
-        :raises OptionError: no take, or one of less than half a second.
+        Raises:
+            OptionError: no take, or one of less than half a second.
         """
         if self._take is None and self._unstored:
             return self._unstored.pop(0)

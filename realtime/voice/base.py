@@ -60,7 +60,8 @@ class Voice(Protocol):
     def event(self, index: int, strength: float, seconds: float) -> None:
         """Strike event 0 (onset) or 1 (phrase), strength 0..1, so many seconds ahead of now.
 
-        :raises OptionError: too many are waiting; the stroke is dropped.
+        Raises:
+            OptionError: too many are waiting; the stroke is dropped.
         """
         ...
 
@@ -80,7 +81,8 @@ class Switchable(Protocol):
     def preset(self, name: str) -> None:
         """Let another take over, without a click.
 
-        :raises OptionError: it has none of that name; nothing changes then.
+        Raises:
+            OptionError: it has none of that name; nothing changes then.
         """
         ...
 

@@ -18,7 +18,8 @@ __all__ = ["block_of", "guarded"]
 def guarded(voice: Voice) -> contextlib.AbstractContextManager[None]:
     """Of what a voice of another package raises, the reason in one line.
 
-    :raises OptionError: it raised anything but a MotionError.
+    Raises:
+        OptionError: it raised anything but a MotionError.
     """
     ours = isinstance(voice, _core.Voice)
     return contextlib.nullcontext() if ours else foreign_errors(f"{_name_of(voice)} failed")
@@ -31,7 +32,8 @@ def _name_of(voice: Voice) -> str:
 def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
     """The next samples of a voice, shape (samples, 2).
 
-    :raises OptionError: one of somebody else's fails, or gives something else.
+    Raises:
+        OptionError: one of somebody else's fails, or gives something else.
     """
     if isinstance(voice, _core.Voice):
         return voice.render(samples)

@@ -131,7 +131,8 @@ PRESETS = SimpleNamespace(**{name: _BuiltIn(name) for name in _core.PRESETS})
 def open_voice(preset: str, options: Mapping[str, Any], sample_rate: float, say: Say | None = None) -> Voice:
     """A new voice. Where a folder of samples is no good, ``say`` is told and another preset plays.
 
-    :raises OptionError: no such preset, or options that are not its own; without ``say``, no such samples.
+    Raises:
+        OptionError: no such preset, or options that are not its own; without ``say``, no such samples.
     """
     opens = VOICES.load(preset)
     try:

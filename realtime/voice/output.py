@@ -278,7 +278,8 @@ class Sound:
     def poll(self) -> None:
         """Now and then, from the main thread: write what was played, look after the device.
 
-        :raises DeviceError: the voice failed, and is silent; a new process may play on.
+        Raises:
+            DeviceError: the voice failed, and is silent; a new process may play on.
         """
         self._tap.flush()
         if self._failed is not None:

@@ -58,7 +58,8 @@ class SynthProcess(Child):
     def preset(self, name: str) -> None:
         """Let another of the built-in presets take over.
 
-        :raises OptionError: the voice that plays is not one of them.
+        Raises:
+            OptionError: the voice that plays is not one of them.
         """
         if name == SAMPLED and "samples" not in self._options:
             raise OptionError(f"preset {name}: {NEEDS_SAMPLES}")

@@ -92,7 +92,8 @@ class VoicePlayer:
     def render(self, samples: int, now: float, latency: float = 0.0) -> npt.NDArray[np.float32]:
         """The next block, rendered at ``now`` (monotonic seconds), shape (samples, 2).
 
-        :raises OptionError: the voice is somebody else's, and fails.
+        Raises:
+            OptionError: the voice is somebody else's, and fails.
         """
         with guarded(self.voice):
             while self._inbox:

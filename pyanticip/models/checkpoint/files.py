@@ -47,15 +47,20 @@ def save_checkpoint(
 
     A model gets weights and a description, a token model its tokenizer too.
 
-    :param path: the folder to write.
-    :param model: a float32 model, as it is or compiled or for several devices; where its weights lie and its
-        training mode stay as they are.
-    :param training: what to note about how it was trained; JSON values.
-    :param tokenizer: the text of a token model's ``tokenizer.json``.
-    :returns: the folder.
-    :raises CheckpointError: weights that are not finite float32, or a folder that holds anything but a
-        checkpoint.
-    :raises OptionError: a tokenizer for a motion model, or notes that JSON cannot hold.
+    Args:
+        path: the folder to write.
+        model: a float32 model, as it is or compiled or for several devices; where its weights lie and its
+            training mode stay as they are.
+        training: what to note about how it was trained; JSON values.
+        tokenizer: the text of a token model's ``tokenizer.json``.
+
+    Returns:
+        the folder.
+
+    Raises:
+        CheckpointError: weights that are not finite float32, or a folder that holds anything but a
+            checkpoint.
+        OptionError: a tokenizer for a motion model, or notes that JSON cannot hold.
     """
     folder, model = Path(path), _unwrapped(model)
     try:
@@ -94,9 +99,12 @@ def write_checkpoint(
 ) -> Path:
     """Write a model's weights, a tokenizer and a description to a folder; an older one is replaced whole.
 
-    :param content: of ``model.json``, but for versions and the other files' hashes.
-    :param described: makes the model that a folder describes, which must take these weights.
-    :raises CheckpointError: see :func:`save_checkpoint`.
+    Args:
+        content: of ``model.json``, but for versions and the other files' hashes.
+        described: makes the model that a folder describes, which must take these weights.
+
+    Raises:
+        CheckpointError: see :func:`save_checkpoint`.
     """
     tensors = _finite_weights(model, folder)
     with draft_checkpoint(folder) as draft:
@@ -125,7 +133,8 @@ def _unwrapped(model: Any) -> Any:
 def _finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
     """Copies of a model's weights, on the CPU.
 
-    :raises CheckpointError: weights that are not finite float32.
+    Raises:
+        CheckpointError: weights that are not finite float32.
     """
     tensors = {name: t.detach().to("cpu").contiguous().clone() for name, t in model.state_dict().items()}
     for name, tensor in tensors.items():
@@ -156,8 +165,11 @@ def load_checkpoint(
 ) -> MotionTransformer | LanguageModel:
     """Load a model of the family, whichever the folder holds, in evaluation mode.
 
-    :param path: the checkpoint folder; ``None`` for the motion model that comes with the package.
-    :raises CheckpointError: missing, damaged, made by a newer version, or made for other features.
+    Args:
+        path: the checkpoint folder; ``None`` for the motion model that comes with the package.
+
+    Raises:
+        CheckpointError: missing, damaged, made by a newer version, or made for other features.
     """
     if path is not None and read_description(Path(path)).get("format") == LANGUAGE_FORMAT:
         return load_language_model(path, device=device)
@@ -193,10 +205,13 @@ def _filled(build: Callable[[], Model], manifest: Manifest) -> Model:
 def filled(build: Callable[[], Model], data: bytes, where: str, parameters: int | None = None) -> Model:
     """A new model with the weights in the bytes of a safetensors file.
 
-    :param build: makes the model of the file's description.
-    :param where: the checkpoint, for messages.
-    :param parameters: see :func:`check_fit`.
-    :raises CheckpointError: not such a file, or weights of another model.
+    Args:
+        build: makes the model of the file's description.
+        where: the checkpoint, for messages.
+        parameters: see :func:`check_fit`.
+
+    Raises:
+        CheckpointError: not such a file, or weights of another model.
     """
     try:
         tensors = safetensors.torch.load(data)
@@ -217,8 +232,11 @@ def check_fit(
 ) -> None:
     """Weights must be those of a described model, which takes no memory for that.
 
-    :param parameters: how many the description says there are, where it does.
-    :raises CheckpointError: otherwise, with the first weight that does not fit.
+    Args:
+        parameters: how many the description says there are, where it does.
+
+    Raises:
+        CheckpointError: otherwise, with the first weight that does not fit.
     """
     with torch.device("meta"):
         empty = build()

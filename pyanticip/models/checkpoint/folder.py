@@ -12,7 +12,8 @@ from pyanticip.motion.atomic import draft_folder, writing
 def check_checkpoint_folder(path: str | Path) -> Path:
     """The folder's full path, if it is new, empty, or holds a checkpoint and nothing else.
 
-    :raises CheckpointError: a file, the current folder, or a folder that holds something else.
+    Raises:
+        CheckpointError: a file, the current folder, or a folder that holds something else.
     """
     folder = Path(path).resolve()
     where = f"cannot save {path}"
@@ -45,7 +46,8 @@ def _own(folder: Path) -> set[str]:
 def draft_checkpoint(path: str | Path) -> Iterator[Path]:
     """A folder to write into; it takes the place of ``path`` when all is well, else it vanishes.
 
-    :raises CheckpointError: see :func:`check_checkpoint_folder`.
+    Raises:
+        CheckpointError: see :func:`check_checkpoint_folder`.
     """
     folder = check_checkpoint_folder(path)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -61,7 +61,8 @@ class Manifest:
     def read(self, name: str) -> bytes:
         """The bytes of one of the checkpoint's files.
 
-        :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
+        Raises:
+            CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
         """
         return read_verified(self.folder, name, self.sha256)
 
@@ -69,7 +70,8 @@ class Manifest:
 def read_verified(folder: Path, name: str, sha256: Mapping[str, str]) -> bytes:
     """The bytes of one of a checkpoint's files, if they have the hash that ``model.json`` gives.
 
-    :raises CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
+    Raises:
+        CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
     """
     data = _read(folder / name, _LARGEST_FILE)
     wanted = sha256.get(name)
@@ -112,7 +114,8 @@ def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) 
 def read_description(folder: Path) -> dict[str, Any]:
     """The JSON object in ``model.json``, whatever it describes.
 
-    :raises CheckpointError: missing, too large, or not a JSON object.
+    Raises:
+        CheckpointError: missing, too large, or not a JSON object.
     """
     where = f"checkpoint {folder}"
     file = folder / MANIFEST
@@ -149,9 +152,12 @@ def described(
 ) -> tuple[dict[str, Any], Options, int, dict[str, str]]:
     """A folder's description, and in it the configuration, the number of parameters and the files' hashes.
 
-    :param form: the format that it must be of, and of no newer version than ``newest``.
-    :param options: the class of the configuration.
-    :raises CheckpointError: otherwise, missing or malformed.
+    Args:
+        form: the format that it must be of, and of no newer version than ``newest``.
+        options: the class of the configuration.
+
+    Raises:
+        CheckpointError: otherwise, missing or malformed.
     """
     where = f"checkpoint {folder}"
     data = read_description(folder)
@@ -178,7 +184,8 @@ def described(
 def read_manifest(path: str | Path | None = None) -> Manifest:
     """Read and check ``model.json`` of a checkpoint folder (``None``: the one that comes with the package).
 
-    :raises CheckpointError: missing, malformed, from a newer version, or made for other features or outputs.
+    Raises:
+        CheckpointError: missing, malformed, from a newer version, or made for other features or outputs.
     """
     folder = SHIPPED if path is None else Path(path)
     where = f"checkpoint {folder}"
@@ -200,7 +207,8 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
 def read_language_manifest(path: str | Path) -> Manifest:
     """Read and check ``model.json`` of a token model's checkpoint folder.
 
-    :raises CheckpointError: missing, malformed, or from a newer version.
+    Raises:
+        CheckpointError: missing, malformed, or from a newer version.
     """
     folder = Path(path)
     data, config, count, hashes = described(folder, LANGUAGE_FORMAT, LANGUAGE_VERSION, ModelConfig)

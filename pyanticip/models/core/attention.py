@@ -47,7 +47,8 @@ class Layout(Protocol):
     ) -> tuple[Tensor, Ring | None]:
         """Mixed values (B, L, H d) of projections (B, L, H, d), and the ring with the chunk in it.
 
-        :param extras: what the layer adds to the scores of its own.
+        Args:
+            extras: what the layer adds to the scores of its own.
         """
         ...
 
@@ -55,9 +56,10 @@ class Layout(Protocol):
 class TrajectoryAttention(nn.Module):
     """``softmax(q k / sqrt(d) + bias) v`` over a finite past; fused projections without bias terms.
 
-    :param d_model: width of the stream.
-    :param heads: number of heads H.
-    :param past: past steps each query may see.
+    Args:
+        d_model: width of the stream.
+        heads: number of heads H.
+        past: past steps each query may see.
     """
 
     def __init__(self, d_model: int, heads: int, past: int) -> None:
@@ -86,8 +88,9 @@ class TrajectoryAttention(nn.Module):
     ) -> tuple[Tensor, Ring | None]:
         """Attend from a chunk (B, L, D) to itself and, through the ring, to what came before.
 
-        :param extras: what the layer adds to the scores of its own.
-        :param plan: what each step looks at beside the past.
+        Args:
+            extras: what the layer adds to the scores of its own.
+            plan: what each step looks at beside the past.
         """
         rows, length, _ = x.shape
         q, k, v = self.qkv(x).view(rows, length, 3, self.heads, -1).unbind(2)

@@ -121,10 +121,11 @@ def make_band(
 ) -> Band:
     """Prepare a pathway's attention for a chunk.
 
-    :param length: steps in the chunk.
-    :param past: past steps each query may see beside itself.
-    :param count: (B,) steps since each row's start, ``None`` for an empty past.
-    :param new: (B,) how many steps of the chunk are real in each row; the rest at the end is not stored.
+    Args:
+        length: steps in the chunk.
+        past: past steps each query may see beside itself.
+        count: (B,) steps since each row's start, ``None`` for an empty past.
+        new: (B,) how many steps of the chunk are real in each row; the rest at the end is not stored.
     """
     block = max(min(length, past), 1)
     blocks = -(-length // block)

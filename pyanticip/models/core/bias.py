@@ -16,10 +16,11 @@ class TrajectoryBias(nn.Module):
     of ``dist_scale``), ``beta`` at 0. One instance serves every layer of both pathways. Only what varies
     along j survives the softmax, so the kernel, not the amplitude alone, steers attention.
 
-    :param heads: number of heads H; must divide 56.
-    :param dist_scale: distance of neighbouring steps (seconds for motion).
-    :param positive: ``alpha = softplus(raw)``; False takes ``raw`` itself, as the paper does, which lets a
-        head prefer the far past.
+    Args:
+        heads: number of heads H; must divide 56.
+        dist_scale: distance of neighbouring steps (seconds for motion).
+        positive: ``alpha = softplus(raw)``; False takes ``raw`` itself, as the paper does, which lets a head
+            prefer the far past.
     """
 
     def __init__(self, heads: int, dist_scale: float, positive: bool = True) -> None:

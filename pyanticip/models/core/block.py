@@ -22,7 +22,8 @@ class Block(nn.Module):
     With a gate (:class:`~pyanticip.models.core.part.Gate`) keys are gated and the feed-forward output is
     scaled.
 
-    :param positions: the scheme, which may have vectors for every layer to weigh.
+    Args:
+        positions: the scheme, which may have vectors for every layer to weigh.
     """
 
     def __init__(self, cfg: "ModelConfig", past: int, positions: Positions) -> None:
@@ -53,8 +54,9 @@ class Block(nn.Module):
     ) -> tuple[Tensor, Ring | None, Any]:
         """One block over a chunk (B, L, D); what its gate says comes last.
 
-        :param plan: what attention looks at beside the past.
-        :param new: (B,) how many steps of the chunk are real in each row; ``None``: all of them.
+        Args:
+            plan: what attention looks at beside the past.
+            new: (B,) how many steps of the chunk are real in each row; ``None``: all of them.
         """
         gating, after = None, None
         if self.field is not None:

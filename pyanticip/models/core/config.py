@@ -15,9 +15,12 @@ Positive = Annotated[float, Field(gt=0.0, lt=1e12)]
 def still_there(options: Mapping[str, Any], gone: Mapping[str, Any], whose: str) -> dict[str, Any]:
     """Options without those that are no more: files that name them at their default are still read.
 
-    :param gone: names and defaults of those that are no more.
-    :param whose: what stands before the name in a message.
-    :raises OptionError: one of them has another value than its default.
+    Args:
+        gone: names and defaults of those that are no more.
+        whose: what stands before the name in a message.
+
+    Raises:
+        OptionError: one of them has another value than its default.
     """
     for name, usual in gone.items():
         if name in options and options[name] != usual:
@@ -30,7 +33,8 @@ def still_there(options: Mapping[str, Any], gone: Mapping[str, Any], whose: str)
 class Config(BaseModel):
     """Options: frozen, of exact types, without unknown names.
 
-    :raises OptionError: an unknown option (with the nearest known one), or a value out of range.
+    Raises:
+        OptionError: an unknown option (with the nearest known one), or a value out of range.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

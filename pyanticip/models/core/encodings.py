@@ -30,8 +30,9 @@ def speeds(width: int, device: torch.device | None = None, base: float = 10_000.
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
     """Rotary encoding (Su et al. 2024): channel pairs (i, i + d/2) turn by ``position * 10000^(-2 i / d)``.
 
-    :param x: (..., d) queries or keys, d even.
-    :param positions: real positions that broadcast to ``x``'s axes without the last one.
+    Args:
+        x: (..., d) queries or keys, d even.
+        positions: real positions that broadcast to ``x``'s axes without the last one.
     """
     half = x.shape[-1] // 2
     index = torch.arange(half, device=x.device, dtype=torch.float64)

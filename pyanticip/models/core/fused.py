@@ -156,8 +156,9 @@ def make_fused(
     """Prepare a pathway's attention for a whole sequence; ``None`` where the bias does not factor safely and
     the reference is no worse than anything else.
 
-    :param length: steps of the sequence.
-    :param past: past steps each query may see beside itself.
+    Args:
+        length: steps of the sequence.
+        past: past steps each query may see beside itself.
     """
     # On a GPU a mask takes a kernel that wants the width in whole vectors.
     alignment = 8 if device.type == "cuda" else 1

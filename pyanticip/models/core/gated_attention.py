@@ -36,8 +36,9 @@ def can_gate(q: Tensor, log_gate: Tensor) -> bool:
 def attend_gated(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, scale: float) -> Tensor:
     """``softmax(scale q k + log_gate) v`` over all steps before, (B, H, L, d).
 
-    :param q: (B, H, L, d), and so ``k`` and ``v``.
-    :param log_gate: (B, L), of the keys.
+    Args:
+        q: (B, H, L, d), and so ``k`` and ``v``.
+        log_gate: (B, L), of the keys.
     """
     if torch.is_grad_enabled():
         mixed: Tensor = _Gated.apply(q, k, v, log_gate, scale)  # type: ignore[no-untyped-call]

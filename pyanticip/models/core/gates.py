@@ -94,9 +94,12 @@ def threshold(waited: Tensor, theta: float, max_buffer: int) -> Tensor:
 def decide(gate: Tensor, waited: Tensor, theta: float, max_buffer: int) -> tuple[Tensor, Tensor]:
     """Which rows may emit now: those over their threshold, and those that have waited long enough.
 
-    :param gate: (B,) the gate of this step.
-    :param waited: (B,) int64 steps that each row has been held back.
-    :returns: emit (B,) bool, and the waiting after it: 0 for rows that emit, one more for those that wait.
+    Args:
+        gate: (B,) the gate of this step.
+        waited: (B,) int64 steps that each row has been held back.
+
+    Returns:
+        emit (B,) bool, and the waiting after it: 0 for rows that emit, one more for those that wait.
     """
     emit = (gate > threshold(waited, theta, max_buffer).to(gate.dtype)) | (waited >= max_buffer)
     return emit, torch.where(emit, torch.zeros_like(waited), waited + 1)

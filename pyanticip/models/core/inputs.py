@@ -19,7 +19,8 @@ def readable(x: Tensor) -> bool:
 def check_batch(batch: Any) -> None:
     """A state has rows.
 
-    :raises OptionError: it would have none, or no whole number.
+    Raises:
+        OptionError: it would have none, or no whole number.
     """
     if isinstance(batch, bool) or not isinstance(batch, Integral) or batch < 1:
         raise OptionError(f"batch must be an integer of at least 1, got {batch!r}")
@@ -28,7 +29,8 @@ def check_batch(batch: Any) -> None:
 def check_tensor(x: Any, name: str, shape: str) -> None:
     """What a model is given must be a tensor.
 
-    :raises ShapeError: otherwise, with what it is.
+    Raises:
+        ShapeError: otherwise, with what it is.
     """
     if not isinstance(x, Tensor):
         raise ShapeError(f"{name} must be a tensor {shape}, got {type(x).__name__}")
@@ -37,7 +39,8 @@ def check_tensor(x: Any, name: str, shape: str) -> None:
 def check_state(fits: bool) -> None:
     """A state must be of the model that is given it.
 
-    :raises ShapeError: otherwise.
+    Raises:
+        ShapeError: otherwise.
     """
     if not fits:
         raise ShapeError(
@@ -48,7 +51,8 @@ def check_state(fits: bool) -> None:
 def check_finite(x: Tensor, name: str) -> None:
     """Values must be finite.
 
-    :raises ShapeError: otherwise, with the first value that is not, and where it stands.
+    Raises:
+        ShapeError: otherwise, with the first value that is not, and where it stands.
     """
     if readable(x) and not bool(torch.isfinite(x).all()):
         at = torch.nonzero(~torch.isfinite(x))[0].tolist()
@@ -63,7 +67,8 @@ def of_step(x: Any) -> Any:
 def check_mask(mask: Any, name: str, shape: tuple[int, ...]) -> None:
     """A mask must be bool, of this shape.
 
-    :raises ShapeError: otherwise, with what it is.
+    Raises:
+        ShapeError: otherwise, with what it is.
     """
     check_tensor(mask, name, str(shape))
     if mask.shape != shape or mask.dtype != torch.bool:
@@ -74,7 +79,8 @@ def check_mask(mask: Any, name: str, shape: tuple[int, ...]) -> None:
 def check_steering(scalars: Tensor | None, predicted: Tensor | None, rows: int, length: int) -> None:
     """Scalars must be finite (B, L, 7), ``predicted`` (B, L) bool, where they are given.
 
-    :raises ShapeError: otherwise.
+    Raises:
+        ShapeError: otherwise.
     """
     if scalars is not None:
         shape = (rows, length, 7)

@@ -24,11 +24,12 @@ def make_layout(
 ) -> Layout:
     """How a pathway attends over ``length`` of its steps.
 
-    :param past: past steps that each may see.
-    :param like: the pathway's input.
-    :param count: (B,) earlier steps; ``None`` for a sequence from its start.
-    :param new: (B,) how many of the steps are real in each row; ``None``: all of them.
-    :param reference: whether a sequence takes the reference layout too.
+    Args:
+        past: past steps that each may see.
+        like: the pathway's input.
+        count: (B,) earlier steps; ``None`` for a sequence from its start.
+        new: (B,) how many of the steps are real in each row; ``None``: all of them.
+        reference: whether a sequence takes the reference layout too.
     """
     if count is None and not reference:
         dtype = compute_dtype(like)

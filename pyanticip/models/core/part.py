@@ -82,8 +82,9 @@ class Positions(Part):
     ) -> tuple[Tensor | None, State | tuple[()]]:
         """What to add to embedded steps (B, L, D), and the state after them.
 
-        :param frames: (B,) steps before these; ``None`` at a sequence's start.
-        :param state: what came before; ``None`` at a sequence's start, and then nothing comes back.
+        Args:
+            frames: (B,) steps before these; ``None`` at a sequence's start.
+            state: what came before; ``None`` at a sequence's start, and then nothing comes back.
         """
         return None, ()
 
@@ -147,7 +148,8 @@ class Gate(Part, ABC):
     def forward(self, x: Tensor, state: Any = None, new: Tensor | None = None) -> tuple[Any, Any]:
         """The :class:`Gating` of the block's input (B, L, D), and the state after it.
 
-        :param new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
+        Args:
+            new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
         """
 
 
@@ -161,8 +163,9 @@ def vectors_state(
 ) -> PositionVectorsState | tuple[()]:
     """The state of a scheme's vectors before the first step; nothing where there are none.
 
-    :param fast: past steps that the fast pathway reaches.
-    :param slow: past pools that the slow pathway reaches; -1 without one.
+    Args:
+        fast: past steps that the fast pathway reaches.
+        slow: past pools that the slow pathway reaches; -1 without one.
     """
     if not scheme.cursors:
         return ()

@@ -54,8 +54,9 @@ def attend_plan(q: Tensor, plan: Plan, weight: Tensor) -> Tensor:
     By the paper's letter (Wang, equation 5) scores are divided by d instead, and the weights count after the
     softmax, not in it: ``(softmax(q k / d) * w) v``.
 
-    :param q: (B, L, H, d) queries, as projected.
-    :param weight: (3 H d, D) of the layer's joint projection to queries, keys and values.
+    Args:
+        q: (B, L, H, d) queries, as projected.
+        weight: (3 H d, D) of the layer's joint projection to queries, keys and values.
     """
     rows, length, heads, width = q.shape
     keys, values = weight.view(3, heads, width, -1)[1:].unbind(0)  # (H, d, D)

@@ -61,9 +61,10 @@ def make_single_step(
 ) -> SingleStep:
     """Prepare a pathway's attention for one step.
 
-    :param past: past steps the query may see beside itself.
-    :param count: (B,) steps since each row's start.
-    :param new: (B,) 1 where the step is real, 0 where it is not stored; ``None``: real everywhere.
+    Args:
+        past: past steps the query may see beside itself.
+        count: (B,) steps since each row's start.
+        new: (B,) 1 where the step is real, 0 where it is not stored; ``None``: real everywhere.
     """
     capacity = past + 1
     slot = count % capacity

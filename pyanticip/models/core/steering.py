@@ -49,10 +49,11 @@ class PositionVectorsState(State):
 class PositionMix(nn.Module):
     """One layer's weights of the cursors, and of content against place.
 
-    :param heads: heads H of the layer.
-    :param cursors: cursors C of the source.
-    :param start: mean of alpha at the start; it is spread by half of that to either side, so that heads
-    differ."""
+    Args:
+        heads: heads H of the layer.
+        cursors: cursors C of the source.
+        start: mean of alpha at the start; it is spread by half of that to either side, so that heads differ.
+    """
 
     def __init__(self, heads: int, cursors: int, start: float = 1.0) -> None:
         super().__init__()

@@ -65,8 +65,11 @@ class State:
     def reset(self, rows: Tensor | None = None) -> None:
         """Put rows back to the start of a stream, in place.
 
-        :param rows: (B,) bool, the rows to reset; ``None`` resets all of them.
-        :raises ShapeError: ``rows`` are something else; nothing is reset then.
+        Args:
+            rows: (B,) bool, the rows to reset; ``None`` resets all of them.
+
+        Raises:
+            ShapeError: ``rows`` are something else; nothing is reset then.
         """
         if rows is not None and (batch := next((len(tensor) for tensor in self.tensors()), None)) is not None:
             wanted = f"({batch},) of torch.bool"

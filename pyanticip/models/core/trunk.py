@@ -142,13 +142,13 @@ class Trunk(nn.Module):
     ) -> tuple[TrunkOutput, TrunkState | None]:
         """Run a sequence from its start (no state) or a chunk that follows one (with its state).
 
-        :param x: (B, L, D) embedded steps.
-        :param given: (B, L, 7) scalars in native units, needed by ``mode="external"``.
-        :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones
-            (scheduled sampling).
-        :param due: whether a pool closes in this chunk in some row, where the caller knows; ``None`` finds
-            out.
-        :param plan: what is foreseen at each step, for the first fast block to look at.
+        Args:
+            x: (B, L, D) embedded steps.
+            given: (B, L, 7) scalars in native units, needed by ``mode="external"``.
+            predicted: (B, L) bool, steps where the initial head's scalars replace the given ones (scheduled
+                sampling).
+            due: whether a pool closes in this chunk in some row, where the caller knows; ``None`` finds out.
+            plan: what is foreseen at each step, for the first fast block to look at.
         """
         if mode == "refined_prev" and x.shape[1] > 1:
             return self._self_predicted(x, state, plan)

@@ -100,7 +100,8 @@ class PoseForecaster(nn.Module):
     def fit_normalisation(self, windows: Tensor, unit: float) -> None:
         """Set the statistics from windows (N, observed + target, joints, 3) of the training motion.
 
-        :raises ShapeError: windows of another shape.
+        Raises:
+            ShapeError: windows of another shape.
         """
         cfg = self.cfg
         length = cfg.observed + cfg.target
@@ -148,7 +149,8 @@ class PoseForecaster(nn.Module):
     def predict(self, observed: Tensor) -> Tensor:
         """The next frames (B, target, joints, 3) after windows (B, observed, joints, 3).
 
-        :raises ShapeError: windows of another shape.
+        Raises:
+            ShapeError: windows of another shape.
         """
         cfg = self.cfg
         if observed.ndim != 4 or tuple(observed.shape[1:]) != (cfg.observed, cfg.joints, 3):
@@ -166,7 +168,8 @@ class PoseForecaster(nn.Module):
         What is said after frame ``t`` depends on frames up to ``t`` alone; before ``observed`` frames have
         been seen, the first one stands for those before it.
 
-        :raises ShapeError: positions of another shape.
+        Raises:
+            ShapeError: positions of another shape.
         """
         cfg = self.cfg
         if positions.ndim != 4 or tuple(positions.shape[2:]) != (cfg.joints, 3) or not positions.shape[1]:
@@ -187,7 +190,8 @@ class PoseForecaster(nn.Module):
     def step(self, frame: Tensor, state: ForecastState) -> tuple[Tensor, ForecastState]:
         """One frame (B, joints, 3): the forecast (B, target, joints, 3) and the next state.
 
-        :raises ShapeError: a frame of another shape, or of another batch than the state.
+        Raises:
+            ShapeError: a frame of another shape, or of another batch than the state.
         """
         cfg = self.cfg
         if tuple(frame.shape) != (len(state.seen), cfg.joints, 3):
@@ -208,8 +212,11 @@ def save_forecaster(
 ) -> Path:
     """Write a checkpoint folder (``model.safetensors``, ``model.json``); an older one is replaced whole.
 
-    :param training: what to note about how it was trained; JSON values.
-    :raises CheckpointError: weights that are not finite, or a folder that holds anything but a checkpoint.
+    Args:
+        training: what to note about how it was trained; JSON values.
+
+    Raises:
+        CheckpointError: weights that are not finite, or a folder that holds anything but a checkpoint.
     """
     content = {
         "format": FORECAST_FORMAT,
@@ -226,7 +233,8 @@ def save_forecaster(
 def load_forecaster(path: str | Path, *, device: str | torch.device = "cpu") -> PoseForecaster:
     """Load a forecaster in evaluation mode.
 
-    :raises CheckpointError: missing, damaged, from a newer version, or not a forecaster's.
+    Raises:
+        CheckpointError: missing, damaged, from a newer version, or not a forecaster's.
     """
     manifest = read_forecast_manifest(path)
     data = read_verified(manifest.folder, WEIGHTS, manifest.sha256)

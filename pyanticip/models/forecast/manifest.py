@@ -28,7 +28,8 @@ class ForecastConfig(Config):
     ``expand`` of the perceptron; ``dropout`` in training; ``mirror`` the joint on the other side of each
     joint (mirrored in x), empty for a body without sides.
 
-    :raises OptionError: a value out of range.
+    Raises:
+        OptionError: a value out of range.
     """
 
     whose: ClassVar[str] = "forecaster"
@@ -70,7 +71,8 @@ class ForecastManifest:
 def read_forecast_manifest(path: str | Path) -> ForecastManifest:
     """Read and check ``model.json`` of a forecaster's folder.
 
-    :raises CheckpointError: missing, malformed, from a newer version, or not a forecaster's.
+    Raises:
+        CheckpointError: missing, malformed, from a newer version, or not a forecaster's.
     """
     folder = Path(path)
     data, config, _, hashes = described(folder, FORECAST_FORMAT, FORECAST_VERSION, ForecastConfig)

@@ -23,8 +23,9 @@ HIDDEN = 32
 class FrameHold(Part):
     """Reads a risk off filtered frames, and holds the last trusted frame in place of risky ones.
 
-    :param width: of the embedded frames.
-    :param hidden: of the layer that reads the risk.
+    Args:
+        width: of the embedded frames.
+        hidden: of the layer that reads the risk.
     """
 
     def __init__(self, width: int, hidden: int = HIDDEN) -> None:
@@ -48,9 +49,10 @@ class FrameHold(Part):
     def forward(self, frames: Tensor, filtered: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
         """Trusted frames (B, L, D), and the risk dh >= 0 of each (B, L).
 
-        :param frames: (B, L, D) embedded frames as they came.
-        :param filtered: (B, L, D) the same after the causal filter: what the last ones were like.
-        :param before: (B, D) the trusted frame before the first; zeros at a stream's start.
+        Args:
+            frames: (B, L, D) embedded frames as they came.
+            filtered: (B, L, D) the same after the causal filter: what the last ones were like.
+            before: (B, D) the trusted frame before the first; zeros at a stream's start.
         """
         seen = self.norm(torch.cat((frames, filtered), -1))
         risk = F.softplus(self.last(F.gelu(self.first(seen))).squeeze(-1))
@@ -60,9 +62,10 @@ class FrameHold(Part):
 def held(x: Tensor, share: Tensor, before: Tensor) -> Tensor:
     """``y_t = s_t x_t + (1 - s_t) y_(t-1)`` along the second axis, in log2 L parallel steps.
 
-    :param x: (B, L, D).
-    :param share: (B, L, 1) in 0..1.
-    :param before: (B, D) what comes before the first.
+    Args:
+        x: (B, L, D).
+        share: (B, L, 1) in 0..1.
+        before: (B, D) what comes before the first.
     """
     keep, sums = 1.0 - share, share * x
     reach = 1

@@ -26,12 +26,13 @@ class ControlHead(TwinMix):
     With the causal ``twin`` they are what the hidden state says, added to a mix of the twin's columns, see
     :class:`~pyanticip.models.motion.twin_mix.TwinMix`.
 
-    :param recent: how many numbers of the last frames come along; 0 for none.
-    :param base_hazard: hazard per bin that the base rate starts at.
-    :param gated: False leaves the evidence as it is, whatever the gate.
-    :param strokes: whether a head of its own adds to the evidence of onsets, whatever the gate.
-    :param twin: whether parameters are a mix of the twin's.
-    :param scaled: with the twin, whether what is added to it is scaled by how far it moved.
+    Args:
+        recent: how many numbers of the last frames come along; 0 for none.
+        base_hazard: hazard per bin that the base rate starts at.
+        gated: False leaves the evidence as it is, whatever the gate.
+        strokes: whether a head of its own adds to the evidence of onsets, whatever the gate.
+        twin: whether parameters are a mix of the twin's.
+        scaled: with the twin, whether what is added to it is scaled by how far it moved.
     """
 
     def __init__(

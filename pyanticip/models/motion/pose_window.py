@@ -58,7 +58,8 @@ class PoseWindow(TwinMix):
 
     What the perceptron says is added to a mix of the twin, scaled by how far parameters moved of late.
 
-    :param frames: how many frames it looks at, the newest included.
+    Args:
+        frames: how many frames it looks at, the newest included.
     """
 
     basis: Tensor

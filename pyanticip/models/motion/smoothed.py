@@ -44,8 +44,9 @@ _BEND_GAIN = RATE**2 / (32.0 * 4.0)
 class SmoothedMeasures(nn.Module):
     """Carried numbers of the last frames (..., taps, :data:`CARRIED`) to (..., :data:`SMOOTHED`).
 
-    :param taps: frames that are looked at, oldest first. Stretches are cut to them, those of the jerk to the
-        frames that have one; with fewer than ten there is none.
+    Args:
+        taps: frames that are looked at, oldest first. Stretches are cut to them, those of the jerk to the
+            frames that have one; with fewer than ten there is none.
     """
 
     bend: Tensor

@@ -136,8 +136,11 @@ class MotionTransformer(nn.Module):
     scalars, through bias and gates. So the anticipation heads, supervised to those scalars, must infer them
     from movement, and the model can run on its own predictions (``mode``).
 
-    :param cfg: sizes and options; the default is the shipped model's.
-    :raises OptionError: with kinematics, a ``d_model`` that leaves no room beside the body's own channels.
+    Args:
+        cfg: sizes and options; the default is the shipped model's.
+
+    Raises:
+        OptionError: with kinematics, a ``d_model`` that leaves no room beside the body's own channels.
     """
 
     mean: Tensor
@@ -215,7 +218,8 @@ class MotionTransformer(nn.Module):
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
         """Set the statistics (cfg.columns,) of the training subjects' features; constant ones keep scale 1.
 
-        :raises ShapeError: other shapes, or values that are not finite.
+        Raises:
+            ShapeError: other shapes, or values that are not finite.
         """
         columns = self.cfg.columns
         for name, value in (("mean", mean), ("std", std)):
@@ -331,21 +335,24 @@ class MotionTransformer(nn.Module):
     ) -> MotionOutput | tuple[MotionOutput, MotionState]:
         """Run whole sequences from their start, or a chunk of any length that follows ``state``.
 
-        :param x: (B, L, n) raw feature rows at 50 Hz of version 1 (231) or 2 (279), of which ``cfg.columns``
-            are read.
-        :param state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
-            the rings of this state are written in place: go on with the state that comes back.
-        :param mode: which scalars steer the model: ``external`` those in the features, ``initial`` the
-            initial head's, ``refined_prev`` the refined head's of the step before.
-        :param scalars: (B, L, 7) scalars in place of those in the features.
-        :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
-        :param due: whether a slow pool closes in this chunk, where the caller knows.
-        :param plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's
-            own plans: those drawn for training, or some that were made elsewhere.
-        :param boost: (C,) or (B, 1, C), added to the contrasts by which the model's own plans are selected:
-            wishes; -inf forbids a code.
-        :raises ShapeError: x is not (B, L, n) with B, L >= 1 and as many columns as are read, not of the
-            weights' type or not finite; scalars, ``predicted``, ``plan``, ``boost`` or the state do not fit.
+        Args:
+            x: (B, L, n) raw feature rows at 50 Hz of version 1 (231) or 2 (279), of which ``cfg.columns`` are
+                read.
+            state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
+                the rings of this state are written in place: go on with the state that comes back.
+            mode: which scalars steer the model: ``external`` those in the features, ``initial`` the initial
+                head's, ``refined_prev`` the refined head's of the step before.
+            scalars: (B, L, 7) scalars in place of those in the features.
+            predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
+            due: whether a slow pool closes in this chunk, where the caller knows.
+            plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's own
+                plans: those drawn for training, or some that were made elsewhere.
+            boost: (C,) or (B, 1, C), added to the contrasts by which the model's own plans are selected:
+                wishes; -inf forbids a code.
+
+        Raises:
+            ShapeError: x is not (B, L, n) with B, L >= 1 and as many columns as are read, not of the weights'
+                type or not finite; scalars, ``predicted``, ``plan``, ``boost`` or the state do not fit.
         """
         self._check(x)
         check_steering(scalars, predicted, *x.shape[:2])

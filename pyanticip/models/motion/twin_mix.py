@@ -28,8 +28,9 @@ class TwinMix(nn.Module):
     weights of the squares of what the twin's other columns differ from its mean over 1 s) and c is learned:
     nearly all of it in lively movement, little where a body hardly moves.
 
-    :param twin: whether there is a mix at all.
-    :param scaled: whether what is added to it is scaled.
+    Args:
+        twin: whether there is a mix at all.
+        scaled: whether what is added to it is scaled.
     """
 
     def __init__(self, *, twin: bool = True, scaled: bool = False) -> None:

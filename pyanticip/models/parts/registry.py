@@ -51,7 +51,8 @@ USUAL: Final = {"control_field": "field", "planning": "signal"}
 def entry(option: str, kind: object) -> Entry:
     """A part by the model's option and its kind.
 
-    :raises OptionError: an unknown kind.
+    Raises:
+        OptionError: an unknown kind.
     """
     kinds = PARTS[option]
     if not isinstance(kind, str) or kind not in kinds:
@@ -62,7 +63,8 @@ def entry(option: str, kind: object) -> Entry:
 def part_config(option: str, given: Any) -> Any:
     """The options of a part; what is no mapping stays as it is.
 
-    :raises OptionError: an unknown kind, or options that it does not have.
+    Raises:
+        OptionError: an unknown kind, or options that it does not have.
     """
     return entry(option, given.get("kind")).config(**given) if isinstance(given, Mapping) else given
 
@@ -81,7 +83,8 @@ def build(option: str, config: PartConfig | None, *given: Any) -> Any:
 def nested(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a model with those of the parts inside the parts, whether they came so or flat.
 
-    :raises OptionError: options of a part that is not there, other than those that it has anyway.
+    Raises:
+        OptionError: options of a part that is not there, other than those that it has anyway.
     """
     found = dict(options)
     for option, kinds in PARTS.items():

@@ -44,7 +44,8 @@ from pyanticip.models.parts.planning.targets import PlanChoice
 def check_token_config(cfg: ModelConfig) -> None:
     """A token model needs a vocabulary and a longest sequence, and reads no body.
 
-    :raises OptionError: otherwise.
+    Raises:
+        OptionError: otherwise.
     """
     if not cfg.vocab:
         raise OptionError("a token model needs vocab >= 1: start from ModelConfig.small() or .default()")
@@ -55,7 +56,8 @@ def check_token_config(cfg: ModelConfig) -> None:
 def check_ids(ids: Tensor, vocab: int, name: str = "ids") -> None:
     """Ids must be whole numbers (B, L) from 0 to ``vocab - 1``.
 
-    :raises ShapeError: otherwise, with the first offending id and where it stands.
+    Raises:
+        ShapeError: otherwise, with the first offending id and where it stands.
     """
     check_tensor(ids, name, "(B, L)")
     if ids.ndim != 2 or not ids.numel():
@@ -73,10 +75,13 @@ def check_ids(ids: Tensor, vocab: int, name: str = "ids") -> None:
 def check_length(length: int, frames: Tensor | None, cfg: ModelConfig, absolute: bool) -> None:
     """A sequence may be ``max_seq_len`` long; so may a stream whose positions are absolute.
 
-    :param frames: (B,) tokens so far in each row of a stream. Its rings slide, so that streams with relative
-        positions have no end; sinusoids were never trained beyond ``max_seq_len``.
-    :param absolute: whether positions count from a sequence's start.
-    :raises ShapeError: longer.
+    Args:
+        frames: (B,) tokens so far in each row of a stream. Its rings slide, so that streams with relative
+            positions have no end; sinusoids were never trained beyond ``max_seq_len``.
+        absolute: whether positions count from a sequence's start.
+
+    Raises:
+        ShapeError: longer.
     """
     longest = cfg.max_seq_len
     if frames is None:
@@ -130,9 +135,12 @@ class BaselineTransformer(nn.Module):
     has become. The feed-forward layers are widened until it has as many parameters as the anticipatory
     transformer of the same configuration (within half a column of each).
 
-    :param cfg: a token configuration; ``bias``, ``window`` and ``slow_stride`` do not matter here.
-    :param matched: False keeps ``cfg.ff``.
-    :raises OptionError: a configuration without a vocabulary.
+    Args:
+        cfg: a token configuration; ``bias``, ``window`` and ``slow_stride`` do not matter here.
+        matched: False keeps ``cfg.ff``.
+
+    Raises:
+        OptionError: a configuration without a vocabulary.
     """
 
     reference: bool = False
@@ -211,12 +219,15 @@ class BaselineTransformer(nn.Module):
     ) -> BaselineOutput | tuple[BaselineOutput, BaselineState]:
         """Run whole sequences from their start, or a chunk of any length that follows ``state``.
 
-        :param ids: (B, L) int64 tokens, 0 <= id < vocab.
-        :param plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's
-            own plans.
-        :param boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected.
-        :raises ShapeError: ids out of range, a sequence longer than ``max_seq_len``, or ``plan`` or ``boost``
-            that does not fit.
+        Args:
+            ids: (B, L) int64 tokens, 0 <= id < vocab.
+            plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's own
+                plans.
+            boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected.
+
+        Raises:
+            ShapeError: ids out of range, a sequence longer than ``max_seq_len``, or ``plan`` or ``boost``
+                that does not fit.
         """
         check_ids(ids, self.cfg.vocab)
         rows, length = ids.shape

@@ -85,22 +85,25 @@ def generate(
     Row r draws from its own stream of random numbers, one number a token, so that it says the same in
     whatever batch and, up to the effect of waiting itself, with and without the gate.
 
-    :param model: is set to evaluation. A baseline has no gate and takes no scalars.
-    :param prompt: (B, P) int64, P >= 1.
-    :param tokens: how many to say, T.
-    :param gated: False says a token at every step.
-    :param theta: threshold in [0, 1], the model's own by default; it falls by half while a row waits.
-    :param max_buffer: steps of waiting after which a token is said in any case, the model's own by default.
-    :param temperature: divides the logits; 0 takes the most likely token.
-    :param top_k: draw from the k most likely tokens alone.
-    :param seed: of the random numbers.
-    :param scalars: what steers: the initial head's, the refined head's of the step before, or ``external``,
-        computed from everything the row was fed, latent steps included.
-    :param neighbours: past states that the uncertainty of external scalars compares, as in training.
-    :param waits: (B, T) int64 >= 0: wait so often before each token, whatever the gate says; for comparison.
-    :param follow: (B, T) int64: say these tokens; their ``log_probs`` are of interest.
-    :raises OptionError: an option outside its range.
-    :raises ShapeError: shapes that do not fit, ids out of range, or more tokens than the model can read.
+    Args:
+        model: is set to evaluation. A baseline has no gate and takes no scalars.
+        prompt: (B, P) int64, P >= 1.
+        tokens: how many to say, T.
+        gated: False says a token at every step.
+        theta: threshold in [0, 1], the model's own by default; it falls by half while a row waits.
+        max_buffer: steps of waiting after which a token is said in any case, the model's own by default.
+        temperature: divides the logits; 0 takes the most likely token.
+        top_k: draw from the k most likely tokens alone.
+        seed: of the random numbers.
+        scalars: what steers: the initial head's, the refined head's of the step before, or ``external``,
+            computed from everything the row was fed, latent steps included.
+        neighbours: past states that the uncertainty of external scalars compares, as in training.
+        waits: (B, T) int64 >= 0: wait so often before each token, whatever the gate says; for comparison.
+        follow: (B, T) int64: say these tokens; their ``log_probs`` are of interest.
+
+    Raises:
+        OptionError: an option outside its range.
+        ShapeError: shapes that do not fit, ids out of range, or more tokens than the model can read.
     """
     own = model if isinstance(model, AnticipatoryTransformer) else None
     if own is None and (gated or waits is not None):

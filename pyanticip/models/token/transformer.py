@@ -81,8 +81,11 @@ class LanguageHow(TypedDict, total=False):
 class AnticipatoryTransformer(nn.Module):
     """Token embedding + positions -> dual-pathway trunk -> tied language-model head.
 
-    :param cfg: sizes and options; see :meth:`ModelConfig.small` and :meth:`ModelConfig.default`.
-    :raises OptionError: a configuration without a vocabulary.
+    Args:
+        cfg: sizes and options; see :meth:`ModelConfig.small` and :meth:`ModelConfig.default`.
+
+    Raises:
+        OptionError: a configuration without a vocabulary.
     """
 
     def __init__(self, cfg: ModelConfig | None = None) -> None:
@@ -105,7 +108,8 @@ class AnticipatoryTransformer(nn.Module):
     def embed(self, ids: Tensor) -> Tensor:
         """Token embeddings (B, L, D) of ids (B, L), without positions: the trajectory whose scalars steer.
 
-        :raises ShapeError: ids that are not whole numbers (B, L) from 0 to the vocabulary's last.
+        Raises:
+            ShapeError: ids that are not whole numbers (B, L) from 0 to the vocabulary's last.
         """
         check_ids(ids, self.cfg.vocab)
         embedded: Tensor = self.token(ids)
@@ -146,21 +150,24 @@ class AnticipatoryTransformer(nn.Module):
     ) -> LanguageOutput | tuple[LanguageOutput, LanguageState]:
         """Run whole sequences from their start, or a chunk of any length that follows ``state``.
 
-        :param ids: (B, L) int64 tokens, 0 <= id < vocab.
-        :param scalars: (B, L, 7) anticipation scalars in native units, finite.
-        :param state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
-            its rings are written in place: go on with the state that comes back.
-        :param mode: which scalars steer: ``external`` the given ones, ``initial`` the initial head's,
-            ``refined_prev`` the refined head's of the step before. ``None``: the given ones if there are any,
-            else the initial head's.
-        :param predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
-        :param plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's
-            own plans: those drawn for training, or some that were made elsewhere.
-        :param boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected:
-            wishes; -inf forbids a token.
-        :raises OptionError: ``predicted`` without scalars.
-        :raises ShapeError: no ids, ids out of range, a sequence longer than ``max_seq_len``, scalars of
-            another shape or not finite, or ``predicted``, ``plan`` or ``boost`` that does not fit.
+        Args:
+            ids: (B, L) int64 tokens, 0 <= id < vocab.
+            scalars: (B, L, 7) anticipation scalars in native units, finite.
+            state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
+                its rings are written in place: go on with the state that comes back.
+            mode: which scalars steer: ``external`` the given ones, ``initial`` the initial head's,
+                ``refined_prev`` the refined head's of the step before. ``None``: the given ones if there are
+                any, else the initial head's.
+            predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
+            plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's own
+                plans: those drawn for training, or some that were made elsewhere.
+            boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected:
+                wishes; -inf forbids a token.
+
+        Raises:
+            OptionError: ``predicted`` without scalars.
+            ShapeError: no ids, ids out of range, a sequence longer than ``max_seq_len``, scalars of another
+                shape or not finite, or ``predicted``, ``plan`` or ``boost`` that does not fit.
         """
         return self._run(self.embed(ids), ids, scalars, state, mode, predicted, plan, boost)
 
@@ -192,9 +199,10 @@ class AnticipatoryTransformer(nn.Module):
     ) -> tuple[LanguageOutput, LanguageState]:
         """One step in which some rows wait: they take their hidden state as input in place of a token.
 
-        :param ids: (B,) tokens of the rows that go on; whatever lies in waiting rows must be a valid id.
-        :param hidden: (B, D) the hidden states of the step before.
-        :param waiting: (B,) bool.
+        Args:
+            ids: (B,) tokens of the rows that go on; whatever lies in waiting rows must be a valid id.
+            hidden: (B, D) the hidden states of the step before.
+            waiting: (B,) bool.
         """
         check_ids(ids[:, None], self.cfg.vocab)
         check_mask(waiting, "waiting", tuple(ids.shape))
@@ -300,7 +308,8 @@ def build_language_model(
 ) -> LanguageModel:
     """The anticipatory transformer of a configuration, or the plain one of equal size.
 
-    :raises OptionError: an unknown kind, or a configuration without a vocabulary.
+    Raises:
+        OptionError: an unknown kind, or a configuration without a vocabulary.
     """
     if kind == "anticipatory":
         return AnticipatoryTransformer(cfg)

@@ -46,10 +46,8 @@ SCALES: dict[str, tuple[int, ...]] = {
 class Scale:
     """The notes of a scale from ``low`` to ``high``: a value in 0..1 chooses the nearest.
 
-    Raises
-    ------
-    OptionError
-        None of the scale's notes lies there.
+    Raises:
+        OptionError: None of the scale's notes lies there.
     """
 
     def __init__(self, low: int, high: int, key: int, steps: Sequence[int]) -> None:

@@ -93,7 +93,8 @@ class FieldTrace(GateTrace):
 class ControlField(Gate):
     """The field of one block.
 
-    :param width: D of the block's input.
+    Args:
+        width: D of the block's input.
     """
 
     def __init__(self, width: int, cfg: FieldConfig) -> None:
@@ -154,8 +155,9 @@ class ControlField(Gate):
     ) -> tuple[FieldOutput, FieldState | None]:
         """The field over a sequence from its start, or over a chunk that follows a state.
 
-        :param x: (B, L, D) the block's input.
-        :param new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
+        Args:
+            x: (B, L, D) the block's input.
+            new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
         """
         with exact(x):
             x = x.to(self.fibre.weight.dtype)

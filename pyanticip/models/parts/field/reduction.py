@@ -27,8 +27,9 @@ def decayed_sums(x: Tensor, decay: float, before: Tensor | None = None) -> Tenso
     Blocks of 256 are summed by a triangular matrix, and what blocks pass on to each other by this function
     itself.
 
-    :param x: (B, L).
-    :param before: (B,) the sum before the first step, 0 if absent.
+    Args:
+        x: (B, L).
+        before: (B,) the sum before the first step, 0 if absent.
     """
     rows, length = x.shape
     if length == 1:
@@ -124,8 +125,9 @@ class FieldSeries(NamedTuple):
 def reduce_field(x: Tensor, weights: FieldWeights, decay: float, bend: float) -> FieldSeries:
     """The field over sequences (B, L, D) from their start.
 
-    :param decay: of the average.
-    :param bend: how much curvature scales the feed-forward layer down.
+    Args:
+        decay: of the average.
+        bend: how much curvature scales the feed-forward layer down.
     """
     precise = x.dtype in (torch.float32, torch.float64) and weights.fibre.dtype == x.dtype
     if x.device.type != "cpu" or not precise or torch.compiler.is_compiling():

@@ -25,7 +25,8 @@ class PlanCodebook(nn.Module):
     A frame counts by its rotations, its angular velocities and its root's height and velocity, standardised
     and each of the three with the same weight. Until :meth:`fit` all frames have code 0.
 
-    :param codes: number of codes.
+    Args:
+        codes: number of codes.
     """
 
     centres: Tensor
@@ -59,12 +60,17 @@ class PlanCodebook(nn.Module):
     def fit(self, x: Tensor, *, seed: int = 0, rounds: int = ROUNDS) -> float:
         """Learn the codes: k-means (Lloyd) from a start by k-means++.
 
-        :param x: (N, n) feature rows, at least as many as there are codes.
-        :param seed: of the start.
-        :param rounds: of Lloyd's algorithm, at most; it stops where nothing changes.
-        :returns: :meth:`error` on these rows.
-        :raises ShapeError: rows of another width, or not finite.
-        :raises OptionError: fewer rows than codes.
+        Args:
+            x: (N, n) feature rows, at least as many as there are codes.
+            seed: of the start.
+            rounds: of Lloyd's algorithm, at most; it stops where nothing changes.
+
+        Returns:
+            :meth:`error` on these rows.
+
+        Raises:
+            ShapeError: rows of another width, or not finite.
+            OptionError: fewer rows than codes.
         """
         if x.ndim != 2 or x.shape[1] not in FEATURE_WIDTHS or not bool(torch.isfinite(x).all()):
             wide = " or ".join(map(str, FEATURE_WIDTHS))

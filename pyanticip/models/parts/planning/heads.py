@@ -27,8 +27,9 @@ class Anticipator(nn.Module):
     """Scores over all codes for what comes within the next K steps: a linear map and a softmax whose
     temperature ``exp(log_tau)`` is learned.
 
-    :param width: of the hidden states.
-    :param vocab: number of codes.
+    Args:
+        width: of the hidden states.
+        vocab: number of codes.
     """
 
     def __init__(self, width: int, vocab: int) -> None:
@@ -75,9 +76,10 @@ class AnticipationSimulator(nn.Module):
     It lets a model train on all steps of a sequence at once: the plan of a step is drawn from it, with the
     truth it would have to be anticipated from, instead of made by the anticipator one step before.
 
-    :param hidden: width of the hidden layer.
-    :param scale: by how much larger the first layer's weights start: targets are of the order of 1 / K, and
-        without it the hidden units see no difference between them.
+    Args:
+        hidden: width of the hidden layer.
+        scale: by how much larger the first layer's weights start: targets are of the order of 1 / K, and
+            without it the hidden units see no difference between them.
     """
 
     def __init__(self, hidden: int = 32, scale: float = 50.0) -> None:
@@ -103,9 +105,10 @@ class AnticipationSimulator(nn.Module):
 
         The density given the target does not depend on how many of each there are.
 
-        :param log_scores: (B, L, V); no gradient goes there.
-        :param ahead: the target.
-        :param zeros: how many codes are drawn at each step.
+        Args:
+            log_scores: (B, L, V); no gradient goes there.
+            ahead: the target.
+            zeros: how many codes are drawn at each step.
         """
         log_scores = log_scores.detach()
         said = log_scores.gather(-1, ahead.codes.clamp(min=0)).exp()
@@ -127,9 +130,10 @@ class AnticipationSimulator(nn.Module):
         A score is drawn for every code, those that do not come included: a plan of those that come alone
         would name the future outright.
 
-        :param ahead: of (B, L) steps.
-        :param log_frequency: (V,) of the codes, with its floor.
-        :param slots: codes of a plan.
+        Args:
+            ahead: of (B, L) steps.
+            log_frequency: (V,) of the codes, with its floor.
+            slots: codes of a plan.
         """
         vocab = len(log_frequency)
         slots = min(slots, vocab)

@@ -135,7 +135,8 @@ class Passes(Generic[Out, S]):
     def initial_state(self, batch: int, *, given: bool) -> PlanState | tuple[()]:
         """The state before the first step: nothing planned.
 
-        :param given: whether scalars may be given to the model's steps.
+        Args:
+            given: whether scalars may be given to the model's steps.
         """
         signal = self.signal
         if signal is None:
@@ -180,12 +181,15 @@ class Passes(Generic[Out, S]):
     ) -> Foresight[Out, S]:
         """Run a chunk.
 
-        :param steps: the input.
-        :param state: of the model, with ``planning`` of its plans; both ``None`` for a sequence's start.
-        :param plan: plans to look at in place of the model's own, (B, L, K).
-        :param boost: added to the contrasts that plans are selected by, (V,) or (B or 1, 1, V).
-        :raises OptionError: plans or wishes for a model that does not plan.
-        :raises ShapeError: as :func:`check_plan`.
+        Args:
+            steps: the input.
+            state: of the model, with ``planning`` of its plans; both ``None`` for a sequence's start.
+            plan: plans to look at in place of the model's own, (B, L, K).
+            boost: added to the contrasts that plans are selected by, (V,) or (B or 1, 1, V).
+
+        Raises:
+            OptionError: plans or wishes for a model that does not plan.
+            ShapeError: as :func:`check_plan`.
         """
         check_plan(self.signal, (steps.embedded.shape[0], steps.embedded.shape[1]), plan, boost)
         if self.signal is None:
@@ -340,11 +344,14 @@ def check_plan(
 ) -> None:
     """Refuse plans and wishes that a model cannot use.
 
-    :param signal: the model's, ``None`` without planning.
-    :param shape: rows and steps of the input.
-    :raises OptionError: a model without planning.
-    :raises ShapeError: shapes that do not fit, codes that do not exist, weights below 0, and weights or
-        wishes that are NaN or infinite.
+    Args:
+        signal: the model's, ``None`` without planning.
+        shape: rows and steps of the input.
+
+    Raises:
+        OptionError: a model without planning.
+        ShapeError: shapes that do not fit, codes that do not exist, weights below 0, and weights or wishes
+            that are NaN or infinite.
     """
     if plan is None and boost is None:
         return

@@ -40,12 +40,13 @@ class PlanningLosses:
 class PlanningSignal(Part):
     """What a model needs to make plans and to be trained with them.
 
-    :param width: D of the model.
-    :param vocab: number of codes.
-    :param embedding: the embedding (V, D) of the codes, where the model has one; else an own one is learned.
-    :param norm: what the first attention layer's input goes through before its projections.
-    :param absolute: whether steps have position encodings for plans to be marked with; otherwise the mark of
-        the future is one learned vector.
+    Args:
+        width: D of the model.
+        vocab: number of codes.
+        embedding: the embedding (V, D) of the codes, where the model has one; else an own one is learned.
+        norm: what the first attention layer's input goes through before its projections.
+        absolute: whether steps have position encodings for plans to be marked with; otherwise the mark of the
+            future is one learned vector.
     """
 
     log_frequency: Tensor
@@ -103,8 +104,9 @@ class PlanningSignal(Part):
     ) -> "PlanningSignal":
         """As a model's configuration has it.
 
-        :param codes: how many there are.
-        :param blocks: the first pathway, whose first layer looks at plans.
+        Args:
+            codes: how many there are.
+            blocks: the first pathway, whose first layer looks at plans.
         """
         assert model.planning is not None
         norm, absolute = first_norm(blocks), positions.absolute
@@ -114,7 +116,8 @@ class PlanningSignal(Part):
     def set_frequencies(self, counts: Tensor) -> None:
         """How often each code occurs in the training data, (V,) counts or shares; uniform until this is set.
 
-        :raises ShapeError: another shape, negative counts, or none at all.
+        Raises:
+            ShapeError: another shape, negative counts, or none at all.
         """
         total = float(counts.sum()) if counts.ndim == 1 else 0.0
         if counts.shape != (self.vocab,) or not total > 0.0 or bool((counts < 0).any()):
@@ -136,8 +139,9 @@ class PlanningSignal(Part):
     def embed(self, choice: PlanChoice, places: Tensor | None = None) -> Plan:
         """Plans as the first attention layer takes them.
 
-        :param choice: (B, L, K).
-        :param places: (B, L, D) the steps' position encodings, where they have some.
+        Args:
+            choice: (B, L, K).
+            places: (B, L, D) the steps' position encodings, where they have some.
         """
         norm, shared = self._shared
         table = self.codes if shared is None else shared
@@ -157,7 +161,8 @@ class PlanningSignal(Part):
         The plan of step n stands for what was anticipated at n - 1; the first step has none, as when the
         model runs.
 
-        :param codes: (B, N) codes of the steps and of those after them, N >= length.
+        Args:
+            codes: (B, N) codes of the steps and of those after them, N >= length.
         """
         drawn = self.simulator.draw(
             look_ahead(codes, self.horizon, max(length - 1, 0)), self.log_frequency, self.slots
@@ -176,8 +181,9 @@ class PlanningSignal(Part):
         """What anticipator and simulator are trained to minimise: means over the steps whose next K codes are
         all known (over all steps that something follows, where there is no such step).
 
-        :param log_scores: (B, L, V) of the anticipator.
-        :param codes: (B, N) codes of the steps and of those after them, N >= L.
+        Args:
+            log_scores: (B, L, V) of the anticipator.
+            codes: (B, N) codes of the steps and of those after them, N >= L.
         """
         length = log_scores.shape[1]
         ahead = look_ahead(codes, self.horizon, length)

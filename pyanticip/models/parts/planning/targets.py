@@ -48,9 +48,10 @@ def look_ahead(codes: Tensor, horizon: int, length: int | None = None) -> Ahead:
 
     Near the end of the codes, what is missing takes no part: the remaining shares are normalised.
 
-    :param codes: (B, N) int64.
-    :param horizon: K steps.
-    :param length: how many steps, by default all N.
+    Args:
+        codes: (B, N) int64.
+        horizon: K steps.
+        length: how many steps, by default all N.
     """
     count = codes.shape[1]
     length = count if length is None else length
@@ -88,9 +89,10 @@ def anticipation_loss(log_scores: Tensor, ahead: Ahead) -> Tensor:
 def unlikelihood(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> Tensor:
     """``-sum log(1 - s)`` (B, L) over the codes of the last K steps that do not return in the next K.
 
-    :param log_scores: (B, L, V).
-    :param recent: (B, L, K) of :func:`look_back`.
-    :param ahead: the next K steps.
+    Args:
+        log_scores: (B, L, V).
+        recent: (B, L, K) of :func:`look_back`.
+        ahead: the next K steps.
     """
     slots = recent.shape[-1]
     # Sorted, the slots of a code lie side by side, the latest last: it is gone if that one is past.
@@ -107,9 +109,10 @@ def select(log_scores: Tensor, log_frequency: Tensor, slots: int, boost: Tensor 
     A code's contrast is ``log s - log p``; those with the largest positive contrasts are taken, weighted by
     their contrast over the sum.
 
-    :param log_scores: (..., V).
-    :param log_frequency: (V,) of the codes, with its floor.
-    :param boost: (V,) or (..., V) added to the contrasts: wishes from outside; -inf forbids a code.
+    Args:
+        log_scores: (..., V).
+        log_frequency: (V,) of the codes, with its floor.
+        boost: (V,) or (..., V) added to the contrasts: wishes from outside; -inf forbids a code.
     """
     contrast = log_scores - log_frequency
     if boost is not None:

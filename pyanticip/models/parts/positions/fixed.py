@@ -48,7 +48,8 @@ class Rope(Positions):
 
     Rings keep raw keys and turn them by age.
 
-    :raises OptionError: heads of an odd width.
+    Raises:
+        OptionError: heads of an odd width.
     """
 
     def __init__(self, model: "ModelConfig") -> None:

@@ -23,10 +23,11 @@ class CopyState(State):
 class CopyBranch(nn.Module):
     """Causal attention from steps to the steps before them, for J cursors.
 
-    :param inputs: width I of what queries and keys are made of.
-    :param cursors: J.
-    :param places: P, at least 3.
-    :param width: E, numbers in a query or key.
+    Args:
+        inputs: width I of what queries and keys are made of.
+        cursors: J.
+        places: P, at least 3.
+        width: E, numbers in a query or key.
     """
 
     def __init__(self, inputs: int, cursors: int, places: int, width: int) -> None:
@@ -57,8 +58,9 @@ class CopyBranch(nn.Module):
         """Chances of a chunk (B, L, I): ``jumps`` (B, J, L, P) to each place and ``stay`` (B, J, L) of none,
         and the state with the chunk's keys in it.
 
-        :param frames: (B,) steps before the chunk, needed with a state.
-        :param state: the keys of those steps; without gradients the chunk's are written into it.
+        Args:
+            frames: (B,) steps before the chunk, needed with a state.
+            state: the keys of those steps; without gradients the chunk's are written into it.
         """
         rows, length, _ = x.shape
         query, key = (

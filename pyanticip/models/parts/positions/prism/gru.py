@@ -56,10 +56,11 @@ class _RustGRU(torch.autograd.Function):
 def recurrence(given: Tensor, hidden: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     """Hidden states (B, L, H) after every step, with first derivatives.
 
-    :param given: (B, L, 3 H) what the input gives to reset, update and new; float32 or float64 on a CPU.
-    :param hidden: (B, H) before the first step.
-    :param weights: (3 H, H) recurrent weights.
-    :param bias: (3 H,) recurrent bias.
+    Args:
+        given: (B, L, 3 H) what the input gives to reset, update and new; float32 or float64 on a CPU.
+        hidden: (B, H) before the first step.
+        weights: (3 H, H) recurrent weights.
+        bias: (3 H,) recurrent bias.
     """
     out: Tensor = _RustGRU.apply(given, hidden, weights, bias)  # type: ignore[no-untyped-call]
     return out
@@ -75,11 +76,12 @@ def recurrence_available(x: Tensor) -> bool:
 class OrthogonalGRU(nn.Module):
     """A gated recurrent unit over whole sequences, chunks and single steps.
 
-    :param inputs: width of the input.
-    :param hidden: width H of the hidden state.
-    :param orthogonal: ``"exact"`` holds the recurrence of each gate orthogonal (a Cayley transform of a skew
-        matrix, times a fixed orthogonal start); ``"penalty"`` starts it orthogonal and leaves the rest to
-        :meth:`penalty`; ``"none"`` starts it as torch does.
+    Args:
+        inputs: width of the input.
+        hidden: width H of the hidden state.
+        orthogonal: ``"exact"`` holds the recurrence of each gate orthogonal (a Cayley transform of a skew
+            matrix, times a fixed orthogonal start); ``"penalty"`` starts it orthogonal and leaves the rest to
+            :meth:`penalty`; ``"none"`` starts it as torch does.
     """
 
     base: Tensor
@@ -160,7 +162,8 @@ class OrthogonalGRU(nn.Module):
     def forward(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden states after every step (B, L, H) of inputs (B, L, I), and the last of them (B, H).
 
-        :param hidden: (B, H) before the first step.
+        Args:
+            hidden: (B, H) before the first step.
         """
         recurrent = self.weights().flatten(0, 1)
         if x.shape[1] == 1:

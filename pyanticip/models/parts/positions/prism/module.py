@@ -49,7 +49,8 @@ class PrismState(State):
 class PrismPositions(Positions):
     """PositionVectors of steps by learned cursors.
 
-    :param model: whose ``positions`` are the options.
+    Args:
+        model: whose ``positions`` are the options.
     """
 
     table: Tensor
@@ -150,9 +151,11 @@ class PrismPositions(Positions):
     def forward(self, x: Tensor, state: State | None = None) -> tuple[PositionVectors, PrismState | None]:
         """PositionVectors of whole sequences from their start, or of a chunk that follows a state.
 
-        :param x: (B, L, D) content, without positions.
-        :returns: places (B, L, C, d) of queries and keys with the histograms (B, L, 2 C, P), the queries'
-        first,
+        Args:
+            x: (B, L, D) content, without positions.
+
+        Returns:
+            places (B, L, C, d) of queries and keys with the histograms (B, L, 2 C, P), the queries' first,
             and the state after the chunk, ``None`` without one before it. Without gradients the copy branch's
             keys are written in place.
         """
@@ -209,7 +212,8 @@ class PrismPositions(Positions):
     def set_places(self, count: int) -> None:
         """Give cursors another number of places; nothing learned depends on it. States made before are void.
 
-        :raises OptionError: fewer than 3.
+        Raises:
+            OptionError: fewer than 3.
         """
         self.cfg = self.cfg.replace(places=count)
         table = sinusoids(torch.arange(count, device=self.table.device), self.width, self.cfg.base)

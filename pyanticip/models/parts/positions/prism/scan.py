@@ -29,9 +29,10 @@ from pyanticip.models.parts.positions.prism.config import EPS
 def move(h: Tensor, weights: Tensor, jump: Tensor | None = None) -> Tensor:
     """One step without sharpening.
 
-    :param h: (..., C, P) histograms.
-    :param weights: (..., C, 5).
-    :param jump: (..., J, P) jumps of the first J <= C cursors.
+    Args:
+        h: (..., C, P) histograms.
+        weights: (..., C, 5).
+        jump: (..., J, P) jumps of the first J <= C cursors.
     """
     inc, dec, keep, to0, to1 = weights[..., None].unbind(-2)
     total = h.sum(-1, keepdim=True)
@@ -58,11 +59,14 @@ def scan_loop(
 ) -> Tensor:
     """The definition, step by step.
 
-    :param moves: (B, C, L, 5) weights.
-    :param start: (B, C, P) histograms before the first step, P >= 2.
-    :param gamma: (C,) exponents of sharpening; without them there is none.
-    :param jumps: (B, J, L, P) jumps of the first J cursors.
-    :returns: (B, C, L, P) histograms after each step.
+    Args:
+        moves: (B, C, L, 5) weights.
+        start: (B, C, P) histograms before the first step, P >= 2.
+        gamma: (C,) exponents of sharpening; without them there is none.
+        jumps: (B, J, L, P) jumps of the first J cursors.
+
+    Returns:
+        (B, C, L, P) histograms after each step.
     """
     h, out = start, []
     for t in range(moves.shape[2]):
@@ -190,9 +194,12 @@ def superpose(
 ) -> tuple[Tensor, Tensor]:
     """``scan(...) @ table`` and the last histograms, with first derivatives of everything but the table.
 
-    :param table: (P, d) what stands at the places; the others as in
-        :func:`~pyanticip.models.parts.positions.prism.scan.scan_loop`.
-    :returns: (B, C, L, d) superpositions and (B, C, P) histograms after the last step.
+    Args:
+        table: (P, d) what stands at the places; the others as in
+            :func:`~pyanticip.models.parts.positions.prism.scan.scan_loop`.
+
+    Returns:
+        (B, C, L, d) superpositions and (B, C, P) histograms after the last step.
     """
     if not places_available(moves, start, table):
         histograms = scan_loop(moves, start, gamma, jumps)

@@ -36,8 +36,9 @@ class DisplacementCache:
     A key is a SHA-256 of the bytes, the shape and the type: similar is not equal, other than in the paper,
     whose cache would hand one sequence's positions to another that resembles it.
 
-    :param entries: most sequences kept, at least 1.
-    :param size: most bytes of displacements kept.
+    Args:
+        entries: most sequences kept, at least 1.
+        size: most bytes of displacements kept.
     """
 
     def __init__(self, entries: int, size: int = CACHE_BYTES) -> None:
@@ -101,9 +102,10 @@ class TrajectoryPositions(Positions):
     embeddings. Whole float32 sequences without gradients are encoded by the Rust core on a CPU, with no
     memory beside what comes out.
 
-    :param width: D, 1 to 65,536.
-    :param config: how far steps move.
-    :param length: longest sequence; positions of steps beyond it are computed without a table.
+    Args:
+        width: D, 1 to 65,536.
+        config: how far steps move.
+        length: longest sequence; positions of steps beyond it are computed without a table.
     """
 
     absolute = True
@@ -127,7 +129,8 @@ class TrajectoryPositions(Positions):
     def embed_state(self, batch: int, like: Tensor) -> TrajectoryState:
         """The state before the first step of ``batch`` rows: zeros.
 
-        :param like: a tensor of the embeddings' type, on their device.
+        Args:
+            like: a tensor of the embeddings' type, on their device.
         """
         zeros = torch.zeros(batch, dtype=torch.float64, device=like.device)
         last = torch.zeros(batch, self.width, dtype=like.dtype, device=like.device)
@@ -138,10 +141,13 @@ class TrajectoryPositions(Positions):
     ) -> tuple[Tensor, TrajectoryState | None]:
         """Encodings (B, L, D) of whole sequences, or of a chunk of any length that follows ``state``.
 
-        :param embedded: (B, L, D) embeddings, L >= 1. From a row's first embedding that is not finite on, its
-            encoding is the standard one.
-        :param state: what came before; ``None`` starts afresh, and ``None`` comes back.
-        :raises ShapeError: embeddings of another shape, or a state of another number of rows.
+        Args:
+            embedded: (B, L, D) embeddings, L >= 1. From a row's first embedding that is not finite on, its
+                encoding is the standard one.
+            state: what came before; ``None`` starts afresh, and ``None`` comes back.
+
+        Raises:
+            ShapeError: embeddings of another shape, or a state of another number of rows.
         """
         if embedded.ndim != 3 or embedded.shape[2] != self.width or embedded.shape[1] < 1:
             shape = tuple(embedded.shape)
@@ -161,7 +167,8 @@ class TrajectoryPositions(Positions):
     def displacements(self, embedded: Tensor, state: TrajectoryState | None = None) -> tuple[Tensor, Tensor]:
         """How far each step's position lies beyond its number, and in a stream the row's power after it.
 
-        :return: (B, L) and (B, L), float64; the displacements are NaN where a row has fallen back.
+        Returns:
+            (B, L) and (B, L), float64; the displacements are NaN where a row has fallen back.
         """
         lengths, bad = self._lengths(embedded, state)
         power = lengths

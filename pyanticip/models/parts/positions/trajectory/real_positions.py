@@ -28,10 +28,13 @@ class RealPositions(nn.Module):
     interpolation between the two whole positions around (off by up to 1 - cos(1/2) = .122 in the fastest
     channel), ``cubic`` Catmull and Rom's (1974) between four.
 
-    :param width: D, at least 1.
-    :param rows: whole positions 0 to ``rows - 1`` are kept in a table; 0 for none.
-    :param interpolation: one of :data:`INTERPOLATIONS`.
-    :raises OptionError: another one.
+    Args:
+        width: D, at least 1.
+        rows: whole positions 0 to ``rows - 1`` are kept in a table; 0 for none.
+        interpolation: one of :data:`INTERPOLATIONS`.
+
+    Raises:
+        OptionError: another one.
     """
 
     table: Tensor
@@ -60,8 +63,9 @@ class RealPositions(nn.Module):
     def forward(self, positions: Tensor, dtype: torch.dtype, inside: bool = False) -> Tensor:
         """Encodings (..., width) of ``dtype``.
 
-        :param positions: (...,) float64, from 0 on.
-        :param inside: whether all of them are known to be below ``rows - 1``.
+        Args:
+            positions: (...,) float64, from 0 on.
+            inside: whether all of them are known to be below ``rows - 1``.
         """
         learning = torch.is_grad_enabled() and positions.requires_grad
         if self.interpolation != "exact":
