@@ -59,7 +59,7 @@ class Child:
         self._arguments = list(arguments)
         self._process: subprocess.Popen[bytes] | None = None
         self._pause, self._again = self.first_pause, 0.0
-        self._heard = b""
+        self._output = b""
         self._unread = b""
         self._read = 0.0
         self._ended = ""
@@ -82,7 +82,7 @@ class Child:
         for end in (process.stdin, process.stdout):
             if end is not None:
                 os.set_blocking(end.fileno(), False)
-        self._heard, self._unread = b"", b""
+        self._output, self._unread = b"", b""
         self.begun = self._read = time.monotonic()
         self.restarts += 1
         self._ended = ""
@@ -195,8 +195,8 @@ class Child:
     def _listen(self) -> list[str]:
         if self._process is None or self._process.stdout is None:
             return []
-        self._heard += self._process.stdout.read() or b""
-        *lines, self._heard = self._heard.split(b"\n")
+        self._output += self._process.stdout.read() or b""
+        *lines, self._output = self._output.split(b"\n")
         return [line.decode(errors="replace") for line in lines]
 
     def _release(self) -> None:

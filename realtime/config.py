@@ -105,10 +105,10 @@ def problems_of(error: ValidationError, table: type[BaseModel], *outer: str) -> 
     # Of what may be a name or a list, a list is no wrong name.
     problems = [p for p in problems if not (p["loc"][-1:] == ("str",) and _is_list(p["input"]))]
     problems.sort(key=lambda problem: problem["type"] != "extra_forbidden")
-    return [_told(problem, table, outer) for problem in problems]
+    return [_problem_text(problem, table, outer) for problem in problems]
 
 
-def _told(problem: ErrorDetails, table: type[BaseModel], outer: tuple[str, ...]) -> str:
+def _problem_text(problem: ErrorDetails, table: type[BaseModel], outer: tuple[str, ...]) -> str:
     kind, given = problem["type"], problem["input"]
     # Where there may be a number or a word, pydantic names which of them it tried.
     loc = tuple(part for part in problem["loc"] if not str(part).endswith(("]", "float")))

@@ -32,13 +32,13 @@ _LASTS = 3
 _OTHER = 0.08
 
 
-def count_words(heard: Mapping[str, int], counts: Mapping[str, int]) -> list[str]:
+def count_words(received: Mapping[str, int], counts: Mapping[str, int]) -> list[str]:
     """Of the front end's counters how many of the sender's frames came, how many never did, where that can be
     told, and what made no sense; of the pipeline's how many steps were late or failed."""
-    lost = lost_of(heard)
-    bad = sum(heard.get(name, 0) for name in ("truncated", "malformed", "alien"))
+    lost = lost_of(received)
+    bad = sum(received.get(name, 0) for name in ("truncated", "malformed", "alien"))
     return [
-        f"frames={heard.get('frames', 0)}",
+        f"frames={received.get('frames', 0)}",
         *([] if lost is None else [f"lost={lost}"]),
         f"bad={bad}",
         f"late_steps={counts['late_steps']}",
@@ -124,14 +124,14 @@ class BeatWatch:
     """Looked through once a second, says at the terminal when a body keeps a beat, or another one."""
 
     def __init__(self) -> None:
-        self._told = 0.0
+        self._reported_bpm = 0.0
         self._looks = 0
 
     def look(self, tempo: Tempo) -> str | None:
         """A line where there is news."""
         bpm, _, trust = tempo
         self._looks = self._looks + 1 if trust >= BEAT_TRUST else 0
-        if self._looks < _LASTS or abs(bpm - self._told) <= _OTHER * self._told:
+        if self._looks < _LASTS or abs(bpm - self._reported_bpm) <= _OTHER * self._reported_bpm:
             return None
-        self._told = bpm
+        self._reported_bpm = bpm
         return f"body tempo: {bpm:.0f} bpm"

@@ -65,7 +65,7 @@ def data_build(given: options.BuildOptions) -> Answer:
             on_progress=progress,
             **given.reading(),
         )
-    return _told(given.as_json, report)
+    return _build_answer(given.as_json, report)
 
 
 @data.command("merge", options=f"{OPTIONS}:MergeOptions")
@@ -76,10 +76,10 @@ def data_merge(given: options.MergeOptions) -> Answer:
     """
     from training.data.sets import merge
 
-    return _told(given.as_json, merge(given.shards, given.out))
+    return _build_answer(given.as_json, merge(given.shards, given.out))
 
 
-def _told(as_json: bool, report: BuildReport) -> Answer:
+def _build_answer(as_json: bool, report: BuildReport) -> Answer:
     if not as_json:
         _warn(report.warnings)
     earlier = f" ({report.found + report.kept} of them done before)" if report.found + report.kept else ""

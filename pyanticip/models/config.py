@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from pyanticip.errors import OptionError
-from pyanticip.models.core.config import Config, Count, PartConfig, PositionConfig, Share, still_there
+from pyanticip.models.core.config import Config, Count, PartConfig, PositionConfig, Share, without_removed
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.planning.config import CODES, PlanConfig
 from pyanticip.models.parts.registry import PARTS, build, nested, part_config
@@ -131,7 +131,7 @@ class ModelConfig(Config):
     """Steps after which the inference rule emits in any case."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**nested(still_there(options, GONE, "model option ")))
+        super().__init__(**nested(without_removed(options, GONE, "model option ")))
 
     def replace(self, **changes: Any) -> "ModelConfig":
         """The same with some options changed; a part that is there already keeps its own, and a context of

@@ -79,14 +79,14 @@ def envelope(sound: npt.NDArray[np.float32]) -> F64:
     return np.interp(np.arange(whole), np.arange(whole) + 0.5, level)
 
 
-def apart(true: F64, said: Sequence[float]) -> list[float]:
-    """How far each event that has one within 100 ms is from it, seconds, said less true; nearest first."""
-    pairs = sorted((abs(s - t), i, j) for i, t in enumerate(true) for j, s in enumerate(said))
+def nearest_errors(true: F64, announced: Sequence[float]) -> list[float]:
+    """How far each event that has one within 100 ms is from it, seconds, late ones above 0; nearest first."""
+    pairs = sorted((abs(s - t), i, j) for i, t in enumerate(true) for j, s in enumerate(announced))
     found: dict[int, float] = {}
     used = set()
     for distance, i, j in pairs:
         if distance <= _NEAR and i not in found and j not in used:
-            found[i] = said[j] - float(true[i])
+            found[i] = announced[j] - float(true[i])
             used.add(j)
     return list(found.values())
 
@@ -123,7 +123,7 @@ def _row(
     (lag, fit), (level, level_fit) = late(ear), late(bare)
     true = beats(quats) / RATE
     true = true[(true >= _BEGIN) & (true <= at[-1] / 100.0)]
-    errors = np.array(apart(true, ear.due("onset")))
+    errors = np.array(nearest_errors(true, ear.due("onset")))
     return {
         "file": path.name,
         "preset": preset,

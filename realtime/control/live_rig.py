@@ -128,20 +128,20 @@ class LiveRig:
 
     def merge(self, patch: object = "") -> str:
         """Set many keys at once, by a JSON merge patch (RFC 7396): null is as it is built in."""
-        told = self._told(patch)
+        told = self._parsed(patch)
         self._become(_merged(self._tree(), told))
         return ", ".join(told)
 
     def merge_again(self, patch: object = "") -> None:
         """As :meth:`merge` in a show of other receivers: these stay where and as many as they are."""
-        told, ours = self._told(patch), self._tree()["osc"]
+        told, ours = self._parsed(patch), self._tree()["osc"]
         if isinstance(told.get("osc"), list):
             pairs = zip(ours, told["osc"], strict=False)
             ours[: len(told["osc"])] = [_elsewhere(new, old) for old, new in pairs]
             told["osc"] = ours
         self._become(_merged(self._tree(), told))
 
-    def _told(self, patch: object) -> dict[str, Any]:
+    def _parsed(self, patch: object) -> dict[str, Any]:
         try:
             told = json.loads(str(patch))
             json.dumps(told, ensure_ascii=False).encode()

@@ -386,7 +386,7 @@ def _for_all(acts: Mapping[str, Action]) -> Action:
                 refused[who] = str(error)
         said = {who: answer for who, answer in found.items() if isinstance(answer, str)}
         waited = {who: answer for who, answer in found.items() if not isinstance(answer, str)}
-        return _later(said, waited, refused) if waited else _told(said, refused)
+        return _later(said, waited, refused) if waited else _reply(said, refused)
 
     return act
 
@@ -397,10 +397,10 @@ async def _later(said: dict[str, str], waited: dict[str, Awaitable[str]], refuse
             said[who] = await answer
         except (MotionError, OSError) as error:
             refused[who] = str(error)
-    return _told(said, refused)
+    return _reply(said, refused)
 
 
-def _told(said: dict[str, str], refused: dict[str, str]) -> str:
+def _reply(said: dict[str, str], refused: dict[str, str]) -> str:
     if refused:
         raise OptionError("; ".join(f"{who}: {text}" for who, text in refused.items()))
     if len(set(said.values())) == 1:

@@ -15,7 +15,7 @@ from pyanticip._core import Cues, Follower, Memory
 from pyanticip.controls import Event
 from pyanticip.errors import CheckpointError, OptionError, printable, suggestion
 from pyanticip.memory import load_rehearsal
-from pyanticip.memory.alike import Moments, shared_moments
+from pyanticip.memory.alignment import Moments, shared_moments
 from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import RATE
 from realtime.step.base import StepResult
@@ -26,7 +26,7 @@ __all__ = ["Following", "LiveMemory", "Place", "check_cues", "open_memory"]
 Place = tuple[int, float, float, float]
 
 Shared = Mapping[tuple[str, str], Moments]
-"""What :func:`pyanticip.memory.alike.shared_moments` finds."""
+"""What :func:`pyanticip.memory.alignment.shared_moments` finds."""
 
 _AHEAD_MS = 200.0
 

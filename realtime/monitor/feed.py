@@ -47,7 +47,7 @@ class MonitorFeed(DeferredSink):
         self._extras: list[str] = []
         self._suit = suit
         self._newest = -every
-        self._heard: list[tuple[str, bytes]] = []
+        self._datagrams: list[tuple[str, bytes]] = []
         self._kept: list[tuple[ControlFrame, int]] = []
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
 
@@ -68,8 +68,8 @@ class MonitorFeed(DeferredSink):
 
     def on_datagram(self, sender: str, datagram: bytes) -> None:
         """Keep a datagram for the next frame; what does not fit into one of ours is left out."""
-        if self._suit and len(self._heard) < _MOST and len(datagram) <= _LONGEST:
-            self._heard.append((sender, datagram))
+        if self._suit and len(self._datagrams) < _MOST and len(datagram) <= _LONGEST:
+            self._datagrams.append((sender, datagram))
 
     def run_deferred(self) -> None:
         """Send what was kept, or drop it."""
@@ -89,7 +89,7 @@ class MonitorFeed(DeferredSink):
     def _packed(self, frame: ControlFrame, way_ns: int) -> bytes:
         if frame.seq < 0:
             return _packb({"status": frame.status})
-        heard, self._heard = self._heard, []
+        heard, self._datagrams = self._datagrams, []
         return _packb(
             {
                 "seq": frame.seq,

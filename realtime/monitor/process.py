@@ -55,7 +55,7 @@ class MonitorProcess(Child):
         self.url = f"http://{where}/{f'?token={token}' if token else ''}"
         self._health = health
         self._live_rig = live_rig
-        self._told: object = None
+        self._sent_version: object = None
         self._options = json.dumps(told)
         super().__init__("the monitor", "realtime.monitor.server", [], say)
         self.opened()
@@ -71,8 +71,8 @@ class MonitorProcess(Child):
         """See whether it lives, and tell it how things stand: once a second."""
         lines = super().poll()
         told = {"health": self._health()}
-        if self._live_rig is not None and (self.restarts, self._live_rig.version()) != self._told:
-            self._told = self.restarts, self._live_rig.version()
+        if self._live_rig is not None and (self.restarts, self._live_rig.version()) != self._sent_version:
+            self._sent_version = self.restarts, self._live_rig.version()
             told["rig"] = settable(self._live_rig)
         self.write(json.dumps(told).encode() + b"\n")
         return lines

@@ -120,7 +120,7 @@ class Remote(asyncio.DatagramProtocol):
     def __init__(self, obeys: tuple[str, int] | None, heard: Any) -> None:
         #: Where it is, from here; what others send to the socket is not heard.
         self.obeys = obeys and (_NEAR.get(obeys[0], obeys[0]), obeys[1])
-        self._heard = heard
+        self._on_reply = heard
         self._transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
@@ -163,7 +163,7 @@ class Remote(asyncio.DatagramProtocol):
             if message.address.startswith(_REPLY):
                 verdict, text = (*message.params, "", "")[:2]
                 name = message.address.removeprefix(_REPLY)
-                self._heard({"reply": name, "ok": verdict == "ok", "text": str(text)})
+                self._on_reply({"reply": name, "ok": verdict == "ok", "text": str(text)})
 
 
 class Server:

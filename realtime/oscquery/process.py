@@ -37,7 +37,7 @@ class OscQueryProcess(Child):
         told = {"host": rig.host, "port": rig.port, "name": rig.name}
         told |= {"ear": self.port, "osc_ip": host, "osc_port": port}
         self._offer = offer
-        self._told: object = None
+        self._sent_version: object = None
         super().__init__("OSCQuery", "realtime.oscquery.server", [json.dumps(told)], say)
         self.opened()
         where = host_and_port(known_as(rig.host), rig.port)
@@ -50,10 +50,10 @@ class OscQueryProcess(Child):
             word, _, text = line.partition(" ")
             if word in ("note", "error"):
                 self._say(text)
-        if self._offer.version() != self._told:
+        if self._offer.version() != self._sent_version:
             self._greet()
         return lines
 
     def _greet(self) -> None:
-        self._told = self._offer.version()
+        self._sent_version = self._offer.version()
         self.write(json.dumps(self._offer.nodes()).encode() + b"\n")

@@ -51,7 +51,7 @@ class _Take:
     number among all files, how many parts came before, whether there is a file at all, and how many records
     were dropped by the time that it was over."""
 
-    asked: Path
+    requested_path: Path
     begun: Begun
     path: Path
     number: int = 0
@@ -89,7 +89,7 @@ class Recorder(recording.Records, Child):
         self._number = 0
         self._opening = False
         # Of the file: bytes that are on the disk, when the child told so; what more the disk takes, if known.
-        self._bytes, self._told = 0, 0.0
+        self._bytes, self._synced_at = 0, 0.0
         self._free: int | None = None
         self._look = 0.0
         self._queue = bytearray()
@@ -117,7 +117,7 @@ class Recorder(recording.Records, Child):
     @property
     def _why(self) -> str:
         """Why nothing is written."""
-        silent = time.monotonic() - self._told
+        silent = time.monotonic() - self._synced_at
         if not self._trouble and silent > _SILENT_S:
             return f"nothing written for {silent:.0f} s"
         return self._trouble
@@ -133,7 +133,7 @@ class Recorder(recording.Records, Child):
         return [
             "recording=yes",
             f"recorded_mb={self._bytes / 1e6:.1f}",
-            f"synced_s={time.monotonic() - self._told:.0f}",
+            f"synced_s={time.monotonic() - self._synced_at:.0f}",
             f"dropped_records={self.dropped}",
             *([] if self._free is None else [f"disk_gb={self._free / 1e9:.1f}"]),
         ]
@@ -163,7 +163,7 @@ class Recorder(recording.Records, Child):
         """Tell of a recording that is over; ``why`` its last file was not finished by the child."""
         dropped = self.dropped if take.dropped is None else take.dropped
         lost = f", {dropped} records dropped" if dropped else ""
-        after = f", which goes on from {take.asked}" if take.parts > 0 else ""
+        after = f", which goes on from {take.requested_path}" if take.parts > 0 else ""
         if why and not take.is_made:
             self._say(f"{take.path} is not recorded: {why}")
         else:
@@ -176,10 +176,10 @@ class Recorder(recording.Records, Child):
         records += [recording.pack_control(*command) for command in commands]
         take.parts += 1
         self._number += 1
-        take.number, self._opening, self._told = self._number, True, time.monotonic()
+        take.number, self._opening, self._synced_at = self._number, True, time.monotonic()
         # As bytes: a name need not be UTF-8.
         spare = b"" if self._spare is None else os.fsencode(self._spare.absolute())
-        told = os.fsencode(take.asked.absolute()), take.parts > 0, spare, len(records)
+        told = os.fsencode(take.requested_path.absolute()), take.parts > 0, spare, len(records)
         self._post([recording.pack_control(take.number, OPEN, told), *records])
         self._hand_over()
 
@@ -225,7 +225,7 @@ class Recorder(recording.Records, Child):
             self._look = now + _LOOK_S
             if self.pid is not None:
                 self._begin(self._take)
-        is_silent = self._take is not None and now - self._told > _SILENT_S and self.pid is not None
+        is_silent = self._take is not None and now - self._synced_at > _SILENT_S and self.pid is not None
         if is_silent != self._is_silent:
             self._is_silent = is_silent
             self._say(
@@ -253,7 +253,7 @@ class Recorder(recording.Records, Child):
                 self._before = None
 
     def _hear_of(self, take: _Take, word: str, *what: Any) -> None:
-        self._told = time.monotonic()
+        self._synced_at = time.monotonic()
         if word == "at":
             self._bytes, self._free = what
         elif word == "closed":

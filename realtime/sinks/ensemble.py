@@ -33,7 +33,7 @@ class EnsembleOut:
     def __init__(self, targets: Sequence[OscConfig], performers: int) -> None:
         self._ensemble = Ensemble(performers)
         self._slot = -1
-        self._told: list[tuple[bytes, UdpWire | TcpWire, Pace]] = []
+        self._receivers: list[tuple[bytes, UdpWire | TcpWire, Pace]] = []
         for target in targets:
             self.tell(target)
         #: What each performer's pipeline sends to.
@@ -46,7 +46,7 @@ class EnsembleOut:
             zeros = [0 if kind == "i" else 0.0 for kind in TOGETHER.types]
             dgram = message(f"{target.prefix.rstrip('/')}/{ENSEMBLE}", zeros, TOGETHER.types)
             head = _HEADER + struct.pack(">I", len(dgram)) + dgram[: -_NUMBERS.size]
-            self._told.append((head, open_wire(target), Pace(target.max_rate)))
+            self._receivers.append((head, open_wire(target), Pace(target.max_rate)))
 
     def hear(self, who: int, frame: ControlFrame) -> None:
         """A frame that a performer's pipeline sent."""
@@ -55,7 +55,7 @@ class EnsembleOut:
             for _ in range(min(slot - self._slot, _MOST)):
                 found = self._ensemble.step()
             numbers = _NUMBERS.pack(*found)
-            for head, wire, pace in self._told:
+            for head, wire, pace in self._receivers:
                 if pace.is_due():
                     wire.send(head + numbers)
         self._slot = max(slot, self._slot)
@@ -65,7 +65,7 @@ class EnsembleOut:
     def counters(self) -> dict[str, int]:
         """What became of the packets: sent, dropped, refused, failed."""
         found = dict.fromkeys(("sent", "dropped", "refused", "failed"), 0)
-        for _, wire, _ in self._told:
+        for _, wire, _ in self._receivers:
             found = {name: count + wire.counts[name] for name, count in found.items()}
         return found
 
@@ -73,7 +73,7 @@ class EnsembleOut:
         """One performer's show is over; with the last the connections are closed."""
         self._open -= 1
         if self._open == 0:
-            for _, wire, _ in self._told:
+            for _, wire, _ in self._receivers:
                 wire.close()
 
 
@@ -85,7 +85,7 @@ class EnsembleSink:
 
     def __init__(self, out: EnsembleOut, who: int) -> None:
         self._out = out
-        self._who = who
+        self._performer = who
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """What is taught does not matter here."""
@@ -93,11 +93,11 @@ class EnsembleSink:
     def send(self, frame: ControlFrame) -> None:
         """Hear one frame."""
         if frame.seq >= 0:
-            self._out.hear(self._who, frame)
+            self._out.hear(self._performer, frame)
 
     def counters(self) -> dict[str, int]:
         """Packets of the whole ensemble, to all who are told; the first performer's way tells them, once."""
-        return {} if self._who else self._out.counters()
+        return {} if self._performer else self._out.counters()
 
     def close(self) -> None:
         """This performer has finished."""

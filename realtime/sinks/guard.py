@@ -48,7 +48,7 @@ class Guard(Child):
     def __init__(self, say: Callable[[str], None]) -> None:
         self._watched: list[bytes] = []
         self._kept: dict[int, bytes] = {}
-        self._told = 0.0
+        self._flushed_at = 0.0
         super().__init__("the guard", "realtime.sinks.guard", [], say, quiet=True)
 
     def watch(self, receivers: Sequence[OscSink], neutral: Sequence[float]) -> Sink:
@@ -56,25 +56,25 @@ class Guard(Child):
 
         ``neutral`` are the eight parameters of silence.
         """
-        who = len(self._watched)
+        performer = len(self._watched)
         self._watched.append(b"")
-        return _Watch(self, who, receivers, neutral)
+        return _Watch(self, performer, receivers, neutral)
 
-    def introduce(self, who: int, targets: Sequence[OscConfig], neutral: Sequence[float]) -> None:
+    def introduce(self, performer: int, targets: Sequence[OscConfig], neutral: Sequence[float]) -> None:
         """Tell of one performer's receivers: at first, and whenever they have other tables."""
         told = {"targets": [t.model_dump(mode="json") for t in targets], "neutral": list(neutral)}
-        self._watched[who] = json.dumps([who, told]).encode() + b"\n"
-        self.write(self._watched[who])
+        self._watched[performer] = json.dumps([performer, told]).encode() + b"\n"
+        self.write(self._watched[performer])
 
-    def tell(self, who: int, frame: ControlFrame, *, at_once: bool) -> None:
+    def tell(self, performer: int, frame: ControlFrame, *, at_once: bool) -> None:
         """Tell of one performer's frame, soon or at once."""
-        told = who, frame.seq, frame.seconds, list(frame.params)
-        self._kept[who] = json.dumps(told).encode() + b"\n"
-        if at_once or time.monotonic() - self._told >= _TOGETHER_S:
+        told = performer, frame.seq, frame.seconds, list(frame.params)
+        self._kept[performer] = json.dumps(told).encode() + b"\n"
+        if at_once or time.monotonic() - self._flushed_at >= _TOGETHER_S:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        self._told = time.monotonic()
+        self._flushed_at = time.monotonic()
         self.write(b"".join(self._kept.values()))
         self._kept.clear()
 
@@ -95,9 +95,9 @@ class _Watch(DeferredSink):
     trouble = ""
 
     def __init__(
-        self, guard: Guard, who: int, receivers: Sequence[OscSink], neutral: Sequence[float]
+        self, guard: Guard, performer: int, receivers: Sequence[OscSink], neutral: Sequence[float]
     ) -> None:
-        self._guard, self._who, self._receivers, self._neutral = guard, who, receivers, neutral
+        self._guard, self._performer, self._receivers, self._neutral = guard, performer, receivers, neutral
         self._targets: list[OscConfig] = []
         self._kept: ControlFrame | None = None
         self._is_silent = True
@@ -107,7 +107,7 @@ class _Watch(DeferredSink):
         targets = [sink.config for sink in self._receivers]
         if targets != self._targets:
             self._targets = targets
-            self._guard.introduce(self._who, targets, self._neutral)
+            self._guard.introduce(self._performer, targets, self._neutral)
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Taught outputs stay where they are."""
@@ -124,7 +124,7 @@ class _Watch(DeferredSink):
         if frame is not None:
             self._introduce()
             was_silent, self._is_silent = self._is_silent, _is_silent(frame.params, self._neutral)
-            self._guard.tell(self._who, frame, at_once=was_silent != self._is_silent)
+            self._guard.tell(self._performer, frame, at_once=was_silent != self._is_silent)
 
     def counters(self) -> dict[str, int]:
         """Nothing that a receiver would miss."""
@@ -184,12 +184,12 @@ def main() -> int:
     for line in sys.stdin.buffer:
         if not line.endswith(b"\n"):
             break
-        who, *told = json.loads(line)
+        performer, *told = json.loads(line)
         if len(told) == 1:
-            last = performers.setdefault(who, _Last([], told[0]["neutral"]))
+            last = performers.setdefault(performer, _Last([], told[0]["neutral"]))
             last.targets = [OscConfig.model_validate(target) for target in told[0]["targets"]]
         else:
-            last = performers[who]
+            last = performers[performer]
             last.seq, last.seconds, last.params = told
     _fade([last for last in performers.values() if last.sounds])
     return 0

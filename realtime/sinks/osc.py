@@ -192,7 +192,7 @@ class OscSink(Prewarmed):
         self._events[name] = made = struct.pack(">I", len(dgram)) + dgram, len(dgram) + 4 - 4 * count
         return made
 
-    def _told(self, event: Event) -> bytes:
+    def _event_element(self, event: Event) -> bytes:
         """The element that tells an event."""
         name, strength, ahead = event
         if name.startswith("gesture/") and name.endswith("/leave"):
@@ -245,7 +245,7 @@ class OscSink(Prewarmed):
         elif until_ns <= 0:
             self._stale += 1
             return
-        self._transmit(bytearray(head + self._told(event)))
+        self._transmit(bytearray(head + self._event_element(event)))
 
     def _remaining(self, frame: ControlFrame) -> list[Event]:
         """The frame's events but those that call off one that was kept, which goes with them."""
@@ -319,7 +319,7 @@ class OscSink(Prewarmed):
             params = [m(v) for m, v in zip(self._maps, params, strict=True)]
         if extras:
             extras = [m(v) for m, v in zip(self._extra_maps, extras, strict=False)]
-        tail: list[_Element] = [(self._told(event), ()) for event in events]
+        tail: list[_Element] = [(self._event_element(event), ()) for event in events]
         if frame.classes and "class" in send:
             tail += (self._label(name, label, likely) for name, label, likely in frame.classes)
         if frame.gestures and "gesture" in send:

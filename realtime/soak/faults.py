@@ -45,7 +45,7 @@ def as_before(show: Show, there: Iterable[str]) -> Callable[[], bool]:
 
     def is_so() -> bool:
         nonlocal since
-        if show.ear.told_ns < since:
+        if show.ear.status_ns < since:
             return False
         since, words = time.monotonic_ns(), set(show.ear.words) - usual
         if "recording=no" in words:
@@ -54,7 +54,7 @@ def as_before(show: Show, there: Iterable[str]) -> Callable[[], bool]:
             {"playing", "plays=model", "recording=yes", f"from={show.suit.sender}"} <= words
             and not any(word.startswith("away=") or "=no" in word for word in words)
             and all(show.children(CHILDREN[word]) for word in there)
-            and all(guest.hears for guest in show.guests)
+            and all(guest.is_receiving for guest in show.guests)
         )
 
     return is_so

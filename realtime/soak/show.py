@@ -53,8 +53,8 @@ class OscReceiver:
     """Hears bundles at a port of its own over UDP, each stamped by the kernel, or TCP; may leave for a while.
 
     ``heard`` has of UDP when each frame came (monotonic ns) and its number, one after the other; ``recent``
-    the frames of the last ten seconds, as they came; ``words`` the newest status, which came at ``told_ns``.
-    ``hears``: something has come since it did.
+    the frames of the last ten seconds, as they came; ``words`` the newest status, of ``status_ns``.
+    ``is_receiving``: something has come since it did.
     """
 
     def __init__(self, transport: str) -> None:
@@ -62,12 +62,12 @@ class OscReceiver:
         self.heard = array("q")
         self.recent: deque[tuple[int, bytes]] = deque(maxlen=500)
         self.words: list[str] = []
-        self.told_ns = 0
+        self.status_ns = 0
         self.come()
 
     def come(self) -> None:
         """Be there, and hear anew."""
-        self.hears, self._leaves = False, threading.Event()
+        self.is_receiving, self._leaves = False, threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
@@ -106,7 +106,7 @@ class OscReceiver:
                 data, stamps, *_ = sock.recvmsg(65536, 128)
                 if not data:
                     return
-                self.hears = True
+                self.is_receiving = True
                 if not stamps:
                     continue
                 seconds, nanos = struct.unpack_from("@qq", stamps[0][2])
@@ -115,7 +115,7 @@ class OscReceiver:
                     self.recent.append((t_ns, data))
                     self.heard.extend((t_ns, int.from_bytes(data[40:44], "big")))
                 elif data[20:].startswith(_STATUS):
-                    self.words, self.told_ns = data.decode(errors="replace").split("\0"), t_ns
+                    self.words, self.status_ns = data.decode(errors="replace").split("\0"), t_ns
 
 
 class Server:
@@ -289,7 +289,7 @@ class Show:
                 [sys.executable, "-P", "-m", "pyanticip", *words],
                 cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **ALONE
             )  # fmt: skip
-        if self.until(lambda: self.ear.told_ns > begun_ns, _BEGINS_S):
+        if self.until(lambda: self.ear.status_ns > begun_ns, _BEGINS_S):
             told = time.monotonic()
             self.suit.tell("clean")
             if self.until(lambda: len(self.ear.heard) > heard, _HEARS_S):

@@ -45,7 +45,7 @@ class HelpedSource(Source):
         self._turn = None if up is None else np.array(TO_Y_UP[up])
         self._rest = rest
         self._joints = None if joints is None else read_joints(joints)
-        self._told: dict[str, Any] = {}
+        self._declared: dict[str, Any] = {}
         self._skeleton: Skeleton | None = None
         self._pose: npt.NDArray[np.float64] = np.zeros((0, 4))
         self._waits = 0
@@ -68,10 +68,10 @@ class HelpedSource(Source):
 
     def _tell(self, found: dict[str, Any]) -> None:
         """Take a skeleton, unless it is the one that is known."""
-        same = self._told and all(np.array_equal(self._told[key], found[key]) for key in found)
+        same = self._declared and all(np.array_equal(self._declared[key], found[key]) for key in found)
         if same:
             return
-        self._told, self._skeleton = found, None
+        self._declared, self._skeleton = found, None
         skeleton = Skeleton(tuple(found["names"]), found["parents"], found["offsets"], found["rest"])
         if self._joints is not None:
             still = Clip(skeleton.rest[None], np.zeros((1, 3), np.float32), 50.0, skeleton)
@@ -84,7 +84,7 @@ class HelpedSource(Source):
         body = self._skeleton
         if body is not None and not self._waits:
             yield _core.encode_native_skeleton(
-                list(body.names), body.parents.tolist(), body.offsets, body.rest, rate=self._told["rate"]
+                list(body.names), body.parents.tolist(), body.offsets, body.rest, rate=self._declared["rate"]
             )
 
     def _frame(self, found: dict[str, Any]) -> Iterator[bytes]:

@@ -88,7 +88,7 @@ class UdpSource:
         self._erred = kind in SOURCES.built_in
         self._open_source = opener(kind, reading)
         self._decoders: dict[str, Source] = {}
-        self._heard: dict[str, int] = {}
+        self._last_arrival: dict[str, int] = {}
         source = self._open_source()
         self._native = source.native
         self._sock = bind_udp(host, port, f"source {kind}")
@@ -167,11 +167,11 @@ class UdpSource:
                 if sender not in self._decoders:
                     if len(self._decoders) >= _MOST_NAMES:
                         self._decoders.clear()
-                        self._heard.clear()
+                        self._last_arrival.clear()
                     self._decoders[sender] = self._open_source()
                 decoder = self._decoders[sender]
-                away = arrival - self._heard.get(sender, arrival)
-                self._heard[sender] = arrival
+                away = arrival - self._last_arrival.get(sender, arrival)
+                self._last_arrival[sender] = arrival
                 if away > _AWAY:
                     decoder.begin_anew()
                 for made in decoder.decode(datagram):

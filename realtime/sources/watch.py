@@ -89,7 +89,7 @@ class SourceWatch:
         self._counted: dict[str, int] = {}
         self._seen = newest()
         self._reason = ""
-        self._told: dict[str, float] = {}
+        self._reported_at: dict[str, float] = {}
         self._measure = 0.0
         self._player = ""
         self._others: set[str] = set()
@@ -163,7 +163,7 @@ class SourceWatch:
         if frames > self._frames:
             again = " again" if self._frames else ""
             news = f"receiving {self._kind}{again}" if self._reason or not again else None
-            self._frames, self._last, self._reason, self._told = frames, now, "", {}
+            self._frames, self._last, self._reason, self._reported_at = frames, now, "", {}
             self._from_here(now, counters)
             return news
         came = Counter(counters)
@@ -184,10 +184,11 @@ class SourceWatch:
         line = self._why_silent(now - self._last, came, newest, senders)
         reason = _PASSING.sub("", line)
         # A show that has played is told once, and again when the reason is another.
-        if now - self._told.get(reason, -math.inf) < _AGAIN_S or (self._frames and reason == self._reason):
+        lately = now - self._reported_at.get(reason, -math.inf) < _AGAIN_S
+        if lately or (self._frames and reason == self._reason):
             return None
         self._reason = reason
-        self._told[reason] = now
+        self._reported_at[reason] = now
         return line
 
     def _from_here(self, now: float, counters: Mapping[str, int]) -> None:

@@ -49,7 +49,7 @@ class SynthProcess(Child):
         # Whether it has recorded sounds, as it says; None: it has not told.
         self._sampled: bool | None = None
         # When that was told first and last (0: not yet).
-        self._heard_first = self._told = 0.0
+        self._first_report = self._last_report = 0.0
         arguments = ["--preset", preset, "--options", json.dumps(self._options), "--port", str(port)]
         if device is not None:
             arguments += ["--device", str(device)]
@@ -82,32 +82,32 @@ class SynthProcess(Child):
     def poll(self) -> list[str]:
         """See whether it lives; it says how it plays, a line of JSON a second."""
         now = time.monotonic()
-        if self._chosen and (not self._told or now - max(self._heard_first, self._chosen) < _TOLD):
+        if self._chosen and (not self._last_report or now - max(self._first_report, self._chosen) < _TOLD):
             self._tell()
         lines = super().poll()
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 told = json.loads(line)
                 before, self.device = self.device, told["device"]
-                self.sound_ms, self._told = float(told["sound_ms"]), now
-                self._heard_first = self._heard_first or now
+                self.sound_ms, self._last_report = float(told["sound_ms"]), now
+                self._first_report = self._first_report or now
                 self._sampled = told["sampled"]
                 if self.device is not None and self.device != before:
                     self._say(f"{self.name} plays on {self.device}")
         return lines
 
     def _greet(self) -> None:
-        self._heard_first = self._told = 0.0
+        self._first_report = self._last_report = 0.0
         self.device = self._sampled = None
 
     def _is_stuck(self, now: float) -> bool:
-        return bool(self._told) and now - self._told > _SILENT_S
+        return bool(self._last_report) and now - self._last_report > _SILENT_S
 
     @property
     def state(self) -> str:
         """Where it is heard."""
         if self.pid is None:
             return super().state
-        if not self._told:
+        if not self._last_report:
             return "no (it begins)"
         return "no (no audio device)" if self.device is None else f"yes ({self.device})"

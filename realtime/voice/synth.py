@@ -175,7 +175,7 @@ class Synth:
     ) -> None:
         self.player = VoicePlayer(voice, gain=gain)
         self.input = VoiceInput()
-        self._say, self._told = say, 0
+        self._say, self._reported = say, 0
         self._socket = bind_udp(host, port, "synth")
         self._socket.settimeout(0.2)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
@@ -208,8 +208,8 @@ class Synth:
     def poll(self) -> None:
         """Now and then, from the main thread: write what was played, look after the device."""
         self._sound.poll()
-        for why in [*self.player.refused.values()][self._told :]:
-            self._told += 1
+        for why in [*self.player.refused.values()][self._reported :]:
+            self._reported += 1
             self._say(printable(why)[:300])
 
     @property

@@ -6,7 +6,7 @@ from support.clips import LEFT_ARM, RIGHT_ARM, turning
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.memory.alike import shared_moments
+from pyanticip.memory.alignment import shared_moments
 from pyanticip.memory.cues import Cue
 
 

@@ -251,7 +251,7 @@ def test_a_stalled_recorder_costs_records_not_time(tmp_path: Path) -> None:
         feed(tape, 200, size=60_000, start=1)
         dropped = tape.dropped
         assert dropped > 0
-        tape._told -= 60
+        tape._synced_at -= 60
         assert tape.words[0] == "recording=no (nothing written for 60 s)"
     finally:
         os.kill(tape.pid, signal.SIGCONT)

@@ -12,22 +12,22 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Positive = Annotated[float, Field(gt=0.0, lt=1e12)]
 
 
-def still_there(options: Mapping[str, Any], gone: Mapping[str, Any], whose: str) -> dict[str, Any]:
+def without_removed(options: Mapping[str, Any], removed: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Options without those that are no more: files that name them at their default are still read.
 
     Args:
-        gone: names and defaults of those that are no more.
-        whose: what stands before the name in a message.
+        removed: names and defaults of those that are no more.
+        prefix: what stands before the name in a message.
 
     Raises:
         OptionError: one of them has another value than its default.
     """
-    for name, usual in gone.items():
+    for name, usual in removed.items():
         if name in options and options[name] != usual:
             raise OptionError(
-                f"{whose}{name} is gone: only its default {usual!r} is still read, got {options[name]!r}"
+                f"{prefix}{name} is gone: only its default {usual!r} is still read, got {options[name]!r}"
             )
-    return {name: value for name, value in options.items() if name not in gone}
+    return {name: value for name, value in options.items() if name not in removed}
 
 
 class Config(BaseModel):
@@ -38,7 +38,7 @@ class Config(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-    whose: ClassVar[str] = "model"
+    owner: ClassVar[str] = "model"
     """Whose options they are, for messages."""
 
     def __init__(self, **options: Any) -> None:
@@ -69,16 +69,16 @@ class Config(BaseModel):
             return str(first["ctx"]["error"])
         if first["type"] == "extra_forbidden":
             known = [field.alias or own for own, field in cls.model_fields.items()]
-            return f"unknown {cls.whose} option {name!r}{suggestion(name, known)}"
+            return f"unknown {cls.owner} option {name!r}{suggestion(name, known)}"
         same = [first, *(each for each in others if each["loc"][:1] == first["loc"][:1])]
         wanted = " or ".join(each["msg"].removeprefix("Input should be ") for each in same)
-        return f"{cls.whose} option {name} must be {wanted}, got {first['input']!r}"
+        return f"{cls.owner} option {name} must be {wanted}, got {first['input']!r}"
 
 
 class PartConfig(Config):
     """Options of a part; this class is that of one without any."""
 
-    whose: ClassVar[str] = "part"
+    owner: ClassVar[str] = "part"
     kind: str
     """Its name among those of the registry that it could be replaced by."""
 
@@ -86,4 +86,4 @@ class PartConfig(Config):
 class PositionConfig(PartConfig):
     """Options of a position scheme."""
 
-    whose: ClassVar[str] = "positions"
+    owner: ClassVar[str] = "positions"

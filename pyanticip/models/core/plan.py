@@ -143,7 +143,7 @@ class _Mixed(torch.autograd.Function):
         return _products(grad, table, codes), _spread(shares, grad, table, codes), None
 
 
-def _strips(table: Tensor, codes: Tensor) -> Iterator[slice]:
+def _chunks(table: Tensor, codes: Tensor) -> Iterator[slice]:
     steps, count = codes.shape
     size = max(1, NUMBERS // (count * table.shape[1])) if table.device.type == "cpu" else max(1, steps)
     return (slice(first, first + size) for first in range(0, steps, size))
@@ -151,7 +151,7 @@ def _strips(table: Tensor, codes: Tensor) -> Iterator[slice]:
 
 def _products(asked: Tensor, table: Tensor, codes: Tensor) -> Tensor:
     out = asked.new_empty(*asked.shape[:2], codes.shape[1])
-    for part in _strips(table, codes):
+    for part in _chunks(table, codes):
         out[part] = asked[part] @ F.embedding(codes[part], table).transpose(1, 2)
     return out
 
@@ -165,7 +165,7 @@ def _sums(shares: Tensor, table: Tensor, codes: Tensor) -> Tensor:
 def _spread(shares: Tensor, given: Tensor, table: Tensor, codes: Tensor) -> Tensor:
     """The gradient of the table where its rows took part by ``shares`` (n, J, K) in ``given`` (n, J, D)."""
     out = torch.zeros_like(table)
-    for part in _strips(table, codes):
+    for part in _chunks(table, codes):
         each = shares[part].transpose(1, 2) @ given[part]
         out.index_add_(0, codes[part].flatten(), each.flatten(0, 1))
     return out

@@ -32,7 +32,7 @@ class ForecastConfig(Config):
         OptionError: a value out of range.
     """
 
-    whose: ClassVar[str] = "forecaster"
+    owner: ClassVar[str] = "forecaster"
     joints: Count = 25
     observed: Frames = 10
     target: Frames = 25

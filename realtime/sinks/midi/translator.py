@@ -90,7 +90,7 @@ class Translator:
 
     def forget(self) -> None:
         """What was sent was not heard: the next frame says everything."""
-        self._told = False
+        self._is_configured = False
         self._state = ""
         self._sent: dict[tuple[int, int | str], int] = {}
         # Of each member channel, from when to when its newest note sounds.
@@ -108,8 +108,8 @@ class Translator:
             return []
         now = frame.t_ns
         out = self._mode(frame.state)
-        if not self._told:
-            self._told = True
+        if not self._is_configured:
+            self._is_configured = True
             out += (Item(0, 0, message) for message in _zone(self._config.mpe, self._config.semitones))
         quiet = frame.state in _QUIET
         if not quiet:
@@ -137,7 +137,7 @@ class Translator:
         before, self._state = self._state, state
         if before in _QUIET and state not in _QUIET:
             # Nothing sounds, and who listens may have come since: all is said again.
-            self._told = False
+            self._is_configured = False
             self._sent.clear()
             self._due_ns = -(1 << 62)
         if state == before or state not in _QUIET:

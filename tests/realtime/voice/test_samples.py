@@ -224,7 +224,7 @@ def test_a_folder_without_a_sound_is_no_preset_to_choose(tmp_path: Path) -> None
     options = {"samples": str(tmp_path)}
     process = SynthProcess(free_port(), "none", lambda line: None, preset="plucked", options=options)
     try:
-        wait_for(lambda: process.poll() and process._told)
+        wait_for(lambda: process.poll() and process._last_report)
         with pytest.raises(OptionError, match=f"^preset granular: no sound was found in {tmp_path}$"):
             process.preset("granular")
     finally:

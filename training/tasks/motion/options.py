@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
-from pyanticip.models.core.config import still_there
+from pyanticip.models.core.config import without_removed
 from training.run.options import (
     AveragedScheduleOptions,
     Options,
@@ -82,7 +82,7 @@ class LossOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _still_there(cls, given: Any) -> Any:
-        return still_there(given, GONE, "option loss.") if isinstance(given, Mapping) else given
+        return without_removed(given, GONE, "option loss.") if isinstance(given, Mapping) else given
 
 
 class MotionScheduleOptions(AveragedScheduleOptions):

@@ -12,7 +12,7 @@ from pyanticip.models.core.config import Count, PartConfig
 class FieldConfig(PartConfig):
     """Options of :class:`~pyanticip.models.parts.field.control_field.ControlField`."""
 
-    whose: ClassVar[str] = "control_field"
+    owner: ClassVar[str] = "control_field"
     kind: str = "field"
     width: Count = 8
     """Width of the fibre."""

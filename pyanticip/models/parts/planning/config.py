@@ -13,7 +13,7 @@ CODES = 512
 class PlanConfig(PartConfig):
     """Options of :class:`~pyanticip.models.parts.planning.signal.PlanningSignal`."""
 
-    whose: ClassVar[str] = "planning"
+    owner: ClassVar[str] = "planning"
     kind: str = "signal"
     tokens: Annotated[int, Field(ge=1, le=4096)] = 50
     """How many steps ahead the anticipator looks, and how many codes a plan names at most."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
-from pyanticip.models.core.config import still_there
+from pyanticip.models.core.config import without_removed
 from pyanticip.models.motion.pose_window import FRAMES
 from training.data.sets import MotionSet
 from training.recipes import make as maker
@@ -63,7 +63,7 @@ def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     assert told["data"].pop("path") == "data"
     assert told["run"].pop("init") == f"{distilled.start}/checkpoint"
     assert told["run"].pop("ensemble") == [f"{name}/checkpoint" for name in distilled.ensemble]
-    told["loss"] = still_there(told["loss"], GONE, "")
+    told["loss"] = without_removed(told["loss"], GONE, "")
     mine = distilled.run_options().to_dict()
     assert {table: {name: mine[table][name] for name in names} for table, names in told.items()} == told
     assert beats.start == distilled.name

@@ -11,7 +11,7 @@ from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import forward_kinematics
 from pyanticip.vocabulary import RATE
 
-__all__ = ["Moments", "alike", "shared_moments"]
+__all__ = ["Moments", "align", "shared_moments"]
 
 F32 = NDArray[np.float32]
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -33,7 +33,7 @@ def shared_moments(takes: Mapping[str, F32], cues: Sequence[Cue]) -> dict[tuple[
     cells = float(sum(len(takes[a]) * len(takes[b]) for a, b in pairs))
     every = max(_EVERY, int(np.ceil(np.sqrt(cells / _CELLS))))
     seen = {name: _described(takes[name])[::every] for name in {name for pair in pairs for name in pair}}
-    found = {pair: alike(seen[pair[0]], seen[pair[1]]) for pair in pairs}
+    found = {pair: align(seen[pair[0]], seen[pair[1]]) for pair in pairs}
     return {
         pair: (frames[0] * every / RATE, frames[1] * every / RATE)
         for pair, frames in found.items()
@@ -41,14 +41,14 @@ def shared_moments(takes: Mapping[str, F32], cues: Sequence[Cue]) -> dict[tuple[
     }
 
 
-def alike(one: F32, other: F32) -> Moments | None:
+def align(one: F32, other: F32) -> Moments | None:
     """Frames of two described takes that go together, (n,) each, or None where they do not show the same.
 
     Dynamic time warping of the shorter take through the longer one, which may begin and end anywhere in
     both, at slopes of a half to two.
     """
     if len(one) > len(other):
-        turned = alike(other, one)
+        turned = align(other, one)
         return None if turned is None else turned[::-1]
     squares = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2.0 * (one @ other.T)
     cost = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
