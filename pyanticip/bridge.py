@@ -339,8 +339,8 @@ def bridge_scalars(x: Tensor | npt.ArrayLike, *, missing: Missing = "refuse", **
     if missing == "refuse":
         _refuse_missing(x)
     dtype = x.dtype if x.dtype == torch.float64 else torch.float32
-    given = x.detach().to(device="cpu", dtype=dtype)
-    return torch.from_numpy(vector_scalars(given.numpy(), **options)).to(device=x.device, dtype=dtype)
+    values = x.detach().to(device="cpu", dtype=dtype)
+    return torch.from_numpy(vector_scalars(values.numpy(), **options)).to(device=x.device, dtype=dtype)
 
 
 _NAMES = frozenset(vector_scalars.__kwdefaults__ or ()) - {"profile"}
@@ -435,11 +435,11 @@ def packets(scalars: npt.ArrayLike, *, start: int = 0) -> list[AnticipationPacke
     ]
 
 
-def from_packets(given: Iterable[AnticipationPacket]) -> npt.NDArray[np.float64]:
+def from_packets(packets: Iterable[AnticipationPacket]) -> npt.NDArray[np.float64]:
     """The array :func:`packets` was given.
 
     Args:
-        given: packets of consecutive positions, in order.
+        packets: packets of consecutive positions, in order.
 
     Returns:
         The scalars, (L, 7), float64.
@@ -449,7 +449,7 @@ def from_packets(given: Iterable[AnticipationPacket]) -> npt.NDArray[np.float64]
     """
     rows: list[tuple[float, ...]] = []
     last: int | None = None
-    for packet in given:
+    for packet in packets:
         if not isinstance(packet, AnticipationPacket):
             raise ShapeError(f"packets[{len(rows)}]: expected an AnticipationPacket, given {packet!r}")
         if last is not None and packet.index != last + 1:

@@ -317,22 +317,22 @@ class Show:
 
     def _beside(self) -> list[str]:
         """What the status says of the socket and of the processes beside the show."""
-        told = [f"{child.name.split()[-1].lower()}={child.state}" for child in self._all_children()]
+        words = [f"{child.name.split()[-1].lower()}={child.state}" for child in self._all_children()]
         # Of datagrams, for nobody read them in time.
-        return [f"dropped={n}", *told] if (n := self._source.dropped) else told
+        return [f"dropped={n}", *words] if (n := self._source.dropped) else words
 
     async def _watch(self) -> None:
         """Once a second: look after the children, tell what has changed."""
         beat, sinks = BeatWatch(), SinkWatch()
-        told: set[str] = set()
+        reported: set[str] = set()
         while True:
             await asyncio.sleep(1.0)
             try:
-                self._look(beat, sinks, told)
+                self._look(beat, sinks, reported)
             except Exception as error:
                 self._mistaken(error)
 
-    def _look(self, beat: BeatWatch, sinks: SinkWatch, told: set[str]) -> None:
+    def _look(self, beat: BeatWatch, sinks: SinkWatch, reported: set[str]) -> None:
         for child in self._all_children():
             child.poll()
         if self._synth is not None and self._synth.sound_ms is not None and not self._again:
@@ -345,8 +345,8 @@ class Show:
         if (line := beat.look(self.pipeline.tempo)) is not None:
             news.append(line)
         for once in (self.pipeline.model_error, self._mapping_trouble()):
-            if once and once not in told:
-                told.add(once)
+            if once and once not in reported:
+                reported.add(once)
                 news.append(once)
         for line in news:
             self._say(line)

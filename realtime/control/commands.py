@@ -232,14 +232,14 @@ class Commands:
         self._step_by(backend, path)
         self._record(now, "model", (path or "", _weights(backend)))
 
-    def play_memory(self, live: LiveMemory, path: Path, told: MemoryRig | None = None) -> str:
+    def play_memory(self, live: LiveMemory, path: Path, table: MemoryRig | None = None) -> str:
         """Mix with a memory that was read from ``path``, and say its cues, from the next frame on; what
         plays, in a line.
 
-        ``told`` is the table of the rig that names it, where one does.
+        ``table`` is the table of the rig that names it, where one does.
         """
         now = self._now()
-        self._remember(live, path, told)
+        self._remember(live, path, table)
         self._record(now, "memory", (str(path), live.sha256))
         if not live.memory.learning:
             self._record(now, "memory/freeze", ())
@@ -351,11 +351,11 @@ class Commands:
             backend.close()
             raise
 
-    def _remember(self, live: LiveMemory, path: Path, told: MemoryRig | None = None) -> None:
+    def _remember(self, live: LiveMemory, path: Path, table: MemoryRig | None = None) -> None:
         self._pipeline.memory = live
         known = {"enabled": True, "file": str(path), "sha256": None}
         cues = () if live.following is None else live.following.cues
-        self.live_rig.remember(told or self.live_rig.rig.memory.model_copy(update=known), cues)
+        self.live_rig.remember(table or self.live_rig.rig.memory.model_copy(update=known), cues)
 
     def _remember_again(self, path: object, sha256: object) -> None:
         self._remember(open_memory(str(path), str(sha256)), Path(str(path)))

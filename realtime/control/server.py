@@ -384,25 +384,25 @@ def _for_all(acts: Mapping[str, Action]) -> Action:
                 found[who] = one(*arguments)
             except (MotionError, OSError) as error:
                 refused[who] = str(error)
-        said = {who: answer for who, answer in found.items() if isinstance(answer, str)}
-        waited = {who: answer for who, answer in found.items() if not isinstance(answer, str)}
-        return _later(said, waited, refused) if waited else _reply(said, refused)
+        answers = {who: answer for who, answer in found.items() if isinstance(answer, str)}
+        pending = {who: answer for who, answer in found.items() if not isinstance(answer, str)}
+        return _later(answers, pending, refused) if pending else _reply(answers, refused)
 
     return act
 
 
-async def _later(said: dict[str, str], waited: dict[str, Awaitable[str]], refused: dict[str, str]) -> str:
-    for who, answer in waited.items():
+async def _later(answers: dict[str, str], pending: dict[str, Awaitable[str]], refused: dict[str, str]) -> str:
+    for who, answer in pending.items():
         try:
-            said[who] = await answer
+            answers[who] = await answer
         except (MotionError, OSError) as error:
             refused[who] = str(error)
-    return _reply(said, refused)
+    return _reply(answers, refused)
 
 
-def _reply(said: dict[str, str], refused: dict[str, str]) -> str:
+def _reply(answers: dict[str, str], refused: dict[str, str]) -> str:
     if refused:
         raise OptionError("; ".join(f"{who}: {text}" for who, text in refused.items()))
-    if len(set(said.values())) == 1:
-        return next(iter(said.values()))
-    return "; ".join(f"{who}: {text}" for who, text in said.items())
+    if len(set(answers.values())) == 1:
+        return next(iter(answers.values()))
+    return "; ".join(f"{who}: {text}" for who, text in answers.items())

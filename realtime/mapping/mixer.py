@@ -210,12 +210,12 @@ class Mixer:
         """The show is over: to neutral within ``seconds``, whatever the mode."""
         self.core.leave(seconds)
 
-    def resume(self, heard: Sequence[float]) -> None:
+    def resume(self, values: Sequence[float]) -> None:
         """What was given lately was not heard: ease from what was, the eight and the extras behind them.
 
         Raises a MotionError for values outside 0..1.
         """
-        self.core.resume(heard[: len(PARAMETERS)], heard[len(PARAMETERS) :])
+        self.core.resume(values[: len(PARAMETERS)], values[len(PARAMETERS) :])
 
     def play(
         self,

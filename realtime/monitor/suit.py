@@ -27,9 +27,9 @@ class Suit:
         #: The one that was heard last.
         self.newest = ""
 
-    def hear(self, heard: Iterable[tuple[str, bytes]]) -> None:
+    def hear(self, datagrams: Iterable[tuple[str, bytes]]) -> None:
         """Take datagrams in, each with its sender."""
-        for sender, datagram in heard:
+        for sender, datagram in datagrams:
             if self._kind not in _core.PROTOCOLS:
                 continue
             # In the order in which they were heard: an app that is toggled comes from a new port each time.

@@ -36,8 +36,8 @@ def outputs(
 ) -> Nodes:
     """What is sent. ``OPTIONAL`` and ``REPEATS`` are for our own server: there only once it was sent, and of
     as many types as were sent."""
-    told = sent(prefix, send, extras, cues, gestures)
-    return {address: described(message) for address, message in told}
+    messages = sent(prefix, send, extras, cues, gestures)
+    return {address: described(message) for address, message in messages}
 
 
 def described(message: Message) -> Attributes:
@@ -78,13 +78,13 @@ def controls(
     return {begin + name: node for name, node in found.items()}
 
 
-def _control(told: Control | None, value: Any) -> Attributes:
-    told = told or Control("N", "")
-    node: Attributes = {"TYPE": told.types, "ACCESS": _WRITE, "DESCRIPTION": told.text}
-    if told.limits is not None:
-        node["RANGE"] = [_range(told.limits)] * len(told.types)
-    if told.unit is not None:
-        node["UNIT"] = [told.unit]
+def _control(control: Control | None, value: Any) -> Attributes:
+    control = control or Control("N", "")
+    node: Attributes = {"TYPE": control.types, "ACCESS": _WRITE, "DESCRIPTION": control.text}
+    if control.limits is not None:
+        node["RANGE"] = [_range(control.limits)] * len(control.types)
+    if control.unit is not None:
+        node["UNIT"] = [control.unit]
     if value is not None:
         node |= {"ACCESS": _READ | _WRITE, "VALUE": [value]}
     return node
@@ -139,8 +139,8 @@ class Offer:
     def version(self) -> object:
         """Something that is another whenever the nodes are."""
         extras = tuple(map(id, self._extras()))
-        told = extras, self._cues(), self._gestures(), tuple(self._taught())
-        return *told, tuple(self._values().items()), self._rig.version()
+        offered = extras, self._cues(), self._gestures(), tuple(self._taught())
+        return *offered, tuple(self._values().items()), self._rig.version()
 
     def nodes(self) -> Nodes:
         """All nodes by their addresses."""
@@ -148,8 +148,8 @@ class Offer:
         found = outputs(self._target.prefix, self._target.send, self._extras(), *announced)
         if self._commands is not None:
             names, families = self._commands
-            told = {"teach/param/": self._taught(), "learn/": self._rig.outputs()}
-            members = {family: each for family, each in told.items() if family in families}
+            outputs_of = {"teach/param/": self._taught(), "learn/": self._rig.outputs()}
+            members = {family: each for family, each in outputs_of.items() if family in families}
             found |= controls(names, members, self._values(), self._rig.settable(), self._who)
         return found
 

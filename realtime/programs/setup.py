@@ -56,61 +56,63 @@ _DIGITS = {"0": "75557", "1": "26227", "2": "71747", "3": "71717", "4": "55711",
 _DIGITS |= {"6": "74757", "7": "71111", "8": "75757", "9": "75717", ".": "00002"}
 
 
-def setup(given: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict[str, Any]:
+def setup(options: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict[str, Any]:
     """Guide somebody to a rig that plays; ``ask`` asks them. What was found and written.
 
     The rig is written in the end, whole; whatever ends this before leaves nothing. Raises a MotionError.
     """
-    _may_write(given, ask)
-    told = {given.osc, given.midi, given.synth} != {None}
-    receivers = _table(given.osc, given.midi, given.synth, say) if told else None
-    wanted = _suit(given.suit, ask, say)
-    suit = _listen(wanted, given.wait, say)
+    _may_write(options, ask)
+    answered = {options.osc, options.midi, options.synth} != {None}
+    receivers = _table(options.osc, options.midi, options.synth, say) if answered else None
+    wanted = _suit(options.suit, ask, say)
+    suit = _listen(wanted, options.wait, say)
     host = "127.0.0.1" if suit.sender.startswith("127.") else "0.0.0.0"
     tree: dict[str, Any] = {"source": {"kind": suit.kind, "host": host, "port": suit.port}}
     tree |= _receivers(ask, say) if receivers is None else receivers
-    calibrates = _yes(given.calibrate, "Get to know the performer? Stand still, then move", ask)
+    calibrates = _yes(options.calibrate, "Get to know the performer? Stand still, then move", ask)
     if calibrates:
         try:
-            tree["performer"] = calibrate_live(Rig.model_validate(tree), given.still, given.move, say)
+            tree["performer"] = calibrate_live(Rig.model_validate(tree), options.still, options.move, say)
         except SkeletonError as error:
-            raise DeviceError(f"{given.out}: not written, for {error}") from None
+            raise DeviceError(f"{options.out}: not written, for {error}") from None
         except MotionError as error:
             say(f"not calibrated: {error}")
     rig = Rig.model_validate(tree)
     played: dict[str, Any] = {}
-    if given.seconds > 0.0:
-        say(f"playing for {given.seconds:g} s: move; Ctrl-C ends it")
+    if options.seconds > 0.0:
+        say(f"playing for {options.seconds:g} s: move; Ctrl-C ends it")
         # Nobody steers a trial, and the port may be another show's.
         trial = rig.model_copy(update={"control": ControlRig(enabled=False)})
-        played = live(trial, seconds=given.seconds, say=say, meters=meters)["counters"]
+        played = live(trial, seconds=options.seconds, say=say, meters=meters)["counters"]
         if played["refused"]:
-            raise DeviceError(f"{given.out}: not written, for the body of this {suit.kind} cannot be played")
+            raise DeviceError(
+                f"{options.out}: not written, for the body of this {suit.kind} cannot be played"
+            )
     import tomlkit
 
     text = "# Made by `pyanticip setup`; `pyanticip rig init` writes one with the others.\n\n"
     text += tomlkit.dumps(tree)
-    write_file(given.out, text.encode())
+    write_file(options.out, text.encode())
     if calibrates and "performer" not in tree:
-        say(f"calibrate later: pyanticip calibrate --rig {shlex.quote(str(given.out))}")
+        say(f"calibrate later: pyanticip calibrate --rig {shlex.quote(str(options.out))}")
     return {
-        "rig": str(given.out),
+        "rig": str(options.out),
         "sender": suit.sender,
         "rate": suit.rate,
         "frames": played.get("frames", 0),
         **tree,
-        "command": f"pyanticip live --rig {shlex.quote(str(given.out))}",
+        "command": f"pyanticip live --rig {shlex.quote(str(options.out))}",
     }
 
 
-def _may_write(given: SetupOptions, ask: Ask) -> None:
+def _may_write(options: SetupOptions, ask: Ask) -> None:
     """Never over a file without being asked to, nor where there is no folder."""
-    check_folder(given.out)
-    check_rig_overwrite(given.out)
-    if given.out.exists() and not given.force:
-        answer = ask(f"{given.out} exists. Overwrite it?", "no", ("yes", "no"))
+    check_folder(options.out)
+    check_rig_overwrite(options.out)
+    if options.out.exists() and not options.force:
+        answer = ask(f"{options.out} exists. Overwrite it?", "no", ("yes", "no"))
         if answer != "yes":
-            raise OptionError(f"{given.out}: exists; choose another with --out, or --force")
+            raise OptionError(f"{options.out}: exists; choose another with --out, or --force")
 
 
 def _suit(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:

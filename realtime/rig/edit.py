@@ -47,17 +47,17 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     before, after = relative_to(before, source.parent), relative_to(after, path.parent)
     try:
         data = read_file(source, LARGEST, RigError, "a rig") if source.exists() else b""
-        text, wanted = data.decode("utf-8"), parse_toml(data, source, RigError)
-        _check_lists(wanted, before, after, source)
-        _change(wanted, before, after, dict, dict)
-        parse_rig(wanted, str(source))
+        text, desired = data.decode("utf-8"), parse_toml(data, source, RigError)
+        _check_lists(desired, before, after, source)
+        _change(desired, before, after, dict, dict)
+        parse_rig(desired, str(source))
         # In a file with dotted keys new tables can only stand inline.
         for outer in (tomlkit.table, tomlkit.inline_table):
             document = tomlkit.parse(text)
             _change(document, before, after, outer, tomlkit.inline_table)
             new = tomlkit.dumps(document)
             with contextlib.suppress(tomllib.TOMLDecodeError):
-                if _filled(tomllib.loads(new)) == _filled(wanted):
+                if _filled(tomllib.loads(new)) == _filled(desired):
                     break
         else:
             raise RigError(f"{source}: its form cannot be edited: expected plain tables")
@@ -68,10 +68,10 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     write_file(path, new.encode("utf-8"))
 
 
-def _check_lists(wanted: Tree, before: Tree, after: Tree, source: Path) -> None:
+def _check_lists(desired: Tree, before: Tree, after: Tree, source: Path) -> None:
     """Raises a RigError where a list of tables would be written over another one than ``before`` tells of."""
     for name in {**before, **after}:
-        there, old = wanted.get(name), before.get(name)
+        there, old = desired.get(name), before.get(name)
         if _are_tables(there) and old != after.get(name) and len(there) != len(old or ()):
             counted = f"expected {len(old or ())} of them, as the show has, got {len(there)}"
             raise RigError(f"{source}: {name}: {counted}; nothing is written")

@@ -199,14 +199,14 @@ class Rig(Options):
         """With the address of the sender in place of its name. Raises a DeviceError."""
         return self.model_copy(update={"source": self.source.resolved()})
 
-    def ignored_options(self, told: Mapping[str, Any], voice: bool | None = None) -> list[str]:
-        """Lines about options of a command line that are ``told`` (a tree like this) a model or a voice that
+    def ignored_options(self, options: Mapping[str, Any], voice: bool | None = None) -> list[str]:
+        """Lines about ``options`` of a command line (a tree like this) that are a model's or a voice's that
         is off; ``voice``: whether one plays, where it is not the rig that says it."""
         if voice is None:
             voice = self.synth.enabled or any(one.preset for one in self.performers)
         found = [] if self.model.enabled else [(n, "model") for n in ("checkpoint", "backend", "lead_ms")]
         found += [] if voice else [(name, "voice") for name in ("preset", "samples")]
-        given = {**told, **told.get("model", {}), **told.get("synth", {})}
+        given = {**options, **options.get("model", {}), **options.get("synth", {})}
         return [
             f"--{n.replace('_', '-')}: without the {off} it does nothing" for n, off in found if n in given
         ]

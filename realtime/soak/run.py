@@ -77,20 +77,20 @@ def run(seconds: float, out: Path, *, seed: int = 0, say: Callable[[str], None] 
         sent, heard = show.suit.left(), np.array(show.ear.heard).reshape(-1, 2)
         files = sorted(show.takes.glob("*.anticip"), key=lambda path: path.stat().st_mtime_ns)
         takes = [examine(path, show.suit.sender, sent[:, 0]) for path in files]
-        told = figures(sent[sent[:, 0] < over], heard[heard[:, 0] < over], taken, happened)
-        told |= {"ended": ended, "exit_code": code, "takes": takes}
+        report = figures(sent[sent[:, 0] < over], heard[heard[:, 0] < over], taken, happened)
+        report |= {"ended": ended, "exit_code": code, "takes": takes}
         is_whole = bool(takes) and takes[-1]["whole"] and takes[-1]["ended"] and not takes[-1]["missing"]
         is_whole &= all("why" not in take for take in takes)
-        told["well"] = ended in ("", "interrupted") and code == 0 and not told["not_back"] and is_whole
-        result = _report(out, show, seed, told)
+        report["well"] = ended in ("", "interrupted") and code == 0 and not report["not_back"] and is_whole
+        result = _report(out, show, seed, report)
     with contextlib.suppress(ImportError):
         draw(result, out / PICTURE)
     return result
 
 
-def _report(out: Path, show: Show, seed: int, told: dict[str, Any]) -> dict[str, Any]:
+def _report(out: Path, show: Show, seed: int, report: dict[str, Any]) -> dict[str, Any]:
     there = {"sound": show.pulse is not None, "midi": show.notes is not None}
-    result = {**told, "seed": seed, **there, **machine()}
+    result = {**report, "seed": seed, **there, **machine()}
     (out / REPORT).write_text(json.dumps(result, indent=1))
     return result
 
@@ -191,10 +191,10 @@ def kills(count: int, out: Path, *, seed: int = 0, say: Callable[[str], None] = 
         except DeviceError as error:
             ended = str(error)
             say(ended)
-        told = {"kills": len(rows), **kill_figures(rows), "last": last, "ended": ended, "rows": rows}
+        report = {"kills": len(rows), **kill_figures(rows), "last": last, "ended": ended, "rows": rows}
         fine = ended in ("", "interrupted") and last.get("exit_code", 0) == 0
-        told["well"] = fine and not any(told[name] for name in BAD)
-        return _report(out, show, seed, told)
+        report["well"] = fine and not any(report[name] for name in BAD)
+        return _report(out, show, seed, report)
 
 
 def _kill(show: Show, take: str, moment: float) -> dict[str, Any]:

@@ -50,11 +50,11 @@ def processes(device: str) -> Iterator[Processes]:
         dist.destroy_process_group()
 
 
-def resolve_device(wanted: str, precision: str) -> str:
+def resolve_device(device: str, precision: str) -> str:
     """``"cpu"`` or ``"cuda"``.
 
     Args:
-        wanted: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         precision: ``"32"``, ``"bf16"`` or ``"16"``.
 
     Raises:
@@ -62,9 +62,9 @@ def resolve_device(wanted: str, precision: str) -> str:
         OptionError: half precision without CUDA.
     """
     cuda = torch.cuda.is_available()
-    if wanted == "cuda" and not cuda:
+    if device == "cuda" and not cuda:
         raise DeviceError("option device: cuda is not available here; use cpu or auto")
-    device = "cuda" if cuda and wanted != "cpu" else "cpu"
+    device = "cuda" if cuda and device != "cpu" else "cpu"
     if precision == "16" and device == "cpu":
         raise OptionError("option precision: 16 needs CUDA; on a CPU use bf16 or 32")
     return device
@@ -78,17 +78,17 @@ class Interrupt:
     """
 
     def __init__(self, insist: bool) -> None:
-        self.asked = False
+        self.requested = False
         self._insist = insist
 
     def __call__(self) -> bool:
         """Whether to stop."""
-        return self.asked
+        return self.requested
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and self._insist:
+        if self.requested and self._insist:
             raise KeyboardInterrupt
-        self.asked = True
+        self.requested = True
 
     @contextmanager
     def armed(self) -> Iterator["Interrupt"]:

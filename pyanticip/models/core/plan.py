@@ -162,10 +162,10 @@ def _sums(shares: Tensor, table: Tensor, codes: Tensor) -> Tensor:
     return found.view(*shares.shape[:2], -1)
 
 
-def _spread(shares: Tensor, given: Tensor, table: Tensor, codes: Tensor) -> Tensor:
-    """The gradient of the table where its rows took part by ``shares`` (n, J, K) in ``given`` (n, J, D)."""
+def _spread(shares: Tensor, grad: Tensor, table: Tensor, codes: Tensor) -> Tensor:
+    """The gradient of the table where its rows took part by ``shares`` (n, J, K) in ``grad`` (n, J, D)."""
     out = torch.zeros_like(table)
     for part in _chunks(table, codes):
-        each = shares[part].transpose(1, 2) @ given[part]
+        each = shares[part].transpose(1, 2) @ grad[part]
         out.index_add_(0, codes[part].flatten(), each.flatten(0, 1))
     return out

@@ -132,7 +132,7 @@ class Trunk(nn.Module):
     def forward(
         self,
         x: Tensor,
-        given: Tensor | None = None,
+        external: Tensor | None = None,
         state: TrunkState | None = None,
         *,
         mode: ScalarMode = "external",
@@ -144,7 +144,7 @@ class Trunk(nn.Module):
 
         Args:
             x: (B, L, D) embedded steps.
-            given: (B, L, 7) scalars in native units, needed by ``mode="external"``.
+            external: (B, L, 7) scalars in native units, needed by ``mode="external"``.
             predicted: (B, L) bool, steps where the initial head's scalars replace the given ones (scheduled
                 sampling).
             due: whether a pool closes in this chunk in some row, where the caller knows; ``None`` finds out.
@@ -153,7 +153,7 @@ class Trunk(nn.Module):
         if mode == "refined_prev" and x.shape[1] > 1:
             return self._self_predicted(x, state, plan)
         initial: Tensor = self.initial_head(x)
-        active = self._active(initial, given, state, mode, predicted)
+        active = self._active(initial, external, state, mode, predicted)
         amplitude = self._amplitude(active, state)
         vectors, positions = run_vectors(self.positions, x, None if state is None else state.positions)
         steering = Steered(amplitude, vectors)
@@ -181,7 +181,7 @@ class Trunk(nn.Module):
     def _active(
         self,
         initial: Tensor,
-        given: Tensor | None,
+        external: Tensor | None,
         state: TrunkState | None,
         mode: ScalarMode,
         predicted: Tensor | None,
@@ -190,9 +190,9 @@ class Trunk(nn.Module):
             if state is None:
                 return initial
             return torch.where((state.frames > 0)[:, None, None], state.refined[:, None], initial)
-        if mode == "initial" or given is None:
+        if mode == "initial" or external is None:
             return initial
-        return given if predicted is None else torch.where(predicted[..., None], initial, given)
+        return external if predicted is None else torch.where(predicted[..., None], initial, external)
 
     def _amplitude(self, active: Tensor, state: TrunkState | None) -> Tensor | None:
         """What the bias makes of the active scalars, or of random ones in their place."""

@@ -8,8 +8,8 @@ import numpy as np
 from training.tasks.algorithmic.problem import ASK, END, Example, Task, digits, wrong
 
 
-def _example(given: str, wanted: str) -> Example:
-    return Example((*given, ASK), (*wanted, END))
+def _example(question: str, answer: str) -> Example:
+    return Example((*question, ASK), (*answer, END))
 
 
 class Rearranged(Task):
@@ -18,14 +18,14 @@ class Rearranged(Task):
     unit = "digits"
 
     @abstractmethod
-    def answer(self, given: str) -> str:
+    def answer(self, question: str) -> str:
         """The digits in that order."""
 
     def draw(self, length: int, rng: np.random.Generator) -> Example:
         """``length`` even digits."""
         self.require(length)
-        given = digits(rng, length)
-        return _example(given, self.answer(given))
+        question = digits(rng, length)
+        return _example(question, self.answer(question))
 
     def tokens(self, length: int) -> int:
         """All of them have so many."""
@@ -37,11 +37,11 @@ class Rearranged(Task):
         Raises:
             FormatError: they are not.
         """
-        given, found = self.read(text)
-        _digits_only(self.name, given)
-        if len(found) != len(given):
-            raise wrong(self.name, "length of the answer", len(given), len(found))
-        return given, found
+        question, found = self.read(text)
+        _digits_only(self.name, question)
+        if len(found) != len(question):
+            raise wrong(self.name, "length of the answer", len(question), len(found))
+        return question, found
 
 
 class Copy(Rearranged):
@@ -51,16 +51,16 @@ class Copy(Rearranged):
     shown = "8349216=8349216."
     longest = 10
 
-    def answer(self, given: str) -> str:
+    def answer(self, question: str) -> str:
         """They themselves."""
-        return given
+        return question
 
     def check(self, text: str) -> None:
         """Every digit right of ``=`` is the one at its place on the left."""
-        given, found = self.sides(text)
-        for place, (wanted, there) in enumerate(zip(given, found, strict=True), 1):
-            if there != wanted:
-                raise wrong(self.name, f"digit {place}", wanted, there)
+        question, found = self.sides(text)
+        for place, (expected, there) in enumerate(zip(question, found, strict=True), 1):
+            if there != expected:
+                raise wrong(self.name, f"digit {place}", expected, there)
 
 
 class Reverse(Rearranged):
@@ -71,18 +71,18 @@ class Reverse(Rearranged):
     longest = 40
     copies = True
 
-    def answer(self, given: str) -> str:
+    def answer(self, question: str) -> str:
         """From the last on."""
-        return given[::-1]
+        return question[::-1]
 
     def check(self, text: str) -> None:
         """Taking digits off the end of the left side gives the right side."""
-        given, found = self.sides(text)
-        rest = list(given)
+        question, found = self.sides(text)
+        rest = list(question)
         for place, there in enumerate(found, 1):
-            wanted = rest.pop()
-            if there != wanted:
-                raise wrong(self.name, f"digit {place}", wanted, there)
+            expected = rest.pop()
+            if there != expected:
+                raise wrong(self.name, f"digit {place}", expected, there)
 
 
 class OddsFirst(Rearranged):
@@ -92,18 +92,18 @@ class OddsFirst(Rearranged):
     shown = "012345=135024."
     longest = 40
 
-    def answer(self, given: str) -> str:
+    def answer(self, question: str) -> str:
         """The paper's example says what its prose leaves open: ``x[1::2] x[::2]``."""
-        return given[1::2] + given[::2]
+        return question[1::2] + question[::2]
 
     def check(self, text: str) -> None:
         """The digit at place i (from 0) of the left stands at place i // 2 of its half on the right."""
-        given, found = self.sides(text)
-        half = len(given) // 2
-        for place, wanted in enumerate(given):
+        question, found = self.sides(text)
+        half = len(question) // 2
+        for place, expected in enumerate(question):
             at = place // 2 if place % 2 else half + place // 2
-            if found[at] != wanted:
-                raise wrong(self.name, f"digit {at + 1} of the answer", wanted, found[at])
+            if found[at] != expected:
+                raise wrong(self.name, f"digit {at + 1} of the answer", expected, found[at])
 
 
 class DynamicCopy(Task):
@@ -121,8 +121,8 @@ class DynamicCopy(Task):
         others = rng.integers(0, 9, length)
         places = others + (others >= mark)
         places[start] = mark
-        given = "".join(str(value) for value in places)
-        return _example(f"{given},{mark}", given[start:])
+        question = "".join(str(value) for value in places)
+        return _example(f"{question},{mark}", question[start:])
 
     def tokens(self, length: int) -> int:
         """Where the whole string is asked for."""
@@ -130,10 +130,10 @@ class DynamicCopy(Task):
 
     def check(self, text: str) -> None:
         """The answer begins with the mark, ends the string, and the mark occurs nowhere else."""
-        given, found = self.read(text)
-        if len(given) < 3 or given[-2] != ",":
-            raise wrong(self.name, "left side", "digits,digit", "".join(given))
-        string, mark = given[:-2], given[-1]
+        question, found = self.read(text)
+        if len(question) < 3 or question[-2] != ",":
+            raise wrong(self.name, "left side", "digits,digit", "".join(question))
+        string, mark = question[:-2], question[-1]
         _digits_only(self.name, [*string, mark])
         if string.count(mark) != 1:
             raise wrong(self.name, f"occurrences of {mark}", 1, string.count(mark))
@@ -144,9 +144,9 @@ class DynamicCopy(Task):
             raise wrong(self.name, "answer", "the end of the string from its mark on", "".join(found))
 
 
-def _digits_only(task: str, given: list[str]) -> None:
-    strange = [token for token in given if not token.isdigit()]
-    if not given or strange:
+def _digits_only(task: str, question: list[str]) -> None:
+    strange = [token for token in question if not token.isdigit()]
+    if not question or strange:
         raise wrong(task, "left side", "digits", strange[0] if strange else "nothing")
 
 
@@ -183,30 +183,30 @@ class Stack(Task):
 
     def check(self, text: str) -> None:
         """Read from the end, every pop hides one cell or push before it; what is not hidden is left."""
-        given, found = self.read(text)
-        if not given or given[0] not in "01" or any(token not in "01234" for token in given):
-            raise wrong(self.name, "left side", "cells 0 and 1, then actions 2, 3, 4", "".join(given))
-        cells = next((at for at, token in enumerate(given) if token in "234"), len(given))
-        if any(token in "01" for token in given[cells:]):
-            raise wrong(self.name, "actions", "2, 3 and 4", "".join(given[cells:]))
+        question, found = self.read(text)
+        if not question or question[0] not in "01" or any(token not in "01234" for token in question):
+            raise wrong(self.name, "left side", "cells 0 and 1, then actions 2, 3, 4", "".join(question))
+        cells = next((at for at, token in enumerate(question) if token in "234"), len(question))
+        if any(token in "01" for token in question[cells:]):
+            raise wrong(self.name, "actions", "2, 3 and 4", "".join(question[cells:]))
         left, hidden = [], 0
-        for token in reversed(_effective(given)):
+        for token in reversed(_effective(question)):
             if token == POP:
                 hidden += 1
             elif hidden:
                 hidden -= 1
             else:
                 left.append(PUSH.get(token, token))
-        wanted = "".join(left) + STOP
-        wanted += "0" * (len(given) + 1 - len(wanted))
-        if "".join(found) != wanted:
-            raise wrong(self.name, "stack that is left", wanted, "".join(found))
+        expected = "".join(left) + STOP
+        expected += "0" * (len(question) + 1 - len(expected))
+        if "".join(found) != expected:
+            raise wrong(self.name, "stack that is left", expected, "".join(found))
 
 
-def _effective(given: list[str]) -> list[str]:
+def _effective(question: list[str]) -> list[str]:
     """Without the pops that met an empty stack."""
     kept, depth = [], 0
-    for token in given:
+    for token in question:
         if token != POP or depth:
             kept.append(token)
             depth += -1 if token == POP else 1

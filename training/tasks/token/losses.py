@@ -52,7 +52,7 @@ def losses(
     model: AnticipatoryTransformer | BaselineTransformer,
     out: LanguageOutput | BaselineOutput,
     targets: Tensor,
-    given: Tensor | None,
+    computed: Tensor | None,
     options: LanguageOptions,
 ) -> LanguageLosses:
     """The losses of one batch.
@@ -61,19 +61,19 @@ def losses(
         model: what made ``out``; its orthogonality penalty is taken along.
         out: of inputs (B, L).
         targets: (B, L) the tokens that come next.
-        given: (B, L, 7) scalars computed from the embeddings; None where the model has no heads.
+        computed: (B, L, 7) scalars computed from the embeddings; None where the model has no heads.
         options: the weights and what is supervised.
     """
     if not isinstance(model, AnticipatoryTransformer) or not isinstance(out, LanguageOutput):
         ce = F.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten())
         zero = torch.zeros((), dtype=ce.dtype, device=ce.device)
         return LanguageLosses(ce, ce, ce, zero, zero, zero, zero, zero, zero, zero)
-    assert given is not None
+    assert computed is not None
     ce = F.cross_entropy((out.raw_logits * out.gate[..., None]).float().flatten(0, 1), targets.flatten())
     zero = torch.zeros((), dtype=ce.dtype, device=ce.device)
-    gate_error = F.mse_loss(out.gate.float(), given[..., 0])
-    refined = F.mse_loss(out.scalars.float(), given)
-    initial = F.mse_loss(out.initial.float(), given)
+    gate_error = F.mse_loss(out.gate.float(), computed[..., 0])
+    refined = F.mse_loss(out.scalars.float(), computed)
+    initial = F.mse_loss(out.initial.float(), computed)
     supervised = refined + initial if options.loss.supervise == "both" else refined
     found = model.orthogonality()
     ortho, excess = (zero, zero) if found is None else (found.penalty, found.excess)

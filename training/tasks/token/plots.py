@@ -153,18 +153,18 @@ def bias_maps(amplitude: NDArray[np.float64], kernel: NDArray[np.float64], past:
     return png(figure)
 
 
-def scalars(given: NDArray[np.float64], external: NDArray[np.float64], own: NDArray[np.float64]) -> bytes:
+def scalars(computed: NDArray[np.float64], external: NDArray[np.float64], own: NDArray[np.float64]) -> bytes:
     """Given and predicted scalars over one sequence, (L, 7) each.
 
     Args:
-        given: of the bridge.
+        computed: of the bridge.
         external: of the refined head while the given ones steer.
         own: of the refined head while the initial head's steer.
     """
     plt = pyplot()
     figure, axes = plt.subplots(7, 1, figsize=(9.0, 8.5), sharex=True)
     for k, (axis, name) in enumerate(zip(axes, SCALARS, strict=True)):
-        axis.plot(given[:, k], color="0.6", lw=2.6, label="given")
+        axis.plot(computed[:, k], color="0.6", lw=2.6, label="given")
         axis.plot(external[:, k], color="tab:blue", lw=1.2, label="predicted, given ones steer")
         axis.plot(own[:, k], color="tab:orange", lw=1.0, label="predicted, own ones steer")
         axis.set_ylabel(name.replace("_", "\n"), fontsize=7, rotation=0, ha="right", va="center")

@@ -26,12 +26,12 @@ _GATES = 4
 
 class _RustGRU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, given: Tensor, hidden: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-        rows, length, _ = given.shape
-        inputs = [t.detach().contiguous() for t in (given, hidden, weights, bias)]
-        out = large((rows, length, hidden.shape[-1]), given)
+    def forward(ctx: Any, projected: Tensor, hidden: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+        rows, length, _ = projected.shape
+        inputs = [t.detach().contiguous() for t in (projected, hidden, weights, bias)]
+        out = large((rows, length, hidden.shape[-1]), projected)
         needed = any(ctx.needs_input_grad)
-        gates = large((rows, length, _GATES * hidden.shape[-1]), given) if needed else None
+        gates = large((rows, length, _GATES * hidden.shape[-1]), projected) if needed else None
         _core.prism_gru(*map(array_view, (*inputs, out, gates)))
         if gates is not None:
             ctx.save_for_backward(*inputs[1:], out, gates)
@@ -53,16 +53,16 @@ class _RustGRU(torch.autograd.Function):
         return d_given, d_start, d_weights, torch.cat([part.sum(0) for part in parts])
 
 
-def recurrence(given: Tensor, hidden: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+def recurrence(inputs: Tensor, hidden: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     """Hidden states (B, L, H) after every step, with first derivatives.
 
     Args:
-        given: (B, L, 3 H) what the input gives to reset, update and new; float32 or float64 on a CPU.
+        inputs: (B, L, 3 H) what the input gives to reset, update and new; float32 or float64 on a CPU.
         hidden: (B, H) before the first step.
         weights: (3 H, H) recurrent weights.
         bias: (3 H,) recurrent bias.
     """
-    out: Tensor = _RustGRU.apply(given, hidden, weights, bias)  # type: ignore[no-untyped-call]
+    out: Tensor = _RustGRU.apply(inputs, hidden, weights, bias)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -171,13 +171,13 @@ class OrthogonalGRU(nn.Module):
             return hidden[:, None], hidden
         if self.reference:
             steps = []
-            for given in x.unbind(1):
-                hidden = self._step(given, hidden, recurrent)
+            for inputs in x.unbind(1):
+                hidden = self._step(inputs, hidden, recurrent)
                 steps.append(hidden)
             return torch.stack(steps, 1), hidden
         if recurrence_available(x):
-            given = nn.functional.linear(x, self.input, self.input_bias)
-            out = recurrence(given, hidden, recurrent, self.recurrent_bias)
+            inputs = nn.functional.linear(x, self.input, self.input_bias)
+            out = recurrence(inputs, hidden, recurrent, self.recurrent_bias)
             return out, out[:, -1]
         parameters = [self.input, recurrent, self.input_bias, self.recurrent_bias]
         out, last = torch.gru(
@@ -186,11 +186,11 @@ class OrthogonalGRU(nn.Module):
         return out, last[0]
 
     def _step(self, x: Tensor, hidden: Tensor, recurrent: Tensor) -> Tensor:
-        given = nn.functional.linear(x, self.input, self.input_bias).chunk(3, -1)
+        inputs = nn.functional.linear(x, self.input, self.input_bias).chunk(3, -1)
         kept = nn.functional.linear(hidden, recurrent, self.recurrent_bias).chunk(3, -1)
-        reset = torch.sigmoid(given[0] + kept[0])
-        update = torch.sigmoid(given[1] + kept[1])
-        new = torch.tanh(given[2] + reset * kept[2])
+        reset = torch.sigmoid(inputs[0] + kept[0])
+        update = torch.sigmoid(inputs[1] + kept[1])
+        new = torch.tanh(inputs[2] + reset * kept[2])
         return new + update * (hidden - new)
 
 
