@@ -77,7 +77,7 @@ pub(crate) fn place(pose: &PoseUpdate, parents: &[i32]) -> Vec<Placed> {
 pub(crate) struct Figure {
     joints: Vec<Option<Placed>>,
     skeleton: SkeletonUpdate,
-    told: bool,
+    skeleton_sent: bool,
     pub(crate) pose: PoseUpdate,
 }
 
@@ -98,14 +98,14 @@ impl Figure {
                 rest: parents.iter().enumerate().map(local).collect(),
                 rate: None,
             },
-            told: false,
+            skeleton_sent: false,
             pose: PoseUpdate::default(),
         }
     }
 
     /// The next whole frame tells the body anew.
     pub(crate) fn forget(&mut self) {
-        self.told = false;
+        self.skeleton_sent = false;
     }
 
     /// Begins a frame.
@@ -148,14 +148,14 @@ impl Figure {
                 fresh: true,
             });
         }
-        if !self.told && self.pose.joints.len() == self.joints.len() {
-            self.told = true;
+        if !self.skeleton_sent && self.pose.joints.len() == self.joints.len() {
+            self.skeleton_sent = true;
             for (offset, joint) in self.skeleton.offsets.iter_mut().zip(&self.pose.joints).skip(1) {
                 *offset = joint.position;
             }
             take(Update::Skeleton(&self.skeleton));
         }
-        if !self.told {
+        if !self.skeleton_sent {
             return Err(WireError::Partial {
                 found: self.joints.iter().flatten().count(),
                 needed: self.joints.len(),

@@ -12,12 +12,12 @@
 //! [`recording`] is the framing of recorded shows: magic, version, and records with a checksum each.
 #![forbid(unsafe_code)]
 
+mod active;
 pub mod axis;
 pub mod bundle;
 mod bytes;
 mod error;
 mod figure;
-mod heard;
 pub mod mocopi;
 mod msgpack;
 pub mod native;

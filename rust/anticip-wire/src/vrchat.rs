@@ -37,7 +37,7 @@ pub fn recognises(datagram: &[u8]) -> bool {
 /// Makes frames of datagrams; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct VrchatAssembler {
-    told: TrackerUpdate,
+    update: TrackerUpdate,
     /// Bits: what was told since the last frame, and what that had. Two a tracker: its place, its rotation.
     sweep: u32,
     usual: u32,
@@ -50,7 +50,7 @@ impl Default for VrchatAssembler {
             ..Tracker::default()
         };
         Self {
-            told: TrackerUpdate {
+            update: TrackerUpdate {
                 ahead: Some(AHEAD),
                 trackers: TRACKERS.map(tracker).to_vec(),
                 ..TrackerUpdate::default()
@@ -68,8 +68,8 @@ impl VrchatAssembler {
         };
         let Some(values) = three(message) else { return };
         let bit = 1 << (2 * number + usize::from(turns));
-        let tracker = |told: &mut TrackerUpdate| {
-            let tracker = &mut told.trackers[number];
+        let tracker = |update: &mut TrackerUpdate| {
+            let tracker = &mut update.trackers[number];
             if turns {
                 tracker.rotation = Some(turn(values));
             } else {
@@ -81,14 +81,14 @@ impl VrchatAssembler {
             self.flush(take);
         }
         self.sweep |= bit;
-        tracker(&mut self.told);
+        tracker(&mut self.update);
     }
 
     /// Completes the frame.
     fn flush(&mut self, take: &mut dyn FnMut(Update<'_>)) {
         self.usual = std::mem::take(&mut self.sweep);
-        if self.told.trackers.iter().any(|t| t.rotation.is_some()) {
-            take(Update::Trackers(&self.told));
+        if self.update.trackers.iter().any(|t| t.rotation.is_some()) {
+            take(Update::Trackers(&self.update));
         }
     }
 }

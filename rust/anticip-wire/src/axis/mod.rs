@@ -10,9 +10,9 @@
 //! one when that has been away for 200 datagrams of others.
 
 use crate::WireError;
+use crate::active::Active;
 use crate::bytes::array;
 use crate::figure::product;
-use crate::heard::Heard;
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
 use crate::stride::{OVERTAKEN, Stride};
@@ -118,8 +118,8 @@ pub fn recognises(datagram: &[u8]) -> bool {
 #[derive(Clone, Debug)]
 pub struct AxisDecoder {
     skeleton: SkeletonUpdate,
-    told: bool,
-    avatar: Heard<u32>,
+    skeleton_sent: bool,
+    avatar: Active<u32>,
     /// A frame whose rest has not come.
     begun: Vec<u8>,
     /// Frame and number of the newest.
@@ -133,8 +133,8 @@ impl Default for AxisDecoder {
     fn default() -> Self {
         Self {
             skeleton: standard(),
-            told: false,
-            avatar: Heard::default(),
+            skeleton_sent: false,
+            avatar: Active::default(),
             begun: Vec::with_capacity(HEADER + 4 * (REFERENCE + FULL)),
             newest: None,
             stride: Stride::NEW,
@@ -265,10 +265,10 @@ impl AxisDecoder {
                 });
             }
         };
-        let Some(is_new) = self.avatar.hears(avatar) else {
+        let Some(is_new) = self.avatar.accept(avatar) else {
             return Ok(());
         };
-        self.told &= !is_new;
+        self.skeleton_sent &= !is_new;
         self.pose.clear();
         self.pose.seq = frame.map(|frame| self.number(frame));
         let numbers = &self.numbers[first..];
@@ -304,12 +304,12 @@ impl AxisDecoder {
             for (offset, joint) in self.skeleton.offsets.iter_mut().zip(&self.pose.joints).skip(1) {
                 if (0..3).any(|i| (offset[i] - joint.position[i]).abs() > SAME) {
                     *offset = joint.position;
-                    self.told = false;
+                    self.skeleton_sent = false;
                 }
             }
         }
-        if !self.told {
-            self.told = true;
+        if !self.skeleton_sent {
+            self.skeleton_sent = true;
             take(Update::Skeleton(&self.skeleton));
         }
         take(Update::Frame(&self.pose));

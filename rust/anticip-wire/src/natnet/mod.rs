@@ -17,9 +17,9 @@ mod reader;
 pub use encode::{encode_frame, encode_skeleton};
 
 use crate::WireError;
+use crate::active::Active;
 use crate::bytes::array;
 use crate::figure::Placed;
-use crate::heard::Heard;
 use crate::pose::{
     Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, TrackerUpdate, is_forest, is_position,
     is_rotation,
@@ -50,7 +50,7 @@ pub struct NatnetDecoder {
     rigid: Vec<i32>,
     trackers: TrackerUpdate,
     /// The skeleton that is heard.
-    heard: Heard<i32>,
+    active: Active<i32>,
     skeleton: SkeletonUpdate,
     pose: PoseUpdate,
 }
@@ -58,18 +58,18 @@ pub struct NatnetDecoder {
 impl NatnetDecoder {
     fn frame(&mut self, found: &Frame, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let tracked = |(_, bones): &&(i32, Vec<Bone>)| bones.iter().any(|bone| bone.tracked);
-        let heard = |(id, _): &&(i32, Vec<Bone>)| Some(*id) == self.heard.who;
+        let active = |(id, _): &&(i32, Vec<Bone>)| Some(*id) == self.active.id;
         let known = |(id, _): &&(i32, Vec<Bone>)| self.definitions.iter().any(|d| d.id == *id);
         let mut there = found.skeletons.iter().filter(tracked);
-        let Some((id, bones)) = there.clone().find(heard).or_else(|| there.find(known)) else {
+        let Some((id, bones)) = there.clone().find(active).or_else(|| there.find(known)) else {
             // Nobody is tracked, or nobody has said yet who that is. A skeleton that was heard may come back.
-            if self.heard.who.is_none() {
+            if self.active.id.is_none() {
                 self.rigid(found, take);
             }
             return Ok(());
         };
         let (Some(is_new), Some(definition)) = (
-            self.heard.hears(*id),
+            self.active.accept(*id),
             self.definitions.iter().find(|d| d.id == *id),
         ) else {
             return Ok(());
@@ -142,14 +142,14 @@ impl NatnetDecoder {
             ..Tracker::default()
         };
         self.trackers.trackers = found.rigid.into_iter().map(named).collect();
-        let heard = self.definitions.iter().find(|d| Some(d.id) == self.heard.who);
-        match heard {
+        let active = self.definitions.iter().find(|d| Some(d.id) == self.active.id);
+        match active {
             Some(definition) if definition.body != self.skeleton => {
                 self.skeleton = definition.body.clone();
                 take(Update::Skeleton(&self.skeleton));
             }
             Some(_) => {}
-            None => self.heard = Heard::default(),
+            None => self.active = Active::default(),
         }
     }
 }

@@ -16,8 +16,8 @@ use std::io::Read;
 use lz4_flex::frame::FrameDecoder;
 
 use crate::WireError;
+use crate::active::Active;
 use crate::figure::{Figure, place};
-use crate::heard::Heard;
 use crate::pose::PoseUpdate;
 use crate::source::{Source, Update};
 use message::{Message, Scene};
@@ -101,7 +101,7 @@ pub fn recognises(datagram: &[u8]) -> bool {
 #[derive(Clone, Debug)]
 pub struct RokokoDecoder {
     figure: Figure,
-    actor: Heard<String>,
+    actor: Active<String>,
     text: Vec<u8>,
 }
 
@@ -109,7 +109,7 @@ impl Default for RokokoDecoder {
     fn default() -> Self {
         Self {
             figure: Figure::new(&JOINT_NAMES, &JOINT_PARENTS, &REST),
-            actor: Heard::default(),
+            actor: Active::default(),
             text: Vec::new(),
         }
     }
@@ -127,18 +127,21 @@ impl RokokoDecoder {
         let Some(scene) = message.scene.filter(|scene| !is_other(scene)) else {
             return Err(WireError::Alien { expected: EXPECTED });
         };
-        let heard = |name: &str| self.actor.who.as_deref() == Some(name);
+        let is_active = |name: &str| self.actor.id.as_deref() == Some(name);
         let actors = || {
             scene
                 .actors
                 .iter()
                 .filter_map(|actor| Some((actor.name.as_ref(), actor.body()?)))
         };
-        let Some((name, body)) = actors().find(|(name, _)| heard(name)).or_else(|| actors().next()) else {
+        let Some((name, body)) = actors()
+            .find(|(name, _)| is_active(name))
+            .or_else(|| actors().next())
+        else {
             // Nobody is in the scene, or only props and faces.
             return Ok(());
         };
-        match self.actor.hears(name.to_owned()) {
+        match self.actor.accept(name.to_owned()) {
             None => return Ok(()),
             Some(true) => self.figure.forget(),
             Some(false) => {}

@@ -109,7 +109,7 @@ pub struct VmcAssembler {
     /// Bit per bone: received in the frame being assembled.
     fresh: u64,
     /// Bit per bone of the body: told in this frame, usable or not, and in the one before.
-    told: u64,
+    received: u64,
     usual: u64,
     /// Bundles with bones of this frame; whether the one before was whole in one.
     bundles: u32,
@@ -150,7 +150,7 @@ impl VmcAssembler {
             rooted: 0,
             seen: 0,
             fresh: 0,
-            told: 0,
+            received: 0,
             usual: 0,
             bundles: 0,
             single: false,
@@ -311,7 +311,7 @@ impl VmcAssembler {
             self.flush();
         }
         if bit & BODY != 0 {
-            self.told |= bit;
+            self.received |= bit;
             self.bundles += u32::from(bundled && !self.has_bone);
             self.has_bone = true;
         }
@@ -353,7 +353,7 @@ impl VmcAssembler {
 
     /// Whether the frame being assembled has every bone of the body that the one before had.
     fn is_whole(&self) -> bool {
-        self.told & self.usual == self.usual
+        self.received & self.usual == self.usual
     }
 
     /// Completes the frame being assembled.
@@ -386,7 +386,7 @@ impl VmcAssembler {
             });
         }
         self.single = self.bundles == 1 && self.usual != 0 && self.is_whole();
-        self.usual = std::mem::take(&mut self.told);
+        self.usual = std::mem::take(&mut self.received);
         (self.fresh, self.bundles) = (0, 0);
         // What follows in the same bundle is another frame's.
         (self.has_bone, self.closes) = (false, false);

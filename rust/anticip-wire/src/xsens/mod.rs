@@ -16,9 +16,9 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::WireError;
+use crate::active::Active;
 use crate::bytes::array;
 use crate::figure::{Figure, place};
-use crate::heard::Heard;
 use crate::pose::PoseUpdate;
 use crate::source::{Source, Update};
 use crate::stride::{OVERTAKEN, Stride};
@@ -83,7 +83,7 @@ struct Sample {
 #[derive(Clone, Debug)]
 pub struct XsensAssembler {
     figure: Figure,
-    character: Heard<u8>,
+    character: Active<u8>,
     sample: Option<Sample>,
     /// The number of the frame that is assembled.
     number: u32,
@@ -98,7 +98,7 @@ impl Default for XsensAssembler {
                 &SEGMENT_PARENTS,
                 &[[1.0, 0.0, 0.0, 0.0]; SEGMENTS],
             ),
-            character: Heard::default(),
+            character: Active::default(),
             sample: None,
             number: 0,
             stride: Stride::NEW,
@@ -205,7 +205,7 @@ impl Source for XsensAssembler {
         }
         if &datagram[4..6] != b"02" {
             // Beside the pose there may be whatever else was chosen.
-            if self.character.who.is_some() {
+            if self.character.id.is_some() {
                 return Ok(());
             }
             return alien(expected(&datagram[4..6]));
@@ -234,7 +234,7 @@ impl Source for XsensAssembler {
             });
         }
         let (counter, time_ms) = (u32::from_be_bytes(counter), u32::from_be_bytes(time));
-        match self.character.hears(character) {
+        match self.character.accept(character) {
             None => return Ok(()),
             Some(true) => {
                 self.figure.forget();
