@@ -5,10 +5,10 @@ Everything behind is the pipeline of ``live`` on a clock that runs when told, as
 frame rates of each protocol (jitter, 1 % loss, frame numbers that wrap) beside 50 Hz undisturbed, and two
 suits through poor networks beside themselves undisturbed.
 
-How two runs are compared. Both give bundles: when each was sent, and eight parameters. Both are sampled at
-100 Hz on the clip's own time (zero: its first frame is sent), each sample the newest bundle sent by then, as
-a synth hears it, from 2 s to the end of the clip. Nothing is shifted or read ahead (a lead of 0): what comes
-late counts as wrong.
+How two runs are compared. Both give bundles: when each was sent, and eight parameters. At every moment of the
+clip's own time (zero: its first frame is sent), from 2 s to its end, the newest bundle of either is what a
+synth has. Moments are not sampled: bundles lie on a grid, where a sample takes a nanosecond for 20 ms.
+Nothing is shifted or read ahead (a lead of 0): what comes late counts as wrong, for as long as it is late.
 *Error* is the root mean square of the difference over the standard deviation of the undisturbed run, for each
 parameter whose deviation there is above 0.01, the mean over these, then over clips. *Beats* are the
 undisturbed run's onsets (sent + seconds ahead, from 2 s on) of which the other has one within 50 ms, one to
@@ -252,11 +252,15 @@ def compare(clean: Sequence[Played], runs: Sequence[Played]) -> dict[str, Any]:
 
 def _error(clean: Played, other: Played, end: float) -> float | None:
     """Root mean square over standard deviation, the mean over the parameters that move; None if none does."""
-    at = np.arange(WARM_UP_SECONDS, end, 0.01)
-    held = [run.params[np.maximum(np.searchsorted(run.times, at, "right") - 1, 0)] for run in (clean, other)]
-    deviation = held[0].std(axis=0)
+    edges = np.unique(np.clip([WARM_UP_SECONDS, *clean.times, *other.times], WARM_UP_SECONDS, end))
+    part = np.diff(edges) / (end - WARM_UP_SECONDS)
+    held = [
+        run.params[np.maximum(np.searchsorted(run.times, edges[:-1], "right") - 1, 0)]
+        for run in (clean, other)
+    ]
+    deviation = np.sqrt(part @ (held[0] - part @ held[0]) ** 2)
     moves = deviation > _STILL
-    difference = np.sqrt(np.mean((held[0] - held[1]) ** 2, axis=0))
+    difference = np.sqrt(part @ (held[0] - held[1]) ** 2)
     return float(np.mean(difference[moves] / deviation[moves])) if moves.any() else None
 
 

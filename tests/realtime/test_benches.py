@@ -161,6 +161,10 @@ def test_error_is_the_difference_over_the_deviation_of_what_moves():
     # Late by a frame is wrong by what moved meanwhile: nothing is shifted.
     late_by = compare([played(times, clean)], [played(times + 0.02, clean)])["error"]
     assert late_by == pytest.approx(2 * np.sin(np.pi * 0.02), rel=0.1)
+    # For as long as it is late: at the moment of sending itself a nanosecond is not taken for a frame.
+    assert compare([played(times, clean)], [played(times + 1e-9, clean)])["error"] < 0.001
+    half = compare([played(times, clean)], [played(times + 0.01, clean)])["error"]
+    assert half == pytest.approx(late_by / np.sqrt(2), rel=0.01)
 
 
 def test_a_burst_shows_in_the_most_bundles_within_a_tenth_of_a_second():
