@@ -122,6 +122,8 @@ class Pipeline:
         # The time of the newest frame that a datagram completed.
         self._local_ns = 0
         self._tempo: Tempo = (0.0, 0.0, 0.0)
+        #: A beat that leads instead of the body's: beats a minute, and the phase at 0 of the clock.
+        self.led: tuple[float, float] | None = None
         self._taped: list[float] = []
         self._status_ns, self._last_mode = -_STATUS_NS, self.mixer.mode
 
@@ -277,7 +279,10 @@ class Pipeline:
     @property
     def tempo(self) -> Tempo:
         """The body's beat in the newest frame; it goes on through frames without a datagram, and is trusted
-        while these are bridged."""
+        while these are bridged. A beat that leads has the phase of the moment at which the frame leaves."""
+        if self.led is not None:
+            bpm, phase = self.led
+            return bpm, (phase + self._now_ns * bpm / 60e9) % 1.0, 1.0
         bpm, phase, trust = self._tempo
         away = self._engine.away
         if away <= 0:

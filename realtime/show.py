@@ -335,14 +335,16 @@ class Show:
     def _look(self, beat: BeatWatch, sinks: SinkWatch, reported: set[str]) -> None:
         for child in self._all_children():
             child.poll()
-        if self._synth is not None and self._synth.sound_ms is not None and not self._again:
+        if not self._again:
             # In a replay it is as it was then.
             self._poll()
-            self.commands.follow_sound(self._synth.sound_ms)
+            self.commands.follow_beat()
+            if self._synth is not None and self._synth.sound_ms is not None:
+                self.commands.follow_sound(self._synth.sound_ms)
         news = sinks.look(self.pipeline.sinks)
         if self._source_watch is not None:
             news += self._source_watch.watch(time.monotonic(), self.pipeline.front)
-        if (line := beat.look(self.pipeline.tempo)) is not None:
+        if (line := beat.look(self.pipeline.tempo, led=self.pipeline.led is not None)) is not None:
             news.append(line)
         for once in (self.pipeline.model_error, self._mapping_trouble()):
             if once and once not in reported:

@@ -121,17 +121,17 @@ class SinkWatch:
 
 
 class BeatWatch:
-    """Looked through once a second, says at the terminal when a body keeps a beat, or another one."""
+    """Looked through once a second, says at the terminal when there is a beat, or another one."""
 
     def __init__(self) -> None:
         self._reported_bpm = 0.0
         self._looks = 0
 
-    def look(self, tempo: Tempo) -> str | None:
+    def look(self, tempo: Tempo, *, led: bool = False) -> str | None:
         """A line where there is news."""
         bpm, _, trust = tempo
         self._looks = self._looks + 1 if trust >= BEAT_TRUST else 0
         if self._looks < _LASTS or abs(bpm - self._reported_bpm) <= _OTHER * self._reported_bpm:
             return None
         self._reported_bpm = bpm
-        return f"body tempo: {bpm:.0f} bpm"
+        return f"{'given' if led else 'body'} tempo: {bpm:.0f} bpm"

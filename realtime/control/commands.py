@@ -18,6 +18,7 @@ from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.memory.cues import Cue
 from pyanticip.models.checkpoint.manifest import WEIGHTS
+from realtime.control.beat import BeatControl
 from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
 from realtime.control.memory import MemoryControl, cues_of, words_of
@@ -118,6 +119,7 @@ class Commands:
         self._calibration = Calibration(pipeline, lambda: self.live_rig.file, self.live_rig.calibrated)
         self._memory = MemoryControl(pipeline)
         self._plan = PlanControl(pipeline)
+        self._beat = BeatControl(pipeline)
         mixer = pipeline.mixer
         self._actions: dict[str, Action] = {
             "start": lambda: _mode(mixer, "playing"),
@@ -126,6 +128,7 @@ class Commands:
             "freeze": partial(_freeze, mixer),
             "bypass": self._bypass,
             "source": self._source,
+            "tempo": self._beat.lead,
             "preset": self._play_preset,
             "plan": self._plan.boost,
             "unload": self._unload,
@@ -137,6 +140,7 @@ class Commands:
         }
         # What a replay does otherwise than the hand did.
         self._again: dict[str, Callable[..., object]] = {
+            "tempo": self._beat.again,
             "resume": lambda *values: mixer.resume([float(str(value)) for value in values]),
             "mapping": self._map_again,
             "memory": self._remember_again,
@@ -189,6 +193,9 @@ class Commands:
         elif name == "cue/set" and not any(arguments[1:2]):
             # As may one while the performer is followed: a replay does not know where they are.
             arguments = (*words_of(self.cues[-1:]), 1)
+        elif name == "tempo":
+            # The phase is that of the command's own moment.
+            arguments = self._beat.led
         sounds = self._pipeline.mixer.sound_ms
         if name != "sound_ms":
             self._record(now, name, arguments)
@@ -289,6 +296,8 @@ class Commands:
         found = [Command(t_ns, name, (value,)) for name, value in mixer.settings.items()]
         if mixer.bypass:
             found.append(Command(t_ns, "bypass", (1,)))
+        if self._beat.led:
+            found.append(Command(t_ns, "tempo", self._beat.led))
         if mixer.mode != "playing":
             found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode)))
         for output, shaper in mixer.shapers.items():
@@ -434,6 +443,11 @@ class Commands:
         with contextlib.suppress(OptionError):
             self.obey("sound_ms", sound_ms)
             self._sounds_by_hand = False
+
+    def follow_beat(self) -> None:
+        """Go by the beat of a sink's session, where one leads."""
+        if (told := self._beat.told_by_sinks()) is not None:
+            self.obey("tempo", *told)
 
     def _source(self, sender: object = "") -> str:
         """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes.

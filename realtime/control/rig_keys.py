@@ -39,6 +39,7 @@ CONTROLS: dict[str, Control] = {
     "smoothing": Control("f", "factor on smoothing", (0.0, 100.0)),
     "lead_ms": Control("f", "how far ahead to play", (HORIZONS_MS[0], HORIZONS_MS[-1]), unit="time.ms"),
     "sound_ms": Control("f", "how long it takes to sound", (0.0, 1000.0), unit="time.ms"),
+    "tempo": Control("ff", "a beat that leads the body's: beats a minute, phase"),
     "preset": Control("s", "what the voice plays", tuple(_core.PRESETS)),
     "source": Control("s", "whose suit is heard"),
     "plan": Control("if", "wish for a code of the plan, by so much"),

@@ -20,6 +20,7 @@ __all__ = [
     "ControlFrame",
     "DeferredSink",
     "Extra",
+    "LeadingSink",
     "Prewarmed",
     "Sink",
     "SinkType",
@@ -170,6 +171,13 @@ class SlowClosingSink:
 
     def leave(self) -> None:
         """Begin to close, without waiting; :meth:`Sink.close` follows."""
+
+
+class LeadingSink:
+    """A sink whose receivers keep a beat that may lead the body's; it is asked once a second."""
+
+    def beat(self) -> tuple[float, float] | None:
+        """Beats a minute and phase at this moment; None: none leads."""
 
 
 class SinkType(Protocol):

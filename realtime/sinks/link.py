@@ -1,16 +1,16 @@
-"""Ableton Link: a session whose tempo and beat are the body's. It needs linkpython-extern (extra `link`)."""
+"""Ableton Link: a session that the body leads, or that leads. It needs linkpython-extern (extra `link`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from pyanticip.errors import DeviceError
 from pyanticip.options import Options
 from realtime.protocols import BEAT_TRUST
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Extra, LeadingSink
 
 __all__ = ["LinkConfig", "LinkSink"]
 
@@ -23,18 +23,21 @@ _FAR = 0.2
 
 
 class LinkConfig(Options):
-    """A Link session that the body leads.
+    """A Link session that the body leads, or that leads it.
 
-    ``trust`` is the least with which it leads: below that the session keeps its tempo. ``latency_ms`` is how
-    much earlier than the body's the session's beats are, for what its members take to sound.
+    ``leads`` is who does. ``trust`` is the least with which the body leads: below that the session keeps its
+    tempo. ``latency_ms`` is how much earlier than the beats that lead those are that follow, for what these
+    take to sound.
     """
 
+    leads: Literal["body", "session"] = "body"
     trust: Annotated[float, Field(ge=0.0, le=1.0)] = BEAT_TRUST
     latency_ms: Annotated[float, Field(ge=0.0, le=500.0)] = 0.0
 
 
-class LinkSink:
-    """Leads a session; who else is in it follows, or changes the tempo until the body is heard again."""
+class LinkSink(LeadingSink):
+    """Leads a session; who else is in it follows, or changes the tempo until the body is heard again. Or is
+    led by it, as soon as somebody else is in it."""
 
     Config = LinkConfig
     name = "link"
@@ -56,6 +59,8 @@ class LinkSink:
 
     def send(self, frame: ControlFrame) -> None:
         """Lead the session to the beat of the frame, four times a second."""
+        if self._config.leads == "session":
+            return
         bpm, phase, trust = frame.tempo
         now = self._link.clock().micros()
         if trust < self._config.trust or bpm <= 0.0 or now < self._due_us:
@@ -75,9 +80,17 @@ class LinkSink:
         self._link.commitAppSessionState(state)
         self._counts["sent"] += 1
 
+    def beat(self) -> tuple[float, float] | None:
+        """That of the session, if it leads and is not this show alone."""
+        if self._config.leads == "body" or self._link.numPeers() == 0:
+            return None
+        state = self._link.captureAppSessionState()
+        latency = self._config.latency_ms * state.tempo() / 60_000.0
+        return state.tempo(), (state.beatAtTime(self._link.clock().micros(), 1.0) + latency) % 1.0
+
     def counters(self) -> dict[str, int]:
-        """How often the session was told."""
-        return dict(self._counts)
+        """How often the session was told; nothing where it leads."""
+        return dict(self._counts) if self._config.leads == "body" else {}
 
     def close(self) -> None:
         """Leave the session."""

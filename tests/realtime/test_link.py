@@ -1,8 +1,10 @@
-"""A Link session that the body leads, heard by another process: Ableton's own library on both sides."""
+"""A Link session that the body leads, heard by another process, or the other way round: Ableton's own library
+on both sides."""
 
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -37,27 +39,67 @@ def test_a_rig_names_it() -> None:
     assert rig.sink[0].config() == LinkConfig(latency_ms=20.0)
 
 
-@pytest.mark.slow
-def test_another_process_hears_the_body_s_beat() -> None:
+@pytest.fixture
+def ask() -> Iterator[Callable[[], tuple[int, float, float]]]:
+    """Of another process in the session: how many it sees beside itself, tempo, phase."""
     pytest.importorskip("link")
     peer = subprocess.Popen(
         [sys.executable, "-P", "-c", PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
-    def ask() -> tuple[int, float, float]:
+    def asked() -> tuple[int, float, float]:
         peer.stdin.write("\n")  # type: ignore[union-attr]
         peer.stdin.flush()  # type: ignore[union-attr]
         peers, tempo, phase = peer.stdout.readline().split()  # type: ignore[union-attr]
         return int(peers), float(tempo), float(phase)
 
+    assert peer.stdout.readline() == "ready\n"  # type: ignore[union-attr]
+    yield asked
+    peer.kill()
+    peer.communicate()
+
+
+Ask = Callable[[], tuple[int, float, float]]
+
+
+def found(ask: Ask) -> None:
+    """Wait until the two have found each other."""
+    begun = time.monotonic()
+    while ask()[0] == 0:
+        if time.monotonic() - begun > 20.0:
+            pytest.skip("no peer is found here: no multicast")
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_the_beat_of_a_session_that_leads_is_heard(ask: Ask) -> None:
+    lonely = LinkSink(LinkConfig(leads="session"))
+    early = LinkSink(LinkConfig(leads="session", latency_ms=100.0))
+    body = LinkSink(LinkConfig())
+    try:
+        found(ask)
+        off = []
+        for _ in range(9):
+            (bpm, phase), (_, sooner) = lonely.beat(), early.beat()  # type: ignore[misc]
+            _, tempo, told = ask()
+            assert bpm == pytest.approx(tempo, abs=0.1)
+            off.append([(each + 0.5) % 1.0 - 0.5 for each in (phase - told, sooner - told - bpm / 600.0)])
+        assert [sorted(map(abs, each))[4] < 0.06 for each in zip(*off, strict=True)] == [True, True]
+        assert body.beat() is None, "it follows"
+        assert lonely.counters() == {}, "nothing is sent"
+        # It leaves the session as it is, whatever the body does.
+        lonely.send(ControlFrame(0, 0.0, [0.0] * 7, [0.0] * 8, tempo=(150.0, 0.0, 1.0)))
+        assert ask()[1] == pytest.approx(tempo, abs=0.1)
+    finally:
+        for sink in (lonely, early, body):
+            sink.close()
+
+
+@pytest.mark.slow
+def test_another_process_hears_the_body_s_beat(ask: Ask) -> None:
     sink: Any = LinkSink(LinkConfig())
     try:
-        assert peer.stdout.readline() == "ready\n"
-        begun = time.monotonic()
-        while ask()[0] == 0:
-            if time.monotonic() - begun > 20.0:
-                pytest.skip("no peer is found here: no multicast")
-            time.sleep(0.1)
+        found(ask)
         before = ask()[1]
         # What is not trusted is not led.
         sink.send(ControlFrame(0, 0.0, [0.0] * 7, [0.0] * 8, tempo=(140.0, 0.0, 0.2)))
@@ -76,5 +118,3 @@ def test_another_process_hears_the_body_s_beat() -> None:
         assert sorted(abs(away) for away, _ in off)[len(off) // 2] < 0.06
     finally:
         sink.close()
-        peer.kill()
-        peer.communicate()

@@ -318,6 +318,8 @@ def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_pat
         90: ("freeze", 1),
         120: ("freeze", 0),
         150: ("lead_ms", 200.0),
+        160: ("tempo", 133.0, 0.25),
+        430: ("tempo",),
         180: ("smoothing", 3.0),
         190: ("model/load", "other"),
         210: ("bypass", 1),
@@ -372,6 +374,7 @@ def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_pat
     assert counts["superseded"] or [m["/anticip/frame"] for m in heard] == [
         m["/anticip/frame"] for m in played
     ]
+    assert sum(m["/anticip/tempo"][::2] == [133.0, 1.0] for m in played) > 240, "also while nobody plays"
     different = []
     for before, m in pairwise([{"/anticip/frame": [-1]}, *played]):
         number = m["/anticip/frame"][0]

@@ -1,0 +1,90 @@
+"""A beat that leads instead of the body's, told by hand or kept by a sink's session."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.playing import Playing
+
+from pyanticip.errors import OptionError
+from realtime.bench.performer import mocopi_datagrams
+from realtime.rig import Rig
+from realtime.sinks.base import ControlFrame, LeadingSink
+
+Play = Callable[..., Playing]
+RIG = Rig.model_validate({"model": {"enabled": False}, "osc": []})
+SKELETON, FRAMES = mocopi_datagrams(60)
+
+
+class Session(LeadingSink):
+    """A sink whose session keeps ``told``, and which hears the show's beat."""
+
+    name = "session"
+    told: tuple[float, float] | None = None
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[float, float, float]] = []
+
+    def beat(self) -> tuple[float, float] | None:
+        return self.told
+
+    def announce(self, extras: Any) -> None: ...
+
+    def send(self, frame: ControlFrame) -> None:
+        if frame.seq >= 0:
+            self.heard.append(frame.tempo)
+
+    def counters(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+def moves(show: Playing) -> None:
+    """Ten frames of a suit."""
+    show.pipeline.feed(SKELETON, 0)
+    for n in range(10):
+        show.pipeline.feed(FRAMES[n], n * 20_000_000)
+
+
+def test_a_beat_that_is_told_leads_until_it_is_given_back_and_again_in_a_replay(play: Play) -> None:
+    session, other = Session(), Session()
+    first = play(RIG, sinks=[session])
+    for wrong in ((500,), (0,), ("fast",), (120, "late")):
+        with pytest.raises(OptionError, match="tempo"):
+            first.do("tempo", *wrong)
+    assert first.do("tempo", 120.0, 0.25) == "120"
+    begun = first.commands.state_as_commands(0)
+    moves(first)
+    # Two beats a second: a frame is a twenty-fifth of a beat.
+    for n, (bpm, phase, trust) in enumerate(session.heard):
+        assert (bpm, trust) == (120.0, 1.0)
+        assert phase == pytest.approx((0.25 + n / 25) % 1.0)
+    assert len(session.heard) == 10
+    assert "tempo=120" in first.pipeline.status()
+    for told in (first.told, begun):
+        again = play(RIG, sinks=[other])
+        again.replays(told)
+        moves(again)
+        assert other.heard == session.heard
+        other.heard.clear()
+    assert first.do("tempo") == "the body leads"
+    assert first.pipeline.tempo[2] == 0.0
+    again.replays(first.told)
+    assert again.pipeline.tempo == first.pipeline.tempo
+
+
+def test_a_session_leads_and_is_recorded_where_it_has_another_beat(play: Play) -> None:
+    session = Session()
+    show = play(RIG, sinks=[session])
+    show.commands.follow_beat()
+    assert show.told == [], "nobody is there"
+    steps = ((120.0, 0.5), 1), ((120.05, 0.51), 1), ((120.0, 0.6), 2), ((125.0, 0.6), 3), ((600.0, 0.0), 3)
+    for told, recorded in steps:
+        session.told = told
+        show.commands.follow_beat()
+        assert len(show.told) == recorded, told
+    assert show.pipeline.led == (125.0, 0.6)
+    session.told = None
+    show.commands.follow_beat()
+    assert show.pipeline.led == (125.0, 0.6), "it goes on by itself"
