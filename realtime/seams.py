@@ -243,6 +243,7 @@ SINKS: Registry[SinkType] = Registry(
     {
         "osc": "realtime.sinks.osc:OscSink",
         "midi": "realtime.sinks.midi.sink:MidiSink",
+        "midi-clock": "realtime.sinks.midi.clock:ClockSink",
         "link": "realtime.sinks.link:LinkSink",
     },
     "name",

@@ -254,7 +254,7 @@ def test_where_no_port_can_be_made_it_is_said_what_to_do(monkeypatch):
         def open_virtual_port(self, name: str) -> None:
             raise NotImplementedError
 
-    monkeypatch.setattr(port_module, "_drivers", lambda: iter([Driver()]))
+    monkeypatch.setattr(port_module, "_drivers", lambda way: iter([Driver()]))
     monkeypatch.setattr(
         port_module,
         "_rtmidi",

@@ -152,7 +152,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
         ({"kind": "lines", "path": "x", "every": "often"}, "sink.0.every: input should be a valid integer"),
         ({"kind": "lines", "path": "x", "evry": 2}, "sink.0.evry: unknown key; did you mean every?"),
         ({"kind": "plain", "path": "x"}, "sink.0.path: unknown key; expected none$"),
-        ({"kind": "fax"}, "sink.0.kind: expected one of osc, midi, link, bare, .*, got 'fax'"),
+        ({"kind": "fax"}, "sink.0.kind: expected one of osc, midi, midi-clock, link, bare, .*, got 'fax'"),
     ):
         with pytest.raises(RigError, match=says):
             load_rig(None, {"sink": [wrong]})

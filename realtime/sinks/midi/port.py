@@ -22,7 +22,7 @@ from pyanticip.system import ignore_terminal, readable
 from realtime.child import tell_parent
 from realtime.sinks.midi.schedule import Schedule, unpack
 
-__all__ = ["VIRTUAL", "main"]
+__all__ = ["VIRTUAL", "main", "open_port"]
 
 VIRTUAL = "virtual"
 _CLIENT = "pyanticip"
@@ -37,13 +37,13 @@ def _rtmidi() -> Any:
     return module
 
 
-def _drivers() -> Iterator[Any]:
-    """An output of every driver that answers here (CoreMIDI; ALSA and JACK)."""
+def _drivers(way: str = "MidiOut") -> Iterator[Any]:
+    """An output of every driver that answers here (CoreMIDI; ALSA and JACK), or an input (``MidiIn``)."""
     rtmidi = _rtmidi()
     for api in rtmidi.get_compiled_api():
         if api != rtmidi.API_RTMIDI_DUMMY:
             try:
-                yield rtmidi.MidiOut(api, name=_CLIENT)
+                yield getattr(rtmidi, way)(api, name=_CLIENT)
             except rtmidi.RtMidiError:
                 continue
 
@@ -56,6 +56,22 @@ def there() -> dict[str, list[str]]:
         "drivers": [rtmidi.get_api_display_name(driver.get_current_api()) for driver in drivers],
         "ports": [name for driver in drivers for name in driver.get_ports()],
     }
+
+
+def open_port(text: str, way: str = "MidiOut") -> tuple[Any, str]:
+    """Find a port that is named as in the rig, or make it: who has it, and its name. Raises DeviceError."""
+    driver, at, name = _find(text, way)
+    if at is not None:
+        driver.open_port(at, _CLIENT)
+        return driver, name
+    try:
+        driver.open_virtual_port(name)
+    except (NotImplementedError, _rtmidi().UnsupportedOperationError):
+        raise DeviceError(
+            f"MIDI {text}: no program has its own port on Windows; make one with a loopback driver (loopMIDI)"
+            " and give its name"
+        ) from None
+    return driver, name
 
 
 class Port:
@@ -71,17 +87,7 @@ class Port:
 
     def open(self) -> None:
         """Find it, or make it. Raises DeviceError."""
-        self._out, at, self.name = _find(self._text)
-        if at is None:
-            try:
-                self._out.open_virtual_port(self.name)
-            except (NotImplementedError, _rtmidi().UnsupportedOperationError):
-                raise DeviceError(
-                    f"MIDI {self._text}: no program has its own port on Windows; make one with a loopback"
-                    " driver (loopMIDI) and give its name"
-                ) from None
-        else:
-            self._out.open_port(at, _CLIENT)
+        self._out, self.name = open_port(self._text)
 
     @property
     def is_there(self) -> bool:
@@ -124,10 +130,10 @@ class Port:
             self._out = None
 
 
-def _find(text: str) -> tuple[Any, int | None, str]:
+def _find(text: str, way: str = "MidiOut") -> tuple[Any, int | None, str]:
     """Who has the port that is meant, its number there (None: it is to be made) and its name. Raises
     DeviceError."""
-    drivers = list(_drivers())
+    drivers = list(_drivers(way))
     kind, _, name = text.partition(":")
     if kind == VIRTUAL:
         if not drivers:

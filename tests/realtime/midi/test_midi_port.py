@@ -23,6 +23,7 @@ from realtime.programs.check import check_show
 from realtime.programs.doctor import doctor
 from realtime.rig import load_rig
 from realtime.sinks.base import ControlFrame
+from realtime.sinks.midi.clock import ClockConfig, ClockSink
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.sink import MidiSink
 
@@ -142,6 +143,7 @@ SHOW = """
 import sys, time
 from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
+from realtime.sinks.midi.clock import ClockConfig, ClockSink
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.sink import MidiSink
 note = {"note": 60, "length_ms": 60000, "velocity": {"low": 100, "high": 100}}
@@ -275,3 +277,33 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DeviceError, match=r"^MIDI needs python-rtmidi: pip install 'pyanticip\[midi\]'$"):
         open_sink("virtual")
+
+
+def test_a_clock_that_comes_in_leads_and_its_port_may_go(server: None) -> None:
+    rtmidi: Any = importlib.import_module("rtmidi")
+    ours = ClockSink(ClockConfig(port="virtual:ticks", latency_ms=120.0))
+    out = rtmidi.MidiOut(rtmidi.API_UNIX_JACK, name="drums")
+    try:
+        wait_for(lambda: any("ticks" in name for name in out.get_ports()))
+        assert ours.beat() is None, "nothing has ticked"
+        out.open_port(next(at for at, name in enumerate(out.get_ports()) if "ticks" in name), "out")
+        wait_for(lambda: asked(dict(os.environ), "jack_lsp", "-c").stdout.count("ticks") > 1)
+        off, begun = [], time.monotonic()
+        out.send_message([0xFA])
+        # 150 beats a minute: a tick in a sixtieth of a second.
+        for n in range(180):
+            time.sleep(max(begun + n / 60 - time.monotonic(), 0.0))
+            out.send_message([0xF8])
+            if n > 90 and n % 15 == 0 and (told := ours.beat()) is not None:
+                assert told[0] == pytest.approx(150.0, rel=0.02)
+                ahead = (time.monotonic() - begun + 0.12) * 2.5
+                off.append(abs((told[1] - ahead + 0.5) % 1.0 - 0.5))
+        assert sorted(off)[len(off) // 2] < 0.06, off
+        wait_for(lambda: ours.beat() is None)
+        theirs = ClockSink(ClockConfig(port="drums"))
+    finally:
+        out.delete()
+        ours.close()
+    wait_for(lambda: theirs.beat() is None and bool(theirs.trouble))
+    assert theirs.trouble == "the port has gone"
+    theirs.close()

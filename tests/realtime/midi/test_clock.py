@@ -1,0 +1,62 @@
+"""What a MIDI clock says of the beat."""
+
+import sys
+
+import pytest
+
+from pyanticip.errors import DeviceError
+from realtime.rig import Rig
+from realtime.seams import SINKS
+from realtime.sinks.midi.clock import ClockConfig, ClockSink, Ticks
+
+SECOND = 1_000_000_000
+# A machine that has been up for two weeks.
+NOW = 1_200_000 * SECOND
+
+
+def ticked(ticks: Ticks, count: int, bpm: float, begin_ns: int) -> int:
+    """Hear ``count`` ticks that come now early, now late; when the next one is due."""
+    for n in range(count):
+        ticks.hear([0xF8], begin_ns + round(n * 60e9 / bpm / 24) + (n * 7919 % 3 - 1) * 1_000_000)
+    return begin_ns + round(count * 60e9 / bpm / 24)
+
+
+def phase(ticks: Ticks, t_ns: int) -> float:
+    beat = ticks.beat(t_ns)
+    assert beat is not None
+    return (beat[1] + t_ns * beat[0] / 60e9) % 1.0
+
+
+def off(phase: float, wanted: float) -> float:
+    return abs((phase - wanted + 0.5) % 1.0 - 0.5)
+
+
+@pytest.mark.parametrize("bpm", [40.0, 123.4, 300.0])
+def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> None:
+    ticks = Ticks()
+    ticked(ticks, 5, bpm, NOW - SECOND)
+    ticks.hear([0xFA], NOW)
+    ticked(ticks, 11, bpm, NOW)
+    assert ticks.beat(NOW) is None, "too few to tell, those before the start are not its"
+    now = ticked(ticks, 110, bpm, NOW + round(11 * 60e9 / bpm / 24))
+    beat = ticks.beat(now)
+    assert beat is not None
+    assert beat[0] == pytest.approx(bpm, rel=0.002)
+    assert off(phase(ticks, now), 121 / 24) < 0.01
+    # Three sixteenths into the song.
+    ticks.hear([0xF2, 3, 0], now)
+    later = ticked(ticks, 30, bpm, now)
+    assert off(phase(ticks, later), 0.75 + 30 / 24) < 0.01
+    assert ticks.beat(later + SECOND) is None, "it has stopped"
+    # It goes on where it was, at another tempo.
+    again = ticked(ticks, 48, 90.0, later + 2 * SECOND)
+    assert off(phase(ticks, again), 0.75 + 78 / 24) < 0.01
+
+
+def test_a_rig_names_it_and_without_the_package_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig.model_validate({"sink": [{"kind": "midi-clock", "port": "virtual:daw"}]})
+    assert SINKS.load("midi-clock") is ClockSink
+    assert rig.sink[0].config() == ClockConfig(port="virtual:daw")
+    monkeypatch.setitem(sys.modules, "rtmidi", None)
+    with pytest.raises(DeviceError, match=r"pip install 'pyanticip\[midi\]'"):
+        ClockSink(ClockConfig())
