@@ -427,8 +427,7 @@ class Pipeline:
             age = (max(release_ns, frame.t_ns) - self._local_ns) / 1e9 - self._engine.away * FRAME
             age = min(max(age, 0.0), _OLDEST) + self._delay
             frame.events = [(name, strength, max(ahead - age, 0.0)) for name, strength, ahead in frame.events]
-        moves = self._engine.away <= _BRIDGED or list(frame.params) != self._taped
-        if self.tape is not None and moves:
+        if self.tape is not None and (self._engine.away <= _BRIDGED or list(frame.params) != self._taped):
             self._taped = list(frame.params)
             telemetry = (frame.field, frame.plan) if frame.field or frame.plan else ()
             values = [*frame.params, *frame.extras]
@@ -446,9 +445,8 @@ class Pipeline:
         """waiting, silent, or the mixer's mode: playing, frozen, stopped, panic."""
         if self._engine.newest < 0:
             return "waiting"
-        if self.mixer.mode == "playing" and self.mixer.silent_seconds > 0.1:
-            return "silent"
-        return self.mixer.mode
+        mode = self.mixer.mode
+        return "silent" if mode == "playing" and self.mixer.silent_seconds > 0.1 else mode
 
     def status(self) -> tuple[str, ...]:
         """What `/anticip/status` says: the state, then name=value."""

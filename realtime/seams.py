@@ -61,16 +61,20 @@ class SlowCalls:
     def __init__(self) -> None:
         self._slow: dict[object, float] = {}
 
-    def took(self, callee: object, since_ns: int, name: str, say: Callable[[str], None]) -> None:
-        """A call that began at ``since_ns`` of ``time.perf_counter_ns`` has ended."""
-        took = time.perf_counter_ns() - since_ns
+    def took(self, callee: object, since_ns: int, name: str, say: Callable[[str], None]) -> int:
+        """A call that began at ``since_ns`` of ``time.perf_counter_ns`` has ended; what time it is then."""
+        now = time.perf_counter_ns()
+        took = now - since_ns
+        if took <= self._LIMIT_NS and callee not in self._slow:
+            return now
         slow = self._slow.get(callee, 0.0)
         if slow >= self._IN_A_ROW:
-            return
+            return now
         slow = slow + 1.0 if took > self._LIMIT_NS else max(slow - self._QUICK, 0.0)
         self._slow[callee] = slow = self._IN_A_ROW if took > self._LONG_NS else slow
         if slow >= self._IN_A_ROW:
             say(f"{name} takes {took / 1e6:.0f} ms: all else waits for it")
+        return time.perf_counter_ns()
 
 
 class _Foreign:

@@ -257,13 +257,13 @@ class Show:
 
     def _await(self) -> None:
         """What comes next: the moment to warm up for the next datagram, or something that is due before."""
-        expected = self.pipeline.expected_ns
         due = self._in(self.pipeline.due_ns)
-        warm = due if expected is None else self._in(expected) - self._ahead - _EARLY
-        if self._prewarm and 0.0 < warm < due:
-            self._set(warm, self._before)
-        else:
-            self._set(due, self._due)
+        if self._prewarm and (expected := self.pipeline.expected_ns) is not None:
+            warm = self._in(expected) - self._ahead - _EARLY
+            if 0.0 < warm < due:
+                self._set(warm, self._before)
+                return
+        self._set(due, self._due)
 
     def _before(self) -> None:
         """Shortly before the next datagram is due: warm the caches, unless it is here already."""

@@ -151,6 +151,8 @@ class DeferredSink:
     """A sink that is in no hurry: :meth:`Sink.send` keeps the frame alone, and the work is done when the
     frame has left for everybody else."""
 
+    name: str
+
     def run_deferred(self) -> None:
         """Do the work of the frames since the last call."""
 

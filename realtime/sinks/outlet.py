@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from pyanticip.errors import one_line
 from realtime.clock import Clock, wall_ns
@@ -20,6 +21,8 @@ _LONG_NS = 100_000_000
 # Between two bundles that are held back.
 _SHORTEST_NS = 1_000_000
 
+_AnySink = TypeVar("_AnySink", Sink, DeferredSink)
+
 
 class Outlet:
     """Hands frames to the sinks in their order; into ``counts`` goes what was left out.
@@ -31,6 +34,7 @@ class Outlet:
 
     def __init__(self, sinks: Sequence[Sink], clock: Clock, counts: dict[str, int]) -> None:
         self.sinks = list(sinks)
+        self._deferred: list[DeferredSink] = [sink for sink in self.sinks if isinstance(sink, DeferredSink)]
         self._extras: Sequence[Extra] = ()
         self.is_leaving = False
         self.say: Callable[[str], None] | None = None
@@ -84,40 +88,48 @@ class Outlet:
             frame.wall_ns = wall_ns(self._clock, frame.t_ns)
         if frame.seq >= 0:
             self._sent, self._missed = frame, False
-        self._each(lambda sink: self._hand(sink, frame))
-
-    def _hand(self, sink: Sink, frame: ControlFrame) -> None:
         begun = time.perf_counter_ns()
-        sink.send(frame)
-        if self.say is not None:
-            self._slow.took(id(sink), begun, sink.name, self.say)
+        for sink in self.sinks:
+            try:
+                sink.send(frame)
+            except Exception as error:
+                self._note(sink, error)
+                begun = time.perf_counter_ns()
+            else:
+                if self.say is not None:
+                    begun = self._slow.took(id(sink), begun, sink.name, self.say)
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Tell the sinks which outputs come beside the eight."""
         self._extras = extras
-        self._each(lambda sink: sink.announce(extras))
+        self._each(self.sinks, lambda sink: sink.announce(extras))
 
     def add(self, sink: Sink) -> None:
         """Hand frames to one more, who is told which outputs come beside the eight."""
         self.sinks.append(sink)
+        if isinstance(sink, DeferredSink):
+            self._deferred.append(sink)
         sink.announce(self._extras)
 
     def close(self) -> None:
         """Close the sinks."""
-        self._each(lambda sink: sink.close())
+        self._each(self.sinks, lambda sink: sink.close())
 
-    def _each(self, act: Callable[[Sink], object]) -> None:
-        for sink in self.sinks:
+    def _each(self, sinks: Sequence[_AnySink], act: Callable[[_AnySink], object]) -> None:
+        for sink in sinks:
             try:
                 act(sink)
             except Exception as error:
-                # It may be somebody else's.
-                if self.say is None:
-                    raise
-                self._counts["errors"] += 1
-                if id(sink) not in self._failed:
-                    self._failed.add(id(sink))
-                    self.say(f"{sink.name} failed, going on: {type(error).__name__}: {one_line(error)}")
+                self._note(sink, error)
+
+    def _note(self, sink: Sink | DeferredSink, error: Exception) -> None:
+        # It may be somebody else's.
+        if self.say is None:
+            raise error
+        self._counts["errors"] += 1
+        if id(sink) not in self._failed:
+            self._failed.add(id(sink))
+            self.say(f"{sink.name} failed, going on: {type(error).__name__}: {one_line(error)}")
 
     def last_sent_values(self, t_ns: int) -> list[float]:
         """The values that were sent last, where later frames were left out for long and one of ``t_ns`` will
@@ -133,14 +145,12 @@ class Outlet:
 
     def prewarm(self, frame: ControlFrame) -> None:
         """Go through the work of sending a frame, without sending it."""
-        self._each(lambda sink: sink.prewarm(frame) if isinstance(sink, Prewarmed) else None)
+        self._each(self.sinks, lambda sink: sink.prewarm(frame) if isinstance(sink, Prewarmed) else None)
 
     def on_datagram(self, sender: str, datagram: bytes) -> None:
         """Let those who look on know of a datagram."""
-        self._each(
-            lambda sink: sink.on_datagram(sender, datagram) if isinstance(sink, DeferredSink) else None
-        )
+        self._each(self._deferred, lambda sink: sink.on_datagram(sender, datagram))
 
     def run_deferred(self) -> None:
         """Let those who look on do their work, now that everybody has been sent the frame."""
-        self._each(lambda sink: sink.run_deferred() if isinstance(sink, DeferredSink) else None)
+        self._each(self._deferred, lambda sink: sink.run_deferred())
