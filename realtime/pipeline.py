@@ -450,12 +450,13 @@ class Pipeline:
 
     def status(self) -> tuple[str, ...]:
         """What `/anticip/status` says: the state, then name=value."""
-        resting = self._model.rests(self._now_ns)
+        why = f": {self.model_error}" if self.model_error else ""
+        rests = f" (model rests{why})" if self._model.rests(self._now_ns) else ""
         return (
             self.state,
             f"source={self.source}",
             f"backend={'none' if self.backend is None else self.backend.description}",
-            f"plays={'model' if self.mixer.by_model else 'scalars'}" + (" (model rests)" if resting else ""),
+            f"plays={'model' if self.mixer.by_model else 'scalars'}{rests}",
             *count_words(self.front.counters(), self.counts),
             *sink_words(self.sinks),
             *stream_words(self.front, self._engine.buffer_ms, self._now_ns),

@@ -17,7 +17,7 @@ def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_m
     assert len(s.ear.frames) == 50
     assert s.model.said.count("step 1") == 1, "it must rest after a failure"
     assert "out of paper" in s.pipeline.model_error
-    assert any("model rests" in word for word in s.pipeline.status())
+    assert f"plays=scalars (model rests: {s.pipeline.model_error})" in s.pipeline.status()
     s.model.fail = False
     for n in range(50, 150):
         s.frame(n)
