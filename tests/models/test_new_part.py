@@ -1,5 +1,7 @@
 """Parts of somebody else's, a position scheme and a gate: one class and one line of the registry each."""
 
+from importlib.metadata import EntryPoint
+
 import pytest
 import torch
 from support import models, new_gate
@@ -7,6 +9,7 @@ from support.new_positions import Leaky
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig
+from pyanticip.models.parts import registry
 from training.tasks.token.module import forward_losses
 from training.tasks.token.options import LanguageOptions
 
@@ -66,3 +69,44 @@ def test_its_options_are_checked_like_those_of_any_other():
         ModelConfig(positions="x")
     with pytest.raises(OptionError, match="control_field must be one of none, field, surprise, got 'x'"):
         ModelConfig(control_field="x")
+
+
+@pytest.fixture
+def install(monkeypatch):
+    """Installs packages whose entry points name these objects."""
+
+    def installed(**points):
+        found = [EntryPoint(name.replace("__", "."), at, registry.GROUP) for name, at in points.items()]
+        monkeypatch.setattr(registry.metadata, "entry_points", lambda group: found)
+
+    return installed
+
+
+@torch.no_grad()
+def test_an_installed_package_brings_it_without_a_line_of_the_registry(install):
+    install(positions__mine="support.new_positions:ENTRY")
+    model = models.build("motion", noise=0.0, positions={"kind": "mine", "leak": 0.7})
+    assert isinstance(model.trunk.positions, Leaky)
+    assert ModelConfig.from_dict(model.cfg.to_dict()) == model.cfg
+    with pytest.raises(OptionError, match=r"none, sinusoidal, .*mine, got 'x'"):
+        ModelConfig(positions="x")
+
+
+def test_a_broken_package_is_one_line_and_built_in_names_stay(install):
+    install(
+        positions__lost="nowhere_at_all:ENTRY",
+        positions__wrong="support.new_positions:Leaky",
+        positions__rope="nowhere_at_all:ENTRY",
+    )
+    assert ModelConfig(positions="rope").positions.kind == "rope"
+    with pytest.raises(OptionError, match=r"positions: nowhere_at_all:ENTRY cannot be used \(ModuleNotFound"):
+        ModelConfig(positions="lost")
+    with pytest.raises(OptionError, match=r"new_positions:Leaky cannot be used \(TypeError: it is no"):
+        ModelConfig(positions="wrong")
+
+
+def test_a_name_of_two_packages_is_refused(monkeypatch):
+    both = [EntryPoint("positions.mine", f"{at}:ENTRY", registry.GROUP) for at in ("one", "two")]
+    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: both)
+    with pytest.raises(OptionError, match="'mine' is claimed more than once: one:ENTRY, two:ENTRY"):
+        ModelConfig(positions="mine")

@@ -6,7 +6,8 @@ is: ``embed`` adds to the embedding, ``steer`` and ``vectors`` bend the attentio
 much a step counts, a :class:`~pyanticip.models.parts.planning.signal.PlanningSignal` what comes. What a part
 is trained to do, whatever the task, ``losses`` says. Each hook of a base class does nothing, so that a part
 has only those that it needs; none may look ahead. A part is a class and a line of
-:data:`~pyanticip.models.parts.registry.PARTS`; which of them a model has its configuration says.
+:data:`~pyanticip.models.parts.registry.PARTS`, or another package's entry point; which of them a model has
+its configuration says.
 """
 
 from abc import ABC, abstractmethod

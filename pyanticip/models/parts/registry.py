@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
+from importlib import import_module, metadata
 from operator import attrgetter
 from typing import Any, Final
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, one_line
 from pyanticip.models.core.config import PartConfig, PositionConfig
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.planning.config import PlanConfig
@@ -48,16 +48,37 @@ USUAL: Final = {"control_field": "field", "planning": "signal"}
 """The kinds that ``True`` stands for, and options without a ``kind``."""
 
 
+GROUP: Final = "pyanticip.parts"
+"""Entry points of other packages: ``positions.leaky = "theirs:LEAKY"``, where ``LEAKY`` is an
+:class:`Entry`. Built-in kinds cannot be taken."""
+
+
 def entry(option: str, kind: object) -> Entry:
     """A part by the model's option and its kind.
 
     Raises:
-        OptionError: an unknown kind.
+        OptionError: an unknown kind, one of two packages, or of one that cannot be used.
     """
     kinds = PARTS[option]
-    if not isinstance(kind, str) or kind not in kinds:
-        raise OptionError(f"model option {option} must be one of none, {', '.join(kinds)}, got {kind!r}")
-    return kinds[kind]
+    if isinstance(kind, str) and kind in kinds:
+        return kinds[kind]
+    others = [point for point in metadata.entry_points(group=GROUP) if point.name.startswith(f"{option}.")]
+    found = [point for point in others if point.name == f"{option}.{kind}"]
+    if not found:
+        known = dict.fromkeys((*kinds, *sorted(point.name.partition(".")[2] for point in others)))
+        raise OptionError(f"model option {option} must be one of none, {', '.join(known)}, got {kind!r}")
+    if len(found) > 1:
+        claims = ", ".join(point.value for point in found)
+        raise OptionError(f"model option {option}: {kind!r} is claimed more than once: {claims}")
+    try:
+        theirs = found[0].load()
+        if not isinstance(theirs, Entry):
+            raise TypeError("it is no pyanticip.models.parts.registry.Entry")
+    except (Exception, SystemExit) as error:
+        # Not our module: whatever it raises is the reader's only clue.
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise OptionError(f"model option {option}: {found[0].value} cannot be used ({reason})") from None
+    return theirs
 
 
 def part_config(option: str, given: Any) -> Any:
