@@ -1,6 +1,7 @@
 """Somebody else's package, as a module and its entry points: what plays, and what breaks its contract."""
 
 STRANGER = '''
+from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel
 from pyanticip.motion.datagrams import datagrams
@@ -59,6 +60,7 @@ class Moody(Backwards):
         raise RuntimeError("no\\nrest")
 
 
+@dataclass(frozen=True)
 class Deaf:
     port, wire, native = 40123, "msgpack", False
 
