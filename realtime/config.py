@@ -103,7 +103,7 @@ def problems_of(error: ValidationError, table: type[BaseModel], *outer: str) -> 
     """Each problem: its key and, for an unknown one, the nearest known. Unknown keys come first."""
     problems = error.errors(include_url=False)
     # Of what may be a name or a list, a list is no wrong name.
-    problems = [p for p in problems if not (p["loc"][-1:] == ("str",) and _is_list(p["input"]))]
+    problems = [p for p in problems if p["loc"][-1:] != ("str",) or not isinstance(p["input"], list | tuple)]
     problems.sort(key=lambda problem: problem["type"] != "extra_forbidden")
     return [_problem_text(problem, table, outer) for problem in problems]
 
@@ -127,10 +127,6 @@ def _problem_text(problem: ErrorDetails, table: type[BaseModel], outer: tuple[st
         field = _table_at(table, loc[:-1]).model_fields.get(str(loc[-1]))
         message = f"expected [[{key}]]" if field and _tables(field.annotation) else "expected a list"
     return f"{key}: {message[:1].lower()}{message[1:]}, got {given!r}"
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list | tuple)
 
 
 def _table_at(table: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:

@@ -96,7 +96,7 @@ def run(group: click.Command) -> int:
         # The reader of our output went away (`pyanticip info | head`): nothing is left to say.
         return 1
     except OSError as error:
-        return _complain(_system(error), 1)
+        return _complain(f"{error.filename}: {reason(error)}" if error.filename else reason(error), 1)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if (extra := _extra_of(package)) is None:
@@ -166,10 +166,6 @@ def _usage(error: click.UsageError) -> int:
     return _complain(
         f"{path.removeprefix('pyanticip').strip()}: {message} (see {path} --help)".lstrip(": "), 2
     )
-
-
-def _system(error: OSError) -> str:
-    return f"{error.filename}: {reason(error)}" if error.filename else reason(error)
 
 
 def _complain(message: str, code: int) -> int:
