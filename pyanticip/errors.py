@@ -4,7 +4,9 @@ All derive from :class:`MotionError`; each message is one line that says what wa
 given and where. The Rust core raises these same classes.
 """
 
-from collections.abc import Iterable
+import contextlib
+import signal
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 
@@ -72,3 +74,21 @@ def utf8(name: str) -> str:
 def printable(text: str) -> str:
     """A text of anybody's with nothing in it that a terminal obeys."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+@contextlib.contextmanager
+def foreign_errors(what: str) -> Iterator[None]:
+    """Of what somebody else's code raises, ``what`` and the reason in one line.
+
+    Raises:
+        OptionError: anything but a MotionError was raised.
+    """
+    try:
+        yield
+    except MotionError:
+        raise
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
+            raise  # we are to end, whoever's code runs
+        # Not our module: whatever it raises is the reader's only clue.
+        raise OptionError(f"{what} ({type(error).__name__}: {one_line(error)})") from None

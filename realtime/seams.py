@@ -6,17 +6,15 @@ and the rig and the command line know it (docs/extending.md).
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pyanticip import _core
-from pyanticip.errors import MotionError, OptionError, one_line
+from pyanticip.errors import OptionError, foreign_errors
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -26,27 +24,9 @@ if TYPE_CHECKING:
     from realtime.step.base import StepBackend
     from realtime.voice.base import Preset, Voice
 
-__all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES", "Registry", "SlowCalls", "foreign_errors"]
+__all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES", "Registry", "SlowCalls"]
 
 T = TypeVar("T")
-
-
-@contextlib.contextmanager
-def foreign_errors(what: str) -> Iterator[None]:
-    """Of what somebody else's code raises, ``what`` and the reason in one line.
-
-    Raises:
-        OptionError: anything but a MotionError was raised.
-    """
-    try:
-        yield
-    except MotionError:
-        raise
-    except (Exception, SystemExit) as error:
-        if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
-            raise  # we are to end, whoever's code runs
-        # Not our module: whatever it raises is the reader's only clue.
-        raise OptionError(f"{what} ({type(error).__name__}: {one_line(error)})") from None
 
 
 class SlowCalls:

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyanticip.errors import DeviceError, OptionError, reason
-from realtime.seams import SOURCES, foreign_errors
+from pyanticip.errors import DeviceError, OptionError, foreign_errors, reason
+from realtime.seams import SOURCES
 from realtime.sockets import connect_udp
 
 if TYPE_CHECKING:

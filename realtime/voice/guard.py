@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip import _core
-from pyanticip.errors import OptionError
-from realtime.seams import foreign_errors
+from pyanticip.errors import OptionError, foreign_errors
 from realtime.voice.base import Voice
 
 __all__ = ["block_of", "guarded"]

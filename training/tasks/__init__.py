@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
 
-from pyanticip.errors import OptionError, one_line, suggestion
+from pyanticip.errors import OptionError, foreign_errors, suggestion
 
 if TYPE_CHECKING:
     from training.run.task import Task
@@ -37,12 +37,8 @@ def find(name: str) -> "type[Task[Any, Any]]":
         raise OptionError(f"task {name!r} is claimed more than once: {', '.join(claims)}")
     from training.run import task
 
-    try:
+    with foreign_errors(f"task {name!r}: {known[name]} cannot be used"):
         other = getattr(import_module(module), kind)
         if not (isinstance(other, type) and issubclass(other, task.Task)):
             raise TypeError("it is no subclass of training.run.task.Task")
-    except (Exception, SystemExit) as error:
-        # Not our module: whatever it raises is the reader's only clue.
-        reason = f"{type(error).__name__}: {one_line(error)}"
-        raise OptionError(f"task {name!r}: {known[name]} cannot be used ({reason})") from None
     return other

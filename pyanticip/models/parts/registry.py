@@ -6,7 +6,7 @@ from importlib import import_module, metadata
 from operator import attrgetter
 from typing import Any, Final
 
-from pyanticip.errors import OptionError, one_line
+from pyanticip.errors import OptionError, foreign_errors
 from pyanticip.models.core.config import PartConfig, PositionConfig
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.planning.config import PlanConfig
@@ -70,14 +70,10 @@ def entry(option: str, kind: object) -> Entry:
     if len(found) > 1:
         claims = ", ".join(point.value for point in found)
         raise OptionError(f"model option {option}: {kind!r} is claimed more than once: {claims}")
-    try:
+    with foreign_errors(f"model option {option}: {found[0].value} cannot be used"):
         theirs = found[0].load()
         if not isinstance(theirs, Entry):
             raise TypeError("it is no pyanticip.models.parts.registry.Entry")
-    except (Exception, SystemExit) as error:
-        # Not our module: whatever it raises is the reader's only clue.
-        reason = f"{type(error).__name__}: {one_line(error)}"
-        raise OptionError(f"model option {option}: {found[0].value} cannot be used ({reason})") from None
     return theirs
 
 
