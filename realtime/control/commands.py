@@ -83,10 +83,10 @@ class PlanControl:
             vector[known] = value
         backend.steer(vector)
         self._boosted, self._boosts = backend, boosts
-        return ", ".join(f"{known}: {value:+g}" for known, value in sorted(boosts.items())) or "no wishes"
+        return ", ".join(f"{known}: {value:+g}" for known, value in sorted(boosts.items())) or "no boosts"
 
     def state_as_commands(self, t_ns: int) -> list[Command]:
-        """What is wished of the model that steps: the first commands of a recording."""
+        """How the model that steps is steered: the first commands of a recording."""
         boosts = self._boosts if self._pipeline.backend is self._boosted else {}
         return [Command(t_ns, "plan", boost) for boost in boosts.items()]
 

@@ -84,7 +84,7 @@ def test_wishes_enter_the_plan(kind, changes):
     for t in range(8):
         step, state = model(x[:, t : t + 1], state=state, boost=boost)
         assert float((step.hidden - out.hidden[:, t : t + 1]).abs().max()) < 1e-10
-    # Rows can have wishes of their own, in whatever shape says so.
+    # Rows can have boosts of their own, in whatever shape says so.
     each = torch.stack((boost, boost.roll(2)))
     out = model(x, boost=each[:, None])
     assert bool((out.plan.codes[:, 1:, 0] == torch.tensor([[3], [5]])).all())

@@ -148,7 +148,7 @@ def test_wishes_come_by_remote_control(folder):
     assert plan.codes[plan.weights.argmax()] == 7
     assert plan.weights.max() > 0.9
     assert control.boost(3, 0) == "7: +1000"
-    assert control.boost() == "no wishes"
+    assert control.boost() == "no boosts"
     backend.step(rows[2:3])
     plan = backend.step(rows[3:]).plan
     assert not (plan.codes[plan.weights > 0.9] == 7).any()

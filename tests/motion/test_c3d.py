@@ -7,8 +7,8 @@ from pathlib import Path
 import c3d
 import numpy as np
 import pytest
+from support.markers import c3d_bytes, markers_of
 from support.odd_rigs import walker
-from support.worn_markers import c3d_bytes, worn
 
 import pyanticip as pa
 from pyanticip.motion.c3d import _count, read_c3d
@@ -84,7 +84,7 @@ def clip():
 
 @pytest.fixture(scope="module")
 def markers(clip):
-    return worn(clip)
+    return markers_of(clip)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def same(a, b, degrees=0.5):
 )
 def test_bones_point_where_those_of_the_body_do_that_wore_the_markers(data_dir, tmp_path, name):
     clip = pa.load_motion(data_dir / "cmu" / name)
-    read = load(tmp_path, c3d_bytes(worn(clip), clip.rate))
+    read = load(tmp_path, c3d_bytes(markers_of(clip), clip.rate))
     assert (read.rate, read.frames, read.up, read.unit) == (clip.rate, clip.frames, "z", 0.001)
     for shown in (read, read.retarget("humanoid")):
         truth, found = directions(clip), directions(shown)

@@ -24,10 +24,10 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import load_motion, parse_motion
 from pyanticip.motion.recording import Records, pack_header, read_recording
 from realtime.rig import Rig, load_rig
+from support.markers import c3d_bytes, markers_of
 from support.motion_files import AMC, ASF, bvh_text
 from support.odd_rigs import walker
 from support.records import packed
-from support.worn_markers import c3d_bytes, worn
 
 Tree = Any
 
@@ -140,7 +140,9 @@ def _show(tape: Records) -> None:
 def targets() -> dict[str, Target]:
     """Every kind of file."""
     rng = np.random.default_rng(3)
-    marked = [c3d_bytes({name: p[:3] for name, p in worn(walker(1.0)).items()}, scale=k) for k in (-1.0, 0.2)]
+    marked = [
+        c3d_bytes({name: p[:3] for name, p in markers_of(walker(1.0)).items()}, scale=k) for k in (-1.0, 0.2)
+    ]
     smpl = {"poses": rng.normal(size=(4, 66)), "trans": rng.normal(size=(4, 3)), "mocap_framerate": 60.0}
     quats = np.zeros((4, 3, 4), np.float32)
     quats[..., 0] = 1

@@ -348,7 +348,7 @@ class MotionTransformer(nn.Module):
             plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's own
                 plans: those drawn for training, or some that were made elsewhere.
             boost: (C,) or (B, 1, C), added to the contrasts by which the model's own plans are selected:
-                wishes; -inf forbids a code.
+                positive ones favour, -inf forbids a code.
 
         Raises:
             ShapeError: x is not (B, L, n) with B, L >= 1 and as many columns as are read, not of the weights'

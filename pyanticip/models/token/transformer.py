@@ -162,7 +162,7 @@ class AnticipatoryTransformer(nn.Module):
             plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's own
                 plans: those drawn for training, or some that were made elsewhere.
             boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected:
-                wishes; -inf forbids a token.
+                positive ones favour, -inf forbids a token.
 
         Raises:
             OptionError: ``predicted`` without scalars.

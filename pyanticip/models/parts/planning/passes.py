@@ -188,7 +188,7 @@ class Passes(Generic[Out, S]):
             boost: added to the contrasts that plans are selected by, (V,) or (B or 1, 1, V).
 
         Raises:
-            OptionError: plans or wishes for a model that does not plan.
+            OptionError: plans or boosts for a model that does not plan.
             ShapeError: as :func:`check_plan`.
         """
         check_plan(self.signal, (steps.embedded.shape[0], steps.embedded.shape[1]), plan, boost)
@@ -342,7 +342,7 @@ def _forget(state: S, rows: Tensor) -> S:
 def check_plan(
     signal: PlanningSignal | None, shape: tuple[int, int], plan: PlanChoice | None, boost: Tensor | None
 ) -> None:
-    """Refuse plans and wishes that a model cannot use.
+    """Refuse plans and boosts that a model cannot use.
 
     Args:
         signal: the model's, ``None`` without planning.
@@ -350,7 +350,7 @@ def check_plan(
 
     Raises:
         OptionError: a model without planning.
-        ShapeError: shapes that do not fit, codes that do not exist, weights below 0, and weights or wishes
+        ShapeError: shapes that do not fit, codes that do not exist, weights below 0, and weights or boosts
             that are NaN or infinite.
     """
     if plan is None and boost is None:

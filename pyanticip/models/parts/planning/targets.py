@@ -112,7 +112,7 @@ def select(log_scores: Tensor, log_frequency: Tensor, slots: int, boost: Tensor 
     Args:
         log_scores: (..., V).
         log_frequency: (V,) of the codes, with its floor.
-        boost: (V,) or (..., V) added to the contrasts: wishes from outside; -inf forbids a code.
+        boost: (V,) or (..., V) added to the contrasts: positive ones favour, -inf forbids a code.
     """
     contrast = log_scores - log_frequency
     if boost is not None:

@@ -10,7 +10,7 @@ import pyanticip as pa
 from pyanticip.motion.rotations import conjugate, from_axes, multiply, rotate
 
 # Metres from a joint in the frame of a segment: x left, y up, z ahead in the T-pose, of the left side.
-WORN = {
+PLACES = {
     "C7": ("neck", "upper_chest", (0.0, 0.01, -0.07)),
     "CLAV": ("neck", "upper_chest", (0.0, -0.05, 0.07)),
     "T10": ("neck", "upper_chest", (0.0, -0.22, -0.12)),
@@ -31,7 +31,7 @@ WORN = {
 }
 
 
-def worn(clip: pa.Clip, seed: int = 0, misplaced: float = 0.01) -> dict[str, np.ndarray]:
+def markers_of(clip: pa.Clip, seed: int = 0, misplaced: float = 0.01) -> dict[str, np.ndarray]:
     """Markers (T, 3) in metres, each ``misplaced`` by as much once, and trembling by a millimetre."""
     rng = np.random.default_rng(seed)
     mapped = clip.retargeter()
@@ -52,7 +52,7 @@ def worn(clip: pa.Clip, seed: int = 0, misplaced: float = 0.01) -> dict[str, np.
     hips = [names.index(f"{side}_upper_leg") for side in ("left", "right")]
     joints[:, names.index("hips")] = joints[:, hips].mean(axis=1)
     out = {}
-    for marker, (joint, segment, offset) in WORN.items():
+    for marker, (joint, segment, offset) in PLACES.items():
         for side, sign in (("left", 1.0), ("right", -1.0)) if marker[0] == "L" else (("", 1.0),):
             label = {"right": "R" + marker[1:]}.get(side, marker)
             at, turn = (name.replace("left", side or "left") for name in (joint, segment))
