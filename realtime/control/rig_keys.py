@@ -42,7 +42,7 @@ CONTROLS: dict[str, Control] = {
     "tempo": Control("ff", "a beat that leads the body's: beats a minute, phase"),
     "preset": Control("s", "what the voice plays", tuple(_core.PRESETS)),
     "source": Control("s", "whose suit is heard"),
-    "plan": Control("if", "wish for a code of the plan, by so much"),
+    "plan": Control("if", "boost of a code of the plan, by so much"),
     "unload": Control("N", "without the mapping"),
     "load": Control("s", "play the mapping", ("mapping",)),
     "rig/merge": Control("s", "set many keys of the rig: a JSON merge patch"),
