@@ -62,10 +62,10 @@ def ask() -> Iterator[Callable[[], tuple[int, float, float]]]:
 Ask = Callable[[], tuple[int, float, float]]
 
 
-def found(ask: Ask) -> None:
-    """Wait until the two have found each other."""
+def found(ask: Ask, *led: LinkSink) -> None:
+    """Wait until the process and sinks have found each other."""
     begun = time.monotonic()
-    while ask()[0] == 0:
+    while ask()[0] == 0 or not all(sink.beat() for sink in led):
         if time.monotonic() - begun > 20.0:
             pytest.skip("no peer is found here: no multicast")
         time.sleep(0.1)
@@ -77,7 +77,7 @@ def test_the_beat_of_a_session_that_leads_is_heard(ask: Ask) -> None:
     early = LinkSink(LinkConfig(leads="session", latency_ms=100.0))
     body = LinkSink(LinkConfig())
     try:
-        found(ask)
+        found(ask, lonely, early)
         off = []
         for _ in range(9):
             (bpm, phase), (_, sooner) = lonely.beat(), early.beat()  # type: ignore[misc]
