@@ -227,7 +227,7 @@ def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]
         )
         yield "table", _others(report["second_time"])
     else:
-        yield "text", "Nobody here shows the same twice."
+        yield "text", "No clip here repeats an earlier take (`repeats.csv`)."
     yield from _events(report)
 
 

@@ -167,7 +167,7 @@ def test_a_set_without_a_training_side_has_no_rivals_that_learn(piece_of, set_of
     (tmp_path / "words.csv").write_text("file,kind\nm7.bvh,walk\n")
     said = Takes(made, manifest=tmp_path / "words.csv")
     assert ([clip.kind for clip in said.clips], said.warnings) == (["walking"], [])
-    assert "Nobody here shows the same twice." in report.markdown(named(found))
+    assert "No clip here repeats an earlier take" in report.markdown(named(found))
 
 
 def test_rivals_are_tuned_on_the_training_subjects_and_kept(takes, monkeypatch, tmp_path):

@@ -1,0 +1,100 @@
+"""Draw the forecast's error over a show, on the first and the second time through a dance.
+
+The dancer is of the validation people; the second time is the take once more, at a tempo that drifts.
+
+python examples/draw_rehearsal.py --data TAKES docs/img/rehearsal.png
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from pyanticip._core import Follower, Memory
+from pyanticip.models import load_motion_model
+from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
+from training.data.augment import resample_at
+from training.data.batches import HORIZONS
+from training.data.examples import Piece, plain
+from training.evaluate.baselines import Baselines, Twins, simple
+from training.evaluate.following_takes import load
+from training.report.pages import bare, png, pyplot
+from training.tasks.motion.scores import run_model
+
+TAKE = "more/g1-moves/bvh/Mitch_Chaiet/B_LongDance.bvh"
+AHEAD = 10
+"""Frames: 200 ms."""
+OVER = round(2 * RATE)
+"""Frames of a moving mean."""
+
+
+def again(quats):
+    """The take at .8 to 1.25 times its tempo, which changes every few seconds."""
+    where, at = [], 0.0
+    while at < len(quats) - 1:
+        where.append(at)
+        at += 1.25 ** np.sin(2.0 * np.pi * len(where) / (7.0 * RATE))
+    return resample_at(quats, np.zeros((len(quats), 3)), np.array(where))[0].astype(np.float32)
+
+
+def wrong(said, came):
+    """The error of what was said AHEAD frames before, added up over the parameters, as a moving mean."""
+    error = np.abs(said[:-AHEAD] - came[AHEAD:]).sum(axis=1)
+    sums = np.concatenate([[0.0], np.cumsum(error)])
+    last = np.arange(1, len(error) + 1)
+    first = np.maximum(last - OVER, 0)
+    return (sums[last] - sums[first]) / (last - first)
+
+
+def performed(model, quats, rehearsed):
+    """What came, and what each system said of it AHEAD frames before; trust in the forecast."""
+    given = Piece("", "", quats, np.zeros((len(quats), 3)), np.ones(len(CANONICAL_JOINTS), dtype=bool), RATE)
+    example = plain(given)
+    output = run_model(model, example).params
+    memory, places = Memory(), None
+    if rehearsed is not None:
+        memory.rehearse("take", rehearsed)
+        places = Follower([rehearsed]).push_many(quats)
+    mixed, trust = memory.push_many(quats, output, places)
+    column = HORIZONS.index(AHEAD)
+    rivals = simple(example, Twins(quats), Baselines.load()).values()
+    best = min((each[:, :, 1] for each in rivals), key=lambda said: wrong(said, example.params).mean())
+    systems = {"best simple rival": best, "model": output[:, :, column], "live": mixed[:, :, column]}
+    return {name: wrong(said, example.params) for name, said in systems.items()}, trust[:, :, 1].mean(axis=1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--data", type=Path, required=True, help="the folder with cmu/ and more/")
+    given = parser.parse_args()
+    model, take = load_motion_model(None), load(given.data, TAKE)
+    shows = {
+        "first time: live remembers nothing yet": performed(model, take, None),
+        "second time: rehearsed once, now at another tempo": performed(model, again(take), take),
+    }
+    figure, axes = pyplot().subplots(
+        2, 2, figsize=(10.5, 4.8), height_ratios=(2.4, 1.0), sharex="col", sharey="row"
+    )
+    colours = {"best simple rival": "0.65", "model": "#5fa3d3", "live": "#c03028"}
+    for (upper, lower), (title, (errors, trust)) in zip(axes.T, shows.items(), strict=True):
+        for name, error in errors.items():
+            seconds = np.arange(len(error)) / RATE + AHEAD / RATE
+            upper.plot(seconds, error, color=colours[name], lw=1.4, label=f"{name}: {error.mean():.3f}")
+            print(f"{title}: {name} {error.mean():.3f}")
+        lower.plot(np.arange(len(trust)) / RATE, trust, color="#e08214", lw=1.2)
+        upper.set_title(title, fontsize=9)
+        upper.legend(fontsize=8, frameon=False, loc="upper center", ncols=3, columnspacing=1.0)
+        lower.set_xlabel("seconds of the show", fontsize=9)
+        lower.set_ylim(0.0, 1.05)
+        bare(upper)
+        bare(lower)
+    axes[0, 0].set_ylim(0.0, 2.0)
+    axes[0, 0].set_ylabel("error 200 ms ahead", fontsize=9)
+    axes[1, 0].set_ylabel("trust", fontsize=9)
+    figure.tight_layout()
+    given.out.write_bytes(png(figure))
+
+
+if __name__ == "__main__":
+    main()
