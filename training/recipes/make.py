@@ -103,13 +103,16 @@ def _read(out: Path) -> dict[str, Any]:
     """What is finished in a folder, nothing in a new one."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return {"format": FORMAT, "stages": {}}
+    file = out / RECORD
+    if not file.is_file():
+        raise OptionError(f"{out}: holds something else; give a new folder, or one that has a {RECORD}")
     try:
-        record = read_json(out / RECORD)
+        record = read_json(file, OptionError)
         if record["format"] == FORMAT and all(one["key"] for one in record["stages"].values()):
             return dict(record)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (LookupError, TypeError, AttributeError):
         pass
-    raise OptionError(f"{out}: holds something else; give a new folder, or one that has a {RECORD}")
+    raise OptionError(f"{file}: does not say which stages are finished")
 
 
 def _check(folder: Path, made: Mapping[str, Any], key: str) -> None:
@@ -176,7 +179,7 @@ def _make(
 def lines(report: Mapping[str, Any]) -> list[str]:
     """What to tell about it."""
     if not report["finished"]:
-        return ["interrupted; everything is kept, and the same command goes on with it"]
+        return ["interrupted; what is finished or saved is kept, and the same command goes on with it"]
     spent = ", ".join(f"{one['name']} {one['seconds']:.0f} s" for one in report["stages"])
     where = report["checkpoint"]
     return [

@@ -233,6 +233,16 @@ def test_a_folder_of_something_else_is_left_alone(tiny, lively, tmp_path):
         make(lively, tmp_path / "out", recipe=tiny)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [('{"format": "pyan', "recipe.json is not valid JSON"), ("{}", "recipe.json: does not say which stages")],
+)
+def test_a_damaged_record_is_named(tiny, lively, tmp_path, text, told):
+    (tmp_path / "recipe.json").write_text(text)
+    with pytest.raises(OptionError, match=told):
+        make(lively, tmp_path, recipe=tiny)
+
+
 def test_an_interrupted_run_says_how_it_goes_on(tiny, lively, command, monkeypatch):
     words = ("--data", lively, "--recipe", tiny, "--out", "out", "--cache", "cache")
     for stopped in (lambda: {"finished": False}, lambda: signal.raise_signal(signal.SIGTERM)):
