@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import Answer, say
+from pyanticip.cli.terminal import Answer, say, unwound
 
 if TYPE_CHECKING:
     from training.data import options
@@ -27,13 +27,20 @@ def data() -> None:
     """
 
 
-def _progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[Step], None]]:
-    """A bar on the terminal, and a line for every file that cannot be used, on standard error."""
+@contextmanager
+def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
+    """A bar on the terminal, a line for every file that cannot be used, and after Ctrl-C or SIGTERM how to go
+    on; all on standard error."""
     from rich.console import Console
 
     from training.data.sets.progress import shown
 
-    return shown(what, Console(stderr=True), bar=not quiet and sys.stderr.isatty())
+    try:
+        with unwound(), shown(what, Console(stderr=True), bar=not quiet and sys.stderr.isatty()) as progress:
+            yield progress
+    except (KeyboardInterrupt, SystemExit):
+        say(f"interrupted; finished {what} are kept, and the same command goes on with them")
+        raise
 
 
 @data.command("build", options=f"{OPTIONS}:BuildOptions")

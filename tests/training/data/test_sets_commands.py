@@ -1,6 +1,7 @@
 """The commands of ``train data``: what they print, where, and what they make."""
 
 import json
+import signal
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -113,6 +114,17 @@ class Page(HTMLParser):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_interrupts_is_told_how_it_goes_on(base, tmp_path, monkeypatch, command, capsys, number):
+    monkeypatch.setattr("training.data.sets.augment", lambda *given, **options: signal.raise_signal(number))
+    try:
+        code, _, err = command("train", "data", "augment", base, "--out", tmp_path / "varied")
+    except SystemExit as end:
+        code, err = end.code, capsys.readouterr().err
+    assert code == 128 + number
+    assert "interrupted; finished clips are kept, and the same command goes on with them" in err
+
+
 def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, command):
     drawn = []
     draw = page.pictures
