@@ -227,7 +227,10 @@ impl Follower {
         self.past[self.frame % KEPT].place = newest;
         let back = |k: usize| &self.past[(self.frame - (2 * HALF - k).min(self.frame)) % KEPT].place;
         let moving = self.frame >= 2 * HALF;
-        self.performer.see(middle(back), velocity(back), moving)
+        let mut seen = self.performer.see(middle(back), velocity(back), moving);
+        // Who begins with another step than was rehearsed is like another part at first, and has not jumped there.
+        seen.weight *= ((self.frame + 1) as f32 / TOP as f32).min(1.0);
+        seen
     }
 
     /// Learns what the performer differs by from what was rehearsed.

@@ -215,6 +215,30 @@ proptest! {
     }
 }
 
+/// What comes before the first cycle was not rehearsed, and is like every cycle that was.
+#[test]
+fn who_begins_a_walk_earlier_than_rehearsed_is_not_a_cycle_off() {
+    for movement in (0..20).map(Movement) {
+        let walk = |seconds: f64| -> CanonicalPose {
+            let slowly = movement.pose(seconds);
+            std::array::from_fn(|joint| {
+                let turns = seconds / 1.1 + movement.even(10 * joint);
+                let half = 0.25 * (std::f64::consts::TAU * turns).sin() as f32 + 0.05 * slowly[joint][1];
+                [half.cos(), half.sin(), 0.0, 0.0]
+            })
+        };
+        let mut follower = follower(&[(0..250).map(|i| walk(f64::from(i) / RATE)).collect()]);
+        for (i, seconds) in path(-0.24, &[(1.0, 3.0)]).into_iter().enumerate() {
+            let place = follower.push(&walk(seconds));
+            assert!(
+                i < 75 || found(place, 0, seconds, 0.15),
+                "{} at {i}: {place:?}",
+                movement.0
+            );
+        }
+    }
+}
+
 #[test]
 fn a_skipped_cue_is_not_said_and_a_repeated_one_is_said_again() {
     let mut cues = Cues::new(vec![cue(0, 2.0, 0.2), cue(0, 4.0, 0.2)]).expect("cues");
