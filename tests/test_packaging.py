@@ -71,6 +71,12 @@ def test_import_pyanticip_stays_light_and_models_are_described_without_torch() -
     assert run_python(LIGHT) == "[]\nFalse"
 
 
+def test_the_trainer_imports_no_compiler() -> None:
+    """Nor what takes a second or more beside torch itself."""
+    asked = 'sorted({"torch._dynamo", "transformers", "sympy", "matplotlib"} & sys.modules.keys())'
+    assert run_python(f"import sys, training.run.train, training.tasks.motion\nprint({asked})") == "[]"
+
+
 @pytest.fixture
 def base_alone(tmp_path: Path) -> dict[str, str]:
     """An environment in which nothing of the extras can be imported, in child processes neither."""

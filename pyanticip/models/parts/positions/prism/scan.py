@@ -14,8 +14,10 @@ Where the weights of a step add up to one, a move keeps the mass (before sharpen
 Triton on a GPU where that is installed, and otherwise as the loop: for the same numbers, up to rounding.
 """
 
+from collections.abc import Callable
+from functools import wraps
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +26,23 @@ from torch.autograd.function import once_differentiable
 
 from pyanticip import _core
 from pyanticip.models.parts.positions.prism.config import EPS
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+def _uncompiled(function: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+    """What the compiler leaves alone. ``torch.compiler.disable`` takes more than a second to import the
+    compiler, which few need: so only where one is at work."""
+
+    @wraps(function)
+    def call(*given: _Given.args, **named: _Given.kwargs) -> _Found:
+        if torch.compiler.is_compiling():
+            left: Callable[_Given, _Found] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+            return left(*given, **named)
+        return function(*given, **named)
+
+    return call
 
 
 def move(h: Tensor, weights: Tensor, jump: Tensor | None = None) -> Tensor:
@@ -88,7 +107,7 @@ def large(shape: tuple[int, ...], like: Tensor) -> Tensor:
     return torch.from_numpy(np.empty(shape, np.float32 if like.dtype == torch.float32 else np.float64))
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_uncompiled
 def _fused(moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None) -> Tensor:
     """The compiler leaves the kernels alone."""
     if moves.device.type == "cuda":
@@ -170,7 +189,7 @@ class _RustPlaces(torch.autograd.Function):
         return *grads, None
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_uncompiled
 def _places(
     moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | None, table: Tensor
 ) -> tuple[Tensor, Tensor]:
