@@ -274,6 +274,13 @@ def test_the_module_is_its_reference(copying):
     assert_same(outs[0], outs[1], leaves, 1e-9)
 
 
+@torch.no_grad()
+def test_the_compiler_leaves_the_kernel_alone():
+    moves, start, *_ = inputs(torch.float64, jumping=0)
+    compiled = torch.compile(lambda moves: scan(2.0 * moves, start) + 1.0, backend="eager")(moves)
+    assert torch.equal(compiled, scan(2.0 * moves, start) + 1.0)
+
+
 def test_no_steps_have_no_gradients():
     given, hidden, weights, bias = (
         torch.ones(size, requires_grad=True) for size in ((2, 0, 9), (2, 3), (9, 3), (9,))
