@@ -21,7 +21,7 @@ from realtime.oscquery.offer import Offer
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig.tree import ControlRig
-from realtime.sinks.base import SlowClosingSink
+from realtime.sinks.base import LeadingSink, SlowClosingSink
 from realtime.sources.base import DatagramStream
 from realtime.sources.replay import Command
 from realtime.sources.watch import SourceWatch
@@ -335,12 +335,14 @@ class Show:
     def _look(self, beat: BeatWatch, sinks: SinkWatch, reported: set[str]) -> None:
         for child in self._all_children():
             child.poll()
-        if not self._again:
+        sound_ms = None if self._synth is None else self._synth.sound_ms
+        leading = any(isinstance(sink, LeadingSink) for sink in self.pipeline.sinks)
+        if not self._again and (leading or sound_ms is not None):
             # In a replay it is as it was then.
             self._poll()
             self.commands.follow_beat()
-            if self._synth is not None and self._synth.sound_ms is not None:
-                self.commands.follow_sound(self._synth.sound_ms)
+            if sound_ms is not None:
+                self.commands.follow_sound(sound_ms)
         news = sinks.look(self.pipeline.sinks)
         if self._source_watch is not None:
             news += self._source_watch.watch(time.monotonic(), self.pipeline.front)
