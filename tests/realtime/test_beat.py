@@ -20,6 +20,7 @@ class Session(LeadingSink):
     """A sink whose session keeps ``told``, and which hears the show's beat."""
 
     name = "session"
+    trouble = ""
     told: tuple[float, float] | None = None
 
     def __init__(self) -> None:
