@@ -102,7 +102,7 @@ async def _stages(
         ("move", move, calibration.move, 0.0),
     ):
         words = begin()
-        told, waited, frames = math.inf, 0.0, pipeline.counters()["heard"]
+        told, waited, quiet, frames = math.inf, 0.0, 0.0, 0
         while (left := long - calibration.seconds(stage)) > 0.0:
             if before >= 0.0 and math.ceil(left / 5.0) < told:
                 told = math.ceil(left / 5.0)
@@ -113,11 +113,12 @@ async def _stages(
             before = now if now > 0.0 else before
             # What the show plays on by itself in a gap is nobody's.
             counters = pipeline.counters()
-            frames = frames if waited else counters["heard"]
+            quiet = quiet + 0.1 if counters["heard"] == frames else 0.0
+            frames = counters["heard"]
             if waited > _PATIENCE:
                 if refusal := why_refused(source.kind, pipeline.front.refusal or source.trouble):
                     raise SkeletonError(refusal)
-                got = "they stood still" if counters["heard"] > frames else "got nothing"
+                got = "got nothing" if quiet > 1.0 else "they stood still"
                 why = f"expected somebody to {words}, {got} for {waited:.0f} s"
                 if not counters["heard"]:
                     why = why_silent(source.kind, source.address, waited, counters, source.newest)
