@@ -77,18 +77,22 @@ def printable(text: str) -> str:
 
 
 @contextlib.contextmanager
-def foreign_errors(what: str) -> Iterator[None]:
+def foreign_errors(what: str, *, ours: bool = True) -> Iterator[None]:
     """Of what somebody else's code raises, ``what`` and the reason in one line.
 
+    Args:
+        what: who raised it.
+        ours: pass on a MotionError as it is, for it says where.
+
     Raises:
-        OptionError: anything but a MotionError was raised.
+        OptionError: anything else was raised.
     """
     try:
         yield
-    except MotionError:
-        raise
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
             raise  # we are to end, whoever's code runs
+        if ours and isinstance(error, MotionError):
+            raise
         # Not our module: whatever it raises is the reader's only clue.
         raise OptionError(f"{what} ({type(error).__name__}: {one_line(error)})") from None

@@ -57,6 +57,16 @@ class SlowCalls:
         return time.perf_counter_ns()
 
 
+class _Completed:
+    """A thing that takes no attributes of its own (slots, an extension), to give it what it lacks."""
+
+    def __init__(self, thing: object) -> None:
+        self._thing = thing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._thing, name)
+
+
 class _Foreign:
     """A thing of somebody else's package: what it raises and what it lacks is told in one line."""
 
@@ -93,8 +103,10 @@ class _Foreign:
             opened = self._thing(*given)
         with foreign_errors(f"{self._at} cannot be used"):
             self._check(opened, self._has)
-            for name in self._defaults.keys() - dir(opened):
-                object.__setattr__(opened, name, self._defaults[name])  # frozen ones too
+            if lacks := {name: value for name, value in self._defaults.items() if not hasattr(opened, name)}:
+                opened = opened if hasattr(opened, "__dict__") else _Completed(opened)
+                vars(opened).update(lacks)  # frozen ones too
+                self._check(opened, tuple(lacks))
             if wrong := self._wrong(opened):
                 raise OptionError(f"{self._at} cannot be used ({wrong})")
         return opened

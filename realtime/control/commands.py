@@ -68,7 +68,7 @@ class PlanControl:
             raise OptionError(
                 f"plan: expected a code and a boost, or nothing, got {len(arguments)} arguments"
             )
-        # Of a model that was loaded since, nothing is wished yet.
+        # Of a model that was loaded since, nothing is boosted yet.
         boosts = dict(self._boosts) if arguments and backend is self._boosted else {}
         if arguments:
             code, boost = number("plan", arguments[0]), number("plan", arguments[1])

@@ -124,10 +124,14 @@ class Sink(Protocol):
 
     name: str
 
-    @property
-    def trouble(self) -> str:
-        """Why it does not reach its receiver; empty where it does, or cannot know."""
-        ...
+    if TYPE_CHECKING:
+
+        @property
+        def trouble(self) -> str:
+            """Why it does not reach its receiver; empty where it does, or cannot know."""
+            ...
+    else:
+        trouble = ""  # which who derives from this may set
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """From the next frame on these outputs come beside the eight."""

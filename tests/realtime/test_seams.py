@@ -25,7 +25,8 @@ from realtime.programs.live import replay
 from realtime.programs.render import render
 from realtime.programs.send import send
 from realtime.rig import Rig, load_rig
-from realtime.seams import SOURCES, SlowCalls
+from realtime.seams import SINKS, SOURCES, SlowCalls
+from realtime.sinks.base import Sink
 from realtime.sockets import free_port
 from realtime.sources.arrivals import recognise, usual_ports
 from realtime.sources.replay import open_show
@@ -272,6 +273,63 @@ def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line() -> No
     assert doctor_module._ports()["name"] == "ports"
     clip = load_motion(PERFORMANCE)
     assert frames_of(SOURCES.load("vmc")().encode(clip, rate=None, loop=False, unix_time=None)) > 100
+
+
+SINKS_BY_OTHERS = """
+from pydantic import BaseModel
+from realtime.sinks.base import Sink
+
+class Derived(Sink):
+    class Config(BaseModel): ...
+    name = "derived"
+
+    def __init__(self, config):
+        self.trouble = "its own"
+
+    def announce(self, extras): ...
+    def send(self, frame): ...
+    def counters(self): return {}
+    def close(self): ...
+
+class Slots:
+    __slots__ = ("inner",)
+    Config = Derived.Config
+
+    def __init__(self, config):
+        self.inner = Derived(config)
+
+    name = "slots"
+    announce = send = counters = close = lambda self, *_: None
+
+class Passing:
+    Config = Derived.Config
+
+    def __init__(self, config):
+        self.inner = Derived(config)
+
+    announce = send = counters = close = lambda self, *_: None
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+class Forgetful(Slots):
+    trouble = property(lambda self: self.socket)
+"""
+
+
+def test_a_sink_may_say_what_its_trouble_is_in_any_way_or_not_at_all(install: Callable[..., None]) -> None:
+    names = ("Derived", "Slots", "Passing", "Forgetful")
+    lines = [f"{name.lower()} = sinks_by_others:{name}" for name in names]
+    install("sinks_by_others", SINKS_BY_OTHERS, "\n".join(("[pyanticip.sinks]", *lines)))
+
+    def opened(name: str) -> Sink:
+        sink = SINKS.load(name)
+        return sink(sink.Config())
+
+    assert [opened(name).trouble for name in ("derived", "slots", "passing")] == ["its own", "", "its own"]
+    assert opened("slots").name == "slots"
+    with pytest.raises(OptionError, match=r"^sink 'forgetful': .* cannot be used \(it has no trouble\)$"):
+        opened("forgetful")
 
 
 def test_a_package_that_ends_the_process_when_imported_is_one_line(install: Callable[..., None]) -> None:

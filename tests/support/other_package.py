@@ -60,7 +60,7 @@ class Moody(Backwards):
         raise RuntimeError("no\\nrest")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Deaf:
     port, wire, native = 40123, "msgpack", False
 

@@ -37,7 +37,7 @@ def find(name: str) -> "type[Task[Any, Any]]":
         raise OptionError(f"task {name!r} is claimed more than once: {', '.join(claims)}")
     from training.run import task
 
-    with foreign_errors(f"task {name!r}: {known[name]} cannot be used"):
+    with foreign_errors(f"task {name!r}: {known[name]} cannot be used", ours=False):
         other = getattr(import_module(module), kind)
         if not (isinstance(other, type) and issubclass(other, task.Task)):
             raise TypeError("it is no subclass of training.run.task.Task")

@@ -70,7 +70,7 @@ def entry(option: str, kind: object) -> Entry:
     if len(found) > 1:
         claims = ", ".join(point.value for point in found)
         raise OptionError(f"model option {option}: {kind!r} is claimed more than once: {claims}")
-    with foreign_errors(f"model option {option}: {found[0].value} cannot be used"):
+    with foreign_errors(f"model option {option}: {found[0].value} cannot be used", ours=False):
         theirs = found[0].load()
         if not isinstance(theirs, Entry):
             raise TypeError("it is no pyanticip.models.parts.registry.Entry")

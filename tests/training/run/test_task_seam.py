@@ -1,10 +1,10 @@
 """A task of somebody else's: one class and one line, and the trainer does the rest."""
 
 import signal
-import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import pytest
 import safetensors.torch
@@ -122,9 +122,13 @@ def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path, monkeypatch)
         monkeypatch.setattr(training.tasks, "entry_points", lambda group, point=other: [point])
         with pytest.raises(OptionError, match=f"task 'other': {at} cannot be used .*{says}"):
             training.tasks.find("other")
-    monkeypatch.setattr(training.tasks, "import_module", lambda name: sys.exit("no home"))
-    with pytest.raises(OptionError, match=r"cannot be used \(SystemExit: no home\)"):
-        training.tasks.find("other")
+    for error, says in (
+        (SystemExit("no home"), "SystemExit: no home"),
+        (OptionError("no"), "OptionError: no"),
+    ):
+        monkeypatch.setattr(training.tasks, "import_module", Mock(side_effect=error))
+        with pytest.raises(OptionError, match=rf"^task 'other': .* cannot be used \({says}\)$"):
+            training.tasks.find("other")
     monkeypatch.setattr(training.tasks, "entry_points", lambda group: [other, other])
     with pytest.raises(OptionError, match=f"task 'other' is claimed more than once: {at}, {at}"):
         training.tasks.find("other")
