@@ -28,7 +28,7 @@ from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.memory.live_memory import LiveMemory
 from realtime.protocols import ALONE_NS, Observer, TakeRecorder
-from realtime.sinks.base import ControlFrame, Sink, Tempo
+from realtime.sinks.base import ControlFrame, Sink, Tempo, beat_at
 from realtime.sinks.outlet import Outlet
 from realtime.status import count_words, sink_words, stream_words, tape_words, taught_words, tempo_words
 from realtime.step.base import StepBackend, StepResult
@@ -281,8 +281,7 @@ class Pipeline:
         """The body's beat in the newest frame; it goes on through frames without a datagram, and is trusted
         while these are bridged. A beat that leads has the phase of the moment at which the frame leaves."""
         if self.led is not None:
-            bpm, phase = self.led
-            return bpm, (phase + self._now_ns * bpm / 60e9) % 1.0, 1.0
+            return beat_at(self.led, self._now_ns)
         bpm, phase, trust = self._tempo
         away = self._engine.away
         if away <= 0:
@@ -427,6 +426,8 @@ class Pipeline:
             age = (max(release_ns, frame.t_ns) - self._local_ns) / 1e9 - self._engine.away * FRAME
             age = min(max(age, 0.0), _OLDEST) + self._delay
             frame.events = [(name, strength, max(ahead - age, 0.0)) for name, strength, ahead in frame.events]
+        if self.led is not None:
+            frame.tempo = beat_at(self.led, max(release_ns, frame.t_ns))
         if self.tape is not None and (self._engine.away <= _BRIDGED or list(frame.params) != self._taped):
             self._taped = list(frame.params)
             telemetry = (frame.field, frame.plan) if frame.field or frame.plan else ()

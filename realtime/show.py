@@ -21,7 +21,7 @@ from realtime.oscquery.offer import Offer
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig.tree import ControlRig
-from realtime.sinks.base import LeadingSink, SlowClosingSink
+from realtime.sinks.base import SlowClosingSink
 from realtime.sources.base import DatagramStream
 from realtime.sources.replay import Command
 from realtime.sources.watch import SourceWatch
@@ -336,11 +336,12 @@ class Show:
         for child in self._all_children():
             child.poll()
         sound_ms = None if self._synth is None else self._synth.sound_ms
-        leading = any(isinstance(sink, LeadingSink) for sink in self.pipeline.sinks)
-        if not self._again and (leading or sound_ms is not None):
+        told = self.commands.beat.told_by_sinks()
+        if not (self._again or self._ended.is_set()) and (told is not None or sound_ms is not None):
             # In a replay it is as it was then.
             self._poll()
-            self.commands.follow_beat()
+            if told is not None:
+                self.commands.follow_beat(told)
             if sound_ms is not None:
                 self.commands.follow_sound(sound_ms)
         news = sinks.look(self.pipeline.sinks)

@@ -119,7 +119,7 @@ class Commands:
         self._calibration = Calibration(pipeline, lambda: self.live_rig.file, self.live_rig.calibrated)
         self._memory = MemoryControl(pipeline)
         self._plan = PlanControl(pipeline)
-        self._beat = BeatControl(pipeline)
+        self.beat = BeatControl(pipeline)
         mixer = pipeline.mixer
         self._actions: dict[str, Action] = {
             "start": lambda: _mode(mixer, "playing"),
@@ -128,7 +128,7 @@ class Commands:
             "freeze": partial(_freeze, mixer),
             "bypass": self._bypass,
             "source": self._source,
-            "tempo": self._beat.lead,
+            "tempo": self.beat.lead,
             "preset": self._play_preset,
             "plan": self._plan.boost,
             "unload": self._unload,
@@ -140,7 +140,7 @@ class Commands:
         }
         # What a replay does otherwise than the hand did.
         self._again: dict[str, Callable[..., object]] = {
-            "tempo": self._beat.again,
+            "tempo": self.beat.again,
             "resume": lambda *values: mixer.resume([float(str(value)) for value in values]),
             "mapping": self._map_again,
             "memory": self._remember_again,
@@ -195,7 +195,7 @@ class Commands:
             arguments = (*words_of(self.cues[-1:]), 1)
         elif name == "tempo":
             # The phase is that of the command's own moment.
-            arguments = self._beat.led
+            arguments = self.beat.led
         sounds = self._pipeline.mixer.sound_ms
         if name != "sound_ms":
             self._record(now, name, arguments)
@@ -296,8 +296,8 @@ class Commands:
         found = [Command(t_ns, name, (value,)) for name, value in mixer.settings.items()]
         if mixer.bypass:
             found.append(Command(t_ns, "bypass", (1,)))
-        if self._beat.led:
-            found.append(Command(t_ns, "tempo", self._beat.led))
+        if self.beat.led:
+            found.append(Command(t_ns, "tempo", self.beat.led))
         if mixer.mode != "playing":
             found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode)))
         for output, shaper in mixer.shapers.items():
@@ -444,10 +444,9 @@ class Commands:
             self.obey("sound_ms", sound_ms)
             self._sounds_by_hand = False
 
-    def follow_beat(self) -> None:
-        """Go by the beat of a sink's session, where one leads."""
-        if (told := self._beat.told_by_sinks()) is not None:
-            self.obey("tempo", *told)
+    def follow_beat(self, told: tuple[float, float]) -> None:
+        """Go by the beat of a sink's session, as :meth:`BeatControl.told_by_sinks` has it."""
+        self.obey("tempo", *self.beat.follow(told))
 
     def _source(self, sender: object = "") -> str:
         """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes.

@@ -26,11 +26,18 @@ __all__ = [
     "SinkType",
     "SlowClosingSink",
     "Tempo",
+    "beat_at",
 ]
 
 Tempo = tuple[float, float, float]
 """The beat that the body keeps: beats a minute (0: none was ever known), phase 0..1 (0 at the beat), trust
 0..1 (0: the body keeps none, and the first number is the last known)."""
+
+
+def beat_at(led: tuple[float, float], t_ns: int) -> Tempo:
+    """A beat that leads (beats a minute, and the phase at 0 of the clock) at a moment."""
+    bpm, phase = led
+    return bpm, (phase + t_ns * bpm / 60e9) % 1.0, 1.0
 
 
 @dataclass(slots=True)

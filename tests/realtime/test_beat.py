@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from support.playing import Playing
 
@@ -10,6 +12,7 @@ from pyanticip.errors import OptionError
 from realtime.bench.performer import mocopi_datagrams
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame, LeadingSink
+from realtime.sources.replay import Datagram, play_offline
 
 Play = Callable[..., Playing]
 RIG = Rig.model_validate({"model": {"enabled": False}, "osc": []})
@@ -75,17 +78,51 @@ def test_a_beat_that_is_told_leads_until_it_is_given_back_and_again_in_a_replay(
     assert again.pipeline.tempo == first.pipeline.tempo
 
 
-def test_a_session_leads_and_is_recorded_where_it_has_another_beat(play: Play) -> None:
+def test_a_frame_that_is_held_back_has_the_beat_of_the_moment_it_leaves(play: Play) -> None:
     session = Session()
-    show = play(RIG, sinks=[session])
-    show.commands.follow_beat()
+    rig = Rig.model_validate({"source": {"buffer_ms": 60}, "model": {"enabled": False}, "osc": []})
+    show = play(rig, sinks=[session])
+    show.do("tempo", 120.0)
+    sent: list[float] = []
+    session.send = lambda frame: sent.append(  # type: ignore[method-assign]
+        frame.tempo[1] - show.pipeline.clock.now_ns() / 5e8 % 1.0
+    )
+    play_offline(
+        (Datagram(n * 20_000_000, one) for n, one in enumerate([SKELETON, *FRAMES])),
+        show.pipeline.clock,  # type: ignore[arg-type]
+        show.pipeline.feed,
+    )
+    assert len(sent) > 50
+    off = np.abs((np.array(sent) + 0.5) % 1.0 - 0.5)
+    # The first frames leave with the datagram after their turn.
+    assert off.max() < 0.041
+    assert (off < 1e-6).sum() > 30
+
+
+def test_a_session_leads_and_is_recorded_where_it_has_another_beat(play: Play) -> None:
+    session, behind = Session(), Session()
+    show = play(RIG, sinks=[session, behind])
+    asked: list[Session] = []
+    behind.beat = lambda: asked.append(behind)  # type: ignore[method-assign, func-returns-value]
+
+    def look() -> None:
+        if (told := show.commands.beat.told_by_sinks()) is not None:
+            show.commands.follow_beat(told)
+
+    look()
     assert show.told == [], "nobody is there"
     steps = ((120.0, 0.5), 1), ((120.05, 0.51), 1), ((120.0, 0.6), 2), ((125.0, 0.6), 3), ((600.0, 0.0), 3)
     for told, recorded in steps:
         session.told = told
-        show.commands.follow_beat()
+        look()
         assert len(show.told) == recorded, told
     assert show.pipeline.led == (125.0, 0.6)
     session.told = None
-    show.commands.follow_beat()
+    look()
     assert show.pipeline.led == (125.0, 0.6), "it goes on by itself"
+    assert len(asked) == 7, "each is asked, whoever leads"
+    session.beat = Mock(side_effect=ValueError("gone"))  # type: ignore[method-assign]
+    behind.beat = lambda: (90.0, 0.0)  # type: ignore[method-assign]
+    look()
+    assert show.pipeline.led == (90.0, 0.0)
+    assert show.pipeline.counts["errors"] == 1

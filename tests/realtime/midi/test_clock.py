@@ -1,6 +1,7 @@
 """What a MIDI clock says of the beat."""
 
 import sys
+from copy import deepcopy
 
 import pytest
 
@@ -48,9 +49,24 @@ def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> Non
     later = ticked(ticks, 30, bpm, now)
     assert off(phase(ticks, later), 0.75 + 30 / 24) < 0.01
     assert ticks.beat(later + SECOND) is None, "it has stopped"
+    # It ticks while it stands, and goes on where it stopped or was put to.
+    for put, wanted in ([], 0.75 + 30 / 24), ([[0xF2, 8, 0]], 2.0):
+        copied = deepcopy(ticks)
+        for message in ([0xFC], *put):
+            copied.hear(message, later)
+        standing = ticked(copied, 31, bpm, later)
+        copied.hear([0xFB], standing)
+        assert off(phase(copied, ticked(copied, 24, bpm, standing)), wanted) < 0.01
     # It goes on where it was, at another tempo.
     again = ticked(ticks, 48, 90.0, later + 2 * SECOND)
     assert off(phase(ticks, again), 0.75 + 78 / 24) < 0.01
+
+
+def test_ticks_of_one_moment_say_nothing() -> None:
+    ticks = Ticks()
+    for _ in range(24):
+        ticks.hear([0xF8], NOW)
+    assert ticks.beat(NOW) is None
 
 
 def test_a_rig_names_it_and_without_the_package_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

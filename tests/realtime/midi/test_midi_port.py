@@ -288,16 +288,18 @@ def test_a_clock_that_comes_in_leads_and_its_port_may_go(server: None) -> None:
         assert ours.beat() is None, "nothing has ticked"
         out.open_port(next(at for at, name in enumerate(out.get_ports()) if "ticks" in name), "out")
         wait_for(lambda: asked(dict(os.environ), "jack_lsp", "-c").stdout.count("ticks") > 1)
-        off, begun = [], time.monotonic()
+        off, tempi, begun = [], [], time.monotonic()
         out.send_message([0xFA])
         # 150 beats a minute: a tick in a sixtieth of a second.
         for n in range(180):
             time.sleep(max(begun + n / 60 - time.monotonic(), 0.0))
             out.send_message([0xF8])
             if n > 90 and n % 15 == 0 and (told := ours.beat()) is not None:
-                assert told[0] == pytest.approx(150.0, rel=0.02)
+                tempi.append(told[0])
                 ahead = (time.monotonic() - begun + 0.12) * 2.5
                 off.append(abs((told[1] - ahead + 0.5) % 1.0 - 0.5))
+        # A busy machine ticks late now and then.
+        assert sorted(tempi)[len(tempi) // 2] == pytest.approx(150.0, rel=0.02)
         assert sorted(off)[len(off) // 2] < 0.06, off
         wait_for(lambda: ours.beat() is None)
         theirs = ClockSink(ClockConfig(port="drums"))

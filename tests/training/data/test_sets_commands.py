@@ -113,7 +113,6 @@ class Page(HTMLParser):
         self.text += data
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_interrupts_is_told_how_it_goes_on(base, tmp_path, monkeypatch, command, capsys, number):
     monkeypatch.setattr("training.data.sets.augment", lambda *given, **options: signal.raise_signal(number))
@@ -125,6 +124,7 @@ def test_who_interrupts_is_told_how_it_goes_on(base, tmp_path, monkeypatch, comm
     assert "interrupted; finished clips are kept, and the same command goes on with them" in err
 
 
+@pytest.mark.slow
 def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, command):
     drawn = []
     draw = page.pictures
