@@ -336,12 +336,11 @@ class Show:
         for child in self._all_children():
             child.poll()
         sound_ms = None if self._synth is None else self._synth.sound_ms
-        told = self.commands.beat.told_by_sinks()
-        if not (self._again or self._ended.is_set()) and (told is not None or sound_ms is not None):
+        leads = self.commands.beat.session_beat() is not None
+        if not (self._again or self._ended.is_set()) and (leads or sound_ms is not None):
             # In a replay it is as it was then.
             self._poll()
-            if told is not None:
-                self.commands.follow_beat(told)
+            self.commands.follow_beat()
             if sound_ms is not None:
                 self.commands.follow_sound(sound_ms)
         news = sinks.look(self.pipeline.sinks)

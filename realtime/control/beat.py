@@ -27,50 +27,48 @@ class BeatControl:
         return self._pipeline.led or ()
 
     def lead(self, bpm: object = None, phase: object = 0.0) -> str:
-        """Beats a minute, and the phase at this moment; nothing: the body leads again."""
+        """Beats a minute (20 to 400), and the phase (0 to 1) at this moment; nothing: the body leads again.
+
+        Raises:
+            OptionError: a tempo out of range, or what is no number.
+        """
         if bpm is None:
             self.again()
             return "the body leads"
         beats, at = number("tempo", rounded_float(bpm)), number("tempo: phase", phase)
         if not _SLOWEST <= beats <= _FASTEST:
             raise OptionError(f"tempo: expected {_SLOWEST:g} to {_FASTEST:g} beats a minute, got {beats:g}")
-        self.again(beats, (at - self._gone(beats)) % 1.0)
+        self.again(beats, (at - self._elapsed(beats)) % 1.0)
         return f"{beats:g}"
 
     def again(self, *led: float) -> None:
         """Beats a minute, and the phase at 0 of the clock, or nothing."""
         self._pipeline.led = (float(led[0]), float(led[1])) if led else None
 
-    def told_by_sinks(self) -> tuple[float, float] | None:
-        """The beat that a sink's session keeps now, as :meth:`again` takes it, where another one is known.
+    def session_beat(self) -> tuple[float, float] | None:
+        """Beats a minute and phase now of a sink's session, where they are not those that lead already.
 
-        All are asked, whoever leads and in a replay too: what their processes say has to be read.
+        All sinks are asked, whoever leads and in a replay too: what their processes say has to be read.
         """
-        told = [beat for sink in self._pipeline.sinks if (beat := self._told_by(sink)) is not None]
-        if not told:
+        found = [beat for sink in self._pipeline.sinks if (beat := self._beat_of(sink)) is not None]
+        if not found:
             return None
-        bpm, phase = told[0]
-        begun = (phase - self._gone(bpm)) % 1.0
+        bpm, phase = found[0]
         if (led := self._pipeline.led) is not None and abs(led[0] - bpm) <= _OTHER_TEMPO * bpm:
-            away = (phase - led[1] - self._gone(led[0]) + 0.5) % 1.0 - 0.5
+            away = (phase - led[1] - self._elapsed(led[0]) + 0.5) % 1.0 - 0.5
             if abs(away) <= _OTHER_PHASE:
                 return None
-        return bpm, begun
+        return bpm, phase
 
-    def follow(self, told: tuple[float, float]) -> tuple[float, float]:
-        """Arguments of the command that lets such a beat lead."""
-        bpm, begun = told
-        return bpm, (begun + self._gone(bpm)) % 1.0
-
-    def _told_by(self, sink: Sink) -> tuple[float, float] | None:
+    def _beat_of(self, sink: Sink) -> tuple[float, float] | None:
         try:
-            told = sink.beat() if isinstance(sink, LeadingSink) else None
+            beat = sink.beat() if isinstance(sink, LeadingSink) else None
         except Exception:
             # It may be somebody else's.
             self._pipeline.counts["errors"] += 1
             return None
-        return told if told is not None and _SLOWEST <= told[0] <= _FASTEST else None
+        return beat if beat is not None and _SLOWEST <= beat[0] <= _FASTEST else None
 
-    def _gone(self, bpm: float) -> float:
+    def _elapsed(self, bpm: float) -> float:
         """Beats since 0 of the clock."""
         return self._pipeline.clock.now_ns() * bpm / 60e9

@@ -444,9 +444,10 @@ class Commands:
             self.obey("sound_ms", sound_ms)
             self._sounds_by_hand = False
 
-    def follow_beat(self, told: tuple[float, float]) -> None:
-        """Go by the beat of a sink's session, as :meth:`BeatControl.told_by_sinks` has it."""
-        self.obey("tempo", *self.beat.follow(told))
+    def follow_beat(self) -> None:
+        """Go by the beat of a sink's session, where one leads."""
+        if (beat := self.beat.session_beat()) is not None:
+            self.obey("tempo", *beat)
 
     def _source(self, sender: object = "") -> str:
         """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes.

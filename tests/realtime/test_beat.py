@@ -84,12 +84,10 @@ def test_a_frame_that_is_held_back_has_the_beat_of_the_moment_it_leaves(play: Pl
     show = play(rig, sinks=[session])
     show.do("tempo", 120.0)
     sent: list[float] = []
-    session.send = lambda frame: sent.append(  # type: ignore[method-assign]
-        frame.tempo[1] - show.pipeline.clock.now_ns() / 5e8 % 1.0
-    )
+    session.send = lambda frame: sent.append(frame.tempo[1] - show.pipeline.clock.now_ns() / 5e8 % 1.0)
     play_offline(
         (Datagram(n * 20_000_000, one) for n, one in enumerate([SKELETON, *FRAMES])),
-        show.pipeline.clock,  # type: ignore[arg-type]
+        show.pipeline.clock,
         show.pipeline.feed,
     )
     assert len(sent) > 50
@@ -103,12 +101,8 @@ def test_a_session_leads_and_is_recorded_where_it_has_another_beat(play: Play) -
     session, behind = Session(), Session()
     show = play(RIG, sinks=[session, behind])
     asked: list[Session] = []
-    behind.beat = lambda: asked.append(behind)  # type: ignore[method-assign, func-returns-value]
-
-    def look() -> None:
-        if (told := show.commands.beat.told_by_sinks()) is not None:
-            show.commands.follow_beat(told)
-
+    behind.beat = lambda: asked.append(behind)
+    look = show.commands.follow_beat
     look()
     assert show.told == [], "nobody is there"
     steps = ((120.0, 0.5), 1), ((120.05, 0.51), 1), ((120.0, 0.6), 2), ((125.0, 0.6), 3), ((600.0, 0.0), 3)
@@ -121,8 +115,8 @@ def test_a_session_leads_and_is_recorded_where_it_has_another_beat(play: Play) -
     look()
     assert show.pipeline.led == (125.0, 0.6), "it goes on by itself"
     assert len(asked) == 7, "each is asked, whoever leads"
-    session.beat = Mock(side_effect=ValueError("gone"))  # type: ignore[method-assign]
-    behind.beat = lambda: (90.0, 0.0)  # type: ignore[method-assign]
+    session.beat = Mock(side_effect=ValueError("gone"))
+    behind.beat = lambda: (90.0, 0.0)
     look()
     assert show.pipeline.led == (90.0, 0.0)
     assert show.pipeline.counts["errors"] == 1

@@ -48,12 +48,12 @@ def ask() -> Iterator[Callable[[], tuple[int, float, float]]]:
     )
 
     def asked() -> tuple[int, float, float]:
-        peer.stdin.write("\n")  # type: ignore[union-attr]
-        peer.stdin.flush()  # type: ignore[union-attr]
-        peers, tempo, phase = peer.stdout.readline().split()  # type: ignore[union-attr]
+        peer.stdin.write("\n")
+        peer.stdin.flush()
+        peers, tempo, phase = peer.stdout.readline().split()
         return int(peers), float(tempo), float(phase)
 
-    assert peer.stdout.readline() == "ready\n"  # type: ignore[union-attr]
+    assert peer.stdout.readline() == "ready\n"
     yield asked
     peer.kill()
     peer.communicate()
@@ -80,7 +80,7 @@ def test_the_beat_of_a_session_that_leads_is_heard(ask: Ask) -> None:
         found(ask, lonely, early)
         off = []
         for _ in range(9):
-            (bpm, phase), (_, sooner) = lonely.beat(), early.beat()  # type: ignore[misc]
+            (bpm, phase), (_, sooner) = lonely.beat(), early.beat()
             _, tempo, told = ask()
             assert bpm == pytest.approx(tempo, abs=0.1)
             off.append([(each + 0.5) % 1.0 - 0.5 for each in (phase - told, sooner - told - bpm / 600.0)])

@@ -117,8 +117,8 @@ class ClockSink(LeadingSink, SlowClosingSink):
             if line.startswith("ready "):
                 self._has_gone = False
             with contextlib.suppress(ValueError):
-                told_ns, bpm, phase = line.split()
-                self._beat = int(told_ns), float(bpm), float(phase)
+                sent_ns, bpm, phase = line.split()
+                self._beat = int(sent_ns), float(bpm), float(phase)
         self._has_gone |= self._child.pid is None
         now = time.monotonic_ns()
         if self._beat is None or now - self._beat[0] > _FRESH_NS:

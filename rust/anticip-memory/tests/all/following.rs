@@ -1,16 +1,15 @@
 //! Followed is what was rehearsed: played again, faster or slower, stopped, skipped, repeated; and nothing else.
-//! So are gestures.
 
-use anticip_memory::{Cue, Cues, Follower, Place, Spotted, Spotter};
+use anticip_memory::{Cue, Cues, Follower, Place};
 use anticip_motion::CanonicalPose;
 use anticip_motion::canonical::JOINT_COUNT;
 use proptest::prelude::*;
 
-const RATE: f64 = 50.0;
+pub(super) const RATE: f64 = 50.0;
 
 /// A movement that never repeats: every joint swings about an axis of its own in three unrelated rhythms.
 #[derive(Clone, Copy)]
-struct Movement(u64);
+pub(super) struct Movement(pub(super) u64);
 
 impl Movement {
     /// Even numbers between 0 and 1.
@@ -24,7 +23,7 @@ impl Movement {
         ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn pose(self, seconds: f64) -> CanonicalPose {
+    pub(super) fn pose(self, seconds: f64) -> CanonicalPose {
         std::array::from_fn(|joint| {
             let number = |i: usize| self.even(10 * joint + i);
             let swing = |i: usize| {
@@ -40,7 +39,7 @@ impl Movement {
         })
     }
 
-    fn take(self, seconds: f64) -> Vec<CanonicalPose> {
+    pub(super) fn take(self, seconds: f64) -> Vec<CanonicalPose> {
         (0..(seconds * RATE) as usize)
             .map(|i| self.pose(i as f64 / RATE))
             .collect()
@@ -71,7 +70,7 @@ fn again(movement: Movement, other: u64, seconds: f64) -> Vec<CanonicalPose> {
 }
 
 /// Where the performer is in the take, frame by frame, who plays it at these tempi: (tempo, seconds of playing).
-fn path(from: f64, parts: &[(f64, f64)]) -> Vec<f64> {
+pub(super) fn path(from: f64, parts: &[(f64, f64)]) -> Vec<f64> {
     let mut place = from;
     let mut out = Vec::new();
     for (tempo, seconds) in parts {
@@ -408,110 +407,5 @@ fn broken_frames_and_a_single_frame_do_no_harm() {
     for i in 0..300 {
         let place = follower.push(if i % 3 == 0 { &broken } else { &pose });
         assert!(place.is_none_or(|p| p.seconds.is_finite() && p.tempo.is_finite() && p.trust <= 1.0));
-    }
-}
-
-/// The seconds of a movement that are the gesture, and how much livelier it is than what is rehearsed.
-const GESTURE: std::ops::Range<f64> = 2.0..3.5;
-const LIVELY: f64 = 3.0;
-
-fn spotter(movements: &[Movement]) -> Spotter {
-    let takes: Vec<Vec<CanonicalPose>> = movements
-        .iter()
-        .map(|movement| {
-            let frames = (GESTURE.start * RATE) as usize..(GESTURE.end * RATE) as usize;
-            frames.map(|i| movement.pose(LIVELY * i as f64 / RATE)).collect()
-        })
-        .collect();
-    let takes: Vec<(usize, &[CanonicalPose])> = takes
-        .iter()
-        .enumerate()
-        .map(|(i, take)| (i, take.as_slice()))
-        .collect();
-    Spotter::new(&takes, &vec![0.2; takes.len()], 0.3).expect("takes")
-}
-
-fn spot(spotter: &mut Spotter, movement: Movement, path: &[f64]) -> Vec<Vec<Option<Spotted>>> {
-    path.iter()
-        .map(|&seconds| spotter.push(&movement.pose(LIVELY * seconds)).to_vec())
-        .collect()
-}
-
-/// What is wrong with how one of two gestures is told of at this tempo, if anything.
-fn wrong(seed: u64, tempo: f64) -> Option<String> {
-    let path = path(0.5, &[(tempo, 4.5 / tempo)]);
-    let told = spot(
-        &mut spotter(&[Movement(seed), Movement(!seed)]),
-        Movement(seed),
-        &path,
-    );
-    let Some(entered) = told.iter().position(|told| told[0].is_some()) else {
-        return Some(format!("never found: {seed}"));
-    };
-    let share = (path[entered] - GESTURE.start) / (GESTURE.end - GESTURE.start);
-    let mut last = 0.0;
-    let mut fits = (0.1..0.8).contains(&share);
-    for (told, seconds) in told.iter().zip(&path).skip(entered) {
-        let Some(spotted) = told[0] else { break };
-        let off = f64::from(spotted.seconds) - (GESTURE.end - seconds) / tempo;
-        // As taught, within a fifth of a second; another tempo is believed only bit by bit.
-        fits &= off.abs() < 0.2 + 1.8 * (tempo - 1.0).abs();
-        fits &= (0.0..=1.0).contains(&spotted.progress) && (0.0..=1.0).contains(&spotted.likely);
-        last = *seconds;
-    }
-    fits &= (last - GESTURE.end).abs() < 0.3;
-    (!fits).then(|| format!("seed {seed}, tempo {tempo}: from {share} of it to {last} s"))
-}
-
-/// Of movements as they are drawn a few in a thousand are like themselves elsewhere: not one in a hundred may be.
-#[test]
-fn a_gesture_is_found_while_it_lasts_with_its_end() {
-    let drawn = (1..=300_u64).map(|i| {
-        let seed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        wrong(seed, 0.7 + 0.7 * i as f64 / 300.0)
-    });
-    let wrong: Vec<String> = drawn.flatten().collect();
-    assert!(wrong.len() < 3, "{wrong:#?}");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn what_was_not_taught_is_not_found(seed in any::<u64>()) {
-        let path = path(0.0, &[(1.0, 20.0)]);
-        let told = spot(&mut spotter(&[Movement(seed)]), Movement(!seed), &path);
-        prop_assert!(told.iter().all(|told| told[0].is_none()));
-    }
-
-    #[test]
-    fn spotting_anew_is_as_the_first_time(seed in any::<u64>(), frames in 1_usize..200) {
-        let mut played = spotter(&[Movement(seed)]);
-        let mut fresh = played.clone();
-        spot(&mut played, Movement(seed), &path(1.5, &[(1.1, frames as f64 / RATE)]));
-        played.reset();
-        let path = path(1.0, &[(1.2, 3.0)]);
-        prop_assert_eq!(spot(&mut played, Movement(seed), &path), spot(&mut fresh, Movement(seed), &path));
-    }
-}
-
-#[test]
-fn a_spotter_says_what_it_cannot_take() {
-    let take = Movement(1).take(2.0);
-    let short = Movement(1).take(0.2);
-    let long = Movement(1).take(10.1);
-    let many: Vec<(usize, &[CanonicalPose])> = vec![(0, &take); 201];
-    let one: &[(usize, &[CanonicalPose])] = &[(0, &take)];
-    for (takes, thresholds, at, says) in [
-        (one, &[0.1][..], 0.05, "at: expected 0.1 to 0.8"),
-        (one, &[f64::NAN], 0.3, "thresholds: expected"),
-        (one, &[0.1, 0.1], 0.3, "some of each of 2 gestures"),
-        (&[(0, &short[..])], &[0.1], 0.3, "15 to 500 frames, got 10"),
-        (&[(0, &long[..])], &[0.1], 0.3, "15 to 500 frames, got 505"),
-        (&many, &[0.1], 0.3, "at most 200"),
-        (&[], &[], 0.3, "some of each of 0 gestures"),
-    ] {
-        let said = Spotter::new(takes, thresholds, at).expect_err(says).to_string();
-        assert!(said.contains(says), "{said}");
     }
 }

@@ -2,3 +2,4 @@
 
 mod following;
 mod memory;
+mod spotting;
