@@ -279,7 +279,7 @@ class Pipeline:
     @property
     def tempo(self) -> Tempo:
         """The body's beat in the newest frame; it goes on through frames without a datagram, and is trusted
-        while these are bridged. A beat that leads has the phase of the moment at which the frame leaves."""
+        while these are bridged. A beat that leads has the phase of now; a frame, that of its leaving."""
         if self.led is not None:
             return beat_at(self.led, self._now_ns)
         bpm, phase, trust = self._tempo
