@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.wire import message, udp
+from support.wire import bundle, message, udp
 
 from pyanticip import _core
 from pyanticip.errors import DeviceError, WireError
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import CANONICAL_JOINTS
+from realtime.osc import read_messages, split
 from realtime.programs.demo import PERFORMANCE
 from realtime.rig import load_rig
 from realtime.seams import SOURCES
@@ -210,6 +211,26 @@ def test_auto_takes_who_sends_what_the_rig_maps() -> None:
                     sock.sendto(packet, ("127.0.0.1", port))
 
     assert arrivals.first_sender("127.0.0.1", send, 20.0, port, mapped) == ("osc", port)
+
+
+def test_messages_come_in_order_out_of_bundles_and_no_more_than_asked() -> None:
+    inner = bundle(b"b", bundle(bundle(b"c")), b"d")
+    assert list(split(bundle(b"a", inner, b"e"), 9)) == [b"a", b"b", b"c", b"d", b"e"]
+    assert list(split(bundle(b"a", inner, b"e"), 3)) == [b"a", b"b", b"c"]
+    assert list(split(b"alone", 1)) == [b"alone"]
+    assert list(split(b"alone", 0)) == list(split(bundle(), 5)) == []
+    with pytest.raises(ValueError, match="bundles in bundles"):
+        list(split(bundle(bundle(bundle(bundle(bundle(b"x"))))), 5))
+    for rest in (b"\0\0\0\2b", bytes(4), b"\0\0", b"\xff\xff\xff\xfc"):
+        with pytest.raises(ValueError, match="longer than its bundle"):
+            list(split(bundle(b"a") + rest, 5))
+
+
+def test_what_cannot_be_read_costs_no_other_message_of_its_bundle() -> None:
+    good, odd = b"/a\0\0,i\0\0\0\0\0\7", b"/b\0\0,c\0\0abcd"
+    assert [message.params for message in read_messages(bundle(good, odd), 9, 9)] == [[7]]
+    with pytest.raises(ValueError, match="unknown types"):
+        read_messages(bundle(odd), 9, 9)
 
 
 _BUNDLE = b"#bundle\0" + bytes(8)
