@@ -1,16 +1,22 @@
-"""A recording played again: at its pace, as fast as can be, and until when."""
+"""A recording played again: at its pace, as fast as can be, and until when; the same frames at any pace."""
 
 import asyncio
 import itertools
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyanticip.errors import OptionError
+from pyanticip.motion.recording import Output, Raw, RecordingWriter, read_recording
+from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock, ScaledClock
 from realtime.control.commands import Commands
+from realtime.programs.live import replay
+from realtime.rig import Rig
 from realtime.show import Show
-from realtime.sources.replay import Command, Datagram, Item, ReplaySource, play_offline
+from realtime.sources.replay import Command, Datagram, Item, ReplaySource, open_show, play_offline
 
 
 def shown(count: int) -> list[Item]:
@@ -102,3 +108,82 @@ def test_a_replay_stops_in_time_counted_from_the_first_frame_of_motion() -> None
 def test_senseless_speeds_are_refused(speed: float) -> None:
     with pytest.raises(OptionError, match="speed"):
         ScaledClock(speed)
+
+
+Pair = tuple[int, bytes] | Item
+
+
+def mocopi(frames: int, lost: set[int] = frozenset()) -> list[Pair]:  # type: ignore[assignment]
+    skeleton, datagrams = mocopi_datagrams(frames)
+    return [(0, skeleton), *((n * 20_000_000, d) for n, d in enumerate(datagrams) if n not in lost)]
+
+
+def play(pairs: Iterable[Pair], kind: str, path: Path, speed: float | None) -> list[Output]:
+    items = (p if isinstance(p, Command) else Datagram(*p) for p in pairs)
+    rig = Rig.model_validate(
+        {"record": str(path), "model": {"enabled": False}, "osc": [], "control": {"enabled": False}}
+    )
+    replay(items, kind, rig, speed=speed, say=lambda line: None)
+    return [r for r in read_recording(path) if isinstance(r, Output)]
+
+
+def numbers(outputs: list[Output]) -> list[tuple[int, bytes, bytes]]:
+    return [(o.seq, o.params.tobytes(), o.scalars.tobytes()) for o in outputs]
+
+
+def test_a_recording_replays_as_it_was_played(tmp_path: Path) -> None:
+    first = play(mocopi(150, lost={40, 41, 90}), "mocopi", tmp_path / "a.anticip", 3.0)
+    kind, pairs = open_show(tmp_path / "a.anticip")
+    again = play(list(pairs), kind, tmp_path / "b.anticip", None)
+    assert numbers(first) == numbers(again)
+    assert [o.seq for o in first] == list(range(len(first)))
+    assert len(first) >= 150 + 18, "frames that are lost are bridged, and the end is a fade"
+
+
+def test_a_recording_of_two_suits_replays_the_first(tmp_path: Path) -> None:
+    tape = RecordingWriter(tmp_path / "a.anticip", {})
+    for t, data in mocopi(5):
+        tape.raw(t, "mocopi", data)
+        tape.raw(t, "vmc", b"other")
+    tape.close()
+    kind, pairs = open_show(tmp_path / "a.anticip")
+    assert kind == "mocopi"
+    assert [type(p).__name__ for p in pairs] == ["Datagram"] * 6
+    assert sum(isinstance(r, Raw) for r in read_recording(tmp_path / "a.anticip")) == 12
+
+
+@pytest.mark.parametrize("speed", [None, 100.0])
+def test_a_replay_tells_of_damage_and_of_what_follows_the_end(speed: float | None, tmp_path: Path) -> None:
+    whole = play(mocopi(50), "mocopi", tmp_path / "a.anticip", 100.0)
+    recording = (tmp_path / "a.anticip").read_bytes()
+    begins, *more = recording.split(b"sony motion format")
+    damaged = begins
+    for n, rest in enumerate(more):
+        damaged += (b"sony motion format", b"Sony motion format")[n in (20, 30, 40)] + rest
+    (tmp_path / "j.anticip").write_bytes(damaged + recording)
+    said: list[str] = []
+    kind, items = open_show(tmp_path / "j.anticip", say=said.append)
+    assert len(play(items, kind, tmp_path / "b.anticip", speed)) == pytest.approx(len(whole), abs=4)
+    behind, damage = said
+    assert behind == f"{tmp_path / 'j.anticip'}: what follows the end (51 datagrams) is not played"
+    assert "the checksum does not hold" in damage
+    # The magic of the second file is the fourth.
+    assert "and 3 more such places" in damage
+    # Takes of a memory are all that there are.
+    _, items = open_show(tmp_path / "j.anticip", joined=True)
+    assert sum(isinstance(item, Datagram) for item in items) > 51 + 45
+
+
+def test_what_was_joined_a_year_later_is_not_waited_for(tmp_path: Path) -> None:
+    day = 86_400 * 10**9
+    for name, t_ns in (("a", 3 * day), ("b", 366 * day)):
+        with RecordingWriter(tmp_path / name, t_ns=t_ns) as tape:
+            tape.raw(t_ns, "mocopi", b"frame")
+            # Nor does one of before change what is late.
+            tape.raw(0, "mocopi", b"frame")
+            tape.raw(t_ns + day, "mocopi", b"frame")
+    (tmp_path / "j").write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())
+    said: list[str] = []
+    assert [item.t_ns for item in open_show(tmp_path / "j", say=said.append)[1]] == [3 * day, 0, 4 * day]
+    assert said[0] == f"{tmp_path / 'j'}: what follows a pause of more than a day (3 datagrams) is not played"
+    assert len(list(open_show(tmp_path / "j", joined=True)[1])) == 6
