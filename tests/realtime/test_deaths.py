@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,6 @@ from support.concert import asked
 from support.wire import wait_for
 
 from pyanticip.controls import NEUTRAL
-from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.guard import Guard, _fade, _Last
@@ -26,8 +25,6 @@ from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.voice.process import SynthProcess
 from tests.realtime.test_live_command import LiveHarness, jumps
-
-MODEL_IS_HERE = (SHIPPED / MANIFEST).is_file()
 
 pytestmark = pytest.mark.slow
 
@@ -174,9 +171,5 @@ def test_the_voice_is_heard_again_when_the_sound_server_is_back(
             assert file.getnframes() / 44_100 == pytest.approx(float(told["seconds"]), abs=0.2)
 
 
-def wait(voice: SynthProcess, condition, seconds: float = 40.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {voice.state}"
-        voice.poll()
-        time.sleep(0.1)
+def wait(child: Guard | SynthProcess, condition: Callable[[], bool], seconds: float = 40.0) -> None:
+    wait_for(lambda: (child.poll(), condition())[1], seconds)

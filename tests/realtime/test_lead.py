@@ -79,7 +79,3 @@ def test_what_the_voice_says_is_followed_unless_it_was_set_by_hand(stage):
     assert commands.obey("sound_ms", "auto") == "30"
     commands.follow_sound(80.0)
     assert mixer.sound_ms == 80.0
-
-
-def test_a_mixer_without_a_rig_reads_now():
-    assert Mixer().lead_ms == 0.0

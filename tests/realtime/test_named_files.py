@@ -104,12 +104,3 @@ def test_a_show_that_began_with_a_mapping_is_played_with_that_fit(tmp_path: Path
     assert load_rig(None, None, tmp_path / "show.anticip").mapping == str(fit)
     chosen = load_rig(None, {"mapping": str(began)}, tmp_path / "show.anticip")
     assert chosen.mapping == str(began), "the command line goes before"
-
-
-def test_a_file_that_was_loaded_while_playing_is_found_beside_the_recording(tmp_path: Path) -> None:
-    put(tmp_path / "eve.memory")
-    with RecordingWriter(tmp_path / "show.anticip", {}) as tape:
-        tape.control(5, "memory", ("eve.memory", TRUE))
-        tape.raw(9, "msgpack", b"")
-    _, items = open_show(tmp_path / "show.anticip")
-    assert next(iter(items)) == Command(5, "memory", (str(tmp_path / "eve.memory"), TRUE))

@@ -155,7 +155,7 @@ def test_a_recording_that_begins_later_knows_where_toggles_stand() -> None:
             "shape": {"loudness": {"toggle": True}, "pitch": {"threshold": 0.1}},
         }
     )
-    here, there = (assemble(rig, OfflineClock(0), sinks=[_Nobody()]) for _ in range(2))
+    here, there = (assemble(rig, OfflineClock(0), sinks=[]) for _ in range(2))
     for level in (0.0, 0.9, 0.9):
         here.mixer.shapers["loudness"](level)
     said = Commands(here).state_as_commands(7)
@@ -170,17 +170,3 @@ def test_a_recording_that_begins_later_knows_where_toggles_stand() -> None:
     assert [here.mixer.shapers["loudness"](v) for v in course] == [
         there.mixer.shapers["loudness"](v) for v in course
     ]
-
-
-class _Nobody:
-    name = "nobody"
-    trouble = ""
-
-    def announce(self, extras: Any) -> None: ...
-
-    def send(self, frame: Any) -> None: ...
-
-    def counters(self) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None: ...

@@ -1,14 +1,13 @@
 """What a person at the terminal is told about the suit."""
 
 import json
-from pathlib import Path
 
 import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.stranger import FRAMES, packets
+from support.stranger import FRAMES
 from support.wire import bundle
 from support.wire import message as osc
 
@@ -255,17 +254,6 @@ def test_who_plays_who_does_not_and_at_which_rate() -> None:
     front.frames = 0
     fresh = SourceWatch("vmc", ("0.0.0.0", 39539), 0.0)
     assert fresh.watch(1.0, front)[-1] == "nothing of this vmc is played: a bone by another name"
-
-
-def test_captures_of_senders_are_their_kind(data_dir: Path) -> None:
-    live = data_dir / "live"
-    for file in ("sample_fram.bin", "sample_skdf.bin"):
-        assert recognise((live / "mocopi" / file).read_bytes()) == "mocopi"
-    for kind, capture in (
-        ("mocopi", live / "mocopi-60hz" / "arms-lowered-60hz.mocopipackets"),
-        ("vmc", live / "vmc" / "arm-raise-30hz.vmcpackets"),
-    ):
-        assert {recognise(packet) for _, packet in packets(capture)} == {kind}
 
 
 @pytest.mark.parametrize("kind", FRAMES)

@@ -154,11 +154,6 @@ def test_events_wait_for_their_time_less_the_latency() -> None:
     assert first(0.0, 0.1, 10.0) < 200
 
 
-def test_gain_out_of_range_is_refused() -> None:
-    with pytest.raises(OptionError, match="gain: expected 0 to 1, got 2"):
-        VoicePlayer(gain=2.0)
-
-
 def test_begun_anew_it_plays_for_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     voice = SimpleNamespace(poll=lambda: None, begin_anew=True)
     clock = iter([0.0, 3.5])
