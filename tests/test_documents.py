@@ -1,9 +1,11 @@
-"""README and docs are executed: Python blocks run, command lines parse, links point at files."""
+"""README and docs are executed: Python blocks run, command lines parse, links point at files; what ``--json``
+says has the keys that docs/api.md names."""
 
 import ast
 import contextlib
 import doctest
 import importlib
+import json
 import os
 import pkgutil
 import re
@@ -15,6 +17,12 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
+
+from pyanticip import load_motion
+from pyanticip.cli import cli
+from pyanticip.motion.bvh import save_bvh
+from realtime.programs.demo import PERFORMANCE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -82,8 +90,6 @@ def said_of(page: str, line: str) -> Iterator[None]:
 
 
 def parse(page: str, line: str) -> None:
-    from pyanticip.cli import cli
-
     words = shlex.split(line, comments=True)[1:]
     words = words[: next((i for i, w in enumerate(words) if w in {"&", "|", ">", ";", "&&"}), len(words))]
     command: click.Command = cli
@@ -164,3 +170,25 @@ def test_docstrings_have_sections_of_one_style() -> None:
     code = [path for name in DOCTESTED for kind in ("py", "pyi") for path in (ROOT / name).rglob(f"*.{kind}")]
     assert code
     assert [path for path in code if other.search(path.read_text(encoding="utf-8"))] == []
+
+
+ROWS = re.compile(r"^\| `([^`]+)` \| (.*) \|$", re.MULTILINE)
+
+
+def json_table() -> list[tuple[str, set[str]]]:
+    page = ROOT / "docs" / "api.md"
+    _, _, section = page.read_text(encoding="utf-8").partition("## What `--json` says")
+    rows = ROWS.findall(section)
+    return [(command, set(re.findall(r"`(\w+)`", keys.partition(":")[0]))) for command, keys in rows]
+
+
+def test_the_keys_of_json_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_bvh(load_motion(PERFORMANCE)[:300], "dance.bvh")
+    ask = CliRunner().invoke
+    assert ask(cli, ["teach", "new", "mine", "--outputs", "brightness"]).exit_code == 0
+    rows = json_table()
+    assert len(rows) == 10
+    for command, keys in rows:
+        answer = ask(cli, [*command.split(), "--json"])
+        assert set(json.loads(answer.stdout)) == keys, command

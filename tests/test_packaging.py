@@ -19,7 +19,6 @@ import pyanticip
 import realtime
 import training
 from pyanticip import _core, vocabulary
-from pyanticip.bridge import AnticipationPacket
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.load import load_motion
 from realtime.programs.demo import PERFORMANCE
@@ -75,6 +74,28 @@ def test_the_trainer_imports_no_compiler() -> None:
     """Nor what takes a second or more beside torch itself."""
     asked = 'sorted({"torch._dynamo", "transformers", "sympy", "matplotlib"} & sys.modules.keys())'
     assert run_python(f"import sys, training.run.train, training.tasks.motion\nprint({asked})") == "[]"
+
+
+POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+MULTIPLIES = """
+import os
+import realtime.programs.live
+import numpy as np
+np.ones((600, 600)) @ np.ones((600, 600))
+print(len(os.listdir("/proc/self/task")), os.environ["OMP_NUM_THREADS"])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are seen through /proc")
+@pytest.mark.parametrize(("told", "found"), [({}, ["1", "1"]), ({"OMP_NUM_THREADS": "2"}, ["1", "2"])])
+def test_whoever_imports_the_live_path_has_one_thread(told: dict[str, str], found: list[str]) -> None:
+    """For every numerical library: a pool would spin beside the show."""
+    environment = {name: value for name, value in os.environ.items() if name not in POOLS} | told
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", MULTIPLIES], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == found
 
 
 @pytest.fixture
@@ -252,10 +273,6 @@ def test_the_columns_of_version_2_are_the_twins_parameters() -> None:
     twins = [f"twin.{name}.{block}" for block in blocks for name in vocabulary.PARAMETERS]
     assert list(_core.FEATURE_NAMES[vocabulary.FEATURES_V1 :]) == twins
     assert vocabulary.FEATURE_WIDTHS == (231, 279)
-
-
-def test_a_packet_has_the_scalars_in_their_order() -> None:
-    assert tuple(AnticipationPacket.__dataclass_fields__) == (*vocabulary.SCALARS, "index")
 
 
 def test_nobody_says_them_again() -> None:
