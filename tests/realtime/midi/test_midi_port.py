@@ -123,22 +123,6 @@ def test_notes_and_controllers_are_heard_and_panic_ends_them(listener: Listener)
     assert sink.counters() == {"sent": 4, "dropped": 0, "refused": 0, "failed": 0}
 
 
-def test_what_is_announced_sounds_when_it_is_due(listener: Listener) -> None:
-    sink = open_sink(note=[{"note": 61, "event": "phrase", "length_ms": 5}, {"note": 62, "length_ms": 5}])
-
-    def played() -> bool:
-        # A note is left out where this machine stalls for half a second.
-        listener.heard.clear()
-        sink.send(frame(0, [("phrase", 1.0, 0.3)]))
-        sink.send(frame(1, [("onset", 1.0, 0.0)]))
-        time.sleep(1.0)
-        return len(listener.heard) == 4
-
-    wait_for(played, 60.0)
-    assert [line[:5] for line in listener.heard] == ["90 3e", "80 3e", "90 3d", "80 3d"]
-    sink.close()
-
-
 SHOW = """
 import sys, time
 from pyanticip.vocabulary import PARAMETERS
