@@ -8,12 +8,6 @@ from pyanticip.models import ModelConfig
 from pyanticip.models.config import GONE
 
 
-def test_fields_of_the_family_and_round_trip():
-    cfg = ModelConfig(slow_stride=12, heads=2)
-    assert {"positions", "bias", "control_field", "planning", "slow_stride"} <= set(cfg.to_dict())
-    assert ModelConfig.from_dict(cfg.to_dict()) == cfg
-
-
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [

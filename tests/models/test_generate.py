@@ -1,7 +1,5 @@
 """Generation with the commitment gate: who waits, what waiting feeds, and what is reported about it."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -161,9 +159,3 @@ def test_bad_options(changes, message):
 def test_bad_prompts(prompt):
     with pytest.raises(ShapeError, match="prompt must be"):
         generate(model(), prompt, tokens=3)
-
-
-def test_the_record_is_complete():
-    out = generate(model(), PROMPT, tokens=5)
-    for field in dataclasses.fields(out):
-        assert getattr(out, field.name).shape == ((2, 8) if field.name == "ids" else (2, 5))

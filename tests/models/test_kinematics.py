@@ -6,7 +6,6 @@ import torch
 from support.motions import swings
 
 import pyanticip as pa
-from pyanticip import _core
 from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.motion.kinematics import KINEMATICS, BodyKinematics
 from pyanticip.motion import canonical
@@ -45,11 +44,6 @@ def test_positions_heights_and_velocities_are_the_clips() -> None:
     np.testing.assert_allclose(seen[:, 150:171], logarithm, atol=1e-4)
 
 
-def test_the_body_is_the_canonical_one() -> None:
-    offsets = np.array(_core.CANONICAL_OFFSETS, np.float32)
-    np.testing.assert_array_equal(BodyKinematics().offsets[1:].numpy(), offsets[1:])
-
-
 def test_a_still_body_has_gradients() -> None:
     rows = torch.from_numpy(np.array(dance(2).features()))[:1]
     rows[:, 132:198] = 0.0
@@ -77,14 +71,3 @@ def test_where_the_performer_faces_does_not_matter(angle: float) -> None:
     with torch.no_grad():
         a, b = (model(torch.from_numpy(np.array(c.features()))[None]).params for c in (clip, other))
     assert float((a - b).abs().max()) < 1e-4
-
-
-def test_without_kinematics_it_does() -> None:
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    model = MotionTransformer(ModelConfig(kinematics=False)).eval()
-    x = torch.randn(1, 40, 231)
-    with torch.no_grad():
-        before = model(x).params
-        x[..., :6] += 0.5
-        assert float((model(x).params - before).abs().max()) > 1e-3

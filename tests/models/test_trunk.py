@@ -11,8 +11,9 @@ from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.core.attention import TrajectoryAttention
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.bias import TrajectoryBias, orthogonality
-from pyanticip.models.core.gates import AnticipationHead, PathwayGate, decide, threshold
-from pyanticip.models.core.steering import Steering
+from pyanticip.models.core.fused import make_fused
+from pyanticip.models.core.gates import AnticipationHead, PathwayGate
+from pyanticip.models.core.steering import Extras, PositionVectors, Steering
 from pyanticip.models.core.trunk import Steered, Trunk
 
 
@@ -91,20 +92,6 @@ def test_anticipation_head_uses_native_ranges():
     assert out[:, 2].max() > 1.9
     z = head.last(torch.nn.functional.gelu(head.first(head.norm(torch.ones(1, 16)))))
     torch.testing.assert_close(head(torch.ones(1, 16))[:, 2], 2 * torch.tanh(z[:, 2]))
-
-
-def test_commitment_gate_waits_less_and_less():
-    thresholds = threshold(torch.arange(6), 0.8, 5)
-    torch.testing.assert_close(thresholds, torch.tensor([0.80, 0.72, 0.64, 0.56, 0.48, 0.40]))
-    waited = torch.zeros(3, dtype=torch.int64)
-    emitted = []
-    for _ in range(7):
-        emit, waited = decide(torch.tensor([0.81, 0.60, 0.1]), waited, 0.8, 5)
-        emitted.append(emit.tolist())
-    rows = list(zip(*emitted, strict=True))
-    assert rows[0] == (True,) * 7
-    assert rows[1] == (False, False, False, True, False, False, False)
-    assert rows[2] == (False,) * 5 + (True, False)
 
 
 def test_hazards_fall_back_to_the_base_rate_where_the_gate_is_shut():
@@ -201,3 +188,33 @@ def test_the_share_is_the_fast_pathways():
     mixed, share = gate(scalars, fast, fast, slow)
     torch.testing.assert_close(share, torch.ones(2, 3))
     torch.testing.assert_close(mixed, fast)
+
+
+CURSORS, WIDTH = 3, 4
+
+
+@torch.no_grad()
+def test_scores_are_those_of_the_definition():
+    """Content, places and gates in one softmax, written out."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 9, 4, 6, dtype=torch.float64, generator=generator) for _ in range(3))
+    places = PositionVectors(*(torch.randn(2, 9, CURSORS, WIDTH, dtype=torch.float64) for _ in range(2)))
+    alpha, mu = torch.randn(4, CURSORS, dtype=torch.float64), torch.rand(4, dtype=torch.float64)
+    gate = torch.rand(2, 9, dtype=torch.float64).log()
+    content = torch.einsum("bihd,bjhd->bhij", q, k) * 6**-0.5
+    place = torch.einsum("hc,bicd,bjcd->bhij", alpha.abs(), places.queries, places.keys)
+    scores = mu[:, None, None] * content + (1 - mu)[:, None, None] * place / (CURSORS * WIDTH) ** 0.5
+    scores = scores + gate[:, None, None]
+    for past in (8, 4):
+        distance = torch.arange(9)[:, None] - torch.arange(9)
+        hidden = (distance < 0) | (distance > past)
+        wanted = scores.masked_fill(hidden, float("-inf")).softmax(-1)
+        wanted = torch.einsum("bhij,bjhd->bihd", wanted, v).flatten(2)
+        options = {"device": q.device, "dtype": q.dtype}
+        steering = Steering(places=places)
+        for layout in (
+            make_fused(9, past, steering, **options),
+            make_band(9, past, steering, count=None, **options),
+        ):
+            got, _ = layout.attend(q, k, v, None, Extras(gate, alpha, mu))
+            torch.testing.assert_close(got, wanted)
