@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from support.clips import LEFT_ARM, swing
 from support.ear import Ear
 from support.wire import heard_of
 
 from pyanticip.errors import CheckpointError, FormatError
+from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.recording import Output as RecordedOutput
 from pyanticip.motion.recording import RecordingWriter, read_recording
@@ -32,7 +34,8 @@ from realtime.sinks.base import ControlFrame
 from realtime.sources.replay import Datagram, open_show, play_offline
 from realtime.stage import assemble, recording_header
 from realtime.step.base import StepResult
-from realtime.step.open import open_processor
+from realtime.step.open import open_backend, open_processor
+from realtime.teaching.checking import check_project
 from realtime.teaching.fitting import fit_project, observe
 
 
@@ -335,3 +338,34 @@ def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp
         first = outputs("first.anticip")
         assert (outputs(name)[: len(first)] == first) is not tampered
     assert sum("is another mapping now" in line for line in said) == 1
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A little model with a control field, which torch alone steps."""
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {
+        "d_model": 32,
+        "heads": 4,
+        "fast_layers": 1,
+        "slow_layers": 1,
+        "ff": 24,
+        "window": 12,
+    }
+    model = MotionTransformer(ModelConfig(**sizes, slow_stride=1, control_field=True, dropout=0.0)).eval()
+    return save_checkpoint(tmp_path / "checkpoint", model)
+
+
+def test_a_model_of_any_configuration_is_taught(tmp_path: Path, checkpoint: Path) -> None:
+    project = Project.create(tmp_path / "mine", (Output("brightness"), Output("cutoff", 200, 8000)))
+    project.add_take("right", swing(1), values={"brightness": 0.9, "cutoff": 6000})
+    project.add_take("left", swing(1, joint=LEFT_ARM, level=1.0), values={"brightness": 0.1, "cutoff": 300})
+    options = FitOptions(kind="ridge", inputs=("hidden",))
+    report = fit_project(project.folder, options, checkpoint=checkpoint)
+    assert report["model"] is not None
+    assert check_project(project.folder, checkpoint=checkpoint)["fine"]
+    backend = open_backend("torch", checkpoint)
+    try:
+        assert open_mapping(report["mapping"], backend).names == ["brightness", "cutoff"]
+    finally:
+        backend.close()
