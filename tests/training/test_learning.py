@@ -14,10 +14,6 @@ from training.tasks.motion.losses import event_nll, losses, reliability
 SMALL = ModelConfig(d_model=32, heads=4, fast_layers=1, slow_layers=1, ff=64, control_hidden=64, dropout=0.1)
 
 
-def test_horizons_are_those_of_the_model():
-    assert HORIZONS == (0, 2, 5, 10, 20)
-
-
 def test_event_bins_count_from_the_next_frame():
     bins, seen = event_targets(np.array([10, 40]), 50)
     assert bins[9] == 0

@@ -2,13 +2,10 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from support.synthetic_motion import example_of, move, one_thread, piece_of
 
 from training.data.examples import plain
 from training.data.sets.format import ClipEntry
 from training.data.sets.writer import SetWriter
-
-__all__ = ["example_of", "move", "one_thread", "piece_of"]
 
 
 @pytest.fixture(scope="session")
