@@ -5,7 +5,6 @@ import pytest
 
 import pyanticip as pa
 from pyanticip import _core
-from pyanticip.errors import OptionError, ShapeError, SkeletonError
 
 
 def angles(a, b):
@@ -23,13 +22,6 @@ def random_motion(frames, joints=22, seed=0):
     quats = base + drift
     quats /= np.linalg.norm(quats, axis=-1, keepdims=True)
     return quats.astype(np.float32), np.cumsum(0.01 * rng.normal(size=(frames, 3)), axis=0).astype(np.float32)
-
-
-def test_the_canonical_body_is_stated():
-    assert len(_core.CANONICAL_JOINTS) == len(_core.CANONICAL_PARENTS) == len(_core.CANONICAL_OFFSETS) == 22
-    assert _core.CANONICAL_JOINTS[:2] == ("hips", "spine")
-    assert _core.CANONICAL_PARENTS[0] == -1
-    assert _core.CANONICAL_HIPS_HEIGHT > 0.9
 
 
 @pytest.mark.parametrize("target", ["mocopi", "vmc", "humanoid"])
@@ -66,40 +58,6 @@ def test_a_rest_pose_is_where_the_canonical_body_stands():
     ).all()
 
 
-def test_bad_skeletons_and_shapes_are_refused_in_one_line():
-    names, parents, offsets = _core.standard_skeleton("humanoid")
-    for error, call in [
-        (SkeletonError, lambda: _core.Retargeter(["seat"], [-1], np.zeros((1, 3)))),
-        (SkeletonError, lambda: _core.Retargeter(names, np.roll(parents, 1), offsets)),
-        (ShapeError, lambda: _core.Retargeter(names, parents, offsets[:-1])),
-        (OptionError, lambda: _core.Retargeter(names, parents, offsets, np.zeros((22, 4)))),
-        (OptionError, lambda: _core.Retargeter(names, np.where(parents == 0, np.nan, parents), offsets)),
-        (
-            ShapeError,
-            lambda: _core.Retargeter(names, parents, offsets).apply(np.ones((2, 5, 4)), np.ones((2, 3))),
-        ),
-        (
-            OptionError,
-            lambda: _core.Retargeter(names, parents, offsets).apply(np.zeros((1, 22, 4)), np.ones((1, 3))),
-        ),
-        (OptionError, lambda: _core.standard_skeleton("kinect")),
-        (OptionError, lambda: _core.resample(np.ones((2, 3, 4)), np.ones((2, 3)), 0.0, 50.0)),
-        (ShapeError, lambda: _core.motion_features(np.ones((2, 21, 4)), np.ones((2, 3)), np.ones(22))),
-        (ShapeError, lambda: _core.motion_features("x", np.ones((2, 3)), np.ones(22))),
-        (
-            OptionError,
-            lambda: _core.motion_features(np.ones((2, 22, 4)), np.ones((2, 3)), np.ones(22), window=3),
-        ),
-        (OptionError, lambda: _core.motion_features(np.ones((2, 22, 4)), np.ones((2, 3)), np.zeros(22))),
-        (OptionError, lambda: _core.LiveFront("kinect")),
-        (OptionError, lambda: _core.LiveFront("vmc", rate=60.0)),
-    ]:
-        with pytest.raises(error) as caught:
-            call()
-        assert isinstance(caught.value, pa.MotionError)
-        assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(("rate_in", "rate_out"), [(120.0, 50.0), (30.0, 50.0), (50.0, 50.0), (59.94, 50.0)])
 def test_streamed_resampling_is_the_batch(rate_in, rate_out):
     quats, root = random_motion(200, 5, seed=1)
@@ -129,25 +87,13 @@ def test_features_know_the_past_only():
 
 @pytest.mark.parametrize("take", ["05_01", "05_02", "05_06"])
 def test_bvh_and_amc_of_one_take_are_one_canonical_motion(data_dir, take):
-    bvh = pa.load_motion(data_dir / "cmu" / f"{take}.bvh").retarget("humanoid")
-    amc = pa.load_motion(data_dir / "cmu" / f"{take}.amc").retarget("humanoid")
+    bvh, amc = (pa.load_motion(data_dir / "cmu" / f"{take}.{kind}") for kind in ("bvh", "amc"))
+    assert "T-pose" in bvh.warnings[0], "dropped, so that they agree frame by frame"
+    assert len(bvh) == len(amc) > 500
+    np.testing.assert_allclose(amc.root, bvh.root, atol=1e-5)
+    bvh, amc = bvh.retarget("humanoid"), amc.retarget("humanoid")
     assert bvh.mask.all()
     assert amc.mask.all()
-    n = min(len(bvh), len(amc))
-    assert n > 500
     # 0.02 degrees is what the files themselves differ by.
-    assert np.degrees(angles(bvh.quats[-n:], amc.quats[-n:])).max() < 0.02
-    assert np.abs(bvh.root[-n:] - amc.root[-n:]).max() < 1e-4
-
-
-def test_the_features_of_real_dance_are_sane(data_dir):
-    features = pa.load_motion(data_dir / "cmu" / "05_02.bvh").features()
-    names = _core.FEATURE_NAMES
-    assert np.isfinite(features).all()
-    height = features[:, names.index("root.height")]
-    assert height.min() > 0.5
-    assert height.max() < 1.5
-    speed = np.abs(features[:, [i for i, n in enumerate(names) if "velocity" in n]])
-    assert np.median(speed) < 1.0
-    assert speed.max() < 100.0
-    assert features[:, [i for i, n in enumerate(names) if n.endswith("present")]].min() == 1.0
+    assert np.degrees(angles(bvh.quats, amc.quats)).max() < 0.02
+    assert np.abs(bvh.root - amc.root).max() < 1e-4

@@ -149,14 +149,6 @@ def test_units_and_kinds_of_numbers_say_the_same(markers, body, tmp_path, option
     np.testing.assert_allclose(read.root, body.root, atol=2e-3)
 
 
-def test_a_unit_that_is_not_known_is_told_and_can_be_given(markers, body, tmp_path):
-    data = c3d_bytes(markers, 60.0, unit="ells")
-    told = load(tmp_path, data)
-    assert "its unit of length is 'ells': millimetres are taken" in " ".join(told.warnings)
-    way, twice = (each.root[-1] - each.root[0] for each in (told, load(tmp_path, data, units=0.002)))
-    np.testing.assert_allclose(twice, 2 * way, atol=0.02)
-
-
 def test_subjects_have_names_and_of_several_the_first_is_read(markers, body, tmp_path):
     ours = {f"Ann:{name}": place for name, place in markers.items()}
     others = {f"Bob:{name}": place + 1.0 for name, place in markers.items()}

@@ -418,10 +418,3 @@ def test_real_motion_survives_what_strangers_do_to_it(data_dir, tmp_path, file):
     made = pa.load_motion(path).retarget("humanoid")
     assert max(limb_errors(path, made).values()) < 2.0
     assert difference(made, body).mean() < 6.0
-
-
-def test_mocopis_own_export_begins_with_its_motion(data_dir):
-    clip = pa.load_motion(data_dir / "makers/mocopi/mocopi-mobile-arm-raise-turn.bvh")
-    assert clip.warnings == ("frame 0 is a T-pose, dropped: the motion begins in frame 1",)
-    steps = np.degrees(angle_between(clip.quats[1:], clip.quats[:-1])).max(axis=1)
-    assert steps[:50].max() < 5.0  # the jump was 97
