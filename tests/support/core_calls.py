@@ -22,7 +22,6 @@ from pyanticip import _core
 from support import core_arrays as arrays
 from support import core_controls as controls
 from support import core_kernels as kernels
-from support import core_live as live
 from support.calls import Call, Draws, call, whole
 from support.core_arrays import counts, f32, numbers, rows, turns
 
@@ -233,7 +232,7 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "encode_positions": whole(kernels.positions()),
     "at_lead": call(controls.forecasts, controls.leads | st.lists(controls.leads, min_size=8, max_size=8)),
     "scalar_mapping": call(controls.scalars),
-    "stretched": call(controls.shares, live.ends),
+    "stretched": call(controls.shares, controls.ends),
     "teacher_parameters": call(counts.flatmap(lambda n: turns(3 * n, 22))),
     # --- classes ---
     "Samples": call(st.sampled_from([sounds(), "/nowhere"]), st.sampled_from([44_100.0, 48_000.0])),
@@ -292,11 +291,13 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         )
     ),
     "Shaper": call(controls.shapes),
-    "Lead": call(live.ways, live.lags, sound_ms=controls.leads, delay_ms=controls.leads),
-    "PerformerRange": call(live.known, frozen=st.booleans()),
-    "Desk": call(*live.desk_parts),
-    "FrontOutput": call(*live.completed, **live.moments),
-    "Engine": call(live.fronts, live.desks, live.desks, live.times, st.none() | st.floats(0, 100)),
+    "Lead": call(controls.ways, controls.lags, sound_ms=controls.leads, delay_ms=controls.leads),
+    "PerformerRange": call(controls.known, frozen=st.booleans()),
+    "Desk": call(*controls.desk_parts),
+    "FrontOutput": call(*controls.completed, **controls.moments),
+    "Engine": call(
+        controls.fronts, controls.desks, controls.desks, controls.times, st.none() | st.floats(0, 100)
+    ),
     "Decoder": call(st.sampled_from(_core.PROTOCOLS)),
     "CausalTwins": call(st.lists(st.floats(0, 1), max_size=4), motion_delay_s=st.floats(0, 0.2)),
     "Memory": call(st.integers(1, 4000)),
@@ -320,7 +321,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "fade": call(shares, st.floats(0, 1)),
         "render": call(st.integers(0, 3000)),
     },
-    "Ensemble": {"hear": call(index, live.outs), "step": call()},
+    "Ensemble": {"hear": call(index, controls.outs), "step": call()},
     "TempoTracker": {"push_many": call(rows())},
     "LiveFront": {
         "feed": call(datagrams(), st.integers(0, 2**40), st.sampled_from(["", "a:1", "b:2"])),
@@ -364,7 +365,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
             controls.steps, controls.scalars, st.none(), controls.shares, controls.spans, st.booleans()
         ),
         "bridge": call(controls.steps, controls.spans, controls.spans),
-        "set_range": call(st.none() | live.ranges),
+        "set_range": call(st.none() | controls.ranges),
         "silence": call(controls.spans),
         "set_mapping": whole(controls.taught()),
         "shape": call(controls.shapers, controls.shapers),
@@ -374,9 +375,9 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "leave": call(controls.spans),
         "forget": call(),
     },
-    "Lead": {"follow": call(live.lags)},
+    "Lead": {"follow": call(controls.lags)},
     "PerformerRange": {
-        "calibrate": call(live.known),
+        "calibrate": call(controls.known),
         "spans": call(),
         "learn": call(controls.values, shares, controls.spans),
     },
@@ -386,11 +387,11 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "set_model": call(st.none(), st.none()),
         "set_memory": call(st.none() | st.builds(_core.Memory, st.just(99))),
         "set_mapping": call(st.none()),
-        "feed": call(datagrams(), live.times, TEXTS, live.times, st.booleans(), st.booleans()),
+        "feed": call(datagrams(), controls.times, TEXTS, controls.times, st.booleans(), st.booleans()),
         "learn": call(),
-        "prewarm": call(live.outs, controls.steps, st.none()),
+        "prewarm": call(controls.outs, controls.steps, st.none()),
         "skip": call(st.booleans()),
-        "imagine": call(live.times),
+        "imagine": call(controls.times),
     },
     "CausalTwins": {"push": call(frames), "reset": call()},
     "Memory": {
