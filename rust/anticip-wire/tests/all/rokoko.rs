@@ -1,11 +1,12 @@
-//! Rokoko's JSON v3. `data/rokoko.json` is laid out after the vendor's plug-ins (the classes of rokoko-studio-live-unity, the
-//! T-pose of rokoko-studio-live-blender) by Python's json, `data/rokoko.lz4` packed by python-lz4; both the same message.
+//! Rokoko's JSON v3. Of the fuzzer's seeds `rokoko.json` is laid out after the vendor's plug-ins (the classes of
+//! rokoko-studio-live-unity, the T-pose of rokoko-studio-live-blender) by Python's json, `rokoko.lz4` packed by python-lz4;
+//! both the same message.
 
 use anticip_wire::rokoko::{JOINT_NAMES, REST, RokokoDecoder};
 use anticip_wire::{PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
 
-const PLAIN: &[u8] = include_bytes!("../data/rokoko.json");
-const PACKED: &[u8] = include_bytes!("../data/rokoko.lz4");
+const PLAIN: &[u8] = include_bytes!("../../fuzz/seeds/rokoko/rokoko.json");
+const PACKED: &[u8] = include_bytes!("../../fuzz/seeds/rokoko/rokoko.lz4");
 
 fn feed(
     source: &mut RokokoDecoder,

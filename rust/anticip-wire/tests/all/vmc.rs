@@ -119,60 +119,6 @@ fn a_root_that_moves_is_the_hips_of_who_sends_none() {
 }
 
 #[test]
-fn unbundled_frames_end_at_a_repeated_bone() {
-    let mut assembler = VmcAssembler::new();
-    let mut frames = Vec::new();
-    for frame in 0..3 {
-        for name in ["Hips", "Spine", "Head"] {
-            frames.extend_from_slice(
-                assembler
-                    .feed(&bytes(&bone(name, &turned(frame as f32))))
-                    .unwrap(),
-            );
-        }
-    }
-    assert_eq!(frames.len(), 2);
-    assert_eq!(
-        frames[1].joints[2].rotation,
-        [-(0.5f32.cos()), 0.5f32.sin(), 0.0, -0.0]
-    );
-    assert!(
-        frames
-            .iter()
-            .all(|pose| pose.joints.len() == 3 && pose.held() == 0 && pose.time.is_none())
-    );
-}
-
-#[test]
-fn unbundled_frames_end_at_the_time_whether_it_comes_first_or_last() {
-    for time_first in [true, false] {
-        let mut assembler = VmcAssembler::new();
-        let mut times = Vec::new();
-        for frame in 0..4 {
-            let mut messages: Vec<_> = ["Hips", "Head"]
-                .iter()
-                .map(|name| bone(name, &turned(0.0)))
-                .collect();
-            messages.insert(if time_first { 0 } else { 2 }, time(frame as f32));
-            for message in messages {
-                times.extend(
-                    assembler
-                        .feed(&bytes(&message))
-                        .unwrap()
-                        .iter()
-                        .map(|pose| pose.time),
-                );
-            }
-        }
-        let whole = if time_first { 3 } else { 4 };
-        assert_eq!(
-            times,
-            (0..whole).map(|frame| Some(f64::from(frame))).collect::<Vec<_>>()
-        );
-    }
-}
-
-#[test]
 fn missing_bones_are_held_and_flagged() {
     let mut assembler = VmcAssembler::new();
     let whole = bundle(vec![
@@ -193,36 +139,6 @@ fn missing_bones_are_held_and_flagged() {
     assert_eq!((pose.held(), pose.time), (2, Some(3.0)));
     assembler.reset();
     assert_eq!(assembler.feed(&bytes(&part)).unwrap()[0].joints.len(), 1);
-}
-
-#[test]
-fn a_bundle_ends_what_came_unbundled_and_may_hold_several_frames() {
-    let mut assembler = VmcAssembler::new();
-    assert!(
-        assembler
-            .feed(&bytes(&bone("Hips", &turned(0.0))))
-            .unwrap()
-            .is_empty()
-    );
-    let two = bundle(vec![
-        time(1.0),
-        bone("Hips", &turned(0.1)),
-        bundle(vec![
-            bone("Head", &turned(0.2)),
-            time(2.0),
-            bone("Head", &turned(0.3)),
-        ]),
-        bone("Hips", &turned(0.4)),
-    ]);
-    let poses = assembler.feed(&bytes(&two)).unwrap();
-    assert_eq!(
-        poses.iter().map(|pose| pose.time).collect::<Vec<_>>(),
-        [None, Some(1.0), Some(2.0)]
-    );
-    assert_eq!(
-        poses.iter().map(|pose| pose.joints.len()).collect::<Vec<_>>(),
-        [1, 2, 2]
-    );
 }
 
 #[test]
