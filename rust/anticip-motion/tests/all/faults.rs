@@ -140,19 +140,6 @@ fn one_joint_without_a_rotation_is_held_whether_or_not_a_skeleton_was_told() {
     }
 }
 
-#[test]
-fn two_suits_on_one_port_do_no_harm() {
-    let sender = Sender::new(Source::Mocopi);
-    let mut front = front(Source::Mocopi);
-    for i in 0..200u32 {
-        front.feed(&sender.frame(i, f64::from(i) * 0.02), 0, "");
-        if let Some(out) = front.feed(&sender.frame(50_000 + i, f64::from(i) * 0.02), 0, "") {
-            assert!(out.rows.iter().flatten().all(|v| v.is_finite()));
-        }
-    }
-    assert_eq!(front.counters().packets, 400);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

@@ -1,6 +1,6 @@
 //! Features v2: layout, stream equals batch, and numbers with a known answer.
 
-use anticip_geometry::{Options, PoseConfig, PoseStream, Quat};
+use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::features::{HEIGHT, MASK, ROOT_VELOCITY, ROTATION, SCALAR, TWIN, VELOCITY};
 use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S, PARAMETER_COUNT};
@@ -156,43 +156,6 @@ fn the_last_columns_are_the_twin_at_four_delays_and_its_means() {
             .flat_map(|row| &row[TWIN..])
             .all(|v| (0.0..=1.0).contains(v))
     );
-}
-
-#[test]
-fn a_row_has_the_scalars_that_are_told() {
-    let mut one = FeatureExtractor::new(&ALL, 64).expect("fits");
-    let options = Options {
-        window: Some(64),
-        ..Options::poses()
-    };
-    let config = PoseConfig {
-        options,
-        ..PoseConfig::default()
-    };
-    let mut stream = PoseStream::new(JOINT_COUNT, config).expect("fits");
-    let mut row = [0.0; FEATURE_COUNT];
-    for pose in swinging(120) {
-        one.push(&pose, [0.0; 3], 0, &mut row);
-        let wanted = stream.push(&pose).expect("fits");
-        assert_eq!(*one.scalars(), wanted);
-        assert_eq!(row[SCALAR..HEIGHT], wanted.map(|v| v as f32));
-    }
-}
-
-#[test]
-fn a_frame_of_a_copy_leaves_no_trace() {
-    let poses = swinging(120);
-    let mut one = FeatureExtractor::new(&ALL, 64).expect("fits");
-    let (mut row, mut again) = ([0.0; FEATURE_COUNT], [0.0; FEATURE_COUNT]);
-    let batch = motion_features(&poses, &[[0.0; 3]; 120], &ALL, 64).expect("fits");
-    for (pose, wanted) in poses.iter().zip(&batch) {
-        let mut copy = one.clone();
-        copy.push(pose, [0.0; 3], 0, &mut again);
-        copy.push(&poses[7], [0.0; 3], 0, &mut row);
-        one.push(pose, [0.0; 3], 0, &mut row);
-        assert_eq!(row, *wanted);
-        assert_eq!(again, row);
-    }
 }
 
 #[test]

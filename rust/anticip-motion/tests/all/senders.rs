@@ -47,19 +47,6 @@ fn a_thousand_frames_of_somebody_else_change_nothing() {
 }
 
 #[test]
-fn of_two_suits_that_both_go_on_the_first_plays() {
-    let mut front = front(Source::Mocopi);
-    let mut heard = 0;
-    for i in 0..600 {
-        heard += play(&mut front, PLAYER, 0.0, i..i + 1);
-        assert_eq!(play(&mut front, OTHER, 500.0, i..i + 1), 0, "{i}");
-    }
-    assert!(heard > 490, "{heard}");
-    assert_eq!(front.senders()[0].name, PLAYER);
-    assert_eq!((front.counters().resets, front.counters().ignored), (1, 600));
-}
-
-#[test]
 fn who_comes_later_takes_over_when_the_player_is_gone() {
     let mut front = front(Source::Mocopi);
     assert!(play(&mut front, PLAYER, 0.0, 0..120) > 90);
