@@ -10,7 +10,6 @@ from support.motions import datagrams
 
 import pyanticip as pa
 from pyanticip import _core
-from pyanticip.errors import OptionError
 
 
 @pytest.mark.parametrize("data", ["noise", "tokens", "walk"])
@@ -41,17 +40,6 @@ def test_what_takes_too_long_is_left_out_aloud():
     left_out = {(row["length"], row["way"]): row["left_out"] for row in rows if "left_out" in row}
     assert "one call would take about" in left_out[2048, "torch"]
     assert (64, "torch.compile") in left_out
-
-
-def test_options_of_the_bridge_are_checked():
-    from pyanticip.bench.bridge import run
-
-    with pytest.raises(OptionError, match="seconds: expected 1 to 3600, got 0"):
-        run(0)
-    with pytest.raises(OptionError, match="data: expected one of noise, tokens, walk, got 'text'"):
-        run(1, data="text")
-    with pytest.raises(OptionError, match="length: expected 1 to 65536, got 0"):
-        run(1, (0,))
 
 
 @pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])
@@ -102,10 +90,3 @@ def test_bench_of_scalars(monkeypatch):
     with console.capture() as captured:
         console.print(scalars.table(result))
     assert "smooth" in captured.get()
-
-
-def test_seconds_of_scalars_are_checked():
-    from pyanticip.bench.scalars import run
-
-    with pytest.raises(OptionError, match="seconds: expected 1 to 3600, got 0"):
-        run(0)

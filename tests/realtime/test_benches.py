@@ -97,12 +97,6 @@ def test_an_echo_that_is_told_to_end_ends_well():
         latency.close_peer(process)
 
 
-@pytest.mark.parametrize("seconds", [0.5, 4000.0, float("nan")])
-def test_senseless_lengths_are_refused(seconds: float) -> None:
-    with pytest.raises(OptionError, match="seconds"):
-        run(seconds)
-
-
 STEP = 16_666_667
 SENT = [(i * STEP, bytes([i % 256])) for i in range(1200)]
 
@@ -205,8 +199,6 @@ def test_the_command_prints_both_tables_the_same_every_time(monkeypatch):
 
 
 def test_bad_input_is_one_line(tmp_path):
-    with pytest.raises(OptionError, match="seconds: expected 5 to 3600, got 1"):
-        network.run((), 1.0)
     short = tmp_path / "short.bvh"
     text = (network.Path(network.__file__).parents[1] / "data" / "performance.bvh").read_text().splitlines()
     at = next(i for i, line in enumerate(text) if line.startswith("Frames:"))
@@ -249,7 +241,9 @@ def test_what_there_is_no_time_for_is_left_out_and_named(short, monkeypatch):
     monkeypatch.setattr(bench, "_training", slow)
     monkeypatch.setattr(bench, "_memory", lambda size, length, on: {"length": length})
     monkeypatch.setattr(bench, "_decoding", lambda *_: {})
-    result = bench.run(1.0, lengths=(64, 32), threads=(1,), device="cpu")
+    monkeypatch.setattr(bench, "LENGTHS", (32, 64))
+    monkeypatch.setattr(bench, "cores", lambda: 1)
+    result = bench.run(1.0, device="cpu")
     assert [row["length"] for row in result["train"]] == [32]
     assert result["memory"] == [{"length": 32}]
     assert result["left_out"] == ["length 64, 1 thread", "memory at length 64"]
@@ -262,12 +256,6 @@ def _text(shown):
     with console.capture() as kept:
         console.print(shown)
     return kept.get()
-
-
-@pytest.mark.parametrize("wrong", [{"seconds": 0.0}, {"size": "huge"}, {"device": "tpu"}])
-def test_options_out_of_range_are_refused(wrong):
-    with pytest.raises(OptionError, match=next(iter(wrong))):
-        bench.run(**wrong)
 
 
 def test_peak_memory_counts_what_lives_at_once():
