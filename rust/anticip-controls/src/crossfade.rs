@@ -43,12 +43,6 @@ impl Crossfade {
         self.running = true;
     }
 
-    /// Whether the live vector does not pass unchanged yet.
-    #[must_use]
-    pub fn running(&self) -> bool {
-        self.running
-    }
-
     /// The live vector becomes the one that goes out, `dt` seconds on.
     pub fn step(&mut self, live: &mut [f64], dt: f64) {
         if !self.running {

@@ -63,12 +63,6 @@ impl Smoother {
         }
     }
 
-    /// How many values it smooths.
-    #[must_use]
-    pub fn width(&self) -> usize {
-        self.value.len()
-    }
-
     /// Factor on every time constant.
     #[must_use]
     pub fn amount(&self) -> f64 {

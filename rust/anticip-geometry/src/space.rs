@@ -86,7 +86,7 @@ impl PoseSpace {
 }
 
 /// Reads joint `j` of a state.
-pub(crate) fn joint(state: &[f64], j: usize) -> Quat {
+fn joint(state: &[f64], j: usize) -> Quat {
     let i = PoseSpace::at(j);
     Quat::new(
         state[i],

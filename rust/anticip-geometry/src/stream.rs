@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::GeometryError;
 use crate::kernel::{LANES, POSE_GROUP};
 use crate::quat::Quat;
-use crate::space::{PoseSpace, Space, VectorSpace, joint, set_joint};
+use crate::space::{PoseSpace, Space, VectorSpace, set_joint};
 
 /// Larger components than this are not data: their squares could not be summed.
 const MAX_COMPONENT: f64 = 1e100;
@@ -154,11 +154,6 @@ impl PoseStream {
         self.missing.ever
     }
 
-    /// Joints of a pose.
-    pub fn joints(&self) -> usize {
-        self.joints
-    }
-
     /// The options the stream was made with.
     pub fn config(&self) -> &PoseConfig {
         &self.config
@@ -167,17 +162,6 @@ impl PoseStream {
     /// Frames pushed since the stream began.
     pub fn frames(&self) -> usize {
         self.missing.frames
-    }
-
-    /// The newest rotation of each joint as used: normalised, held where it was missing; identity for joints of
-    /// weight 0 and before the first frame.
-    pub fn pose(&self, out: &mut [Quat]) {
-        out.fill(Quat::IDENTITY);
-        for (i, &j) in self.present.iter().enumerate() {
-            if let Some(o) = out.get_mut(j) {
-                *o = joint(&self.pose, i);
-            }
-        }
     }
 
     /// Makes the next frame a first frame.
@@ -289,11 +273,6 @@ impl VectorStream {
     /// Vectors held since the stream began.
     pub fn missing(&self) -> u64 {
         self.missing.ever
-    }
-
-    /// Dimension of a vector.
-    pub fn dim(&self) -> usize {
-        self.dim
     }
 
     /// The options the stream was made with.

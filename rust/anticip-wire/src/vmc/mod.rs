@@ -24,7 +24,7 @@ pub use encode::{encode_bones, encode_frame};
 use crate::WireError;
 use crate::figure::product;
 use crate::osc;
-use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
+use crate::pose::{Joint, PoseUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
 
 const BONE: &[u8] = b"/VMC/Ext/Bone/Pos";
@@ -169,16 +169,6 @@ impl VmcAssembler {
         }
     }
 
-    /// Forgets the held pose and the frame being assembled.
-    pub fn reset(&mut self) {
-        let poses = std::mem::take(&mut self.poses);
-        *self = Self {
-            poses,
-            dropped: self.dropped,
-            ..Self::new()
-        };
-    }
-
     /// Messages of a known address that were dropped since the start: too few or wrongly typed arguments, an
     /// unknown bone (`LastBone` is none), or no OSC at all.
     pub fn dropped(&self) -> u64 {
@@ -234,18 +224,6 @@ impl VmcAssembler {
         match lost {
             Some(reason) if read == 0 => Err(WireError::Malformed { reason, at: 0 }),
             _ => Ok(self.poses()),
-        }
-    }
-
-    /// The skeleton as far as it has been seen: the offsets are the bones' last local positions, the rest is
-    /// VRM's T-pose, all rotations identity.
-    pub fn skeleton(&self) -> SkeletonUpdate {
-        SkeletonUpdate {
-            names: BONE_NAMES.iter().map(|name| (*name).to_owned()).collect(),
-            parents: BONE_PARENTS.to_vec(),
-            offsets: self.pose.iter().map(|bone| bone.position).collect(),
-            rest: vec![IDENTITY.rotation; BONES],
-            rate: None,
         }
     }
 
