@@ -130,7 +130,7 @@ class Overrides:
     names: Mapping[str, str]
 
 
-def host_port(text: object, default_host: str = "127.0.0.1") -> tuple[str, int]:
+def host_port(text: object) -> tuple[str, int]:
     """(host, port) of ``HOST:PORT``, ``:PORT`` or ``PORT``; IPv6 as ``[::1]:9000``.
 
     Raises:
@@ -139,7 +139,7 @@ def host_port(text: object, default_host: str = "127.0.0.1") -> tuple[str, int]:
     host, _, port = str(text).rpartition(":")
     if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
         raise ValueError(f"expected HOST:PORT with a port from 1 to 65535, got {text!r}")
-    return host.strip("[]") or default_host, int(port)
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 HostPort = Annotated[tuple[str, int], BeforeValidator(host_port)]

@@ -124,15 +124,14 @@ if sys.platform == "win32":
 class Collector:
     """Collects garbage once a second in the idle gap between two frames, never on the way of one."""
 
-    def __init__(self, every_seconds: float = 1.0) -> None:
-        self._every_ns = round(every_seconds * 1e9)
+    def __init__(self) -> None:
         self._last_ns = time.monotonic_ns()
         self.longest_ns = 0
         self.runs = 0
 
     def due(self) -> bool:
         """Whether it is time again."""
-        return time.monotonic_ns() - self._last_ns >= self._every_ns
+        return time.monotonic_ns() - self._last_ns >= 1_000_000_000
 
     def collect(self) -> None:
         """Collect now; called in a gap."""

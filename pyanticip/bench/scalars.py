@@ -80,9 +80,9 @@ def table(result: dict[str, Any]) -> Group:
     return Group(shown, words, f"{result['cpu']}, one thread, commit {result['commit']}")
 
 
-def _smooth(frames: int, seed: int = 0) -> Poses:
+def _smooth(frames: int) -> Poses:
     """Swings of every joint at whole numbers of turns in :data:`PERIOD` frames: a loop without a seam."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     t = np.arange(frames)[:, None] / PERIOD
     axis = rng.normal(size=(JOINTS, 3))
     axis /= np.linalg.norm(axis, axis=1, keepdims=True)

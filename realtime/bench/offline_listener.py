@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.controls import CANCEL
-from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.sinks.base import ControlFrame
@@ -28,11 +27,9 @@ _STEP = RATE // 10
 _SIZE = 1 << 18
 
 
-def integrated(sound: npt.NDArray[np.floating], rate: int = RATE) -> float:
-    """The integrated loudness of ``sound`` (n, 2) in LUFS: blocks of 400 ms, gated at -70 LUFS and at 10 LU
-    below the mean of the rest; :data:`SILENCE` where nothing passes."""
-    if rate != RATE or sound.ndim != 2:
-        raise OptionError(f"loudness: expected (n, channels) at {RATE} Hz, got {sound.shape} at {rate}")
+def integrated(sound: npt.NDArray[np.floating]) -> float:
+    """The integrated loudness in LUFS of ``sound`` (n, 2), at :data:`RATE`: blocks of 400 ms, gated at
+    -70 LUFS and at 10 LU below the mean of the rest; :data:`SILENCE` where nothing passes."""
     z = np.exp(-2j * np.pi * np.arange(_SIZE // 2 + 1) / _SIZE)
     response = np.ones((len(z), 1), np.complex128)
     for above, below in (_SHELF, _HIGH_PASS):

@@ -69,7 +69,10 @@ def setup(options: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> di
     host = "127.0.0.1" if suit.sender.startswith("127.") else "0.0.0.0"
     tree: dict[str, Any] = {"source": {"kind": suit.kind, "host": host, "port": suit.port}}
     tree |= _receivers(ask, say) if receivers is None else receivers
-    calibrates = _yes(options.calibrate, "Get to know the performer? Stand still, then move", ask)
+    calibrates = options.calibrate
+    if calibrates is None:
+        question = "Get to know the performer? Stand still, then move"
+        calibrates = ask(question, "yes", ("yes", "no")) == "yes"
     if calibrates:
         try:
             tree["performer"] = calibrate_live(Rig.model_validate(tree), options.still, options.move, say)
@@ -260,7 +263,3 @@ def _nobody_there(host: str, port: int) -> bool:
         except OSError:
             return False
     return False
-
-
-def _yes(answer: bool | None, question: str, ask: Ask) -> bool:
-    return answer if answer is not None else ask(question, "yes", ("yes", "no")) == "yes"

@@ -17,15 +17,13 @@ from training.tasks.motion.scores import EventScore, Predictions
 DRAWS: Final = 1000
 
 
-def f1_interval(
-    scores: Sequence[EventScore], subjects: Sequence[str], *, draws: int = DRAWS, seed: int = 0
-) -> tuple[float | None, float | None]:
+def f1_interval(scores: Sequence[EventScore], subjects: Sequence[str]) -> tuple[float | None, float | None]:
     """95 % interval of F1 by a bootstrap over subjects and the clips within them; None of one clip."""
     if len(scores) < 2:
         return None, None
     counts = np.array([(s.hits, s.reported, s.true) for s in scores], dtype=np.float64).reshape(-1, 3)
     found = []
-    for picks in resampled_within(subjects, draws=draws, seed=seed):
+    for picks in resampled_within(subjects, draws=DRAWS, seed=0):
         hits, reported, true = sum(counts[pick].sum(axis=0) for pick in picks)
         found.append(2.0 * hits / (reported + true) if reported + true else 0.0)
     low, high = np.quantile(found, LEVEL)

@@ -101,11 +101,10 @@ def score_clips(
     reports: Sequence[Announcements],
     kind: int,
     lead: float = -np.inf,
-    tolerance: float = TOLERANCE_FRAMES,
 ) -> tuple[list[EventScore], list[Array]]:
     """:func:`score_clip` of every clip."""
     found = [
-        score_clip(announced, events_of(example, kind), len(example), lead, tolerance)
+        score_clip(announced, events_of(example, kind), len(example), lead)
         for example, announced in zip(examples, reports, strict=True)
     ]
     return [score for score, _ in found], [leads for _, leads in found]

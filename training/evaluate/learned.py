@@ -146,13 +146,13 @@ class Recurrent(nn.Module):
     mean: torch.Tensor
     std: torch.Tensor
 
-    def __init__(self, units: int = UNITS) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(INPUTS))
         self.register_buffer("std", torch.ones(INPUTS))
         self.drop = nn.Dropout(0.3)
-        self.gru = nn.GRU(INPUTS, units, batch_first=True)
-        self.head = nn.Linear(units, OUTPUTS)
+        self.gru = nn.GRU(INPUTS, UNITS, batch_first=True)
+        self.head = nn.Linear(UNITS, OUTPUTS)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 

@@ -255,8 +255,8 @@ def _head(report: Mapping[str, Any]) -> Iterator[Part]:
         yield "text", f"Warning: {line}."
 
 
-def _three(values: Sequence[float], digits: int = 2) -> str:
-    return " ".join(_short(value, digits) for value in values)
+def _three(values: Sequence[float]) -> str:
+    return " ".join(map(_short, values))
 
 
 def _short(value: float, digits: int = 2) -> str:

@@ -63,18 +63,14 @@ def bare(axis: Any) -> None:
     axis.tick_params(labelsize=8)
 
 
-def as_markdown(parts: Sequence[Part], *, depth: int = 1) -> str:
-    """The parts as Markdown; pictures are links to files.
-
-    Args:
-        parts: what to show.
-        depth: of the titles; where it is 1, of the first title alone, the others are of depth 2.
-    """
+def as_markdown(parts: Sequence[Part]) -> str:
+    """The parts as Markdown: the first title above the others, pictures as links to files."""
     lines: list[str] = []
+    mark = "#"
     for kind, value in parts:
         if kind == "title":
-            lines += [f"{'#' * depth} {value}", ""]
-            depth = max(depth, 2)
+            lines += [f"{mark} {value}", ""]
+            mark = "##"
         elif kind == "text":
             lines += [value, ""]
         elif kind == "table":

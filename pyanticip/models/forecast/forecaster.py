@@ -230,7 +230,7 @@ def save_forecaster(
     )
 
 
-def load_forecaster(path: str | Path, *, device: str | torch.device = "cpu") -> PoseForecaster:
+def load_forecaster(path: str | Path) -> PoseForecaster:
     """Load a forecaster in evaluation mode.
 
     Raises:
@@ -238,5 +238,4 @@ def load_forecaster(path: str | Path, *, device: str | torch.device = "cpu") -> 
     """
     manifest = read_forecast_manifest(path)
     data = read_verified(manifest.folder, WEIGHTS, manifest.sha256)
-    model = filled(lambda: PoseForecaster(manifest.config), data, f"checkpoint {manifest.folder}")
-    return model.to(device).eval()
+    return filled(lambda: PoseForecaster(manifest.config), data, f"checkpoint {manifest.folder}").eval()

@@ -212,7 +212,7 @@ def counted(actions: Iterable[str]) -> list[str]:
     return [action for action in names if action != LEFT_OUT] or names
 
 
-def intervals(scores: Scores, *, over_actions: bool, draws: int = DRAWS, seed: int = 0) -> Array:
+def intervals(scores: Scores, *, over_actions: bool) -> Array:
     """95 % bootstrap interval (2, 25) of the ratio of averages, model to zero velocity.
 
     Takes are drawn anew within each action; with ``over_actions`` the actions are drawn first.
@@ -222,10 +222,10 @@ def intervals(scores: Scores, *, over_actions: bool, draws: int = DRAWS, seed: i
         names = [name for name in scores if action_of(name) == action]
         if names:
             groups[action] = np.array([[scores[n][MODEL], scores[n][ZERO]] for n in names])
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(0)
     names = counted(groups)
     found = []
-    for _ in range(draws):
+    for _ in range(DRAWS):
         chosen = draw.choice(names, len(names)) if over_actions else names
         means = [groups[a][draw.integers(0, len(groups[a]), len(groups[a]))].mean(0) for a in chosen]
         own, zero = np.mean(means, axis=0)

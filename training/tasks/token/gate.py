@@ -12,6 +12,8 @@ from training.tasks.token.metrics import Array, Predictions, calibration, correl
 
 COVERAGE = 0.5
 """Share of the positions that selective measures keep."""
+ROWS = 64
+"""Sequences whose commitments change places."""
 
 
 def gate_report(output: Predictions, *, seed: int = 0) -> dict[str, Any]:
@@ -64,19 +66,18 @@ def shuffled_loss(
     scalars_of: ScalarsOf,
     *,
     seed: int = 0,
-    rows: int = 64,
 ) -> tuple[Array, Array]:
     """Loss and gate (N, L) of a model whose gate is fed the commitment of other positions.
 
-    Only what enters the gate is shuffled, over all positions of up to ``rows`` sequences; bias, pathways and
-    logits before the gate stay as they are. The gate may know of its position's commitment by the hidden
+    Only what enters the gate is shuffled, over all positions of up to :data:`ROWS` sequences; bias, pathways
+    and logits before the gate stay as they are. The gate may know of its position's commitment by the hidden
     state too.
     """
     model.eval()
     generator = torch.Generator().manual_seed(seed)
     losses, gates = [], []
-    for start in range(0, len(held.ids), rows):
-        ids = held.ids[start : start + rows]
+    for start in range(0, len(held.ids), ROWS):
+        ids = held.ids[start : start + ROWS]
         seen, next_ids = ids[:, :-1], ids[:, 1:]
         out = model(seen, scalars_of(seen), mode="external")
         commitment = out.scalars[..., 0].flatten()

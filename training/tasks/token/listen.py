@@ -20,6 +20,8 @@ ScalarsOf = Callable[[Tensor], Tensor | None]
 """Scalars (B, L, 7) of token numbers (B, L); None where a model takes none."""
 
 CHUNK: Final = 64
+WINDOWS: Final = 512
+"""Windows per call, where every prediction has one of its own."""
 BLOCKS: Final = 10
 
 
@@ -104,7 +106,6 @@ def by_context(
     *,
     contexts: Sequence[int] = CONTEXTS,
     positions: int = 8,
-    rows: int = 512,
 ) -> dict[str, Interval]:
     """Perplexity where each prediction sees exactly so many previous tokens, on the same targets for all.
 
@@ -114,7 +115,6 @@ def by_context(
         model, held, scalars_of, mode: as for :func:`listen`.
         contexts: numbers of tokens, none larger than a sequence.
         positions: evenly spaced targets per sequence, from the largest context on.
-        rows: windows per call.
 
     Returns:
         The perplexity per context, and under ``"full"`` that of the same targets with all there is before.
@@ -137,11 +137,11 @@ def by_context(
         windows = torch.stack([held.ids[:, t - context : t] for t in targets], 1).flatten(0, 1)
         truth = held.ids[:, targets].flatten()
         losses = []
-        for start in range(0, len(windows), rows):
-            part = windows[start : start + rows]
+        for start in range(0, len(windows), WINDOWS):
+            part = windows[start : start + WINDOWS]
             out = _call(model, part, None if mode is None else scalars_of(part), mode)
             last = out.logits[:, -1].float()
-            losses.append(F.cross_entropy(last, truth[start : start + rows], reduction="none"))
+            losses.append(F.cross_entropy(last, truth[start : start + WINDOWS], reduction="none"))
         report[str(context)] = perplexity(_numbers(torch.cat(losses)).reshape(mask.shape), mask)
     full = listen(model, held, scalars_of, mode)
     report["full"] = perplexity(full.loss[:, targets - 1], mask)

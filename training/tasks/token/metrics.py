@@ -182,8 +182,9 @@ def selective(loss: Array, confidence: Array, mask: Mask, share: float = 0.5) ->
     return float((chosen_loss[above].sum() + rest * chosen_loss[equal].mean()) / keep)
 
 
-def calibration(right: Mask, confidence: Array, mask: Mask, bins: int = 15) -> float:
+def calibration(right: Mask, confidence: Array, mask: Mask) -> float:
     """Expected calibration error: mean gap of confidence and accuracy over equal-width bins."""
+    bins = 15
     chosen, hits = confidence[mask], right[mask].astype(np.float64)
     index = np.clip((chosen * bins).astype(np.int64), 0, bins - 1)
     gaps = np.abs(np.bincount(index, chosen - hits, minlength=bins))
