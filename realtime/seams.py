@@ -97,10 +97,10 @@ class _Foreign:
                 raise TypeError("its Config is no pydantic model")
         return config
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:
         """Open one."""
         with foreign_errors(f"{self._at} cannot be opened"):
-            opened = self._thing(*given)
+            opened = self._thing(*args)
         with foreign_errors(f"{self._at} cannot be used"):
             self._check(opened, self._has)
             if lacks := {name: value for name, value in self._defaults.items() if not hasattr(opened, name)}:

@@ -28,14 +28,14 @@ def bench() -> None:
 
 @bench.command("latency", options=f"{OPTIONS}:LatencyOptions")
 @unwound()
-def bench_latency(given: options.LatencyOptions) -> Answer:
+def bench_latency(args: options.LatencyOptions) -> Answer:
     """From a datagram's arrival to the OSC bundle's send, over real sockets.
 
     Example: pyanticip bench latency --seconds 60 --json
     """
     from realtime.bench.latency import run
 
-    result = run(**given.but_json())
+    result = run(**args.but_json())
     ms, echo = result["latency_ms"], result["echo_ms"]
     return result, [
         f"latency  p50 {ms['p50']:.3f}  p90 {ms['p90']:.3f}  p99 {ms['p99']:.3f}  max {ms['max']:.3f} ms",
@@ -53,18 +53,18 @@ def bench_latency(given: options.LatencyOptions) -> Answer:
 
 @bench.command("performers", options=f"{OPTIONS}:PerformersOptions")
 @unwound()
-def bench_performers(given: options.PerformersOptions) -> Answer:
+def bench_performers(args: options.PerformersOptions) -> Answer:
     """Performers in one process: latency, share of a core, missed frames.
 
     Example: pyanticip bench performers --count 1,2,4,8 --seconds 20 --json
     """
     from realtime.bench.performers import run, table
 
-    return run(**given.but_json()), table
+    return run(**args.but_json()), table
 
 
 @bench.command("network", options=f"{OPTIONS}:NetworkOptions")
-def bench_network(given: options.NetworkOptions) -> Answer:
+def bench_network(args: options.NetworkOptions) -> Answer:
     """Effect of frame rates and poor networks on the output.
 
     Offline and deterministic. Motion FILES are sent as suits send them; by default the bundled performance.
@@ -74,12 +74,12 @@ def bench_network(given: options.NetworkOptions) -> Answer:
     from realtime.bench.network import markdown, run, table
 
     shown = sys.stderr.isatty()
-    result = run(given.files, given.seconds, checkpoint=given.checkpoint, progress=shown)
-    return result, markdown(result) if given.markdown else table
+    result = run(args.files, args.seconds, checkpoint=args.checkpoint, progress=shown)
+    return result, markdown(result) if args.markdown else table
 
 
 @bench.command("scalars", options=f"{OPTIONS}:ScalarsOptions")
-def bench_scalars(given: options.ScalarsOptions) -> Answer:
+def bench_scalars(args: options.ScalarsOptions) -> Answer:
     """One frame of the seven scalars.
 
     Smooth motion, the worst cases, and a stream a million frames old.
@@ -88,33 +88,33 @@ def bench_scalars(given: options.ScalarsOptions) -> Answer:
     """
     from pyanticip.bench.scalars import run, table
 
-    return run(given.seconds), table
+    return run(args.seconds), table
 
 
 @bench.command("bridge", options=f"{OPTIONS}:BridgeOptions")
-def bench_bridge(given: options.BridgeOptions) -> Answer:
+def bench_bridge(args: options.BridgeOptions) -> Answer:
     """The scalars of a batch of embeddings in Rust, torch and torch.compile.
 
     Example: pyanticip bench bridge --seconds 120 --json
     """
     from pyanticip.bench.bridge import LENGTHS, run, table
 
-    return run(given.seconds, given.lengths or LENGTHS, given.data, given.compile), table
+    return run(args.seconds, args.lengths or LENGTHS, args.data, args.compile), table
 
 
 @bench.command("step", options=f"{OPTIONS}:StepOptions")
-def bench_step(given: options.StepOptions) -> Answer:
+def bench_step(args: options.StepOptions) -> Answer:
     """One model step at the live pace, cold and prewarmed, on each backend.
 
     Example: pyanticip bench step --seconds 20 --backend rust --json
     """
     from realtime.bench.step import run, table
 
-    return run(given.seconds, given.backends, given.checkpoint), table
+    return run(args.seconds, args.backends, args.checkpoint), table
 
 
 @bench.command("train", options=f"{OPTIONS}:TrainOptions", extra="train")
-def bench_train(given: options.TrainOptions) -> Answer:
+def bench_train(args: options.TrainOptions) -> Answer:
     """The token model beside a plain transformer of equal size.
 
     Training step, memory, decoding. What does not fit into --seconds is skipped and listed, the longest
@@ -124,22 +124,22 @@ def bench_train(given: options.TrainOptions) -> Answer:
     """
     from pyanticip.bench.train import run, table
 
-    return run(given.seconds, size=given.size, device=given.device), table
+    return run(args.seconds, size=args.size, device=args.device), table
 
 
 @bench.command("performer", options=f"{OPTIONS}:PerformerOptions")
-def bench_performer(given: options.PerformerOptions) -> Answer:
+def bench_performer(args: options.PerformerOptions) -> Answer:
     """Stillness, range and undisturbed movement through the whole pipeline.
 
     Example: pyanticip bench performer --data TAKES --json
     """
     from realtime.bench.stillness import run
 
-    return run(given.data, seeds=given.seeds, say=lambda line: click.echo(line, err=given.as_json)), ()
+    return run(args.data, seeds=args.seeds, say=lambda line: click.echo(line, err=args.as_json)), ()
 
 
 @bench.command("sound", options=f"{OPTIONS}:SoundOptions", extra="train")
-def bench_sound(given: options.SoundOptions) -> Answer:
+def bench_sound(args: options.SoundOptions) -> Answer:
     """From movement in a file to energy in the sound: how late it is.
 
     Also reports how near beats are to strokes.
@@ -150,18 +150,18 @@ def bench_sound(given: options.SoundOptions) -> Answer:
     from training.teacher.kinematic_targets import compute_targets
 
     result = run(
-        given.files,
-        given.presets,
-        given.seconds,
+        args.files,
+        args.presets,
+        args.seconds,
         beats=lambda quats: compute_targets(quats).times("onset"),
-        lead_ms=given.lead_ms,
-        checkpoint=given.checkpoint,
+        lead_ms=args.lead_ms,
+        checkpoint=args.checkpoint,
     )
     return result, markdown(result)
 
 
 @click.command(cls=Command, options="realtime.bench.options:SoakOptions")
-def soak(given: SoakOptions) -> Answer:
+def soak(args: SoakOptions) -> Answer:
     """Soak test: play for hours while faults are injected.
 
     A simulated suit plays a complete `live` with every sink: processes are killed, disks fill up, networks
@@ -173,10 +173,10 @@ def soak(given: SoakOptions) -> Answer:
         from realtime.soak.report import kill_lines, table
         from realtime.soak.run import kills, run
 
-        if given.kills:
-            result = kills(given.kills, given.out, seed=given.seed, say=say)
+        if args.kills:
+            result = kills(args.kills, args.out, seed=args.seed, say=say)
             return result, kill_lines(result), int(not result["well"])
-        result = run(3600.0 * given.hours, given.out, seed=given.seed, say=say)
+        result = run(3600.0 * args.hours, args.out, seed=args.seed, say=say)
         return result, table, int(not result["well"])
     else:
         raise DeviceError("soak: its faults are those of Linux, and can be had there alone")

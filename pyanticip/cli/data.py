@@ -44,7 +44,7 @@ def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
 
 
 @data.command("build", options=f"{OPTIONS}:BuildOptions")
-def data_build(given: options.BuildOptions) -> Answer:
+def data_build(args: options.BuildOptions) -> Answer:
     """Build a data set of all takes in TAKES and its subfolders.
 
     BVH, AMC with ASF, C3D, MVNX, AMASS npz, recordings. A sound beside a take (walk.wav, walk.bvh), or given
@@ -58,32 +58,32 @@ def data_build(given: options.BuildOptions) -> Answer:
     """
     from training.data.sets import build
 
-    with _progress("takes", given.as_json) as progress:
+    with _progress("takes", args.as_json) as progress:
         report = build(
-            given.folder,
-            given.out,
-            workers=given.cores(),
-            subject_from=given.subject_from,
-            split_file=given.split_file,
-            min_seconds=given.min_seconds,
-            sound=given.sound,
-            manifest=given.manifest,
-            shard=given.shard,
+            args.folder,
+            args.out,
+            workers=args.cores(),
+            subject_from=args.subject_from,
+            split_file=args.split_file,
+            min_seconds=args.min_seconds,
+            sound=args.sound,
+            manifest=args.manifest,
+            shard=args.shard,
             on_progress=progress,
-            **given.reading(),
+            **args.reading(),
         )
-    return _build_answer(given.as_json, report)
+    return _build_answer(args.as_json, report)
 
 
 @data.command("merge", options=f"{OPTIONS}:MergeOptions")
-def data_merge(given: options.MergeOptions) -> Answer:
+def data_merge(args: options.MergeOptions) -> Answer:
     """Merge the shards of a build into the set that one machine would have built.
 
     Example: pyanticip train data merge shards/1 shards/2 shards/3 --out sets/amass
     """
     from training.data.sets import merge
 
-    return _build_answer(given.as_json, merge(given.shards, given.out))
+    return _build_answer(args.as_json, merge(args.shards, args.out))
 
 
 def _build_answer(as_json: bool, report: BuildReport) -> Answer:
@@ -106,7 +106,7 @@ def _warn(lines: Iterable[str]) -> None:
 
 
 @data.command("augment", options=f"{OPTIONS}:AugmentOptions")
-def data_augment(given: options.AugmentOptions) -> Answer:
+def data_augment(args: options.AugmentOptions) -> Answer:
     """Build a set of augmented training clips of SET.
 
     Mirrored, turned, warped in time and more, and seen through poor suits and networks: sensor noise, few
@@ -116,35 +116,35 @@ def data_augment(given: options.AugmentOptions) -> Answer:
     """
     from training.data.sets import augment, read_recipe
 
-    recipe = None if given.recipe is None else read_recipe(given.recipe)
-    with _progress("clips", given.as_json) as progress:
+    recipe = None if args.recipe is None else read_recipe(args.recipe)
+    with _progress("clips", args.as_json) as progress:
         made = augment(
-            given.folder,
-            given.out,
-            copies=given.copies,
-            seed=given.seed,
+            args.folder,
+            args.out,
+            copies=args.copies,
+            seed=args.seed,
             recipe=recipe,
-            workers=given.cores(),
+            workers=args.cores(),
             on_progress=progress,
         )
-    if not given.as_json:
+    if not args.as_json:
         _warn(made.index["warnings"])
-    result = {"out": str(given.out), "digest": made.digest, "clips": len(made), "frames": made.frames}
+    result = {"out": str(args.out), "digest": made.digest, "clips": len(made), "frames": made.frames}
     return (
         result,
-        f"{given.out}: {len(made)} variations, {made.frames} frames ({made.frames / 3000.0:.1f} min)",
+        f"{args.out}: {len(made)} variations, {made.frames} frames ({made.frames / 3000.0:.1f} min)",
     )
 
 
 @data.command("inspect", options=f"{OPTIONS}:InspectOptions")
-def data_inspect(given: options.InspectOptions) -> Answer:
+def data_inspect(args: options.InspectOptions) -> Answer:
     """Describe a set: totals, poses, scalars, parameters, warnings.
 
     Example: pyanticip train data inspect sets/mine --out mine.html
     """
     from training.data.sets.page import inspect, totals_rows
 
-    found = inspect(given.folder, given.out, verify=given.verify)
+    found = inspect(args.folder, args.out, verify=args.verify)
     head, rows = totals_rows(found)
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     lines = []
@@ -154,8 +154,8 @@ def data_inspect(given: options.InspectOptions) -> Answer:
     lines.append(
         "clips of {shortest} to {longest} s, half of them above {median} s".format(**found["clip_seconds"])
     )
-    if not given.as_json:
+    if not args.as_json:
         _warn(found["warnings"])
-    if given.verify:
+    if args.verify:
         lines.append("every array is what was written")
     return found, [*lines, *(f"wrote {name}" for name in found["files"][:1])]

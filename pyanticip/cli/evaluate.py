@@ -24,7 +24,7 @@ def evaluate() -> None:
 
 
 @evaluate.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
-def evaluate_motion(given: options.MotionOptions) -> Answer:
+def evaluate_motion(args: options.MotionOptions) -> Answer:
     """Forecast error beside baselines, lag profile, share of clips harmed.
 
     Results are separate for each kind of movement. Learned baselines are trained on the training side of
@@ -43,20 +43,20 @@ def evaluate_motion(given: options.MotionOptions) -> Answer:
     from training.evaluate import report as page
     from training.report.tables import bars
 
-    seen = 0 if given.report is None else page.looks(given.report)
-    console = Console(stderr=True, quiet=given.as_json)
+    seen = 0 if args.report is None else page.looks(args.report)
+    console = Console(stderr=True, quiet=args.as_json)
     with bars(console) as told:
-        if given.retune is not None:
-            motion.retune(given.data, given.retune, cache=given.cache, say=told)
+        if args.retune is not None:
+            motion.retune(args.data, args.retune, cache=args.cache, say=told)
         found = motion.evaluate(
-            given.checkpoint,
-            given.data,
-            given.split,
-            people=tuple(name.strip() for name in (given.subjects or "").split(",") if name.strip()),
-            cache=given.cache,
-            manifest=given.manifest,
-            settings=given.retune,
-            seeds=given.seeds,
+            args.checkpoint,
+            args.data,
+            args.split,
+            people=tuple(name.strip() for name in (args.subjects or "").split(",") if name.strip()),
+            cache=args.cache,
+            manifest=args.manifest,
+            settings=args.retune,
+            seeds=args.seeds,
             say=told,
             tell=lambda line: None if console.is_terminal else console.print(line),  # there bars say it
         )
@@ -66,12 +66,12 @@ def evaluate_motion(given: options.MotionOptions) -> Answer:
         "command": command,
         "looks": seen + (found["split"] == "test"),
     }
-    files = [] if given.report is None else page.write(found, given.report)
+    files = [] if args.report is None else page.write(found, args.report)
     return found, [page.markdown(found), *(f"wrote {name}" for name in files[:1])]
 
 
 @evaluate.command("language", options=f"{OPTIONS}:LanguageOptions", extra="train")
-def evaluate_language(given: options.LanguageOptions) -> Answer:
+def evaluate_language(args: options.LanguageOptions) -> Answer:
     """Evaluate runs of train language on held-out data.
 
     Runs that differ in their seed alone are averaged.
@@ -82,19 +82,19 @@ def evaluate_language(given: options.LanguageOptions) -> Answer:
     from training.tasks.token.report import tables
 
     found = judge(
-        given.runs,
-        report=given.report,
-        sequences=given.sequences,
-        steps=given.drift_steps,
-        which=given.which,
-        seed=given.seed,
+        args.runs,
+        report=args.report,
+        sequences=args.sequences,
+        steps=args.drift_steps,
+        which=args.which,
+        seed=args.seed,
     )
-    wrote = [] if given.report is None else [f"wrote {given.report / 'report.html'}"]
+    wrote = [] if args.report is None else [f"wrote {args.report / 'report.html'}"]
     return found, [tables(found), *wrote]
 
 
 @evaluate.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
-def evaluate_forecast(given: options.ForecastOptions) -> Answer:
+def evaluate_forecast(args: options.ForecastOptions) -> Answer:
     """The published benchmark of motion prediction, beside the published rows.
 
     Example: pyanticip evaluate forecast --benchmark cmu --data TAKES/cmu-bench --split train
@@ -105,31 +105,31 @@ def evaluate_forecast(given: options.ForecastOptions) -> Answer:
     from training.tasks.forecast import evaluate as judge
     from training.tasks.forecast import report as writer
 
-    if given.page is not None:
-        report_paths(given.page)
-    if given.folds is not None:
+    if args.page is not None:
+        report_paths(args.page)
+    if args.folds is not None:
         from training.tasks.forecast.folds import judge_folds
 
-        report = judge_folds(given.folds, without=given.without)
+        report = judge_folds(args.folds, without=args.without)
         parts_of = writer.fold_parts
     else:
-        assert given.data is not None
+        assert args.data is not None
         predictors, known = {}, []
-        if given.checkpoint is not None:
+        if args.checkpoint is not None:
             from training.tasks.forecast.evaluate import load_predictor, trained_on
 
-            predictors["model"] = load_predictor(given.checkpoint)
-            known = trained_on(given.checkpoint)
-        report = judge.evaluate_forecast(given.data, split=given.split, predictors=predictors, known=known)
+            predictors["model"] = load_predictor(args.checkpoint)
+            known = trained_on(args.checkpoint)
+        report = judge.evaluate_forecast(args.data, split=args.split, predictors=predictors, known=known)
         parts_of = writer.split_parts
-    if given.page is not None:
-        files = write(parts_of(report), report, given.page, "Forecasts of motion")
+    if args.page is not None:
+        files = write(parts_of(report), report, args.page, "Forecasts of motion")
         say(f"wrote {files[0]}")
     return report, as_markdown(parts_of(report, pictures=False))
 
 
 @evaluate.command("following", options=f"{OPTIONS}:FollowingOptions", extra="train")
-def evaluate_following(given: options.FollowingOptions) -> Answer:
+def evaluate_following(args: options.FollowingOptions) -> Answer:
     """Timing of cues when takes are performed again.
 
     At other tempi, in real repeats, and with people who do something else.
@@ -139,18 +139,18 @@ def evaluate_following(given: options.FollowingOptions) -> Answer:
     from pyanticip.motion.atomic import check_out, write_file
     from training.evaluate import following
 
-    if given.picture is not None:
-        check_out(given.picture, (".png",))
-    report = following.evaluate(given.data, given.side, given.copies, given.seed)
+    if args.picture is not None:
+        check_out(args.picture, (".png",))
+    report = following.evaluate(args.data, args.side, args.copies, args.seed)
     wrote = []
-    if given.picture is not None:
-        write_file(given.picture, following.picture(given.data))
-        wrote.append(f"wrote {given.picture}")
+    if args.picture is not None:
+        write_file(args.picture, following.picture(args.data))
+        wrote.append(f"wrote {args.picture}")
     return report, [following.markdown(report), *wrote]
 
 
 @evaluate.command("tempo", options=f"{OPTIONS}:TempoOptions", extra="train")
-def evaluate_tempo(given: options.TempoOptions) -> Answer:
+def evaluate_tempo(args: options.TempoOptions) -> Answer:
     """Accuracy of the body tempo: the live tracker beside two baselines.
 
     The reference is the steps of the feet.
@@ -159,24 +159,24 @@ def evaluate_tempo(given: options.TempoOptions) -> Answer:
     """
     from training.evaluate import tempo
 
-    report = tempo.evaluate(given.data, given.split, given.cache)
+    report = tempo.evaluate(args.data, args.split, args.cache)
     return report, tempo.markdown(report)
 
 
 @evaluate.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
-def evaluate_ghost(given: options.GhostOptions) -> Answer:
+def evaluate_ghost(args: options.GhostOptions) -> Answer:
     """Accuracy of the monitor's ghost in centimetres, beside baselines.
 
     Example: pyanticip evaluate ghost --data TAKES --split test
     """
     from training.evaluate import ghost
 
-    report = ghost.evaluate(given.data, given.split, given.checkpoint, given.cache)
+    report = ghost.evaluate(args.data, args.split, args.checkpoint, args.cache)
     return report, ghost.markdown(report)
 
 
 @evaluate.command("sensors", options=f"{OPTIONS}:SensorsOptions", extra="train")
-def evaluate_sensors(given: options.SensorsOptions) -> Answer:
+def evaluate_sensors(args: options.SensorsOptions) -> Answer:
     """Accuracy of bodies from six sensors, or one, beside baselines.
 
     Example: pyanticip evaluate sensors --data TAKES
@@ -186,6 +186,6 @@ def evaluate_sensors(given: options.SensorsOptions) -> Answer:
     from training.evaluate import sensors
     from training.report.tables import bars
 
-    with bars(Console(stderr=True, quiet=given.as_json)) as told:
-        report = sensors.evaluate(given.data, given.split, given.cache, every=given.every, say=told)
+    with bars(Console(stderr=True, quiet=args.as_json)) as told:
+        report = sensors.evaluate(args.data, args.split, args.cache, every=args.every, say=told)
     return report, sensors.markdown(report)

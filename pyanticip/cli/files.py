@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command, options="realtime.programs.options:InfoOptions")
-def info(given: InfoOptions) -> Answer | None:
+def info(args: InfoOptions) -> Answer | None:
     """Describe a motion file, recording, memory, mapping or checkpoint.
 
     Example: pyanticip info dance.bvh --picture dance.png
@@ -30,39 +30,39 @@ def info(given: InfoOptions) -> Answer | None:
     from realtime.recording.info import recording_info
 
     begins = b""
-    if given.file.is_file():
-        with open_file(given.file) as opened:
+    if args.file.is_file():
+        with open_file(args.file) as opened:
             begins = opened.read(16)
-    if given.picture is not None:
-        check_out(given.picture, (".png", ".svg", ".pdf"))
-    drawn = given.picture is not None or given.joints is not None
-    if given.file.is_file():
-        check_reading([given.file], given.reading(), rated=drawn)
+    if args.picture is not None:
+        check_out(args.picture, (".png", ".svg", ".pdf"))
+    drawn = args.picture is not None or args.joints is not None
+    if args.file.is_file():
+        check_reading([args.file], args.reading(), rated=drawn)
     if is_recording(begins) and not drawn:
-        found = recording_info(given.file)
+        found = recording_info(args.file)
         return found, _recording(found)
-    if not drawn and (told := describe_artifact(given.file)) is not None:
-        for name in given.reading():
-            raise OptionError(f"--{name} is for motion files; {given.file} is none")
+    if not drawn and (told := describe_artifact(args.file)) is not None:
+        for name in args.reading():
+            raise OptionError(f"--{name} is for motion files; {args.file} is none")
         return told
     from pyanticip.motion.describe import as_lines, describe
 
-    if given.joints == "":
+    if args.joints == "":
         from pyanticip.motion.joints import as_toml, guessed
         from pyanticip.motion.load import load_motion
 
-        skeleton = load_motion(given.file, **given.reading()).skeleton
-        if given.as_json:
+        skeleton = load_motion(args.file, **args.reading()).skeleton
+        if args.as_json:
             return {"joints": {joint: list(names) for joint, names in guessed(skeleton).items()}}, ()
         click.echo(as_toml(skeleton), nl=False)
         return None
-    clip, found = describe(given.file, **given.reading())
+    clip, found = describe(args.file, **args.reading())
     lines = as_lines(found)
-    if given.picture is not None:
+    if args.picture is not None:
         from pyanticip.motion.picture import draw
 
-        draw(clip, given.picture)
-        lines = [*lines, f"wrote {given.picture}"]
+        draw(clip, args.picture)
+        lines = [*lines, f"wrote {args.picture}"]
     return found, lines, int(found["refused"] is not None)
 
 
@@ -89,14 +89,14 @@ def _recording(found: dict[str, Any]) -> Iterator[str]:
 
 
 @click.command(cls=Command, options="realtime.programs.options:ExportOptions")
-def export(given: ExportOptions) -> Answer:
+def export(args: ExportOptions) -> Answer:
     """Write a recording as npz, CSV and JSON.
 
     Example: pyanticip export take1.anticip --out take1
     """
     from realtime.recording.info import export_recording
 
-    found = export_recording(given.file, given.out)
+    found = export_recording(args.file, args.out)
     for line in found["warnings"]:
         say(line)
     return found, [f"wrote {name}" for name in found["files"]]

@@ -47,7 +47,7 @@ def _progress(as_json: bool) -> bool:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:DemoOptions")
-def demo(given: options.DemoOptions) -> Answer:
+def demo(args: options.DemoOptions) -> Answer:
     """Play a bundled dance to OSC and sound, without a lead and then with one.
 
     Without an audio device the sound goes to demo.wav.
@@ -56,35 +56,35 @@ def demo(given: options.DemoOptions) -> Answer:
     """
     from pyanticip.motion.atomic import check_out
 
-    if given.out is not None:
-        check_out(given.out, (".wav",))
+    if args.out is not None:
+        check_out(args.out, (".wav",))
     voice = None
-    if given.audio:
+    if args.audio:
         # Before all that is imported below: its process and its device take as long to be there.
         from realtime.rig.tree import SynthRig
         from realtime.rig.voice import begin_voice
 
-        voice = begin_voice(SynthRig.model_validate(given.over.get("synth", {})), say)
+        voice = begin_voice(SynthRig.model_validate(args.over.get("synth", {})), say)
     from realtime.programs.demo import demo as play
     from realtime.rig import Rig
 
-    _say_all(Rig().ignored_options(given.over, voice=given.audio or given.out is not None))
+    _say_all(Rig().ignored_options(args.over, voice=args.audio or args.out is not None))
     found = play(
-        seconds=given.seconds,
-        out=given.out,
-        osc=given.osc,
-        midi=given.midi,
-        audio=given.audio,
-        lead_ms=given.lead_ms,
-        synth=given.over.get("synth", {}),
-        monitor=given.over.get("monitor", {}),
+        seconds=args.seconds,
+        out=args.out,
+        osc=args.osc,
+        midi=args.midi,
+        audio=args.audio,
+        lead_ms=args.lead_ms,
+        synth=args.over.get("synth", {}),
+        monitor=args.over.get("monitor", {}),
         voice=voice,
     )
     return found, ()
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:SetupOptions")
-def setup(given: options.SetupOptions) -> Answer:
+def setup(args: options.SetupOptions) -> Answer:
     """Guided setup, from the suit to sound.
 
     Shows what to enter in the suit's app, names what arrives, plays it and writes a rig. Enter accepts the
@@ -95,7 +95,7 @@ def setup(given: options.SetupOptions) -> Answer:
     from realtime.programs.setup import setup as guide
 
     def ask(question: str, default: str, choices: Sequence[str]) -> str:
-        if given.yes:
+        if args.yes:
             return default
         kind = click.Choice(list(choices)) if choices else None
         try:
@@ -107,12 +107,12 @@ def setup(given: options.SetupOptions) -> Answer:
             raise OptionError("setup: nobody answers; --yes answers all questions") from None
         return answer
 
-    found = guide(given, ask, say, drawn(given.as_json))
+    found = guide(args, ask, say, drawn(args.as_json))
     return found, [f"wrote {found['rig']}; from now on: {found['command']}"]
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:LiveOptions")
-def live(given: options.LiveOptions) -> Answer:
+def live(args: options.LiveOptions) -> Answer:
     """Play live: motion comes in over UDP, control goes out over OSC.
 
     Ctrl-C fades out, closes the recording and ends.
@@ -122,13 +122,13 @@ def live(given: options.LiveOptions) -> Answer:
     from realtime.programs.live import live as play
     from realtime.rig import load_rig
 
-    rig = load_rig(given.rig_file, given.over, up=given.up, rest=given.rest, joints=given.joints)
-    _say_all(rig.ignored_options(given.over))
-    return _show(play(rig, seconds=given.seconds, say=say, meters=drawn(given.as_json)))
+    rig = load_rig(args.rig_file, args.over, up=args.up, rest=args.rest, joints=args.joints)
+    _say_all(rig.ignored_options(args.over))
+    return _show(play(rig, seconds=args.seconds, say=say, meters=drawn(args.as_json)))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:MonitorOptions")
-def monitor(given: options.MonitorOptions) -> Answer:
+def monitor(args: options.MonitorOptions) -> Answer:
     """Show a suit in a browser: body, scalars and forecast. Sends and records nothing.
 
     To monitor and control a performance, use `live --monitor`.
@@ -138,15 +138,15 @@ def monitor(given: options.MonitorOptions) -> Answer:
     from realtime.programs.live import live as play
     from realtime.rig import load_rig
 
-    over = {"monitor": {"enabled": True}} | given.over
-    rig = load_rig(given.rig_file, over, up=given.up, rest=given.rest, joints=given.joints)
-    _say_all(rig.ignored_options(given.over))
+    over = {"monitor": {"enabled": True}} | args.over
+    rig = load_rig(args.rig_file, over, up=args.up, rest=args.rest, joints=args.joints)
+    _say_all(rig.ignored_options(args.over))
     rig = rig.without_receivers().model_copy(update={"record": None})
-    return _show(play(rig, seconds=given.seconds, say=say, meters=drawn(given.as_json)))
+    return _show(play(rig, seconds=args.seconds, say=say, meters=drawn(args.as_json)))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")
-def replay(given: options.ReplayOptions) -> Answer:
+def replay(args: options.ReplayOptions) -> Answer:
     """Play a motion file or a recording as `live` would.
 
     Uses the same pipeline, at the recorded pace. BVH, AMC with its ASF, C3D, MVNX, npz, or an .anticip
@@ -159,18 +159,18 @@ def replay(given: options.ReplayOptions) -> Answer:
     from realtime.rig import load_rig
     from realtime.sources.replay import open_show
 
-    speed = speed_factor(given.speed)
-    check_reading([given.file], given.over.get("source", {}))
-    rig = load_rig(given.rig_file, given.over, given.file)
-    _say_all(rig.ignored_options(given.over))
-    kind, items = open_show(given.file, say=say, **rig.source.reading())
-    meters = drawn(given.as_json)
-    return _show(play(items, kind, rig, speed=speed, seconds=given.seconds, say=say, meters=meters))
+    speed = speed_factor(args.speed)
+    check_reading([args.file], args.over.get("source", {}))
+    rig = load_rig(args.rig_file, args.over, args.file)
+    _say_all(rig.ignored_options(args.over))
+    kind, items = open_show(args.file, say=say, **rig.source.reading())
+    meters = drawn(args.as_json)
+    return _show(play(items, kind, rig, speed=speed, seconds=args.seconds, say=say, meters=meters))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")
 @unwound()
-def render(given: options.RenderOptions) -> Answer:
+def render(args: options.RenderOptions) -> Answer:
     """Turn a motion file into sound or numbers; of a folder every file, on all cores.
 
     Offline, faster than real time, deterministic.
@@ -181,22 +181,22 @@ def render(given: options.RenderOptions) -> Answer:
     from realtime.programs.render import render as play
     from realtime.rig import load_rig
 
-    shown = _progress(given.as_json)
-    whole = given.file.is_dir()
-    kind = f".{given.kind or 'wav'}" if whole else given.out.suffix.lower()
-    rig = load_rig(given.rig_file, given.over, None if whole else given.file)
-    _say_all(rig.ignored_options(given.over, voice=kind == ".wav"))
+    shown = _progress(args.as_json)
+    whole = args.file.is_dir()
+    kind = f".{args.kind or 'wav'}" if whole else args.out.suffix.lower()
+    rig = load_rig(args.rig_file, args.over, None if whole else args.file)
+    _say_all(rig.ignored_options(args.over, voice=kind == ".wav"))
     if whole:
         from realtime.programs.render_folder import render_folder
 
         done = render_folder(
-            given.file,
-            given.out,
+            args.file,
+            args.out,
             suffix=kind,
-            rig=lambda path: load_rig(given.rig_file, given.over, path),
-            reading=given.over.get("source", {}),
-            seconds=given.seconds,
-            workers=given.workers,
+            rig=lambda path: load_rig(args.rig_file, args.over, path),
+            reading=args.over.get("source", {}),
+            seconds=args.seconds,
+            workers=args.workers,
             progress=shown,
             say=say,
         )
@@ -205,18 +205,18 @@ def render(given: options.RenderOptions) -> Answer:
             return done, told
         return done, f"{told}; {len(done['failed'])} could not be rendered", 1
     for name in ("kind", "workers"):
-        if getattr(given, name) is not None:
+        if getattr(args, name) is not None:
             raise OptionError(
-                f"--{name} is for a folder; {given.file} is a file, and --out says what it becomes"
+                f"--{name} is for a folder; {args.file} is a file, and --out says what it becomes"
             )
-    check_reading([given.file], given.over.get("source", {}))
-    found = play(given.file, given.out, rig=rig, seconds=given.seconds, progress=shown, say=say)
+    check_reading([args.file], args.over.get("source", {}))
+    found = play(args.file, args.out, rig=rig, seconds=args.seconds, progress=shown, say=say)
     told = "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
     return found, told + _alone(found)
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RecordOptions")
-def record(given: options.RecordOptions) -> Answer:
+def record(args: options.RecordOptions) -> Answer:
     """Record a suit without playing. Ctrl-C closes the file.
 
     Example: pyanticip record take1.anticip --source mocopi://0.0.0.0 --seconds 60
@@ -224,13 +224,13 @@ def record(given: options.RecordOptions) -> Answer:
     from realtime.programs.live import live as play
     from realtime.rig import load_rig
 
-    over = {**given.over, "record": str(given.out)}
-    rig = load_rig(given.rig_file, over, up=given.up, rest=given.rest, joints=given.joints)
-    return _show(play(rig.for_recording(), seconds=given.seconds, say=say))
+    over = {**args.over, "record": str(args.out)}
+    rig = load_rig(args.rig_file, over, up=args.up, rest=args.rest, joints=args.joints)
+    return _show(play(rig.for_recording(), seconds=args.seconds, say=say))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RehearseOptions")
-def rehearse(given: options.RehearseOptions) -> Answer:
+def rehearse(args: options.RehearseOptions) -> Answer:
     """Build a memory of takes, for following and cues in a performance.
 
     Takes are recordings (of the performer who was heard) or motion files. `live --memory OUT` uses the
@@ -241,19 +241,19 @@ def rehearse(given: options.RehearseOptions) -> Answer:
     from pyanticip.motion.load import check_reading
     from realtime.programs.rehearse import rehearse as remember
 
-    check_reading(given.files, given.reading())
-    told = (lambda line: None) if given.as_json else say
-    found = remember(given.files, given.out, force=given.force, say=told, **given.reading())
+    check_reading(args.files, args.reading())
+    told = (lambda line: None) if args.as_json else say
+    found = remember(args.files, args.out, force=args.force, say=told, **args.reading())
     takes, seconds = len(found["takes"]), found["seconds"]
     return (
         found,
-        f"{given.out}: {takes} takes, {seconds:.0f} s; play with: "
-        f"pyanticip live --source auto://0.0.0.0 --memory {typed(given.out)}",
+        f"{args.out}: {takes} takes, {seconds:.0f} s; play with: "
+        f"pyanticip live --source auto://0.0.0.0 --memory {typed(args.out)}",
     )
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:SendOptions")
-def send(given: options.SendOptions) -> Answer:
+def send(args: options.SendOptions) -> Answer:
     """Stream a motion file as a suit would.
 
     Uses the suit's protocol, in real time.
@@ -263,27 +263,27 @@ def send(given: options.SendOptions) -> Answer:
     from pyanticip.motion.load import check_reading
     from realtime.programs.send import send as stream
 
-    check_reading([given.file], given.reading(), rated=True)
-    host, port = given.to
+    check_reading([args.file], args.reading(), rated=True)
+    host, port = args.to
     done = stream(
-        given.file,
-        given.protocol,
+        args.file,
+        args.protocol,
         host,
         port,
-        loop=given.loop,
-        rate=given.rate,
-        speed=given.speed,
-        seconds=given.seconds,
-        progress=_progress(given.as_json),
+        loop=args.loop,
+        rate=args.rate,
+        speed=args.speed,
+        seconds=args.seconds,
+        progress=_progress(args.as_json),
         say=say,
-        **given.reading(),
+        **args.reading(),
     )
     refused = f", {done['refused']} refused: nobody listened" if done["refused"] else ""
     return done, f"{done['frames']} frames in {done['seconds']:.1f} s to {host}:{port}{refused}"
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:SynthOptions")
-def synth(given: options.SynthOptions) -> Answer:
+def synth(args: options.SynthOptions) -> Answer:
     """Play the built-in voice from OSC.
 
     A synth of its own; Ctrl-C ends it.
@@ -293,14 +293,14 @@ def synth(given: options.SynthOptions) -> Answer:
     from realtime.rig import load_rig
     from realtime.voice.synth import synth as play
 
-    rig = load_rig(given.rig_file, given.over).synth
+    rig = load_rig(args.rig_file, args.over).synth
     found = play(
-        given.port,
-        host=given.host,
-        device=int(given.device) if given.device and given.device.isdecimal() else given.device or rig.device,
-        gain=given.gain,
-        wav=given.wav,
-        seconds=given.seconds,
+        args.port,
+        host=args.host,
+        device=int(args.device) if args.device and args.device.isdecimal() else args.device or rig.device,
+        gain=args.gain,
+        wav=args.wav,
+        seconds=args.seconds,
         preset=rig.preset,
         options=rig.voice_options,
         say=say,
@@ -309,7 +309,7 @@ def synth(given: options.SynthOptions) -> Answer:
 
 
 @click.command(cls=Command, options="pyanticip.options:JsonOption")
-def presets(given: JsonOption) -> Answer:
+def presets(args: JsonOption) -> Answer:
     """List the presets of the built-in voice.
 
     Choose with --preset, with [synth] preset in a rig, or by /anticip/control/preset while it plays.
@@ -324,7 +324,7 @@ def presets(given: JsonOption) -> Answer:
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:CalibrateOptions")
-def calibrate(given: options.CalibrateOptions) -> Answer:
+def calibrate(args: options.CalibrateOptions) -> Answer:
     """Calibrate to a performer: stand still, then move freely.
 
     Measures the suit's noise and the performer's range, and writes both into the rig as [performer]. With
@@ -341,20 +341,20 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
     from realtime.rig.edit import edit_rig
 
     for name in ("still", "move"):
-        if given.file is not None and getattr(given, name) is not None:
-            raise OptionError(f"--{name} is for a suit; all of {given.file} is read")
-    for name in given.reading().keys() - given.body().keys() if given.file is None else ():
+        if args.file is not None and getattr(args, name) is not None:
+            raise OptionError(f"--{name} is for a suit; all of {args.file} is read")
+    for name in args.reading().keys() - args.body().keys() if args.file is None else ():
         raise OptionError(f"--{name} is for a file; expected a FILE")
-    file = given.rig_file
-    if given.file is not None:
-        check_reading([given.file], given.reading())
+    file = args.rig_file
+    if args.file is not None:
+        check_reading([args.file], args.reading())
     if file is not None:
         check_folder(file)
-    rig = load_rig(file if file and file.exists() else None, given.over, **given.reading())
-    if given.file is not None:
-        table = calibrate_from(given.file, rig, say)
+    rig = load_rig(file if file and file.exists() else None, args.over, **args.reading())
+    if args.file is not None:
+        table = calibrate_from(args.file, rig, say)
     else:
-        table = calibrate_live(rig, given.still or STILL_S, given.move or MOVE_S, say)
+        table = calibrate_live(rig, args.still or STILL_S, args.move or MOVE_S, say)
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]
     if file is not None:
         edit_rig(file, {}, {"performer": table})
@@ -363,7 +363,7 @@ def calibrate(given: options.CalibrateOptions) -> Answer:
 
 
 @click.command(cls=Command, options="pyanticip.options:JsonOption")
-def doctor(given: JsonOption) -> Answer:
+def doctor(args: JsonOption) -> Answer:
     """Check what works here: audio, GPU, ports, model.
 
     Example: pyanticip doctor --json
@@ -386,7 +386,7 @@ def rig() -> None:
 
 
 @rig.command("init", options=f"{OPTIONS}:RigInitOptions")
-def rig_init(given: options.RigInitOptions) -> None:
+def rig_init(args: options.RigInitOptions) -> None:
     """Write a commented rig with every key at its built-in value.
 
     Except [midi] and [[performer]]: see docs/midi.md and docs/performers.md.
@@ -397,15 +397,15 @@ def rig_init(given: options.RigInitOptions) -> None:
     from realtime.rig import template
     from realtime.rig.load import check_rig_overwrite
 
-    if given.file.exists() and not given.force:
-        raise click.UsageError(f"{given.file} exists; --force overwrites it")
-    check_rig_overwrite(given.file)
-    write_file(given.file, template().encode())
-    click.echo(f"wrote {given.file}; play it with: pyanticip live --rig {typed(given.file)}")
+    if args.file.exists() and not args.force:
+        raise click.UsageError(f"{args.file} exists; --force overwrites it")
+    check_rig_overwrite(args.file)
+    write_file(args.file, template().encode())
+    click.echo(f"wrote {args.file}; play it with: pyanticip live --rig {typed(args.file)}")
 
 
 @rig.command("check", options=f"{OPTIONS}:RigCheckOptions")
-def rig_check(given: options.RigCheckOptions) -> Answer:
+def rig_check(args: options.RigCheckOptions) -> Answer:
     """Check a rig file and summarise it.
 
     Example: pyanticip rig check stage.toml
@@ -417,13 +417,13 @@ def rig_check(given: options.RigCheckOptions) -> Answer:
     from realtime.sockets import host_and_port
 
     try:
-        found = load_rig(given.file)
+        found = load_rig(args.file)
     except RigError as error:
         for line in error.problems[1:]:
             say(line)
         raise RigError(error.problems[0] if error.problems else str(error)) from None
     check_show(found)
-    lines = [f"{given.file}: fine"]
+    lines = [f"{args.file}: fine"]
     heard = {one.name: one.source_for(found.source) for one in found.performers} or {"": found.source}
     for name, source in heard.items():
         where = source.host if source.kind == "auto" and not source.port else host_and_port(*source.listen)

@@ -25,7 +25,7 @@ def tasks() -> None:
 
 
 @tasks.command("list", options="pyanticip.options:JsonOption", extra="train")
-def tasks_list(given: JsonOption) -> Answer:
+def tasks_list(args: JsonOption) -> Answer:
     """The tasks, each with an example.
 
     Example: pyanticip tasks list
@@ -44,32 +44,32 @@ def tasks_list(given: JsonOption) -> Answer:
 
 
 @tasks.command("show", options=f"{OPTIONS}:TaskShowOptions", extra="train")
-def tasks_show(given: options.TaskShowOptions) -> Answer:
+def tasks_show(args: options.TaskShowOptions) -> Answer:
     """Draw examples of a task and check them.
 
     Example: pyanticip tasks show addition --length 20 --count 3
     """
     from training.tasks.algorithmic.command import show
 
-    found = show(given.task, given.length, given.count, given.seed, test=given.test)
-    return {"task": given.task, "examples": found}, found
+    found = show(args.task, args.length, args.count, args.seed, test=args.test)
+    return {"task": args.task, "examples": found}, found
 
 
 @tasks.command("check", options=f"{OPTIONS}:TaskCheckOptions", extra="train")
-def tasks_check(given: options.TaskCheckOptions) -> Answer:
+def tasks_check(args: options.TaskCheckOptions) -> Answer:
     """Check texts of a task, such as a model's; exit code 1 if one is wrong.
 
     Example: pyanticip tasks check addition "829+03=8008,2305,9009>859."
     """
     from training.tasks.algorithmic.command import check
 
-    found = check(given.task, given.texts)
+    found = check(args.task, args.texts)
     lines = ["right" if each["right"] else each["reason"] for each in found]
-    return {"task": given.task, "texts": found}, lines, 0 if all(each["right"] for each in found) else 1
+    return {"task": args.task, "texts": found}, lines, 0 if all(each["right"] for each in found) else 1
 
 
 @tasks.command("train", options=f"{OPTIONS}:TaskTrainOptions", extra="train")
-def tasks_train(given: options.TaskTrainOptions) -> Answer:
+def tasks_train(args: options.TaskTrainOptions) -> Answer:
     """Train models on a task, over positions and seeds.
 
     Repeat the command to continue after an interruption.
@@ -79,23 +79,23 @@ def tasks_train(given: options.TaskTrainOptions) -> Answer:
     from training.tasks.algorithmic.command import run
 
     report = run(
-        given.out,
-        given.task,
-        given.over,
-        positions=given.positions,
-        seeds=given.seeds,
-        paper=given.paper,
-        settings=given.settings,
-        quiet=given.as_json,
-        say=lambda line: click.echo(line, err=given.as_json),
+        args.out,
+        args.task,
+        args.over,
+        positions=args.positions,
+        seeds=args.seeds,
+        paper=args.paper,
+        settings=args.settings,
+        quiet=args.as_json,
+        say=lambda line: click.echo(line, err=args.as_json),
     )
     if not report["finished"]:
         return report, (), 130
-    return report, f"judge them with:\n  pyanticip tasks evaluate {typed(given.out)}"
+    return report, f"judge them with:\n  pyanticip tasks evaluate {typed(args.out)}"
 
 
 @tasks.command("evaluate", options=f"{OPTIONS}:TaskEvaluateOptions", extra="train")
-def tasks_evaluate(given: options.TaskEvaluateOptions) -> Answer:
+def tasks_evaluate(args: options.TaskEvaluateOptions) -> Answer:
     """Exact matches over length by greedy decoding.
 
     For the last weights and the mean of the best three. RUN is a run of `tasks train`, or a folder of runs.
@@ -106,12 +106,12 @@ def tasks_evaluate(given: options.TaskEvaluateOptions) -> Answer:
     from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
 
     found = evaluate(
-        list(given.runs),
-        lengths=parse_lengths(given.lengths),
-        count=given.samples,
-        long_count=given.long_samples,
-        checkpoints=given.checkpoints,
-        seed=given.seed,
+        list(args.runs),
+        lengths=parse_lengths(args.lengths),
+        count=args.samples,
+        long_count=args.long_samples,
+        checkpoints=args.checkpoints,
+        seed=args.seed,
         say=say,
     )
     lines = []

@@ -36,7 +36,7 @@ def teach() -> None:
 
 
 @teach.command("new", options=f"{OPTIONS}:NewOptions")
-def new(given: options.NewOptions) -> None:
+def new(args: options.NewOptions) -> None:
     """Create a project in a new folder.
 
     An output is 0..1 unless a range stands behind it; without outputs, the first take's values make them.
@@ -46,14 +46,14 @@ def new(given: options.NewOptions) -> None:
     from pyanticip.teach.outputs import parse_output, unique_names
     from pyanticip.teach.project import Project
 
-    made = unique_names(parse_output(text) for text in given.outputs.split(",") if text.strip())
-    Project.create(given.project, made)
+    made = unique_names(parse_output(text) for text in args.outputs.split(",") if text.strip())
+    Project.create(args.project, made)
     names = ", ".join(output.describe() for output in made) or "none yet: the first take makes them"
-    tell(f"{given.project}: outputs {names}")
+    tell(f"{args.project}: outputs {names}")
 
 
 @teach.command("add", options=f"{OPTIONS}:AddOptions")
-def add(given: options.AddOptions) -> Answer:
+def add(args: options.AddOptions) -> Answer:
     """Add takes from motion files.
 
     With --values the whole take wants these; with --curve values change over time (a header t,NAME,... and
@@ -65,43 +65,43 @@ def add(given: options.AddOptions) -> Answer:
     from pyanticip.motion.load import check_reading
     from realtime.teaching.adding import add_file
 
-    check_reading(given.files, given.reading(), rated=True)
-    values, labels = _values(given.values), _labels(given.labels, given.gesture)
-    if not (values or labels or given.curve):
+    check_reading(args.files, args.reading(), rated=True)
+    values, labels = _values(args.values), _labels(args.labels, args.gesture)
+    if not (values or labels or args.curve):
         raise click.UsageError("a take needs --values, --curve, --class or --gesture")
-    if given.take is not None and len(given.files) > 1:
+    if args.take is not None and len(args.files) > 1:
         raise click.UsageError("--take names one take; give one file, or no name")
-    with _for_a_take(given.project) as opened:
+    with _for_a_take(args.project) as opened:
         before = opened.state
         added: list[dict[str, Any]] = []
-        for file in given.files:
+        for file in args.files:
             take, warnings = add_file(
                 opened,
                 file,
-                name=given.take,
+                name=args.take,
                 values=values,
-                curve=given.curve,
+                curve=args.curve,
                 labels=labels,
-                start=given.start,
-                end=given.end,
-                **given.reading(),
+                start=args.start,
+                end=args.end,
+                **args.reading(),
             )
             if not added:
                 _tell_new(before, labels)
                 made = _made(before, opened)
-                if made and not given.as_json:
+                if made and not args.as_json:
                     tell(f"outputs, each 0..1: {', '.join(made)}")
             added.append({"take": take.name, "seconds": take.frames / RATE, "warnings": warnings})
-            if not given.as_json:
+            if not args.as_json:
                 tell(f"take {take.name}: {take.frames / RATE:.2f} s")
                 for line in warnings:
                     say(f"  {line}")
     # People were told one by one: should the next file be bad, this much is done.
-    return {"project": str(given.project), "outputs_made": made, "takes": added}, ()
+    return {"project": str(args.project), "outputs_made": made, "takes": added}, ()
 
 
 @teach.command("record", options=f"{OPTIONS}:RecordOptions")
-def record(given: options.RecordOptions) -> Answer:
+def record(args: options.RecordOptions) -> Answer:
     """Record a take from the suit.
 
     To teach while playing, and with values that move, see `live --teach` and /anticip/control/teach.
@@ -111,36 +111,36 @@ def record(given: options.RecordOptions) -> Answer:
     from realtime.rig import load_rig
     from realtime.teaching.recording import record_take
 
-    values, labels = _values(given.values), _labels(given.labels, given.gesture)
+    values, labels = _values(args.values), _labels(args.labels, args.gesture)
     if not (values or labels):
         raise click.UsageError("a take needs --values, --class or --gesture")
-    with _for_a_take(given.project) as opened:
+    with _for_a_take(args.project) as opened:
         before = opened.state
         _tell_new(before, labels)
         take = record_take(
             opened,
-            load_rig(given.rig_file, given.over).source,
-            name=given.take,
+            load_rig(args.rig_file, args.over).source,
+            name=args.take,
             values=values,
             labels=labels,
-            seconds=given.seconds,
-            countdown=given.countdown,
+            seconds=args.seconds,
+            countdown=args.countdown,
             say=say,
         )
         if made := _made(before, opened):
-            say(f"{given.project}: outputs, each 0..1: {', '.join(made)}")
+            say(f"{args.project}: outputs, each 0..1: {', '.join(made)}")
     result = {"take": take.name, "seconds": take.frames / RATE, "lead_in_s": take.begin / RATE}
     return result, f"take {take.name}: {take.frames / RATE:.2f} s"
 
 
 @teach.command("list", options=f"{OPTIONS}:ListOptions")
-def list_(given: options.ListOptions) -> Answer:
+def list_(args: options.ListOptions) -> Answer:
     """Show outputs, takes and mappings.
 
     Example: pyanticip teach list mine
     """
-    opened = _open(given.project)
-    mappings = sorted(path.name for path in (given.project / "mappings").glob("*.safetensors"))
+    opened = _open(args.project)
+    mappings = sorted(path.name for path in (args.project / "mappings").glob("*.safetensors"))
     outputs, takes = opened.state.outputs, opened.state.takes
     result = {
         "revision": opened.state.revision,
@@ -163,13 +163,13 @@ def list_(given: options.ListOptions) -> Answer:
 
 
 @teach.command("remove", options=f"{OPTIONS}:RemoveOptions")
-def remove(given: options.RemoveOptions) -> None:
+def remove(args: options.RemoveOptions) -> None:
     """Remove takes; `teach undo` brings them back.
 
     Example: pyanticip teach remove mine spin
     """
-    opened = _open(given.project)
-    takes = dict.fromkeys(given.takes)
+    opened = _open(args.project)
+    takes = dict.fromkeys(args.takes)
     for name in takes:
         opened.state.take(name)  # all of them are there, or none is removed
     for name in takes:
@@ -178,18 +178,18 @@ def remove(given: options.RemoveOptions) -> None:
 
 
 @teach.command("rename", options=f"{OPTIONS}:RenameOptions")
-def rename(given: options.RenameOptions) -> None:
+def rename(args: options.RenameOptions) -> None:
     """Give a take another name.
 
     Example: pyanticip teach rename mine spin turn-left
     """
-    opened = _open(given.project)
-    opened.rename_take(given.old, given.new)
+    opened = _open(args.project)
+    opened.rename_take(args.old, args.new)
     click.echo(opened.state.did)
 
 
 @teach.command("set", options=f"{OPTIONS}:SetOptions")
-def set_(given: options.SetOptions) -> None:
+def set_(args: options.SetOptions) -> None:
     """Change a take's target values or class labels.
 
     OUTPUT=none removes an output from the take, CLASS= a class; CLASS=none marks it as showing no label.
@@ -198,16 +198,16 @@ def set_(given: options.SetOptions) -> None:
     """
     from realtime.teaching.adding import parse_changes
 
-    opened = _open(given.project)
+    opened = _open(args.project)
     before = opened.state
-    values, labels = parse_changes(opened, given.values)
-    opened.set_values(given.take, values, labels)
+    values, labels = parse_changes(opened, args.values)
+    opened.set_values(args.take, values, labels)
     _tell_new(before, labels)
     click.echo(opened.state.did)
 
 
 @teach.command("outputs", options=f"{OPTIONS}:OutputsOptions")
-def outputs(given: options.OutputsOptions) -> None:
+def outputs(args: options.OutputsOptions) -> None:
     """Show, add, remove, rename or change outputs.
 
     Takes keep values in the outputs' own units; fit again after a change.
@@ -216,18 +216,18 @@ def outputs(given: options.OutputsOptions) -> None:
     """
     from pyanticip.teach.outputs import parse_fields, parse_output, parse_values
 
-    opened = _open(given.project)
-    changes: list[Callable[[], object]] = [partial(opened.add_output, parse_output(one)) for one in given.add]
-    changes += [partial(opened.remove_output, name) for name in given.remove]
-    for text in given.rename:
+    opened = _open(args.project)
+    changes: list[Callable[[], object]] = [partial(opened.add_output, parse_output(one)) for one in args.add]
+    changes += [partial(opened.remove_output, name) for name in args.remove]
+    for text in args.rename:
         old, mark, new_name = text.partition("=")
         if not mark:
             raise OptionError(f"--rename: expected OLD=NEW, got {text!r}")
         changes.append(partial(opened.rename_output, old, new_name))
-    for text in given.change:
+    for text in args.change:
         fields = parse_fields(text)
         changes.append(partial(opened.change_output, fields.pop("name"), **fields))
-    for text in given.neutral:
+    for text in args.neutral:
         values = parse_values(text).items()
         changes += [partial(opened.change_output, name, neutral=value) for name, value in values]
     before = opened.state.revision
@@ -244,7 +244,7 @@ def outputs(given: options.OutputsOptions) -> None:
 
 
 @teach.command("fit", options=f"{OPTIONS}:FitCommandOptions")
-def fit(given: options.FitCommandOptions) -> Answer:
+def fit(args: options.FitCommandOptions) -> Answer:
     """Fit a mapping to all takes, and report its error on left-out takes.
 
     The previous mapping stays until the new one is complete, and is kept in `mappings` (`teach use`).
@@ -255,10 +255,10 @@ def fit(given: options.FitCommandOptions) -> Answer:
     from pyanticip.teach.options import FitOptions
     from realtime.teaching.worker import fit_in_child
 
-    _open(given.project)
-    how = given.model_dump(include=set(FitOptions.model_fields))
-    report = fit_in_child(given.project, how, checkpoint=given.checkpoint, model=given.model, say=say)
-    if not given.as_json:
+    _open(args.project)
+    how = args.model_dump(include=set(FitOptions.model_fields))
+    report = fit_in_child(args.project, how, checkpoint=args.checkpoint, model=args.model, say=say)
+    if not args.as_json:
         for line in report["warnings"]:
             say(f"warning: {line}")
     lines = [text for part in report["parts"] for text in _summary(part, report["lead_ms"])]
@@ -268,8 +268,8 @@ def fit(given: options.FitCommandOptions) -> Answer:
         f"fit took {report['seconds']:.1f} s (model {stages['model']:.1f}, takes {stages['observe']:.1f},"
         f" fit and cross-validation {stages['fit']:.1f}; {report['processor_seconds']:.1f} s of one core)"
     )
-    own = given.checkpoint is not None and report["model"] is not None
-    on = f" --checkpoint {typed(given.checkpoint)}" if own else ""
+    own = args.checkpoint is not None and report["model"] is not None
+    on = f" --checkpoint {typed(args.checkpoint)}" if own else ""
     if report["page"]:
         lines.append(f"what was shown, and what is taken for what: {report['page']}")
     return report, [
@@ -356,7 +356,7 @@ def _class_summary(part: dict[str, Any]) -> list[str]:
 
 
 @teach.command("check", options=f"{OPTIONS}:CheckOptions")
-def check(given: options.CheckOptions) -> Answer:
+def check(args: options.CheckOptions) -> Answer:
     """Check files, hashes and the mapping, and play it over its own takes.
 
     Example: pyanticip teach check mine
@@ -364,7 +364,7 @@ def check(given: options.CheckOptions) -> Answer:
     from realtime.teaching.checking import check_project
 
     found = check_project(
-        given.project, mapping_file=given.mapping, checkpoint=given.checkpoint, model=given.model
+        args.project, mapping_file=args.mapping, checkpoint=args.checkpoint, model=args.model
     )
     lines = [f"broken: {line}" for line in found["problems"]]
     lines += [f"warning: {line}" for line in found["warnings"]]
@@ -372,7 +372,7 @@ def check(given: options.CheckOptions) -> Answer:
         said = [f"error of {name} {100 * e:.1f} %" for name, e in row["error"].items()]
         said += [f"{name} right {100 * r:.0f} %" for name, r in row["right"].items()]
         said += [_verdict_summary(name, told) for name, told in row["gestures"].items()]
-        on = "on what was learnt: " if given.mapping is None else ""
+        on = "on what was learnt: " if args.mapping is None else ""
         told = f"{on}{', '.join(said)}" if said else "the mapping tells nothing that it shows"
         lines.append(f"take {row['take']}: {row['seconds']:.2f} s, {told}")
     if found["mapping"]:
@@ -382,39 +382,39 @@ def check(given: options.CheckOptions) -> Answer:
 
 
 @teach.command("undo", options=f"{OPTIONS}:UndoOptions")
-def undo(given: options.UndoOptions) -> None:
+def undo(args: options.UndoOptions) -> None:
     """Undo the last change of takes or outputs; again for the one before.
 
     Example: pyanticip teach undo mine
     """
     from pyanticip.teach.project import Project
 
-    if given.to is not None:
-        Project.restored(given.project, given.to)
-        tell(f"at revision {given.to} again")
+    if args.to is not None:
+        Project.restored(args.project, args.to)
+        tell(f"at revision {args.to} again")
     else:
-        tell(f"undone: {_open(given.project).undo()}")
+        tell(f"undone: {_open(args.project).undo()}")
 
 
 @teach.command("history", options=f"{OPTIONS}:ProjectOptions")
-def history(given: options.ProjectOptions) -> None:
+def history(args: options.ProjectOptions) -> None:
     """List every revision.
 
     Example: pyanticip teach history mine
     """
-    for state in _open(given.project).history():
+    for state in _open(args.project).history():
         tell(f"{state.revision:4d}  {state.at}  {state.did}")
 
 
 @teach.command("use", options=f"{OPTIONS}:UseOptions")
-def use(given: options.UseOptions) -> None:
+def use(args: options.UseOptions) -> None:
     """Go back to an earlier mapping.
 
     Example: pyanticip teach use mine r000003-001.safetensors
     """
     from realtime.teaching.fitting import use_mapping
 
-    tell(f"{use_mapping(_open(given.project), given.mapping)} is {given.mapping} now")
+    tell(f"{use_mapping(_open(args.project), args.mapping)} is {args.mapping} now")
 
 
 def _open(folder: Path) -> Project:

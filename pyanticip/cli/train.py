@@ -33,20 +33,20 @@ train.add_command(data)
 
 
 def _train(
-    task: Task[Any, Any], given: options.TrainOptions, under: Mapping[str, Any] | None = None
+    task: Task[Any, Any], args: options.TrainOptions, under: Mapping[str, Any] | None = None
 ) -> Answer | None:
     """A run of a task with what was given; processes other than the first have no lines."""
     from training.run.train import train_as_given
 
     report, lines = train_as_given(
         task,
-        given.out,
-        given.given(),
-        config=given.config,
-        settings=given.settings,
+        args.out,
+        args.overrides(),
+        config=args.config,
+        settings=args.settings,
         under=under,
-        resume=given.resume,
-        quiet=given.as_json,
+        resume=args.resume,
+        quiet=args.as_json,
     )
     if lines:
         return report, lines, 0 if report["finished"] else 130
@@ -59,20 +59,20 @@ def _whole(work: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
     """Of a command that writes nothing before its end: stopped by Ctrl-C or SIGTERM, it says so."""
 
     @wraps(work)
-    def told(given: Any) -> Answer:
+    def told(args: Any) -> Answer:
         try:
             with unwound():
-                return work(given)
+                return work(args)
         except (KeyboardInterrupt, SystemExit):
-            if not given.out.exists():
-                say(f"interrupted; nothing was written to {given.out}")
+            if not args.out.exists():
+                say(f"interrupted; nothing was written to {args.out}")
             raise
 
     return told
 
 
 @train.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
-def train_motion(given: options.MotionOptions) -> Answer | None:
+def train_motion(args: options.MotionOptions) -> Answer | None:
     """Train the motion model; its best checkpoint goes to OUT/checkpoint.
 
     Under torchrun all its processes share the work.
@@ -83,11 +83,11 @@ def train_motion(given: options.MotionOptions) -> Answer | None:
     """
     from training.tasks.motion.task import MotionTask
 
-    return _train(MotionTask(), given)
+    return _train(MotionTask(), args)
 
 
 @train.command("language", options=f"{OPTIONS}:LanguageTrainOptions", extra="train")
-def train_language(given: options.LanguageTrainOptions) -> Answer | None:
+def train_language(args: options.LanguageTrainOptions) -> Answer | None:
     """Train a token model and keep the run in OUT. Under torchrun all its processes share the work.
 
     Example: pyanticip train language --data train.txt --valid valid.txt --steps 2000 --out runs/text
@@ -97,12 +97,12 @@ def train_language(given: options.LanguageTrainOptions) -> Answer | None:
     from training.tasks.token.options import preset
     from training.tasks.token.task import LanguageTask
 
-    return _train(LanguageTask(), given, None if given.preset is None else preset(given.preset))
+    return _train(LanguageTask(), args, None if args.preset is None else preset(args.preset))
 
 
 @train.command("completion", options=f"{OPTIONS}:CompletionOptions", extra="train")
 @_whole
-def train_completion(given: options.CompletionOptions) -> Answer:
+def train_completion(args: options.CompletionOptions) -> Answer:
     """Train the completion of bodies from few sensors; about an hour of one core.
 
     The weights are compiled into the core from rust/anticip-motion/data/completion.safetensors: copy them
@@ -119,25 +119,25 @@ def train_completion(given: options.CompletionOptions) -> Answer:
     from training.tasks.completion.fit import fit
     from training.tasks.completion.net import check_new
 
-    check_new(given.out)
-    torch.set_num_threads(given.threads)
-    taught = Takes(given.data, given.cache, quiet=given.as_json).training_clips()
-    with bars(Console(stderr=True, quiet=given.as_json)) as told:
+    check_new(args.out)
+    torch.set_num_threads(args.threads)
+    taught = Takes(args.data, args.cache, quiet=args.as_json).training_clips()
+    with bars(Console(stderr=True, quiet=args.as_json)) as told:
         net = fit(
             [clip.example.quats for clip in taught],
             [clip.person for clip in taught],
-            steps=given.steps,
-            seed=given.seed,
+            steps=args.steps,
+            seed=args.seed,
             say=told,
         )
-    save_weights(given.out, net.state_dict())
-    report = {"out": str(given.out), "clips": len(taught), "people": len({clip.person for clip in taught})}
-    return report, f"wrote {given.out}: {report['clips']} clips of {report['people']} people"
+    save_weights(args.out, net.state_dict())
+    report = {"out": str(args.out), "clips": len(taught), "people": len({clip.person for clip in taught})}
+    return report, f"wrote {args.out}: {report['clips']} clips of {report['people']} people"
 
 
 @train.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
 @_whole
-def train_ghost(given: options.GhostOptions) -> Answer:
+def train_ghost(args: options.GhostOptions) -> Answer:
     """Train the forecaster of the monitor's ghost; two minutes of one core.
 
     Nothing is written before the end.
@@ -154,28 +154,28 @@ def train_ghost(given: options.GhostOptions) -> Answer:
     from training.report.tables import bars
     from training.tasks.ghost.fit import fit
 
-    check_new(given.out)
-    check_checkpoint_folder(given.out)
-    torch.set_num_threads(given.threads)
-    takes = Takes(given.data, given.cache, quiet=given.as_json)
+    check_new(args.out)
+    check_checkpoint_folder(args.out)
+    torch.set_num_threads(args.threads)
+    takes = Takes(args.data, args.cache, quiet=args.as_json)
     taught = takes.training_clips()
     people = sorted({clip.person for clip in taught})
-    with bars(Console(stderr=True, quiet=given.as_json)) as told:
+    with bars(Console(stderr=True, quiet=args.as_json)) as told:
         model = fit(
             [clip.piece for clip in taught],
             [clip.person for clip in taught],
-            steps=given.steps,
-            seed=given.seed,
+            steps=args.steps,
+            seed=args.seed,
             say=told,
         )
     noted = {"command": "train ghost", "data": takes.digest, "people": people}
-    save_forecaster(given.out, model, training={**noted, "steps": given.steps, "seed": given.seed})
-    report = {"out": str(given.out), "clips": len(taught), "people": len(people)}
-    return report, f"wrote {given.out}: {report['clips']} clips of {report['people']} people"
+    save_forecaster(args.out, model, training={**noted, "steps": args.steps, "seed": args.seed})
+    report = {"out": str(args.out), "clips": len(taught), "people": len(people)}
+    return report, f"wrote {args.out}: {report['clips']} clips of {report['people']} people"
 
 
 @train.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
-def train_forecast(given: options.ForecastOptions) -> Answer | None:
+def train_forecast(args: options.ForecastOptions) -> Answer | None:
     """Train a forecaster of poses on the benchmark's training files.
 
     With --folds, cross-validate on left-out clips of these.
@@ -187,22 +187,22 @@ def train_forecast(given: options.ForecastOptions) -> Answer | None:
     from training.tasks.forecast.folds import study
     from training.tasks.forecast.task import ForecastTask
 
-    if not given.folds:
-        return _train(ForecastTask(), given)
-    quiet = given.as_json
+    if not args.folds:
+        return _train(ForecastTask(), args)
+    quiet = args.as_json
     say = partial(click.echo, err=quiet)
-    report = study(given.gathered(), given.out, given.folds, say=say, quiet=quiet)
+    report = study(args.gathered(), args.out, args.folds, say=say, quiet=quiet)
     if not report["finished"]:
         return report, "interrupted; everything is kept, the same command goes on", 130
     return report, [
-        f"wrote {given.out}; judge it with:",
-        f"  pyanticip evaluate forecast --folds {typed(given.out)}",
+        f"wrote {args.out}; judge it with:",
+        f"  pyanticip evaluate forecast --folds {typed(args.out)}",
     ]
 
 
 @train.command("beats", options=f"{FINISH}:BeatsOptions", extra="train")
 @_whole
-def train_beats(given: finish.BeatsOptions) -> Answer:
+def train_beats(args: finish.BeatsOptions) -> Answer:
     """Train a checkpoint's event head on strokes of the limbs.
 
     It then announces beats on time. The head is trained on the training side and evaluated on the validation
@@ -212,12 +212,12 @@ def train_beats(given: finish.BeatsOptions) -> Answer:
     """
     from training.finish.beats import table, train_event_head
 
-    return _taught(given, partial(train_event_head, copies=given.copies, faster=given.faster), table)
+    return _taught(args, partial(train_event_head, copies=args.copies, faster=args.faster), table)
 
 
 @train.command("poses", options=f"{FINISH}:PosesOptions", extra="train")
 @_whole
-def train_poses(given: finish.PosesOptions) -> Answer:
+def train_poses(args: finish.PosesOptions) -> Answer:
     """Train a perceptron on the last poses, beside a checkpoint's trunk.
 
     It predicts the parameters from these poses, and the model then outputs the mean of both predictions,
@@ -228,37 +228,37 @@ def train_poses(given: finish.PosesOptions) -> Answer:
     """
     from training.finish.poses import table, train_pose_head
 
-    return _taught(given, partial(train_pose_head, copies=given.copies), table)
+    return _taught(args, partial(train_pose_head, copies=args.copies), table)
 
 
 def _taught(
-    given: finish.BeatsOptions | finish.PosesOptions,
+    args: finish.BeatsOptions | finish.PosesOptions,
     train_head: Callable[..., dict[str, Any]],
     table: Callable[[Mapping[str, Any]], Any],
 ) -> Answer:
     """Teaches a checkpoint something more, and says what came of it."""
     report = train_head(
-        given.data,
-        given.out,
-        checkpoint=given.checkpoint,
-        without=given.subjects(),
-        steps=given.steps,
-        seed=given.seed,
-        cache=given.cache,
-        quiet=given.as_json,
+        args.data,
+        args.out,
+        checkpoint=args.checkpoint,
+        without=args.subjects(),
+        steps=args.steps,
+        seed=args.seed,
+        cache=args.cache,
+        quiet=args.as_json,
     )
-    if not given.as_json:
+    if not args.as_json:
         answer(report, table, as_json=False)
     return (
         report,
-        f"wrote {given.out}; play it with:\n"
-        f"  pyanticip live --source auto://0.0.0.0 --checkpoint {typed(given.out)}",
+        f"wrote {args.out}; play it with:\n"
+        f"  pyanticip live --source auto://0.0.0.0 --checkpoint {typed(args.out)}",
     )
 
 
 @train.command("packaged", options=f"{FINISH}:PackagedOptions", extra="train")
 @unwound()
-def train_packaged(given: finish.PackagedOptions) -> Answer:
+def train_packaged(args: finish.PackagedOptions) -> Answer:
     """Reproduce the packaged model, from takes to checkpoint.
 
     Repeat the command to continue after an interruption.
@@ -267,5 +267,5 @@ def train_packaged(given: finish.PackagedOptions) -> Answer:
     """
     from training.recipes.make import lines, make
 
-    report = make(given.data, given.out, recipe=given.recipe, cache=given.cache, quiet=given.as_json)
+    report = make(args.data, args.out, recipe=args.recipe, cache=args.cache, quiet=args.as_json)
     return report, lines(report), 0 if report["finished"] else 130

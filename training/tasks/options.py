@@ -68,7 +68,7 @@ class TrainOptions(JsonOption):
     )
     resume: bool = option("Continue the interrupted run in --out.", False)
 
-    def given(self) -> dict[str, Any]:
+    def overrides(self) -> dict[str, Any]:
         """What the command line says, by name."""
         return self.over
 
@@ -157,13 +157,13 @@ class ForecastOptions(TrainOptions):
     width: int | None = option("Width of the network.", None, ge=1)
     blocks: int | None = option("Depth of the network.", None, ge=1)
 
-    def given(self) -> dict[str, Any]:
+    def overrides(self) -> dict[str, Any]:
         """With the model's sizes."""
-        return {**super().given(), "model.width": self.width, "model.blocks": self.blocks}
+        return {**super().overrides(), "model.width": self.width, "model.blocks": self.blocks}
 
     def gathered(self) -> ForecastTrainOptions:
         """What decides the training of every fold."""
-        over = ForecastTrainOptions.assignments(self.settings, self.given())
+        over = ForecastTrainOptions.assignments(self.settings, self.overrides())
         return ForecastTrainOptions.gather(self.config, over)
 
     def check(self) -> None:

@@ -86,15 +86,15 @@ def part_config(option: str, given: Any) -> Any:
     return entry(option, given.get("kind")).config(**given) if isinstance(given, Mapping) else given
 
 
-def build(option: str, config: PartConfig | None, *given: Any) -> Any:
-    """The module of a part, ``None`` where there is none; ``given`` is what its class takes."""
+def build(option: str, config: PartConfig | None, *args: Any) -> Any:
+    """The module of a part, ``None`` where there is none; ``args`` are what its class takes."""
     if config is None:
         return None
     part = entry(option, config.kind).part
     if isinstance(part, str):
         home, _, name = part.partition(":")
         part = attrgetter(name)(import_module(home))
-    return part(*given)
+    return part(*args)
 
 
 def nested(options: Mapping[str, Any]) -> dict[str, Any]:

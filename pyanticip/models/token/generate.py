@@ -192,13 +192,13 @@ class _Feed:
         if isinstance(model, BaselineTransformer):
             plain, self.state = model(prompt, state=self.state)
             return plain
-        given = None
+        external = None
         if self.mode == "external":
             vectors = model.embed(prompt).double().cpu().numpy()
             self.streams = [VectorStream(model.cfg.d_model, k=self.neighbours) for _ in vectors]
             found = [s.push_many(v) for s, v in zip(self.streams, vectors, strict=True)]
-            given = torch.from_numpy(np.stack(found)).to(model.token.weight)
-        out, self.state = model(prompt, given, state=self.state, mode=self.mode)
+            external = torch.from_numpy(np.stack(found)).to(model.token.weight)
+        out, self.state = model(prompt, external, state=self.state, mode=self.mode)
         return out
 
     def step(self, token: Tensor, hidden: Tensor, waiting: Tensor) -> Any:
@@ -207,13 +207,13 @@ class _Feed:
         if isinstance(model, BaselineTransformer):
             plain, self.state = model.step(token, self.state)
             return plain
-        given = None
+        external = None
         if self.mode == "external":
             vectors = torch.where(waiting[:, None], model.latent(hidden), model.token(token))
             pushed = zip(self.streams, vectors.double().cpu().numpy(), strict=True)
             found: list[NDArray[np.float64]] = [s.push(v) for s, v in pushed]
-            given = torch.from_numpy(np.stack(found)).to(model.token.weight)
-        out, self.state = model.latent_step(token, hidden, waiting, self.state, given, mode=self.mode)
+            external = torch.from_numpy(np.stack(found)).to(model.token.weight)
+        out, self.state = model.latent_step(token, hidden, waiting, self.state, external, mode=self.mode)
         return out
 
 
