@@ -10,6 +10,7 @@ from realtime.protocols import BEAT_TRUST
 from realtime.sinks.base import ControlFrame, Extra, Tempo
 from realtime.sinks.midi.config import MidiConfig, MidiControl, MidiNote
 from realtime.sinks.midi.schedule import RELEASE, SILENCE, WITHDRAWN, Item
+from realtime.sinks.pace import Pace
 
 __all__ = ["Translator"]
 
@@ -79,7 +80,6 @@ class Translator:
         self._steady = [each for each in followers if each.channel != "note"]
         self._each = [each for each in followers if each.channel == "note"]
         self._latency_ns = round(config.latency_ms * 1e6)
-        self._interval_ns = round(1e9 / config.max_rate) if config.max_rate else 0
         self._tick_ns = round(60e9 / config.clock / _TICKS) if isinstance(config.clock, float) else 0
         self._names: tuple[str, ...] = ()
         self.forget()
@@ -100,7 +100,7 @@ class Translator:
         self._ticked = 0
         # What was announced and has not come: event, time, note-on.
         self._waiting: list[tuple[str, int, bytes]] = []
-        self._due_ns = -(1 << 62)
+        self._pace = Pace(self._config.max_rate)
 
     def frame(self, frame: ControlFrame) -> list[Item]:
         """What one frame says."""
@@ -120,9 +120,7 @@ class Translator:
                     out += self._call_off(name.removesuffix(CANCEL), now + round(ahead * 1e9))
                 for voice in self._notes.get(name, ()):
                     out += self._sound(frame, name, voice, strength, ahead)
-        if now >= self._due_ns:
-            late = now - self._due_ns
-            self._due_ns = (self._due_ns if late < self._interval_ns else now) + self._interval_ns
+        if self._pace.is_due(now):
             for follower in self._steady:
                 assert isinstance(follower.channel, int)
                 out += self._follow(frame, follower, follower.channel - 1, 0)
@@ -139,7 +137,7 @@ class Translator:
             # Nothing sounds, and who listens may have come since: all is said again.
             self._is_configured = False
             self._sent.clear()
-            self._due_ns = -(1 << 62)
+            self._pace = Pace(self._config.max_rate)
         if state == before or state not in _QUIET:
             return []
         self._members = [(0, 0)] * len(self._members)
