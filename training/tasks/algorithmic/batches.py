@@ -1,7 +1,7 @@
-"""Batches of examples that depend on nothing but the seed and the update, and samples to judge by."""
+"""Batches that depend on nothing but the seed and the update, samples to judge by, and the judge."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -102,3 +102,25 @@ class Batches:
         rows = stack([task.draw(int(length), rng) for length in lengths])
         shift = float(np.random.default_rng([options.schedule.seed, SHIFT, step]).random())
         return Batch(rows, shift, step)
+
+
+@torch.no_grad()
+def all_right(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> Tensor:
+    """For every example whether the model, given the prompt, produces the whole answer and ends it.
+
+    The right answer is read with the prompt, in one pass: where every next token is right, a model that is
+    fed what it said last would say the same.
+
+    Args:
+        model: a token model of the family, in evaluation mode.
+        examples: prompts and the answers wanted.
+        device: where the model is.
+
+    Returns:
+        (N,) bool.
+    """
+    rows = stack(examples)
+    targets = rows.targets().to(device)
+    predicted = model(rows.ids[:, :-1].to(device)).logits.argmax(-1)
+    right: Tensor = ((predicted == targets) | (targets < 0)).all(1)
+    return right.cpu()

@@ -12,8 +12,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.untrusted import read_json
 from training.run.files import write_text
 from training.tasks.algorithmic import TASKS
-from training.tasks.algorithmic.batches import TEST, samples
-from training.tasks.algorithmic.decode import all_right
+from training.tasks.algorithmic.batches import TEST, all_right, samples
 from training.tasks.algorithmic.runs import TaskRun, find_runs, newest
 
 EVALUATION: Final = "evaluation.json"

@@ -15,8 +15,7 @@ from training.run.module import TrainModule
 from training.run.recorder import Recorder
 from training.run.task import Run, Task
 from training.tasks.algorithmic import TASKS
-from training.tasks.algorithmic.batches import VALID, Batches, samples
-from training.tasks.algorithmic.decode import all_right
+from training.tasks.algorithmic.batches import VALID, Batches, all_right, samples
 from training.tasks.algorithmic.module import PIECES, TaskModule, fitted, new_model
 from training.tasks.algorithmic.options import TaskOptions
 

@@ -12,8 +12,7 @@ from support.takes import same_weights
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from training.tasks.algorithmic import TASKS
-from training.tasks.algorithmic.batches import IGNORED, Batches, samples, stack
-from training.tasks.algorithmic.decode import all_right
+from training.tasks.algorithmic.batches import IGNORED, Batches, all_right, samples, stack
 from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
 from training.tasks.algorithmic.module import TaskModule, capacity, doubt, new_model, roomy, shifted
 from training.tasks.algorithmic.options import TaskOptions
