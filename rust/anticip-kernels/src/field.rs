@@ -13,7 +13,6 @@ use pulp::{Arch, NullaryFnOnce};
 
 use crate::error::{KernelError, check};
 use crate::fold::{dot, sum};
-use crate::number::Number;
 use crate::real::Real;
 
 /// What is added to a gate before its logarithm.
@@ -64,7 +63,7 @@ pub struct FieldGradients<'a, T> {
     pub raw: &'a mut [T],
 }
 
-impl<T: Number> Field<'_, T> {
+impl<T: Real> Field<'_, T> {
     fn check(&self, seen: &[T], out: &[T]) -> Result<(), KernelError> {
         let steps = self.rows * self.steps;
         check("last", self.last, self.bias.len())?;
@@ -133,14 +132,14 @@ impl<T: Number> Field<'_, T> {
 }
 
 #[inline(always)]
-fn sigmoid<T: Number>(x: T) -> T {
+fn sigmoid<T: Real>(x: T) -> T {
     let below = x < T::ZERO;
     let e = (if below { x } else { T::ZERO - x }).exp();
     (if below { e } else { T::ONE }) / (T::ONE + e)
 }
 
 #[inline(always)]
-fn softplus<T: Number>(x: T) -> T {
+fn softplus<T: Real>(x: T) -> T {
     let e = (if x < T::ZERO { x } else { T::ZERO - x }).exp();
     // The logarithm of 1 + e, where 1 + e has lost digits of e.
     let one = T::ONE + e;
@@ -156,7 +155,7 @@ struct Forward<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Number> NullaryFnOnce for Forward<'_, T> {
+impl<T: Real> NullaryFnOnce for Forward<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -216,7 +215,7 @@ struct Backward<'a, T> {
     into: FieldGradients<'a, T>,
 }
 
-impl<T: Number> NullaryFnOnce for Backward<'_, T> {
+impl<T: Real> NullaryFnOnce for Backward<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Bindings of the control field.
 
-use anticip_kernels::{Field, FieldGradients, Gated, Heads, Number, disjoin, joint};
+use anticip_kernels::{Field, FieldGradients, Gated, Heads, Real, disjoin, joint};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -64,7 +64,7 @@ struct Parameters<'py, T: Element> {
     raw: T,
 }
 
-impl<'py, T: Element + Number> Parameters<'py, T> {
+impl<'py, T: Element + Real> Parameters<'py, T> {
     fn take([bias, last, end, raw]: [&Bound<'py, PyAny>; 4]) -> PyResult<Self> {
         Ok(Self {
             bias: reading("bias", bias)?,
