@@ -111,7 +111,9 @@ def problems_of(error: ValidationError, table: type[BaseModel], *outer: str) -> 
 def _problem_text(problem: ErrorDetails, table: type[BaseModel], outer: tuple[str, ...]) -> str:
     kind, given = problem["type"], problem["input"]
     # Where there may be a number or a word, pydantic names which of them it tried.
-    loc = tuple(part for part in problem["loc"] if not str(part).endswith(("]", "float")))
+    loc = tuple(
+        part for part in problem["loc"] if not str(part).endswith(("]", "float", "-int")) and part != "int"
+    )
     key = ".".join("performer" if part == "performers" else str(part) for part in (*outer, *loc)) or "rig"
     if kind == "extra_forbidden":
         return f"{key}: unknown key{unknown(str(loc[-1]), _keys(_table_at(table, loc[:-1])))}"

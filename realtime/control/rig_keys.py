@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from pyanticip import _core
 from pyanticip.controls import Range, Shape, Smoothing
+from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS, HORIZONS_MS, PARAMETERS
 from realtime.rig import Rig
 from realtime.sinks.config import PARTS, RENAMED, OscConfig
 from realtime.sinks.outputs import SENT, Limits
 
-__all__ = ["CONTROLS", "Control", "RigKey", "path_of", "rig_keys", "sending"]
+__all__ = ["CONTROLS", "Control", "RigKey", "check_names", "path_of", "rig_keys", "sending"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,16 @@ CONTROLS: dict[str, Control] = {
     "teach/undo": Control("N", "take the last change back"),
     "teach/fit": Control("N", "learn it, and play it"),
 }
+
+
+_BEGINNINGS = {name.partition("/")[0] for name in CONTROLS}
+
+
+def check_names(performers: Iterable[str]) -> None:
+    """Raises an OptionError where a performer is called as a command begins."""
+    for who in performers:
+        if who in _BEGINNINGS:
+            raise OptionError(f"performer.{who}: /anticip/control/{who} is a command; choose another name")
 
 
 _UNIT = (0.0, 1.0)

@@ -18,7 +18,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from pyanticip.errors import MotionError, OptionError, one_line, printable, suggestion
 from realtime.control.budget import Bucket, Budgets, Lines
 from realtime.control.folder import plain_name
-from realtime.control.rig_keys import CONTROLS
+from realtime.control.rig_keys import CONTROLS, check_names
 from realtime.osc import read_message, split
 from realtime.sockets import bind_udp, host_and_port, is_loopback
 
@@ -349,12 +349,7 @@ def commands_of_all(
     one = {f"{who}/{name}": act for who, own in actions.items() for name, act in own.items()}
     one |= {f"{who}/record/start": _recorded(who, own["record/start"]) for who, own in actions.items()}
     several = {f"{who}/{name}": act for who, own in families.items() for name, act in own.items()}
-    commands = {
-        name.partition("/")[0] for those in (actions, families) for own in those.values() for name in own
-    }
-    for who in actions:
-        if who in commands:
-            raise OptionError(f"performer.{who}: /anticip/control/{who} is a command; choose another name")
+    check_names(actions)
     both = {
         name: _for_all({who: one[f"{who}/{name}"] for who in actions})
         for name in next(iter(actions.values()))

@@ -12,6 +12,7 @@ from pyanticip import _core
 from pyanticip.errors import OptionError, reason
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.teach.mapping import load_mapping
+from realtime.control.rig_keys import check_names
 from realtime.memory.live_memory import open_memory
 from realtime.programs.live import check_new
 from realtime.rig import Rig
@@ -34,6 +35,10 @@ def check_show(rig: Rig) -> None:
     """Look at ports, hosts and files, but keep none open. Raises the MotionError that ``live`` would, or, of
     recorded sounds and the folder for a full disk, would say or do without."""
     check_ports(rig)
+    check_names(one.name for one in rig.performers)
+    for key, server in (("control", rig.control), ("monitor", rig.monitor), ("oscquery", rig.oscquery)):
+        if server.enabled:
+            bind_udp(server.host, 0, f"{key}.host").close()
     for target in rig.osc:
         _check_sink(target)
     if rig.record_spare is not None and not _is_writable(rig.record_spare):

@@ -51,6 +51,8 @@ def _known(name: str) -> str:
 Sendable = Annotated[str, AfterValidator(_known)]
 
 
+# The largest of a float32.
+_MOST = float.fromhex("0x1.fffffep127")
 _KEPT = set(" #*,?[]{}")
 _EXPECTED = "expected an address that starts with '/' and has none of ' #*,?[]{}' in it"
 
@@ -58,6 +60,13 @@ _EXPECTED = "expected an address that starts with '/' and has none of ' #*,?[]{}
 def _is_address(value: Argument) -> bool:
     """Whether OSC can have it: no pattern, and none of what OSC keeps for itself."""
     return isinstance(value, str) and value.startswith("/") and value.isprintable() and not set(value) & _KEPT
+
+
+def _fits(value: Argument) -> bool:
+    """Whether OSC's `i` or `f` has room for it, if it is a number."""
+    if isinstance(value, int):
+        return -(2**31) <= value < 2**31
+    return isinstance(value, str) or abs(value) <= _MOST
 
 
 def _as_address(value: object) -> object:
@@ -131,4 +140,6 @@ class OscConfig(Options):
         for name, address in self.addresses.items():
             if not (address and _is_address(address[0]) and all(str(part).isprintable() for part in address)):
                 raise ValueError(f"addresses.{name}: {_EXPECTED}, got {address}")
+            if not all(_fits(part) for part in address):
+                raise ValueError(f"addresses.{name}: expected numbers of 32 bits, got {address}")
         return self

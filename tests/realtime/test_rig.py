@@ -161,6 +161,10 @@ def test_midi_that_follows_what_is_not_there_is_said() -> None:
         ("[synth]\npreset = 'granular'", "preset granular: it needs a folder of sounds"),
         ("[synth]\nsamples = 'none'", "none: no folder that can be read (no such file or directory)"),
         ("[synth]\noptions.samples = 'rig.toml'", "rig.toml: no folder that can be read"),
+        ("[control]\nhost = 'nowhere.invalid'", "control.host: cannot resolve host 'nowhere.invalid'"),
+        ("[monitor]\nenabled = true\nhost = '192.0.2.1'", "monitor.host: cannot listen at 192.0.2.1 ("),
+        ("[oscquery]\nenabled = true\nhost = 'nowhere.invalid'", "oscquery.host: cannot resolve host"),
+        ("[[performer]]\nname = 'record'", "performer.record: /anticip/control/record is a command"),
     ],
 )
 def test_what_live_would_refuse_is_found(tmp_path: Path, text: str, says: str) -> None:
@@ -240,6 +244,11 @@ def test_a_server_of_ipv6_is_greeted_by_its_address(told: str) -> None:
         ("[[osc]]\nprefix = 'a'", "starts with '/'"),
         ("[[osc]]\naddresses.pitch = 'a'", "starts with '/'"),
         ("[[osc]]\naddresses.pitch = '/a b*{x}'", "has none of ' #*,?[]{}' in it, got ('/a b*{x}',)"),
+        (
+            "[[osc]]\naddresses.pan = ['/a', 99999999999]",
+            "expected numbers of 32 bits, got ('/a', 99999999999)",
+        ),
+        ("[[osc]]\naddresses.pan = ['/a', 1e39]", "addresses.pan: expected numbers of 32 bits"),
         ("[[osc]]\nranges.pitch = {low = 0, curve = 'exponential'}", "both ends > 0"),
         ("smoothing.pich.half_life = 1", "smoothing.pich: unknown name; did you mean pitch?"),
         ("events.threshold.onst = 1", "did you mean onset?"),
@@ -283,10 +292,12 @@ def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, 
 
 def test_a_check_tells_every_problem(tmp_path: Path) -> None:
     """Each on a line of its own, with the file and the key."""
-    file = write(tmp_path, "gian = 1\nmonitor = true\n[source]\nport = 0\n")
+    file = write(
+        tmp_path, "gian = 1\nmonitor = true\n[source]\nport = 0\n[[midi.control]]\nfrom = 'pan'\nto = 'bent'"
+    )
     answer = CliRunner().invoke(cli, ["rig", "check", str(file)])
     lines = [*answer.stderr.splitlines(), str(answer.exception)]
-    assert {line.split(": ")[1] for line in lines} == {"gian", "monitor", "source.port"}
+    assert {line.split(": ")[1] for line in lines} == {"gian", "monitor", "source.port", "midi.control.0.to"}
     assert {line.split(": ")[0] for line in lines} == {str(file)}
 
 
