@@ -150,6 +150,7 @@ def open_multi_show(
                 guard=guard,
                 control=rig.control.model_copy(update=near),
             )
+            show.performer = name
             show.collector = next(iter(shows.values())).collector
             undo.callback(close_unplayed, show)
         actions, families = commands_of_all(

@@ -20,6 +20,7 @@ from realtime.monitor.keys import Keys
 from realtime.oscquery.offer import Offer
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
+from realtime.rig.load import recorded_as
 from realtime.rig.tree import ControlRig
 from realtime.sinks.base import SlowClosingSink
 from realtime.sources.base import DatagramStream
@@ -101,6 +102,8 @@ class Show:
         self._is_over = False
         #: Processes beside the voice that are looked after once a second.
         self.children: list[Child] = []
+        #: Who plays, of several performers: part of the names of their recordings.
+        self.performer = ""
         #: What is offered to those who ask by OSCQuery.
         self.offer: Offer | None = None
         #: The keyboard of the terminal, where it commands.
@@ -443,6 +446,8 @@ class Show:
 
     def _record_start(self, name: object = "") -> Awaitable[str]:
         path = self._folder / plain_name("record/start", name, "take", ".anticip")
+        if self.performer:
+            path = recorded_as(path, self.performer)
         if self._recorder is None or self._recorder.is_opening:
             raise OptionError("record/start: the file before is not made yet")
         return self._recorded(self._record(path), path)
@@ -475,6 +480,7 @@ class Show:
         if path is None:
             raise OptionError("record/stop: nothing is being recorded")
         await recorder.settled()
+        recorder.check_end(path)
         return str(path)
 
 

@@ -17,7 +17,6 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip.errors import MotionError, OptionError, one_line, printable, suggestion
 from realtime.control.budget import Bucket, Budgets, Lines
-from realtime.control.folder import plain_name
 from realtime.control.rig_keys import CONTROLS, check_names
 from realtime.osc import read_message, split
 from realtime.sockets import bind_udp, host_and_port, is_loopback
@@ -347,7 +346,6 @@ def commands_of_all(
     Raises an OptionError where a performer is called as a command begins.
     """
     one = {f"{who}/{name}": act for who, own in actions.items() for name, act in own.items()}
-    one |= {f"{who}/record/start": _recorded(who, own["record/start"]) for who, own in actions.items()}
     several = {f"{who}/{name}": act for who, own in families.items() for name, act in own.items()}
     check_names(actions)
     both = {
@@ -356,16 +354,6 @@ def commands_of_all(
         if name in shared - _OF_ONE
     }
     return one | both, several
-
-
-def _recorded(who: str, start: Action) -> Action:
-    """Each one's recording has their name behind what it is called."""
-
-    def act(name: object = "") -> str | Awaitable[str]:
-        plain = plain_name("record/start", name, "take", ".anticip").removesuffix(".anticip")
-        return start(f"{plain}-{who}")
-
-    return act
 
 
 def _for_all(acts: Mapping[str, Action]) -> Action:

@@ -81,6 +81,8 @@ class Recorder(recording.Records, Child):
         # Why nothing is written (empty: it is); of a silent child that it is; why a file was not begun.
         self._trouble, self._is_silent = "", False
         self._refusal: MotionError | None = None
+        # What was said of files that ended early.
+        self._short: dict[Path, str] = {}
         self._spare, self._limit = spare, limit
         self._take: _Take | None = None
         self._before: _Take | None = None
@@ -164,10 +166,12 @@ class Recorder(recording.Records, Child):
         dropped = self.dropped if take.dropped is None else take.dropped
         lost = f", {dropped} records dropped" if dropped else ""
         after = f", which goes on from {take.requested_path}" if take.parts > 0 else ""
-        if why and not take.is_made:
-            self._say(f"{take.path} is not recorded: {why}")
-        else:
-            self._say(f"{take.path} ends early: {why}{lost}" if why else f"recorded {take.path}{after}{lost}")
+        if not why:
+            self._say(f"recorded {take.path}{after}{lost}")
+            return
+        ends = f"ends early: {why}{lost}" if take.is_made else f"is not recorded: {why}"
+        self._say(line := f"{take.path} {ends}")
+        self._short[take.path] = line
 
     def _begin(self, take: _Take) -> None:
         """Begin a file, or the next part."""
@@ -208,6 +212,11 @@ class Recorder(recording.Records, Child):
                 raise DeviceError(f"the recorder does not answer: {', '.join(late)}")
             await asyncio.sleep(_POLL_S)
             self.poll()
+
+    def check_end(self, path: Path) -> None:
+        """Raises a DeviceError where a file that was finished ended early."""
+        if (line := self._short.pop(path, None)) is not None:
+            raise DeviceError(line)
 
     def check(self) -> None:
         """Raises a MotionError where the file that was to be made could not be."""

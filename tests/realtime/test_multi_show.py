@@ -282,6 +282,20 @@ def test_each_has_a_memory_and_what_one_saves_is_a_rig_and_a_file_of_their_own(t
     assert (bob.memory.file, bob.memory.sha256, bob.cue) == ("y", None, ())
 
 
+def test_a_recording_begun_at_a_performer_s_own_page_has_their_name(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    performers = [{"name": "alice", "port": free_port()}, {"name": "bob", "port": free_port()}]
+    told = {"model": {"enabled": False}, "osc": [], "control": {"port": free_port()}}
+
+    async def recorded() -> list[str]:
+        multi_show = open_multi_show(parse_rig({"performer": performers, **told}, ""), MonotonicClock(), str)
+        made = [await show.actions()["record/start"]("take") for show in multi_show.shows.values()]
+        await multi_show.run(0.1)
+        return made
+
+    assert asyncio.run(recorded()) == ["take-alice.anticip", "take-bob.anticip"]
+
+
 def test_only_live_plays_several() -> None:
     with pytest.raises(OptionError, match="`live`"):
         assemble(rig(), OfflineClock())
@@ -330,7 +344,7 @@ def test_commands_are_for_one_or_for_all() -> None:
     async def record() -> str:
         return await commands["record/start"]("take")
 
-    assert asyncio.run(record()) == "alice: take-alice; bob: take-bob"
+    assert asyncio.run(record()) == "take"
     for name in ("freeze", "rig", "record"):
         with pytest.raises(OptionError, match=f"performer.{name}: .* is a command"):
             commands_of_all({name: actions["alice"]}, {name: families["alice"]}, shared)

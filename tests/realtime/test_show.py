@@ -247,6 +247,23 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
     assert "end" in [record.name for record in records if isinstance(record, Control)]
 
 
+def test_who_stops_a_recording_that_ended_early_is_told_so(
+    stage: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hall = Hall(stage)
+
+    async def performance() -> None:
+        await hall.move(0, 5)
+        assert (await hall.command("record/start", "cut"))[0] == "ok"
+        monkeypatch.setattr(hall.recorder, "_trouble", "no room")
+        assert await hall.command("record/stop") == ["error", "cut.anticip ends early: no room"]
+        assert await hall.command("record/start", "whole") == ["ok", "whole.anticip"]
+        assert await hall.command("record/stop") == ["ok", "whole.anticip"]
+
+    hall.play(performance())
+
+
 def test_a_recording_can_be_stopped_before_its_file_is_there_and_begun_before_the_last_is_done(
     stage: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
