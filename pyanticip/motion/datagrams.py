@@ -16,10 +16,12 @@ from pyanticip.motion.units import check_rate
 Protocol = Literal["mocopi", "vmc", "xsens", "rokoko", "axis", "natnet", "msgpack"]
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 
-USUAL_RATES = {"mocopi": 50.0, "vmc": 60.0, "xsens": 60.0, "rokoko": 60.0, "axis": 60.0, "natnet": 60.0}
-"""Frames a second unless told otherwise; no protocol has a rate of its own. Today's mocopi app sends 60,
-older ones 50; most senders of VMC follow a 60 Hz display; MVN streams 60
-of Awinda's and up to 240 of Link's."""
+USUAL_RATE = 60.0
+"""Frames a second unless told otherwise, of all but mocopi and msgpack; no protocol has a rate of its own.
+Most senders of VMC follow a 60 Hz display; MVN streams 60 of Awinda's and up to 240 of Link's."""
+
+USUAL_RATES = {"mocopi": 50.0}
+"""Of other suits. Today's mocopi app sends 60, older ones 50."""
 
 RATE_LIMITS = (1.0, 1000.0)
 """What a stand-in suit may send, frames a second."""
@@ -68,7 +70,7 @@ def datagrams(
         raise OptionError(f"rate must be {low:g} to {high:g} frames a second, given {rate:g}")
     if protocol == "msgpack":
         return _stream(*_native(clip if rate is None else clip.resample(rate)), loop, first_number)
-    body = clip.retarget("humanoid").resample(USUAL_RATES[protocol] if rate is None else rate)
+    body = clip.retarget("humanoid").resample(USUAL_RATES.get(protocol, USUAL_RATE) if rate is None else rate)
     if protocol == "mocopi":
         return _stream(*_mocopi(body, unix_time), loop, first_number)
     source = _natnet(body) if protocol == "natnet" else _bones(body, protocol)

@@ -156,6 +156,13 @@ def test_a_stand_in_phone_is_understood() -> None:
     assert sum(mask) == 1
 
 
+@pytest.mark.parametrize("kind", ["phone", "wek", "vrchat"])
+def test_a_stand_in_sends_sixty_frames_a_second_of_any_file(kind: str) -> None:
+    clip = load_motion(PERFORMANCE).seconds(0.0, 1.0)
+    sent = SOURCES.load(kind)().encode(clip, rate=None, loop=False, unix_time=None)
+    assert sorted({t_ns for t_ns, _ in sent})[30] == 500_000_000
+
+
 def test_rigs_say_where() -> None:
     told = {"kind": "osc", "addresses": {"left_hand": "/phone/quat"}}
     source = load_rig(None, {"source": told}).source

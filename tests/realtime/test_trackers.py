@@ -107,7 +107,7 @@ def test_messages_of_their_own_make_the_frames_of_a_bundle() -> None:
 
 def test_a_stand_in_is_understood_and_its_legs_are_the_bodys() -> None:
     clip = load_motion(PERFORMANCE).resample(50.0)
-    encoded = SOURCES.load("vrchat")().encode(clip, rate=None, loop=False, unix_time=None)
+    encoded = SOURCES.load("vrchat")().encode(clip, rate=50.0, loop=False, unix_time=None)
     packets = [datagram for _, datagram in encoded][:300]
     assert {_core.recognise(packet) for packet in packets} == {"vrchat"}
     body = clip.retarget("humanoid").quats
