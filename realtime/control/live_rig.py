@@ -220,17 +220,10 @@ class LiveRig:
         self._changes += 1
 
     def _tell(self, rig: Rig, before: Rig) -> None:
-        """Let the receivers be told by other tables: all of them, or none."""
-        done: list[tuple[OscSink, Any]] = []
-        try:
-            for sink, new, old in zip(self._receivers, rig.osc, before.osc, strict=True):
-                if sink is not None and new != old:
-                    sink.configure(new)
-                    done.append((sink, old))
-        except OptionError:
-            for sink, old in done:
-                sink.configure(old)
-            raise
+        """Let the receivers be told by other tables."""
+        for sink, new, old in zip(self._receivers, rig.osc, before.osc, strict=True):
+            if sink is not None and new != old:
+                sink.configure(new)
         if rig.latency_ms != before.latency_ms:
             self._pipeline.mixer.sound_ms = rig.latency_ms
 

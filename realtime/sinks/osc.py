@@ -14,7 +14,6 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip._core import OscBundle
 from pyanticip.controls import CANCEL, Event, Range
-from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.sinks.base import ControlFrame, Extra, Prewarmed
 from realtime.sinks.config import Address, Argument, OscConfig
@@ -91,22 +90,10 @@ class OscSink(Prewarmed):
         self._sent: ControlFrame | None = None
         self._extras: tuple[Extra, ...] = ()
         self._extra_maps: list[Callable[[float], float]] = []
-        self._lay_out(config)
+        self.configure(config)
 
     def configure(self, config: OscConfig) -> None:
-        """Send by another table from the next frame on, to the same receiver.
-
-        Raises:
-            OptionError: What it says cannot be put into OSC; everything stays as it was then.
-        """
-        before = self.config
-        try:
-            self._lay_out(config)
-        except Exception as error:
-            self._lay_out(before)
-            raise OptionError(f"{self.name}: cannot be told in OSC: {error}") from None
-
-    def _lay_out(self, config: OscConfig) -> None:
+        """Send by another table from the next frame on, to the same receiver."""
         self.config = config
         self._prefix = config.prefix.rstrip("/")
         self._send = frozenset(config.send)
