@@ -93,6 +93,9 @@ class RigRemote:
             playing["synth"] = {**playing.get("synth", {}), "preset": preset}
         if self._commands.mapping is not None:
             playing["mapping"] = self._commands.mapping
+        elif self._pipeline.live_mapping is None and not self._pipeline.mapping_error:
+            # It was unloaded.
+            playing.pop("mapping", None)
         playing.pop("cue", None)
         if cues := self._commands.cues:
             playing["cue"] = [cue.model_dump(exclude_defaults=True) for cue in cues]

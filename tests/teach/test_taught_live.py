@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.clips import LEFT_ARM, swing
 from support.ear import Ear
+from support.playing import Playing
 from support.wire import heard_of
 
 from pyanticip.errors import CheckpointError, FormatError
@@ -295,6 +296,18 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
     played = outputs(file)
     assert len(played) > 200
     assert outputs(tmp_path / "again.anticip")[: len(played)] == played
+
+
+def test_a_mapping_that_was_unloaded_is_not_saved(fitted: Path, tmp_path: Path) -> None:
+    file = tmp_path / "stage.toml"
+    file.write_text(f"mapping = '{fitted}'  # mine\nmodel.backend = 'rust'\nmemory.enabled = false\n")
+    show = Playing(load_rig(file))
+    show.do("rig/save")
+    assert load_rig(file).mapping == str(fitted)
+    show.do("unload")
+    show.do("rig/save")
+    assert load_rig(file).mapping is None
+    show.close()
 
 
 def test_a_mapping_that_was_loaded_is_loaded_again_by_a_replay(fitted: Path, tmp_path: Path) -> None:
