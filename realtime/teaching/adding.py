@@ -129,8 +129,8 @@ def parse_changes(project: Project, text: str) -> tuple[dict[str, float | None],
     values: list[str] = []
     labels: list[str] = []
     for part in text.replace(",", " ").split():
-        name, _, said = part.partition("=")
-        if said == ("" if name in classes else "none"):
+        name, mark, said = part.partition("=")
+        if mark and said == ("" if name in classes else "none"):
             changed[name] = None
         else:
             new = name not in outputs and said and not _is_number(said)

@@ -190,7 +190,7 @@ def test_a_take_that_is_there_is_given_its_first_class(run: Run) -> None:
     run("teach", "add", "mine", "a0.npz", "--values", "mix=1", "--class", "pose=up")
     assert "class legs is new; so far: pose" in run("teach", "set", "mine", "a0", "legs=walk,mix=.5")
     assert Project.open("mine").state.take("a0").labels == {"pose": "up", "legs": "walk"}
-    for wrong in ("mxi=.5", "mix=loud", "mxi=none", "arm="):
+    for wrong in ("mxi=.5", "mix=loud", "mxi=none", "arm=", "legs"):
         with pytest.raises(MotionError):
             run("teach", "set", "mine", "a0", wrong)
 
