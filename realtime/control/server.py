@@ -317,10 +317,14 @@ def _command_of(name: str) -> str:
     return name if name in CONTROLS else name.partition("/")[2] or name
 
 
+# A name may stand behind these; a number is none.
+_MAYBE_NAMED = ("record/start", "memory/save", "rig/save", "teach/start")
+
+
 def _is_button(name: str) -> bool:
-    """Whether a command takes nothing: buttons say all the same that they are pressed (1) or released (0)."""
-    told = CONTROLS.get(_command_of(name))
-    return told is not None and told.types == "N"
+    """Whether a command needs nothing: buttons say all the same that they are pressed (1) or released (0)."""
+    told = CONTROLS.get(command := _command_of(name))
+    return told is not None and (told.types == "N" or command in _MAYBE_NAMED)
 
 
 def _is_value(argument: object) -> bool:

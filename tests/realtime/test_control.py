@@ -61,7 +61,8 @@ def test_a_command_is_obeyed_and_answered(remote: socket.socket) -> None:
 
 def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) -> None:
     done: list[str] = []
-    names = ("stop", "panic", "alice/panic", "record/stop", "freeze")
+    files = ("record/start", "alice/record/start", "memory/save", "rig/save", "teach/start")
+    names = ("stop", "panic", "alice/panic", "record/stop", "freeze", *files)
     actions = {
         name: partial(lambda name, *a: done.append(name + " set" * len(a)) or name, name) for name in names
     }
@@ -72,7 +73,9 @@ def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) 
         _, _, replies = talk(remote, *packets, actions={**actions, "start": lambda: "playing"})
         return list(done), [reply.params for reply in replies]
 
-    for name in ("stop", "panic", "alice/panic", "record/stop"):
+    for name in files:
+        assert press(name, ("solo",))[0] == [f"{name} set"]
+    for name in ("stop", "panic", "alice/panic", "record/stop", *files):
         assert press(name, (1.0,), (True,), (1,), (0.3,)) == ([name] * 4, [["ok", name]] * 4)
         assert press(name, (0.0,), (False,), (0,)) == ([], [["ok", "released"]] * 3)
     assert press("panic", ("now", 0.0))[0] == ["panic"], "whatever stands behind it"
