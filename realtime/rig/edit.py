@@ -93,6 +93,14 @@ def _change(table: MutableMapping[str, Any], before: Tree, after: Tree, outer: M
                 table[name] = _made(outer, new)
             else:
                 _change(there, old if isinstance(old, Mapping) else {}, new, outer, inner)
+        elif all(map(_are_named, (new, there, old))) and len(there) == len(old):
+            # Those that stay keep their comments, wherever they stand now.
+            known = {was["name"]: (one, was) for one, was in zip(there, old, strict=True)}
+            del there[:]
+            for becomes in new:
+                one, was = known.get(becomes["name"], (_made(dict, becomes), becomes))
+                _change(one, was, becomes, inner, inner)
+                there.append(one)
         elif all(map(_are_tables, (new, there, old))) and len(new) == len(there) == len(old):
             for one, was, becomes in zip(there, old, new, strict=True):
                 _change(one, was, becomes, inner, inner)
@@ -119,3 +127,7 @@ def _filled(tree: Tree) -> dict[str, Any]:
 
 def _are_tables(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)
+
+
+def _are_named(value: object) -> TypeGuard[list[Any]]:
+    return _are_tables(value) and all("name" in one for one in value)

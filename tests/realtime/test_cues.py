@@ -97,6 +97,23 @@ def test_another_memory_keeps_the_cues_that_are_in_it_and_learns_no_more_than_be
     assert load_rig(folder / "rig.toml").cue == (A,)
 
 
+def test_cues_that_stay_keep_their_comments(folder: Path) -> None:
+    first, last = f"# First.\n{table(A)}".replace("at = 8.0", "at = 8.0  # light"), f"# Last.\n{table(B)}"
+    show = Show(folder, f"[memory]\nfile = '{folder / 'two.memory'}'\n{first}{last}")
+
+    def saved() -> str:
+        show.do("rig/save")
+        assert load_rig(folder / "rig.toml").cue == show.commands.cues
+        return (folder / "rig.toml").read_text()
+
+    show.do("cue/set", "c", '"b"', 5.5)
+    assert first + last in saved()
+    show.do("cue/set", "a", "performance", 7.0)
+    assert "at = 7.0  # light\n" in saved()
+    show.do("cue/remove", "c")
+    assert "at = 7.0  # light\n" in saved()
+
+
 def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folder: Path) -> None:
     text = f"[memory]\nfile = '{folder / 'two.memory'}'\n"
     show, again = (Show(folder, text + table(A), name) for name in ("rig.toml", "again.toml"))
