@@ -445,9 +445,8 @@ class Show:
         return self._obey(family + rest, *arguments)
 
     def _record_start(self, name: object = "") -> Awaitable[str]:
-        path = self._folder / plain_name("record/start", name, "take", ".anticip")
-        if self.performer:
-            path = recorded_as(path, self.performer)
+        plain = plain_name("record/start", name, "take", ".anticip")
+        path = self._folder / (recorded_as(Path(plain), self.performer) if self.performer else plain)
         if self._recorder is None or self._recorder.is_opening:
             raise OptionError("record/start: the file before is not made yet")
         return self._recorded(self._record(path), path)
