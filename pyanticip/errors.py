@@ -66,6 +66,11 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     return f"; did you mean {plain[near[0]]}?" if near else ""
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """``1 clip``, ``2 clips``; ``many`` where an s does not make the plural."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def utf8(name: str) -> str:
     """A file's name as text: what in it is none becomes ``?``."""
     return name.encode(errors="replace").decode()

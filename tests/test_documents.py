@@ -1,5 +1,5 @@
 """README and docs are executed: Python blocks run, command lines parse, links point at files; what ``--json``
-says has the keys that docs/api.md names."""
+says has the keys that docs/api.md names, which lists every error."""
 
 import ast
 import contextlib
@@ -19,7 +19,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pyanticip import load_motion
+from pyanticip import errors, load_motion
 from pyanticip.cli import cli
 from pyanticip.motion.bvh import save_bvh
 from realtime.programs.demo import PERFORMANCE
@@ -192,3 +192,13 @@ def test_the_keys_of_json_are_those_of_the_page(tmp_path: Path, monkeypatch: pyt
     for command, keys in rows:
         answer = ask(cli, [*command.split(), "--json"])
         assert set(json.loads(answer.stdout)) == keys, command
+
+
+def test_the_page_lists_the_errors_and_none_of_their_helpers() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = re.search(r"::: pyanticip\.errors\n    options:\n      members: \[(.*)\]", page)
+    assert listed
+    classes = [
+        name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, Exception)
+    ]
+    assert listed[1].split(", ") == classes

@@ -52,7 +52,7 @@ def evaluate_motion(args: options.MotionOptions) -> Answer:
             args.checkpoint,
             args.data,
             args.split,
-            people=tuple(name.strip() for name in (args.subjects or "").split(",") if name.strip()),
+            people=args.people,
             cache=args.cache,
             manifest=args.manifest,
             settings=args.retune,

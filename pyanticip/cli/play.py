@@ -10,7 +10,7 @@ import click
 
 from pyanticip.cli.generate import Command, Group
 from pyanticip.cli.terminal import Answer, drawn, say, speed_factor, typed, unwound
-from pyanticip.errors import OptionError, RigError
+from pyanticip.errors import OptionError, RigError, counted
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
@@ -247,7 +247,7 @@ def rehearse(args: options.RehearseOptions) -> Answer:
     takes, seconds = len(found["takes"]), found["seconds"]
     return (
         found,
-        f"{args.out}: {takes} takes, {seconds:.0f} s; play with: "
+        f"{args.out}: {counted(takes, 'take')}, {seconds:.0f} s; play with: "
         f"pyanticip live --source auto://0.0.0.0 --memory {typed(args.out)}",
     )
 

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, counted
 from pyanticip.memory.files import is_memory, load_rehearsal
 from pyanticip.models.checkpoint.manifest import (
     FORMAT,
@@ -78,10 +78,11 @@ def _memory(file: Path) -> Found:
     ]
     seconds = round(sum(map(len, followed.values())) / RATE, 2)
     found = {"file": str(file), "kind": "memory", "takes": takes, "seconds": seconds, "moments": len(memory)}
-    lines = [f"{file}: a memory of {len(takes)} takes, {seconds:.2f} s, {len(memory)} moments"]
+    of = f"{counted(len(takes), 'take')}, {seconds:.2f} s, {counted(len(memory), 'moment')}"
+    lines = [f"{file}: a memory of {of}"]
     for take in takes:
         length = "not followed" if take["seconds"] is None else f"{take['seconds']:.2f} s"
-        lines.append(f"  {take['take']}: {length}, {take['moments']} moments")
+        lines.append(f"  {take['take']}: {length}, {counted(take['moments'], 'moment')}")
     return found, lines
 
 
@@ -105,7 +106,9 @@ def _mapping(file: Path) -> Found:
     lines = [f"{file}: mapping {mapping.name}, made {found['made'] or 'at no known time'}"]
     lines += [f"  output {output.describe()}" for output in mapping.outputs]
     lines += [f"  class {name}: {', '.join(labels)}" for name, labels in mapping.classes.items()]
-    lines += [f"  gesture {gesture.name}: {len(gesture.takes)} takes" for gesture in mapping.gestures]
+    lines += [
+        f"  gesture {gesture.name}: {counted(len(gesture.takes), 'take')}" for gesture in mapping.gestures
+    ]
     lines.append(f"  plays with {found['model'] or 'every model, and without one'}")
     lines.append(f"  taught without {', '.join(lacking)}" if lacking else "  taught with all joints")
     limit = "" if mapping.beyond == "play" else f" above a novelty of {mapping.novelty_limit:g}"

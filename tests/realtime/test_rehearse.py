@@ -145,7 +145,7 @@ def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
     assert [take["take"] for take in found["takes"]] == ["performance"]
     assert found["seconds"] == pytest.approx(28, abs=0.5)
     assert found["moments"] == found["takes"][0]["moments"] == len(load_memory(piece))
-    assert "a memory of 1 takes" in lines[0]
+    assert "a memory of 1 take," in lines[0]
     # Where a cue can be at most.
     assert lines[1].startswith(f"  performance: {found['seconds']:.2f} s, ")
     assert describe_artifact(DANCE) is None

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pyanticip.errors import CheckpointError, FormatError
+from pyanticip.errors import CheckpointError, FormatError, counted
 from pyanticip.models.forecast.forecaster import load_forecaster
 from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.evaluate.takes import KINDS, Takes
-from training.report.tables import counted, table
+from training.report.tables import table
 from training.tasks.ghost.windows import LENGTH, OBSERVED, STRIDE, TARGET, Windows, every
 from training.tasks.motion.people import not_strangers
 

@@ -31,9 +31,16 @@ class MotionOptions(JsonOption):
     cache: Path | None = option("Cache folder for data sets and trained baselines.", None)
     retune: Path | None = option("Tune the simple baselines again, into this folder.", None)
 
+    @property
+    def people(self) -> tuple[str, ...]:
+        """The subjects by name, none where none are given."""
+        return tuple(name.strip() for name in (self.subjects or "").split(",") if name.strip())
+
     def check(self) -> None:
-        """As for all, and whether the data are any."""
+        """As for all, whether the data are any, and whether subjects that are given are."""
         super().check()
+        if self.subjects is not None and not self.people:
+            raise OptionError(f"option --subjects: expected names, like 02,05,09, got {self.subjects!r}")
         check_motion(self.data)
 
 
@@ -90,9 +97,16 @@ class SensorsOptions(JsonOption):
     every: int = option("Evaluate every Nth clip.", 1, ge=1)
     cache: Path | None = option("Cache folder for data sets.", None)
 
+    @property
+    def people(self) -> tuple[str, ...]:
+        """The subjects by name, none where none are given."""
+        return tuple(name.strip() for name in (self.subjects or "").split(",") if name.strip())
+
     def check(self) -> None:
-        """As for all, and whether the data are any."""
+        """As for all, whether the data are any, and whether subjects that are given are."""
         super().check()
+        if self.subjects is not None and not self.people:
+            raise OptionError(f"option --subjects: expected names, like 02,05,09, got {self.subjects!r}")
         check_motion(self.data)
 
 
@@ -103,9 +117,16 @@ class TempoOptions(JsonOption):
     split: Literal["train", "validation", "test"] = option("Side of the split.", "validation")
     cache: Path | None = option("Cache folder for data sets.", None)
 
+    @property
+    def people(self) -> tuple[str, ...]:
+        """The subjects by name, none where none are given."""
+        return tuple(name.strip() for name in (self.subjects or "").split(",") if name.strip())
+
     def check(self) -> None:
-        """As for all, and whether the data are any."""
+        """As for all, whether the data are any, and whether subjects that are given are."""
         super().check()
+        if self.subjects is not None and not self.people:
+            raise OptionError(f"option --subjects: expected names, like 02,05,09, got {self.subjects!r}")
         check_motion(self.data)
 
 

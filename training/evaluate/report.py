@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pyanticip.errors import FormatError
+from pyanticip.errors import FormatError, counted
 from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import EVENTS
 from training.evaluate.baselines import PLAYED
@@ -15,7 +15,6 @@ from training.evaluate.measures import BEYOND, HARM
 from training.evaluate.motion import MODEL
 from training.report import pages
 from training.report.pages import Part, Row, as_markdown, bare, png, pyplot
-from training.report.tables import counted
 
 COLOURS: Final = ("#c8dcec", "#5fa3d3", "#0a4f8a")
 """Of the three horizons, the farthest darkest."""
@@ -173,7 +172,7 @@ def looks(target: Path) -> int:
     if target.suffix.lower() == ".md":
         pages.check_pair(target, figures := target.with_suffix(".json"))
     else:
-        _, figures = pages.report_paths(target)
+        _, figures = pages.report_paths(target, endings=".html or .md")
     if not figures.is_file():
         return 0
     try:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from pyanticip import _core
+from pyanticip.errors import counted
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.motion.rotations import conjugate, multiply, rotate
@@ -28,7 +29,7 @@ from training.data.examples import Example
 from training.evaluate.learned import Ridge
 from training.evaluate.measures import AHEAD_MS, SHORTEST
 from training.evaluate.takes import Clip, Takes, heading
-from training.report.tables import Say, counted, table
+from training.report.tables import Say, table
 from training.tasks.completion.fit import in_the_world
 from training.tasks.completion.net import JOINTS, matrices, nearest
 from training.tasks.motion.people import not_strangers

@@ -115,13 +115,16 @@ def as_html(parts: Sequence[Part], name: str) -> str:
     )
 
 
-def report_paths(target: Path, name: str = "report", data: str = "") -> tuple[Path, Path]:
+def report_paths(
+    target: Path, name: str = "report", data: str = "", *, endings: str = ".html"
+) -> tuple[Path, Path]:
     """The page of a report, and the file of its numbers; both are as yet to come or an earlier report's.
 
     Args:
         target: see :func:`write`, which all of these are of.
         name: of the files in a folder.
         data: of the JSON there, if it is called otherwise.
+        endings: of the names that the caller takes, for the message.
 
     Raises:
         OptionError: neither a folder nor a page, or one of the two files is there without the other, so that
@@ -130,7 +133,7 @@ def report_paths(target: Path, name: str = "report", data: str = "") -> tuple[Pa
     alone = target.suffix.lower() in PAGES
     a_file = target.exists() or _FILE.fullmatch(target.suffix)  # "runs/v0.2" is a folder to come
     if target.is_dir() if alone else a_file and not target.is_dir():
-        raise OptionError(f"report {target}: expected a folder or a name that ends in .html")
+        raise OptionError(f"report {target}: expected a folder or a name that ends in {endings}")
     page = target if alone else target / f"{name}.html"
     figures = page.with_suffix(".json") if alone else target / f"{data or name}.json"
     check_pair(page, figures)
@@ -167,6 +170,7 @@ def write(
         title: of the page.
         name: of the files in a folder.
         data: of the JSON there, if it is called otherwise.
+        endings: of the names that the caller takes, for the message.
 
     Returns:
         The files, the page first.

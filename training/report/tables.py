@@ -33,11 +33,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """``1 clip``, ``2 clips``; ``many`` where an s does not make the plural."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 def spread(values: Sequence[float], digits: int = 3) -> str:
     """Mean ± standard deviation, the latter from two values on."""
     array = np.array(values)

@@ -177,6 +177,7 @@ def read_state(folder: Path) -> dict[str, Any]:
         int(state["global_step"])
     except CheckpointError:
         raise
-    except Exception as error:  # torch raises many kinds for damaged files
-        raise CheckpointError(f"{path}: not a saved state ({one_line(error)})") from None
+    except Exception:  # torch raises many kinds for damaged files, of several sentences each
+        wanted = "copy the run again, or begin anew in another folder"
+        raise CheckpointError(f"{path}: not a saved state, or one that was cut short: {wanted}") from None
     return state

@@ -256,7 +256,12 @@ def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, command):
         (["--data", tmp_path / "empty"], 1, "no motion in it"),
         ([*data, "--seeds", "0"], 2, "--seeds"),
         ([*data, "--report", inside], 1, "file.json/in: not a directory"),
-        ([*data, "--report", tmp_path / "x.pdf"], 2, "x.pdf: expected a folder or a name that ends in .html"),
+        (
+            [*data, "--report", tmp_path / "x.pdf"],
+            2,
+            "x.pdf: expected a folder or a name that ends in .html or .md",
+        ),
+        ([*data, "--subjects", " ,"], 2, "option --subjects: expected names, like 02,05,09, got ' ,'"),
         ([*data, "--retune", tmp_path / "file.json"], 1, "file.json: not a directory"),
         ([*data, "--checkpoint", tmp_path], 1, "checkpoint"),
     ):
