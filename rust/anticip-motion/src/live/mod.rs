@@ -6,6 +6,7 @@ mod decode;
 mod frame_grid;
 mod output;
 mod playout;
+mod row;
 mod senders;
 mod stage;
 mod timemap;

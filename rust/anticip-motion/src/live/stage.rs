@@ -2,17 +2,17 @@
 
 use std::time::Instant;
 
-use anticip_geometry::Quat;
 use anticip_wire::{PoseUpdate, SkeletonUpdate};
 
 use super::body::Body;
 use super::clock::{Stamp, StreamClock, When};
 use super::output::{Counters, FrontOutput, Stages};
+use super::row::{gate_for, row, still};
 use super::{FrontConfig, Source};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
 use crate::completion::Completion;
-use crate::features::{CanonicalPose, FEATURE_COUNT, FeatureExtractor, RATE};
+use crate::features::{FeatureExtractor, RATE};
 use crate::limbs::LimbTracker;
 use crate::noise::NoiseGate;
 use crate::pose::Pose;
@@ -44,6 +44,8 @@ pub(super) struct Stage {
     body: Body,
     /// Why the body that the source told last cannot be played; its frames are not.
     refusal: Option<String>,
+    /// Its frames since the newest that could be: they are not lost.
+    refused: u64,
     /// False while another sender plays: frames are followed, but put on no grid.
     playing: bool,
     clock: StreamClock,
@@ -74,6 +76,7 @@ impl Stage {
             source,
             config,
             refusal: None,
+            refused: 0,
             playing: false,
             clock: StreamClock::new(),
             resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?.curved(),
@@ -192,6 +195,7 @@ impl Stage {
         }
         if self.refusal.is_some() {
             counters.refused += 1;
+            self.refused += 1;
             return false;
         }
         if !self.body.fits(pose) {
@@ -228,7 +232,7 @@ impl Stage {
         };
         counters.frames += 1;
         counters.numbered += u64::from(pose.seq.is_some());
-        counters.lost += lost;
+        counters.lost += lost.saturating_sub(std::mem::take(&mut self.refused));
         if anew {
             self.resampler.restart();
         }
@@ -432,69 +436,4 @@ impl Stage {
         };
         Some(&self.out)
     }
-}
-
-/// The noise gate of a body with these joints, where one is wanted.
-fn gate_for(config: FrontConfig, mask: &[bool; JOINT_COUNT]) -> Option<NoiseGate> {
-    config.steady.then(|| NoiseGate::new(mask, config.noise.as_ref()))
-}
-
-/// The grid frame behind the noise gate.
-fn still<'a>(
-    grid: GridFrame,
-    frame: &'a Pose,
-    gate: Option<&'a mut NoiseGate>,
-    out: &mut FrontOutput,
-) -> &'a Pose {
-    let Some(gate) = gate else { return frame };
-    if grid.start {
-        gate.restart();
-    }
-    gate.push(frame);
-    out.activity = gate.openness() as f32;
-    gate.pose()
-}
-
-/// Turns one grid frame into a feature row.
-fn row(
-    grid: GridFrame,
-    frame: &Pose,
-    held: &mut [u32; 2],
-    completion: Option<&mut Completion>,
-    extractor: &mut FeatureExtractor,
-    out: &mut FrontOutput,
-    counters: &mut Counters,
-) {
-    if grid.start {
-        // Rows of the same datagram before this one belong to a stream that is over.
-        out.rows.clear();
-        out.poses.clear();
-        out.filled = 0;
-        out.reset = true;
-        counters.resets += 1;
-        extractor.reset();
-        held[1] = held[0];
-    }
-    let mut whole: [Quat; JOINT_COUNT] = std::array::from_fn(|j| frame.rotations[j]);
-    if let Some(completion) = completion {
-        if grid.start {
-            completion.reset();
-        }
-        completion.push(&mut whole);
-    }
-    // Rounded once, here: what leaves is what the features were made of.
-    let mut pose = CanonicalPose::default();
-    for (slot, q) in pose.iter_mut().zip(&whole) {
-        *slot = q.to_array().map(|v| v as f32);
-    }
-    out.root = frame.root.map(|v| v as f32);
-    let missing = if grid.fraction >= 1.0 {
-        held[0]
-    } else {
-        held[0] | held[1]
-    };
-    let mut features = [0.0; FEATURE_COUNT];
-    extractor.push(&pose, out.root, missing, &mut features);
-    out.poses.push(pose);
-    out.rows.push(features);
 }

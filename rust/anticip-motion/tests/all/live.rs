@@ -191,12 +191,19 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
     assert_eq!(front.counters().malformed, 2);
     assert!(front.refusal().is_some());
     // Frames of a body that was refused are not played as another body's.
-    assert!(front.feed(&frame(80, 1.6), 1600 * MS, "").is_none());
-    assert_eq!(front.counters().refused, 1);
+    for i in 80..85 {
+        let at = f64::from(i) * 0.02;
+        assert!(front.feed(&frame(i, at), i64::from(i) * 20 * MS, "").is_none());
+    }
+    assert_eq!(front.counters().refused, 5);
     skeleton.clear();
     native::encode_skeleton(&told(&standard::mocopi(), None), &mut skeleton).expect("encodes");
-    assert!(front.feed(&skeleton, 1610 * MS, "").is_none());
-    assert!(front.feed(&frame(81, 1.62), 1620 * MS, "").is_some());
+    assert!(front.feed(&skeleton, 1710 * MS, "").is_none());
+    // Nor are they lost, as 85 is.
+    assert!(front.feed(&frame(86, 1.72), 1720 * MS, "").is_some());
+    assert_eq!(front.counters().lost, 1);
+    assert!(front.feed(&frame(88, 1.76), 1760 * MS, "").is_some());
+    assert_eq!(front.counters().lost, 2);
 }
 
 #[test]
