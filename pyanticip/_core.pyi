@@ -1078,6 +1078,41 @@ def encode_positions(
 ) -> None:
     """Encodings of positions (N,) float64, into `out` (N, D); the rest as `trajectory_encode` has it."""
 
+# --- planning ---
+
+def plan_draw(
+    comes: npt.NDArray[np.int64],
+    contrasts: npt.NDArray[np.float64],
+    log_frequency: npt.NDArray[np.float64],
+    quantiles: npt.NDArray[np.float64],
+    edge: float,
+    seed: int,
+    codes: npt.NDArray[np.int64],
+    found: npt.NDArray[np.float64],
+) -> None:
+    """The codes of the largest contrasts of each step, largest first, into `codes`, `found` (steps, slots).
+
+    `comes` (steps, K) codes that come, -1 for none, of repeated ones the first counts; `contrasts` (steps, K)
+    of them. All others have scores drawn independently: `quantiles` are the logarithms of theirs, ascending,
+    evenly spaced in the logit of the probability from -`edge` to `edge`, and `log_frequency` (V,) is taken
+    off. The `seed` (0 to 2^64 - 1) decides, whatever the number of threads. All C-contiguous, else
+    ShapeError. The GIL is released.
+    """
+
+def plan_products(
+    asked: npt.NDArray[Any], table: npt.NDArray[Any], codes: npt.NDArray[np.int64], out: npt.NDArray[Any]
+) -> None:
+    """Products of `asked` (N, J, D) with the rows of the `table` (V, D) that `codes` (N, K) name, into `out`
+    (N, J, K). Numbers all float32 or all float64, C-contiguous, else ShapeError. The GIL is released.
+    """
+
+def plan_spread(
+    shares: npt.NDArray[Any], grad: npt.NDArray[Any], codes: npt.NDArray[np.int64], table: npt.NDArray[Any]
+) -> None:
+    """Adds `grad` (N, J, D) times `shares` (N, J, K) to the rows of the `table` (V, D) that `codes` (N, K)
+    name; the rest as `plan_products` has it.
+    """
+
 # --- what a performer did before ---
 
 TEACHER_REACH: int

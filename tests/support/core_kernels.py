@@ -180,3 +180,22 @@ def positions(draw: DrawFn) -> list[Any]:
     """Of ``encode_positions``."""
     (count, width), rng = draw(st.tuples(few, few)), np.random.default_rng(draw(seeds))
     return [39 * rng.random(count), *_table(draw, width), np.zeros((count, width), np.float32)]
+
+
+@st.composite
+def plans(draw: DrawFn) -> list[Any]:
+    """Of ``plan_draw``."""
+    (steps, ahead), vocab, rng = draw(st.tuples(few, few)), draw(st.integers(1, 99)), Draft(draw).rng
+    slots = draw(st.integers(1, vocab))
+    room = np.zeros((steps, slots), np.int64), np.zeros((steps, slots))
+    comes = rng.integers(-1, vocab, (steps, ahead)), rng.normal(size=(steps, ahead))
+    return [*comes, -rng.exponential(size=vocab), np.sort(-rng.exponential(size=9)), 8.0, draw(seeds), *room]
+
+
+@st.composite
+def plan_rows(draw: DrawFn, spread: bool) -> list[Any]:
+    """Of ``plan_spread``, or of ``plan_products``."""
+    draft, (steps, asks, each, width) = Draft(draw), draw(st.tuples(few, few, few, few))
+    table, codes = draft.any(7, width), draft.rng.integers(0, 7, (steps, each))
+    wide, narrow = draft.any(steps, asks, width), draft.any(steps, asks, each)
+    return [narrow, wide, codes, table] if spread else [wide, table, codes, narrow]

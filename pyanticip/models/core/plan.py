@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from pyanticip import _core
 
 NUMBERS = 2**19
 """Of so many numbers the rows that are looked up together may be: they stay in the processor's cache."""
@@ -121,7 +124,7 @@ class _Dots(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, asked: Tensor, table: Tensor, codes: Tensor) -> Tensor:
         ctx.save_for_backward(asked, table, codes)
-        return _products(asked, table, codes)
+        return _products_in_core(asked, table, codes)
 
     @staticmethod
     @once_differentiable
@@ -140,7 +143,16 @@ class _Mixed(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         shares, table, codes = ctx.saved_tensors
-        return _products(grad, table, codes), _spread(shares, grad, table, codes), None
+        return _products_in_core(grad, table, codes), _spread(shares, grad, table, codes), None
+
+
+def _suits_core(table: Tensor) -> bool:
+    exact = table.dtype in (torch.float32, torch.float64)
+    return exact and table.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _array(tensor: Tensor) -> npt.NDArray[Any]:
+    return tensor.detach().contiguous().numpy()
 
 
 def _chunks(table: Tensor, codes: Tensor) -> Iterator[slice]:
@@ -156,6 +168,14 @@ def _products(asked: Tensor, table: Tensor, codes: Tensor) -> Tensor:
     return out
 
 
+def _products_in_core(asked: Tensor, table: Tensor, codes: Tensor) -> Tensor:
+    if not _suits_core(table):
+        return _products(asked, table, codes)
+    out = asked.new_empty(*asked.shape[:2], codes.shape[1])
+    _core.plan_products(*map(_array, (asked, table, codes, out)))
+    return out
+
+
 def _sums(shares: Tensor, table: Tensor, codes: Tensor) -> Tensor:
     flat = codes[:, None].expand_as(shares).flatten(0, 1)
     found = F.embedding_bag(flat, table, per_sample_weights=shares.flatten(0, 1), mode="sum")
@@ -164,7 +184,10 @@ def _sums(shares: Tensor, table: Tensor, codes: Tensor) -> Tensor:
 
 def _spread(shares: Tensor, grad: Tensor, table: Tensor, codes: Tensor) -> Tensor:
     """The gradient of the table where its rows took part by ``shares`` (n, J, K) in ``grad`` (n, J, D)."""
-    out = torch.zeros_like(table)
+    out = torch.zeros_like(table, memory_format=torch.contiguous_format)
+    if _suits_core(table):
+        _core.plan_spread(*map(_array, (shares, grad, codes, out)))
+        return out
     for part in _chunks(table, codes):
         each = shares[part].transpose(1, 2) @ grad[part]
         out.index_add_(0, codes[part].flatten(), each.flatten(0, 1))

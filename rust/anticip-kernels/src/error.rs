@@ -40,6 +40,20 @@ pub enum KernelError {
     /// Vectors of no width.
     #[error("width: expected at least 1, given 0")]
     Width,
+    /// Codes beyond those that there are.
+    #[error("codes: expected below {codes}, given one outside")]
+    Codes {
+        /// How many there are.
+        codes: usize,
+    },
+    /// Plans of no codes, or of more than there are.
+    #[error("slots: expected 1 to {most}, given {given}")]
+    Slots {
+        /// How many codes there are.
+        most: usize,
+        /// The slots asked for.
+        given: usize,
+    },
     /// More cursors that jump than there are cursors.
     #[error("jumping: expected at most {cursors} cursors, given {given}")]
     Jumping {

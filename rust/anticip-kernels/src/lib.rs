@@ -1,7 +1,8 @@
 //! Kernels of the model family, forward and backward: what torch alone is slow at.
 //!
 //! [`Scan`], [`Places`] and [`Gru`] belong to PRISM positions, [`Field`] and [`Gated`] to the control field,
-//! [`Trajectory`] and [`Sinusoids`] to positions that follow the path of embeddings.
+//! [`Trajectory`] and [`Sinusoids`] to positions that follow the path of embeddings, [`PlanDraw`] and
+//! [`PlanRows`] to planning.
 //!
 //! [`Scan`]: the histogram scan of PRISM positions (Lee 2025), cursors that hold a probability over places and move
 //! with learned chances, for whole sequences; [`Places`] reads them out as they go, and has the way back.
@@ -36,6 +37,8 @@ mod joint;
 mod lanes;
 mod matrix;
 mod places;
+mod plan;
+mod plan_rows;
 mod real;
 mod scan;
 mod step;
@@ -48,6 +51,8 @@ pub use gru::{GATES, Gru, GruGradients};
 pub use joint::{disjoin, joint};
 pub use lanes::Lanes;
 pub use places::{PlaceGradients, Places, SEGMENT};
+pub use plan::PlanDraw;
+pub use plan_rows::PlanRows;
 pub use real::Real;
 pub use scan::{Dims, Gradients, Scan};
 pub use step::MOVES;

@@ -16,6 +16,7 @@ macro_rules! by_precision {
 pub(crate) mod field;
 pub(crate) mod gru;
 pub(crate) mod places;
+pub(crate) mod plan;
 pub(crate) mod scan;
 pub(crate) mod trajectory;
 

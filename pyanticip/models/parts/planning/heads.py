@@ -4,21 +4,19 @@ in training."""
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy import special
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pyanticip import _core
 from pyanticip.models.core.layouts import exact
 from pyanticip.models.parts.planning.targets import LOWEST, Ahead, PlanChoice, normalised
-
-ALL_BELOW = 8192
-"""Up to so many codes, each one's score is drawn; beyond, the largest of each class of frequency."""
 
 SIMULATOR_LR = 1e-2
 """The rate to train a simulator at: high, so that it forgets what the anticipator was like before."""
 
-CLASSES = 64
 _POINTS = 2048
 _EDGE = 16.0
 
@@ -93,13 +91,16 @@ class AnticipationSimulator(nn.Module):
         """The distributions of the scores of codes with targets (...,) in [0, 1], at least in float32: half
         precision rounds 1 less the lowest score to 1, and has no draws from a Beta."""
         weight = self.first.weight
+        # Few targets differ: of codes that come once there are as many as steps ahead.
+        target, place = target.unique(return_inverse=True)
         with exact(weight):
-            hidden = torch.sigmoid(self.first(target[..., None].to(weight.dtype)))
+            hidden = torch.sigmoid(self.first(target[:, None].to(weight.dtype)))
             found = F.softplus(self.last(hidden))
         found = found.to(torch.promote_types(found.dtype, torch.float32)).clamp(min=1e-3)
-        return Beta(found[..., 0], found[..., 1])
+        alpha, beta = (each.index_select(0, place.flatten()).view_as(place) for each in found.unbind(-1))
+        return Beta(alpha, beta)
 
-    def loss(self, log_scores: Tensor, ahead: Ahead, zeros: int = 64) -> Tensor:
+    def loss(self, log_scores: Tensor, ahead: Ahead, counted: Tensor, zeros: int = 64) -> Tensor:
         """Negative log-likelihood of what the anticipator said, a scalar: the mean over codes that come, and
         the mean over codes that do not, of which some are drawn.
 
@@ -108,19 +109,21 @@ class AnticipationSimulator(nn.Module):
         Args:
             log_scores: (B, L, V); no gradient goes there.
             ahead: the target.
+            counted: (B, L) the steps that count.
             zeros: how many codes are drawn at each step.
         """
-        log_scores = log_scores.detach()
-        said = log_scores.gather(-1, ahead.codes.clamp(min=0)).exp()
-        come = -self(ahead.scores).log_prob(said)
-        come = torch.where(ahead.first, come, 0.0).sum() / ahead.first.sum().clamp(min=1)
-        vocab = log_scores.shape[-1]
-        some = torch.randint(vocab, (*log_scores.shape[:-1], min(zeros, vocab)), device=log_scores.device)
-        come_there = ahead.codes.sort(-1).values
+        row, step = (at[:, None] for at in counted.nonzero(as_tuple=True))
+        log_scores, vocab = log_scores.detach(), log_scores.shape[-1]
+        codes, scores, first = (part[counted] for part in (ahead.codes, ahead.scores, ahead.first))
+        said = log_scores[row, step, codes.clamp(min=0)].exp()
+        come = -self(scores).log_prob(said)
+        come = torch.where(first, come, 0.0).sum() / first.sum().clamp(min=1)
+        some = torch.randint(vocab, (len(codes), min(zeros, vocab)), device=codes.device)
+        come_there = codes.sort(-1).values
         at = torch.searchsorted(come_there, some).clamp(max=come_there.shape[-1] - 1)
         absent = come_there.gather(-1, at) != some
         none = self(torch.zeros((), dtype=come.dtype, device=come.device))
-        rest = -none.log_prob(log_scores.gather(-1, some).exp())
+        rest = -none.log_prob(log_scores[row, step, some].exp())
         return come + torch.where(absent, rest, 0.0).sum() / absent.sum().clamp(min=1)
 
     @torch.no_grad()
@@ -135,32 +138,28 @@ class AnticipationSimulator(nn.Module):
             log_frequency: (V,) of the codes, with its floor.
             slots: codes of a plan.
         """
-        vocab = len(log_frequency)
-        slots = min(slots, vocab)
-        came = self(ahead.scores).sample().log()
-        none = self(ahead.scores.new_zeros(()))
-        if vocab <= ALL_BELOW:
-            contrast = _every(none, (*ahead.codes.shape[:2], vocab)) - log_frequency
-            codes = None
-        else:
-            drawn, codes = _largest(none, ahead.codes.shape[:2], log_frequency, 2 * ahead.codes.shape[-1])
-            taken = torch.zeros((*ahead.codes.shape[:2], vocab + 1), dtype=torch.bool, device=drawn.device)
-            taken.scatter_(-1, torch.where(ahead.codes >= 0, ahead.codes, vocab), True)
-            contrast = torch.where(taken.gather(-1, codes), -torch.inf, drawn - log_frequency[codes])
-        # Codes that come have scores of their own; slots that repeat one, or lie beyond the end, have none.
-        own = came - log_frequency[ahead.codes.clamp(min=0)]
-        if codes is None:
-            spare = F.pad(contrast, (0, 1))
-            spare.scatter_(-1, torch.where(ahead.first, ahead.codes, vocab), own)
-            best, chosen = spare[..., :vocab].topk(slots, -1)
-            return PlanChoice(chosen, normalised(best))
-        both = torch.cat((torch.where(ahead.first, own, -torch.inf), contrast), -1)
-        best, at = both.topk(slots, -1)
-        chosen = torch.cat((ahead.codes.clamp(min=0), codes), -1).gather(-1, at)
-        return PlanChoice(chosen, normalised(best))
+        own = self(ahead.scores).sample().log() - log_frequency[ahead.codes.clamp(min=0)]
+        # Slots that repeat a code, or lie beyond the end, have no scores.
+        comes = torch.where(ahead.first, ahead.codes, -1).flatten(0, 1)
+        codes = torch.empty(len(comes), slots, dtype=torch.int64)
+        best = torch.empty(len(comes), slots, dtype=torch.float64)
+        _core.plan_draw(
+            comes.numpy(force=True),
+            own.double().flatten(0, 1).numpy(force=True),
+            log_frequency.double().numpy(force=True),
+            _quantiles(self(ahead.scores.new_zeros(()))),
+            _EDGE,
+            int(torch.randint(2**63 - 1, ())),
+            codes.numpy(),
+            best.numpy(),
+        )
+        shape = (*ahead.codes.shape[:2], slots)
+        return PlanChoice(
+            codes.view(shape).to(own.device), normalised(best.view(shape)).to(own.device, own.dtype)
+        )
 
 
-def _quantiles(distribution: Beta) -> Tensor:
+def _quantiles(distribution: Beta) -> npt.NDArray[np.float64]:
     """Logarithms of a Beta's quantiles, evenly spaced in the logit of the probability."""
     alpha, beta = float(distribution.alpha), float(distribution.beta)
     odds = np.linspace(-_EDGE, _EDGE, _POINTS)
@@ -168,47 +167,4 @@ def _quantiles(distribution: Beta) -> Tensor:
     # Either tail from its own side: near 1 a probability has lost its digits.
     found = np.where(odds < 0.0, special.betaincinv(alpha, beta, low), special.betainccinv(alpha, beta, high))
     kept = np.nan_to_num(found, nan=LOWEST).clip(LOWEST, 1.0 - LOWEST)
-    return torch.from_numpy(np.log(kept)).to(distribution.alpha)
-
-
-def _interpolate(table: Tensor, odds: Tensor) -> Tensor:
-    """The quantiles at these logits of probabilities."""
-    at = (odds + _EDGE).mul_((_POINTS - 1) / (2.0 * _EDGE)).clamp_(0.0, _POINTS - 1.001)
-    below = at.int().flatten()
-    share = at.flatten().sub_(below)
-    left = table.index_select(0, below)
-    return left.lerp_(table.index_select(0, below + 1), share).view_as(odds)
-
-
-def _every(distribution: Beta, shape: tuple[int, ...]) -> Tensor:
-    """Log-scores of this shape, drawn independently."""
-    table = _quantiles(distribution)
-    uniform = torch.rand(shape, device=table.device, dtype=table.dtype).clamp_(1e-7, 1.0 - 1e-7)
-    return _interpolate(table, torch.logit(uniform))
-
-
-def _largest(
-    distribution: Beta, shape: tuple[int, ...], log_frequency: Tensor, count: int
-) -> tuple[Tensor, Tensor]:
-    """The largest of independent log-scores of all codes, and whose they are: (..., classes * count) each.
-
-    Codes of about the same frequency form a class; of each the ``count`` largest scores are drawn by order
-    statistics (the j-th largest of n uniform numbers is the product of U_i^(1 / (n - i + 1)), i <= j). Where
-    the codes of a class are equally frequent, nothing that is left out could have been selected.
-    """
-    order = log_frequency.argsort()
-    table = _quantiles(distribution)
-    scores, codes = [], []
-    for members in order.tensor_split(CLASSES):
-        size = len(members)
-        most = min(count, size)
-        rank = size - torch.arange(most, device=table.device, dtype=table.dtype)
-        uniform = torch.rand((*shape, most), device=table.device, dtype=table.dtype).clamp_(min=1e-30)
-        logs = (uniform.log() / rank).cumsum(-1)
-        odds = logs - torch.log(-torch.expm1(logs).clamp(max=-1e-30))
-        scores.append(_interpolate(table, odds))
-        # Whose: a fresh order of the class, entered at another place by every step.
-        mixed = members[torch.randperm(size, device=members.device)]
-        start = torch.randint(size, (*shape, 1), device=members.device)
-        codes.append(mixed[(start + torch.arange(most, device=members.device)) % size])
-    return torch.cat(scores, -1), torch.cat(codes, -1)
+    return np.asarray(np.log(kept), np.float64)

@@ -14,13 +14,11 @@ from pyanticip.models.core.plan import Plan
 from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
 from pyanticip.models.parts.planning.targets import (
-    Ahead,
     PlanChoice,
-    anticipation_loss,
+    anticipation_losses,
     look_ahead,
     look_back,
     select,
-    unlikelihood,
 )
 
 if TYPE_CHECKING:
@@ -189,18 +187,11 @@ class PlanningSignal(Part):
         ahead = look_ahead(codes, self.horizon, length)
         recent = look_back(codes, self.horizon, length)
         counted = ahead.whole if bool(ahead.whole.any()) else ahead.codes[..., 0] >= 0
+        ce, unlikelihood = anticipation_losses(log_scores, recent, ahead)
         return PlanningLosses(
-            _mean(anticipation_loss(log_scores, ahead), counted),
-            _mean(unlikelihood(log_scores, recent, ahead), counted),
-            self.simulator.loss(log_scores[counted][:, None], _where(ahead, counted)),
+            _mean(ce, counted), _mean(unlikelihood, counted), self.simulator.loss(log_scores, ahead, counted)
         )
 
 
 def _mean(value: Tensor, counted: Tensor) -> Tensor:
     return torch.where(counted, value, 0.0).sum() / counted.sum().clamp(min=1)
-
-
-def _where(ahead: Ahead, counted: Tensor) -> Ahead:
-    """Only the steps that count, as rows of one step each."""
-    parts = (ahead.codes, ahead.shares, ahead.scores, ahead.first, ahead.whole)
-    return Ahead(*(part[counted][:, None] for part in parts))

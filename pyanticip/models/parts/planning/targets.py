@@ -80,14 +80,9 @@ def look_back(codes: Tensor, horizon: int, length: int | None = None) -> Tensor:
     return F.pad(codes[:, :length], (horizon - 1, 0), value=-1).unfold(1, horizon, 1)
 
 
-def anticipation_loss(log_scores: Tensor, ahead: Ahead) -> Tensor:
-    """Cross-entropy (B, L) of log-scores (B, L, V) against the target, nats."""
-    taken = log_scores.gather(-1, ahead.codes.clamp(min=0))
-    return -(ahead.shares * taken).sum(-1)
-
-
-def unlikelihood(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> Tensor:
-    """``-sum log(1 - s)`` (B, L) over the codes of the last K steps that do not return in the next K.
+def anticipation_losses(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> tuple[Tensor, Tensor]:
+    """What an anticipator minimises, (B, L) each: the cross-entropy against the target, nats, and the
+    unlikelihood, ``-sum log(1 - s)`` over the codes of the last K steps that do not return in the next K.
 
     Args:
         log_scores: (B, L, V).
@@ -95,12 +90,15 @@ def unlikelihood(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> Tensor:
         ahead: the next K steps.
     """
     slots = recent.shape[-1]
+    codes = torch.cat((recent, ahead.codes), -1)
+    # Looked up at once: each look-up's gradient is as large as all scores.
+    past, future = log_scores.gather(-1, codes.clamp(min=0)).split((slots, ahead.codes.shape[-1]), -1)
     # Sorted, the slots of a code lie side by side, the latest last: it is gone if that one is past.
-    ordered, slot = torch.cat((recent, ahead.codes), -1).sort(dim=-1, stable=True)
+    ordered, slot = codes.sort(dim=-1, stable=True)
     ends = ordered != F.pad(ordered[..., 1:], (0, 1), value=-2)
     gone = torch.zeros_like(ends).scatter_(-1, slot, ends & (ordered >= 0))[..., :slots]
-    scores = log_scores.gather(-1, recent.clamp(min=0)).exp().clamp(max=1.0 - LOWEST)
-    return -torch.where(gone, torch.log1p(-scores), 0.0).sum(-1)
+    said = torch.log1p(-past.exp().clamp(max=1.0 - LOWEST))
+    return -(ahead.shares * future).sum(-1), -torch.where(gone, said, 0.0).sum(-1)
 
 
 def select(log_scores: Tensor, log_frequency: Tensor, slots: int, boost: Tensor | None = None) -> PlanChoice:

@@ -1,0 +1,188 @@
+//! How plans are attended to: products with rows of a table that each step names, and the way back.
+
+use pulp::{Arch, NullaryFnOnce};
+
+use crate::error::{KernelError, check};
+use crate::fold::dot;
+use crate::real::Real;
+
+/// Rows of a table (codes, width) that the steps of a plan name.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanRows<'a> {
+    /// (steps, K), each below the number of the table's rows.
+    pub codes: &'a [i64],
+    /// K.
+    pub each: usize,
+    /// Numbers in a row of the table.
+    pub width: usize,
+}
+
+impl PlanRows<'_> {
+    /// Products (steps, J, K) of `asked` (steps, J, width) with the rows that each step names.
+    pub fn products<T: Real>(&self, asked: &[T], table: &[T], out: &mut [T]) -> Result<(), KernelError> {
+        let asks = self.asks(asked, table, "out", out)?;
+        if asks > 0 {
+            Arch::new().dispatch(Products {
+                rows: *self,
+                asks,
+                asked,
+                table,
+                out,
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds to the rows of the table that each step names `grad` (steps, J, width) times `shares` (steps, J, K).
+    pub fn spread<T: Real>(&self, shares: &[T], grad: &[T], table: &mut [T]) -> Result<(), KernelError> {
+        let asks = self.asks(grad, table, "shares", shares)?;
+        if asks > 0 {
+            Arch::new().dispatch(Spread {
+                rows: *self,
+                asks,
+                shares,
+                grad,
+                table,
+            });
+        }
+        Ok(())
+    }
+
+    /// J, by the length of (steps, J, width), when all fits together.
+    fn asks<T>(
+        &self,
+        wide: &[T],
+        table: &[T],
+        name: &'static str,
+        narrow: &[T],
+    ) -> Result<usize, KernelError> {
+        if self.width == 0 {
+            return Err(KernelError::Width);
+        }
+        let steps = self.codes.len().checked_div(self.each).unwrap_or(0);
+        check("codes", self.codes, steps * self.each)?;
+        let asks = wide.len().checked_div(steps * self.width).unwrap_or(0);
+        check("vectors", wide, steps * asks * self.width)?;
+        check(name, narrow, self.codes.len() * asks)?;
+        let codes = table.len() / self.width;
+        check("table", table, codes * self.width)?;
+        let exists = |&code: &i64| usize::try_from(code).is_ok_and(|code| code < codes);
+        if self.codes.iter().all(exists) {
+            Ok(asks)
+        } else {
+            Err(KernelError::Codes { codes })
+        }
+    }
+
+    fn row(&self, code: i64) -> std::ops::Range<usize> {
+        let first = code as usize * self.width;
+        first..first + self.width
+    }
+}
+
+struct Products<'a, T> {
+    rows: PlanRows<'a>,
+    asks: usize,
+    asked: &'a [T],
+    table: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> NullaryFnOnce for Products<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let PlanRows { codes, each, width } = self.rows;
+        let steps = codes
+            .chunks_exact(each)
+            .zip(self.asked.chunks_exact(self.asks * width));
+        for ((codes, asked), out) in steps.zip(self.out.chunks_exact_mut(self.asks * each)) {
+            for (place, &code) in codes.iter().enumerate() {
+                let row = &self.table[self.rows.row(code)];
+                for (asked, out) in asked.chunks_exact(width).zip(out.chunks_exact_mut(each)) {
+                    out[place] = dot(asked, row);
+                }
+            }
+        }
+    }
+}
+
+struct Spread<'a, T> {
+    rows: PlanRows<'a>,
+    asks: usize,
+    shares: &'a [T],
+    grad: &'a [T],
+    table: &'a mut [T],
+}
+
+impl<T: Real> NullaryFnOnce for Spread<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let PlanRows { codes, each, width } = self.rows;
+        let steps = codes
+            .chunks_exact(each)
+            .zip(self.grad.chunks_exact(self.asks * width));
+        for ((codes, grad), shares) in steps.zip(self.shares.chunks_exact(self.asks * each)) {
+            for (place, &code) in codes.iter().enumerate() {
+                let row = &mut self.table[self.rows.row(code)];
+                for (grad, shares) in grad.chunks_exact(width).zip(shares.chunks_exact(each)) {
+                    let share = shares[place];
+                    for (row, &grad) in row.iter_mut().zip(grad) {
+                        *row = *row + share * grad;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PlanRows;
+    use crate::KernelError;
+
+    const TABLE: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    const CODES: [i64; 4] = [2, 0, 1, 1];
+
+    fn rows(codes: &[i64]) -> PlanRows<'_> {
+        PlanRows {
+            codes,
+            each: 2,
+            width: 2,
+        }
+    }
+
+    #[test]
+    fn products_and_spread_are_those_of_the_rows_that_are_named() -> Result<(), KernelError> {
+        let asked = [1.0, 0.0, 0.0, 1.0, 2.0, 1.0, 0.0, -1.0];
+        let mut out = [0.0; 8];
+        rows(&CODES).products(&asked, &TABLE, &mut out)?;
+        assert_eq!(out, [5.0, 1.0, 6.0, 2.0, 10.0, 10.0, -4.0, -4.0]);
+        let mut grad = [0.0; 6];
+        rows(&CODES).spread(&out, &asked, &mut grad)?;
+        // Row 0 by step 0 alone, row 1 by both slots of step 1, row 2 by step 0.
+        assert_eq!(grad, [1.0, 2.0, 40.0, 28.0, 5.0, 6.0]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut out = [0.0; 8];
+        let mut told = |codes: &[i64], asked: &[f64], table: &[f64]| {
+            rows(codes)
+                .products(asked, table, &mut out)
+                .map_err(|e| e.to_string())
+        };
+        assert_eq!(
+            told(&[0, 3, 1, 1], &[0.0; 8], &TABLE),
+            Err("codes: expected below 3, given one outside".into())
+        );
+        assert!(told(&[0, -1, 1, 1], &[0.0; 8], &TABLE).is_err());
+        assert!(told(&CODES, &[0.0; 7], &TABLE).is_err());
+        assert!(told(&CODES, &[0.0; 8], &TABLE[1..]).is_err());
+        assert!(told(&CODES[1..], &[0.0; 8], &TABLE).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! Bindings of plans: their draw for training, and how they are attended to.
+
+use anticip_kernels::{PlanDraw, PlanRows};
+use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use super::{done, reading, writing};
+use crate::errors::{Kind, raise};
+
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "arrays of one draw, given by place")]
+pub(crate) fn plan_draw(
+    py: Python<'_>,
+    comes: &Bound<'_, PyAny>,
+    contrasts: &Bound<'_, PyAny>,
+    log_frequency: &Bound<'_, PyAny>,
+    quantiles: &Bound<'_, PyAny>,
+    edge: f64,
+    seed: u64,
+    codes: &Bound<'_, PyAny>,
+    found: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (comes, contrasts) = (
+        reading::<i64>("comes", comes)?,
+        reading::<f64>("contrasts", contrasts)?,
+    );
+    let log_frequency = reading::<f64>("log_frequency", log_frequency)?;
+    let quantiles = reading::<f64>("quantiles", quantiles)?;
+    let (mut codes, mut found) = (writing::<i64>("codes", codes)?, writing::<f64>("found", found)?);
+    let &[_, slots] = codes.shape() else {
+        let words = format!("codes: expected (steps, slots), given {:?}", codes.shape());
+        return Err(raise(Kind::Shape, &words));
+    };
+    let draw = PlanDraw {
+        log_frequency: log_frequency.as_slice()?,
+        quantiles: quantiles.as_slice()?,
+        edge,
+    };
+    let given = (comes.as_slice()?, contrasts.as_slice()?);
+    let into = (codes.as_slice_mut()?, found.as_slice_mut()?);
+    done(py.detach(|| draw.draw(seed, slots, given, into)))
+}
+
+/// The rows that `codes` (steps, K) name of a table of this shape.
+fn rows<'a>(codes: &'a PyReadonlyArrayDyn<'_, i64>, table: &[usize]) -> PyResult<PlanRows<'a>> {
+    let (&[_, each], &[_, width]) = (codes.shape(), table) else {
+        let words = format!(
+            "expected codes (steps, K) and table (codes, width), given {:?} and {table:?}",
+            codes.shape()
+        );
+        return Err(raise(Kind::Shape, &words));
+    };
+    Ok(PlanRows {
+        codes: codes.as_slice()?,
+        each,
+        width,
+    })
+}
+
+#[pyfunction]
+pub(crate) fn plan_products(
+    py: Python<'_>,
+    asked: &Bound<'_, PyAny>,
+    table: &Bound<'_, PyAny>,
+    codes: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    by_precision!(asked, T, {
+        let (asked, table) = (reading::<T>("asked", asked)?, reading::<T>("table", table)?);
+        let (codes, mut out) = (reading::<i64>("codes", codes)?, writing::<T>("out", out)?);
+        let rows = rows(&codes, table.shape())?;
+        let (asked, table, out) = (asked.as_slice()?, table.as_slice()?, out.as_slice_mut()?);
+        done(py.detach(|| rows.products(asked, table, out)))
+    })
+}
+
+#[pyfunction]
+pub(crate) fn plan_spread(
+    py: Python<'_>,
+    shares: &Bound<'_, PyAny>,
+    grad: &Bound<'_, PyAny>,
+    codes: &Bound<'_, PyAny>,
+    table: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    by_precision!(shares, T, {
+        let (shares, grad) = (reading::<T>("shares", shares)?, reading::<T>("grad", grad)?);
+        let (codes, mut table) = (reading::<i64>("codes", codes)?, writing::<T>("table", table)?);
+        let rows = rows(&codes, &table.shape().to_vec())?;
+        let (shares, grad, table) = (shares.as_slice()?, grad.as_slice()?, table.as_slice_mut()?);
+        done(py.detach(|| rows.spread(shares, grad, table)))
+    })
+}
