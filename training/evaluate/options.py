@@ -97,16 +97,9 @@ class SensorsOptions(JsonOption):
     every: int = option("Evaluate every Nth clip.", 1, ge=1)
     cache: Path | None = option("Cache folder for data sets.", None)
 
-    @property
-    def people(self) -> tuple[str, ...]:
-        """The subjects by name, none where none are given."""
-        return tuple(name.strip() for name in (self.subjects or "").split(",") if name.strip())
-
     def check(self) -> None:
-        """As for all, whether the data are any, and whether subjects that are given are."""
+        """As for all, and whether the data are any."""
         super().check()
-        if self.subjects is not None and not self.people:
-            raise OptionError(f"option --subjects: expected names, like 02,05,09, got {self.subjects!r}")
         check_motion(self.data)
 
 
@@ -117,16 +110,9 @@ class TempoOptions(JsonOption):
     split: Literal["train", "validation", "test"] = option("Side of the split.", "validation")
     cache: Path | None = option("Cache folder for data sets.", None)
 
-    @property
-    def people(self) -> tuple[str, ...]:
-        """The subjects by name, none where none are given."""
-        return tuple(name.strip() for name in (self.subjects or "").split(",") if name.strip())
-
     def check(self) -> None:
-        """As for all, whether the data are any, and whether subjects that are given are."""
+        """As for all, and whether the data are any."""
         super().check()
-        if self.subjects is not None and not self.people:
-            raise OptionError(f"option --subjects: expected names, like 02,05,09, got {self.subjects!r}")
         check_motion(self.data)
 
 

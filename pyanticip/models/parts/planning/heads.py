@@ -92,7 +92,7 @@ class AnticipationSimulator(nn.Module):
         precision rounds 1 less the lowest score to 1, and has no draws from a Beta."""
         weight = self.first.weight
         # Few targets differ: of codes that come once there are as many as steps ahead.
-        target, place = target.unique(return_inverse=True)
+        target, place = target.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         with exact(weight):
             hidden = torch.sigmoid(self.first(target[:, None].to(weight.dtype)))
             found = F.softplus(self.last(hidden))
