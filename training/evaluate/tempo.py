@@ -1,11 +1,13 @@
 """The tempo that a body keeps, judged: the live tracker beside two rivals, against steps counted by the feet.
 
-Steps are counted offline, in nothing that the tracker sees: the feet's speed in the room, from the
-positions of ankle and toe of the whole clip. A foot has come down when its speed, having been over half of
-the fastest (95 % quantile of both feet), falls below three tenths. The tempo around a moment is the slope
-of the line through the five steps nearest to it; where their intervals differ by more than 30 % there is
-none to be right about. Of kinds of movement without a gait the beats are the teacher's onsets
-(``docs/teacher.md``), and the figures are no more than information.
+Steps are counted offline, in nothing that the tracker sees: the places of ankle and toe over the whole clip.
+There is a step each time that a foot passes the other along the heading. That moment lies between frames and
+depends on no threshold, as that of a foot's coming down does while somebody gathers or loses speed. A foot
+has come down when its speed in the room, having been over half of the fastest (95 % quantile of both feet),
+falls below three tenths. The tempo around a moment is the slope of the line through the five steps nearest
+to it; where their intervals differ by more than 30 % there is none to be right about. Of kinds of movement
+without a gait the beats are the teacher's onsets (``docs/teacher.md``), and the figures are no more than
+information.
 """
 
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from scipy.ndimage import gaussian_filter1d
 from pyanticip import _core
 from pyanticip.vocabulary import RATE
 from training.evaluate.extrapolator import joint_positions, past_events, speed_curve
-from training.evaluate.takes import KINDS, Clip, Takes
+from training.evaluate.takes import KINDS, STRIDE, Clip, Takes, heading
 from training.report.tables import table
 from training.teacher.kinematic_targets import ONSET_FALL
 from training.teacher.kinematics import check_quats, positions
@@ -41,13 +43,39 @@ _FEET: Final = ((16, 17), (20, 21))
 
 
 def steps(clip: Clip) -> Array:
+    """Frames, with a part, at which a foot passes the other, in order."""
+    apart = np.subtract(*_feet(clip).swapaxes(0, 1))
+    yaw = heading(clip.example.quats)
+    return passes(np.sin(yaw) * apart[:, 0] + np.cos(yaw) * apart[:, 2])
+
+
+def passes(along: Array) -> Array:
+    """Where a curve crosses zero between two of its stretches farther than ``STRIDE`` on either side."""
+    found, crossed = [], 0.0
+    before, side = 0.0, 0.0
+    for frame, here in enumerate(along):
+        if (before < 0.0) != (here < 0.0):
+            crossed = frame - here / (here - before)
+        if abs(here) > STRIDE:
+            if side * here < 0.0:
+                found.append(crossed)
+            side = here
+        before = here
+    return np.array(found, dtype=np.float64)
+
+
+def landings(clip: Clip) -> Array:
     """Frames at which a foot has come down, in order."""
-    place = positions(check_quats(clip.example.quats), upright=True) + _root(clip)[:, None]
-    feet = np.stack([place[:, joints].mean(axis=1) for joints in map(list, _FEET)], axis=1)
-    calm = gaussian_filter1d(feet, 1.0, axis=0, mode="nearest")
-    speed = np.linalg.norm(np.gradient(calm, axis=0), axis=2) * RATE
+    speed = np.linalg.norm(np.gradient(_feet(clip), axis=0), axis=2) * RATE
     fastest = np.percentile(speed, 95)
     return np.sort(np.concatenate([_falls(foot, 0.5 * fastest, 0.3 * fastest) for foot in speed.T]))
+
+
+def _feet(clip: Clip) -> Array:
+    """Where the feet are in the room, (T, 2, 3)."""
+    place = positions(check_quats(clip.example.quats), upright=True) + _root(clip)[:, None]
+    feet = np.stack([place[:, joints].mean(axis=1) for joints in map(list, _FEET)], axis=1)
+    return np.asarray(gaussian_filter1d(feet, 1.0, axis=0, mode="nearest"))
 
 
 def _root(clip: Clip) -> Array:
@@ -141,7 +169,7 @@ def judge(clips: Sequence[Clip]) -> list[dict[str, Any]]:
                 if number == 0:
                     line |= _phases(tracked, [np.asarray(c.example.onsets) for c in mine], after)
                     if kind in GAIT:
-                        line["down_ms"] = -_phases(tracked, beats, after)["phase_ms"]
+                        line["down_ms"] = -_phases(tracked, [landings(c) for c in mine], after)["phase_ms"]
                 lines.append(line)
     return lines
 

@@ -31,10 +31,24 @@ def walker(frames: int = 400, strides: float = 0.9) -> Any:
     )
 
 
-def test_each_foot_comes_down_once_a_stride() -> None:
-    found = tempo.steps(walker())
-    assert 11 <= len(found) <= 15
-    assert np.diff(found) == pytest.approx(50.0 / 1.8, abs=2.0)
+def test_each_foot_passes_and_comes_down_once_a_stride() -> None:
+    for found, near in ((tempo.steps(walker()), 0.1), (tempo.landings(walker()), 2.0)):
+        assert 11 <= len(found) <= 15
+        assert np.diff(found) == pytest.approx(50.0 / 1.8, abs=near)
+
+
+@pytest.mark.parametrize("growth", [-0.01, 0.01])
+def test_steps_that_grow_or_shrink_are_as_far_apart_as_even_ones(growth: float) -> None:
+    frames = np.arange(300.0)
+    along = np.exp(growth * frames) * np.sin(np.pi * frames / 13.4 + 0.5)
+    assert np.diff(tempo.passes(along)) == pytest.approx(13.4, abs=0.02)
+
+
+def test_feet_that_tremble_side_by_side_take_no_steps() -> None:
+    frames = np.arange(200.0)
+    assert len(tempo.passes(0.09 * np.sin(np.pi * frames / 13.4))) == 0
+    # On the way across they may meet more than once.
+    assert tempo.passes(np.array([-0.2, -0.01, 0.01, -0.01, 0.03, 0.2])) == pytest.approx([3.25])
 
 
 def test_the_tempo_is_that_of_the_nearest_steps_and_none_where_they_keep_none() -> None:
