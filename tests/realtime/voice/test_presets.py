@@ -3,7 +3,8 @@
 import functools
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -217,15 +218,13 @@ class Kept(list[Sound]):
     write = list.append
 
 
-def test_a_performance_is_about_as_loud_at_every_root() -> None:
-    """All hear one show, each on a player of ``render``'s own."""
+def performed(voices: Sequence[Voice]) -> list[Sound]:
+    """The bundled performance on each voice: one show, each heard by a player of ``render``'s own."""
     source, show = open_show(PERFORMANCE)
     items = list(show)
     clock = OfflineClock(items[0].t_ns)
-    others = {"plucked": ("C1", "A2", "B3"), "glass": ("C1", "E3", "B3"), "duo": ("C1", "A1", "B3")}
-    keys = [(preset, root) for preset, roots in others.items() for root in ("D2", *roots)]
-    heard = {key: Kept() for key in keys}
-    players = [OfflinePlayer(heard[key], open_voice(key[0], {"root": key[1]}, RATE)) for key in keys]
+    heard = [Kept() for _ in voices]
+    players = [OfflinePlayer(file, voice) for file, voice in zip(heard, voices, strict=True)]
     rig = load_rig(None, {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []})
     sinks = [CaptureSink(clock, player) for player in players]
     pipeline = assemble(rig, clock, kind=source, sinks=sinks)
@@ -234,10 +233,30 @@ def test_a_performance_is_about_as_loud_at_every_root() -> None:
     for player in players:
         player.finish(sinks[0].times[-1])
         player.close()
-    lufs = {key: integrated(np.concatenate(blocks)) for key, blocks in heard.items()}
+    return [np.concatenate(blocks) for blocks in heard]
+
+
+def test_a_performance_is_about_as_loud_at_every_root() -> None:
+    others = {"plucked": ("C1", "A2", "B3"), "glass": ("C1", "E3", "B3"), "duo": ("C1", "A1", "B3")}
+    keys = [(preset, root) for preset, roots in others.items() for root in ("D2", *roots)]
+    heard = performed([open_voice(preset, {"root": root}, RATE) for preset, root in keys])
+    lufs = {key: integrated(sound) for key, sound in zip(keys, heard, strict=True)}
     for preset, roots in others.items():
         apart = {root: lufs[preset, root] - lufs[preset, "D2"] for root in roots}
         assert max(map(abs, apart.values())) < 3.0, (preset, apart)
+
+
+def test_no_two_presets_play_a_performance_with_like_spectra() -> None:
+    """Long-term spectra in third octaves; granular sounds as its folder does."""
+    names = [name for name in PRESETS if name != "granular"]
+    edges = 50 * 2 ** ((np.arange(25) - 0.5) / 3)
+    spectra = []
+    for sound in performed([Voice(RATE, preset=name) for name in names]):
+        f, p = power(sound)
+        bands = np.array([p[(f >= low) & (f < high)].sum() for low, high in pairwise(edges)])
+        spectra.append(10 * np.log10(bands / bands.sum() + 1e-6))
+    alike = np.corrcoef(spectra) - np.eye(len(names))
+    assert alike.max() < 0.8, [names[at] for at in np.unravel_index(alike.argmax(), alike.shape)]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ use crate::params::{Event, Settings};
 use crate::stroke::Stroke;
 use crate::tone::{Band, Body, Tone, White, band, running};
 
-const LEVEL: f32 = 0.73;
-/// Where a choir is weak, and the singers' formant.
-const RESONANCE: Body = [[1_200.0, 0.6, -14.0], [350.0, 0.6, 4.0], [2_800.0, 1.4, 11.0]];
+const LEVEL: f32 = 1.88;
+/// Where a choir is weak: between the first formants and the singers' formant, and a little on and below it. What
+/// is made stronger there sounds like strings.
+const RESONANCE: Body = [[1_180.0, 0.48, -17.0], [310.0, 0.66, -2.5], [2_800.0, 1.5, -0.6]];
 const SINGERS: usize = 8;
 const FORMANTS: usize = 5;
 /// Vowels from closed to open to front, u o a e i: Hz of five formants, and their levels in dB.

@@ -7,11 +7,11 @@ use crate::params::{Event, Parameter, Settings};
 use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 1.85;
+const LEVEL: f32 = 1.4;
 /// What is made up for a root an octave higher, in octaves of level.
-const BY_ROOT: f32 = 0.17;
+const BY_ROOT: f32 = 0.25;
 /// A small box, and the nail on the string; it moves with the root, or a dip of it would fall on the notes.
-const RESONANCE: Body = [[150.0, 0.5, 17.0], [1_900.0, 0.3, -18.0], [5_100.0, 1.6, 11.0]];
+const RESONANCE: Body = [[140.0, 0.4, 15.0], [1_570.0, 0.41, -17.0], [6_400.0, 1.44, 11.0]];
 
 pub(crate) struct Plucked {
     notes: Notes,
