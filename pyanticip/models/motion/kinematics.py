@@ -106,14 +106,13 @@ class BodyKinematics(nn.Module):
         one = self.one.expand(count, 1, 3, 3).to(wide)
         turn = torch.cat((one, local[:, 1:], one), 1)
         for jump in self.jumps:
-            turn = turn[:, jump] @ turn
+            turn = _product(turn[:, jump], turn)
         turn = turn[:, :JOINTS]
-        parent = turn[:, self.parents]
-        bones = (parent @ offsets[:, :, None])[..., 0]
-        place = sums @ bones
-        spins = sums @ (turn @ spin[..., None])[..., 0]
+        bones = _turned(turn[:, self.parents], offsets)
+        place, spins = torch.split(sums @ torch.cat((bones, _turned(turn, spin)), -1), 3, -1)
         velocity = sums @ _cross(spins[:, self.parents], bones)
-        height = (place @ up[..., None])[:, 1:, 0]
+        heights = place @ up[..., None]
+        height = heights[:, 1:, 0]
         speed = ((velocity**2).sum(-1) + _SPEED_FLOOR**2).sqrt().log()[:, 1:] + 1.0
         parts = (
             up / _POSITION_SCALE,
@@ -121,7 +120,7 @@ class BodyKinematics(nn.Module):
             (height - rest[1:, 1]) / _POSITION_SCALE,
             velocity[:, 1:].flatten(1),
             speed,
-            self.measures(place, place @ up[..., None], (velocity**2).sum(-1)),
+            self.measures(place, heights, (velocity**2).sum(-1)),
         )
         return torch.cat(parts, 1).view(*rows, KINEMATICS).to(given)
 
@@ -151,6 +150,19 @@ class BodyKinematics(nn.Module):
             ),
             1,
         )
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """The product of matrices (..., 3, 3)."""
+    if torch.compiler.is_compiling():
+        return (a[..., None] * b[..., None, :, :]).sum(-2)
+    return a @ b
+
+
+def _turned(turn: Tensor, vector: Tensor) -> Tensor:
+    """Vectors (..., 3) turned by matrices (..., 3, 3), in plain steps: a compiler fuses them, and a batch of
+    tiny matrix products is slower."""
+    return (turn * vector[..., None, :]).sum(-1)
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:
