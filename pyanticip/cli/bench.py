@@ -106,11 +106,14 @@ def bench_bridge(args: options.BridgeOptions) -> Answer:
 def bench_step(args: options.StepOptions) -> Answer:
     """One model step at the live pace, cold and prewarmed, on each backend.
 
+    With --performers, what a step of so many at once takes: of a batch in torch or on a CUDA graph, of one
+    stream after the other in the Rust core.
+
     Example: pyanticip bench step --seconds 20 --backend rust --json
     """
     from realtime.bench.step import run, table
 
-    return run(args.seconds, args.backends, args.checkpoint), table
+    return run(args.seconds, args.backends, args.checkpoint, args.performers), table
 
 
 @bench.command("train", options=f"{OPTIONS}:TrainOptions", extra="train")

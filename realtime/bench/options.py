@@ -7,11 +7,27 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pyanticip.errors import OptionError
 from pyanticip.options import CheckpointOption, JsonOption, ModelOptions, option
 from realtime.config import LeadMs
 from realtime.rig import BackendKind
 
 Length = Annotated[int, Field(ge=1, le=65536)]
+
+
+def numbers(name: str, text: str, most: int) -> list[int]:
+    """The numbers from 1 to ``most`` of an option that lists some.
+
+    Raises:
+        OptionError: other words, or none.
+    """
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(1 <= n <= most for n in found):
+        raise OptionError(f"{name}: expected numbers from 1 to {most}, as 1,2,4, got {text!r}")
+    return found
 
 
 class LatencyOptions(ModelOptions, JsonOption):
@@ -69,6 +85,7 @@ class StepOptions(CheckpointOption, JsonOption):
     backends: tuple[Literal["rust", "torch", "cuda-graph"], ...] = option(
         "Measure only this one; repeatable.", (), flag="--backend"
     )
+    performers: str = option("Instead, time steps of this many performers at once.", "", metavar="N,N...")
 
 
 class TrainOptions(JsonOption):

@@ -17,11 +17,12 @@ from typing import Any, Literal
 import numpy as np
 
 from pyanticip.bench.machine import machine, percentiles
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import DeviceError
 from pyanticip.motion.atomic import check_out
 from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.bench.latency import SKELETON_EVERY, WARM_UP_SECONDS, answer, close_peer, go, peer, play
+from realtime.bench.options import numbers
 from realtime.bench.performer import mocopi_datagrams
 from realtime.sockets import free_port
 
@@ -53,12 +54,7 @@ def run(
         check_out(picture, (".png",))
         if find_spec("matplotlib") is None:
             raise DeviceError("--picture needs matplotlib: pip install 'pyanticip[train]'")
-    try:
-        counts = [int(word) for word in count.split(",")]
-    except ValueError:
-        counts = []
-    if not counts or not all(1 <= n <= _MOST for n in counts):
-        raise OptionError(f"count: expected numbers from 1 to {_MOST}, as 1,2,4, got {count!r}")
+    counts = numbers("count", count, _MOST)
     rows = [_measure(n, seconds, phases, prewarm, model) for n in counts]
     if picture is not None:
         draw(rows, picture)

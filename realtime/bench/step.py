@@ -4,6 +4,9 @@ At 50 Hz caches and clocks go cold between two frames, so a hot loop says little
 after the one before. ``warm`` does what the live pipeline does, the backend's dummy step shortly before;
 ``cold`` sleeps. Backends and modes take turns in one run, so
 that what disturbs the machine disturbs them alike.
+
+With ``performers``, what a step of so many at once takes, at the same pace and cold: of a batch with a state
+a row where torch steps it, of one stream after the other in the Rust core.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from rich.table import Table
@@ -23,6 +28,7 @@ from pyanticip.bench.machine import machine, percentiles
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, Manifest, read_manifest
 from pyanticip.vocabulary import FEATURES, RATE
+from realtime.bench.options import numbers
 from realtime.seams import BACKENDS
 from realtime.step.base import StepBackend
 from realtime.step.open import cuda_present, open_backend
@@ -33,10 +39,14 @@ PREWARM_SECONDS = 0.0015
 #: Steps in a turn, of which the first are left out: the turn before had other weights in the caches.
 TURN, SETTLING = 60, 10
 MODES = ("cold", "warm")
+MOST_PERFORMERS = 4096
 
 
 def run(
-    seconds: float = 20.0, backends: Sequence[str] | None = None, checkpoint: str | Path | None = None
+    seconds: float = 20.0,
+    backends: Sequence[str] | None = None,
+    checkpoint: str | Path | None = None,
+    performers: str = "",
 ) -> dict[str, Any]:
     """Measure; the object that ``--json`` prints.
 
@@ -45,16 +55,18 @@ def run(
         backends: names; by default every one that works here.
         checkpoint: its folder; by default the one that comes with the package, or, where there is none, a
             random one of the same size (``random`` says so).
+        performers: numbers of performers to step at once; by default one performer, cold and warm.
 
     Raises:
         DeviceError: a backend that was named does not work here; of the others ``skipped`` tells why not.
 
     Returns:
         ``steps_us`` by backend and mode: ``fast`` (frames without the slow pathway), ``slow`` (frames that
-        run it too) and ``all``, each with p50, p90, p99 in microseconds and the number of steps.
+        run it too) and ``all``, each with p50, p90, p99 in microseconds and the number of steps. With
+        ``performers`` instead ``batch_us`` by backend and number: p50, p90, p99 of a whole batch, p50 a
+        ``performer``, the number of steps and ``why`` it is not faster, where that is known.
     """
-    if not 1.0 <= seconds <= 3600.0:
-        raise OptionError(f"seconds: expected 1 to 3600, got {seconds:g}")
+    counts = numbers("performers", performers, MOST_PERFORMERS) if performers else []
     names = list(backends or ["rust"])
     if not backends and find_spec("torch") is not None:
         names += ["torch", *(["cuda-graph"] if cuda_present() else [])]
@@ -64,14 +76,23 @@ def run(
     if checkpoint is None and not (SHIPPED / MANIFEST).is_file():
         with tempfile.TemporaryDirectory() as folder:
             manifest = read_manifest(_random_checkpoint(Path(folder)))
-            return _measure(seconds, names, manifest, bool(backends), random=True)
-    return _measure(seconds, names, read_manifest(checkpoint), bool(backends))
+            return _measure(seconds, names, manifest, bool(backends), counts, random=True)
+    return _measure(seconds, names, read_manifest(checkpoint), bool(backends), counts)
 
 
 def table(result: dict[str, Any]) -> Table:
     """The result as a table for people."""
     model = result["checkpoint"] + (" (random weights)" if result["random"] else "")
     shown = Table(title=f"model step at 50 Hz, microseconds: {model}, {result['parameters']:,} parameters")
+    if "batch_us" in result:
+        for column in ("backend", "performers", "p50", "p90", "p99", "a performer", "steps"):
+            shown.add_column(column, justify="left" if column == "backend" else "right")
+        for backend, sizes in result["batch_us"].items():
+            for size, values in sizes.items():
+                cells = [f"{values[p]:.0f}" for p in ("p50", "p90", "p99")]
+                name = backend + (f" ({values['why']})" if values["why"] else "")
+                shown.add_row(name, size, *cells, f"{values['performer']:.1f}", str(values["steps"]))
+        return shown
     for column in ("backend", "mode", "frames", "p50", "p90", "p99", "steps"):
         shown.add_column(column, justify="left" if column in ("backend", "mode", "frames") else "right")
     for backend, modes in result["steps_us"].items():
@@ -97,39 +118,34 @@ def _random_checkpoint(folder: Path) -> Path:
 
 
 def _measure(
-    seconds: float, names: Sequence[str], manifest: Manifest, named: bool, *, random: bool = False
+    seconds: float,
+    names: Sequence[str],
+    manifest: Manifest,
+    named: bool,
+    counts: Sequence[int],
+    *,
+    random: bool = False,
 ) -> dict[str, Any]:
-    opened: dict[str, StepBackend] = {}
     skipped: dict[str, str] = {}
-    for name in names:
-        try:
-            opened[name] = open_backend(name, manifest.folder)
-        except DeviceError as error:
-            if named:
-                raise
-            skipped[name] = str(error)
-    stride = manifest.config.slow_stride
-    turns = max(1, round(seconds * RATE / TURN / max(1, len(opened) * len(MODES))))
-    took: dict[tuple[str, str], list[tuple[bool, float]]] = {}
-    rows = _performance(TURN + stride)
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(turns):
-            for name, backend in opened.items():
-                for mode in MODES:
-                    took.setdefault((name, mode), []).extend(_turn(backend, rows, stride, mode == "warm"))
-    finally:
-        if was_enabled:
-            gc.enable()
-        for backend in opened.values():
-            backend.close()
-    steps = {
-        name: {mode: _summary(took[name, mode]) for mode in MODES if (name, mode) in took} for name in opened
-    }
+
+    def opened(open_one: Callable[[str], Any]) -> dict[str, Any]:
+        found = {}
+        for name in names:
+            try:
+                found[name] = open_one(name)
+            except DeviceError as error:
+                if named:
+                    raise
+                skipped[name] = str(error)
+        return found
+
+    measured = (
+        {"batch_us": _batches(seconds, opened, manifest, counts)}
+        if counts
+        else {"steps_us": _steps(seconds, opened(lambda name: open_backend(name, manifest.folder)), manifest)}
+    )
     return {
-        "steps_us": steps,
+        **measured,
         "skipped": skipped,
         "seconds": seconds,
         "rate": RATE,
@@ -140,6 +156,115 @@ def _measure(
         "parameters": manifest.parameters,
         **machine(),
     }
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _steps(seconds: float, opened: dict[str, StepBackend], manifest: Manifest) -> dict[str, Any]:
+    """Single performers, cold and warm."""
+    stride = manifest.config.slow_stride
+    turns = max(1, round(seconds * RATE / TURN / max(1, len(opened) * len(MODES))))
+    took: dict[tuple[str, str], list[tuple[bool, float]]] = {}
+    rows = _performance(TURN + stride)
+    try:
+        with _undisturbed():
+            for _ in range(turns):
+                for name, backend in opened.items():
+                    for mode in MODES:
+                        took.setdefault((name, mode), []).extend(_turn(backend, rows, stride, mode == "warm"))
+    finally:
+        for backend in opened.values():
+            backend.close()
+    return {
+        name: {mode: _summary(took[name, mode]) for mode in MODES if (name, mode) in took} for name in opened
+    }
+
+
+def _batches(
+    seconds: float,
+    opened: Callable[[Callable[[str], Any]], dict[str, Any]],
+    manifest: Manifest,
+    counts: Sequence[int],
+) -> dict[str, Any]:
+    """Many performers at once, the backends in turns for each number of them."""
+    stride = manifest.config.slow_stride
+    found: dict[str, dict[str, Any]] = {}
+    for count in counts:
+        batches = opened(partial(_batch, manifest=manifest, count=count))
+        turns = max(1, round(seconds * RATE / TURN / max(1, len(counts) * len(batches))))
+        took: dict[str, list[float]] = {name: [] for name in batches}
+        # Each performer has a movement of their own, and pools that close at a moment of their own.
+        rows = np.stack([np.roll(_performance(TURN), 7 * i, 0) for i in range(count)], 1)
+        began = np.arange(count) % stride
+        for batch in batches.values():
+            for frame in range(8 * stride):
+                batch.step(rows[frame % TURN], began <= frame)
+        with _undisturbed():
+            for _ in range(turns):
+                for name, batch in batches.items():
+                    took[name] += _batch_turn(batch, rows)
+        for name, values in took.items():
+            times = percentiles(values, (50, 90, 99), 1e6)
+            a_performer = round(times["p50"] / count, 3)
+            why = getattr(batches[name], "why", "")
+            found.setdefault(name, {})[str(count)] = {
+                **times, "performer": a_performer, "steps": len(values), "why": why
+            }  # fmt: skip
+    return found
+
+
+def _batch_turn(batch: _Batch, rows: Any) -> list[float]:
+    took = []
+    due = time.perf_counter()
+    for row in rows:
+        due += 1.0 / RATE
+        time.sleep(max(0.0, due - time.perf_counter()))
+        start = time.perf_counter()
+        batch.step(row)
+        took.append(time.perf_counter() - start)
+    return took[SETTLING:]
+
+
+class _Batch(Protocol):
+    def step(self, rows: Any, present: Any = None) -> object: ...
+
+
+class _Streams:
+    """Performers of the Rust core, one after the other."""
+
+    def __init__(self, checkpoint: Path, count: int) -> None:
+        self._streams = [open_backend("rust", checkpoint) for _ in range(count)]
+
+    def step(self, rows: Any, present: Any = None) -> None:
+        for i, stream in enumerate(self._streams):
+            if present is None or present[i]:
+                stream.step(rows[i : i + 1])
+
+
+def _batch(name: str, manifest: Manifest, count: int) -> _Batch:
+    if name == "rust":
+        return _Streams(manifest.folder, count)
+    import torch
+
+    from pyanticip.models import load_motion_model
+    from realtime.step.batched import BatchedStep, RecordedStep
+
+    torch.set_num_threads(1)
+    if name == "torch":
+        return BatchedStep(load_motion_model(manifest.folder), count)
+    if not torch.cuda.is_available():
+        raise DeviceError("backend cuda-graph: CUDA does not work here")
+    return RecordedStep(load_motion_model(manifest.folder, device="cuda"), count)
 
 
 def _turn(backend: StepBackend, rows: Any, stride: int, warm: bool) -> list[tuple[bool, float]]:

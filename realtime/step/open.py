@@ -38,8 +38,8 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
     """Open a checkpoint for stepping.
 
     Args:
-        kind: a name of :data:`realtime.seams.BACKENDS`, or ``auto``: a CUDA graph where CUDA works and wins a
-            paced calibration against the processor, else :func:`open_processor`.
+        kind: a name of :data:`realtime.seams.BACKENDS`, or ``auto``: a CUDA graph, its kernels not fused,
+            where CUDA works and wins a paced calibration against the processor, else :func:`open_processor`.
         checkpoint: its folder; ``None`` for the one that comes with the package.
 
     Raises:
@@ -55,7 +55,10 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
     if not cuda_present():
         return processor
     try:
-        cuda = BACKENDS.load("cuda-graph")(checkpoint)
+        from realtime.step.torch import CudaGraphBackend
+
+        # A show does not wait minutes for a compiler that nobody asked for.
+        cuda = CudaGraphBackend(checkpoint, compiled=False)
         took, takes = paced_p50(cuda), paced_p50(processor)
     except (DeviceError, ImportError, RuntimeError) as error:
         processor.why = f"cuda-graph: {one_line(error)}"

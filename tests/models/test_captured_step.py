@@ -8,10 +8,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from pyanticip.models import ModelConfig
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.motion.transformer import MotionTransformer
 from pyanticip.models.parts.positions.prism import scan
 from realtime.step import open as opening
+from realtime.step.batched import BatchedStep
 from realtime.step.open import open_backend
 
 SYNCHRONISES = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "lift_fresh")
@@ -55,27 +57,27 @@ FULLEST = {m["positions"]: m for m in sorted(covering(), key=lambda m: m["contro
 MODELS = {name_of(member): config("motion", **member) for member in FULLEST.values()}
 MODELS["twin"] = config("motion", kinematics=True, d_model=32, taps=12, twin=True, scaled=True)
 MODELS["packaged"] = read_manifest(None).config
+MODELS["default"] = ModelConfig()
 
 
-@torch.no_grad()
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 @pytest.mark.parametrize("name", MODELS)
-def test_a_graph_can_record_the_step(name, monkeypatch):
+@pytest.mark.parametrize("performers", [1, 3])
+def test_a_graph_can_record_the_step(name, performers, monkeypatch):
     """Of a frame, and of one that closes a pool."""
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     # A kernel's launch is recorded as it is, but wants a driver: the loop of one step takes its place.
     monkeypatch.setattr(scan, "fused_available", lambda moves, start: False)
     made = MotionTransformer(MODELS[name])
     with FakeTensorMode():
-        model = on_a_gpu(made)
-        state = model.initial_state(1)
-        row = torch.empty(1, model.mean.shape[0], device="cuda")
+        batch = BatchedStep(on_a_gpu(made), performers)
         for due in (False, True):
             with Refused() as refused:
-                _, after = model.step(row, state, due=due)
-                state.restore(after)
+                said = batch.advance(due)
             assert refused.found == []
             assert refused.count > 50
+            assert len(said) == performers
+            assert said.is_cuda
 
 
 def test_what_it_looks_for_is_found():

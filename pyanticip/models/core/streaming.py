@@ -55,10 +55,19 @@ class State:
         return self.map(torch.detach)
 
     @torch.no_grad()
-    def restore(self, snapshot: Self) -> None:
-        """Copy a snapshot's values into this state's own memory."""
+    def restore(self, snapshot: Self, rows: Tensor | None = None) -> None:
+        """Copy a snapshot's values into this state's own memory.
+
+        After a step that these rows took and others did not, the others stand where they were: a ring, which
+        both share, holds in their next slot what the next step overwrites before it reads.
+
+        Args:
+            rows: (B,) bool, the rows to copy; ``None`` copies all of them.
+        """
         for mine, theirs in zip(self.tensors(), snapshot.tensors(), strict=True):
             if mine is not theirs:
+                if rows is not None:
+                    theirs = torch.where(rows.view(-1, *(1,) * (mine.ndim - 1)), theirs, mine)
                 mine.copy_(theirs)
 
     @torch.no_grad()
