@@ -22,7 +22,7 @@ const DIFFUSION: [[f64; 3]; 2] = [[142.0, 379.0, 277.0], [107.0, 419.0, 331.0]];
 const DAMPING: f32 = 5_200.0;
 /// Reverberation time to -60 dB at space 0 and space 1, seconds.
 const SHORTEST: f32 = 0.5;
-const LONGEST: f32 = 4.8;
+const LONGEST: f32 = 2.7;
 /// A constant far below audibility (-400 dB) keeps the tail out of denormal numbers.
 const BIAS: f32 = 1e-20;
 

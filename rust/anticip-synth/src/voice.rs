@@ -468,7 +468,8 @@ impl Voice {
         self.room.render(&self.dry, &mut self.wet, space);
         for i in 0..FRAME {
             let s = space.at(i);
-            let (direct, reverberant) = (1.0 - 0.3 * s, 0.4 * s * (1.0 + 0.3 * swell.at(i)));
+            // More would sound late: energy that comes after the movement.
+            let (direct, reverberant) = (1.0 - 0.22 * s, 0.3 * s * (1.0 + 0.3 * swell.at(i)));
             let mixed = core::array::from_fn(|k| {
                 (direct * self.dry[i][k] + reverberant * self.wet[i][k]) * LEVEL * gain.at(i)
             });
