@@ -983,19 +983,6 @@ def prism_gru_backward(
 
 # --- the control field ---
 
-def field_joint(fibre: npt.NDArray[Any], inner: npt.NDArray[Any], width: int, out: npt.NDArray[Any]) -> None:
-    """Fibre (W, D) and hidden layer (N, D + W) of a control field as one matrix, into `out` (W + N, D)."""
-
-def field_disjoin(
-    fibre: npt.NDArray[Any],
-    inner: npt.NDArray[Any],
-    width: int,
-    d_joint: npt.NDArray[Any],
-    d_fibre: npt.NDArray[Any],
-    d_inner: npt.NDArray[Any],
-) -> None:
-    """Gradients by both of `field_joint`, of that by their joint matrix, written into the last two."""
-
 def field_forward(
     seen: npt.NDArray[Any],
     fibres: int,

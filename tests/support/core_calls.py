@@ -223,8 +223,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "prism_places_backward": whole(kernels.places_backward()),
     "prism_gru": whole(kernels.gru()),
     "prism_gru_backward": whole(kernels.gru_backward()),
-    "field_joint": whole(kernels.joint()),
-    "field_disjoin": whole(kernels.disjoin()),
     "field_forward": whole(kernels.field()),
     "field_backward": whole(kernels.field_backward()),
     "field_gates": whole(kernels.gates()),

@@ -101,21 +101,6 @@ def gru_backward(draw: DrawFn) -> list[Any]:
 
 
 @st.composite
-def joint(draw: DrawFn) -> list[Any]:
-    """Of ``field_joint``."""
-    (fibres, hidden, width), draft = draw(st.tuples(few, few, st.integers(1, 9))), Draft(draw)
-    inputs = [draft.any(fibres, width), draft.any(hidden, width + fibres)]
-    return [*inputs, width, draft.room(fibres + hidden, width)]
-
-
-@st.composite
-def disjoin(draw: DrawFn) -> list[Any]:
-    """Of ``field_disjoin``."""
-    fibre, inner, width, room = draw(joint())
-    return [fibre, inner, width, room + 1, *(np.zeros_like(x) for x in (fibre, inner))]
-
-
-@st.composite
 def field(draw: DrawFn) -> list[Any]:
     """Of ``field_forward``."""
     (fibres, hidden, rows, steps), draft = draw(st.tuples(few, few, few, few)), Draft(draw)

@@ -35,7 +35,7 @@ mod core_module {
     use crate::geometry::{PyPoseStream, PyVectorStream, pose_scalars, vector_scalars};
     #[pymodule_export]
     use crate::kernels::{
-        field::{field_backward, field_disjoin, field_forward, field_gates, field_joint},
+        field::{field_backward, field_forward, field_gates},
         gru::{prism_gru, prism_gru_backward},
         places::{prism_places, prism_places_backward},
         plan::{plan_draw, plan_products, plan_spread},

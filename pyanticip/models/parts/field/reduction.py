@@ -195,13 +195,13 @@ class _Reduce(torch.autograd.Function):
         weights = FieldWeights(*rest)
         if torch.is_grad_enabled():
             return (*_by_definition(x, weights, grads, ctx.decay, ctx.bend), None, None)
-        fibre, inner, bias, last, end, raw = ctx.arrays
+        fibres, width = len(weights.fibre), x.shape[-1]
+        bias, last, end, raw = ctx.arrays
         of_seen, found = torch.empty_like(seen), [torch.from_numpy(np.empty_like(a)) for a in ctx.arrays]
-        of_fibre, of_inner, *into = (t.numpy() for t in found)
         given = [None if g is None else g.contiguous().numpy() for g in grads]
         _core.field_backward(
             seen.numpy(),
-            len(fibre),
+            fibres,
             bias,
             last,
             end,
@@ -210,27 +210,27 @@ class _Reduce(torch.autograd.Function):
             ctx.bend,
             series.numpy(),
             given,
-            [of_seen.numpy(), *into],
+            [of_seen.numpy(), *(t.numpy() for t in found)],
         )
-        width = x.shape[-1]
         of_joint = torch.mm(of_seen, x.reshape(-1, width))
-        _core.field_disjoin(fibre, inner, width, of_joint.numpy(), of_fibre, of_inner)
+        of_first, of_rest = of_joint[:fibres], of_joint[fibres:]
+        of_fibre = torch.addmm(of_first, weights.inner[:, width:].t(), of_rest)
+        of_inner = torch.cat((of_rest, torch.mm(of_rest, weights.fibre.t())), 1)
         of_x = torch.mm(of_seen.t(), joint).view(x.shape) if ctx.needs_input_grad[0] else None
-        return (of_x, *found, None, None)
+        return (of_x, of_fibre, of_inner, *found, None, None)
 
 
 def _reduce_field(
     x: Tensor, weights: FieldWeights, decay: float, bend: float
 ) -> tuple[list[Any], Tensor, Tensor, Tensor]:
-    """The weights' arrays, the joint matrix, what it makes of the steps (W + N, B L), and the field's series
-    (6, B, L): last the risk before its softplus."""
-    fibre, inner, bias, last, end, raw = arrays = [t.detach().contiguous().numpy() for t in weights]
-    width = x.shape[-1]
-    joint = x.new_empty(len(fibre) + len(inner), width)
-    _core.field_joint(fibre, inner, width, joint.numpy())
-    seen = torch.mm(joint, x.detach().reshape(-1, width).t())
+    """The arrays of bias, last, end and raw, the joint matrix, what it makes of the steps (W + N, B L), and
+    the field's series (6, B, L): last the risk before its softplus."""
+    bias, last, end, raw = arrays = [t.detach().contiguous().numpy() for t in weights[2:]]
+    joint = _joint(weights).detach()
+    seen = torch.mm(joint, x.detach().reshape(-1, x.shape[-1]).t())
     series = x.new_empty(6, *x.shape[:2])
-    _core.field_forward(seen.numpy(), len(fibre), bias, last, end, raw, decay, bend, series.numpy())
+    fibres = len(weights.fibre)
+    _core.field_forward(seen.numpy(), fibres, bias, last, end, raw, decay, bend, series.numpy())
     return arrays, joint, seen, series
 
 

@@ -1,6 +1,6 @@
 //! Bindings of the control field.
 
-use anticip_kernels::{Field, FieldGradients, Gated, Heads, Real, disjoin, joint};
+use anticip_kernels::{Field, FieldGradients, Gated, Heads, Real};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -10,50 +10,6 @@ use crate::errors::{Kind, raise};
 fn first<T: Element + Copy>(name: &str, array: &PyReadonlyArrayDyn<'_, T>) -> PyResult<T> {
     let value = array.as_slice()?.first().copied();
     value.ok_or_else(|| raise(Kind::Shape, &format!("{name}: expected one value, given none")))
-}
-
-#[pyfunction]
-pub(crate) fn field_joint(
-    fibre: &Bound<'_, PyAny>,
-    inner: &Bound<'_, PyAny>,
-    width: usize,
-    out: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    by_precision!(fibre, T, {
-        let (fibre, inner) = (reading::<T>("fibre", fibre)?, reading::<T>("inner", inner)?);
-        let mut out = writing::<T>("joint", out)?;
-        done(joint(
-            fibre.as_slice()?,
-            inner.as_slice()?,
-            width,
-            out.as_slice_mut()?,
-        ))
-    })
-}
-
-#[pyfunction]
-pub(crate) fn field_disjoin(
-    fibre: &Bound<'_, PyAny>,
-    inner: &Bound<'_, PyAny>,
-    width: usize,
-    d_joint: &Bound<'_, PyAny>,
-    d_fibre: &Bound<'_, PyAny>,
-    d_inner: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    by_precision!(fibre, T, {
-        let (fibre, inner) = (reading::<T>("fibre", fibre)?, reading::<T>("inner", inner)?);
-        let d_joint = reading::<T>("d_joint", d_joint)?;
-        let mut d_fibre = writing::<T>("d_fibre", d_fibre)?;
-        let mut d_inner = writing::<T>("d_inner", d_inner)?;
-        done(disjoin(
-            fibre.as_slice()?,
-            inner.as_slice()?,
-            width,
-            d_joint.as_slice()?,
-            d_fibre.as_slice_mut()?,
-            d_inner.as_slice_mut()?,
-        ))
-    })
 }
 
 /// The parameters of a field, borrowed from Python.
