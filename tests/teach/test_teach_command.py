@@ -26,6 +26,7 @@ from pyanticip.motion.npz import save_npz
 from pyanticip.teach.project import Project
 from realtime.seams import SOURCES
 from realtime.sockets import free_port
+from realtime.sources.udp import UdpSource
 from realtime.teaching.recording import store_or_keep
 from realtime.teaching.take_recorder import PlayedTake
 
@@ -273,10 +274,14 @@ def test_a_take_from_a_suit(run: Run, kind: str) -> None:
 
 
 @pytest.mark.parametrize("countdown", ["0", "3"])
-def test_a_body_that_is_refused_makes_no_take(run: Run, countdown: str) -> None:
+def test_a_body_that_is_refused_makes_no_take(
+    run: Run, countdown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run("teach", "new", "mine", "--outputs", "mix")
     suit = Suit(free_port(), "msgpack", skeleton=refused_skeleton())
-    suit.start()
+    # Frames that come before their skeleton are another body's, and a take.
+    listen = UdpSource.start
+    monkeypatch.setattr(UdpSource, "start", lambda *args: (listen(*args), suit.start()))
     words = ["--source", f"msgpack://127.0.0.1:{suit.port}", "--values", "mix=1", "--seconds", "2"]
     try:
         with pytest.raises(DeviceError, match=r"the body of this msgpack cannot be played: .* lies"):
