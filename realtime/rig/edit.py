@@ -93,8 +93,10 @@ def _change(table: MutableMapping[str, Any], before: Tree, after: Tree, outer: M
                 table[name] = _made(outer, new)
             else:
                 _change(there, old if isinstance(old, Mapping) else {}, new, outer, inner)
-        elif all(map(_are_named, (new, there, old))) and len(there) == len(old):
-            # Those that stay keep their comments, wherever they stand now.
+        elif (
+            all(map(_are_named, (new, there, old))) and len(there) == len(old) and _names(new) != _names(old)
+        ):
+            # Those that stay keep their comments, but for those between inline ones, wherever they stand now.
             known = {was["name"]: (one, was) for one, was in zip(there, old, strict=True)}
             del there[:]
             for becomes in new:
@@ -131,3 +133,7 @@ def _are_tables(value: object) -> TypeGuard[list[Any]]:
 
 def _are_named(value: object) -> TypeGuard[list[Any]]:
     return _are_tables(value) and all("name" in one for one in value)
+
+
+def _names(tables: list[Any]) -> list[str]:
+    return [one["name"] for one in tables]

@@ -65,6 +65,14 @@ def test_the_rig_keeps_all_else(tmp_path: Path, text: str) -> None:
     assert load_rig(file).performer.loudness == (0.02, 0.1, 0.6)
 
 
+def test_an_inline_table_that_changes_keeps_the_comments_of_its_list(tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_text("cue = [\n  {name = 'a', take = 't', at = 1.0},  # first\n]\n")
+    before = {"cue": [{"name": "a", "take": "t", "at": 1.0}]}
+    edit_rig(file, before, {"cue": [{"name": "a", "take": "t", "at": 5.0}]})
+    assert "at = 5.0},  # first\n" in file.read_text()
+
+
 def test_two_who_write_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (file := tmp_path / "rig.toml").touch()
     both = threading.Barrier(2, timeout=0.2)
