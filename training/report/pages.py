@@ -170,7 +170,6 @@ def write(
         title: of the page.
         name: of the files in a folder.
         data: of the JSON there, if it is called otherwise.
-        endings: of the names that the caller takes, for the message.
 
     Returns:
         The files, the page first.
