@@ -135,7 +135,9 @@ class RigRemote:
                 check_cues(rig.cue, following.takes)
                 shared = await self._beside(partial(following.shared, rig.cue))
                 plays.append(partial(self._commands.play_cues, following, rig.cue, shared))
-            if mapping is not None and (another or mapping != (self._commands.mapping or now.mapping)):
+            mapped = self._pipeline.live_mapping is not None
+            current = (self._commands.mapping or now.mapping) if mapped else None
+            if mapping is not None and (another or mapping != current):
                 taught = await self._beside(partial(open_mapping, mapping, backend))
                 plays.append(partial(self._commands.play_mapping, taught, Path(mapping)))
             if self._plays() != played:

@@ -298,15 +298,20 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
     assert outputs(tmp_path / "again.anticip")[: len(played)] == played
 
 
-def test_a_mapping_that_was_unloaded_is_not_saved(fitted: Path, tmp_path: Path) -> None:
-    file = tmp_path / "stage.toml"
-    file.write_text(f"mapping = '{fitted}'  # mine\nmodel.backend = 'rust'\nmemory.enabled = false\n")
+def test_a_mapping_that_was_unloaded_is_not_saved_and_comes_back_with_a_rig(
+    fitted: Path, tmp_path: Path
+) -> None:
+    file, other = tmp_path / "stage.toml", tmp_path / "other.toml"
+    for path in (file, other):
+        path.write_text(f"mapping = '{fitted}'  # mine\nmodel.backend = 'rust'\nmemory.enabled = false\n")
     show = Playing(load_rig(file))
     show.do("rig/save")
     assert load_rig(file).mapping == str(fitted)
     show.do("unload")
     show.do("rig/save")
     assert load_rig(file).mapping is None
+    show.do("rig/load", "other.toml")
+    assert show.pipeline.live_mapping is not None
     show.close()
 
 
