@@ -68,7 +68,7 @@ def _memory(file: Path) -> Found:
     memory, followed, _ = load_rehearsal(file)
     names, _, _, origins = memory.moments()
     moments = Counter(origins[:, 0].tolist())
-    takes = [
+    takes: list[dict[str, Any]] = [
         {
             "take": name,
             "seconds": round(len(followed[name]) / RATE, 2) if name in followed else None,

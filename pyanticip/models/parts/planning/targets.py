@@ -92,7 +92,8 @@ def anticipation_losses(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> tup
     slots = recent.shape[-1]
     codes = torch.cat((recent, ahead.codes), -1)
     # Looked up at once: each look-up's gradient is as large as all scores.
-    past, future = log_scores.gather(-1, codes.clamp(min=0)).split((slots, ahead.codes.shape[-1]), -1)
+    found = log_scores.gather(-1, codes.clamp(min=0))
+    past, future = torch.split(found, [slots, ahead.codes.shape[-1]], -1)
     # Sorted, the slots of a code lie side by side, the latest last: it is gone if that one is past.
     ordered, slot = codes.sort(dim=-1, stable=True)
     ends = ordered != F.pad(ordered[..., 1:], (0, 1), value=-2)
