@@ -317,14 +317,14 @@ def _command_of(name: str) -> str:
     return name if name in CONTROLS else name.partition("/")[2] or name
 
 
-# A name may stand behind these; a number is none.
+# Whose name may be missing: one number alone is a button's, and no name.
 _MAYBE_NAMED = ("record/start", "memory/save", "rig/save", "teach/start")
 
 
 def _is_button(name: str) -> bool:
     """Whether a command needs nothing: buttons say all the same that they are pressed (1) or released (0)."""
-    told = CONTROLS.get(command := _command_of(name))
-    return told is not None and (told.types == "N" or command in _MAYBE_NAMED)
+    control = CONTROLS.get(command := _command_of(name))
+    return control is not None and (control.types == "N" or command in _MAYBE_NAMED)
 
 
 def _is_value(argument: object) -> bool:
