@@ -130,7 +130,7 @@ async def _record(
         raise DeviceError(refusal)
     played = take_recorder.stop()
     if played.cut:
-        say(f"{refusal or 'the signal was lost'}: the take ends there")
+        say(f"{refusal or 'the signal was lost or the skeleton changed'}: the take ends there")
     return store_or_keep(played, project)
 
 

@@ -247,7 +247,7 @@ def _take_line(played: PlayedTake, take: TakeEntry) -> str:
         *(f"{n}: curve" for n in take.columns),
         *(f"{n}={label}" for n, label in take.labels.items()),
     ]
-    cut = "; the signal was lost, it ends there" if played.cut else ""
+    cut = "; the signal was lost or the skeleton changed, it ends there" if played.cut else ""
     return f"take {take.name}: {take.frames / RATE:.1f} s, {', '.join(taught)}{cut}"
 
 

@@ -299,10 +299,11 @@ def test_what_was_danced_before_another_body_is_refused_is_kept(run: Run) -> Non
     later.start()
     words = ["--source", f"msgpack://127.0.0.1:{suit.port}", "--values", "mix=1", "--countdown", "0"]
     try:
-        run("teach", "record", "mine", *words, "--seconds", "30")
+        output = run("teach", "record", "mine", *words, "--seconds", "30")
     finally:
         later.cancel()
         suit.over.set()
+    assert "the signal was lost or the skeleton changed: the take ends there" in output
     (take,) = Project.open("mine").state.takes
     assert 2.5 < len(Project.open("mine").motion(take).quats) / 50 < 6.0
 
