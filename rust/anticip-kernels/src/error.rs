@@ -37,6 +37,9 @@ pub enum KernelError {
         /// Rows of the table.
         rows: usize,
     },
+    /// Vectors of no width.
+    #[error("width: expected at least 1, given 0")]
+    Width,
     /// Codes beyond those that there are.
     #[error("codes: expected below {codes}, given one outside")]
     Codes {
