@@ -230,12 +230,9 @@ def test_bench_counts_cold_and_warm_steps_of_every_backend(saved, monkeypatch):
     assert "rust" in console.export_text()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "backends", "words"), [(0.0, None, "1 to 3600"), (5.0, ["auto"], "'auto'")]
-)
-def test_bench_refuses_bad_options(saved, seconds, backends, words):
-    with pytest.raises(OptionError, match=words):
-        run(seconds, backends, saved)
+def test_bench_refuses_a_backend_that_is_none(saved):
+    with pytest.raises(OptionError, match="'auto'"):
+        run(5.0, ["auto"], saved)
 
 
 def test_bench_refuses_a_backend_that_is_named_and_absent(saved, monkeypatch):
