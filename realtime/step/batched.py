@@ -25,7 +25,7 @@ class BatchedStep:
     other row.
 
     Args:
-        model: its device steps it.
+        model: in evaluation mode; its device steps it, and its parameters take no gradients any more.
         performers: how many.
     """
 
@@ -58,16 +58,16 @@ class BatchedStep:
         Raises:
             ShapeError: another shape, or rows that are not finite; nobody is stepped.
         """
-        here = np.ones(self.performers, np.bool_) if present is None else np.asarray(present, np.bool_)
+        present = np.ones(self.performers, np.bool_) if present is None else np.asarray(present, np.bool_)
         rows = checked_rows(rows, self.model.cfg.columns)
-        if len(rows) != self.performers or here.shape != (self.performers,):
-            given = f"{len(rows)} and {here.shape}"
-            raise ShapeError(f"expected rows and presence of {self.performers} performers, got {given}")
+        if len(rows) != self.performers or present.shape != (self.performers,):
+            got = f"{len(rows)} and {present.shape}"
+            raise ShapeError(f"expected rows and presence of {self.performers} performers, got {got}")
         closing = self._phase + 1 == self._stride
         # Of somebody absent, too: a closed pool is read from where only a step that closes one has it.
-        said = self._run(rows, here, bool(closing.any()))
-        self._phase = np.where(here, np.where(closing, 0, self._phase + 1), self._phase)
-        return said
+        outputs = self._run(rows, present, bool(closing.any()))
+        self._phase = np.where(present, np.where(closing, 0, self._phase + 1), self._phase)
+        return outputs
 
     def imagine(self, rows: F32) -> F32:
         """What :meth:`step` would return; all streams stand still."""
@@ -105,14 +105,14 @@ class BatchedStep:
         self._present.copy_(torch.from_numpy(np.array(present)))
         return self.advance(due, bool(present.all())).cpu().numpy()
 
-    def result(self, said: F32, emit: bool) -> StepResult:
+    def result(self, outputs: F32, emit: bool) -> StepResult:
         """What :meth:`step` returned in one row, unpacked; the row is not referred to any more."""
         cfg = self.model.cfg
         field = 0 if cfg.control_field is None else 2 * cfg.fast_layers
         sizes = (*_HEADS, cfg.d_model, field)
-        plan = (len(said) - sum(sizes)) // 2
+        plan = (len(outputs) - sum(sizes)) // 2
         ends = np.cumsum((*sizes, plan))
-        gate, scalars, params, hazards, hidden, trusts, codes, weights = np.split(said.copy(), ends)
+        gate, scalars, params, hazards, hidden, trusts, codes, weights = np.split(outputs.copy(), ends)
         return StepResult(
             params.reshape(8, 5),
             hazards.reshape(2, 25),
@@ -163,7 +163,7 @@ class RecordedStep(BatchedStep):
         # Kept as long as the graphs: they launch its kernels.
         self._advance = advance
         some = next(iter(self._graphs.values()))[1]
-        self._host_said = torch.zeros(some.shape, pin_memory=True)
+        self._host_outputs = torch.zeros(some.shape, pin_memory=True)
 
     def _record(self, advance: Callable[[bool], Tensor], due: bool) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         # What libraries set up at first use cannot be recorded.
@@ -172,20 +172,20 @@ class RecordedStep(BatchedStep):
         self._stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream):
-            said = advance(due)
-        return graph, said
+            outputs = advance(due)
+        return graph, outputs
 
     def _run(self, rows: F32, present: Mask, due: bool) -> F32:
         self._host_rows.numpy()[:] = rows
         self._host_present.numpy()[:] = present
-        graph, said = self._graphs[due]
+        graph, outputs = self._graphs[due]
         with torch.cuda.stream(self._stream):
             self._rows.copy_(self._host_rows, non_blocking=True)
             self._present.copy_(self._host_present, non_blocking=True)
             graph.replay()
-            self._host_said.copy_(said, non_blocking=True)
+            self._host_outputs.copy_(outputs, non_blocking=True)
             self._stream.synchronize()
-        return self._host_said.numpy().copy()
+        return self._host_outputs.numpy().copy()
 
     def reset(self, rows: Mask | None = None) -> None:
         """See :class:`BatchedStep`."""
@@ -205,15 +205,17 @@ def fused(advance: Callable[[bool], Tensor], kinds: Sequence[bool]) -> tuple[Cal
     why, where the compiler does not work (on a GPU it wants Triton and a C compiler) or errs."""
     try:
         # Small kernels that do not need each other share a launch.
-        how: dict[str, Any] = {"combo_kernels": True} if torch.cuda.is_available() else {}
-        found: Callable[[bool], Tensor] = torch.compile(advance, fullgraph=True, dynamic=False, options=how)
+        options: dict[str, Any] = {"combo_kernels": True} if torch.cuda.is_available() else {}
+        compiled: Callable[[bool], Tensor] = torch.compile(
+            advance, fullgraph=True, dynamic=False, options=options
+        )
         for due in kinds:
-            if not torch.allclose(found(due), advance(due), atol=1e-3):
+            if not torch.allclose(compiled(due), advance(due), atol=1e-3):
                 raise RuntimeError("what was compiled says something else")
     # Whatever a compiler, its own compiler and a driver can raise: the step plays without them.
     except Exception as error:
         return advance, f"kernels not fused: {type(error).__name__}: {one_line(error)}"
-    return found, ""
+    return compiled, ""
 
 
 def _pack(out: MotionOutput) -> Tensor:

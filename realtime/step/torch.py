@@ -42,17 +42,17 @@ class TorchBackend(StepBackend):
     def step(self, rows: F32) -> StepResult:
         """See :class:`realtime.step.base.StepBackend`."""
         for row in checked_rows(rows, self.manifest.config.columns):
-            said = self._batch.step(row[None])[0]
-            emit = self._commitment.decide(float(said[0]))
-        return self._batch.result(said, emit)
+            outputs = self._batch.step(row[None])[0]
+            emit = self._commitment.decide(float(outputs[0]))
+        return self._batch.result(outputs, emit)
 
     def imagine(self, row: F32) -> StepResult:
         """See :class:`realtime.step.base.StepBackend`."""
         waited = self._commitment.waited
-        said = self._batch.imagine(row)[0]
-        emit = self._commitment.decide(float(said[0]))
+        outputs = self._batch.imagine(row)[0]
+        emit = self._commitment.decide(float(outputs[0]))
         self._commitment.waited = waited
-        return self._batch.result(said, emit)
+        return self._batch.result(outputs, emit)
 
     def reset(self) -> None:
         """See :class:`realtime.step.base.StepBackend`."""

@@ -73,11 +73,11 @@ def test_a_graph_can_record_the_step(name, performers, monkeypatch):
         batch = BatchedStep(on_a_gpu(made), performers)
         for due in (False, True):
             with Refused() as refused:
-                said = batch.advance(due)
+                outputs = batch.advance(due)
             assert refused.found == []
             assert refused.count > 50
-            assert len(said) == performers
-            assert said.is_cuda
+            assert len(outputs) == performers
+            assert outputs.is_cuda
 
 
 def test_what_it_looks_for_is_found():
