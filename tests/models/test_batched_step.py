@@ -16,6 +16,7 @@ WHOLE |= {"scaled": True, "pose_window": 20}
 # Of the combinations, the fullest with each kind of positions.
 FULLEST = {m["positions"]: m for m in sorted(covering(), key=lambda m: m["control_field"] + m["planning"])}
 MODELS = {name_of(member): member for member in FULLEST.values()} | {"whole": WHOLE}
+MODELS["passes"] = {"planning": True, "plan_inference": "passes", "plan_refine": 2, "slow_stride": 3}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -56,6 +56,7 @@ def on_a_gpu(model):
 FULLEST = {m["positions"]: m for m in sorted(covering(), key=lambda m: m["control_field"] + m["planning"])}
 MODELS = {name_of(member): config("motion", **member) for member in FULLEST.values()}
 MODELS["twin"] = config("motion", kinematics=True, d_model=32, taps=12, twin=True, scaled=True)
+MODELS["passes"] = config("motion", planning=True, plan_inference="passes", plan_refine=2)
 MODELS["packaged"] = read_manifest(None).config
 MODELS["default"] = ModelConfig()
 

@@ -24,6 +24,7 @@ from pyanticip.models.core.block import (
     traced,
 )
 from pyanticip.models.core.gates import AnticipationHead, CommitmentGate, PathwayGate, PathwayMean
+from pyanticip.models.core.inputs import readable
 from pyanticip.models.core.layouts import make_layout
 from pyanticip.models.core.part import GateTrace, Positions, join, run_vectors, vectors_fit, vectors_state
 from pyanticip.models.core.plan import Plan
@@ -252,7 +253,7 @@ class Trunk(nn.Module):
         steps = torch.arange(length, device=x.device)
         phase = state.frames % stride
         most = (stride - 1 + length) // stride
-        if due is None and not torch.compiler.is_compiling():
+        if due is None and readable(phase):
             due = bool((phase + length >= stride).any())
         most = most if due or due is None else 0
         # Pool of each step, counted from the pool that is open when the chunk begins.

@@ -334,7 +334,7 @@ def _side_by_side(choices: Sequence[PlanChoice]) -> PlanChoice:
 
 def _forget(state: S, rows: Tensor) -> S:
     """The state with these rows at their start."""
-    if not torch.compiler.is_compiling() and not bool(rows.any()):
+    if readable(rows) and not bool(rows.any()):
         return state
     return state.map(lambda t: torch.where(rows.view(-1, *(1,) * (t.ndim - 1)), torch.zeros_like(t), t))
 
