@@ -46,7 +46,8 @@ class StepBackend(Protocol):
             can play.
         hidden: Width of the hidden state that a step tells; 0: it tells none.
         codes: How many codes there are to plan with; 0: it makes no plans that :meth:`steer` could change.
-        why: Why ``auto`` did not take a better one; empty: there was none to try.
+        why: Why it is not a faster one: what ``auto`` found, or why kernels are not fused; empty: nothing is
+            known.
         core: The stream and the gate's rule of a model that the core steps by itself; None: :meth:`step` is
             called.
     """

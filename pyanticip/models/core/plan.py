@@ -169,6 +169,7 @@ def _products(asked: Tensor, table: Tensor, codes: Tensor) -> Tensor:
 
 
 def _products_in_core(asked: Tensor, table: Tensor, codes: Tensor) -> Tensor:
+    """The same while training, in the core where it can be: no rows are copied out of the table."""
     if not _suits_core(table):
         return _products(asked, table, codes)
     out = asked.new_empty(*asked.shape[:2], codes.shape[1])
