@@ -85,7 +85,7 @@ pub(crate) fn plan_spread(
     by_precision!(shares, T, {
         let (shares, grad) = (reading::<T>("shares", shares)?, reading::<T>("grad", grad)?);
         let (codes, mut table) = (reading::<i64>("codes", codes)?, writing::<T>("table", table)?);
-        let rows = rows(&codes, &table.shape().to_vec())?;
+        let rows = rows(&codes, table.shape())?;
         let (shares, grad, table) = (shares.as_slice()?, grad.as_slice()?, table.as_slice_mut()?);
         done(py.detach(|| rows.spread(shares, grad, table)))
     })
