@@ -142,6 +142,8 @@ class Recorder(recording.Records, Child):
 
     def open(self, path: Path, begun: Begun) -> None:
         """Record into a new file from now on; the one before goes on where that cannot be made."""
+        # Of an earlier file of this name that nobody stopped.
+        self._short.pop(path, None)
         self._before = self._take
         self._take = _Take(path, begun, path)
         self._begin(self._take)
