@@ -200,9 +200,9 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
     native::encode_skeleton(&told(&standard::mocopi(), None), &mut skeleton).expect("encodes");
     assert!(front.feed(&skeleton, 1710 * MS, "").is_none());
     // Nor are they lost, as 85 is.
-    assert!(front.feed(&frame(86, 1.72), 1720 * MS, "").is_some());
+    front.feed(&frame(86, 1.72), 1720 * MS, "");
     assert_eq!(front.counters().lost, 1);
-    assert!(front.feed(&frame(88, 1.76), 1760 * MS, "").is_some());
+    front.feed(&frame(88, 1.76), 1760 * MS, "");
     assert_eq!(front.counters().lost, 2);
 }
 
