@@ -11,9 +11,8 @@ from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from training.data.examples import plain
-from training.evaluate import event_tuning, learned, motion, report, trackers
+from training.evaluate import beat, event_tuning, learned, motion, report, trackers
 from training.evaluate.baselines import Baselines, Twins, answer, simple
-from training.evaluate.beat import f1_interval
 from training.evaluate.measures import LAGS_MS, beyond, interval, lag_profile, mean_error, ratio, tally
 from training.evaluate.motion import evaluate
 from training.evaluate.takes import Takes
@@ -34,8 +33,8 @@ def quick():
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60), ("COPIES", 1)):
             patch.setattr(learned, name, value)
-        for drawn in (interval, f1_interval):
-            patch.setitem(drawn.__kwdefaults__, "draws", 50)
+        patch.setitem(interval.__kwdefaults__, "draws", 50)
+        patch.setattr(beat, "DRAWS", 50)
         for name in ("ratios", "profiles"):
             patch.setattr(report, name, once(getattr(report, name)))
         yield

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from functools import partial
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ def few():
     batch = bank.WindowBank.batch
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bank.WindowBank, "batch", lambda self, size: batch(self, min(size, 64)))
-        patch.setattr(folds, "intervals", partial(folds.intervals, draws=400))
+        patch.setattr(folds, "DRAWS", 400)
         yield
 
 
