@@ -242,8 +242,8 @@ def rehearse(args: options.RehearseOptions) -> Answer:
     from realtime.programs.rehearse import rehearse as remember
 
     check_reading(args.files, args.reading())
-    told = (lambda line: None) if args.as_json else say
-    found = remember(args.files, args.out, force=args.force, say=told, **args.reading())
+    report = (lambda line: None) if args.as_json else say
+    found = remember(args.files, args.out, force=args.force, say=report, **args.reading())
     takes, seconds = len(found["takes"]), found["seconds"]
     return (
         found,

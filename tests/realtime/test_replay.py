@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,7 @@ def test_senseless_speeds_are_refused(speed: float) -> None:
 Pair = tuple[int, bytes] | Item
 
 
-def mocopi(frames: int, lost: set[int] = frozenset()) -> list[Pair]:  # type: ignore[assignment]
+def mocopi(frames: int, lost: Collection[int] = ()) -> list[Pair]:
     skeleton, datagrams = mocopi_datagrams(frames)
     return [(0, skeleton), *((n * 20_000_000, d) for n, d in enumerate(datagrams) if n not in lost)]
 
