@@ -1,6 +1,7 @@
 """Fixtures every test package shares."""
 
 import os
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import pytest
 
 # What tests start writes as at a user's: in lines, and what is left at its end.
 os.environ.pop("PYTHONUNBUFFERED", None)
+# A shell ignores Ctrl-C in what it runs in the background, and what that starts inherits it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Before NumPy is imported: on a busy machine a pool of BLAS threads makes small problems a hundred times
 # slower.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
