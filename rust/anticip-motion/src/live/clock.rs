@@ -101,6 +101,8 @@ pub(super) struct StreamClock {
     newest: Option<Newest>,
     /// Bit k: number newest - k was seen.
     recent: u128,
+    /// How many numbers the newest is after the first; what is missing of those before was never counted.
+    counted: i64,
     /// Stream seconds less the sender's, or less arrival.
     shift: f64,
     by_arrival: bool,
@@ -130,6 +132,7 @@ impl StreamClock {
         Self {
             newest: None,
             recent: 0,
+            counted: 0,
             shift: 0.0,
             by_arrival: false,
             wrong: false,
@@ -264,7 +267,9 @@ impl StreamClock {
         if behind < 128 {
             self.recent |= 1 << behind;
         }
-        When::Late { lost: true }
+        When::Late {
+            lost: behind < self.counted,
+        }
     }
 
     fn by_number(&mut self, newest: Newest, stamp: Stamp, ahead: i64) -> When {
@@ -433,6 +438,7 @@ impl StreamClock {
             _ => 128,
         };
         self.recent = if ahead < 128 { self.recent << ahead | 1 } else { 1 };
+        self.counted += i64::from(ahead);
         // What a frame leaves out goes on from the one before.
         let time = stamp.time.or(self.newest.and_then(|n| n.stamp.time));
         let number = stamp.number.or(self.newest.and_then(|n| n.stamp.number));

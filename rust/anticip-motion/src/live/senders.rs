@@ -204,12 +204,11 @@ impl Senders {
         match found {
             Some(i) if !(self.playing && i == self.player) => self.hand_over(i),
             Some(_) => {}
-            None if self.playing => {
-                // Somebody who has not come yet: until then nobody plays.
+            None => {
+                // Somebody who has not come yet: until then nobody plays, nor is anybody tried on.
                 self.sessions[self.player].stage.play(false);
                 self.playing = false;
             }
-            None => {}
         }
         found.is_some()
     }

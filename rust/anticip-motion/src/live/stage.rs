@@ -44,8 +44,6 @@ pub(super) struct Stage {
     body: Body,
     /// Why the body that the source told last cannot be played; its frames are not.
     refusal: Option<String>,
-    /// Its frames since the newest that could be: they are not lost.
-    refused: u64,
     /// False while another sender plays: frames are followed, but put on no grid.
     playing: bool,
     clock: StreamClock,
@@ -76,7 +74,6 @@ impl Stage {
             source,
             config,
             refusal: None,
-            refused: 0,
             playing: false,
             clock: StreamClock::new(),
             resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?.curved(),
@@ -193,12 +190,8 @@ impl Stage {
         if self.decoded.is_none() {
             self.decoded = Some(Instant::now());
         }
-        if self.refusal.is_some() {
-            counters.refused += 1;
-            self.refused += 1;
-            return false;
-        }
-        if !self.body.fits(pose) {
+        let refused = self.refusal.is_some();
+        if !refused && !self.body.fits(pose) {
             counters.malformed += 1;
             return false;
         }
@@ -214,7 +207,9 @@ impl Stage {
         let (seconds, lost, anew) = match when {
             When::Next { seconds, lost, anew } => (seconds, lost, anew),
             When::Same => {
-                self.complete(pose, counters);
+                if !refused {
+                    self.complete(pose, counters);
+                }
                 return false;
             }
             When::Doubled => {
@@ -230,12 +225,16 @@ impl Stage {
                 return false;
             }
         };
-        counters.frames += 1;
-        counters.numbered += u64::from(pose.seq.is_some());
-        counters.lost += lost.saturating_sub(std::mem::take(&mut self.refused));
+        counters.lost += lost;
         if anew {
             self.resampler.restart();
         }
+        if refused {
+            counters.refused += 1;
+            return false;
+        }
+        counters.frames += 1;
+        counters.numbered += u64::from(pose.seq.is_some());
         if self.body.take(pose, false) {
             self.rebuild();
         }

@@ -204,6 +204,13 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
     assert_eq!(front.counters().lost, 1);
     front.feed(&frame(88, 1.76), 1760 * MS, "");
     assert_eq!(front.counters().lost, 2);
+    // One of them that comes once more is not found again; 85 is.
+    for (late, counted) in [(83, (2, 1, 0)), (85, (1, 1, 1))] {
+        front.feed(&frame(late, 0.02 * f64::from(late)), 1770 * MS, "");
+        let c = front.counters();
+        assert_eq!((c.lost, c.doubled, c.reordered), counted, "{late}");
+    }
+    assert_eq!(front.counters().refused, 5);
 }
 
 #[test]

@@ -84,7 +84,12 @@ fn single_stray_frames_do_not_take_over_a_silent_player() {
 #[test]
 fn the_player_can_be_chosen() {
     let mut front = front(Source::Mocopi);
-    play(&mut front, PLAYER, 0.0, 0..60);
+    // Whoever was only tried on, too.
+    front.feed(b"no frame", 0, PLAYER);
+    assert!(!front.listen_to(Some("10.9.9.9")));
+    assert_eq!(play(&mut front, PLAYER, 0.0, 0..20), 0);
+    assert!(front.imagine().is_none() && front.listen_to(None));
+    play(&mut front, PLAYER, 0.0, 20..60);
     play(&mut front, OTHER, 500.0, 30..60);
     assert!(!front.listen_to(Some("10.9.9.9")));
     assert_eq!(play(&mut front, PLAYER, 0.0, 60..70), 0);

@@ -44,6 +44,14 @@ fn numbers_order_and_count_losses() {
     assert_eq!(c.take(at(12)), When::Doubled);
     assert_eq!(c.take(at(13)), When::Late { lost: true });
     assert!(matches!(c.take(at(15)), When::Next { lost: 0, .. }));
+    // What was sent before the first was never counted.
+    let mut c = StreamClock::new();
+    c.take(at(7));
+    c.take(at(9));
+    assert_eq!(
+        [6, 8].map(|i| c.take(at(i))),
+        [false, true].map(|lost| When::Late { lost })
+    );
 }
 
 #[test]
