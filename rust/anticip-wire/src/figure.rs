@@ -29,6 +29,34 @@ fn unit(q: [f32; 4]) -> [f64; 4] {
     q.map(|v| v / norm)
 }
 
+/// The rotation of degrees about y, x and z, turned in that order.
+pub(crate) fn turned(degrees: [f32; 3]) -> [f32; 4] {
+    let [y, x, z] = degrees.map(|d| (f64::from(d) / 2.0).to_radians().sin_cos());
+    let about_y = [y.1, 0.0, y.0, 0.0];
+    let about_x = [x.1, x.0, 0.0, 0.0];
+    let about_z = [z.1, 0.0, 0.0, z.0];
+    product(product(about_y, about_x), about_z).map(|v| v as f32)
+}
+
+/// The way back.
+pub(crate) fn degrees(q: [f32; 4]) -> [f32; 3] {
+    let q = q.map(f64::from);
+    let norm = q.iter().map(|v| v * v).sum::<f64>().sqrt().max(1e-12);
+    let [w, x, y, z] = q.map(|v| v / norm);
+    let sine = 2.0 * (w * x - y * z);
+    let about_x = sine.clamp(-1.0, 1.0).asin();
+    let (about_y, about_z) = if sine.abs() < 0.999_999 {
+        (
+            (2.0 * (x * z + w * y)).atan2(1.0 - 2.0 * (x * x + y * y)),
+            (2.0 * (x * y + w * z)).atan2(1.0 - 2.0 * (x * x + z * z)),
+        )
+    } else {
+        // Straight up or down the two turn about the same axis: all of it is one's.
+        ((-2.0 * (x * z - w * y)).atan2(1.0 - 2.0 * (y * y + z * z)), 0.0)
+    };
+    [about_y, about_x, about_z].map(|v| v.to_degrees() as f32)
+}
+
 /// Where a joint is in the world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {

@@ -8,6 +8,7 @@
 //! told again stays where it was.
 
 use crate::WireError;
+use crate::figure::{degrees, turned};
 use crate::osc;
 use crate::pose::{Tracker, TrackerUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
@@ -133,23 +134,15 @@ fn three(message: &osc::Message<'_>) -> Option<[f32; 3]> {
 }
 
 /// Of Unity's degrees about x, y, z, which turns about z, then x, then y; right-handed.
-fn turn(degrees: [f32; 3]) -> [f32; 4] {
-    let [(sx, cx), (sy, cy), (sz, cz)] = degrees.map(|d| (f64::from(d).to_radians() / 2.0).sin_cos());
-    let w = cy * cx * cz + sy * sx * sz;
-    let x = cy * sx * cz + sy * cx * sz;
-    let y = sy * cx * cz - cy * sx * sz;
-    let z = cy * cx * sz - sy * sx * cz;
-    [w, -x, -y, z].map(|v| v as f32)
+fn turn([x, y, z]: [f32; 3]) -> [f32; 4] {
+    let [w, x, y, z] = turned([y, x, z]);
+    [w, -x, -y, z]
 }
 
 /// The way back.
-fn degrees(rotation: [f32; 4]) -> [f32; 3] {
-    let [w, x, y, z] = rotation.map(f64::from);
-    let (x, y) = (-x, -y);
-    let about_x = (2.0 * (w * x - y * z)).clamp(-1.0, 1.0).asin();
-    let about_y = (2.0 * (x * z + w * y)).atan2(1.0 - 2.0 * (x * x + y * y));
-    let about_z = (2.0 * (x * y + w * z)).atan2(1.0 - 2.0 * (x * x + z * z));
-    [about_x, about_y, about_z].map(|v| v.to_degrees() as f32)
+fn angles([w, x, y, z]: [f32; 4]) -> [f32; 3] {
+    let [y, x, z] = degrees([w, -x, -y, z]);
+    [x, y, z]
 }
 
 /// Appends a frame to `out`, one bundle: what the trackers of [`TRACKERS`], in that order, tell.
@@ -168,7 +161,7 @@ pub fn encode_frame(trackers: &[Tracker], out: &mut Vec<u8>) -> Result<(), WireE
     osc::put_bundle(out);
     for (tracker, (number, _)) in trackers.iter().zip(TRACKERS) {
         let place = tracker.position.map(|[x, y, z]| [x, y, -z]);
-        for (what, values) in [("position", place), ("rotation", tracker.rotation.map(degrees))] {
+        for (what, values) in [("position", place), ("rotation", tracker.rotation.map(angles))] {
             let Some(values) = values else { continue };
             osc::put_element(out, |out| {
                 osc::put_string(out, &format!("/tracking/trackers/{number}/{what}"));
