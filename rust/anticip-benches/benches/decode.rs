@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use anticip_wire::mocopi::{MocopiPacket, Sender, decode, encode_frame};
+use anticip_wire::mocopi::{MocopiPacket, decode, encode_frame};
 use anticip_wire::native::{self, NativePacket};
 use anticip_wire::vmc::{self, VmcAssembler};
 use anticip_wire::{Joint, PoseUpdate};
@@ -28,7 +28,7 @@ fn pose(joints: u16) -> PoseUpdate {
 
 fn benches(c: &mut Criterion) {
     let mut mocopi = Vec::new();
-    encode_frame(&Sender::default(), &pose(27), 0, Some(1.7e9), &mut mocopi).expect("27 joints");
+    encode_frame(&pose(27), 0, Some(1.7e9), &mut mocopi).expect("27 joints");
     let mut packet = MocopiPacket::default();
     c.bench_function("mocopi frame, 27 bones", |b| {
         b.iter(|| decode(black_box(&mocopi), &mut packet))
@@ -57,7 +57,7 @@ fn benches(c: &mut Criterion) {
     c.bench_function("encode a mocopi frame", |b| {
         b.iter(|| {
             out.clear();
-            encode_frame(&Sender::default(), black_box(&whole), 0, Some(1.7e9), &mut out)
+            encode_frame(black_box(&whole), 0, Some(1.7e9), &mut out)
         });
     });
 }

@@ -53,7 +53,7 @@ fn datagrams(source: Source) -> Vec<Vec<u8>> {
         let done = if source == Source::Vmc {
             vmc::encode_frame(&pose, &mut out)
         } else {
-            mocopi::encode_frame(&mocopi::Sender::default(), &pose, 0, Some(t), &mut out)
+            mocopi::encode_frame(&pose, 0, Some(t), &mut out)
         };
         done.expect("encodes");
         out

@@ -24,7 +24,7 @@ fn a_mocopi_frame_is_fed_without_allocating() {
             ..PoseUpdate::default()
         };
         let mut out = Vec::new();
-        mocopi::encode_frame(&mocopi::Sender::default(), &pose, 0, None, &mut out).expect("encodes");
+        mocopi::encode_frame(&pose, 0, None, &mut out).expect("encodes");
         out
     };
     let config = FrontConfig {

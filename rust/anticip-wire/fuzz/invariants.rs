@@ -77,25 +77,16 @@ pub fn mocopi(data: &[u8]) {
             if packet.pose.joints.is_empty() {
                 return;
             }
-            mocopi::encode_frame(
-                &packet.sender,
-                &packet.pose,
-                packet.time_bits,
-                packet.unix_time,
-                &mut out,
-            )
-            .expect("decoded joints are few enough");
+            let time = packet.pose.time;
+            let bits = time.map_or(u32::MAX, |seconds| (seconds as f32).to_bits());
+            mocopi::encode_frame(&packet.pose, bits, time, &mut out).expect("decoded joints are few enough");
             assert_eq!(mocopi::decode(&out, &mut again), Ok(MocopiKind::Frame));
             assert_eq!(again.pose.joints, packet.pose.joints);
-            assert_eq!(
-                (again.pose.seq, again.time_bits),
-                (packet.pose.seq, packet.time_bits)
-            );
+            assert_eq!((again.pose.seq, again.pose.time), (packet.pose.seq, time));
         }
         Ok(MocopiKind::Skeleton) => {
             skeleton(&packet.skeleton);
-            mocopi::encode_skeleton(&packet.sender, &packet.skeleton, &mut out)
-                .expect("decoded skeletons fit");
+            mocopi::encode_skeleton(&packet.skeleton, &mut out).expect("decoded skeletons fit");
             assert_eq!(mocopi::decode(&out, &mut again), Ok(MocopiKind::Skeleton));
             assert_eq!(again.skeleton, packet.skeleton);
         }

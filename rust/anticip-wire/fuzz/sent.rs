@@ -1,10 +1,9 @@
 //! Inputs with the structure of what is sent: bodies, frames and records made of the fuzzer's bytes, encoded as senders
 //! do, then damaged in a few places; one decoder sees them one after the other.
 
-use anticip_wire::mocopi::{self, Sender};
 use anticip_wire::{
-    Joint, PROTOCOLS, PoseUpdate, SkeletonUpdate, Tracker, WireError, axis, native, natnet, recording,
-    rokoko, vmc, vrchat, xsens,
+    Joint, PROTOCOLS, PoseUpdate, SkeletonUpdate, Tracker, WireError, axis, mocopi, native, natnet,
+    recording, rokoko, vmc, vrchat, xsens,
 };
 use arbitrary::{Result, Unstructured};
 
@@ -72,13 +71,11 @@ fn datagram(
     u: &mut Unstructured<'_>,
     out: &mut Vec<u8>,
 ) -> Result<std::result::Result<(), WireError>> {
-    let sender = Sender::default();
     let told = u.ratio(1, 4)?;
     let pose = pose(u, skeleton.len())?;
     Ok(match kind {
-        "mocopi" if told => mocopi::encode_skeleton(&sender, skeleton, out),
-        "mocopi" => mocopi::encode_frame(&sender, &pose, u.arbitrary()?, u.arbitrary()?, out),
-        "vmc" if told => vmc::encode_bones(&pose, out),
+        "mocopi" if told => mocopi::encode_skeleton(skeleton, out),
+        "mocopi" => mocopi::encode_frame(&pose, u.arbitrary()?, u.arbitrary()?, out),
         "vmc" => vmc::encode_frame(&pose, out),
         "xsens" => xsens::encode_frame(&pose, out),
         "rokoko" => rokoko::encode_frame(&pose, 60.0, out),

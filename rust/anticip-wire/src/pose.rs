@@ -46,11 +46,6 @@ impl PoseUpdate {
         self.unusable = 0;
     }
 
-    /// How many joints are held from an earlier frame.
-    pub fn held(&self) -> usize {
-        self.joints.iter().filter(|joint| !joint.fresh).count()
-    }
-
     /// The joint with this id.
     pub fn joint(&self, id: u16) -> Option<&Joint> {
         // Almost every source lists its joints in order.
@@ -172,7 +167,7 @@ mod tests {
             id,
             rotation: [1.0, 0.0, 0.0, 0.0],
             position: [0.0; 3],
-            fresh: id != 3,
+            fresh: true,
         };
         let pose = PoseUpdate {
             joints: vec![joint(0), joint(3), joint(1)],
@@ -180,6 +175,5 @@ mod tests {
         };
         assert_eq!(pose.joint(3).map(|j| j.id), Some(3));
         assert_eq!(pose.joint(2), None);
-        assert_eq!(pose.held(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 mod counting;
 
-use anticip_wire::mocopi::{self, MocopiPacket, Sender};
+use anticip_wire::mocopi::{self, MocopiPacket};
 use anticip_wire::native::{self, NativePacket};
 use anticip_wire::vmc::{self, VmcAssembler};
 use anticip_wire::{Joint, PoseUpdate};
@@ -31,7 +31,7 @@ fn hot_paths_do_not_allocate() {
         }
     };
     let mut bytes = Vec::new();
-    mocopi::encode_frame(&Sender::default(), &joints(27), 0, None, &mut bytes).unwrap();
+    mocopi::encode_frame(&joints(27), 0, None, &mut bytes).unwrap();
     let mut packet = MocopiPacket::default();
     assert_eq!(count(|| assert!(mocopi::decode(&bytes, &mut packet).is_ok())), 0);
     assert_eq!(

@@ -86,7 +86,7 @@ fn truncated_malformed_and_alien_packets_are_counted_and_survived() {
     pose.seq = Some(1);
     pose.joints[26].id = 200;
     let mut strange = Vec::new();
-    mocopi::encode_frame(&mocopi::Sender::default(), &pose, 0, None, &mut strange).expect("encodes");
+    mocopi::encode_frame(&pose, 0, None, &mut strange).expect("encodes");
     assert!(front.feed(&strange, 5, "").is_none());
     let c = *front.counters();
     assert!(c.truncated >= 1 && c.alien >= 1 && c.malformed >= 1);

@@ -135,14 +135,14 @@ fn a_skeleton_that_comes_late_changes_nothing_and_another_one_begins_anew() {
         *offset = offset.map(|v| v * 1.1);
     }
     let mut skdf = Vec::new();
-    mocopi::encode_skeleton(&mocopi::Sender::default(), &own, &mut skdf).expect("encodes");
+    mocopi::encode_skeleton(&own, &mut skdf).expect("encodes");
     assert!(front.feed(&skdf, 0, "").is_none());
     let out = front.feed(&datagrams[10], 0, "").expect("a frame");
     assert!(!out.reset && out.seq == 10);
     // The same bones, all turned: poses mean something else now.
     own.rest[0] = [0.0, 1.0, 0.0, 0.0];
     skdf.clear();
-    mocopi::encode_skeleton(&mocopi::Sender::default(), &own, &mut skdf).expect("encodes");
+    mocopi::encode_skeleton(&own, &mut skdf).expect("encodes");
     assert!(front.feed(&skdf, 0, "").is_none());
     assert!(front.feed(&datagrams[11], 0, "").expect("a frame").reset);
     assert!(!front.feed(&datagrams[12], 0, "").expect("a frame").reset);
@@ -310,7 +310,7 @@ fn a_source_whose_clock_stands_still_is_taken_by_arrival() {
     let mut emitted = 0;
     for i in 0..50 {
         let mut datagram = Vec::new();
-        vmc::encode_bones(&update(&sender.body, 0.02 * f64::from(i)), &mut datagram).expect("encodes");
+        vmc::encode_frame(&update(&sender.body, 0.02 * f64::from(i)), &mut datagram).expect("encodes");
         emitted += usize::from(front.feed(&datagram, i64::from(i) * 20 * MS, "").is_some());
     }
     assert_eq!(emitted, 50);
@@ -357,10 +357,9 @@ fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
             own.offsets[child] = [y, -x, z];
             quats[child] = turn(-quarter);
         }
-        let suit = mocopi::Sender::default();
         let mut skeleton = Vec::new();
         match source {
-            Source::Mocopi => mocopi::encode_skeleton(&suit, &own, &mut skeleton),
+            Source::Mocopi => mocopi::encode_skeleton(&own, &mut skeleton),
             _ => native::encode_skeleton(&own, &mut skeleton),
         }
         .expect("encodes");
@@ -381,7 +380,7 @@ fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
             let mut frame = Vec::new();
             pose.seq = Some(i);
             match source {
-                Source::Mocopi => mocopi::encode_frame(&suit, &pose, 0, Some(1.7e9 + t), &mut frame),
+                Source::Mocopi => mocopi::encode_frame(&pose, 0, Some(1.7e9 + t), &mut frame),
                 _ => native::encode_frame(i, t, &quats, None, &mut frame),
             }
             .expect("encodes");

@@ -3,9 +3,9 @@ use pyo3::types::PyBytes;
 
 use super::{error, rows, triple};
 use crate::errors::{Kind, raise};
-use anticip_wire::mocopi::{self, Sender};
 use anticip_wire::{
-    Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, axis, native, natnet, rokoko, vmc, vrchat, xsens,
+    Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, axis, mocopi, native, natnet, rokoko, vmc,
+    vrchat, xsens,
 };
 
 const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
@@ -71,7 +71,7 @@ pub(crate) fn encode_mocopi_skeleton<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let skeleton = skeleton(Vec::new(), parents, offsets, None, None)?;
     let mut out = Vec::new();
-    mocopi::encode_skeleton(&Sender::default(), &skeleton, &mut out).map_err(error)?;
+    mocopi::encode_skeleton(&skeleton, &mut out).map_err(error)?;
     Ok(PyBytes::new(py, &out))
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn encode_mocopi_frame<'py>(
     };
     let mut out = Vec::new();
     let time = stream_time.to_bits();
-    mocopi::encode_frame(&Sender::default(), &pose, time, unix_time, &mut out).map_err(error)?;
+    mocopi::encode_frame(&pose, time, unix_time, &mut out).map_err(error)?;
     Ok(PyBytes::new(py, &out))
 }
 

@@ -1,4 +1,4 @@
-use super::{FORMAT, Sender};
+use super::FORMAT;
 use crate::WireError;
 use crate::pose::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest};
 
@@ -23,14 +23,15 @@ fn put(out: &mut Vec<u8>, name: &[u8; 4], value: &[u8]) {
     close(out, at);
 }
 
-fn put_sender(out: &mut Vec<u8>, sender: &Sender) {
+/// Begins a datagram, from an address that is not told.
+fn begin(out: &mut Vec<u8>) {
     let head = open(out, b"head");
     put(out, b"ftyp", FORMAT);
-    put(out, b"vrsn", &[sender.version]);
+    put(out, b"vrsn", &[1]);
     close(out, head);
     let sndf = open(out, b"sndf");
-    put(out, b"ipad", &sender.address.to_le_bytes());
-    put(out, b"rcvp", &sender.port.to_le_bytes());
+    put(out, b"ipad", &[0; 8]);
+    put(out, b"rcvp", &12351_u16.to_le_bytes());
     close(out, sndf);
 }
 
@@ -47,11 +48,7 @@ fn put_transform(out: &mut Vec<u8>, [w, x, y, z]: [f32; 4], [px, py, pz]: [f32; 
 /// # Errors
 /// [`WireError::Unencodable`] if the lists differ in length, are empty or longer than [`MAX_JOINTS`], or the
 /// parents are no tree.
-pub fn encode_skeleton(
-    sender: &Sender,
-    skeleton: &SkeletonUpdate,
-    out: &mut Vec<u8>,
-) -> Result<(), WireError> {
+pub fn encode_skeleton(skeleton: &SkeletonUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
     let joints = skeleton.len();
     if joints == 0 || joints > MAX_JOINTS || skeleton.offsets.len() != joints || skeleton.rest.len() != joints
     {
@@ -64,7 +61,7 @@ pub fn encode_skeleton(
             reason: "the skeleton's parents are no tree",
         });
     }
-    put_sender(out, sender);
+    begin(out);
     let skdf = open(out, b"skdf");
     let bons = open(out, b"bons");
     for (id, parent) in skeleton.parents.iter().enumerate() {
@@ -85,7 +82,6 @@ pub fn encode_skeleton(
 /// # Errors
 /// [`WireError::Unencodable`] if the pose has no joint or more than [`MAX_JOINTS`].
 pub fn encode_frame(
-    sender: &Sender,
     pose: &PoseUpdate,
     time_bits: u32,
     unix_time: Option<f64>,
@@ -96,7 +92,7 @@ pub fn encode_frame(
             reason: "a frame needs 1 to 256 joints",
         });
     }
-    put_sender(out, sender);
+    begin(out);
     let fram = open(out, b"fram");
     put(out, b"fnum", &pose.seq.unwrap_or(0).to_le_bytes());
     put(out, b"time", &time_bits.to_le_bytes());

@@ -6,7 +6,7 @@
 //! skipped at every level, so that newer apps (`tmcd` time codes and whatever follows) are read as well.
 //!
 //! Quaternions travel as `x, y, z, w`, local to the parent, right-handed with y up, metres: only the order
-//! changes here, bit for bit, and encoding a decoded packet gives the same bytes again.
+//! changes here, bit for bit, and encoding a decoded packet gives the same bytes again, the sender's address aside.
 //!
 //! A frame has up to two clocks. `time` is four bytes: apps that fill it write the seconds since the stream
 //! began as binary32 (Sony's own receiver library returns a float too); `uttm`, in newer apps only, is Unix
@@ -72,40 +72,13 @@ pub enum MocopiKind {
     Frame,
 }
 
-/// The fields that every datagram carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sender {
-    /// Format version (`vrsn`).
-    pub version: u8,
-    /// The sender's address field, as sent (`ipad`).
-    pub address: u64,
-    /// The port it sends to (`rcvp`).
-    pub port: u16,
-}
-
-impl Default for Sender {
-    fn default() -> Self {
-        Self {
-            version: 1,
-            address: 0,
-            port: 12351,
-        }
-    }
-}
-
 /// One decoded datagram; hand the same one to every [`decode`], its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct MocopiPacket {
-    /// Who sent it.
-    pub sender: Sender,
     /// The last frame; `root` is the position of bone 0.
     pub pose: PoseUpdate,
     /// The last skeleton.
     pub skeleton: SkeletonUpdate,
-    /// The four bytes of `time` in the last frame; see [`stream_seconds`].
-    pub time_bits: u32,
-    /// Unix seconds of the last frame (`uttm`), newer apps only.
-    pub unix_time: Option<f64>,
     seen: Seen,
 }
 
@@ -240,19 +213,12 @@ pub fn decode(datagram: &[u8], out: &mut MocopiPacket) -> Result<MocopiKind, Wir
         at: 0,
         outermost: true,
     };
-    let mut sender = None;
     let mut kind = None;
     let mut strangers = false;
     while let Some(field) = fields.next()? {
         match &field.name {
-            b"head" => {
-                let version = head(&field)?;
-                sender = Some(Sender {
-                    version,
-                    ..sender.unwrap_or_default()
-                });
-            }
-            b"sndf" => sndf(&field, sender.get_or_insert_default())?,
+            b"head" => head(&field)?,
+            b"sndf" => {}
             b"skdf" | b"fram" if kind.is_some() => {
                 return Err(malformed(&field, "a second skdf or fram in one datagram"));
             }
@@ -267,7 +233,6 @@ pub fn decode(datagram: &[u8], out: &mut MocopiPacket) -> Result<MocopiKind, Wir
             _ => strangers = true,
         }
     }
-    out.sender = sender.unwrap_or_default();
     match kind {
         Some(kind) => Ok(kind),
         None if strangers => Err(alien),
@@ -280,39 +245,20 @@ pub fn decode(datagram: &[u8], out: &mut MocopiPacket) -> Result<MocopiKind, Wir
     }
 }
 
-fn head(field: &Field<'_>) -> Result<u8, WireError> {
-    let mut version = 1;
+/// Whether the format is this one; its version has always been 1.
+fn head(field: &Field<'_>) -> Result<(), WireError> {
     let mut ours = false;
     let mut fields = Fields::of(field);
     while let Some(inner) = fields.next()? {
-        match &inner.name {
-            b"ftyp" => ours = inner.value == FORMAT,
-            b"vrsn" => {
-                version = *inner
-                    .value
-                    .first()
-                    .ok_or(malformed(&inner, "vrsn is empty, expected 1 byte"))?
-            }
-            _ => {}
+        if &inner.name == b"ftyp" {
+            ours = inner.value == FORMAT;
         }
     }
     if ours {
-        Ok(version)
+        Ok(())
     } else {
         Err(WireError::Alien { expected: EXPECTED })
     }
-}
-
-fn sndf(field: &Field<'_>, sender: &mut Sender) -> Result<(), WireError> {
-    let mut fields = Fields::of(field);
-    while let Some(inner) = fields.next()? {
-        match &inner.name {
-            b"ipad" => sender.address = u64::from_le_bytes(fixed(&inner, "ipad is not 8 bytes")?),
-            b"rcvp" => sender.port = u16::from_le_bytes(fixed(&inner, "rcvp is not 2 bytes")?),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// A bone's id, parent (skeleton only) and transform.
@@ -352,13 +298,7 @@ fn bone(field: &Field<'_>) -> Result<Bone, WireError> {
 }
 
 fn frame(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
-    let MocopiPacket {
-        pose,
-        time_bits,
-        unix_time,
-        seen,
-        ..
-    } = out;
+    let MocopiPacket { pose, seen, .. } = out;
     pose.clear();
     *seen = Seen::default();
     let mut bits = None;
@@ -383,9 +323,7 @@ fn frame(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
     if !bones {
         return Err(malformed(field, "fram without btrs"));
     }
-    *time_bits = bits.unwrap_or(0);
-    *unix_time = unix;
-    let usable = unix.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+    let usable = unix.filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
     pose.time = usable.or(bits.and_then(stream_seconds));
     Ok(())
 }

@@ -1,7 +1,7 @@
 use super::{BONE_NAMES, BONES};
 use crate::WireError;
 use crate::osc::{put_bundle, put_element, put_string};
-use crate::pose::{Joint, PoseUpdate};
+use crate::pose::PoseUpdate;
 
 /// Writes `,sfffffff` in Unity's axes.
 fn put_transform(
@@ -19,57 +19,30 @@ fn put_transform(
     }
 }
 
-fn put_bones(out: &mut Vec<u8>, joints: &[Joint]) -> Result<(), WireError> {
-    for joint in joints {
-        let Some(name) = BONE_NAMES.get(usize::from(joint.id)) else {
-            return Err(WireError::Unencodable {
-                reason: "a VMC bone id is 0 to 54",
-            });
-        };
-        put_element(out, |out| {
-            put_transform(out, "/VMC/Ext/Bone/Pos", name, joint.rotation, joint.position)
-        });
-    }
-    Ok(())
-}
-
-fn check(pose: &PoseUpdate) -> Result<(), WireError> {
+/// Appends a whole frame to `out`, one bundle as senders make it: `/VMC/Ext/OK 1`, `/VMC/Ext/T` where the pose has a time,
+/// the root at the origin, then the pose's bones (4588 bytes for all 55); the hips carry the place.
+///
+/// # Errors
+/// [`WireError::Unencodable`] if the pose has no bone, more than 55, or an id above 54.
+pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
     if pose.joints.is_empty() || pose.joints.len() > BONES {
         return Err(WireError::Unencodable {
             reason: "a VMC frame needs 1 to 55 bones",
         });
     }
-    Ok(())
-}
-
-/// Appends a bundle of nothing but the pose's bones to `out` (4468 bytes for all 55).
-///
-/// # Errors
-/// [`WireError::Unencodable`] if the pose has no bone, more than 55, or an id above 54.
-pub fn encode_bones(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
-    check(pose)?;
-    put_bundle(out);
-    put_bones(out, &pose.joints)
-}
-
-/// Appends a whole frame to `out`, one bundle as senders make it: `/VMC/Ext/OK 1`, `/VMC/Ext/T`, the root at
-/// the origin, then the pose's bones (4588 bytes for all 55); the hips carry the place. The time is the pose's, as binary32, or 0.
-///
-/// # Errors
-/// As [`encode_bones`].
-pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
-    check(pose)?;
     put_bundle(out);
     put_element(out, |out| {
         put_string(out, "/VMC/Ext/OK");
         put_string(out, ",i");
         out.extend_from_slice(&1i32.to_be_bytes());
     });
-    put_element(out, |out| {
-        put_string(out, "/VMC/Ext/T");
-        put_string(out, ",f");
-        out.extend_from_slice(&(pose.time.unwrap_or(0.0) as f32).to_be_bytes());
-    });
+    if let Some(seconds) = pose.time {
+        put_element(out, |out| {
+            put_string(out, "/VMC/Ext/T");
+            put_string(out, ",f");
+            out.extend_from_slice(&(seconds as f32).to_be_bytes());
+        });
+    }
     // Unity's identity: what -w becomes on the way back.
     put_element(out, |out| {
         put_transform(
@@ -80,5 +53,15 @@ pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireErro
             [0.0, 0.0, -0.0],
         )
     });
-    put_bones(out, &pose.joints)
+    for joint in &pose.joints {
+        let Some(name) = BONE_NAMES.get(usize::from(joint.id)) else {
+            return Err(WireError::Unencodable {
+                reason: "a VMC bone id is 0 to 54",
+            });
+        };
+        put_element(out, |out| {
+            put_transform(out, "/VMC/Ext/Bone/Pos", name, joint.rotation, joint.position)
+        });
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 //! Read are `/VMC/Ext/Bone/Pos ,sfffffff` and `/VMC/Ext/Root/Pos ,sfffffff` (name, position, quaternion
 //! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's seconds); any number may be `f`, `d`, `i` or
 //! `h`, but for a clock of whole numbers alone, which is ignored. Other addresses and further arguments are ignored;
-//! a message of these with too few or wrongly typed arguments is dropped and counted.
+//! a message of these with too few or wrongly typed arguments is dropped.
 //!
 //! Unity is left-handed: positions become `(x, y, -z)`, quaternions `w, x, y, z = (-qw, qx, qy, -qz)`. The
 //! root's transform is composed into the hips; of who sends no hips, a root that is not at the origin is the hips.
@@ -19,7 +19,7 @@ mod bones;
 mod encode;
 
 pub use bones::{BONE_NAMES, BONE_PARENTS, BONES};
-pub use encode::{encode_bones, encode_frame};
+pub use encode::encode_frame;
 
 use crate::WireError;
 use crate::figure::product;
@@ -45,7 +45,7 @@ const IDENTITY: Transform = Transform {
 };
 
 impl Transform {
-    /// Whether this is no rotation, so that composing it would only cost bits.
+    /// Whether this is a rotation; composing none would only cost bits.
     fn turns(&self) -> bool {
         self.rotation[1..] != [0.0; 3]
     }
@@ -127,7 +127,6 @@ pub struct VmcAssembler {
     /// The bone expected next: senders keep their order.
     guess: usize,
     unusable: u32,
-    dropped: u64,
     /// Why the first bone was that could not be used.
     left_out: Option<&'static str>,
     poses: Vec<PoseUpdate>,
@@ -162,17 +161,10 @@ impl VmcAssembler {
             time_closes: false,
             guess: 0,
             unusable: 0,
-            dropped: 0,
             left_out: None,
             poses: Vec::new(),
             ready: 0,
         }
-    }
-
-    /// Messages of a known address that were dropped since the start: too few or wrongly typed arguments, an
-    /// unknown bone (`LastBone` is none), or no OSC at all.
-    pub fn dropped(&self) -> u64 {
-        self.dropped
     }
 
     /// The frames completed by the last [`feed`](Self::feed), oldest first.
@@ -210,13 +202,12 @@ impl VmcAssembler {
             Some(message) if message.address == BONE => match self.read(&message, bundled) {
                 Ok(()) => read += 1,
                 Err(reason) => {
-                    self.dropped += 1;
                     self.left_out.get_or_insert(reason);
                     lost = Some(reason);
                 }
             },
             Some(message) => self.apply(&message, bundled),
-            None => self.dropped += 1,
+            None => {}
         });
         if bundled {
             self.end_bundle();
@@ -251,23 +242,23 @@ impl VmcAssembler {
 
     fn apply(&mut self, message: &osc::Message<'_>, bundled: bool) {
         match message.address {
-            ROOT => match named(message).and_then(|(_, numbers)| transform(message.tags, numbers)) {
-                Ok(Some(transform)) => {
+            ROOT => {
+                let told = named(message).and_then(|(_, numbers)| transform(message.tags, numbers));
+                if let Ok(Some(transform)) = told {
                     self.carries |= u64::from(transform.turns() || transform.position != [0.0; 3]);
                     (self.root, self.rooted) = (transform, 1);
                 }
-                _ => self.dropped += 1,
-            },
-            TIME => match osc::numbers(message.tags, message.arguments) {
+            }
+            TIME => {
                 // Whole numbers alone are milliseconds or count something; among others they are seconds.
-                Some([seconds])
-                    if seconds.is_finite()
-                        && (self.timed || !matches!(message.tags.first(), Some(b'i' | b'h'))) =>
+                let counts = !self.timed && matches!(message.tags.first(), Some(b'i' | b'h'));
+                if let Some([seconds]) = osc::numbers(message.tags, message.arguments)
+                    && seconds.is_finite()
+                    && !counts
                 {
                     self.tick(seconds, bundled);
                 }
-                _ => self.dropped += 1,
-            },
+            }
             _ => {}
         }
     }

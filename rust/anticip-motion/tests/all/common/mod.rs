@@ -66,8 +66,7 @@ impl Sender {
         match self.source {
             Source::Mocopi => {
                 pose.seq = Some(number);
-                let sender = mocopi::Sender::default();
-                mocopi::encode_frame(&sender, &pose, 0, Some(1.7e9 + t), &mut out).expect("encodes");
+                mocopi::encode_frame(&pose, 0, Some(1.7e9 + t), &mut out).expect("encodes");
             }
             Source::Vmc => {
                 pose.time = Some(t);
