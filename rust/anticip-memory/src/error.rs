@@ -1,7 +1,5 @@
 //! What can be wrong with what is given to a memory.
 
-use anticip_motion::MotionError;
-
 /// Errors of this crate. Every message says what was expected and what was given.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MemoryError {
@@ -31,9 +29,6 @@ pub enum MemoryError {
         /// How many moments there is room for.
         capacity: usize,
     },
-    /// The twins refused an option.
-    #[error(transparent)]
-    Twins(#[from] MotionError),
     /// A take is rehearsed when the stream has already been learned from.
     #[error("rehearse before playing: moments of the stream have been learned already")]
     Played,

@@ -27,20 +27,13 @@ pub(crate) struct FrameFeatures {
 }
 
 /// A stream of frames as twins and keys.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct FeatureExtractor {
     twins: TwinColumns,
     keys: KeyMaker,
 }
 
 impl FeatureExtractor {
-    pub(crate) fn new() -> Result<Self, MemoryError> {
-        Ok(Self {
-            twins: TwinColumns::new()?,
-            keys: KeyMaker::default(),
-        })
-    }
-
     pub(crate) fn reset(&mut self) {
         self.twins.reset();
         self.keys.reset();
@@ -176,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_followed_a_moment_is_what_was_said_of_the_frames_after_it() {
-        let (mut extractor, mut learner) = (FeatureExtractor::new().expect("delays"), Learner::default());
+        let (mut extractor, mut learner) = (FeatureExtractor::default(), Learner::default());
         let (mut keys, mut taught) = (Vec::new(), Vec::new());
         for frame in 0..400 {
             let features = extractor.push(&pose(frame));

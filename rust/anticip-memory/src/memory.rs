@@ -85,7 +85,7 @@ impl Memory {
             names: Vec::new(),
             take: 0,
             learning: true,
-            extractor: FeatureExtractor::new()?,
+            extractor: FeatureExtractor::default(),
             learner: Learner::default(),
             unlearned: None,
             search: Search::default(),
@@ -273,7 +273,7 @@ impl Memory {
         }
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.store.room(moments_of(take.len()))?;
-        let (mut extractor, mut learner) = (FeatureExtractor::new()?, Learner::default());
+        let (mut extractor, mut learner) = (FeatureExtractor::default(), Learner::default());
         let store = &mut self.store;
         let mut tell = |taught: Taught| {
             if let Some((frame, key, followed)) = taught.moment {

@@ -2,7 +2,8 @@
 
 use anticip_geometry::Quat;
 
-use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, LEGS, NECK, OFFSETS, PARENTS};
+use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, LEGS, NECK, PARENTS};
+use crate::completion::joint_positions;
 use crate::retarget::{Places, Retargeter};
 use crate::vector::{add, angle, direction, minus, scaled};
 
@@ -76,7 +77,11 @@ impl Agreement {
     pub fn push(&mut self, retargeter: &mut Retargeter, canonical: &[Quat; JOINT_COUNT]) {
         let source = retargeter.places([0.0; 3]);
         let world = retargeter.world();
-        let body = joint_positions(canonical).map(Some);
+        let mut turns = *canonical;
+        for j in 1..JOINT_COUNT {
+            turns[j] = turns[PARENTS[j] as usize] * canonical[j];
+        }
+        let body = joint_positions(&turns).map(Some);
         for (i, &(_, from, to)) in BONES.iter().enumerate() {
             let between = |at: &Places| {
                 let end = if to == NECK && source[NECK].is_none() {
@@ -132,19 +137,6 @@ impl Agreement {
         let n = self.frames as f64;
         (self.source_up / n > STANDS && self.canonical_up / n < LIES).then_some(Disagreement::Lies)
     }
-}
-
-/// Where the canonical joints of a pose are, the hips at the origin.
-fn joint_positions(pose: &[Quat; JOINT_COUNT]) -> [[f64; 3]; JOINT_COUNT] {
-    let mut turns = [Quat::IDENTITY; JOINT_COUNT];
-    let mut at = [[0.0; 3]; JOINT_COUNT];
-    turns[HIPS] = pose[HIPS];
-    for j in 1..JOINT_COUNT {
-        let p = PARENTS[j] as usize;
-        turns[j] = turns[p] * pose[j];
-        at[j] = add(at[p], turns[p].rotate(OFFSETS[j]));
-    }
-    at
 }
 
 /// Between the shoulders.

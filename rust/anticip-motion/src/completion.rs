@@ -16,7 +16,7 @@ use safetensors::{Dtype, SafeTensors};
 
 use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, LEGS, NECK, OFFSETS, PARENTS, SPINE, UPPER_CHEST};
 use crate::inverse::{BACK, FORWARD, agreed, arm, leg, outwards};
-use crate::vector::{Vector, add, angle, length, minus, scaled};
+use crate::vector::{self, Vector, add, angle, cross, length, minus, scaled};
 
 /// A body of so many measured joints at most is completed; one of more is what its suit says it is.
 pub const FEW: usize = 10;
@@ -340,7 +340,7 @@ impl Completion {
 }
 
 /// Where the joints of the canonical body are from its hips, of rotations in the world.
-fn joint_positions(world: &[Quat; JOINT_COUNT]) -> [Vector; JOINT_COUNT] {
+pub(crate) fn joint_positions(world: &[Quat; JOINT_COUNT]) -> [Vector; JOINT_COUNT] {
     let mut found = [[0.0; 3]; JOINT_COUNT];
     for j in 0..JOINT_COUNT {
         if let Ok(parent) = usize::try_from(PARENTS[j]) {
@@ -363,13 +363,9 @@ fn rotation([ax, ay, az, bx, by, bz]: [f64; 6]) -> Option<Quat> {
         (norm > 1e-6).then(|| [x / norm, y / norm, z / norm])
     };
     let a = unit([ax, ay, az])?;
-    let along = a[0] * bx + a[1] * by + a[2] * bz;
+    let along = vector::dot(a, [bx, by, bz]);
     let b = unit([bx - along * a[0], by - along * a[1], bz - along * a[2]])?;
-    let c = [
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    ];
+    let c = cross(a, b);
     Quat::from_matrix(std::array::from_fn(|i| [a[i], b[i], c[i]])).try_normalize()
 }
 

@@ -91,7 +91,7 @@ impl FeatureExtractor {
             yaw: Quat::IDENTITY,
             started: false,
             scalars: [0.0; 7],
-            twin: TwinColumns::new()?,
+            twin: TwinColumns::default(),
         })
     }
 

@@ -5,7 +5,7 @@
 
 use crate::canonical::{JOINT_COUNT, PARENTS};
 use crate::layout::{FEATURE_COUNT_V1, ROTATION, VELOCITY};
-use crate::vector::{Vector, add, cross, dot};
+use crate::vector::{Vector, add, cross, dot, length, minus};
 
 /// The last numbers of a row: height of the higher hand, speed of the body (by mass), speed of the faster hand, how
 /// many ends of the body share the movement, extension, side.
@@ -14,6 +14,13 @@ pub const MEASURE_COUNT: usize = 6;
 /// How many numbers a row gives: up (3); per joint but the hips position (3), height, velocity (3), log speed; then
 /// the measures.
 pub const KINEMATICS_COUNT: usize = 3 + (JOINT_COUNT - 1) * 8 + MEASURE_COUNT;
+
+/// Where heights and velocities begin among them.
+pub const HEIGHTS: usize = 3 + 3 * (JOINT_COUNT - 1);
+/// See [`HEIGHTS`].
+pub const VELOCITIES: usize = HEIGHTS + (JOINT_COUNT - 1);
+/// m/s that no end of a body has.
+pub(crate) const TOO_FAST: f64 = 100.0;
 
 /// The hands.
 pub const HANDS: [usize; 2] = [9, 13];
@@ -105,20 +112,14 @@ fn measures(
     velocity: &[Vector; JOINT_COUNT],
 ) -> [f64; MEASURE_COUNT] {
     let speed2: [f64; JOINT_COUNT] = std::array::from_fn(|j| dot(velocity[j], velocity[j]));
-    let [left, right] = HANDS.map(|j| dot(place[j], up) / HAND_BLEND);
-    let top = left.max(right);
-    let height = HAND_BLEND * (top + (0.5 * ((left - top).exp() + (right - top).exp())).ln());
+    let height = higher_hand(HANDS.map(|j| dot(place[j], up)));
     let mass: f64 = MASSES.iter().sum();
     let body = speed2.iter().zip(&MASSES).map(|(s, m)| s * m).sum::<f64>() / mass;
     let hand = speed2[HANDS[0]].max(speed2[HANDS[1]]);
     let energy: f64 = ENDS.iter().map(|&j| speed2[j]).sum();
     let total: f64 = ENDS.iter().map(|&j| speed2[j].sqrt()).sum();
     let sharing = total * total / (energy + 0.0225);
-    let from_chest = |j: usize| {
-        let away: Vector = std::array::from_fn(|i| place[j][i] - place[CHEST][i]);
-        dot(away, away).sqrt()
-    };
-    let reach = REACH.iter().map(|&j| from_chest(j)).sum::<f64>() / REACH.len() as f64;
+    let reach = reach(place);
     let side = ENDS.iter().map(|&j| speed2[j] * place[j][0]).sum::<f64>() / (energy + 0.1);
     [
         (height - 0.12) / 0.18,
@@ -128,6 +129,19 @@ fn measures(
         (reach - 0.8) / 0.05,
         side / 0.075,
     ]
+}
+
+/// The height of the higher hand of these two, softly chosen.
+pub(crate) fn higher_hand(heights: [f64; 2]) -> f64 {
+    let [left, right] = heights.map(|height| height / HAND_BLEND);
+    let top = left.max(right);
+    HAND_BLEND * (top + (0.5 * ((left - top).exp() + (right - top).exp())).ln())
+}
+
+/// How far hands and ankles are from the chest, their mean.
+pub(crate) fn reach(place: &[Vector]) -> f64 {
+    let away = REACH.iter().map(|&j| length(minus(place[j], place[CHEST])));
+    away.sum::<f64>() / REACH.len() as f64
 }
 
 /// A matrix, given by its columns, times a vector.

@@ -1,7 +1,7 @@
 //! What each hand and foot does: how fast it goes, how high it is, and when it strikes.
 
-use crate::canonical::{JOINT_COUNT, OFFSETS};
-use crate::kinematics::body_kinematics;
+use crate::canonical::OFFSETS;
+use crate::kinematics::{HEIGHTS, TOO_FAST, VELOCITIES, body_kinematics};
 
 /// The joints at the ends of left hand, right hand, left foot and right foot.
 const JOINTS: [usize; 4] = [9, 13, 17, 21];
@@ -16,8 +16,6 @@ const LEAST: f64 = 0.8;
 const APART: u32 = 6;
 /// By how much the highest is forgotten in a frame.
 const FORGET: f64 = 0.97;
-/// m/s that no end of a body has.
-const TOO_FAST: f64 = 100.0;
 
 /// A limb in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -93,7 +91,3 @@ impl Limb {
         self
     }
 }
-
-/// Where in what [`body_kinematics`] gives heights and velocities begin: behind up and places.
-const HEIGHTS: usize = 3 + 3 * (JOINT_COUNT - 1);
-const VELOCITIES: usize = HEIGHTS + (JOINT_COUNT - 1);

@@ -14,6 +14,16 @@ pub(crate) struct Source {
     pub(crate) rotation: usize,
 }
 
+impl Source {
+    /// One joint that is all of it.
+    fn single(joint: usize) -> Self {
+        Self {
+            anchor: joint,
+            rotation: joint,
+        }
+    }
+}
+
 /// The source of every canonical joint, `None` where the skeleton has none.
 pub(crate) type Mapping = [Option<Source>; JOINT_COUNT];
 
@@ -161,10 +171,7 @@ fn map_leg(names: &Names<'_>, side: Side, leg: &mut [Option<Source>]) {
         (at(&[Part::Foot]), at(&[Part::Toes]))
     };
     // The shallowest joint of the forefoot carries the toes; what hangs below it are single toes.
-    let toes = toes.first().map(|&j| Source {
-        anchor: j,
-        rotation: j,
-    });
+    let toes = toes.first().copied().map(Source::single);
     let foot = names
         .chain(&foot, toes.map(|t| t.anchor))
         .or_else(|| names.chain(&foot, None));
@@ -194,10 +201,7 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
         let above = named.into_iter().rev().find(|&j| skeleton.descends(top, j));
         above.or(Some(top))
     });
-    mapping[HIPS] = hips.map(|j| Source {
-        anchor: j,
-        rotation: j,
-    });
+    mapping[HIPS] = hips.map(Source::single);
     let Some(hips) = hips else { return };
 
     let neck_names = names.find(None, &[Part::Neck]);
@@ -205,10 +209,7 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
         .find(None, &[Part::Head])
         .into_iter()
         .find(|&j| skeleton.descends(j, hips));
-    mapping[HEAD] = head.map(|j| Source {
-        anchor: j,
-        rotation: j,
-    });
+    mapping[HEAD] = head.map(Source::single);
     mapping[NECK] = names.chain(&neck_names, head);
 
     // The torso: the joints between the hips and what the shoulders (and the neck) hang on.
@@ -224,10 +225,7 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
         let neck = names.chain(&above, head);
         if neck.is_some() {
             mapping[NECK] = neck;
-            mapping[HEAD] = head.map(|j| Source {
-                anchor: j,
-                rotation: j,
-            });
+            mapping[HEAD] = head.map(Source::single);
         }
     }
     let path: Vec<usize> = skeleton
@@ -272,11 +270,9 @@ fn spread_torso(chain: &[usize], out: &mut [Option<Source>]) {
 fn check_hierarchy(skeleton: &Skeleton, mapping: &Mapping) -> Result<(), MotionError> {
     for j in 1..JOINT_COUNT {
         let Some(child) = mapping[j] else { continue };
-        let mut p = PARENTS[j] as usize;
-        while mapping[p].is_none() && p != HIPS {
-            p = PARENTS[p] as usize;
-        }
-        let Some(parent) = mapping[p] else { continue };
+        let Some(parent) = parent(mapping, j) else {
+            continue;
+        };
         if child.anchor == parent.rotation || !skeleton.descends(child.anchor, parent.rotation) {
             return Err(MotionError::Hierarchy {
                 child: skeleton.names[child.anchor].clone(),
@@ -285,6 +281,15 @@ fn check_hierarchy(skeleton: &Skeleton, mapping: &Mapping) -> Result<(), MotionE
         }
     }
     Ok(())
+}
+
+/// The nearest joint above a canonical one (not the hips) that is mapped.
+pub(crate) fn parent(mapping: &Mapping, joint: usize) -> Option<Source> {
+    let mut p = PARENTS[joint] as usize;
+    while mapping[p].is_none() && p != HIPS {
+        p = PARENTS[p] as usize;
+    }
+    mapping[p]
 }
 
 /// The first names of a skeleton, for an error message of one line.

@@ -103,20 +103,16 @@ fn world(mapping: &Mapping, positions: &[[f64; 3]]) -> Quat {
     let (Some(low), Some(high)) = (middle(legs), middle(arms)) else {
         return Quat::IDENTITY;
     };
-    let Some(up) = direction(minus(high, low)).map(snapped) else {
-        return Quat::IDENTITY;
-    };
-    let Some(forward) = direction(cross(left, up)).map(snapped) else {
-        return Quat::IDENTITY;
-    };
-    let Some(left) = direction(cross(up, forward)) else {
-        return Quat::IDENTITY;
-    };
-    let Some(forward) = direction(cross(left, up)) else {
-        return Quat::IDENTITY;
+    let axes = || {
+        let up = snapped(direction(minus(high, low))?);
+        let forward = snapped(direction(cross(left, up))?);
+        let left = direction(cross(up, forward))?;
+        Some([left, up, direction(cross(left, up))?])
     };
     // Rows: the source's left, up and forward become x, y and z.
-    Quat::from_matrix([left, up, forward]).normalize_or(Quat::IDENTITY)
+    axes().map_or(Quat::IDENTITY, |axes| {
+        Quat::from_matrix(axes).normalize_or(Quat::IDENTITY)
+    })
 }
 
 /// The smallest turn of `so_far * v` onto `target`, after `so_far`; none where it is within `tolerance`.
@@ -139,15 +135,11 @@ fn hinged(
     target: [f64; 3],
     flexed: [f64; 3],
 ) -> (Quat, Quat) {
-    let (Some(n), Some(f)) = (near, far) else {
+    let bent = |&(n, f): &([f64; 3], [f64; 3])| (BENT..std::f64::consts::PI - BENT).contains(&angle(n, f));
+    let Some((_, f)) = near.zip(far).filter(bent) else {
         let first = turned(so_far, near, target, ANATOMY);
         return (first, turned(first, far, target, ANATOMY));
     };
-    let bend = angle(n, f);
-    if !(BENT..std::f64::consts::PI - BENT).contains(&bend) {
-        let first = turned(so_far, near, target, ANATOMY);
-        return (first, turned(first, far, target, ANATOMY));
-    }
     // Bent: put the near bone on its target exactly, then roll about it until the far bone bends as the hinge does.
     let first = turned(so_far, near, target, 0.0);
     let out = first.rotate(f);

@@ -4,7 +4,7 @@ use anticip_geometry::Quat;
 
 use crate::MotionError;
 use crate::canonical::{HIPS, JOINT_COUNT, PARENTS};
-use crate::mapping::{Mapping, map};
+use crate::mapping::{Mapping, map, parent};
 use crate::rest::{correction, deviation};
 use crate::skeleton::Skeleton;
 use crate::vector::add;
@@ -246,11 +246,7 @@ fn sources(skeleton: &Skeleton, mapping: &Mapping) -> Vec<Vec<usize>> {
             if j == HIPS {
                 return path;
             }
-            let mut p = PARENTS[j] as usize;
-            while mapping[p].is_none() && p != HIPS {
-                p = PARENTS[p] as usize;
-            }
-            let top = mapping[p].and_then(|s| path.iter().position(|&x| x == s.rotation));
+            let top = parent(mapping, j).and_then(|s| path.iter().position(|&x| x == s.rotation));
             path[top.map_or(0, |t| t + 1)..].to_vec()
         })
         .collect()

@@ -14,7 +14,6 @@ use crate::motion::motion_error;
 
 fn memory_error(error: &MemoryError) -> PyErr {
     let kind = match error {
-        MemoryError::Twins(error) => return motion_error(error),
         MemoryError::Shape { .. } => Kind::Shape,
         MemoryError::Option { .. } | MemoryError::Full { .. } | MemoryError::Played => Kind::Value,
     };

@@ -80,7 +80,7 @@ impl Stage {
             extractor: None,
             completion: None,
             placed: 0,
-            tempo: TempoTracker::new()?,
+            tempo: TempoTracker::default(),
             limbs: LimbTracker::default(),
             gate: None,
             body: Body::standard(source)?,

@@ -10,10 +10,9 @@ mod repetition;
 use std::f64::consts::TAU;
 use std::hint::black_box;
 
-use crate::MotionError;
-use crate::canonical::{JOINT_COUNT, OFFSETS};
+use crate::canonical::OFFSETS;
 use crate::features::RATE;
-use crate::kinematics::{ENDS, body_kinematics};
+use crate::kinematics::{ENDS, TOO_FAST, VELOCITIES, body_kinematics};
 use crate::twin::{LowPass, Ring};
 use repetition::{LONGEST, REST, Repetition, SIZE};
 
@@ -47,8 +46,6 @@ const PULL: f64 = 0.15;
 /// Of the energy of the last second and more, the part below which a body has come to rest; and how fast that is seen.
 const RESTING: f64 = 0.25;
 const SOON: f64 = 0.04;
-/// m/s that no end of a body has.
-const TOO_FAST: f64 = 100.0;
 /// Likeness that means nothing, and that is all that can be had of a body.
 const CHANCE: f64 = 0.25;
 const SURE: f64 = 0.75;
@@ -98,14 +95,11 @@ pub struct TempoTracker {
     trust: f64,
 }
 
-impl TempoTracker {
+impl Default for TempoTracker {
     /// Of a stream that begins.
-    ///
-    /// # Errors
-    /// None: the delay is in range.
-    pub fn new() -> Result<Self, MotionError> {
-        Ok(Self {
-            smoother: LowPass::new(DELAY_S, 2, SIZE + 1)?,
+    fn default() -> Self {
+        Self {
+            smoother: LowPass::new(DELAY_S, 2, SIZE + 1),
             repetition: Repetition::new(),
             curve: Ring::new(LONGEST + 1),
             usual: 0.0,
@@ -116,9 +110,11 @@ impl TempoTracker {
             found: 0,
             held: 0.0,
             trust: 0.0,
-        })
+        }
     }
+}
 
+impl TempoTracker {
     /// The next frame is a first frame again; the last beats a minute are held, without trust.
     pub fn reset(&mut self) {
         self.smoother.reset();
@@ -285,9 +281,6 @@ impl TempoTracker {
     }
 }
 
-/// Where in what [`body_kinematics`] gives the velocities begin: behind up, places and heights.
-const VELOCITIES: usize = 3 + 4 * (JOINT_COUNT - 1);
-
 /// Where between three points the parabola through them is highest.
 fn vertex(before: f64, here: f64, after: f64) -> f64 {
     let bend = before - 2.0 * here + after;
@@ -310,7 +303,7 @@ mod tests {
 
     /// A tracker that has found the same things so often.
     fn tracked(finds: &[(usize, Option<(f64, f64)>)]) -> TempoTracker {
-        let mut tracker = TempoTracker::new().unwrap();
+        let mut tracker = TempoTracker::default();
         for &(times, found) in finds {
             (0..times).for_each(|_| tracker.follow(found));
         }

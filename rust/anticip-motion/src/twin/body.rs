@@ -1,10 +1,12 @@
 //! Where the joints of the teacher's body are: one fixed body for everybody, so that a tall and a short performer who
 //! make the same movement are taught the same parameters.
 
+use anticip_geometry::Quat;
+
 use crate::canonical::{HIPS, JOINT_COUNT, OFFSETS, PARENTS};
 use crate::kinematics::ENDS;
 pub use crate::vector::Vector;
-use crate::vector::cross;
+use crate::vector::{add, cross};
 
 /// Local rotations of the canonical joints, w, x, y, z.
 pub type Rotations = [[f64; 4]; JOINT_COUNT];
@@ -57,31 +59,21 @@ impl Body {
 
 /// Joint positions relative to the hips, which are turned by `hips`.
 fn positions(pose: &Rotations, hips: [f64; 4]) -> [Vector; JOINT_COUNT] {
-    let mut turns = [hips; JOINT_COUNT];
+    let mut turns = [Quat::from_array(hips); JOINT_COUNT];
     let mut places = [[0.0; 3]; JOINT_COUNT];
     for joint in 0..JOINT_COUNT {
         let Ok(parent) = usize::try_from(PARENTS[joint]) else {
             continue;
         };
-        turns[joint] = multiply(turns[parent], pose[joint]);
-        let bone = rotate(turns[parent], OFFSETS[joint]);
-        places[joint] = std::array::from_fn(|i| places[parent][i] + bone[i]);
+        turns[joint] = turns[parent] * Quat::from_array(pose[joint]);
+        places[joint] = add(places[parent], rotate(turns[parent], OFFSETS[joint]));
     }
     places
 }
 
-/// Hamilton product.
-fn multiply([aw, ax, ay, az]: [f64; 4], [bw, bx, by, bz]: [f64; 4]) -> [f64; 4] {
-    [
-        aw * bw - ax * bx - ay * by - az * bz,
-        aw * bx + ax * bw + ay * bz - az * by,
-        aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw,
-    ]
-}
-
-/// A vector turned by a unit quaternion.
-fn rotate([w, x, y, z]: [f64; 4], v: Vector) -> Vector {
+/// A vector turned by a unit quaternion, rounded as the teacher has always been.
+fn rotate(q: Quat, v: Vector) -> Vector {
+    let [w, x, y, z] = q.to_array();
     let twice = cross([x, y, z], v).map(|part| 2.0 * part);
     let again = cross([x, y, z], twice);
     std::array::from_fn(|i| v[i] + w * twice[i] + again[i])

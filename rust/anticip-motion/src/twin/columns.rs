@@ -2,7 +2,6 @@
 
 use super::body::{Body, Rotations};
 use super::{CausalTwins, MOTION_DELAY_S, Mean, PARAMETER_COUNT, PARAMETERS};
-use crate::MotionError;
 
 /// Group delays of the columns, seconds.
 const DELAYS_S: [f64; DELAYS] = [0.0, 0.02, 0.06, 0.16];
@@ -32,18 +31,17 @@ pub struct TwinColumns {
     means: [Mean; SPANS.len()],
 }
 
-impl TwinColumns {
+impl Default for TwinColumns {
     /// Of a stream that begins.
-    ///
-    /// # Errors
-    /// None: the delays are in range.
-    pub fn new() -> Result<Self, MotionError> {
-        Ok(Self {
-            twins: CausalTwins::new(&DELAYS_S, MOTION_DELAY_S)?,
+    fn default() -> Self {
+        Self {
+            twins: CausalTwins::of(&DELAYS_S, MOTION_DELAY_S),
             means: SPANS.map(Mean::new),
-        })
+        }
     }
+}
 
+impl TwinColumns {
     /// The next frame is a first frame again.
     pub fn reset(&mut self) {
         self.twins.reset();

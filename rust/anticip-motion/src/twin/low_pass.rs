@@ -1,9 +1,6 @@
 //! The causal counterpart of the teacher's smoother.
 
-use crate::MotionError;
 use crate::layout::RATE;
-
-const MAX_DELAY_S: f64 = 10.0;
 
 /// Equal one-pole low-passes in a row, with an exact group delay at zero frequency.
 ///
@@ -20,20 +17,13 @@ pub(crate) struct LowPass {
 
 impl LowPass {
     /// Delays rows of `width` numbers by `seconds`, with as many poles.
-    pub(crate) fn new(seconds: f64, poles: usize, width: usize) -> Result<Self, MotionError> {
-        if !(0.0..=MAX_DELAY_S).contains(&seconds) {
-            return Err(MotionError::Option {
-                option: "delay_s",
-                expected: "0 to 10 seconds",
-                given: seconds.to_string(),
-            });
-        }
-        Ok(Self {
+    pub(crate) fn new(seconds: f64, poles: usize, width: usize) -> Self {
+        Self {
             gain: 1.0 / (1.0 + seconds * RATE / poles as f64),
             width,
             stages: vec![0.0; poles * width],
             started: false,
-        })
+        }
     }
 
     pub(crate) fn reset(&mut self) {

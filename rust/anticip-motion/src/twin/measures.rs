@@ -8,7 +8,7 @@
 //! formulas.
 
 use crate::canonical::JOINT_COUNT;
-use crate::kinematics::{CHEST, ENDS, HAND_BLEND, HANDS, MASSES, REACH};
+use crate::kinematics::{ENDS, HANDS, MASSES, higher_hand, reach};
 
 use super::PARAMETER_COUNT;
 use super::body::{PULSE_SIZE, Vector};
@@ -53,28 +53,19 @@ pub fn raw_measures(
     jerk: &[Vector; ENDS.len()],
 ) -> [f64; MEASURES] {
     let speed2: [f64; JOINT_COUNT] = std::array::from_fn(|joint| square(&velocity[joint]));
-    let [left, right] = HANDS.map(|joint| places[joint][1] / HAND_BLEND);
-    let top = left.max(right);
-    let height = HAND_BLEND * (top + (0.5 * ((left - top).exp() + (right - top).exp())).ln());
     let mass: f64 = MASSES.iter().sum();
     let kinetic = speed2.iter().zip(&MASSES).map(|(s, m)| s * (m / mass)).sum();
     let ends = ENDS.map(|joint| speed2[joint]);
     let energy: f64 = ends.iter().sum();
     let count = ENDS.len() as f64;
-    let away = |joint: usize| {
-        square(&std::array::from_fn::<_, 3, _>(|i| {
-            places[joint][i] - places[CHEST][i]
-        }))
-    };
-    let reach = REACH.iter().map(|&joint| away(joint).sqrt()).sum::<f64>() / REACH.len() as f64;
     let mut out = [0.0; MEASURES];
     out[..FAST].copy_from_slice(&[
-        height,
+        higher_hand(HANDS.map(|joint| places[joint][1])),
         kinetic,
         speed2[HANDS[0]].max(speed2[HANDS[1]]),
         jerk.iter().map(|j| square(j)).sum::<f64>() / count,
         energy / count,
-        reach,
+        reach(places),
         ends.iter().zip(lateral).map(|(s, x)| s * x).sum(),
         energy,
     ]);

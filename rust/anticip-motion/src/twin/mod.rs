@@ -63,8 +63,9 @@ struct Smoothers {
     pulse: LowPass,
 }
 
-/// Delays at most.
+/// Delays at most, and the longest, seconds.
 const MOST_DELAYS: usize = 64;
+const LONGEST_DELAY_S: f64 = 10.0;
 
 /// Frames that the third of three differences over two frames reaches back.
 const DIFFERENCES: usize = 6;
@@ -74,7 +75,7 @@ impl CausalTwins {
     /// with three times that, as their bandwidth is a third. `motion` is the delay before the differences.
     ///
     /// # Errors
-    /// A delay out of 0 to 10 s, more than 64 of them.
+    /// A delay, or three times one, out of 0 to 10 s; more than 64 of them.
     pub fn new(delays: &[f64], motion: f64) -> Result<Self, MotionError> {
         if delays.len() > MOST_DELAYS {
             return Err(MotionError::Option {
@@ -83,19 +84,32 @@ impl CausalTwins {
                 given: delays.len().to_string(),
             });
         }
-        let twins = delays.iter().map(|&delay| {
-            Ok(Smoothers {
-                fast: LowPass::new(delay, POLES, FAST)?,
-                slow: LowPass::new(3.0 * delay, POLES, MEASURES - FAST)?,
-                pulse: LowPass::new(3.0 * delay, POLES, 2 * LAGS)?,
-            })
+        let all = delays.iter().flat_map(|delay| [*delay, 3.0 * delay]);
+        for seconds in [motion].into_iter().chain(all) {
+            if !(0.0..=LONGEST_DELAY_S).contains(&seconds) {
+                return Err(MotionError::Option {
+                    option: "delay_s",
+                    expected: "0 to 10 seconds",
+                    given: seconds.to_string(),
+                });
+            }
+        }
+        Ok(Self::of(delays, motion))
+    }
+
+    /// As [`Self::new`], of delays that are in range.
+    fn of(delays: &[f64], motion: f64) -> Self {
+        let twins = delays.iter().map(|&delay| Smoothers {
+            fast: LowPass::new(delay, POLES, FAST),
+            slow: LowPass::new(3.0 * delay, POLES, MEASURES - FAST),
+            pulse: LowPass::new(3.0 * delay, POLES, 2 * LAGS),
         });
-        Ok(Self {
-            motion: LowPass::new(motion, MOTION_POLES, CALM_SIZE)?,
+        Self {
+            motion: LowPass::new(motion, MOTION_POLES, CALM_SIZE),
             calm: Ring::new(DIFFERENCES + 1),
             pulse: Ring::new(LONGEST_LAG + 1),
-            twins: twins.collect::<Result<_, _>>()?,
-        })
+            twins: twins.collect(),
+        }
     }
 
     /// The next frame is a first frame again.

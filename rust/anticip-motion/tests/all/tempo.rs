@@ -25,7 +25,7 @@ fn walk(frames: usize, hz: f64, arms: f64) -> Vec<CanonicalPose> {
 fn follow(poses: &[CanonicalPose]) -> Vec<Tempo> {
     let roots = vec![[0.0, 0.9, 0.0]; poses.len()];
     let rows = motion_features(poses, &roots, &[true; JOINT_COUNT], 256).unwrap();
-    let mut tracker = TempoTracker::new().unwrap();
+    let mut tracker = TempoTracker::default();
     rows.iter().map(|row| tracker.push(row)).collect()
 }
 
@@ -77,7 +77,7 @@ fn a_reset_forgets_all_but_the_beats_a_minute() {
     let poses = walk(300, 0.8, 0.3);
     let roots = vec![[0.0, 0.9, 0.0]; poses.len()];
     let rows = motion_features(&poses, &roots, &[true; JOINT_COUNT], 256).unwrap();
-    let mut tracker = TempoTracker::new().unwrap();
+    let mut tracker = TempoTracker::default();
     let first: Vec<_> = rows.iter().map(|row| tracker.push(row)).collect();
     tracker.reset();
     assert_eq!(
@@ -91,7 +91,7 @@ fn a_reset_forgets_all_but_the_beats_a_minute() {
 
 #[test]
 fn no_row_breaks_it() {
-    let mut tracker = TempoTracker::new().unwrap();
+    let mut tracker = TempoTracker::default();
     for value in [0.0, 1.0, -1.0, 1e30, f32::MAX, f32::NAN, f32::INFINITY, 0.0] {
         for _ in 0..80 {
             let tempo = tracker.push(&[value; anticip_motion::FEATURE_COUNT]);

@@ -23,9 +23,8 @@ pub(crate) struct PyTempoTracker(Shared<TempoTracker>);
 #[pymethods]
 impl PyTempoTracker {
     #[new]
-    fn new() -> PyResult<Self> {
-        let tracker = TempoTracker::new().map_err(|e| motion_error(&e))?;
-        Ok(Self(Shared::new(tracker)))
+    fn new() -> Self {
+        Self(Shared::new(TempoTracker::default()))
     }
 
     fn push_many<'py>(
