@@ -191,7 +191,10 @@ class Show:
         if command.name == "end":
             self.end(command.t_ns)
         else:
-            self.commands.replay_command(command)
+            try:
+                self.commands.replay_command(command)
+            except Exception as error:
+                self._mistaken(error)
 
     def interrupt(self) -> None:
         """What Ctrl-C does: finish, and asked twice, at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyanticip._core import LiveFront
-from pyanticip.errors import printable
+from pyanticip.errors import one_line, printable
 from pyanticip.motion.recording import Records
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.protocols import BEAT_TRUST, lost_of
@@ -17,6 +17,7 @@ __all__ = [
     "count_words",
     "is_writing",
     "sink_counts",
+    "sink_troubles",
     "sink_words",
     "stream_words",
     "tape_words",
@@ -88,9 +89,21 @@ def sink_counts(sinks: Sequence[Sink]) -> dict[str, dict[str, int]]:
     return {name: counts for name, counts in found.items() if counts}
 
 
+def sink_troubles(sinks: Sequence[Sink]) -> dict[str, str]:
+    """Why each does not reach its receiver; empty where it does."""
+    found = {}
+    for sink in sinks:
+        try:
+            found[sink.name] = sink.trouble
+        except Exception as error:
+            # It may be somebody else's; the others are told of even so.
+            found[sink.name] = one_line(error)
+    return found
+
+
 def sink_words(sinks: Sequence[Sink]) -> list[str]:
     """Who cannot be reached."""
-    return [f"away={sink.name}" for sink in sinks if sink.trouble]
+    return [f"away={name}" for name, why in sink_troubles(sinks).items() if why]
 
 
 def tape_words(tape: Records | None) -> Sequence[str]:
@@ -111,7 +124,7 @@ class SinkWatch:
 
     def look(self, sinks: Sequence[Sink]) -> list[str]:
         """A line for each change."""
-        trouble = {sink.name: sink.trouble for sink in sinks}
+        trouble = sink_troubles(sinks)
         gone = [
             f"{name}: {why}; trying again" for name, why in trouble.items() if why and name not in self._away
         ]

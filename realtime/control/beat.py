@@ -41,9 +41,9 @@ class BeatControl:
         self.again(beats, (at - self._elapsed(beats)) % 1.0)
         return f"{beats:g}"
 
-    def again(self, *led: float) -> None:
+    def again(self, bpm: float | None = None, phase: float = 0.0) -> None:
         """Beats a minute, and the phase at 0 of the clock, or nothing."""
-        self._pipeline.led = (float(led[0]), float(led[1])) if led else None
+        self._pipeline.led = None if bpm is None else (float(bpm), float(phase))
 
     def session_beat(self) -> tuple[float, float] | None:
         """Beats a minute and phase now of a sink's session, where they are not those that lead already.

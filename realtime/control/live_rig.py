@@ -111,9 +111,9 @@ class LiveRig:
                 table = table[part]
             elif isinstance(table, dict):
                 table = table.setdefault(part, {})
-        if way[:1] == ["osc"] and way[2:] == ["send"]:
+        if way[:1] == ["osc"] and way[2:] == ["send"] and isinstance(way[1], int):
             on = switch(f"rig/{key}", *values)
-            tree["osc"][way[1]]["send"] = sending(self._rig.osc[int(way[1])].send, str(last), on)
+            tree["osc"][way[1]]["send"] = sending(self._rig.osc[way[1]].send, str(last), on)
         elif not isinstance(table, dict) or not last:
             raise OptionError(f"rig/{key}: no such key; live are {', '.join(LIVE)}")
         elif not values:

@@ -153,7 +153,11 @@ class RigRemote:
             undo.pop_all()
         preset = rig.synth.preset
         if preset != (self._commands.preset or now.synth.preset) and preset in _core.PRESETS:
-            done.append("preset " + self._obey("preset", preset))
+            try:
+                done.append("preset " + self._obey("preset", preset))
+            except OptionError as error:
+                # The voice that plays cannot: it has no sounds, or is another package's.
+                done.append(str(error))
         if self._pipeline.live_mapping is not None and (another or mapping is None):
             done.append(self._obey("unload"))
         done += [play() for play in plays]

@@ -379,11 +379,13 @@ def _for_all(acts: Mapping[str, Action]) -> Action:
 
 
 async def _later(answers: dict[str, str], pending: dict[str, Awaitable[str]], refused: dict[str, str]) -> str:
-    for who, answer in pending.items():
-        try:
-            answers[who] = await answer
-        except (MotionError, OSError) as error:
-            refused[who] = str(error)
+    # All at once: where the show ends meanwhile, or one fails, none is left that nobody awaits.
+    done = await asyncio.gather(*pending.values(), return_exceptions=True)
+    for who, answer in zip(pending, done, strict=True):
+        if isinstance(answer, BaseException):
+            refused[who] = str(answer) if isinstance(answer, MotionError | OSError) else one_line(answer)
+        else:
+            answers[who] = answer
     return _reply(answers, refused)
 
 

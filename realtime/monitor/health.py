@@ -14,7 +14,7 @@ from realtime.control.server import ControlServer
 from realtime.pipeline import Pipeline
 from realtime.protocols import lost_of
 from realtime.sinks.outputs import SENT
-from realtime.status import is_writing, sink_counts
+from realtime.status import is_writing, sink_counts, sink_troubles
 
 __all__ = ["health", "settable"]
 
@@ -53,7 +53,7 @@ def health(
         "preset": commands.preset or preset,
         "senders": senders,
         "listens_to": commands.listens_to,
-        "away": [sink.name for sink in pipeline.sinks if sink.trouble],
+        "away": [name for name, why in sink_troubles(pipeline.sinks).items() if why],
         "sinks": sink_counts(pipeline.sinks),
         "commands": [] if control is None else [name for names in control.names for name in names],
     }

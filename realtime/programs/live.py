@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import MotionError, OptionError
 from pyanticip.motion.atomic import check_folder
 from pyanticip.motion.recording import RecordingWriter
 from realtime import tuning
@@ -119,8 +119,16 @@ def replay(
     check_no_loop()
     clock = ScaledClock(speed)
     clock.begin(begin)
-    source = ReplaySource(items, clock, seconds=seconds)
+    source = ReplaySource(_readable(items, say), clock, seconds=seconds)
     return _run(rig, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
+
+
+def _readable(items: Iterable[Item], say: Say) -> Iterator[Item]:
+    """As long as they can be read: a show that plays ends there as shows do."""
+    try:
+        yield from items
+    except (MotionError, OSError) as error:
+        say(f"{error}; the replay ends here")
 
 
 def _terminal(

@@ -345,6 +345,15 @@ def test_commands_are_for_one_or_for_all() -> None:
         return await commands["record/start"]("take")
 
     assert asyncio.run(record()) == "take"
+
+    async def fails(name: str) -> str:
+        raise ZeroDivisionError
+
+    actions["alice"]["record/start"] = fails
+    commands, _ = commands_of_all(actions, families, shared)
+    with pytest.raises(OptionError, match=r"^alice: ZeroDivisionError$"):
+        asyncio.run(record())
+    assert done[-1] == ("bob", "take"), "nobody is left out because another failed"
     for name in ("freeze", "rig", "record"):
         with pytest.raises(OptionError, match=f"performer.{name}: .* is a command"):
             commands_of_all({name: actions["alice"]}, {name: families["alice"]}, shared)

@@ -2,13 +2,13 @@
 
 import asyncio
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.recording import Output, Raw, RecordingWriter, read_recording
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock, ScaledClock
@@ -172,6 +172,20 @@ def test_a_replay_tells_of_damage_and_of_what_follows_the_end(speed: float | Non
     # Takes of a memory are all that there are.
     _, items = open_show(tmp_path / "j.anticip", joined=True)
     assert sum(isinstance(item, Datagram) for item in items) > 51 + 45
+
+
+def test_a_replay_ends_where_its_file_cannot_be_read_any_more() -> None:
+    said: list[str] = []
+
+    def items() -> Iterator[Item]:
+        yield from (Datagram(*pair) for pair in mocopi(20))
+        yield Command(390_000_000, "start", ())
+        raise FormatError("a.anticip: cannot be read: input/output error")
+
+    tree = {"model": {"enabled": False}, "osc": [], "control": {"enabled": False}}
+    summary = replay(items(), "mocopi", Rig.model_validate(tree), speed=10.0, say=said.append)
+    assert summary["counters"]["frames"] == 20
+    assert said == ["a.anticip: cannot be read: input/output error; the replay ends here"]
 
 
 def test_what_was_joined_a_year_later_is_not_waited_for(tmp_path: Path) -> None:

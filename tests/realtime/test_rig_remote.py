@@ -72,6 +72,27 @@ def test_a_rig_that_cannot_be_played_changes_nothing(tmp_path: Path, play: Play,
     assert (tmp_path / "a.toml").read_text() == text
 
 
+def test_a_preset_that_the_voice_cannot_play_leaves_the_rest_of_a_loaded_rig(
+    tmp_path: Path, play: Play
+) -> None:
+    (tmp_path / "sounds").mkdir()
+    (tmp_path / "a.toml").write_text(QUIET)
+    another_checkpoint(tmp_path / "model")
+    text = "gain = 2.5\n[memory]\nenabled = false\n[synth]\npreset = 'granular'\nsamples = 'sounds'\n"
+    (tmp_path / "b.toml").write_text(text + "[model]\nbackend = 'rust'\ncheckpoint = 'model'\n")
+    show = play(load_rig(tmp_path / "a.toml", {"model": {"enabled": True, "backend": "rust"}}))
+
+    class Voice:
+        def preset(self, name: str) -> None:
+            raise OptionError(f"preset {name}: no sounds")
+
+    show.commands._voice = Voice()
+    said = show.do("rig/load", "b.toml")
+    assert "preset granular: no sounds; model model-" in said
+    assert said.endswith("; needs a restart: synth")
+    assert (show.rig.gain, show.rig.model.checkpoint) == (2.5, str(tmp_path / "model"))
+
+
 def test_what_the_command_line_said_is_saved_but_not_where_to_record(tmp_path: Path, play: Play) -> None:
     file = tmp_path / "a.toml"
     table = "[source]\nport = 21000\nfrom = 'localhost'\n[[osc]]\nport = 29096\n"

@@ -31,6 +31,7 @@ from realtime.rig import Rig
 from realtime.show import Show
 from realtime.sinks.base import DeferredSink
 from realtime.sockets import bind_udp, free_port
+from realtime.sources.replay import Command
 from realtime.sources.udp import UdpSource
 
 
@@ -435,6 +436,22 @@ def test_a_broken_datagram_handler_does_not_end_the_show(stage: Any) -> None:
     summary = hall.play(performance())
     assert summary["counters"]["frames"] == 7
     assert summary["counters"]["errors"] == 1
+    assert [line for line in hall.said if "a bug of ours" in line]
+
+
+def test_a_broken_command_does_not_end_a_replay(stage: Any) -> None:
+    hall = Hall(stage)
+
+    def breaks(command: Command) -> None:
+        raise RuntimeError("a bug of ours")
+
+    hall.show.commands.replay_command = breaks  # type: ignore[method-assign]
+
+    async def performance() -> None:
+        hall.show.replay_command(Command(0, "start"))
+        await hall.move(0, 3)
+
+    assert hall.play(performance())["counters"]["frames"] == 3
     assert [line for line in hall.said if "a bug of ours" in line]
 
 

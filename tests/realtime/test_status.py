@@ -94,6 +94,22 @@ def test_who_goes_and_who_is_back_is_said_once_each() -> None:
     assert watch.look(sinks) == ["other: gone; trying again", "one is there"]
     other.trouble = ""
     assert watch.look(sinks) == ["other is there"]
+
+    # Somebody else's, which cannot say what its trouble is.
+    class Broken:
+        name = "broken"
+
+        @property
+        def trouble(self) -> str:
+            raise RuntimeError("no link")
+
+    sinks.insert(0, Broken())
+    other.trouble = "gone"
+    assert sink_words(sinks) == ["away=broken", "away=other"]
+    assert watch.look(sinks) == ["broken: no link; trying again", "other: gone; trying again"]
+    other.trouble = ""
+    del sinks[0]
+    assert watch.look(sinks) == ["other is there"]
     assert watch.look(sinks) == []
 
 
