@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import IO
 from pyanticip.errors import DeviceError
 from pyanticip.system import ALONE
 
-__all__ = ["Child", "tell_parent"]
+__all__ = ["Child", "check_installed", "tell_parent"]
 
 _LONGEST_PAUSE = 30.0
 _OPENING_S = 20.0
@@ -231,6 +232,13 @@ class Child:
             process.terminate()
         process.kill()
         return process.wait()
+
+
+def check_installed(what: str, extra: str = "", *packages: str) -> None:
+    """Whether ``what`` a child is to do can be done. Raises a DeviceError that names the missing package."""
+    for package in packages:
+        if importlib.util.find_spec(package.removeprefix("python-")) is None:
+            raise DeviceError(f"{what} needs {package}: pip install 'pyanticip[{extra}]'")
 
 
 def _shut(pipe: IO[bytes] | None) -> None:

@@ -11,15 +11,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import DeviceError
-from realtime.child import Child
+from realtime.child import Child, check_installed
 from realtime.control.live_rig import LiveRig
 from realtime.control.rig_keys import CONTROLS
 from realtime.monitor.health import settable
 from realtime.rig.monitor import MonitorRig
 from realtime.sockets import free_port, host_and_port, known_as
 
-__all__ = ["MonitorProcess", "qr_code"]
+__all__ = ["NEEDS", "MonitorProcess", "qr_code"]
+
+NEEDS = "the monitor", "monitor", "websockets"
+"""See :func:`realtime.child.check_installed`."""
 
 
 class MonitorProcess(Child):
@@ -42,8 +44,7 @@ class MonitorProcess(Child):
         kind: str = "mocopi",
         everybody: Mapping[str, int] | None = None,
     ) -> None:
-        if importlib.util.find_spec("websockets") is None:
-            raise DeviceError("the monitor needs websockets: pip install 'pyanticip[monitor]'")
+        check_installed(*NEEDS)
         self.port = free_port()
         token = rig.token or ("" if rig.is_local else secrets.token_urlsafe(9))
         told = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 
-from pyanticip.errors import DeviceError
-from realtime.child import Child
+from realtime.child import Child, check_installed
 from realtime.oscquery.offer import Offer, Offers
 from realtime.rig.tree import OscQueryRig
 from realtime.sockets import free_port, host_and_port, known_as
 
-__all__ = ["OscQueryProcess"]
+__all__ = ["NEEDS", "OscQueryProcess"]
+
+NEEDS = "OSCQuery", "oscquery", "websockets", "zeroconf"
+"""See :func:`realtime.child.check_installed`."""
 
 
 class OscQueryProcess(Child):
@@ -29,9 +30,7 @@ class OscQueryProcess(Child):
         offer: Offer | Offers,
         say: Callable[[str], None],
     ) -> None:
-        missing = [name for name in ("websockets", "zeroconf") if importlib.util.find_spec(name) is None]
-        if missing:
-            raise DeviceError(f"OSCQuery needs {missing[0]}: pip install 'pyanticip[oscquery]'")
+        check_installed(*NEEDS)
         self.port = free_port()
         host, port = obeys or ("", 0)
         told = {"host": rig.host, "port": rig.port, "name": rig.name}

@@ -10,16 +10,22 @@ from pydantic import BaseModel
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, reason
-from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.teach.mapping import load_mapping
+from pyanticip.teach.project import Project
+from realtime.child import check_installed
 from realtime.control.rig_keys import check_names
+from realtime.mapping.live_mapping import check_model
 from realtime.memory.live_memory import open_memory
+from realtime.monitor.process import NEEDS as MONITOR_NEEDS
+from realtime.oscquery.process import NEEDS as OSCQUERY_NEEDS
 from realtime.programs.live import check_new
 from realtime.rig import Rig
 from realtime.rig.checks import check_ports
 from realtime.rig.load import rig_for_performer
-from realtime.rig.source import SourceRig
+from realtime.rig.source import ModelRig, SourceRig
 from realtime.rig.tree import SynthRig
+from realtime.seams import SINKS
 from realtime.sinks.config import OscConfig
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.sink import check_port
@@ -30,6 +36,8 @@ from realtime.voice.open import Instrument
 
 __all__ = ["check_show"]
 
+_NEEDS: dict[str, tuple[str, ...]] = {"control": ("",), "monitor": MONITOR_NEEDS, "oscquery": OSCQUERY_NEEDS}
+
 
 def check_show(rig: Rig) -> None:
     """Look at ports, hosts and files, but keep none open. Raises the MotionError that ``live`` would, or, of
@@ -38,6 +46,7 @@ def check_show(rig: Rig) -> None:
     check_names(one.name for one in rig.performers)
     for key, server in (("control", rig.control), ("monitor", rig.monitor), ("oscquery", rig.oscquery)):
         if server.enabled:
+            check_installed(*_NEEDS[key])
             bind_udp(server.host, 0, f"{key}.host").close()
     for target in rig.osc:
         _check_sink(target)
@@ -48,15 +57,35 @@ def check_show(rig: Rig) -> None:
         _check_source(own.source)
         for table in [own.midi] * (own.midi.port is not None) + [table.config() for table in own.sink]:
             _check_sink(table)
+        for told in own.sink:
+            check_installed(*getattr(SINKS.load(told.kind), "NEEDS", ("",)))
         if own.model.enabled and own.model.checkpoint is not None:
             read_manifest(own.model.checkpoint)
         if own.memory.enabled:
             open_memory(own.memory.file, own.memory.sha256, cues=own.cue)
         if own.mapping is not None:
-            load_mapping(own.mapping)
+            _check_mapping(own.mapping, own.model)
+        if own.teach is not None:
+            _check_project(Path(own.teach))
         if own.record is not None:
             check_new(Path(own.record))
         _check_samples(own.synth)
+
+
+def _check_mapping(file: str, model: ModelRig) -> None:
+    """Whether it can be read, and was taught on the model that plays where it needs one."""
+    mapping = load_mapping(file)
+    if not model.enabled:
+        check_model(mapping, None, file)
+    elif mapping.needs_model:
+        manifest = read_manifest(model.checkpoint)
+        mapping.check_model(manifest.name, manifest.sha256[WEIGHTS], manifest.config.d_model)
+
+
+def _check_project(folder: Path) -> None:
+    """Whether it is one, or a folder in which one can begin."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        Project.open(folder)
 
 
 def _check_source(source: SourceRig) -> None:

@@ -40,6 +40,7 @@ class LinkSink(LeadingSink):
     led by it, as soon as somebody else is in it."""
 
     Config = LinkConfig
+    NEEDS = "sink link", "link", "link"
     name = "link"
     trouble = ""
 

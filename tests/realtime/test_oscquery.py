@@ -31,7 +31,6 @@ from pyanticip.teach.project import Project
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import ScaledClock
 from realtime.control.rig_keys import CONTROLS
-from realtime.oscquery import process as oscquery_process
 from realtime.oscquery.offer import controls, outputs
 from realtime.oscquery.process import OscQueryProcess
 from realtime.oscquery.server import announced
@@ -368,8 +367,7 @@ def test_a_taken_port_and_an_extra_that_is_not_there_are_one_line(monkeypatch: p
         listens = r"^OSCQuery: cannot listen at 127\.0\.0\.1:\d+ \(.*in use.*\)$"
         with pytest.raises(DeviceError, match=listens):
             OscQueryProcess(rig, None, offered(), print)
-    gone = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: None))
-    monkeypatch.setattr(oscquery_process, "importlib", gone)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DeviceError, match=r"OSCQuery needs websockets: pip install 'pyanticip\[oscquery\]'"):
         OscQueryProcess(OscQueryRig(), None, offered(), print)
 

@@ -11,6 +11,7 @@ from pyanticip.cli import cli
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, RigError
 from pyanticip.vocabulary import PARAMETERS
+from realtime.programs.check import check_show
 from realtime.rig import Rig, load_rig, template
 from realtime.rig.checks import rig_warnings
 from realtime.rig.mapping import smoothings
@@ -165,12 +166,32 @@ def test_midi_that_follows_what_is_not_there_is_said() -> None:
         ("[monitor]\nenabled = true\nhost = '192.0.2.1'", "monitor.host: cannot listen at 192.0.2.1 ("),
         ("[oscquery]\nenabled = true\nhost = 'nowhere.invalid'", "oscquery.host: cannot resolve host"),
         ("[[performer]]\nname = 'record'", "performer.record: /anticip/control/record is a command"),
+        ("teach = '.'", "is no teaching project"),
+        ("teach = 'rig.toml'", "is no teaching project"),
     ],
 )
 def test_what_live_would_refuse_is_found(tmp_path: Path, text: str, says: str) -> None:
     answer = CliRunner().invoke(cli, ["rig", "check", str(write(tmp_path, text))])
     assert answer.exit_code != 0
     assert says in str(answer.exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[monitor]\nenabled = true", "the monitor needs websockets"),
+        ("[oscquery]\nenabled = true", "OSCQuery needs websockets"),
+        ("[[sink]]\nkind = 'midi-clock'", "sink midi-clock needs python-rtmidi"),
+        ("[[sink]]\nkind = 'link'", "sink link needs link"),
+        ("[midi]\nport = 'virtual'", "MIDI needs python-rtmidi"),
+    ],
+)
+def test_an_extra_that_is_not_there_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DeviceError, match=f"^{says}: pip install 'pyanticip"):
+        check_show(load_rig(write(tmp_path, text)))
 
 
 def test_a_folder_without_a_sound_is_found(tmp_path: Path) -> None:

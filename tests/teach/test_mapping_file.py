@@ -13,6 +13,8 @@ from pyanticip.teach.frames import BODY, TakeData
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
+from realtime.programs.check import check_show
+from realtime.rig import load_rig
 
 OUTPUTS = (Output("brightness"), Output("cutoff", 200, 8000, "exponential"))
 
@@ -84,10 +86,17 @@ def test_it_belongs_to_one_model_and_to_a_body(tmp_path: Path, whole: bytes) -> 
         mapping.check_model("other-1", "b" * 64, 32)
     with pytest.raises(CheckpointError, match="hidden state of 32 numbers, model mine tells none"):
         mapping.check_model("mine", "a" * 64, 0)
+    # As `rig check` finds before a show is refused.
+    rig = load_rig(None, {"mapping": str(file)})
+    with pytest.raises(CheckpointError, match="taught on model mine-12345678, this one is"):
+        check_show(rig)
+    with pytest.raises(CheckpointError, match="taught on model mine-12345678 and needs it"):
+        check_show(load_rig(None, {"mapping": str(file), "model": {"enabled": False}}))
     assert mapping.lacking([True] * 22) == []
     assert mapping.lacking([True] * 17 + [False] * 5) == ["left_toes", "right_upper_leg", "right_lower_leg"]
     file.write_bytes(packed(inputs=("body",)))
     load_mapping(file).check_model("any", "c" * 64, 0)
+    check_show(rig)
 
 
 @pytest.mark.parametrize(

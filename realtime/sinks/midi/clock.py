@@ -8,7 +8,6 @@ input, or with the port. It says ``ready NAME`` or ``error TEXT``, then, while a
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import statistics
 import sys
@@ -19,10 +18,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pyanticip.errors import DeviceError
 from pyanticip.options import Options
 from pyanticip.system import ignore_terminal, readable
-from realtime.child import Child, tell_parent
+from realtime.child import Child, check_installed, tell_parent
 from realtime.sinks.base import ControlFrame, Extra, LeadingSink, SlowClosingSink
 from realtime.sinks.midi.port import VIRTUAL, open_port
 
@@ -89,10 +87,10 @@ class ClockSink(LeadingSink, SlowClosingSink):
     with growing pauses."""
 
     Config = ClockConfig
+    NEEDS = "sink midi-clock", "midi", "python-rtmidi"
 
     def __init__(self, config: ClockConfig) -> None:
-        if importlib.util.find_spec("rtmidi") is None:
-            raise DeviceError("sink midi-clock needs python-rtmidi: pip install 'pyanticip[midi]'")
+        check_installed(*self.NEEDS)
         self._latency_ms = config.latency_ms
         self._child = Child(
             f"MIDI clock {config.port}",

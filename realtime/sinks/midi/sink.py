@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Sequence
 
-from pyanticip.errors import DeviceError, OptionError
-from realtime.child import Child
+from pyanticip.errors import OptionError
+from realtime.child import Child, check_installed
 from realtime.sinks.base import ControlFrame, Extra, SlowClosingSink
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.schedule import Item, pack
@@ -34,8 +33,7 @@ def check_port(config: MidiConfig) -> None:
 def _process(config: MidiConfig, *options: str) -> Child:
     if config.port is None:
         raise OptionError("midi.port: expected virtual, virtual:NAME, or a part of a port's name")
-    if importlib.util.find_spec("rtmidi") is None:
-        raise DeviceError("MIDI needs python-rtmidi: pip install 'pyanticip[midi]'")
+    check_installed("MIDI", "midi", "python-rtmidi")
     module, words = "realtime.sinks.midi.port", [config.port, *options]
     return Child(f"MIDI {config.port}", module, words, lambda line: None, quiet=True)
 

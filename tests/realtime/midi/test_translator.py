@@ -1,5 +1,6 @@
 """Frames to bytes: what the MIDI specification says they are."""
 
+import importlib.util
 import itertools
 from typing import Any
 
@@ -310,7 +311,7 @@ class Pipe:
 
 def test_a_beat_is_called_off_however_late_each_frame_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(midi_sink, "Child", Pipe)
-    monkeypatch.setattr(midi_sink.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     made = midi_sink.MidiSink(MidiConfig(port="virtual", control=()))
     events = [[("onset", 1.0, 0.1), ("onset", 0.5, 0.3)], [("onset/cancel", 0.0, 0.08)]]
     for n, told in enumerate(events):
