@@ -20,12 +20,14 @@ __all__ = ["CONTROLS", "Control", "RigKey", "check_names", "path_of", "rig_keys"
 @dataclass(frozen=True, slots=True)
 class Control:
     """One command: the OSC types of what it takes (N: nothing, T: on or off), what it does; the range of its
-    number, or the words that it knows; the number's unit."""
+    number, or the words that it knows; the number's unit. ``optional``: it may be told nothing, as by a
+    button."""
 
     types: str
     text: str
     limits: Limits = None
     unit: str | None = None
+    optional: bool = False
 
 
 #: By what stands behind ``/anticip/control/``, or the beginning of it where the rest is an argument (those
@@ -47,7 +49,7 @@ CONTROLS: dict[str, Control] = {
     "unload": Control("N", "without the mapping"),
     "load": Control("s", "play the mapping", ("mapping",)),
     "rig/merge": Control("s", "set many keys of the rig: a JSON merge patch"),
-    "rig/save": Control("s", "write what was set into the rig, or a new one of this name"),
+    "rig/save": Control("s", "write what was set into the rig, or a new one of this name", optional=True),
     "rig/load": Control("s", "play by another rig of the show's folder, as far as it can change"),
     "model/load": Control("s", "step another model of the show's folder"),
     "memory/load": Control("s", "mix with another memory of the show's folder"),
@@ -60,17 +62,17 @@ CONTROLS: dict[str, Control] = {
     "memory/learn": Control("N", "remember what is played"),
     "memory/freeze": Control("N", "remember no more"),
     "memory/clear": Control("N", "forget this show"),
-    "memory/save": Control("s", "write the memory"),
+    "memory/save": Control("s", "write the memory", optional=True),
     "cue/set": Control("s", "a cue of this name, here"),
     "cue/remove": Control("s", "the cue of this name is said no more"),
-    "record/start": Control("s", "record into a file"),
+    "record/start": Control("s", "record into a file", optional=True),
     "record/stop": Control("N", "record no more"),
     "teach/values": Control("sf", "what the next take teaches"),
     "teach/class": Control("ss", "a class, and its label that is shown"),
     "teach/param/": Control("f", "what the next take teaches"),
     "teach/clear": Control("N", "nothing is taught"),
     "teach/output": Control("s", "one more output"),
-    "teach/start": Control("s", "begin a take"),
+    "teach/start": Control("s", "begin a take", optional=True),
     "teach/stop": Control("N", "keep the take"),
     "teach/cancel": Control("N", "forget the take"),
     "teach/list": Control("N", "what was taught"),

@@ -317,14 +317,11 @@ def _command_of(name: str) -> str:
     return name if name in CONTROLS else name.partition("/")[2] or name
 
 
-# Whose name may be missing: one number alone is a button's, and no name.
-_MAYBE_NAMED = ("record/start", "memory/save", "rig/save", "teach/start")
-
-
 def _is_button(name: str) -> bool:
-    """Whether a command needs nothing: buttons say all the same that they are pressed (1) or released (0)."""
-    control = CONTROLS.get(command := _command_of(name))
-    return control is not None and (control.types == "N" or command in _MAYBE_NAMED)
+    """Whether a command needs nothing: buttons say all the same that they are pressed (1) or released (0).
+    Where a name may be missing, one number alone is a button's, and no name."""
+    control = CONTROLS.get(_command_of(name))
+    return control is not None and (control.types == "N" or control.optional)
 
 
 def _is_value(argument: object) -> bool:

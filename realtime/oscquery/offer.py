@@ -81,6 +81,8 @@ def controls(
 def _control(control: Control | None, value: Any) -> Attributes:
     control = control or Control("N", "")
     node: Attributes = {"TYPE": control.types, "ACCESS": _WRITE, "DESCRIPTION": control.text}
+    if control.optional:
+        node["OVERLOADS"] = [{"TYPE": "N"}]
     if control.limits is not None:
         node["RANGE"] = [_range(control.limits)] * len(control.types)
     if control.unit is not None:

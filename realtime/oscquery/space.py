@@ -16,7 +16,9 @@ from realtime.osc import read_message, split
 
 __all__ = ["EXTENSIONS", "Space"]
 
-_ATTRIBUTES = ("FULL_PATH", "CONTENTS", "TYPE", "ACCESS", "DESCRIPTION", "RANGE", "UNIT", "VALUE")
+_ATTRIBUTES = (
+    "FULL_PATH", "CONTENTS", "TYPE", "ACCESS", "DESCRIPTION", "RANGE", "UNIT", "VALUE", "OVERLOADS",
+)  # fmt: skip
 #: What of the proposal's optional parts is there.
 EXTENSIONS = {
     name: name in _ATTRIBUTES or name in ("LISTEN", "PATH_ADDED", "PATH_REMOVED")

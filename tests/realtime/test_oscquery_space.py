@@ -77,6 +77,15 @@ def test_the_tree_holds_every_node_once() -> None:
     assert json.loads(made.answer("?HOST_INFO")[1])["EXTENSIONS"]["LISTEN"] is True
 
 
+def test_a_name_that_may_be_missing_is_said() -> None:
+    made = space()
+    made.describe(controls(CONTROLS))
+    found = {name: made.answer(f"/anticip/control/{name}?OVERLOADS") for name in CONTROLS}
+    said = {name: json.loads(body) for name, (status, body) in found.items() if status == HTTPStatus.OK}
+    assert set(said) == {"rig/save", "memory/save", "record/start", "teach/start"}
+    assert all(told == {"OVERLOADS": [{"TYPE": "N"}]} for told in said.values())
+
+
 def test_a_value_that_changes_is_a_message_of_its_type() -> None:
     made = space()
     values = {"gain": 1.25, "bypass": False}
