@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
 
 from pyanticip._core import LIMBS
 from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import EVENTS, PARAMETERS
+from realtime.osc import split
 from realtime.protocols import BEAT_TRUST
 
 __all__ = ["VoiceInput"]
@@ -20,9 +20,9 @@ __all__ = ["VoiceInput"]
 #: ("tempo", 0, bpm, phase), ("preset", name), ("status", state), ("limbs", speed, height, stroke of each).
 Command = tuple[str, int, float, float] | tuple[str, str] | tuple[str, tuple[float, ...]]
 
-_BUNDLE = b"#bundle\0"
 _WORDS = {b"/anticip/control/preset": "preset", b"/anticip/status": "status"}
-_DEPTH = 4
+# What stands behind so many messages in a datagram is not heard.
+_MOST = 4096
 _LONGEST_AHEAD = 10.0
 
 
@@ -39,28 +39,16 @@ class VoiceInput:
         """The commands of one datagram, in order; values are finite, in 0..1, seconds in 0..10."""
         self.counts["datagrams"] += 1
         out: list[Command] = []
-        for element in self._elements(datagram, 0):
-            try:
-                self._message(element, out)
-            except (struct.error, ValueError, IndexError):
-                self.counts["malformed"] += 1
-        return out
-
-    def _elements(self, data: bytes, depth: int) -> Iterator[bytes]:
-        if not data.startswith(_BUNDLE):
-            yield data
-            return
-        at = 16
-        while at + 4 <= len(data):
-            size = int.from_bytes(data[at : at + 4], "big")
-            element = data[at + 4 : at + 4 + size]
-            if depth >= _DEPTH or not size or len(element) != size:
-                self.counts["malformed"] += 1
-                return
-            yield from self._elements(element, depth + 1)
-            at += 4 + size
-        if at != len(data):
+        try:
+            for element in split(datagram, _MOST):
+                try:
+                    self._message(element, out)
+                except (struct.error, ValueError, IndexError):
+                    self.counts["malformed"] += 1
+        except ValueError:
+            # A bundle that is none.
             self.counts["malformed"] += 1
+        return out
 
     def _message(self, data: bytes, out: list[Command]) -> None:
         address, at = _string(data, 0)
