@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import tomllib
 from collections.abc import Callable, Mapping, MutableMapping
@@ -47,7 +48,7 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     before, after = relative_to(before, source.parent), relative_to(after, path.parent)
     try:
         data = read_file(source, LARGEST, RigError, "a rig") if source.exists() else b""
-        text, desired = data.decode("utf-8"), parse_toml(data, source, RigError)
+        text, desired = _inside(data.decode("utf-8")), parse_toml(data, source, RigError)
         _check_lists(desired, before, after, source)
         _change(desired, before, after, dict, dict)
         parse_rig(desired, str(source))
@@ -55,7 +56,7 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
         for outer in (tomlkit.table, tomlkit.inline_table):
             document = tomlkit.parse(text)
             _change(document, before, after, outer, tomlkit.inline_table)
-            new = tomlkit.dumps(document)
+            new = _above(tomlkit.dumps(document))
             with contextlib.suppress(tomllib.TOMLDecodeError):
                 if _filled(tomllib.loads(new)) == _filled(desired):
                     break
@@ -66,6 +67,27 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     except OSError as error:
         raise DeviceError(f"{source}: cannot be read ({(error.strerror or str(error)).lower()})") from None
     write_file(path, new.encode("utf-8"))
+
+
+# A table's head, and the comment above it, which tomlkit takes for the end of the table before.
+_HEAD, _COMMENT = r"(^[ \t]*\[\[?[^][,\n]+\]\]?[ \t]*(?:#[^\n]*)?\r?\n)", r"[ \t]*#[^\n]*\n"
+_MARK = "#\u2060above\u2060"
+
+
+def _inside(text: str) -> str:
+    """The comment above each table as the first lines within it, so that it stays with the table; one at the
+    beginning is the file's."""
+
+    def moved(found: re.Match[str]) -> str:
+        return found[2] + re.sub("(?m)^(?=.)", _MARK, found[1]) if found.start() else found[0]
+
+    return re.sub(f"((?:^{_COMMENT})+){_HEAD}", moved, text, flags=re.MULTILINE)
+
+
+def _above(text: str) -> str:
+    """What :func:`_inside` was given."""
+    marked = re.compile(f"{_HEAD}((?:^{_MARK}{_COMMENT})+)", re.MULTILINE)
+    return marked.sub(lambda found: found[2] + found[1], text).replace(_MARK, "")
 
 
 def _check_lists(desired: Tree, before: Tree, after: Tree, source: Path) -> None:

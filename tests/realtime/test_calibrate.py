@@ -73,6 +73,27 @@ def test_an_inline_table_that_changes_keeps_the_comments_of_its_list(tmp_path: P
     assert "at = 5.0},  # first\n" in file.read_text()
 
 
+def test_a_comment_above_a_table_goes_and_stays_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    names = ("one", "two", "three")
+    parts = {n: f"# Of {n},\n# long.\n[[cue]]  # {n}\nname = '{n}'\ntake = 't'\nat = 1.0\n\n" for n in names}
+    begin, end = "# All.\n[silence]\nhold = 2.0\n\n", "# The suit.\n[source]\nkind = 'vmc'\n"
+
+    def rig(*cues: str) -> dict[str, Any]:
+        return {"cue": [{"name": name, "take": "t", "at": 1.0} for name in cues]}
+
+    for kept in (("two", "three"), ("one", "three"), ("one", "two"), ("three", "one")):
+        file.write_text(begin + "".join(parts.values()) + end)
+        edit_rig(file, rig(*names), rig(*kept))
+        assert file.read_text() == begin + "".join(parts[name] for name in kept) + end
+    edit_rig(file, rig("three", "one"), rig("three", "one", "four"))
+    text = file.read_text()
+    assert text.startswith(begin + parts["three"] + parts["one"] + '[[cue]]\nname = "four"\n')
+    assert text.endswith(end)
+    edit_rig(file, {**rig("three", "one", "four"), "silence": {"hold": 2.0}}, {})
+    assert file.read_text() == "# All.\n" + end
+
+
 def test_two_who_write_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (file := tmp_path / "rig.toml").touch()
     both = threading.Barrier(2, timeout=0.2)
