@@ -39,8 +39,10 @@ def test_a_stream_is_a_batch() -> None:
 
 def test_rows_of_another_shape_are_refused() -> None:
     tracker = _core.TempoTracker()
-    with pytest.raises(pa.MotionError, match="231 or 279"):
-        tracker.push_many(np.zeros((3, 280), np.float32))
+    for wrong in (np.zeros((3, 280), np.float32), np.asfortranarray(rows(3)), rows(6)[::2]):
+        for call in (tracker.push_many, _core.body_kinematics):
+            with pytest.raises(pa.MotionError, match=r"231 or 279\) contiguous"):
+                call(wrong)
 
 
 @pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pyanticip as pa
-from pyanticip._core import TEACHER_REACH, Memory, StepResult, teacher_parameters
+from pyanticip._core import TEACHER_REACH, Memory, Spotter, StepResult, teacher_parameters
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.memory import rehearse
 from pyanticip.motion.canonical import canonical_skeleton
@@ -198,6 +198,17 @@ def test_what_is_restored_stands_in_place_of_what_was_played(move, known):
     assert (len(memory), memory.takes) == (len(known), known.takes)
 
 
+def test_what_is_not_restored_leaves_what_there_was(move, known):
+    takes, *arrays = known.moments()
+    small = Memory(len(known) - 1)
+    small.restore(takes, *(array[1:] for array in arrays))
+    with pytest.raises(OptionError, match="is full"):
+        small.restore(["another"], *arrays)
+    with pytest.raises(ShapeError, match="keys: expected a contiguous array"):
+        small.restore(["another"], np.asfortranarray(arrays[0][1:]), *(array[1:] for array in arrays[1:]))
+    assert (small.takes, len(small)) == (["first"], len(known) - 1)
+
+
 def test_what_the_model_says_beyond_its_range_is_not_heard(move):
     said = np.full((300, 8, 5), 0.5, np.float32)
     said[100:200] = 1e30
@@ -241,6 +252,8 @@ def test_what_is_refused(move, known):
     for wrong in (np.nan, np.inf, 0.0, 1e8):  # one of these would be in all sums for good
         with pytest.raises(ShapeError, match="finite unit quaternions"):
             known.push(np.full((22, 4), wrong))
+        with pytest.raises(ShapeError, match="finite unit quaternions"):
+            Spotter([(0, move(90))], [1.0]).push(np.full((22, 4), wrong))
     with pytest.raises(ShapeError, match="params"):
         known.push(move(1)[0], np.zeros((8, 4)))
     with pytest.raises(ShapeError, match="params"):

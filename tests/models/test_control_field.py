@@ -365,12 +365,14 @@ def test_compiled_and_exported_blocks_see_plain_operations():
 
 
 def test_tensors_that_do_not_reach_their_end_are_refused():
-    def call(short=7, gates=(2, 3)):
+    def call(short=7, gates=(2, 3), width=2):
         tensors = [(np.zeros(24 - (i == short)), (12, 4, 2)) for i in range(6)]
         tensors.append((np.zeros(12), (6, 2, 1)))
-        _core.field_gates(2, 2, 0.5, tensors, np.zeros(gates), False, np.zeros((2, 3)))
+        _core.field_gates(2, width, 0.5, tensors, np.zeros(gates), False, np.zeros((2, 3)))
 
     call()
+    with pytest.raises(ShapeError, match="width: expected at least 1, given 0"):
+        call(width=0)
     with pytest.raises(ShapeError, match="values: expected 24 values, given 23"):
         call(short=2)
     with pytest.raises(ShapeError, match=r"gates: expected \(rows, steps\), given \[6\]"):

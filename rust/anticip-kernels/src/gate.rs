@@ -100,6 +100,9 @@ impl<T: Lanes> Gated<'_, T> {
     /// The gradient by the gates, into `into` (B, L); in parallel or on this thread, the same to the last bit.
     pub fn of_gates(&self, parallel: bool, into: &mut [T]) -> Result<(), KernelError> {
         check("gradient of gates", into, self.rows * self.steps)?;
+        if self.width == 0 {
+            return Err(KernelError::Width);
+        }
         if self.heads > MAX_HEADS {
             return Err(KernelError::Heads { given: self.heads });
         }

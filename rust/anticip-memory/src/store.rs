@@ -258,8 +258,12 @@ impl Store {
             }
         }
         check(keys)?;
+        if moments > self.capacity {
+            return Err(MemoryError::Full {
+                capacity: self.capacity,
+            });
+        }
         self.clear(true);
-        self.room(moments)?;
         let rows = keys.as_chunks().0.iter().zip(followed.as_chunks().0);
         for ((key, followed), &origin) in rows.zip(origins) {
             self.learn(key, followed, origin);

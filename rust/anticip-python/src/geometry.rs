@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{Kind, one_line, raise};
+use crate::motion::convert::flat;
 use crate::shared::Shared;
 
 /// The one place where a geometry error becomes a Python exception.
@@ -63,10 +64,10 @@ impl<'py> Reals<'py> {
     fn direct(value: &Bound<'py, PyAny>) -> Option<Self> {
         if let Ok(a) = value.cast::<PyArrayDyn<f32>>() {
             let a = a.try_readonly().ok()?;
-            return (a.is_c_contiguous() && a.as_slice().is_ok()).then_some(Self::Single(a));
+            return flat(&a).is_some().then_some(Self::Single(a));
         }
         let a = value.cast::<PyArrayDyn<f64>>().ok()?.try_readonly().ok()?;
-        (a.is_c_contiguous() && a.as_slice().is_ok()).then_some(Self::Double(a))
+        flat(&a).is_some().then_some(Self::Double(a))
     }
 
     fn shape(&self) -> &[usize] {

@@ -7,7 +7,7 @@ use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
 use super::{memory_error, poses};
-use crate::motion::convert::doubles;
+use crate::motion::convert::{about_unit, doubles};
 use crate::shared::Shared;
 
 /// Take, seconds in it, tempo, trust.
@@ -24,6 +24,7 @@ fn frames(quats: &Bound<'_, PyAny>) -> PyResult<Vec<CanonicalPose>> {
 
 fn frame(quats: &Bound<'_, PyAny>) -> PyResult<CanonicalPose> {
     let values = doubles(quats, "quats", &[Some(JOINT_COUNT), Some(4)])?.values;
+    about_unit(&values, "quats")?;
     Ok(std::array::from_fn(|j| {
         std::array::from_fn(|i| values[4 * j + i] as f32)
     }))

@@ -6,12 +6,12 @@ use anticip_memory::{
 };
 use anticip_motion::canonical::JOINT_COUNT;
 use numpy::ndarray::Ix2;
-use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
+use numpy::{Element, PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use super::memory_error;
 use crate::errors::{Kind, raise};
-use crate::motion::convert::{about_unit, doubles, exact, finite, shaped};
+use crate::motion::convert::{about_unit, doubles, exact, finite, flat, shaped};
 use crate::shared::Shared;
 use crate::step_result::PyStepResult;
 
@@ -208,14 +208,14 @@ impl PyMemory {
         let keys = exact::<i16, Ix2>(keys, "keys (N, 182) of int16")?;
         let followed = exact::<u16, Ix2>(followed, "what followed (N, 24) of uint16")?;
         let origins = exact::<u32, Ix2>(origins, "takes and frames (N, 2) of uint32")?;
-        let places: Vec<Origin> = contiguous(origins.as_slice(), "origins")?
+        let places: Vec<Origin> = contiguous(&origins, "origins")?
             .as_chunks()
             .0
             .iter()
             .map(|&[take, frame]| Origin { take, frame })
             .collect();
-        let keys = contiguous(keys.as_slice(), "keys")?;
-        let followed = contiguous(followed.as_slice(), "followed")?;
+        let keys = contiguous(&keys, "keys")?;
+        let followed = contiguous(&followed, "followed")?;
         self.0
             .detached(py, |memory| memory.restore(takes, keys, followed, &places))
             .map_err(|e| memory_error(&e))
@@ -255,8 +255,8 @@ fn place(row: &[f64]) -> Option<Place> {
     })
 }
 
-fn contiguous<T, E>(values: Result<T, E>, what: &str) -> PyResult<T> {
-    values.map_err(|_| raise(Kind::Shape, &format!("{what}: expected a contiguous array")))
+fn contiguous<'a, T: Element>(array: &'a PyReadonlyArray2<'_, T>, what: &str) -> PyResult<&'a [T]> {
+    flat(array).ok_or_else(|| raise(Kind::Shape, &format!("{what}: expected a contiguous array")))
 }
 
 fn frame<'py>(py: Python<'py>, forecast: &MixedForecast) -> PyResult<Frame<'py>> {

@@ -91,11 +91,16 @@ pub(crate) fn about_unit<T: Copy + Into<f64>>(values: &[T], what: &str) -> PyRes
     Ok(())
 }
 
+/// The numbers of an array in C order, where they lie side by side: a slice alone may be of one in Fortran order.
+pub(crate) fn flat<'a, T: Element, D: Dimension>(array: &'a PyReadonlyArray<'_, T, D>) -> Option<&'a [T]> {
+    array.as_slice().ok().filter(|_| array.is_c_contiguous())
+}
+
 /// Contiguous floats of any shape: the array itself where it is that already, a lookup and a copy otherwise.
 pub(crate) fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
     if let Ok(array) = given.cast::<PyArrayDyn<f32>>() {
         let array = array.try_readonly()?;
-        if array.is_c_contiguous() && array.as_slice().is_ok() {
+        if flat(&array).is_some() {
             return Ok(array);
         }
     }

@@ -9,7 +9,7 @@ use numpy::ndarray::Ix2;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::convert::{doubles, exact};
+use super::convert::{doubles, exact, flat};
 use super::motion_error;
 use crate::errors::{Kind, raise};
 
@@ -40,10 +40,7 @@ pub(crate) fn py_body_kinematics<'py>(
         let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
         raise(Kind::Shape, &message)
     };
-    if !row_width(width) {
-        return Err(wrong());
-    }
-    let flat = rows.as_slice().map_err(|_| wrong())?;
+    let flat = flat(&rows).filter(|_| row_width(width)).ok_or_else(wrong)?;
     let out: Vec<f32> = py.detach(|| {
         flat.chunks_exact(width)
             .filter_map(|row| row.first_chunk::<FEATURE_COUNT_V1>())

@@ -5,7 +5,7 @@ use numpy::ndarray::Ix2;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::convert::exact;
+use super::convert::{exact, flat};
 use super::features::{row_width, row_widths};
 use super::motion_error;
 use crate::errors::{Kind, raise};
@@ -34,7 +34,7 @@ impl PyTempoTracker {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let rows = exact::<f32, Ix2>(rows, "feature rows (T, columns) of float32")?;
         let (frames, width) = (rows.shape()[0], rows.shape()[1]);
-        let flat = rows.as_slice().ok().filter(|_| row_width(width)).ok_or_else(|| {
+        let flat = flat(&rows).filter(|_| row_width(width)).ok_or_else(|| {
             let widths = row_widths(FEATURE_COUNT_V1);
             let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
             raise(Kind::Shape, &message)
