@@ -14,7 +14,7 @@ const FILTER_STEP: usize = 8;
 const LOWEST: f32 = 10.0;
 /// Resonance of the low-pass.
 const LOW_Q: f32 = 0.8;
-/// A constant far below audibility (-360 dB) keeps filters out of denormal numbers.
+/// What swings far below audibility (-360 dB) keeps filters out of denormal numbers.
 const BIAS: f32 = 1e-18;
 
 /// A node that runs at this rate.
@@ -209,9 +209,10 @@ impl Tone {
             let drive = 1.0 + 7.0 * rough * rough;
             let level = 1.0 / (0.22 * drive + 0.78);
             self.phase += self.step;
-            let beat = 1.0 - 0.45 * rough * rough.sqrt() * (1.0 + self.phase.sin());
+            let swing = self.phase.sin();
+            let beat = 1.0 - 0.45 * rough * rough.sqrt() * (1.0 + swing);
             for (side, (v, body)) in x.iter_mut().zip(&mut self.body).enumerate() {
-                let driven = saturate(*v * drive) * level * beat + BIAS;
+                let driven = saturate(*v * drive) * level * beat + BIAS * swing;
                 let constant = &mut self.constant[side];
                 *constant += self.follow * (driven - *constant);
                 let rung = body

@@ -77,6 +77,12 @@ pub struct Voice {
     ignored: u64,
 }
 
+/// What is left of a lift after so many of its time constants. It ends before it is a denormal number, which rounding
+/// would keep from falling any farther.
+fn fallen(lift: f32, by: f32) -> f32 {
+    if lift < 1e-20 { 0.0 } else { lift * (-by).exp() }
+}
+
 impl Voice {
     /// A silent voice; allocates all it will ever need.
     ///
@@ -403,9 +409,9 @@ impl Voice {
         let chord: [Line; 3] = core::array::from_fn(|v| self.chord[v].step(steps[v]));
         let dt = self.frame_seconds();
         let boost = self.boost.step(self.boost_target);
-        self.boost_target *= (-dt / 0.12).exp();
+        self.boost_target = fallen(self.boost_target, dt / 0.12);
         let swell = self.swell.step(self.swell_target);
-        self.swell_target *= (-dt / 1.4).exp();
+        self.swell_target = fallen(self.swell_target, dt / 1.4);
         let beat = self.beat.frame();
         let sounded = self.gain.from > 0.0;
         let gain = self.step_gain();
