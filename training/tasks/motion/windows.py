@@ -21,7 +21,7 @@ SAMPLING: Final = 2
 INITIAL: Final = 4
 
 PREFETCH: Final = 4
-"""Parts that every worker keeps ready."""
+"""Updates that every worker keeps ready."""
 
 
 class Part(NamedTuple):
@@ -84,16 +84,15 @@ class Feed:
         source = self._workers() if self.options.run.workers else self.stretch(self.start, 1)
         while True:
             begun = time.perf_counter()
-            part = next(source, None)
+            parts = next(source, None)
             self.waited += time.perf_counter() - begun
-            if part is None:
+            if parts is None:
                 return
-            yield part
+            yield from parts
 
-    def stretch(self, first: int, stride: int) -> Iterator[Part]:
+    def stretch(self, first: int, stride: int) -> Iterator[list[Part]]:
         """The parts of every ``stride``-th update from ``first`` on."""
-        for step in range(first, self.options.schedule.steps, stride):
-            yield from self.update(step)
+        return map(self.update, range(first, self.options.schedule.steps, stride))
 
     def update(self, step: int) -> list[Part]:
         """This process's parts of an update."""
@@ -137,21 +136,21 @@ class Feed:
         there = first[:, None] + np.arange(length + self.plan) < self.windows.lengths[chosen][:, None]
         return torch.from_numpy(np.stack(rows)), torch.from_numpy(there)
 
-    def _workers(self) -> Iterator[Part]:
+    def _workers(self) -> Iterator[list[Part]]:
         fork = "fork" in multiprocessing.get_all_start_methods()
         return iter(
             DataLoader(
                 _Stretches(self),
                 batch_size=None,
                 num_workers=self.options.run.workers,
-                prefetch_factor=PREFETCH * self.options.run.accumulate,
+                prefetch_factor=PREFETCH,
                 multiprocessing_context="fork" if fork else None,
             )
         )
 
 
 class _Stretches(IterableDataset[list[Part]]):
-    """What one worker of many gathers: whole updates in turn, which the loader asks for in that order."""
+    """What one worker of many gathers: whole updates, for the loader asks each for one thing in turn."""
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed

@@ -322,8 +322,9 @@ def test_what_is_said_is_said_exactly(tiny, data):
 
 
 def test_workers_gather_the_same_windows(tiny, data):
-    plain = feed_of(tiny(), data, start=3)
-    served = feed_of(tiny(run={"workers": 2}), data, start=3)
+    options = tiny(run={"accumulate": 2}, schedule={"batch_frames": 1280})
+    plain = feed_of(options, data, start=3)
+    served = feed_of(options.but(run={"workers": 2}), data, start=3)
     for one, two in zip(plain, served, strict=True):
         assert (one.step, one.part) == (two.step, two.part)
         assert torch.equal(one.batch.features, two.batch.features)
