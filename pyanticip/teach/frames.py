@@ -136,7 +136,7 @@ class Frames:
             y = np.stack([take.wanted[name] for name in names], 1)
             skip = min(max(SETTLE - take.begin, 0), len(y) // 4)
             last = len(y) - lead
-            if last <= skip:
+            if last < skip + 2:
                 raise OptionError(
                     f"take {take.name}: {len(y)} frames too few to learn {20 * lead} ms ahead: record longer"
                 )
