@@ -78,6 +78,7 @@ def evaluate_language(args: options.LanguageOptions) -> Answer:
 
     Example: pyanticip evaluate language runs/text-0 runs/text-1 --report report
     """
+    from training.report.pages import report_paths
     from training.tasks.token.evaluate import evaluate as judge
     from training.tasks.token.report import tables
 
@@ -89,7 +90,7 @@ def evaluate_language(args: options.LanguageOptions) -> Answer:
         which=args.which,
         seed=args.seed,
     )
-    wrote = [] if args.report is None else [f"wrote {args.report / 'report.html'}"]
+    wrote = [] if args.report is None else [f"wrote {report_paths(args.report)[0]}"]
     return found, [tables(found), *wrote]
 
 

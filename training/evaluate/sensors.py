@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from pyanticip import _core
-from pyanticip.errors import counted
+from pyanticip.errors import FormatError, counted
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.motion.rotations import conjugate, multiply, rotate
@@ -191,10 +191,19 @@ def evaluate(
     Returns:
         ``rows``: by sensors, kind of movement and system the ratio to the whole body's error; ``error`` by
         kind with the whole body; ``us`` a frame of six sensors costs; ``warnings`` of who is no stranger.
+
+    Raises:
+        FormatError: no clip of that side is long enough.
     """
     takes = Takes(data, cache)
     model = load_motion_model(None)
-    clips = [clip for clip in takes.strangers(split) if len(clip.example) >= SHORTEST][::every]
+    strangers = takes.strangers(split)
+    clips = [clip for clip in strangers if len(clip.example) >= SHORTEST][::every]
+    if not clips:
+        longest = max(len(clip.example) for clip in strangers)
+        raise FormatError(
+            f"{data}: nothing to judge: the longest clip has {longest} frames, expected at least {SHORTEST}"
+        )
     ridges = _Ridge(takes.training_clips())
     groups = {ALL: clips} | {
         kind: [clip for clip in clips if clip.kind == kind] for kind in sorted({c.kind for c in clips})

@@ -13,6 +13,7 @@ from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from training.data.manifest import Manifests, read_repeats
 from training.data.sets import build
+from training.evaluate import sensors
 from training.evaluate.takes import KINDS, Takes, implausible, kind_of, step_rate, turn_rate
 from training.tasks.motion.data import training_data
 from training.tasks.motion.options import MotionTrainOptions
@@ -141,6 +142,13 @@ def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):
         f"cmu/{name}" for name in ("01_01", "06_01", "07_01", "07_02", "07_03")
     }
     assert alone.digest != takes.digest
+
+
+def test_a_side_of_clips_too_short_to_judge_says_so(piece_of, set_of, tmp_path):
+    sides = {"train": [piece_of(200)], "test": [piece_of(85, seed=1, subject="07")]}
+    data = set_of(tmp_path / "takes", sides)
+    with pytest.raises(FormatError, match="nothing to judge: the longest clip has 85 frames, expected at .* 86"):
+        sensors.evaluate(data, "test")
 
 
 def walk(seconds, rate, steps=1.8, turn=0.0):

@@ -211,10 +211,12 @@ def test_the_command(runs, tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr("training.tasks.token.evaluate.write", lambda *given: written.append(given[-1]))
     arguments = ["evaluate", "language", str(runs["own-0"]), "--drift-steps", "0", "--sequences", "4"]
-    shown = CliRunner().invoke(cli, [*arguments, "--report", str(tmp_path / "r")])
-    assert shown.exit_code == 0, shown.output
-    assert "corr(given commitment, gate)" in shown.output
-    assert written == [tmp_path / "r"]
+    for given, page in (("r", "r/report.html"), ("page.html", "page.html")):
+        shown = CliRunner().invoke(cli, [*arguments, "--report", str(tmp_path / given)])
+        assert shown.exit_code == 0, shown.output
+        assert "corr(given commitment, gate)" in shown.output
+        assert f"wrote {tmp_path / page}" in shown.output.splitlines()
+    assert written == [tmp_path / "r", tmp_path / "page.html"]
     plain = CliRunner().invoke(cli, [*arguments, "--json", "--which", "last"])
     assert json.loads(plain.output)["runs"][0]["run"] == "own-0"
 
