@@ -91,8 +91,8 @@ def time_warp(
     speed = step * np.exp(base + swing * np.sin(2.0 * np.pi * count / period + phase))
     if hold:
         length, ramp = int(rng.integers(20, 100)), 10
-        gate = np.concatenate([np.ones(ramp), np.zeros(length), np.ones(ramp)])
-        gate = np.convolve(gate, np.hanning(ramp + 2)[1:-1] / np.hanning(ramp + 2).sum(), mode="same")
+        gate = np.pad(np.zeros(length), 2 * ramp, constant_values=1.0)
+        gate = np.convolve(gate, np.hanning(ramp + 2)[1:-1] / np.hanning(ramp + 2).sum(), mode="valid")
         start = int(rng.integers(0, len(speed)))
         stopped = np.ones(len(speed) + len(gate))
         stopped[start : start + len(gate)] = gate

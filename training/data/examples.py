@@ -151,8 +151,8 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None, s
     if rng.random() < 0.125:
         for group in _OPTIONAL:
             if rng.random() < 0.4:
-                for joint in group:
-                    mask[joint] = False
-                    quats = augment.without(quats, joint)
+                mask[list(group)] = False
+    for joint in np.flatnonzero(~mask):  # parents first: what they hand down ends where a joint is there
+        quats = augment.without(quats, joint)
     turns, places = quats.astype(np.float32), root.astype(np.float32)
     return Piece(piece.name, piece.subject, turns, places, mask, RATE)

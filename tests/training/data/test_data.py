@@ -92,6 +92,7 @@ def test_a_held_movement_stands_still_and_goes_on(move):
         speed = np.diff(path[:, 0])
         assert speed.min() >= 0.0
         assert speed.max() <= augment.FASTEST + 1e-9
+        assert np.abs(np.diff(speed)).max() < 0.3, "it slows down before it stops"
         stops += bool((speed < 1e-9).sum() >= 15)
     assert stops >= 5
 

@@ -176,6 +176,18 @@ def test_a_mirrored_suit_lacks_the_other_side(clip):
     assert lacking == {(9,), (13,)}
 
 
+def test_joints_that_a_suit_lacks_stay_at_rest(clip):
+    quats, root = (part.copy() for part in clip(200))
+    mask = np.ones(22, dtype=np.bool_)
+    mask[[3, 9]] = False  # the parent of 3 is among those that are left out besides
+    quats[:, ~mask] = (1.0, 0.0, 0.0, 0.0)
+    piece, partner = Piece("a", "b", quats, root, mask, 50.0), Piece("c", "d", *clip(200), mask | True, 50.0)
+    for seed in range(40):
+        made = vary(piece, np.random.default_rng(seed), partner)
+        assert made.mask.sum() <= 20
+        assert (made.quats[:, ~made.mask] == (1.0, 0.0, 0.0, 0.0)).all()
+
+
 def test_a_share_of_movements_is_done_slowly(clip):
     piece = Piece("a", "b", *clip(300), np.ones(22, dtype=np.bool_), 50.0)
     longer = {

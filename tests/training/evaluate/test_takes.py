@@ -147,7 +147,7 @@ def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):
 def test_a_side_of_clips_too_short_to_judge_says_so(piece_of, set_of, tmp_path):
     sides = {"train": [piece_of(200)], "test": [piece_of(85, seed=1, subject="07")]}
     data = set_of(tmp_path / "takes", sides)
-    with pytest.raises(FormatError, match="nothing to judge: the longest clip has 85 frames, expected at .* 86"):
+    with pytest.raises(FormatError, match=r"longest clip has 85 frames, expected at least 86"):
         sensors.evaluate(data, "test")
 
 
