@@ -31,6 +31,9 @@ __all__ = ["describe_artifact"]
 
 _LARGEST_HEADER = 8 << 20
 
+_ELSEWHERE = (("set.json", "data set", "train data inspect"), ("project.json", "teach project", "teach list"))
+"""What a folder holds, what that makes it, the command that describes it."""
+
 Found = tuple[dict[str, Any], list[str]]
 
 
@@ -39,12 +42,16 @@ def describe_artifact(file: Path) -> Found | None:
 
     Raises:
         MotionError: it is one, and damaged or of another version.
+        OptionError: another command describes it.
     """
     folder = file.parent if file.name in (MANIFEST, WEIGHTS) else file
     if any((folder / inside / MANIFEST).is_file() for inside in ("", "checkpoint", "model")):
         return _checkpoint(folder)
-    if (file / "set.json").is_file():
-        raise OptionError(f"{file}: is a data set; see it with: pyanticip train data inspect {file}")
+    for inside, what, command in _ELSEWHERE:
+        if (file / inside).is_file():
+            raise OptionError(f"{file}: is a {what}; see it with: pyanticip {command} {file}")
+    if file.suffix == ".toml":
+        raise OptionError(f"{file}: is no motion; if it is a rig, see it with: pyanticip rig check {file}")
     if is_memory(file):
         return _memory(file)
     return _mapping(file) if MAPPING in _about(file) else None

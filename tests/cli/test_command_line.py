@@ -372,9 +372,15 @@ def test_info_tells_which_model_a_checkpoint_is(tmp_path: Path) -> None:
     assert "a forecaster, ghost-" in forecaster.output
     above = CliRunner().invoke(cli, ["info", str(tmp_path / "run")])
     assert f"did you mean {copy}?" in str(above.exception)
-    (tmp_path / "set.json").touch()
-    of_set = CliRunner().invoke(cli, ["info", str(tmp_path)])
-    assert f"is a data set; see it with: pyanticip train data inspect {tmp_path}" in str(of_set.exception)
+    for file, of, command in (
+        ("data/set.json", "data", "train data inspect"),
+        ("mine/project.json", "mine", "teach list"),
+        ("stage.toml", "stage.toml", "rig check"),
+    ):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+        elsewhere = CliRunner().invoke(cli, ["info", str(tmp_path / of)])
+        assert f"see it with: pyanticip {command} {tmp_path / of}" in str(elsewhere.exception)
     (copy / "model.safetensors").write_bytes(b"\0" * 100)
     damaged = CliRunner().invoke(cli, ["info", str(copy)])
     assert "model.safetensors is damaged or not its own" in str(damaged.exception)
