@@ -152,7 +152,7 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None, s
         for group in _OPTIONAL:
             if rng.random() < 0.4:
                 mask[list(group)] = False
-    for joint in np.flatnonzero(~mask):  # parents first: what they hand down ends where a joint is there
+    for joint in np.flatnonzero(~mask).tolist():  # parents first: what they hand down must not stay
         quats = augment.without(quats, joint)
     turns, places = quats.astype(np.float32), root.astype(np.float32)
     return Piece(piece.name, piece.subject, turns, places, mask, RATE)
