@@ -8,12 +8,14 @@ import os
 import stat
 import tomllib
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import FormatError, MotionError, one_line, reason
 
 __all__ = [
+    "BROKEN_ARCHIVE",
     "check_file",
     "check_unpacked",
     "open_file",
@@ -28,6 +30,8 @@ __all__ = [
 # What an archive may unpack to: so much, and so many times its own size besides. Motion that stands still
 # packs a thousandfold, real motion three times.
 _UNPACKED, _TIMES = 64 << 20, 100
+BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, ValueError, OSError, KeyError, EOFError, RuntimeError)
+"""What reading an archive raises that is damaged, locked by a password or packed in an unknown way."""
 _TEXT = 256 << 20
 _DEEPEST = 50
 

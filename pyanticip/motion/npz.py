@@ -3,7 +3,6 @@
 import io
 import os
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from pyanticip.motion.atomic import write_atomic
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import from_vectors, normalized
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
-from pyanticip.untrusted import check_unpacked
+from pyanticip.untrusted import BROKEN_ARCHIVE, check_unpacked
 
 FORMAT = "pyanticip-clip"
 VERSION = 1
@@ -124,7 +123,7 @@ class _Archive:
             self.names = {name.removesuffix(".npy") for name in self._zip.namelist() if name.endswith(".npy")}
         except FormatError:
             raise
-        except (zipfile.BadZipFile, ValueError, OSError, EOFError, NotImplementedError, KeyError) as error:
+        except BROKEN_ARCHIVE as error:
             raise text.fail(path, None, f"is a broken npz archive: {one_line(error)}") from None
 
     def __getitem__(self, name: str) -> NDArray[np.generic]:
@@ -139,16 +138,7 @@ class _Archive:
                 # All at once would take what is packed a second time, and what is unpacked too.
                 while len(content) <= MAX_MEMBER_BYTES and (block := member.read(text.BLOCK_BYTES)):
                     content += block
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            ValueError,
-            KeyError,
-            OSError,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-        ) as error:
+        except BROKEN_ARCHIVE as error:
             raise text.fail(self.path, None, f"array {name!r} cannot be read: {one_line(error)}") from None
         if len(content) > MAX_MEMBER_BYTES:
             raise text.fail(self.path, None, f"array {name!r} is larger than {MAX_MEMBER_BYTES >> 20} MB")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pyanticip.errors import FormatError, MotionError
 from pyanticip.motion.recording import Note, Output, is_recording, read_recording
 from pyanticip.teach.outputs import parse_values
-from pyanticip.untrusted import check_unpacked, open_file, read_file
+from pyanticip.untrusted import BROKEN_ARCHIVE, check_unpacked, open_file, read_file
 from pyanticip.vocabulary import PARAMETERS, RATE
 
 __all__ = ["Curves", "load_curves", "sample"]
@@ -109,23 +109,16 @@ def _columns(points: list[tuple[float, float]]) -> tuple[F64, F64]:
 
 def _from_npz(file: Path, data: bytes) -> dict[str, tuple[F64, F64]]:
     import zipfile
-    import zlib
 
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         check_unpacked(file, archive, len(data))
         with np.load(io.BytesIO(data), allow_pickle=False) as loaded:
-            arrays = {name: loaded[name] for name in loaded.files}
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        ValueError,
-        OSError,
-        KeyError,
-        EOFError,
-        NotImplementedError,
-    ) as error:
+            arrays = {name: np.asarray(loaded[name]) for name in loaded.files}  # bytes of what is no array
+    except FormatError:
+        raise
+    except BROKEN_ARCHIVE as error:
         raise FormatError(f"{file}: is a broken npz archive ({' '.join(str(error).split())[:100]})") from None
     times = next((arrays[name] for name in _TIMES if name in arrays), None)
     if times is None or times.ndim != 1 or not np.issubdtype(times.dtype, np.number):

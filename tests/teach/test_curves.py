@@ -1,3 +1,4 @@
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,17 @@ def test_missing_and_broken_files(tmp_path: Path) -> None:
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04nothing")
     with pytest.raises(FormatError, match="broken npz"):
         load_curves(tmp_path / "broken.npz")
+    np.savez(tmp_path / "more.npz", t=np.arange(3.0), x=np.arange(3.0))
+    with zipfile.ZipFile(tmp_path / "more.npz", "a") as archive:
+        archive.writestr("README.txt", "what this is")
+    assert list(load_curves(tmp_path / "more.npz")) == ["x"]
+    np.savez(tmp_path / "locked.npz", t=np.arange(3.0), x=np.arange(3.0))
+    locked = bytearray((tmp_path / "locked.npz").read_bytes())
+    for header, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        locked[locked.find(header) + flags] |= 1
+    (tmp_path / "locked.npz").write_bytes(locked)
+    with pytest.raises(FormatError, match=r"broken npz.*password"):
+        load_curves(tmp_path / "locked.npz")
     np.savez(tmp_path / "objects.npz", t=np.array([object()], dtype=object), allow_pickle=True)
     with pytest.raises(FormatError, match="broken npz"):
         load_curves(tmp_path / "objects.npz")
