@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -206,6 +207,25 @@ def test_a_checkpoint_is_replaced_and_its_neighbours_stay(build, copied):
     save_checkpoint(copied, build(torch.float32), training={"again": 1})
     assert read_manifest(copied).training == {"again": 1}
     assert sorted(copied.parent.iterdir()) == [copied, *beside]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("moves", [0, 1])
+def test_a_checkpoint_that_was_about_to_be_replaced_stays(build, copied, monkeypatch, moves, error):
+    kept, rename, moved = read_manifest(copied), Path.rename, []
+
+    def interrupted(self, target):
+        if len(moved) == moves:
+            moved.append("no")
+            raise error
+        moved.append(self)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises((CheckpointError, error)):
+        save_checkpoint(copied, build(torch.float32), training={"again": 1})
+    assert read_manifest(copied) == kept
+    assert list(copied.parent.iterdir()) == [copied]
 
 
 def everything(folder):

@@ -34,8 +34,8 @@ from training.evaluate.trackers import load as load_trackers
 from training.run.files import BEST, CONFIG, LAST, METRICS, load_best
 from training.run.files import read_description as read_run
 from training.run.files import read_state as read_last
+from training.run.options import TrainOptions
 from training.run.recorder import read_metrics
-from training.run.settings import read_fields
 from training.run.task import REPORT, read_report
 from training.tasks.forecast.folds import read_json
 from training.tasks.motion.baselines import ParameterBaselines
@@ -74,7 +74,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "best": (str(BEST), lambda file: load_best(file.parents[1])),
     "last": (str(LAST), lambda file: read_last(file.parents[1])),
     "report": (REPORT, lambda file: read_report(file.parent)),
-    "options": ("options.toml", read_fields),
+    "options": ("options.toml", TrainOptions.gather),
     "scores": ("scores.json", read_json),
     "tokenizer": ("tokenizer.json", Tokenizer.load),
     "tokens": ("tokens.npy", lambda file: Corpus.open(file, "a text", "")),

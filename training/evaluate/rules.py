@@ -12,8 +12,6 @@ from training.tasks.motion.scores import Predictions
 
 LEADS_MS: Final = (0, 100, 200)
 
-FRAME_S: Final = 1.0 / RATE
-
 
 def live(
     output: Predictions, kind: int, trigger: EventTrigger | None = None, *, lead_ms: float = 0.0
@@ -34,7 +32,7 @@ def live(
     lead = lead_ms * RATE / 1000.0
     decided, times = [], []
     for t, (rows, gate) in enumerate(zip(hazards, gates, strict=True)):
-        for name, _, ahead in trigger.step(rows, gate, lead_ms, FRAME_S):
+        for name, _, ahead in trigger.step(rows, gate, lead_ms, 1.0 / RATE):
             if name == EVENTS[kind]:
                 decided.append(float(t))
                 times.append(t + ahead * RATE)

@@ -8,9 +8,10 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.options import first_problem
+from pyanticip.untrusted import read_toml
 from training.finish.options import HeadOptions, PosesHeadOptions
 from training.run.options import Options, Texts
-from training.run.settings import merge, read_fields
+from training.run.settings import merge
 from training.tasks.motion.options import MotionTrainOptions
 
 PACKAGED: Final = Path(__file__).with_name("packaged.toml")
@@ -83,7 +84,7 @@ def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
     Raises:
         OptionError: no such file, or one that says something unknown; file and stage are named.
     """
-    tables = read_fields(path)
+    tables = read_toml(path, OptionError)
     found = tables.get("stage")
     if set(tables) != {"stage"} or not isinstance(found, list) or {*map(type, found)} != {dict}:
         raise OptionError(f"{path}: expected tables [[stage]] alone, given {', '.join(tables) or 'none'}")

@@ -10,7 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 
 from pyanticip.errors import OptionError, suggestion
-from training.run.settings import merge, read_fields, setting
+from pyanticip.untrusted import read_toml
+from training.run.settings import merge, setting
 
 
 def pair(what: str, fine: Callable[[Any], bool], *, ascending: bool = False) -> BeforeValidator:
@@ -260,7 +261,7 @@ class TrainOptions(Options):
             OptionError: a file that cannot be used, an unknown name, a value out of range; what is wrong in
                 the file is said with its name.
         """
-        file = {} if config is None else read_fields(config)
+        file = {} if config is None else read_toml(config, OptionError)
         try:
             given = merge(cls.by_table(file), *(cls.by_table(layer) for layer in over))
             return cls(**merge(cls.by_table(under), cls.unless_given(given), given))

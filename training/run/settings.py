@@ -2,13 +2,11 @@
 
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pyanticip.errors import OptionError
-from pyanticip.untrusted import read_toml
 
 
 def derived_seed(seed: int, *path: int) -> int:
@@ -35,15 +33,6 @@ def seed_list(text: str) -> list[int]:
             raise OptionError(f"seeds: expected a range that rises, such as 0-4, given {part.strip()!r}")
         found.extend(range(int(first), int(last or first) + 1))
     return list(dict.fromkeys(found))
-
-
-def read_fields(path: Path | str) -> dict[str, Any]:
-    """What a TOML file holds.
-
-    Raises:
-        OptionError: no such file, or not TOML; the message names the file.
-    """
-    return read_toml(path, OptionError)
 
 
 def setting(given: str) -> tuple[str, str, Any]:

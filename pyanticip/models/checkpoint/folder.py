@@ -56,11 +56,11 @@ def draft_checkpoint(path: str | Path) -> Iterator[Path]:
         draft.mkdir()
         with writing(folder):
             yield draft
-        if folder.exists():
-            folder.rename(old)
         try:
+            if folder.exists():
+                folder.rename(old)
             draft.rename(folder)
-        except OSError:
-            if old.exists():
+        except BaseException:  # Ctrl-C too
+            if old.exists() and not folder.exists():
                 old.rename(folder)
             raise

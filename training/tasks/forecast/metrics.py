@@ -27,12 +27,6 @@ PositionPredictor = Callable[[Array], Array]
 ANGLE_OBSERVED: Final = 50
 
 
-def mpjpe(take: Take, predict: PositionPredictor, starts: npt.NDArray[np.int64] | None = None) -> Array:
-    """Mean position error (6,) of one take at the reported horizons: :func:`error_curve` there."""
-    picked: Array = error_curve(take, predict, starts)[list(HORIZONS)]
-    return picked
-
-
 def error_curve(take: Take, predict: PositionPredictor, starts: npt.NDArray[np.int64] | None = None) -> Array:
     """Mean position error (25,) of one take at every target frame, in the tables' "mm".
 

@@ -19,6 +19,7 @@ from training.tasks.token.gate import commitment_report, gate_report, shuffled_l
 from training.tasks.token.listen import HeldOut, ScalarsOf, by_context, drift, listen
 from training.tasks.token.metrics import (
     CONTEXTS,
+    Predictions,
     heads,
     perplexity,
     scalar_errors,
@@ -121,10 +122,11 @@ def judge(
             found = by_context(model, held, scalars_of, None, contexts=fitting)
             report["contexts"] = {"plain": {name: v.to_dict() for name, v in found.items()}}
         return Sheet(report, curves, {"plain": output})
-    outputs = {name: listen(model, held, scalars_of, mode) for name, mode in MODES.items()}
+    outputs: dict[str, Predictions] = {name: listen(model, held, scalars_of, name) for name in MODES}
     assert held.mean is not None
     report |= {key: {} for key in ("perplexity", "contexts", "scalars", "commitment_loss", "gate")}
-    for name, output in outputs.items():
+    for name in MODES:
+        output = outputs[name]
         assert output.given is not None
         assert output.scalars is not None
         report["perplexity"][name] = perplexity(output.loss, output.mask, seed=seed).to_dict()
@@ -134,7 +136,7 @@ def judge(
         report["commitment_loss"][name] = commitment_report(output, seed=seed)
         report["gate"][name] = gate_report(output, seed=seed)
         if fitting and name != "refined_prev":
-            found = by_context(model, held, scalars_of, MODES[name], contexts=fitting)
+            found = by_context(model, held, scalars_of, name, contexts=fitting)
             report["contexts"][name] = {c: v.to_dict() for c, v in found.items()}
     external = outputs["external"]
     assert external.initial is not None

@@ -15,11 +15,7 @@ from training.tasks.token import plots
 from training.tasks.token.listen import Drift, Mode
 from training.tasks.token.metrics import Array, Predictions, spread
 
-MODES: Final[dict[str, Mode]] = {
-    "external": "external",
-    "initial": "initial",
-    "refined_prev": "refined_prev",
-}
+MODES: Final[tuple[Mode, ...]] = ("external", "initial", "refined_prev")
 """Which scalars steer: the given ones, those of the initial head, the refined head's of the step before."""
 
 CHOSE: Final = " Validations on windows among these chose the weights."

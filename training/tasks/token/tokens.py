@@ -76,10 +76,6 @@ class Tokenizer:
         """The text of tokens; bytes that make no UTF-8 become U+FFFD."""
         return str(self.backend.decode([int(number) for number in ids], skip_special_tokens=False))
 
-    def token(self, number: int) -> str:
-        """One token as text, for tables."""
-        return self.decode([number])
-
     def to_json(self) -> str:
         """The content of ``tokenizer.json``."""
         return str(self.backend.to_str(pretty=True))

@@ -34,8 +34,8 @@ def test_the_known_figures_come_out_to_the_last_digit(data_dir, name):
     action = name.rpartition("_")[0]
     take = cmu.load_take(data_dir / "cmu-bench" / "train" / action / f"{name}.txt", action)
     found = (
-        metrics.mpjpe(take, metrics.hold),
-        metrics.mpjpe(take, metrics.extrapolate),
+        metrics.error_curve(take, metrics.hold)[list(cmu.HORIZONS)],
+        metrics.error_curve(take, metrics.extrapolate)[list(cmu.HORIZONS)],
         metrics.angle_error(take, metrics.hold),
         metrics.angle_error(take, metrics.extrapolate_maps),
     )
@@ -93,13 +93,13 @@ def test_a_perfect_prediction_has_no_error_and_locked_angles_no_third(tmp_path):
     take = cmu.load_take(tmp_path / "test" / "walking" / "walking_1.txt", "walking")
     place = cmu.positions(take.maps)
     windows = place[cmu.all_windows(len(place))[:, None] + np.arange(35)]
-    assert not metrics.mpjpe(take, lambda observed: windows[:, 10:]).any()
+    assert not metrics.error_curve(take, lambda observed: windows[:, 10:]).any()
     locked = Rotation.from_euler("y", 90, degrees=True).as_rotvec()
     assert (
         metrics.euler(locked)[2] == pytest.approx(0.0, abs=1e-6) or np.isfinite(metrics.euler(locked)).all()
     )
     with pytest.raises(ValueError, match="expected predictions"):
-        metrics.mpjpe(take, lambda observed: observed)
+        metrics.error_curve(take, lambda observed: observed)
 
 
 def test_the_average_leaves_out_the_action_without_a_test_file(tmp_path):

@@ -77,7 +77,7 @@ def test_characters_round_trip_and_agree_with_the_saved_tokenizer(tmp_path):
 def test_a_small_vocabulary_keeps_the_most_frequent_characters():
     tokenizer = characters(["aaabbc\n"], vocab=3)
     assert tokenizer.encode("cab\n").tolist() == [0, 1, 2, 0]
-    assert tokenizer.token(2) == "b"
+    assert tokenizer.decode([2]) == "b"
 
 
 def test_byte_pairs_know_every_text_and_are_the_same_each_time(tmp_path):
