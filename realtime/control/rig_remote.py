@@ -69,9 +69,15 @@ class RigRemote:
             record = {name: self._written[name] for name in ("record",) if name in self._written}
             self._kept = {**{name: said for name, said in told.items() if name != "record"}, **record}
         self._thread = ThreadPoolExecutor(1, "rig")
+        # What is saved behind a rig that is being loaded is that rig.
+        self._turn = asyncio.Lock()
 
     async def _save(self, name: object = "") -> str:
         """Into the rig that plays, or into a new file of this name: that is the rig from then on."""
+        async with self._turn:
+            return await self._write(name)
+
+    async def _write(self, name: object) -> str:
         file = self._commands.live_rig.file
         if not str(name) and file is None:
             one = self._commands.live_rig.rig.one
@@ -108,6 +114,10 @@ class RigRemote:
 
         All of it is read before any of it plays: what cannot be played changes nothing.
         """
+        async with self._turn:
+            return await self._play(name)
+
+    async def _play(self, name: object) -> str:
         path = inside(self._folder, name, "rig/load")
         self._check_unsaved("rig/load")
         now, played = self._commands.live_rig.rig, self._plays()

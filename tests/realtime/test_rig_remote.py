@@ -72,6 +72,20 @@ def test_a_rig_that_cannot_be_played_changes_nothing(tmp_path: Path, play: Play,
     assert (tmp_path / "a.toml").read_text() == text
 
 
+def test_what_is_saved_right_behind_a_rig_that_is_loaded_is_that_rig(tmp_path: Path, play: Play) -> None:
+    (tmp_path / "a.toml").write_text(QUIET)
+    (tmp_path / "b.toml").write_text("gain = 2.5\n" + QUIET)
+    show = play(load_rig(tmp_path / "a.toml"))
+
+    async def both() -> list[str]:
+        acts = show.remote.actions
+        return await asyncio.gather(acts["rig/load"]("b.toml"), acts["rig/save"]("c"))  # type: ignore[call-overload]
+
+    asyncio.run(both())
+    assert load_rig(tmp_path / "c.toml").gain == 2.5
+    assert show.commands.live_rig.file == tmp_path / "c.toml"
+
+
 def test_a_preset_that_the_voice_cannot_play_leaves_the_rest_of_a_loaded_rig(
     tmp_path: Path, play: Play
 ) -> None:
