@@ -31,9 +31,8 @@ from realtime.protocols import ALONE_NS, Observer, TakeRecorder
 from realtime.sinks.base import ControlFrame, Sink, Tempo, beat_at
 from realtime.sinks.outlet import Outlet
 from realtime.status import count_words, sink_words, stream_words, tape_words, taught_words, tempo_words
-from realtime.step.base import StepBackend, StepResult
+from realtime.step.base import StepBackend, StepResult, telemetry_of
 from realtime.step.guard import GuardedModel
-from realtime.step.telemetry import telemetry_of
 
 __all__ = ["Observer", "Pipeline", "StepBackend"]
 

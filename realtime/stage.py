@@ -34,8 +34,7 @@ from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig
-from realtime.rig.mapping import smoothings
-from realtime.rig.memory import MemoryRig
+from realtime.rig.mapping import MemoryRig, smoothings
 from realtime.rig.tree import ControlRig
 from realtime.rig.voice import begin_voice
 from realtime.seams import SINKS

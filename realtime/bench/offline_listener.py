@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.controls import CANCEL
-from pyanticip.vocabulary import EVENTS, PARAMETERS
+from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
@@ -83,13 +82,8 @@ class OfflineListener(CaptureSink):
         if self._bare:
             params[_CLOCKED] = 0.0
         voice.params(params)
-        for name, strength, ahead in () if self._bare else frame.events:
-            wait = ahead - voice.latency / voice.sample_rate
-            plain = name.removesuffix(CANCEL)
-            if plain in EVENTS and name == plain:
-                self._strokes.strike(EVENTS.index(name), strength, max(wait, 0.0))
-            elif plain in EVENTS:
-                self._strokes.cancel(EVENTS.index(plain), wait)
+        if not self._bare:
+            self._strokes.announce(frame.events)
 
     @property
     def sound(self) -> npt.NDArray[np.float32]:

@@ -29,7 +29,7 @@ from realtime.mapping.performer import Reach
 from realtime.memory.live_memory import Following, LiveMemory, Shared, open_memory
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
-from realtime.rig.memory import MemoryRig
+from realtime.rig.mapping import MemoryRig
 from realtime.sockets import is_address, is_from
 from realtime.sources.replay import Command
 from realtime.step.base import StepBackend

@@ -18,8 +18,7 @@ from realtime.control.rig_keys import RigKey, path_of, rig_keys, sending
 from realtime.control.server import rounded_float, switch
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, parse_rig
-from realtime.rig.mapping import PerformerRig, smoothings
-from realtime.rig.memory import MemoryRig
+from realtime.rig.mapping import MemoryRig, PerformerRig, smoothings
 from realtime.sinks.config import ENSEMBLE
 from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Command

@@ -95,15 +95,7 @@ class OfflinePlayer:
             if limbs and isinstance(self._voice, Limbed):
                 for limb in range(4):
                     self._voice.limb(limb, *limbs[3 * limb : 3 * limb + 3])
-            lag = self._voice.latency / SAMPLE_RATE
-            for name, strength, ahead in events:
-                plain = name.removesuffix(CANCEL)
-                if plain not in EVENTS:
-                    continue
-                if name != plain:
-                    self._strokes.cancel(EVENTS.index(plain), ahead - lag)
-                else:
-                    self._strokes.strike(EVENTS.index(name), strength, max(ahead - lag, 0.0))
+            self._strokes.announce(events)
 
         self._orders.put(order)
 

@@ -1,4 +1,4 @@
-"""Tables of what shapes the controls: smoothing, shapes, events, silence, the performer."""
+"""Tables of what shapes the controls: smoothing, shapes, events, silence, the performer, the memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from pyanticip.controls import BEAT_LEAD_MS, NEUTRAL, EventTrigger, LastMoment, Presence, Shape, Smoothing
-from pyanticip.options import Options
+from pyanticip.options import Options, PathText, option
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
 from realtime.config import Seconds, Unit, known_keys
 from realtime.mapping.performer import PerformerRange, Reach
 
 __all__ = [
     "EventsRig",
+    "MemoryRig",
     "PerformerRig",
     "Shapes",
     "SilenceRig",
@@ -111,3 +112,13 @@ class PerformerRig(Options):
     def build(self) -> PerformerRange | None:
         """What stretches the parameters; None where it is not wanted."""
         return PerformerRange(self.reaches(), frozen=self.frozen) if self.enabled else None
+
+
+class MemoryRig(Options):
+    """The memory of a rehearsal, mixed into the forecast by measured skill. ``learn``: the show is added to
+    it; ``sha256``, where given, is that of the file."""
+
+    enabled: bool = True
+    file: PathText | None = option("Memory file written by `rehearse`.", None, metavar="PATH")
+    learn: bool = True
+    sha256: str | None = None

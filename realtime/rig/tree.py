@@ -20,8 +20,7 @@ from pydantic import (
 from pyanticip.memory.cues import Cue
 from pyanticip.options import Options, PathText, option
 from realtime.config import LeadMs, Port, one_problem, registered
-from realtime.rig.mapping import EventsRig, PerformerRig, Shapes, SilenceRig, Smoothings
-from realtime.rig.memory import MemoryRig
+from realtime.rig.mapping import EventsRig, MemoryRig, PerformerRig, Shapes, SilenceRig, Smoothings
 from realtime.rig.monitor import MonitorRig
 from realtime.rig.performers import PerformerTable, check_performers
 from realtime.rig.source import ModelRig, SourceRig

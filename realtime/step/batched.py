@@ -124,11 +124,6 @@ class BatchedStep:
             StepPlan(codes.astype(np.int64), weights) if plan else None,
         )
 
-    def state(self) -> list[F32]:
-        """Copies of everything that the next step depends on."""
-        tensors = (np.array(tensor.cpu().numpy(), np.float32) for tensor in self._state.tensors())
-        return [*tensors, self._phase.astype(np.float32)]
-
 
 class RecordedStep(BatchedStep):
     """On a GPU, with the whole step recorded as two CUDA graphs: one for frames that close a pool in some

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import safetensors
 import safetensors.numpy
 
@@ -48,10 +47,6 @@ class RustBackend(StepBackend):
     def prewarm(self) -> None:
         """See :class:`StepBackend`."""
         self._stream.prewarm()
-
-    def state(self) -> list[F32]:
-        """Copies of everything that the next step depends on."""
-        return [self._stream.snapshot(), np.array([self._commitment.waited], np.float32)]
 
 
 # The model that was read last. Several performers share its weights: of sixteen steps in a row each takes a

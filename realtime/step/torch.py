@@ -63,10 +63,6 @@ class TorchBackend(StepBackend):
         """See :class:`realtime.step.base.StepBackend`."""
         self._batch.imagine(self._blank)
 
-    def state(self) -> list[F32]:
-        """Copies of everything that the next step depends on."""
-        return [*self._batch.state(), np.array([self._commitment.waited], np.float32)]
-
 
 class CudaGraphBackend(TorchBackend):
     """torch on a GPU with the whole step recorded as CUDA graphs, see

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 
+from pyanticip.controls import CANCEL, Event
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import EVENTS
 from realtime.voice.base import Voice
 
 __all__ = ["Strokes"]
@@ -26,6 +29,18 @@ class Strokes:
         """Strike event ``index`` so many seconds after the last sample that was rendered."""
         if len(self._waiting) < _MOST:
             self._waiting.append((self._sample(seconds), index, strength))
+
+    def announce(self, events: Iterable[Event]) -> None:
+        """Strike, or call off, what a frame announces for so many seconds ahead of now."""
+        lag = self._voice.latency / self._voice.sample_rate
+        for name, strength, ahead in events:
+            plain = name.removesuffix(CANCEL)
+            if plain not in EVENTS:
+                continue
+            if name != plain:
+                self.cancel(EVENTS.index(plain), ahead - lag)
+            else:
+                self.strike(EVENTS.index(plain), strength, max(ahead - lag, 0.0))
 
     def cancel(self, index: int, seconds: float) -> bool:
         """Call off the stroke that waits for about that moment; False where none does."""

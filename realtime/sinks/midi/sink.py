@@ -51,11 +51,6 @@ class MidiSink(SlowClosingSink):
         self._gone = False
         self.name = f"midi {self._child.opened()}"
 
-    @property
-    def pid(self) -> int | None:
-        """The id of the port's process while it runs."""
-        return self._child.pid
-
     def announce(self, extras: Sequence[Extra]) -> None:
         """From the next frame on these taught outputs come beside the eight."""
         self._translator.announce(extras)

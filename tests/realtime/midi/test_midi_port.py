@@ -194,8 +194,8 @@ def test_a_killed_port_process_is_started_again(listener: Listener) -> None:
     sink = open_sink(control=[{"from": "pitch", "to": 1}])
     sink.send(frame(0))
     wait_for(lambda: listener.heard)
-    assert sink.pid is not None
-    os.kill(sink.pid, signal.SIGKILL)
+    assert sink._child.pid is not None
+    os.kill(sink._child.pid, signal.SIGKILL)
     n = 0
 
     def again() -> bool:
