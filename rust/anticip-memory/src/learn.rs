@@ -6,7 +6,7 @@ use anticip_motion::twin::{Ring, TwinColumns};
 use crate::key::{FIRST, Key, KeyMaker, Twin};
 use crate::store::{FOLLOWED, Followed, MOMENT_STEP};
 use crate::teacher::{TEACHER_REACH, TEACHER_START, Teacher};
-use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
+use crate::{HORIZONS, PARAMETER_COUNT};
 
 /// Frames at most between a frame and the teacher's word about it: its reach, or the start of a take.
 pub(crate) const LATE: usize = TEACHER_START + 1;

@@ -10,7 +10,6 @@ use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
 use crate::motion::convert::{about_unit, doubles};
-use crate::motion::motion_error;
 
 fn memory_error(error: &MemoryError) -> PyErr {
     let kind = match error {

@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 
 use super::convert::{exact, flat};
 use super::features::{row_width, row_widths};
-use super::motion_error;
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
