@@ -157,7 +157,6 @@ def render(
     *,
     rig: Rig | None = None,
     seconds: float | None = None,
-    bits: int = 24,
     progress: bool = False,
     say: Callable[[str], None] | None = None,
     show: tuple[str, Iterable[Item]] | None = None,
@@ -178,7 +177,7 @@ def render(
     source, shown = show or open_show(path, say=say, **rig.source.reading())
     items = list(shown)
     with contextlib.ExitStack() as undo:
-        wav = undo.enter_context(WavWriter(out, SAMPLE_RATE, bits=bits)) if kind_of_file == ".wav" else None
+        wav = undo.enter_context(WavWriter(out, SAMPLE_RATE)) if kind_of_file == ".wav" else None
         clock = OfflineClock(items[0].t_ns if items else 0)
         player = None
         if wav is not None:

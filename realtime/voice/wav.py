@@ -11,12 +11,13 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import DeviceError, ShapeError, reason
+from pyanticip.errors import DeviceError, reason
 from pyanticip.motion.atomic import draft_file, finish_draft
 
 __all__ = ["WavWriter"]
 
-_FULL = {2: 2**15 - 1, 3: 2**23 - 1}
+# Of a sample, 24 bits.
+_BYTES, _FULL = 3, 2**23 - 1
 # Of RIFF, fmt and data: their names and lengths, and between them what the samples are.
 _HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")
 # Lengths have 32 bits; that of RIFF counts from behind itself.
@@ -24,19 +25,16 @@ _MOST = 2**32 - 1 - (_HEADER.size - 8)
 
 
 class WavWriter:
-    """Writes stereo PCM, 24 bits by default.
+    """Writes stereo PCM of 24 bits.
 
     What is written goes into a hidden file beside ``path``; :meth:`close` renames it, :meth:`abandon` removes
     it. Raises :class:`DeviceError` where the file cannot be written, or has no :attr:`room`.
     """
 
-    def __init__(self, path: str | Path, sample_rate: int, *, bits: int = 24) -> None:
-        if bits not in (16, 24):
-            raise ShapeError(f"WAV: expected 16 or 24 bits, got {bits}")
+    def __init__(self, path: str | Path, sample_rate: int) -> None:
         self.path = Path(path)
         self.samples = 0
         self._rate = sample_rate
-        self._bytes = bits // 8
         folder = self.path.absolute().parent
         try:
             handle, self._temporary = draft_file(folder / self.path.name)
@@ -53,15 +51,15 @@ class WavWriter:
     @property
     def room(self) -> int:
         """Samples that can still be written: a WAV file has at most 4 GiB."""
-        return _MOST // (2 * self._bytes) - self.samples
+        return _MOST // (2 * _BYTES) - self.samples
 
     def write(self, block: npt.NDArray[np.float32]) -> None:
         """Append samples, shape (n, 2), -1..1: all of them, or where that fails none."""
         if len(block) > self.room:
             raise DeviceError(f"{self.path}: a WAV file has at most 4 GiB")
-        scaled = np.rint(block.astype(np.float64) * _FULL[self._bytes])
-        whole = np.clip(scaled, -_FULL[self._bytes], _FULL[self._bytes]).astype("<i4")
-        raw = whole.reshape(-1, 1).view(np.uint8)[:, : self._bytes]
+        scaled = np.rint(block.astype(np.float64) * _FULL)
+        whole = np.clip(scaled, -_FULL, _FULL).astype("<i4")
+        raw = whole.reshape(-1, 1).view(np.uint8)[:, :_BYTES]
         try:
             self._put(raw.tobytes())
         except OSError as error:
@@ -74,8 +72,8 @@ class WavWriter:
             left = left[self._file.write(left) :]
 
     def _header(self) -> bytes:
-        frame, length = 2 * self._bytes, self.samples * 2 * self._bytes
-        form = (1, 2, self._rate, self._rate * frame, frame, 8 * self._bytes)
+        frame, length = 2 * _BYTES, self.samples * 2 * _BYTES
+        form = (1, 2, self._rate, self._rate * frame, frame, 8 * _BYTES)
         return _HEADER.pack(
             b"RIFF", _HEADER.size - 8 + length, b"WAVE", b"fmt ", 16, *form, b"data", length
         )  # fmt: skip
@@ -85,7 +83,7 @@ class WavWriter:
         if self._file.closed:
             return
         try:
-            self._file.truncate(_HEADER.size + self.samples * 2 * self._bytes)
+            self._file.truncate(_HEADER.size + self.samples * 2 * _BYTES)
             self._file.seek(0)
             self._put(self._header())
             finish_draft(self._file, self._temporary, self.path)
