@@ -400,7 +400,8 @@ class Commands:
         performer.stay({**performer.learned(), str(name): Reach(still, low, high)})
 
     def _unload(self) -> str:
-        if self._pipeline.live_mapping is None:
+        # One that has failed left its labels and outputs where they were.
+        if self._pipeline.live_mapping is None and not self._pipeline.mapping_error:
             raise OptionError("unload: no mapping plays")
         self._pipeline.set_mapping(None)
         self._mapping = None

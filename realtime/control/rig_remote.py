@@ -168,7 +168,8 @@ class RigRemote:
             except OptionError as error:
                 # The voice that plays cannot: it has no sounds, or is another package's.
                 done.append(str(error))
-        if self._pipeline.live_mapping is not None and (another or mapping is None):
+        there = self._pipeline.live_mapping is not None or self._pipeline.mapping_error
+        if there and (another or mapping is None):
             done.append(self._obey("unload"))
         done += [play() for play in plays]
         if not now.one:

@@ -13,7 +13,7 @@ from support.ear import Ear
 from support.playing import Playing
 from support.wire import heard_of
 
-from pyanticip.errors import CheckpointError, FormatError
+from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.recording import Output as RecordedOutput
@@ -250,6 +250,12 @@ def test_a_mapping_that_breaks_leaves_the_stage(taught_project: Project) -> None
     assert pipeline.live_mapping is None
     assert "out of paper" in pipeline.mapping_error
     assert any("mapping=failed" in word for word in pipeline.status())
+    # What it told beside the eight can be taken away.
+    assert pipeline.mixer.extras
+    assert Commands(pipeline).obey("unload") == "the model plays alone"
+    assert (pipeline.mixer.extras, pipeline.mapping_error) == ([], "")
+    with pytest.raises(OptionError, match="no mapping plays"):
+        Commands(pipeline).obey("unload")
 
 
 def test_rehearsing_leaves_no_trace(taught_project: Project) -> None:
