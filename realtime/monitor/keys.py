@@ -18,6 +18,8 @@ __all__ = ["Keys", "in_front"]
 
 _ESCAPE = "\x1b"
 _LOOK_S = 0.05
+# In the background it is looked so often whether keys are ours again.
+_AWAY_S = 0.5
 # Arrows and their like begin as Esc does: of Linux' console (F1) and with Alt, Shift or Ctrl, too.
 _SEQUENCE = re.compile(r"\x1b+[\[O]\[?[0-9;]*[A-Za-z~^$@]")
 
@@ -63,7 +65,11 @@ class Keys:
         if self._before is None:
             self._look()
         else:
-            loop.add_reader(sys.stdin.fileno(), self._readable)
+            self._listen()
+
+    def _listen(self) -> None:
+        if self._loop is not None:
+            self._loop.add_reader(sys.stdin.fileno(), self._readable)
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -85,6 +91,10 @@ class Keys:
 
     def _readable(self) -> None:
         if not in_front(sys.stdin):
+            # Somebody else's, who may leave them unread for long.
+            if self._loop is not None:
+                self._loop.remove_reader(sys.stdin.fileno())
+                self._loop.call_later(_AWAY_S, self._listen)
             return
         try:
             pressed = os.read(sys.stdin.fileno(), 1024).decode("ascii", "replace")

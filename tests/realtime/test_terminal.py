@@ -1,5 +1,6 @@
 """Meters and keys in a real terminal: what is drawn, what a key does, how the terminal is left."""
 
+import asyncio
 import json
 import os
 import signal
@@ -202,6 +203,44 @@ def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(
         os.close(write)
         Keys(stage().pipeline, actions, pytest.fail, said.append, lambda: None)._readable()  # type: ignore[arg-type]
     assert said == ([does] if does else [])
+
+
+def test_keys_that_another_program_leaves_unread_cost_nothing(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the background, while who is in front reads nothing."""
+    looks: list[bool] = []
+    ours = True
+
+    def front(stream: object) -> bool:
+        looks.append(ours)
+        return ours
+
+    async def away() -> None:
+        nonlocal ours
+        made.start(asyncio.get_running_loop())
+        ours = False
+        os.write(write, b"p")
+        await asyncio.sleep(0.2)
+        few = len(looks)
+        ours = True
+        async with asyncio.timeout(5):
+            while not said:
+                await asyncio.sleep(0.01)
+        ours = False
+        made.close()
+        assert few < 5
+
+    read, write = os.pipe()
+    said: list[str] = []
+    with os.fdopen(read) as pipe, os.fdopen(write, "w"):
+        monkeypatch.setattr(sys, "stdin", pipe)
+        monkeypatch.setattr(keys, "in_front", front)
+        monkeypatch.setattr(keys, "raw_keys", lambda descriptor: [])
+        actions = {"panic": lambda: said.append("panic")}
+        made = Keys(stage().pipeline, actions, pytest.fail, pytest.fail, lambda: None)  # type: ignore[arg-type]
+        asyncio.run(away())
+    assert said == ["panic"]
 
 
 def test_where_there_is_no_terminal_nothing_is_read_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
