@@ -186,9 +186,12 @@ class Server:
         from websockets.exceptions import ConnectionClosed
 
         try:
-            for text in (*self._known.values(), _json({"past": list(self._past)})):
-                await client.send(text)
+            await client.send(self._known["hello"])
+            # From here on it hears of changes, and of the rest as each is by then.
             self._clients.add(client)
+            for kind in [*self._known][1:]:
+                await client.send(self._known[kind])
+            await client.send(_json({"past": list(self._past)}))
             async for said in client:
                 problem: str | None = "what was said makes no sense"
                 with contextlib.suppress(ValueError, RecursionError):

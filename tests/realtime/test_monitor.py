@@ -36,7 +36,7 @@ from realtime.control.live_rig import LiveRig
 from realtime.monitor.feed import MonitorFeed
 from realtime.monitor.health import health
 from realtime.monitor.process import MonitorProcess
-from realtime.monitor.server import Page, Remote
+from realtime.monitor.server import Page, Remote, Server
 from realtime.multi_show import open_multi_show
 from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.monitor import MonitorRig
@@ -185,6 +185,34 @@ class Taught:
     mapping = SimpleNamespace(classes=(), name="paper", lacking=lambda mask: [])
     gestures, is_beyond, novelty = None, False, 0.0
     step = rehearse = staticmethod(lambda *_: [0.125])
+
+
+def test_what_changes_while_a_slow_page_is_greeted_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"token": "", "folder": ".", "kind": "mocopi", "everybody": {}, "obeys": None, "takes": {}}
+    server, heard = Server(told), list[dict[str, Any]]()
+    server.tell({"rig": 1}, "rig")
+
+    class Slow:
+        transport = SimpleNamespace(get_write_buffer_size=lambda: 0)
+
+        async def send(self, text: str) -> None:
+            heard.append(json.loads(text))
+            if "rig" in heard[-1]:
+                server.tell({"rig": 2}, "rig")
+
+        def __aiter__(self) -> Any:
+            return self
+
+        async def __anext__(self) -> str:
+            raise StopAsyncIteration
+
+    def broadcast(clients: list[Any], text: str) -> None:
+        heard.extend([json.loads(text)] * len(clients))
+
+    monkeypatch.setattr("websockets.asyncio.server.broadcast", broadcast)
+    asyncio.run(server.look(Slow()))
+    assert [next(iter(one)) for one in heard] == ["hello", "rig", "rig", "past"]
+    assert heard[2] == {"rig": 2}
 
 
 def test_a_show_that_begins_with_a_mapping_shows_what_is_taught() -> None:
