@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use anticip_geometry::{Options, PoseConfig, PoseStream, Quat, VectorConfig, VectorStream, vector_scalars};
+use anticip_geometry::{Options, PoseConfig, PoseStream, Quat, VectorStream, vector_scalars};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 const JOINTS: usize = 22;
@@ -110,14 +110,14 @@ fn vectors(c: &mut Criterion) {
                 x.clone()
             })
             .collect();
-        let mut stream = VectorStream::new(dim, VectorConfig::default()).expect("valid");
+        let mut stream = VectorStream::new(dim, Options::vectors()).expect("valid");
         let mut next = walk.iter().cycle();
         group.bench_function(BenchmarkId::new("push", dim), |b| {
             b.iter(|| stream.push(black_box(next.next().expect("endless"))));
         });
         let batch: Vec<f64> = walk[..1024].concat();
         group.bench_function(BenchmarkId::new("batch_4x256", dim), |b| {
-            b.iter(|| vector_scalars(black_box(&batch), 256, dim, &VectorConfig::default(), false));
+            b.iter(|| vector_scalars(black_box(&batch), 256, dim, &Options::vectors(), false));
         });
     }
     group.finish();

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::config::{PoseConfig, VectorConfig};
+use crate::config::{Options, PoseConfig};
 use crate::error::GeometryError;
 use crate::paper::{whole_pose, whole_vector};
 use crate::stream::{PoseStream, VectorStream};
@@ -33,7 +33,7 @@ pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
             }
         }
         if paper {
-            whole_pose(stream, &states, out);
+            whole_pose(stream, &config.options, &states, out);
         }
         Ok(())
     })
@@ -45,10 +45,10 @@ pub fn vector_scalars<T: Copy + Into<f64> + Sync>(
     x: &[T],
     frames: usize,
     dim: usize,
-    config: &VectorConfig,
+    options: &Options,
     paper: bool,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
-    let stream = VectorStream::new(dim, config.clone())?;
+    let stream = VectorStream::new(dim, options.clone())?;
     let what = "sequences x frames x dim";
     each_sequence(stream, what, x, frames, dim, |stream, seq, out| {
         stream.reset();
@@ -62,7 +62,7 @@ pub fn vector_scalars<T: Copy + Into<f64> + Sync>(
             }
         }
         if paper {
-            whole_vector(stream, &states, out);
+            whole_vector(stream, options, &states, out);
         }
         Ok(())
     })

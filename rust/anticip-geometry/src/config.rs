@@ -97,12 +97,12 @@ impl Options {
     }
 
     /// The radius offset with its default filled in.
-    pub fn radius_offset(&self) -> f64 {
+    pub(crate) fn radius_offset(&self) -> f64 {
         self.r0.unwrap_or(self.eps_v)
     }
 
     /// Checks every range.
-    pub fn validate(&self) -> Result<(), GeometryError> {
+    fn validate(&self) -> Result<(), GeometryError> {
         let window = self.window.unwrap_or(usize::MAX);
         if let Some(w) = self.window.filter(|w| !(32..=16_384).contains(w)) {
             return Err(fail("window", "32 to 16384 frames", w));
@@ -138,6 +138,24 @@ impl Options {
         }
         if let Some(a) = self.ema.filter(|a| !(*a > 0.0 && *a <= 1.0)) {
             return Err(fail("ema", "a weight above 0 and at most 1", a));
+        }
+        Ok(())
+    }
+
+    /// Checks every range for vectors of dimension `dim`.
+    pub(crate) fn validate_vectors(&self, dim: usize) -> Result<(), GeometryError> {
+        if !(1..=MAX_DIM).contains(&dim) {
+            return Err(fail("dim", format!("1 to {MAX_DIM}"), dim));
+        }
+        self.validate()?;
+        if dim * self.window.unwrap_or(0) > MAX_NUMBERS {
+            let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim);
+            return Err(fail("window", most, self.window));
+        }
+        // Two strides of increments are held: more than the window only where it grows.
+        if dim * 2 * self.stride > MAX_NUMBERS {
+            let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim / 2);
+            return Err(fail("stride", most, self.stride));
         }
         Ok(())
     }
@@ -191,7 +209,7 @@ impl Default for PoseConfig {
 
 impl PoseConfig {
     /// Checks every range for a body of `joints` joints.
-    pub fn validate(&self, joints: usize) -> Result<(), GeometryError> {
+    pub(crate) fn validate(&self, joints: usize) -> Result<(), GeometryError> {
         if !(1..=MAX_JOINTS).contains(&joints) {
             return Err(fail("joints", format!("1 to {MAX_JOINTS}"), joints));
         }
@@ -232,41 +250,6 @@ impl PoseConfig {
                     ));
                 }
             }
-        }
-        Ok(())
-    }
-}
-
-/// Options of the vector space.
-#[derive(Clone, Debug, PartialEq)]
-pub struct VectorConfig {
-    /// What both spaces share.
-    pub options: Options,
-}
-
-impl Default for VectorConfig {
-    fn default() -> Self {
-        Self {
-            options: Options::vectors(),
-        }
-    }
-}
-
-impl VectorConfig {
-    /// Checks every range for vectors of dimension `dim`.
-    pub fn validate(&self, dim: usize) -> Result<(), GeometryError> {
-        if !(1..=MAX_DIM).contains(&dim) {
-            return Err(fail("dim", format!("1 to {MAX_DIM}"), dim));
-        }
-        self.options.validate()?;
-        if dim * self.options.window.unwrap_or(0) > MAX_NUMBERS {
-            let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim);
-            return Err(fail("window", most, self.options.window));
-        }
-        // Two strides of increments are held: more than the window only where it grows.
-        if dim * 2 * self.options.stride > MAX_NUMBERS {
-            let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim / 2);
-            return Err(fail("stride", most, self.options.stride));
         }
         Ok(())
     }

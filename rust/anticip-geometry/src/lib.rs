@@ -31,7 +31,7 @@ mod vendi;
 mod window;
 
 pub use batch::{pose_scalars, vector_scalars};
-pub use config::{JointLimit, Options, PoseConfig, SCALARS, Stability, Uncertainty, VectorConfig};
+pub use config::{JointLimit, Options, PoseConfig, SCALARS, Stability, Uncertainty};
 pub use error::GeometryError;
 pub use quat::{MIN_NORM, Quat};
 pub use stream::{PoseStream, VectorStream};

@@ -158,27 +158,15 @@ fn unit(v: [f64; 4]) -> [f64; 4] {
 /// eigenvalues differ by less than 1e-6: then there is no unique mean.
 #[inline(never)]
 fn top_eigenvector(upper: &[f64; ENTRIES]) -> Option<[f64; 4]> {
-    let mut a: [[f64; 4]; 4] = std::array::from_fn(|r| std::array::from_fn(|c| upper[entry(r, c)]));
+    let mut a: [f64; 16] = std::array::from_fn(|i| upper[entry(i / 4, i % 4)]);
     let mut v: [[f64; 4]; 4] = std::array::from_fn(|r| std::array::from_fn(|c| f64::from(u8::from(r == c))));
     for _sweep in 0..16 {
         let mut off = 0.0;
         for (p, q) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
-            off += a[p][q] * a[p][q];
-            if a[p][q].abs() < 1e-300 {
+            off += a[4 * p + q] * a[4 * p + q];
+            let Some((c, s)) = annul(&mut a, 4, p, q) else {
                 continue;
-            }
-            let theta = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
-            let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
-            let c = 1.0 / (t * t + 1.0).sqrt();
-            let s = t * c;
-            for row in &mut a {
-                (row[p], row[q]) = (c * row[p] - s * row[q], s * row[p] + c * row[q]);
-            }
-            let (rp, rq) = (a[p], a[q]);
-            for k in 0..4 {
-                a[p][k] = c * rp[k] - s * rq[k];
-                a[q][k] = s * rp[k] + c * rq[k];
-            }
+            };
             for row in &mut v {
                 (row[p], row[q]) = (c * row[p] - s * row[q], s * row[p] + c * row[q]);
             }
@@ -189,13 +177,35 @@ fn top_eigenvector(upper: &[f64; ENTRIES]) -> Option<[f64; 4]> {
     }
     let mut top = 0;
     for i in 1..4 {
-        if a[i][i] > a[top][top] {
+        if a[5 * i] > a[5 * top] {
             top = i;
         }
     }
     let second = (0..4)
         .filter(|&i| i != top)
-        .map(|i| a[i][i])
+        .map(|i| a[5 * i])
         .fold(f64::NEG_INFINITY, f64::max);
-    (a[top][top] - second >= 1e-6).then(|| unit(std::array::from_fn(|i| v[i][top])))
+    (a[5 * top] - second >= 1e-6).then(|| unit(std::array::from_fn(|i| v[i][top])))
+}
+
+/// Makes the entries `p, q` and `q, p` of a symmetric `n` x `n` matrix zero by a Jacobi rotation: its cosine and sine,
+/// none where they are zero already.
+pub(crate) fn annul(a: &mut [f64], n: usize, p: usize, q: usize) -> Option<(f64, f64)> {
+    let apq = a[p * n + q];
+    if apq.abs() < 1e-300 {
+        return None;
+    }
+    let theta = (a[q * n + q] - a[p * n + p]) / (2.0 * apq);
+    let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
+    let c = 1.0 / (t * t + 1.0).sqrt();
+    let s = t * c;
+    for i in 0..n {
+        let (x, y) = (a[i * n + p], a[i * n + q]);
+        (a[i * n + p], a[i * n + q]) = (c * x - s * y, s * x + c * y);
+    }
+    for i in 0..n {
+        let (x, y) = (a[p * n + i], a[q * n + i]);
+        (a[p * n + i], a[q * n + i]) = (c * x - s * y, s * x + c * y);
+    }
+    Some((c, s))
 }

@@ -8,12 +8,12 @@ use crate::space::Space;
 use crate::stream::{PoseStream, VectorStream};
 
 // Compiled here once, not for each type of number that a caller has.
-pub(crate) fn whole_pose(stream: &PoseStream, states: &[f64], out: &mut [[f64; 7]]) {
-    whole_sequence(stream.space(), &stream.config().options, states, out);
+pub(crate) fn whole_pose(stream: &PoseStream, options: &Options, states: &[f64], out: &mut [[f64; 7]]) {
+    whole_sequence(stream.space(), options, states, out);
 }
 
-pub(crate) fn whole_vector(stream: &VectorStream, states: &[f64], out: &mut [[f64; 7]]) {
-    whole_sequence(stream.space(), &stream.config().options, states, out);
+pub(crate) fn whole_vector(stream: &VectorStream, options: &Options, states: &[f64], out: &mut [[f64; 7]]) {
+    whole_sequence(stream.space(), options, states, out);
 }
 
 /// Centre, radius and largest jerk of the whole sequence; novelty against every earlier frame.

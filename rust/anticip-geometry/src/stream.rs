@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use pulp::{Arch, NullaryFnOnce};
 
-use crate::config::{PoseConfig, VectorConfig};
+use crate::config::{Options, PoseConfig};
 use crate::engine::Engine;
 use crate::error::GeometryError;
 use crate::kernel::{LANES, POSE_GROUP};
@@ -67,7 +67,6 @@ impl Missing {
 #[derive(Clone, Debug)]
 pub struct PoseStream {
     joints: usize,
-    config: PoseConfig,
     /// Joints of weight above zero, in order.
     present: Vec<usize>,
     engine: Engine<PoseSpace>,
@@ -91,10 +90,9 @@ impl PoseStream {
         let space = PoseSpace::new(&weights, limits);
         let pose = identity(weights.len());
         let missing = Missing::new(config.options.window);
-        let engine = Engine::new(space, config.options.clone());
+        let engine = Engine::new(space, config.options);
         Ok(Self {
             joints,
-            config,
             present,
             engine,
             pose,
@@ -154,11 +152,6 @@ impl PoseStream {
         self.missing.ever
     }
 
-    /// The options the stream was made with.
-    pub fn config(&self) -> &PoseConfig {
-        &self.config
-    }
-
     /// Frames pushed since the stream began.
     pub fn frames(&self) -> usize {
         self.missing.frames
@@ -204,7 +197,6 @@ fn identity(joints: usize) -> Vec<f64> {
 #[derive(Clone, Debug)]
 pub struct VectorStream {
     dim: usize,
-    config: VectorConfig,
     engine: Engine<VectorSpace>,
     state: Vec<f64>,
     missing: Missing,
@@ -212,14 +204,12 @@ pub struct VectorStream {
 
 impl VectorStream {
     /// A stream of vectors of dimension `dim`. With a window, all memory it will ever need is allocated here.
-    pub fn new(dim: usize, config: VectorConfig) -> Result<Self, GeometryError> {
-        config.validate(dim)?;
-        let space = VectorSpace::new(dim);
-        let missing = Missing::new(config.options.window);
-        let engine = Engine::new(space, config.options.clone());
+    pub fn new(dim: usize, options: Options) -> Result<Self, GeometryError> {
+        options.validate_vectors(dim)?;
+        let missing = Missing::new(options.window);
+        let engine = Engine::new(VectorSpace::new(dim), options);
         Ok(Self {
             dim,
-            config,
             engine,
             state: vec![0.0; dim.next_multiple_of(LANES)],
             missing,
@@ -273,11 +263,6 @@ impl VectorStream {
     /// Vectors held since the stream began.
     pub fn missing(&self) -> u64 {
         self.missing.ever
-    }
-
-    /// The options the stream was made with.
-    pub fn config(&self) -> &VectorConfig {
-        &self.config
     }
 
     /// Frames pushed since the stream began.

@@ -1,5 +1,7 @@
 //! The Vendi score: the effective number of distinct directions (Friedman & Dieng 2023).
 
+use crate::markley::annul;
+
 /// Scratch for the eigenvalues of a kernel matrix.
 #[derive(Clone, Debug)]
 pub(crate) struct Vendi {
@@ -38,23 +40,8 @@ fn diagonalise(a: &mut [f64], n: usize) {
         let mut off = 0.0;
         for p in 0..n {
             for q in p + 1..n {
-                let apq = a[p * n + q];
-                off += apq * apq;
-                if apq.abs() < 1e-300 {
-                    continue;
-                }
-                let theta = (a[q * n + q] - a[p * n + p]) / (2.0 * apq);
-                let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
-                let c = 1.0 / (t * t + 1.0).sqrt();
-                let s = t * c;
-                for i in 0..n {
-                    let (x, y) = (a[i * n + p], a[i * n + q]);
-                    (a[i * n + p], a[i * n + q]) = (c * x - s * y, s * x + c * y);
-                }
-                for i in 0..n {
-                    let (x, y) = (a[p * n + i], a[q * n + i]);
-                    (a[p * n + i], a[q * n + i]) = (c * x - s * y, s * x + c * y);
-                }
+                off += a[p * n + q] * a[p * n + q];
+                annul(a, n, p, q);
             }
         }
         if off < 1e-30 {

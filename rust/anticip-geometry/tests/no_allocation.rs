@@ -3,9 +3,7 @@
 #[path = "../../anticip-wire/tests/counting/mod.rs"]
 mod counting;
 
-use anticip_geometry::{
-    Options, PoseConfig, PoseStream, Quat, Stability, Uncertainty, VectorConfig, VectorStream,
-};
+use anticip_geometry::{Options, PoseConfig, PoseStream, Quat, Stability, Uncertainty, VectorStream};
 use counting::allocations;
 
 #[test]
@@ -52,7 +50,7 @@ fn vectors() {
         window: Some(64),
         ..Options::vectors()
     };
-    let mut stream = VectorStream::new(5, VectorConfig { options }).expect("valid options");
+    let mut stream = VectorStream::new(5, options).expect("valid options");
     let count = allocations(|| {
         for t in 0..500 {
             let t = f64::from(t);

@@ -1,8 +1,7 @@
 //! Bindings of `anticip-geometry`.
 
 use anticip_geometry::{
-    GeometryError, JointLimit, Options, PoseConfig, PoseStream, Stability, Uncertainty, VectorConfig,
-    VectorStream,
+    GeometryError, JointLimit, Options, PoseConfig, PoseStream, Stability, Uncertainty, VectorStream,
 };
 use numpy::{
     PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
@@ -291,8 +290,7 @@ stream_class! {
     x: "a vector" "a vector", "vectors" "an array of vectors",
     dim => [dim], std::convert::identity,
     fn new(dim: usize, options: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let config = VectorConfig { options: read_options(options)? };
-        let stream = VectorStream::new(dim, config).map_err(|e| geometry_error(&e))?;
+        let stream = VectorStream::new(dim, read_options(options)?).map_err(|e| geometry_error(&e))?;
         Ok(Self { size: dim, inner: Shared::new(stream) })
     }
 }
@@ -365,17 +363,15 @@ pub(crate) fn vector_scalars<'py>(
     let Some(&frames) = lead.last().filter(|_| *dim > 0) else {
         return Err(wrong_shape("vectors", "(..., T, d)", shape));
     };
-    let config = VectorConfig {
-        options: read_options(options)?,
-    };
+    let options = read_options(options)?;
     let result = match &reals {
         Reals::Single(a) => {
             let x = a.as_slice()?;
-            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &config, paper))
+            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &options, paper))
         }
         Reals::Double(a) => {
             let x = a.as_slice()?;
-            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &config, paper))
+            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &options, paper))
         }
     };
     to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)

@@ -1,8 +1,8 @@
 //! What must hold for every input, by property tests.
 
 use anticip_geometry::{
-    JointLimit, Options, PoseConfig, PoseStream, Quat, Stability, Uncertainty, VectorConfig, VectorStream,
-    pose_scalars, vector_scalars,
+    JointLimit, Options, PoseConfig, PoseStream, Quat, Stability, Uncertainty, VectorStream, pose_scalars,
+    vector_scalars,
 };
 use proptest::prelude::*;
 
@@ -127,10 +127,7 @@ fn run(poses: &[Pose], options: &Options) -> Vec<[f64; 7]> {
 }
 
 fn run_vectors(x: &[Vec<f64>], options: &Options) -> Vec<[f64; 7]> {
-    let config = VectorConfig {
-        options: options.clone(),
-    };
-    let mut stream = VectorStream::new(x[0].len(), config).expect("valid");
+    let mut stream = VectorStream::new(x[0].len(), options.clone()).expect("valid");
     x.iter().map(|x| stream.push(x).expect("right shape")).collect()
 }
 
@@ -200,14 +197,14 @@ proptest! {
         eps_v in prop::sample::select(vec![1e-100, 1e-9, 1.0, 1e100]),
     ) {
         let window = options.window.filter(|_| !growing);
-        let config = VectorConfig { options: Options { window, eps_v, ..options } };
-        let mut stream = VectorStream::new(dim, config.clone()).expect("valid");
+        let options = Options { window, eps_v, ..options };
+        let mut stream = VectorStream::new(dim, options.clone()).expect("valid");
         for x in flat.chunks_exact(dim) {
             let s = stream.push(x).expect("right shape");
             prop_assert!(bounded(&s), "{s:?}");
         }
         let frames = flat.len() / dim;
-        let paper = vector_scalars(&flat, frames, dim, &config, true).expect("right shape");
+        let paper = vector_scalars(&flat, frames, dim, &options, true).expect("right shape");
         prop_assert!(paper.iter().all(bounded));
     }
 
@@ -318,8 +315,7 @@ proptest! {
     fn vector_batch_is_the_stream(x in vectors(), options in options(Options::vectors()), growing in any::<bool>()) {
         let options = Options { window: options.window.filter(|_| !growing), ..options };
         let flat: Vec<f64> = x.iter().chain(&x).flatten().copied().collect();
-        let config = VectorConfig { options: options.clone() };
-        let batch = vector_scalars(&flat, x.len(), x[0].len(), &config, false).expect("right shape");
+        let batch = vector_scalars(&flat, x.len(), x[0].len(), &options, false).expect("right shape");
         let stream = run_vectors(&x, &options);
         prop_assert_eq!(&batch[..x.len()], &stream[..]);
         prop_assert_eq!(&batch[x.len()..], &stream[..]);
@@ -401,7 +397,7 @@ fn separated(poses: &[Pose], options: &Options) -> bool {
 
 #[test]
 fn first_frame() {
-    assert!(vector_scalars(&[0.0; 7], 2, 2, &VectorConfig::default(), false).is_err());
+    assert!(vector_scalars(&[0.0; 7], 2, 2, &Options::vectors(), false).is_err());
     let first = [0.0, 1.0, 0.0, 1.0, 0.5, 1.0, 1.0];
     assert_eq!(run(&[vec![[0.5; 4]; 22]], &Options::poses()), [first]);
     assert_eq!(run_vectors(&[vec![3.0; 4]], &Options::vectors()), [first]);

@@ -316,8 +316,7 @@ fn rigid_bodies_play_until_the_skeleton_that_is_defined_is_tracked() {
     assert_eq!(found, ["trackers", "skeleton", "frame"]);
 }
 
-/// Frames of these skeletons, each of one bone.
-/// Skeletons of one bone; those that are not tracked have their numbers below 0.
+/// A frame of these skeletons, each of one bone; those that are not tracked have their numbers below 0.
 fn skeletons(ids: &[i32]) -> Vec<u8> {
     let one = |out: Out, told: &i32| {
         let id = told.abs();
