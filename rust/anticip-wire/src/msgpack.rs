@@ -11,16 +11,15 @@ const MAX_DEPTH: usize = 16;
 /// One value; of arrays and maps only the head, their items follow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value<'a> {
-    Nil,
-    Bool,
     Uint(u64),
     Int(i64),
     Float(f64),
     Str(&'a [u8]),
     Bin(&'a [u8]),
-    Ext,
     Array(usize),
     Map(usize),
+    /// Nothing, true or false, or of somebody's own type.
+    Other,
 }
 
 /// A place in a datagram.
@@ -75,7 +74,7 @@ impl<'a> Reader<'a> {
 
     fn ext(&mut self, length: usize) -> Result<Value<'a>, WireError> {
         self.take(length.saturating_add(1))?;
-        Ok(Value::Ext)
+        Ok(Value::Other)
     }
 
     /// The value here; of arrays and maps only the head.
@@ -84,8 +83,7 @@ impl<'a> Reader<'a> {
         let uint = |bytes: u64| Ok(Value::Uint(bytes));
         let int = |v: i64| Ok(u64::try_from(v).map_or(Value::Int(v), Value::Uint));
         match Marker::from_u8(marker) {
-            Marker::Null => Ok(Value::Nil),
-            Marker::True | Marker::False => Ok(Value::Bool),
+            Marker::Null | Marker::True | Marker::False => Ok(Value::Other),
             Marker::FixPos(v) => uint(v.into()),
             Marker::FixNeg(v) => int(v.into()),
             Marker::U8 => uint(self.raw::<1>()?[0].into()),

@@ -198,9 +198,10 @@ pub fn encode_frame(pose: &PoseUpdate, fps: f64, out: &mut Vec<u8>) -> Result<()
         .joints
         .iter()
         .any(|joint| usize::from(joint.id) >= JOINTS || !numbers(joint))
+        || !(fps + pose.time.unwrap_or(0.0)).is_finite()
     {
         return Err(WireError::Unencodable {
-            reason: "a joint of Rokoko is 0 to 20, its numbers finite",
+            reason: "a joint of Rokoko is 0 to 20, its numbers, the time and the rate finite",
         });
     }
     let mut text = format!(

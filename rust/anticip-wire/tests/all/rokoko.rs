@@ -2,7 +2,7 @@
 //! rokoko-studio-live-unity, the T-pose of rokoko-studio-live-blender) by Python's json, `rokoko.lz4` packed by python-lz4;
 //! both the same message.
 
-use anticip_wire::rokoko::{JOINT_NAMES, REST, RokokoDecoder};
+use anticip_wire::rokoko::{JOINT_NAMES, REST, RokokoDecoder, encode_frame};
 use anticip_wire::{PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
 
 const PLAIN: &[u8] = include_bytes!("../../fuzz/seeds/rokoko/rokoko.json");
@@ -159,5 +159,17 @@ fn in_t_pose_the_right_side_turns_as_the_left_but_for_signs() {
             let other = REST[id(&format!("right{part}"))];
             assert!(close(&other.map(f32::abs), &[w, x, y, z].map(f32::abs)), "{name}");
         }
+    }
+}
+
+#[test]
+fn what_json_has_no_number_for_is_not_sent() {
+    for (time, fps) in [(f64::NAN, 60.0), (f64::INFINITY, 60.0), (1.0, f64::NAN)] {
+        let pose = PoseUpdate {
+            time: Some(time),
+            ..PoseUpdate::default()
+        };
+        let sent = encode_frame(&pose, fps, &mut Vec::new());
+        assert!(matches!(sent, Err(WireError::Unencodable { .. })), "{time} {fps}");
     }
 }
