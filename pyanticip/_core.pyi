@@ -336,7 +336,6 @@ class StepResult:
         hazards: npt.ArrayLike,
         scalars: npt.ArrayLike,
         gate: float,
-        emit: bool,
         hidden: npt.ArrayLike | None = None,
         field: npt.ArrayLike | None = None,
         plan: Any = None,
@@ -358,10 +357,6 @@ class StepResult:
     @property
     def gate(self) -> float:
         """Commitment, 0..1."""
-
-    @property
-    def emit(self) -> bool:
-        """Whether the inference rule lets this frame's events out now."""
 
     @property
     def hidden(self) -> npt.NDArray[np.float32] | None:
@@ -421,12 +416,10 @@ class MotionStream:
     def fresh(self) -> MotionStream:
         """A new stream of the same model; the two share the weights."""
 
-    def step(self, rows: npt.ArrayLike, rule: Commitment | None = None) -> tuple[list[float], StepResult]:
-        """Step feature rows (n, 231 or 279), oldest first.
+    def step(self, rows: npt.ArrayLike) -> StepResult:
+        """Step feature rows (n, 231 or 279), oldest first, and return what holds after the newest.
 
-        Returns the commitment gate after each, and what holds after the newest; `rule` decides on every gate,
-        and so whether this frame's events are let out. Raises ShapeError for another shape, or values that
-        are not finite; the state is then unchanged.
+        Raises ShapeError for another shape, or values that are not finite; the state is then unchanged.
         """
 
     def imagine(self, row: npt.ArrayLike) -> StepResult:
@@ -1258,13 +1251,6 @@ class _Shape(Protocol):
     @property
     def steps(self) -> int | None: ...
 
-def at_lead(params: npt.ArrayLike, lead_ms: float | Sequence[float]) -> list[float]:
-    """Parameters `lead_ms` ahead, one lead for all or one for each: linear between the horizons, in 0..1.
-
-    `params` is (8, 5) in 0..1, a column for each of `HORIZONS_MS`. Raises OptionError for a lead outside
-    0..400 ms, ShapeError for another shape.
-    """
-
 def scalar_mapping(scalars: npt.ArrayLike) -> list[float]:
     """Control vector (8,) from the seven scalars alone: what plays when there is no model or it is late.
 
@@ -1340,22 +1326,6 @@ class Lead:
 
     def follow(self, lags_ms: Sequence[float]) -> None:
         """From now on the parameters are smoothed otherwise."""
-
-@final
-class Commitment:
-    """The inference rule of the commitment gate.
-
-    Emits at g > theta (1 - 0.5 n / max_buffer) or n >= max_buffer; n counts the frames held back so far.
-    """
-
-    waited: int
-    """Frames held back so far; 0 begins a new stream."""
-
-    def __new__(cls, theta: float, max_buffer: int) -> Commitment:
-        """Raises OptionError for a `max_buffer` of 0."""
-
-    def decide(self, gate: float) -> bool:
-        """Whether this frame may emit; counts the frames that may not."""
 
 @final
 class EventRule:
@@ -1575,7 +1545,7 @@ class Engine:
         `warm` is the desk of :meth:`prewarm`; `buffer` holds frames back, 0 to 100 ms or as long as covers
         98 % of the delays. Raises OptionError."""
 
-    def set_model(self, backend: Any | None, core: tuple[MotionStream, Commitment] | None) -> None:
+    def set_model(self, backend: Any | None, core: MotionStream | None) -> None:
         """Steps `core`, or where there is none calls `reset()` and `step(features)` of the `backend`."""
 
     def set_memory(

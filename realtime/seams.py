@@ -198,11 +198,10 @@ def _wrong_source(source: Source) -> str:
 
 
 def _wrong_backend(backend: StepBackend) -> str:
-    kinds = (_core.MotionStream, _core.Commitment)
-    core = backend.core
-    if core is None or (isinstance(core, tuple) and tuple(map(type, core)) == kinds):
+    core: object = backend.core
+    if core is None or isinstance(core, _core.MotionStream):
         return ""
-    return f"its core is {core!r}, expected a MotionStream and a Commitment, or None"
+    return f"its core is {core!r}, expected a MotionStream or None"
 
 
 def _within(value: object, low: float, high: float) -> bool:

@@ -1,7 +1,7 @@
 """The sound parameters: names, ranges and curves, smoothing, silence, events. Pure, no torch.
 
 A control vector has eight values in 0..1, always in the order of :data:`pyanticip.vocabulary.PARAMETERS`. The
-model gives it at five horizons; :func:`at_lead` picks one. What is said here is how it then is smoothed
+model gives it at five horizons, of which a lead picks one. What is said here is how it then is smoothed
 (:class:`Smoothing`), shaped (:class:`Shape`), held and faded when the performer's signal is lost
 (:class:`Presence`), mapped to what a receiver wants (:class:`Range`), and when events are announced; the way
 of a frame through all of it is the core's (``_core.Desk``). All times are seconds unless the name says
@@ -11,7 +11,7 @@ Vectors here are lists of Python floats, not arrays: a paced frame finds every c
 then costs microseconds of its own.
 """
 
-from pyanticip._core import NEUTRAL, at_lead, scalar_mapping
+from pyanticip._core import NEUTRAL, scalar_mapping
 from pyanticip.controls.events import BEAT_LEAD_MS, CANCEL, Event, EventTrigger, LastMoment
 from pyanticip.controls.shaping import Presence, Range, Shape, Shaper, Smoothing
 
@@ -27,6 +27,5 @@ __all__ = [
     "Shape",
     "Shaper",
     "Smoothing",
-    "at_lead",
     "scalar_mapping",
 ]

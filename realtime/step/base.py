@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip._core import Commitment, MotionStream, StepResult
+from pyanticip._core import MotionStream, StepResult
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.checkpoint.manifest import Manifest
 from pyanticip.models.config import row_widths
@@ -50,8 +50,7 @@ class StepBackend(Protocol):
         codes: How many codes there are to plan with; 0: it makes no plans that :meth:`steer` could change.
         why: Why it is not a faster one: what ``auto`` found, or why kernels are not fused; empty: nothing is
             known.
-        core: The stream and the gate's rule of a model that the core steps by itself; None: :meth:`step` is
-            called.
+        core: The stream of a model that the core steps by itself; None: :meth:`step` is called.
     """
 
     name: str
@@ -59,7 +58,7 @@ class StepBackend(Protocol):
     hidden: int = 0
     codes: int = 0
     why: str = ""
-    core: tuple[MotionStream, Commitment] | None = None
+    core: MotionStream | None = None
 
     @property
     def description(self) -> str:

@@ -105,7 +105,7 @@ class BatchedStep:
         self._present.copy_(torch.from_numpy(np.array(present)))
         return self.advance(due, bool(present.all())).cpu().numpy()
 
-    def result(self, outputs: F32, emit: bool) -> StepResult:
+    def result(self, outputs: F32) -> StepResult:
         """What :meth:`step` returned in one row, unpacked; the row is not referred to any more."""
         cfg = self.model.cfg
         field = 0 if cfg.control_field is None else 2 * cfg.fast_layers
@@ -118,7 +118,6 @@ class BatchedStep:
             hazards.reshape(2, 25),
             scalars,
             float(gate[0]),
-            emit,
             hidden,
             trusts.reshape(-1, 2) if field else None,
             StepPlan(codes.astype(np.int64), weights) if plan else None,

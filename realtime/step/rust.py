@@ -5,7 +5,7 @@ from typing import Any
 import safetensors
 import safetensors.numpy
 
-from pyanticip._core import Commitment, MotionStream
+from pyanticip._core import MotionStream
 from pyanticip.errors import CheckpointError, MotionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS, Manifest
 from pyanticip.models.config import ModelConfig, visible_columns
@@ -22,31 +22,28 @@ class RustBackend(StepBackend):
 
     name = "rust"
     manifest: Manifest
+    core: MotionStream
 
     def __init__(self, manifest: Manifest) -> None:
-        cfg = manifest.config
         self.manifest = manifest
-        self.hidden = cfg.d_model
-        self._stream = _stream_of(manifest)
-        self._commitment = Commitment(cfg.theta, cfg.max_buffer)
-        self.core = self._stream, self._commitment
+        self.hidden = manifest.config.d_model
+        self.core = _stream_of(manifest)
 
     def step(self, rows: F32) -> StepResult:
         """See :class:`StepBackend`."""
-        return self._stream.step(rows, self._commitment)[1]
+        return self.core.step(rows)
 
     def imagine(self, row: F32) -> StepResult:
         """See :class:`StepBackend`."""
-        return self._stream.imagine(row)
+        return self.core.imagine(row)
 
     def reset(self) -> None:
         """See :class:`StepBackend`."""
-        self._stream.reset()
-        self._commitment.waited = 0
+        self.core.reset()
 
     def prewarm(self) -> None:
         """See :class:`StepBackend`."""
-        self._stream.prewarm()
+        self.core.prewarm()
 
 
 # The model that was read last. Several performers share its weights: of sixteen steps in a row each takes a

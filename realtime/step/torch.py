@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pyanticip._core import Commitment
 from pyanticip.errors import DeviceError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
@@ -29,7 +28,6 @@ class TorchBackend(StepBackend):
         self._batch = self._opened(checkpoint)
         cfg = self.manifest.config
         self.hidden, self.codes = cfg.d_model, self._batch.codes
-        self._commitment = Commitment(cfg.theta, cfg.max_buffer)
         self._blank = np.zeros((1, cfg.columns), np.float32)
 
     def _opened(self, checkpoint: str | Path | None) -> BatchedStep:
@@ -43,21 +41,15 @@ class TorchBackend(StepBackend):
         """See :class:`realtime.step.base.StepBackend`."""
         for row in checked_rows(rows, self.manifest.config.columns):
             outputs = self._batch.step(row[None])[0]
-            emit = self._commitment.decide(float(outputs[0]))
-        return self._batch.result(outputs, emit)
+        return self._batch.result(outputs)
 
     def imagine(self, row: F32) -> StepResult:
         """See :class:`realtime.step.base.StepBackend`."""
-        waited = self._commitment.waited
-        outputs = self._batch.imagine(row)[0]
-        emit = self._commitment.decide(float(outputs[0]))
-        self._commitment.waited = waited
-        return self._batch.result(outputs, emit)
+        return self._batch.result(self._batch.imagine(row)[0])
 
     def reset(self) -> None:
         """See :class:`realtime.step.base.StepBackend`."""
         self._batch.reset()
-        self._commitment.waited = 0
 
     def prewarm(self) -> None:
         """See :class:`realtime.step.base.StepBackend`."""

@@ -141,7 +141,7 @@ def frame_cost_us(mapping: Mapping) -> float:
     taught = LiveMapping(mapping)
 
     hidden = np.zeros(max(mapping.hidden, 1), np.float32)
-    step = StepResult(np.zeros((8, 5)), np.zeros((2, 25)), np.zeros(7), 0.0, False, hidden)
+    step = StepResult(np.zeros((8, 5)), np.zeros((2, 25)), np.zeros(7), 0.0, hidden)
     row = np.zeros(FEATURES, np.float32)
     row[[0, 4]] = 1.0
     spent = []

@@ -136,7 +136,7 @@ def test_what_is_said_is_bounded(move, known, params):
 
 
 def saying(params):
-    return StepResult(params, np.zeros((2, 25)), np.zeros(7), 0.5, emit=True)
+    return StepResult(params, np.zeros((2, 25)), np.zeros(7), 0.5)
 
 
 def test_imagining_leaves_no_trace(move, known):

@@ -91,12 +91,12 @@ class PaperModel(StepBackend):
         if self.delay:
             time.sleep(self.delay)
         params, hazards = np.full((8, 5), self.level, np.float32), np.zeros((2, 25), np.float32)
-        return StepResult(params, hazards, np.zeros(7, np.float32), 1.0, True)
+        return StepResult(params, hazards, np.zeros(7, np.float32), 1.0)
 
     def imagine(self, row: np.ndarray) -> Any:
         self.said.append("imagine")
         params, hazards = np.full((8, 5), self.level / 3, np.float32), np.zeros((2, 25), np.float32)
-        return StepResult(params, hazards, np.zeros(7, np.float32), 1.0, False)
+        return StepResult(params, hazards, np.zeros(7, np.float32), 1.0)
 
     def reset(self) -> None:
         self.said.append("reset")

@@ -5,39 +5,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
 
-from pyanticip.controls import EventTrigger, LastMoment, Presence, Range, Smoothing, at_lead, scalar_mapping
+from pyanticip.controls import EventTrigger, LastMoment, Presence, Range, Smoothing, scalar_mapping
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.vocabulary import EVENTS, HORIZONS_MS, PARAMETERS
+from pyanticip.vocabulary import EVENTS, PARAMETERS
 
 unit = st.floats(0, 1)
 
 
-def test_lead_hits_the_horizons_and_is_linear_between() -> None:
-    p = np.random.default_rng(0).random((8, 5))
-    for k, h in enumerate(HORIZONS_MS):
-        np.testing.assert_allclose(at_lead(p, h), p[:, k])
-    np.testing.assert_allclose(at_lead(p, 300), (p[:, 3] + p[:, 4]) / 2)
-    np.testing.assert_allclose(at_lead(p, 50), p[:, 1] + (p[:, 2] - p[:, 1]) / 6)
-
-
-@pytest.mark.parametrize("lead", [-1, 401, float("nan")])
-def test_lead_outside_is_refused(lead: float) -> None:
-    with pytest.raises(OptionError, match="0 to 400"):
-        at_lead(np.zeros((8, 5)), lead)
-
-
 def test_shapes_are_refused() -> None:
-    with pytest.raises(ShapeError, match=r"\(8, 5\).*\(5, 8\)"):
-        at_lead(np.zeros((5, 8)), 0)
     with pytest.raises(ShapeError):
         scalar_mapping(np.zeros(6))
     with pytest.raises(ShapeError):
         EventTrigger().step(np.zeros((3, 25)), 1.0, 0, 0.02)
-
-
-def test_nan_parameters_become_numbers() -> None:
-    out = at_lead(np.full((8, 5), np.nan), 40)
-    assert np.all(np.isfinite(out))
 
 
 @given(

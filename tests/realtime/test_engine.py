@@ -53,7 +53,7 @@ class Backend:
 
 
 def saying(params: np.ndarray) -> StepResult:
-    return StepResult(params, np.zeros((2, 25)), np.zeros(7), 0.5, emit=True)
+    return StepResult(params, np.zeros((2, 25)), np.zeros(7), 0.5)
 
 
 def engine(frames: list[Any], mixer: Mixer | None = None, **options: Any) -> Engine:

@@ -17,7 +17,7 @@ def test_the_lag_of_a_spring_is_that_of_a_ramp_it_follows():
     for setting in (Smoothing(), Smoothing(half_life=0.1), Smoothing(kind="none")):
         mixer = Mixer(smoothing=[setting] * 8)
         for n in range(2000):
-            step = StepResult(np.full((8, 5), 0.0005 * n), np.zeros((2, 25)), np.zeros(7), 0.0, emit=False)
+            step = StepResult(np.full((8, 5), 0.0005 * n), np.zeros((2, 25)), np.zeros(7), 0.0)
             value = mixer.play(step, [0.5] * 7, 0.001)[0][0] / 0.5
         # A spring that is told a value holds it over its step: half a step beside the ramp's own lag.
         assert 1.999 - value == pytest.approx(setting.lag, abs=0.0011)

@@ -38,7 +38,7 @@ QUIET = {"model": {"enabled": False}, "memory": {"enabled": False}}
 
 
 def step(level: float) -> StepResult:
-    return StepResult(np.full((8, 5), level), np.zeros((2, 25)), np.zeros(7), 0.0, emit=True)
+    return StepResult(np.full((8, 5), level), np.zeros((2, 25)), np.zeros(7), 0.0)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def step(level: float = 0.8, hazard: float = 0.0) -> StepResult:
 
 
 def saying(params: np.ndarray, hazards: np.ndarray) -> StepResult:
-    return StepResult(params, hazards, np.zeros(7), 1.0, emit=True)
+    return StepResult(params, hazards, np.zeros(7), 1.0)
 
 
 def test_the_first_frame_passes_and_lead_chooses_the_column() -> None:

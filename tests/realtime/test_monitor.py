@@ -101,7 +101,7 @@ def told(client: ClientConnection, what: str) -> Any:
 def a_frame(seq: int, **changes: Any) -> ControlFrame:
     frame = ControlFrame(seq, seq * 0.02, [0.5] * 7, [0.25] * 8, [("onset", 0.75, 0.125)])
     frame.body = paper_frame(1, root=(0.0, 0.9, 0.0))
-    frame.step = StepResult(np.full((8, 5), 0.5), np.zeros((2, 25)), np.zeros(7), 0.5, emit=True)
+    frame.step = StepResult(np.full((8, 5), 0.5), np.zeros((2, 25)), np.zeros(7), 0.5)
     frame.t_ns = time.monotonic_ns()
     for name, value in changes.items():
         setattr(frame, name, value)

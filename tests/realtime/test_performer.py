@@ -19,7 +19,7 @@ unit = st.floats(0.0, 1.0)
 
 
 def said(params: np.ndarray) -> StepResult:
-    return StepResult(params, np.full((2, 25), 0.9), np.zeros(7), 1.0, emit=True)
+    return StepResult(params, np.full((2, 25), 0.9), np.zeros(7), 1.0)
 
 
 def unsmoothed(performer: PerformerRange | None, lead_ms: float = 0.0) -> Mixer:

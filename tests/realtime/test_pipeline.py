@@ -101,7 +101,7 @@ class Falling(StepBackend):
         hazards = np.zeros((2, 25), np.float32)
         hazards[0, 12] = 0.6
         params = np.linspace(0.8, 0.0, 5)[None].repeat(8, 0).astype(np.float32)
-        return StepResult(params, hazards, np.zeros(7, np.float32), 1.0, True)
+        return StepResult(params, hazards, np.zeros(7, np.float32), 1.0)
 
     def reset(self) -> None: ...
 
@@ -257,7 +257,7 @@ class Rising(Falling):
     def step(self, rows: np.ndarray) -> Any:
         said = super().step(rows)
         level = 0.9 * min(self.steps / 400, 1.0)
-        return StepResult(np.full((8, 5), level, np.float32), said.hazards, said.scalars, 1.0, True)
+        return StepResult(np.full((8, 5), level, np.float32), said.hazards, said.scalars, 1.0)
 
 
 def test_after_a_standstill_the_values_ease_from_what_was_heard_and_so_they_do_again(stage: Any) -> None:
@@ -386,7 +386,7 @@ def test_an_event_is_due_when_it_is_however_late_its_frame_was(stage, paper_mode
             said = super().step(rows)
             hazards = said.hazards
             hazards[0, 9] = 0.9
-            return StepResult(said.params, hazards, said.scalars, said.gate, said.emit)
+            return StepResult(said.params, hazards, said.scalars, said.gate)
 
     aheads = {}
     for late_ms in (0, 8, 30):

@@ -360,7 +360,7 @@ def test_what_breaks_its_contract_is_refused_in_one_line(tmp_path: Path) -> None
         (lambda: open_backend("bare"), "backend 'bare': stranger:Bare cannot be used (it has no step"),
         (
             lambda: open_backend("five"),
-            "backend 'five': stranger:Five cannot be used (its core is 5, expected a MotionStream and",
+            "backend 'five': stranger:Five cannot be used (its core is 5, expected a MotionStream or N",
         ),
         *(
             (lambda preset=preset: rendered(preset), f"voice '{preset}': stranger:{says}")

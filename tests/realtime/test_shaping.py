@@ -104,7 +104,7 @@ def test_a_shape_that_makes_no_sense_is_one_line(fields: dict[str, Any], says: s
 
 
 def step(level: float) -> StepResult:
-    return StepResult(np.full((8, 5), level), np.zeros((2, 25)), np.zeros(7), 0.0, emit=True)
+    return StepResult(np.full((8, 5), level), np.zeros((2, 25)), np.zeros(7), 0.0)
 
 
 class Taught:

@@ -231,7 +231,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "plan_draw": whole(kernels.plans()),
     "plan_products": whole(kernels.plan_rows(False)),
     "plan_spread": whole(kernels.plan_rows(True)),
-    "at_lead": call(controls.forecasts, controls.leads | st.lists(controls.leads, min_size=8, max_size=8)),
     "scalar_mapping": call(controls.scalars),
     "stretched": call(controls.shares, controls.ends),
     "teacher_parameters": call(counts.flatmap(lambda n: turns(3 * n, 22))),
@@ -270,7 +269,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
         controls.chances,
         f32(7),
         controls.shares,
-        st.booleans(),
         hidden=st.none() | f32(9),
         field=st.none() | f32(3, 2),
     ),
@@ -284,7 +282,6 @@ MAKES: dict[str, SearchStrategy[Call]] = {
             at=st.floats(0.1, 0.8),
         )
     ),
-    "Commitment": call(controls.shares, st.integers(1, 9)),
     "EventRule": controls.rules.flatmap(
         lambda given: call(
             *[st.lists(controls.shares, min_size=2, max_size=2)] * 2,
@@ -342,7 +339,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         )
     },
     "MotionStream": {
-        "step": call(rows()) | call(rows(), st.just(_core.Commitment(0.5, 3))),
+        "step": call(rows()),
         "fresh": call(),
         "imagine": call(rows(1)),
         "prewarm": call(),
@@ -355,7 +352,6 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
     },
     "Cues": {"push": call(places), "passed": call(st.integers(0, 5))},
     "Spotter": {"push": call(turns(22)), "push_many": call(frames), "reset": call()},
-    "Commitment": {"decide": call(controls.shares)},
     "EventRule": {
         "step": call(controls.hazards, controls.shares, controls.leads, controls.spans),
         "reset": call(),

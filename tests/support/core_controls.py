@@ -26,7 +26,7 @@ def named(**fields: Draws) -> Draws:
 
 
 chances = f32(2, 25).map(lambda x: np.clip(x, 0, 1))
-results = st.tuples(forecasts, chances, f32(7), shares, st.booleans())
+results = st.tuples(forecasts, chances, f32(7), shares)
 said = results.map(lambda given: _core.StepResult(*given))
 steps = st.none() | said
 shapes = named(

@@ -136,7 +136,7 @@ class Flat(StepBackend):
 
     def step(self, rows):
         params = np.full((8, 5), 0.625, np.float32)
-        return StepResult(params, np.zeros((2, 25), np.float32), np.zeros(7, np.float32), 1.0, True)
+        return StepResult(params, np.zeros((2, 25), np.float32), np.zeros(7, np.float32), 1.0)
 
     def reset(self):
         self.resets += 1

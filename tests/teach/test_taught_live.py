@@ -130,7 +130,7 @@ class Paper:
 
 def test_the_desk_keeps_taught_outputs_from_jumping() -> None:
     hazards, scalars_ahead = np.zeros((2, 25), np.float32), np.zeros(7, np.float32)
-    step = StepResult(np.full((8, 5), 0.3, np.float32), hazards, scalars_ahead, 1.0, True)
+    step = StepResult(np.full((8, 5), 0.3, np.float32), hazards, scalars_ahead, 1.0)
     mixer, scalars, heard = Mixer(), [0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5], []
 
     def play(taught: list[float] | None, frames: int) -> None:

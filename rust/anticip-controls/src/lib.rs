@@ -21,7 +21,7 @@ mod vectors;
 pub use channel::{Channel, Mode};
 pub use crossfade::Crossfade;
 pub use desk::{Desk, ModelOutputWithLeads, Out};
-pub use events::{Commitment, Event, LastMoment, Trigger};
+pub use events::{Event, LastMoment, Trigger};
 pub use lead::{Lead, Trust};
 pub use mixer::{Mixer, ModelOutput, RangeSample};
 pub use presence::{Presence, Silence};

@@ -20,6 +20,7 @@ use crate::controls::desk::{PyDesk, checked, unfit};
 use crate::errors::{Kind, raise};
 use crate::memory::following::PyFollower;
 use crate::memory::stream::PyMemory;
+use crate::model::PyMotionStream;
 use crate::motion::front_output::PyFrontOutput;
 use crate::motion::live::PyLiveFront;
 use crate::shared::Shared;
@@ -83,7 +84,7 @@ impl PyEngine {
         })
     }
 
-    fn set_model(&self, backend: Option<Py<PyAny>>, core: Option<model::Core>) {
+    fn set_model(&self, backend: Option<Py<PyAny>>, core: Option<Py<PyMotionStream>>) {
         let model = backend.map(|backend| Model::new(backend, core));
         self.change(|parts| replace(&mut parts.model, model));
     }
@@ -180,10 +181,16 @@ impl PyEngine {
         };
         let played = self.play(py, &row.out, step.as_ref(), taught.as_deref(), slot)?;
         let mapped = Instant::now();
-        let stages = [stepped - began, mapped - stepped].map(|took| took.as_nanos() as i64);
-        Ok(Some(PyFrameResult::new(
-            out, step, failure, remembered, slot, played, stages,
-        )))
+        let nanoseconds = |from: Instant, to: Instant| (to - from).as_nanos() as i64;
+        Ok(Some(PyFrameResult {
+            out,
+            step,
+            failure,
+            remembered,
+            slot,
+            played,
+            stages_ns: (nanoseconds(began, stepped), nanoseconds(stepped, mapped)),
+        }))
     }
 
     fn learn(&self, py: Python<'_>) {

@@ -26,8 +26,8 @@ mod core_module {
 
     #[pymodule_export]
     use crate::controls::{
-        PyCommitment, at_lead, control_of_scalars, desk::PyDesk, events::PyEventRule, lead::PyLead,
-        range::PyRange, range::stretched, shaping::PyShaper,
+        control_of_scalars, desk::PyDesk, events::PyEventRule, lead::PyLead, range::PyRange,
+        range::stretched, shaping::PyShaper,
     };
     #[pymodule_export]
     use crate::engine::{PyEngine, frame_result::PyFrameResult};

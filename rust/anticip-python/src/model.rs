@@ -5,7 +5,6 @@ use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedA
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::controls::PyCommitment;
 use crate::errors::{Kind, raise};
 use crate::motion::convert::floats;
 use crate::motion::features::{row_width, row_widths};
@@ -81,26 +80,17 @@ impl PyMotionStream {
         }
     }
 
-    #[pyo3(signature = (rows, rule = None))]
-    fn step(
-        &self,
-        rows: &Bound<'_, PyAny>,
-        rule: Option<&Bound<'_, PyCommitment>>,
-    ) -> PyResult<(Vec<f32>, PyStepResult)> {
+    fn step(&self, rows: &Bound<'_, PyAny>) -> PyResult<PyStepResult> {
         let py = rows.py();
         let rows = floats(rows)?;
         let rows = self.checked(&rows)?;
-        let (gates, controls): (Vec<f32>, _) = self.inner.detached(py, |stream| {
-            let gates = rows.iter().map(|row| stream.step(row).gate).collect();
-            (gates, stream.controls().clone())
-        });
-        let mut emit = false;
-        if let Some(rule) = rule {
-            for gate in &gates {
-                emit = rule.get().decide(py, f64::from(*gate));
+        let controls = self.inner.detached(py, |stream| {
+            for row in rows {
+                stream.step(row);
             }
-        }
-        Ok((gates, PyStepResult::of(&controls, emit)))
+            stream.controls().clone()
+        });
+        Ok(PyStepResult::of(&controls))
     }
 
     fn imagine(&self, row: &Bound<'_, PyAny>) -> PyResult<PyStepResult> {
@@ -110,7 +100,7 @@ impl PyMotionStream {
             return Err(raise(Kind::Shape, "feature rows must be one to be imagined"));
         };
         let controls = self.inner.detached(py, |stream| stream.imagine(row).clone());
-        Ok(PyStepResult::of(&controls, false))
+        Ok(PyStepResult::of(&controls))
     }
 
     fn prewarm(&self, py: Python<'_>) {

@@ -20,7 +20,6 @@ pub(crate) struct PyStepResult {
     hazards: [f32; HAZARD_COUNT],
     gate: f64,
     scalars: [f32; SCALAR_COUNT],
-    emit: bool,
     hidden: Option<Arc<[f32]>>,
     field: Option<Arc<[[f32; 2]]>>,
     plan: Option<Py<PyAny>>,
@@ -29,14 +28,12 @@ pub(crate) struct PyStepResult {
 #[pymethods]
 impl PyStepResult {
     #[new]
-    #[pyo3(signature = (params, hazards, scalars, gate, emit, hidden = None, field = None, plan = None))]
-    #[expect(clippy::too_many_arguments, reason = "fields of a record in Python")]
+    #[pyo3(signature = (params, hazards, scalars, gate, hidden = None, field = None, plan = None))]
     fn new(
         params: &Bound<'_, PyAny>,
         hazards: &Bound<'_, PyAny>,
         scalars: &Bound<'_, PyAny>,
         gate: f64,
-        emit: bool,
         hidden: Option<&Bound<'_, PyAny>>,
         field: Option<&Bound<'_, PyAny>>,
         plan: Option<Py<PyAny>>,
@@ -50,7 +47,6 @@ impl PyStepResult {
             hazards: exactly(hazards, "hazards", &[Some(EVENT_COUNT), Some(BIN_COUNT)])?,
             scalars: exactly(scalars, "scalars", &[Some(SCALAR_COUNT)])?,
             gate,
-            emit,
             hidden: hidden.map(Into::into),
             field: field.map(|values| values.as_chunks().0.into()),
             plan,
@@ -84,11 +80,6 @@ impl PyStepResult {
     }
 
     #[getter]
-    fn emit(&self) -> bool {
-        self.emit
-    }
-
-    #[getter]
     fn hidden<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f32>>> {
         self.hidden
             .as_ref()
@@ -110,14 +101,13 @@ impl PyStepResult {
 }
 
 impl PyStepResult {
-    /// What the motion model says; `emit`: whether its rule lets this frame's events out.
-    pub(crate) fn of(controls: &Controls, emit: bool) -> Self {
+    /// What the motion model says.
+    pub(crate) fn of(controls: &Controls) -> Self {
         Self {
             params: table(controls.params),
             hazards: controls.hazards,
             scalars: controls.scalars,
             gate: f64::from(controls.gate),
-            emit,
             hidden: Some(controls.hidden.as_slice().into()),
             field: None,
             plan: None,
@@ -131,7 +121,6 @@ impl PyStepResult {
             hazards: self.hazards,
             scalars: self.scalars,
             gate: self.gate,
-            emit: self.emit,
             hidden: self.hidden.clone(),
             field: self.field.clone(),
             plan: self.plan(py),

@@ -1,8 +1,8 @@
 //! What holds whatever is sent: nothing leaves its hull, nothing jumps, nothing depends on how often silence is asked.
 
 use anticip_controls::{
-    Commitment, Crossfade, Desk, Forecast, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL,
-    PARAMETER_COUNT, Presence, Shape, Shaper, Silence, Smoother, Smoothing, Trigger, at_lead, scalar_mapping,
+    Crossfade, Desk, Forecast, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL, PARAMETER_COUNT,
+    Presence, Shape, Shaper, Silence, Smoother, Smoothing, Trigger, at_lead, scalar_mapping,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -115,6 +115,13 @@ proptest! {
         for (p, value) in at_lead(&forecast, &[HORIZONS_MS[k]; 8]).into_iter().enumerate() {
             prop_assert!((value - forecast[p][k].clamp(0.0, 1.0)).abs() < 1e-9);
         }
+        let next = (k + 1).min(HORIZONS_MS.len() - 1);
+        let halfway = [0.5 * (HORIZONS_MS[k] + HORIZONS_MS[next]); 8];
+        for (p, value) in at_lead(&forecast, &halfway).into_iter().enumerate() {
+            let between = 0.5 * (forecast[p][k] + forecast[p][next]);
+            prop_assert!((value - between.clamp(0.0, 1.0)).abs() < 1e-9);
+        }
+        prop_assert_eq!(at_lead(&[[f64::NAN; 5]; 8], &[lead; 8]), [0.0; 8]);
     }
 
     #[test]
@@ -381,10 +388,12 @@ fn a_loudness_that_is_no_number_is_held_at_any_gain() {
 
 #[test]
 fn a_gate_that_stays_shut_is_waited_for_no_longer_than_told() {
-    let mut commitment = Commitment::new(0.8, 5);
-    let emitted: Vec<bool> = (0..12).map(|_| commitment.decide(0.0)).collect();
-    assert_eq!(emitted, (0..12).map(|n| n % 6 == 5).collect::<Vec<_>>());
-    assert!(commitment.decide(0.81));
+    let mut rule = Trigger::new([0.5, 0.9], [0.0; 2], (0.8, 5), 200.0, None);
+    // Frames so far apart that what was announced is over.
+    let mut announces = |gate| !rule.step([&[0.9; 25], &[0.0; 25]], gate, 0.0, 1.0).is_empty();
+    let announced: Vec<bool> = (0..12).map(|_| announces(0.0)).collect();
+    assert_eq!(announced, (0..12).map(|n| n % 6 == 5).collect::<Vec<_>>());
+    assert!(announces(0.81));
 }
 
 #[test]

@@ -1,107 +1,20 @@
-//! What Python gives to the controls: arrays of either precision, nested lists, options by their attributes.
+//! What Python gives to the controls: arrays, options by their attributes.
 
-use anticip_controls::{
-    EVENT_COUNT, Forecast, HORIZONS_MS, PARAMETER_COUNT, Parameters, SCALAR_COUNT, Smoothing,
-};
-use numpy::{PyArray2, PyArrayMethods};
-use pyo3::intern;
+use anticip_controls::{EVENT_COUNT, SCALAR_COUNT, Smoothing};
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
+use crate::motion::convert::doubles;
 
-/// Rows of numbers: of an array without a copy in between, of anything else as it extracts.
-fn rows(given: &Bound<'_, PyAny>, what: &str, expected: &str) -> PyResult<Vec<Vec<f64>>> {
-    if let Ok(array) = given.cast::<PyArray2<f32>>() {
-        let array = array.try_readonly()?;
-        let rows = array.as_array();
-        return Ok(rows
-            .outer_iter()
-            .map(|row| row.iter().map(|&v| f64::from(v)).collect())
-            .collect());
-    }
-    if let Ok(array) = given.cast::<PyArray2<f64>>() {
-        let array = array.try_readonly()?;
-        return Ok(array.as_array().outer_iter().map(|row| row.to_vec()).collect());
-    }
-    let listed = given
-        .call_method0(intern!(given.py(), "tolist"))
-        .unwrap_or_else(|_| given.clone());
-    listed.extract().map_err(|_| {
-        let shape = given
-            .getattr("shape")
-            .map_or_else(|_| "another".to_owned(), |shape| shape.to_string());
-        raise(
-            Kind::Shape,
-            &format!("{what}: expected shape {expected}, got {shape}"),
-        )
-    })
-}
-
-/// Parameters (8, 5).
-pub(super) fn forecast(given: &Bound<'_, PyAny>) -> PyResult<Forecast> {
-    let expected = format!("({PARAMETER_COUNT}, {})", HORIZONS_MS.len());
-    let rows = rows(given, "parameters", &expected)?;
-    let fits: Option<Vec<_>> = rows.iter().map(|row| row.as_slice().try_into().ok()).collect();
-    fits.and_then(|rows| rows.try_into().ok()).ok_or_else(|| {
-        let message = format!("parameters: expected shape {expected}, got {}", shape_of(&rows));
-        raise(Kind::Shape, &message)
-    })
-}
-
-/// Hazards (2, bins): at least one bin each.
+/// Hazards (2, bins), at least one bin each.
 pub(super) fn hazards(given: &Bound<'_, PyAny>) -> PyResult<[Vec<f64>; EVENT_COUNT]> {
-    let expected = format!("({EVENT_COUNT}, bins)");
-    let rows = rows(given, "hazards", &expected)?;
-    if rows.iter().any(Vec::is_empty) || rows.len() != EVENT_COUNT {
-        let message = format!("hazards: expected shape {expected}, got {}", shape_of(&rows));
-        return Err(raise(Kind::Shape, &message));
+    let found = doubles(given, "hazards", &[Some(EVENT_COUNT), None])?;
+    let bins = found.shape[1];
+    if bins == 0 {
+        let none = "hazards: expected shape (2, bins), got no bins";
+        return Err(raise(Kind::Shape, none));
     }
-    rows.try_into()
-        .map_err(|_| raise(Kind::Shape, "hazards: expected two events"))
-}
-
-fn shape_of(rows: &[Vec<f64>]) -> String {
-    format!("({}, {})", rows.len(), rows.first().map_or(0, Vec::len))
-}
-
-/// A vector of so many numbers.
-pub(super) fn vector<const N: usize>(given: &Bound<'_, PyAny>, what: &str) -> PyResult<[f64; N]> {
-    let listed = given
-        .call_method0(intern!(given.py(), "tolist"))
-        .unwrap_or_else(|_| given.clone());
-    let values: Option<Vec<f64>> = listed.extract().ok();
-    let count = values.as_ref().map(Vec::len);
-    values.and_then(|values| values.try_into().ok()).ok_or_else(|| {
-        let got = count.map_or_else(|| "another".to_owned(), |count| format!("({count},)"));
-        raise(Kind::Shape, &format!("{what}: expected shape ({N},), got {got}"))
-    })
-}
-
-/// One lead for all parameters, or one for each, in milliseconds.
-#[derive(FromPyObject)]
-pub(super) enum Leads {
-    One(f64),
-    Each(Vec<f64>),
-}
-
-impl Leads {
-    pub(super) fn checked(self) -> PyResult<Parameters> {
-        let leads = match self {
-            Self::One(lead) => [lead; PARAMETER_COUNT],
-            Self::Each(leads) => leads.try_into().map_err(|leads: Vec<f64>| {
-                let message = format!("lead_ms: expected {PARAMETER_COUNT} leads, got {}", leads.len());
-                raise(Kind::Shape, &message)
-            })?,
-        };
-        let (nearest, farthest) = (HORIZONS_MS[0], HORIZONS_MS[HORIZONS_MS.len() - 1]);
-        match leads.iter().find(|lead| !(nearest..=farthest).contains(lead)) {
-            Some(lead) => {
-                let message = format!("lead_ms: expected {nearest} to {farthest}, got {lead}");
-                Err(raise(Kind::Value, &message))
-            }
-            None => Ok(leads),
-        }
-    }
+    Ok(std::array::from_fn(|i| found.values[i * bins..][..bins].to_vec()))
 }
 
 /// Values that are heard, each 0..1 but for rounding.
@@ -153,8 +66,8 @@ fn above(value: f64, most: f64) -> bool {
 
 /// Seven scalars.
 pub(super) fn scalars(given: &Bound<'_, PyAny>) -> PyResult<[f64; SCALAR_COUNT]> {
-    match given.extract() {
-        Ok(values) => Ok(values),
-        Err(_) => vector(given, "scalars"),
-    }
+    given.extract().or_else(|_| {
+        let values = doubles(given, "scalars", &[Some(SCALAR_COUNT)])?.values;
+        Ok(std::array::from_fn(|i| values[i]))
+    })
 }

@@ -29,39 +29,17 @@ impl Remembered {
 #[pyclass(name = "FrameResult", module = "pyanticip._core", frozen)]
 pub(crate) struct PyFrameResult {
     #[pyo3(get)]
-    out: Py<PyFrontOutput>,
+    pub(super) out: Py<PyFrontOutput>,
     #[pyo3(get)]
-    step: Option<Py<PyStepResult>>,
+    pub(super) step: Option<Py<PyStepResult>>,
     #[pyo3(get)]
-    failure: Option<String>,
-    remembered: Option<Remembered>,
-    slot: GridPosition,
-    played: Option<Out>,
+    pub(super) failure: Option<String>,
+    pub(super) remembered: Option<Remembered>,
+    pub(super) slot: GridPosition,
+    pub(super) played: Option<Out>,
     /// The model, and all after it.
     #[pyo3(get)]
-    stages_ns: (i64, i64),
-}
-
-impl PyFrameResult {
-    pub(super) fn new(
-        out: Py<PyFrontOutput>,
-        step: Option<Py<PyStepResult>>,
-        failure: Option<String>,
-        remembered: Option<Remembered>,
-        slot: GridPosition,
-        played: Option<Out>,
-        stages_ns: [i64; 2],
-    ) -> Self {
-        Self {
-            out,
-            step,
-            failure,
-            remembered,
-            slot,
-            played,
-            stages_ns: stages_ns.into(),
-        }
-    }
+    pub(super) stages_ns: (i64, i64),
 }
 
 #[pymethods]

@@ -5,17 +5,13 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::controls::PyCommitment;
 use crate::errors::one_line;
 use crate::model::PyMotionStream;
 use crate::motion::front_output::PyFrontOutput;
 use crate::step_result::PyStepResult;
 
-/// A stream, and the rule of its commitment gate.
-pub(super) type Core = (Py<PyMotionStream>, Py<PyCommitment>);
-
 pub(super) enum Model {
-    Core(Core),
+    Core(Py<PyMotionStream>),
     Other(Py<PyAny>),
 }
 
@@ -23,13 +19,13 @@ pub(super) enum Model {
 type Stepped = Result<PyStepResult, String>;
 
 impl Model {
-    pub(super) fn new(backend: Py<PyAny>, core: Option<Core>) -> Self {
+    pub(super) fn new(backend: Py<PyAny>, core: Option<Py<PyMotionStream>>) -> Self {
         core.map_or(Self::Other(backend), Self::Core)
     }
 
     pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
         match self {
-            Self::Core((stream, rule)) => Self::Core((stream.clone_ref(py), rule.clone_ref(py))),
+            Self::Core(stream) => Self::Core(stream.clone_ref(py)),
             Self::Other(backend) => Self::Other(backend.clone_ref(py)),
         }
     }
@@ -45,7 +41,7 @@ impl Model {
     /// Steps all rows; `anew`: the first one begins a stream. What is no mistake of the backend's is raised.
     pub(super) fn step(&self, py: Python<'_>, out: &PyFrontOutput, anew: bool) -> PyResult<Stepped> {
         let stepped = match self {
-            Self::Core((stream, rule)) => Ok(core_step(py, stream.get(), rule.get(), out, anew)),
+            Self::Core(stream) => Ok(core_step(py, stream.get(), out, anew)),
             Self::Other(backend) => other_step(backend.bind(py), out, anew),
         };
         match stepped {
@@ -63,27 +59,17 @@ impl Model {
     }
 }
 
-fn core_step(
-    py: Python<'_>,
-    stream: &PyMotionStream,
-    rule: &PyCommitment,
-    out: &PyFrontOutput,
-    anew: bool,
-) -> PyStepResult {
-    let (controls, emit) = stream.inner.detached(py, |stream| {
-        rule.0.turn(|rule| {
-            if anew {
-                stream.reset();
-                rule.waited = 0;
-            }
-            let mut emit = false;
-            for row in &out.out.rows {
-                emit = rule.decide(f64::from(stream.step(row).gate));
-            }
-            (stream.controls().clone(), emit)
-        })
+fn core_step(py: Python<'_>, stream: &PyMotionStream, out: &PyFrontOutput, anew: bool) -> PyStepResult {
+    let controls = stream.inner.detached(py, |stream| {
+        if anew {
+            stream.reset();
+        }
+        for row in &out.out.rows {
+            stream.step(row);
+        }
+        stream.controls().clone()
     });
-    PyStepResult::of(&controls, emit)
+    PyStepResult::of(&controls)
 }
 
 fn other_step(backend: &Bound<'_, PyAny>, out: &PyFrontOutput, anew: bool) -> PyResult<PyStepResult> {
