@@ -272,7 +272,7 @@ impl Memory {
             return Err(MemoryError::Played);
         }
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        self.store.room(moments_of(take.len()))?;
+        self.store.room(self.store.rehearsed() + moments_of(take.len()))?;
         let (mut extractor, mut learner) = (FeatureExtractor::default(), Learner::default());
         let store = &mut self.store;
         let mut tell = |taught: Taught| {

@@ -124,16 +124,13 @@ impl Store {
         self.forgotten
     }
 
-    /// Checks that so many moments more can be kept for good.
-    ///
-    /// # Errors
-    /// No room for them.
-    pub fn room(&self, moments: usize) -> Result<(), MemoryError> {
-        if self.rehearsed + moments <= self.capacity() {
+    /// Checks that so many moments can be kept in all.
+    pub(crate) fn room(&self, moments: usize) -> Result<(), MemoryError> {
+        if moments <= self.capacity {
             return Ok(());
         }
         Err(MemoryError::Full {
-            capacity: self.capacity(),
+            capacity: self.capacity,
         })
     }
 
@@ -239,7 +236,7 @@ impl Store {
         &self.sketches.as_chunks().0[..self.len.div_ceil(COARSE)]
     }
 
-    /// Fills an empty memory with what was rehearsed.
+    /// Fills a memory with what was rehearsed, in place of all that it has.
     ///
     /// # Errors
     /// More moments than there is room for, arrays that do not fit each other, or numbers that no key has.
@@ -258,11 +255,7 @@ impl Store {
             }
         }
         check(keys)?;
-        if moments > self.capacity {
-            return Err(MemoryError::Full {
-                capacity: self.capacity,
-            });
-        }
+        self.room(moments)?;
         self.clear(true);
         let rows = keys.as_chunks().0.iter().zip(followed.as_chunks().0);
         for ((key, followed), &origin) in rows.zip(origins) {

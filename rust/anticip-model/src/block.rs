@@ -5,7 +5,7 @@ use pulp::Arch;
 use crate::activations::{exp, gelu};
 use crate::bias::Kernel;
 use crate::linear::{Linear, Norm, Precision, dot};
-use crate::{ModelError, Tensors};
+use crate::{ModelError, MotionSizes, Tensors};
 
 const BYTES: Precision = Precision::Bytes;
 
@@ -74,36 +74,24 @@ pub(crate) struct Pathway {
     scores: Vec<f32>,
 }
 
-/// Sizes of a pathway.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PathwaySizes {
-    pub(crate) layers: usize,
-    pub(crate) width: usize,
-    pub(crate) heads: usize,
-    pub(crate) hidden: usize,
-    pub(crate) past: usize,
-}
-
 impl Pathway {
-    /// Reads `{name}.0.*` and so on.
+    /// Reads `{name}.0.*` and so on; `which` is its place among the pathways.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
     pub(crate) fn new(
         tensors: &Tensors,
         name: &str,
-        sizes: PathwaySizes,
+        sizes: &MotionSizes,
+        which: usize,
         kernel: Option<Kernel>,
     ) -> Result<Self, ModelError> {
-        let PathwaySizes {
-            layers,
-            width,
-            heads,
-            hidden,
-            past,
-        } = sizes;
-        let slots = past + 1;
-        let blocks = (0..layers).map(|i| Block::new(tensors, &format!("{name}.{i}"), width, hidden, slots));
+        let MotionSizes {
+            width, heads, hidden, ..
+        } = *sizes;
+        let slots = sizes.past[which] + 1;
+        let blocks = (0..sizes.layers[which])
+            .map(|i| Block::new(tensors, &format!("{name}.{i}"), width, hidden, slots));
         Ok(Self {
             blocks: blocks.collect::<Result<_, _>>()?,
             kernel,

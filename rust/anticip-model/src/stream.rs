@@ -3,7 +3,7 @@
 use anticip_motion::features::{FEATURE_COUNT, FEATURE_COUNT_V1, SCALAR, TWIN};
 
 use crate::bias::{Kernel, TrajectoryBias};
-use crate::block::{Pathway, PathwaySizes};
+use crate::block::Pathway;
 use crate::embedding::Embedding;
 use crate::heads::{Controls, Heads, PARAM_COUNT, SCALAR_COUNT, Seen};
 use crate::poses::PoseWindow;
@@ -115,18 +115,10 @@ impl MotionStream {
         // A model that reads the twin's columns makes its parameters of them.
         let twin = embedding.columns() > FEATURE_COUNT_V1;
         let biased = tensors.contains_key("trunk.bias.beta");
-        let pathway = |name, i: usize, steps: usize| -> Result<Pathway, ModelError> {
-            let past = sizes.past[i];
+        let pathway = |name, which: usize, steps: usize| {
             let distance = steps as f64 * sizes.distance;
-            let kernel = || Kernel::new(tensors, heads, past, distance, sizes.positive);
-            let sizes = PathwaySizes {
-                layers: sizes.layers[i],
-                width,
-                heads,
-                hidden: sizes.hidden,
-                past,
-            };
-            Pathway::new(tensors, name, sizes, biased.then(kernel).transpose()?)
+            let kernel = || Kernel::new(tensors, heads, sizes.past[which], distance, sizes.positive);
+            Pathway::new(tensors, name, sizes, which, biased.then(kernel).transpose()?)
         };
         let recent = embedding.recent_count();
         let poses = PoseWindow::of(tensors)?;

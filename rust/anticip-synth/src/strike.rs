@@ -3,10 +3,9 @@
 use fundsp::audionode::AudioNode;
 use fundsp::buffer::{BufferRef, BufferVec};
 use fundsp::noise::Noise;
-use fundsp::svf::{BandpassMode, FixedSvf, SvfParams};
 
 use crate::control::FRAME;
-use crate::tone::running;
+use crate::tone::{Band, band};
 
 /// Rise and fall of the burst, seconds.
 const ATTACK: f32 = 0.002;
@@ -17,7 +16,7 @@ const CENTRE: f32 = 1_900.0;
 #[derive(Clone)]
 pub(crate) struct Strike {
     noise: Noise,
-    band: FixedSvf<f32, BandpassMode<f32>>,
+    band: Band,
     buffer: BufferVec,
     seed: u64,
     /// What has been struck and not yet risen, and what sounds.
@@ -29,23 +28,11 @@ pub(crate) struct Strike {
 
 impl Strike {
     pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
-        let band = running(
-            FixedSvf::new(
-                BandpassMode::new(),
-                &SvfParams {
-                    sample_rate: sample_rate as f32,
-                    cutoff: CENTRE,
-                    q: 0.9,
-                    gain: 1.0,
-                },
-            ),
-            sample_rate,
-        );
         let mut noise = Noise::new();
         noise.set_hash(seed);
         Self {
             noise,
-            band,
+            band: band(sample_rate, CENTRE, 0.9),
             buffer: BufferVec::new(1),
             seed,
             waiting: 0.0,

@@ -1,7 +1,7 @@
 //! What most presets end with: drive, beating, a body and a low-pass; and a source of noise.
 
 use fundsp::audionode::AudioNode;
-use fundsp::svf::{BandpassMode, BellMode, FixedSvf, LowpassMode, SvfParams};
+use fundsp::svf::{BandpassMode, BellMode, FixedSvf, LowpassMode, SvfMode, SvfParams};
 
 use crate::control::{FRAME, Line};
 use crate::presets::Controls;
@@ -23,22 +23,21 @@ pub(crate) fn running<N: AudioNode>(mut node: N, sample_rate: f64) -> N {
     node
 }
 
+fn filter<M: SvfMode<f32>>(mode: M, sample_rate: f64, cutoff: f32, q: f32, gain: f32) -> FixedSvf<f32, M> {
+    let params = SvfParams {
+        sample_rate: sample_rate as f32,
+        cutoff,
+        q,
+        gain,
+    };
+    running(FixedSvf::new(mode, &params), sample_rate)
+}
+
 pub(crate) type Band = FixedSvf<f32, BandpassMode<f32>>;
 
 /// A band-pass whose peak gain is 1.
 pub(crate) fn band(sample_rate: f64, centre: f32, q: f32) -> Band {
-    running(
-        FixedSvf::new(
-            BandpassMode::new(),
-            &SvfParams {
-                sample_rate: sample_rate as f32,
-                cutoff: centre,
-                q,
-                gain: 1.0,
-            },
-        ),
-        sample_rate,
-    )
+    filter(BandpassMode::new(), sample_rate, centre, q, 1.0)
 }
 
 /// Smooth saturation, slope 1 at 0 and at most 1 beyond: the Pade approximant of tanh, exact to 2 % up to 3.
@@ -57,22 +56,8 @@ pub(crate) struct LowPass {
 
 impl LowPass {
     pub(crate) fn new(sample_rate: f64) -> Self {
-        let filter = || {
-            running(
-                FixedSvf::new(
-                    LowpassMode::new(),
-                    &SvfParams {
-                        sample_rate: sample_rate as f32,
-                        cutoff: 1_000.0,
-                        q: LOW_Q,
-                        gain: 1.0,
-                    },
-                ),
-                sample_rate,
-            )
-        };
         Self {
-            filters: [filter(), filter()],
+            filters: [(); 2].map(|()| filter(LowpassMode::new(), sample_rate, 1_000.0, LOW_Q, 1.0)),
             highest: 0.42 * sample_rate as f32,
         }
     }
@@ -127,18 +112,11 @@ impl Tone {
     pub(crate) fn raised(sample_rate: f64, body: &Body, octaves: f32) -> Self {
         let bands = body.map(|[centre, q, decibels]| [centre * octaves.exp2(), q, decibels]);
         let ring = |[centre, q, decibels]: [f32; 3]| {
-            running(
-                FixedSvf::new(
-                    BellMode::new(),
-                    &SvfParams {
-                        sample_rate: sample_rate as f32,
-                        cutoff: centre.min(0.4 * sample_rate as f32),
-                        q,
-                        gain: 10.0_f32.powf(decibels / 20.0),
-                    },
-                ),
-                sample_rate,
-            )
+            let (cutoff, gain) = (
+                centre.min(0.4 * sample_rate as f32),
+                10.0_f32.powf(decibels / 20.0),
+            );
+            filter(BellMode::new(), sample_rate, cutoff, q, gain)
         };
         Self {
             body: [bands.map(ring), bands.map(ring)],

@@ -49,7 +49,7 @@ impl PyDesk {
             return Err(raise(Kind::Value, &message));
         }
         let silence = Silence { hold, fade, catch_up };
-        let rule = rule.copied(rule.py());
+        let rule = rule.0.with(rule.py(), |rule| rule.clone());
         let desk = Desk::new(smoothing, silence, neutral, rule);
         Ok(Self(Shared::new(Mixer::new(desk, lead.0.clone()))))
     }

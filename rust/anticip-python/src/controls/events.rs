@@ -12,7 +12,7 @@ use crate::shared::Shared;
 
 /// A rule by which events are announced, and its state.
 #[pyclass(name = "EventRule", module = "pyanticip._core", frozen)]
-pub(crate) struct PyEventRule(Shared<Trigger>);
+pub(crate) struct PyEventRule(pub(super) Shared<Trigger>);
 
 #[pymethods]
 impl PyEventRule {
@@ -51,13 +51,6 @@ impl PyEventRule {
 
     fn reset(&self, py: Python<'_>) {
         self.0.with(py, Trigger::reset);
-    }
-}
-
-impl PyEventRule {
-    /// A rule of its own, as it stands.
-    pub(super) fn copied(&self, py: Python<'_>) -> Trigger {
-        self.0.with(py, |rule| rule.clone())
     }
 }
 

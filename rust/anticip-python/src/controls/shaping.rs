@@ -16,7 +16,7 @@ struct ShapeArgs {
     steps: Option<u32>,
 }
 
-fn shape(given: ShapeArgs) -> PyResult<Shape> {
+fn read(given: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let ShapeArgs {
         span,
         invert,
@@ -24,7 +24,7 @@ fn shape(given: ShapeArgs) -> PyResult<Shape> {
         hysteresis,
         toggle,
         steps,
-    } = given;
+    } = given.extract()?;
     if steps.is_some_and(|steps| steps < 2) {
         return Err(raise(Kind::Value, "steps: expected at least 2"));
     }
@@ -92,8 +92,4 @@ impl PyShaper {
     fn set_seen(&self, seen: Option<(f64, f64)>) {
         self.inner.with(|shaper| shaper.seen = seen);
     }
-}
-
-fn read(given: &Bound<'_, PyAny>) -> PyResult<Shape> {
-    shape(given.extract()?)
 }
