@@ -3,12 +3,12 @@ they are on one."""
 
 import pytest
 import torch
-from support.models import config, covering, name_of
+from support.models import config, covering, name_of, on_a_gpu
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from pyanticip.models import ModelConfig
+from pyanticip.models import AnticipatoryTransformer, ModelConfig
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.models.motion.transformer import MotionTransformer
 from pyanticip.models.parts.positions.prism import scan
@@ -39,19 +39,6 @@ class Refused(TorchDispatchMode):
         return out
 
 
-def on_a_gpu(model):
-    """Every tensor of the model in place of one that says it is on a GPU."""
-    for module in model.modules():
-        for name, one in module._parameters.items():
-            if one is not None:
-                like = torch.empty(one.shape, dtype=one.dtype, device="cuda")
-                module._parameters[name] = torch.nn.Parameter(like, requires_grad=False)
-        for name, one in module._buffers.items():
-            if one is not None:
-                module._buffers[name] = torch.empty(one.shape, dtype=one.dtype, device="cuda")
-    return model
-
-
 # Of the combinations, the fullest with each kind of positions.
 FULLEST = {m["positions"]: m for m in sorted(covering(), key=lambda m: m["control_field"] + m["planning"])}
 MODELS = {name_of(member): config("motion", **member) for member in FULLEST.values()}
@@ -79,6 +66,21 @@ def test_a_graph_can_record_the_step(name, performers, monkeypatch):
             assert refused.count > 50
             assert len(outputs) == performers
             assert outputs.is_cuda
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+def test_a_graph_can_record_the_step_of_the_default_token_model(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    made = AnticipatoryTransformer(ModelConfig.default()).eval()
+    with FakeTensorMode(), torch.no_grad():
+        on_a_gpu(made)
+        state, ids = made.initial_state(3), torch.zeros(3, dtype=torch.int64, device="cuda")
+        with Refused() as refused:
+            out, after = made.step(ids, state)
+            state.restore(after, torch.ones(3, dtype=torch.bool, device="cuda"))
+    assert refused.found == []
+    assert refused.count > 50
+    assert out.logits.is_cuda
 
 
 def test_what_it_looks_for_is_found():

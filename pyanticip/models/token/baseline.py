@@ -87,7 +87,7 @@ def check_length(length: int, frames: Tensor | None, cfg: ModelConfig, absolute:
     if frames is None:
         if length > longest:
             raise ShapeError(f"ids are {length} long, max_seq_len is {longest}")
-    elif absolute and not torch.compiler.is_compiling():
+    elif absolute and readable(frames):
         end = int(frames.max()) + length
         if end > longest:
             raise ShapeError(f"the stream would be {end} long, max_seq_len is {longest}")
