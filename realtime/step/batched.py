@@ -105,6 +105,27 @@ class BatchedStep:
         self._present.copy_(torch.from_numpy(np.array(present)))
         return self.advance(due, bool(present.all())).cpu().numpy()
 
+    def says_the_same(self, other: Callable[[bool], Tensor], kinds: Sequence[bool]) -> bool:
+        """Whether another way to :meth:`advance` gives the same from a stream's start until two pools have
+        closed, of which the second has a past; the streams begin again after it.
+
+        Args:
+            kinds: whether a pool closes: of the first frames of a pool, and of its last.
+        """
+        count = 2 * self._stride
+        frames = torch.randn(count, *self._rows.shape, device=self._rows.device)
+        self._present.fill_(True)
+        said: list[list[Tensor]] = []
+        for advance in (self.advance, other):
+            self.reset()
+            said.append([])
+            for frame, rows in enumerate(frames):
+                self._rows.copy_(rows)
+                said[-1].append(advance(kinds[-1 if (frame + 1) % self._stride == 0 else 0]))
+        self.reset()
+        self._present.fill_(False)
+        return all(torch.allclose(a, b, atol=1e-3) for a, b in zip(*said, strict=True))
+
     def result(self, outputs: F32) -> StepResult:
         """What :meth:`step` returned in one row, unpacked; the row is not referred to any more."""
         cfg = self.model.cfg
@@ -152,7 +173,7 @@ class RecordedStep(BatchedStep):
             kinds = (False, True) if self._stride > 1 else (True,)
             advance: Callable[[bool], Tensor] = self.advance
             if compiled:
-                advance, self.why = fused(advance, kinds)
+                advance, self.why = fused(self, kinds)
             self._graphs = {due: self._record(advance, due) for due in kinds}
         # Kept as long as the graphs: they launch its kernels.
         self._advance = advance
@@ -194,22 +215,29 @@ class RecordedStep(BatchedStep):
             self._stream.synchronize()
 
 
-def fused(advance: Callable[[bool], Tensor], kinds: Sequence[bool]) -> tuple[Callable[[bool], Tensor], str]:
-    """A step whose kernels torch.compile has fused, compiled for each kind of frame; the step as it is, and
-    why, where the compiler does not work (on a GPU it wants Triton and a C compiler) or errs."""
+def fused(batch: BatchedStep, kinds: Sequence[bool]) -> tuple[Callable[[bool], Tensor], str]:
+    """The step of a batch whose streams begin, its kernels fused by torch.compile, compiled for each kind of
+    frame; the step as it is, and why, where the compiler does not work (on a GPU it wants Triton and a C
+    compiler) or errs."""
     try:
-        # Small kernels that do not need each other share a launch.
-        options: dict[str, Any] = {"combo_kernels": True} if torch.cuda.is_available() else {}
+        options = fusing() if torch.cuda.is_available() else {}
         compiled: Callable[[bool], Tensor] = torch.compile(
-            advance, fullgraph=True, dynamic=False, options=options
+            batch.advance, fullgraph=True, dynamic=False, options=options
         )
-        for due in kinds:
-            if not torch.allclose(compiled(due), advance(due), atol=1e-3):
-                raise RuntimeError("what was compiled says something else")
+        if not batch.says_the_same(compiled, kinds):
+            raise RuntimeError("what was compiled says something else")
     # Whatever a compiler, its own compiler and a driver can raise: the step plays without them.
     except Exception as error:
-        return advance, f"kernels not fused: {type(error).__name__}: {one_line(error)}"
+        return batch.advance, f"kernels not fused: {type(error).__name__}: {one_line(error)}"
     return compiled, ""
+
+
+def fusing() -> dict[str, Any]:
+    """The compiler's options for a GPU: small kernels that do not need each other share a launch, and small
+    products are fused with what stands around them."""
+    from realtime.step.products import SmallProducts
+
+    return {"combo_kernels": True, "post_grad_custom_pre_pass": SmallProducts()}
 
 
 def _pack(out: MotionOutput) -> Tensor:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 from support.models import build, covering, name_of
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from pyanticip.errors import OptionError, ShapeError
 from realtime.bench.step import run, table
+from realtime.step import products
 from realtime.step.batched import BatchedStep, fused
 
 WHOLE = {"twin": True, "strokes": True, "kinematics": True, "d_model": 48, "taps": 12}
@@ -53,7 +55,7 @@ def test_the_whole_step_is_one_graph_for_a_compiler_and_the_same(monkeypatch):
     rng = np.random.default_rng(1)
     model = build("motion", torch.float32, 0.05, slow_stride=3, fast_layers=1, **WHOLE)
     batch, plain = BatchedStep(model, 2), BatchedStep(model, 2)
-    advance, why = fused(batch.advance, (True,))
+    advance, why = fused(batch, (True,))
     assert why == ""
     monkeypatch.setattr(batch, "advance", lambda due, everybody: advance(True))
     for frame in range(14):
@@ -82,7 +84,46 @@ def _broken(due):
 def test_why_kernels_are_not_fused_is_told(found, why, monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **how: found)
     batch = BatchedStep(build("motion", torch.float32, 0.05))
-    assert fused(batch.advance, (False, True)) == (batch.advance, f"kernels not fused: {why}")
+    assert fused(batch, (False, True)) == (batch.advance, f"kernels not fused: {why}")
+
+
+def test_a_compiled_step_is_compared_where_pools_have_closed(monkeypatch):
+    batch = BatchedStep(build("motion", torch.float32, 0.05, slow_stride=3))
+    monkeypatch.setattr(torch, "compile", lambda function, **how: function)
+    assert fused(batch, (False, True)) == (batch.advance, "")
+
+    def forgetful(due):
+        """Right from a stream's start on, as long as no pool has closed."""
+        said = BatchedStep.advance(batch, due)
+        batch._state.trunk.held.zero_()
+        return said
+
+    monkeypatch.setattr(torch, "compile", lambda function, **how: forgetful)
+    assert fused(batch, (False, True))[1].endswith("what was compiled says something else")
+    assert not any(tensor.any() for tensor in batch.state())
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method")
+def test_small_products_are_rewritten_for_a_compiler(monkeypatch):
+    """The three kinds that there are, those that are not small left alone; the sums are the products."""
+    aten, gen = torch.ops.aten, torch.Generator().manual_seed(0)
+    a, b, c = (
+        torch.randn(5, 7, generator=gen),
+        torch.randn(7, 6, generator=gen),
+        torch.randn(6, generator=gen),
+    )
+
+    def step(a, b, c):
+        return aten.mm(a, b), aten.bmm(a[None], b[None]), aten.addmm(c, a, b), aten.mm(a.repeat(2, 1), b)
+
+    monkeypatch.setattr(products, "SMALL", 5 * 6 * 7)
+    graph = make_fx(step, tracing_mode="fake")(a, b, c)
+    products.SmallProducts()(graph.graph)
+    graph.recompile()
+    left = [node.target for node in graph.graph.nodes if "mm" in str(node.target)]
+    assert left == [aten.mm.default]
+    for got, wanted in zip(graph(a, b, c), step(a, b, c), strict=True):
+        torch.testing.assert_close(got, wanted)
 
 
 def test_bench_steps_many_performers(saved, monkeypatch):

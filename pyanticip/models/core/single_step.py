@@ -38,23 +38,21 @@ class SingleStep:
     ) -> tuple[Tensor, Ring | None]:
         """See :class:`~pyanticip.models.core.attention.Layout`. The ring is written in place."""
         assert ring is not None
-        rows = torch.arange(q.shape[0], device=q.device)
-        for stored, new in ((ring.k, k[:, 0]), (ring.v, v[:, 0])):
-            _store(stored, new, rows, self.slot, self.keep)
+        keys, values = (_store(r, new, self.slot, self.keep) for r, new in ((ring.k, k), (ring.v, v)))
         bias = self.bias
         if extras is not None and extras.log_gate is not None:
             assert isinstance(ring.gate, Tensor)
-            _store(ring.gate, extras.log_gate[:, 0], rows, self.slot, self.keep)
-            bias = bias + ring.gate[:, None, None]
+            gates = _store(ring.gate, extras.log_gate, self.slot, self.keep)
+            bias = bias + gates[:, None, None]
         if extras is not None and self.query_places is not None and self.stored is not None:
             q, asked = extras.content(q), extras.asked(self.query_places)
             bias = bias + asked.transpose(1, 2) @ self.stored.flatten(2)[:, None].transpose(2, 3)
-        keys = ring.k.transpose(1, 2)  # (B, H, slots, d)
+        keys = keys.transpose(1, 2)  # (B, H, slots, d)
         if self.rotary:
             keys = rotate(keys, (-self.rotary * self.ages)[:, None])
         if torch.compiler.is_compiling():
-            return _mixed(q, keys, ring.v, bias), ring
-        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), keys, ring.v.transpose(1, 2), bias)
+            return _mixed(q, keys, values, bias), ring
+        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), keys, values.transpose(1, 2), bias)
         return mixed.transpose(1, 2).flatten(2), ring
 
 
@@ -62,9 +60,11 @@ def _mixed(q: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
     """The same in sums that a compiler makes into a kernel each: for a single query a matrix product would
     first copy the whole ring."""
     scores = (q.transpose(1, 2) * keys).sum(-1) * q.shape[-1] ** -0.5 + bias[:, :, 0]  # (B, H, slots)
-    share = scores.softmax(-1).transpose(1, 2)[..., None]
-    mixed: Tensor = (share * values).sum(1, keepdim=True)
-    return mixed.flatten(2)
+    values = values.permute(0, 2, 3, 1)  # (B, H, d, slots)
+    # A share for every feature, though they are the same: so they are summed where the values are.
+    shares = scores[:, :, None].expand_as(values).softmax(-1)
+    mixed: Tensor = (shares * values).sum(-1)
+    return mixed.flatten(1)[:, None]
 
 
 def make_single_step(
@@ -93,15 +93,23 @@ def make_single_step(
     keep = None if new is None else new > 0
     places, ring = steering.places, steering.place_ring
     if places is not None and ring is not None:
-        _store(ring, places.keys[:, 0], torch.arange(len(count), device=count.device), slot, keep)
+        ring = _store(ring, places.keys, slot, keep)
     asked = None if places is None else places.queries
     return SingleStep(bias[:, :, None], slot, keep, ages, steering.rotary, asked, ring)
 
 
-def _store(ring: Tensor, new: Tensor, rows: Tensor, slot: Tensor, keep: Tensor | None) -> None:
-    """Write a step (B, ...) into its slot of a ring (B, past + 1, ...), where it is real; the ring keeps its
-    type."""
+def _store(ring: Tensor, new: Tensor, slot: Tensor, keep: Tensor | None) -> Tensor:
+    """The ring (B, past + 1, ...) with a step (B, 1, ...) in its slot, where it is real: written in place;
+    the ring keeps its type."""
     new = new.to(ring.dtype)
+    if torch.compiler.is_compiling():
+        # The whole ring anew: a compiler does that in the kernels that read it.
+        here = slot[:, None] == torch.arange(ring.shape[1], device=ring.device)
+        if keep is not None:
+            here = here & keep[:, None]
+        return ring.copy_(torch.where(here.view(*here.shape, *(1,) * (ring.ndim - 2)), new, ring))
+    rows, new = torch.arange(len(slot), device=slot.device), new[:, 0]
     if keep is not None:
         new = torch.where(keep.view(-1, *(1,) * (new.ndim - 1)), new, ring[rows, slot])
     ring[rows, slot] = new
+    return ring
