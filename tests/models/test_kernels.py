@@ -1,0 +1,119 @@
+"""How many kernels a frame is on a GPU, counted without one: the step is traced on tensors that only say they
+are on one, and lowered for the device of the table below; what is launched is called in the code that comes
+of it."""
+
+import logging
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from support.models import on_a_gpu
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from pyanticip.models import load_motion_model
+from realtime.step.batched import BatchedStep, fusing
+
+pytest.importorskip("triton")
+
+H200 = SimpleNamespace(
+    name="NVIDIA H200",
+    major=9,
+    minor=0,
+    total_memory=140 << 30,
+    multi_processor_count=132,
+    warp_size=32,
+    regs_per_multiprocessor=65536,
+    max_threads_per_multi_processor=2048,
+    max_threads_per_block=1024,
+    shared_memory_per_block=49152,
+    shared_memory_per_block_optin=232448,
+    shared_memory_per_multiprocessor=233472,
+    L2_cache_size=50 << 20,
+)
+# What looks at a device or runs something on it.
+SETTINGS = {"force_disable_caches": True, "joint_graph_constant_folding": False, "shape_padding": False}
+MOST = 99
+
+
+class Generated(Exception):
+    """The code, in place of what would come of running it."""
+
+
+@pytest.fixture
+def lowered(monkeypatch):
+    """A function from a traced step and its inputs to the code that Inductor generates for it."""
+    from torch._dynamo.device_interface import CudaInterface
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.graph import GraphLowering
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime.driver import driver
+
+    def generated(self):
+        raise Generated(self.codegen()[0].value)
+
+    here = {"get_device_properties": lambda *_: H200, "current_device": lambda *_: 0}
+    device = {"get_device_capability": lambda *_: (9, 0), "device_count": lambda: 1}
+    device |= {"set_device": lambda *_: None, "synchronize": lambda *_: None}
+    interface = {"is_available": lambda: True, "get_compute_capability": lambda *_: 90}
+    owners = ((torch.cuda, here | device), (CudaInterface, here | interface), (CudaInterface.Worker, here))
+    for owner, ways in owners:
+        for name, way in ways.items():
+            monkeypatch.setattr(owner, name, way)
+    target = SimpleNamespace(get_current_target=lambda: GPUTarget("cuda", 90, 32))
+    monkeypatch.setattr(driver, "_active", target)
+    monkeypatch.setattr(GraphLowering, "compile_to_module", generated)
+
+    def code_of(graph, inputs):
+        with config.patch(**SETTINGS, **fusing()), pytest.raises(Exception) as found:
+            compile_fx(graph, inputs)
+        error = found.value
+        while not isinstance(error, Generated):
+            error = error.__cause__ or error.inner_exception
+        return error.args[0]
+
+    return code_of
+
+
+def traced(batch):
+    """A step that closes a pool, and its inputs: all tensors that it reads."""
+    places = [
+        (held, name)
+        for module in batch.model.modules()
+        for held in (module._parameters, module._buffers)
+        for name, tensor in held.items()
+        if tensor is not None
+    ]
+    inputs = [batch._rows, batch._present, *batch._state.tensors(), *(held[name] for held, name in places)]
+
+    def step(*given):
+        rest = iter(given)
+        batch._rows, batch._present = next(rest), next(rest)
+        batch._state = batch._state.map(lambda _: next(rest))
+        for (held, name), tensor in zip(places, rest, strict=True):
+            held[name] = tensor
+        return (batch.advance(True),)
+
+    inputs = [tensor.detach() for tensor in inputs]
+    return make_fx(step)(*inputs), inputs
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="what is asked of a device stays in memory")
+@pytest.mark.filterwarnings("ignore")
+def test_a_frame_that_closes_a_pool_is_tens_of_kernels(lowered, monkeypatch, caplog):
+    """Other frames are a part of that."""
+    caplog.set_level(logging.WARNING, "torch.__trace")
+    model = load_motion_model()
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        batch = BatchedStep(on_a_gpu(model), 3)
+        with monkeypatch.context() as compiling:
+            compiling.setattr(torch.compiler, "is_compiling", lambda: True)
+            graph, inputs = traced(batch)
+        code = lowered(graph, inputs)
+    body = code[code.index("def call(") :]
+    launches = re.findall(
+        r"^\s+\w+\.run\(|extern_kernels\.\w+\(|torch\.ops\.[\w.]+\(|aten\.[\w.]+\(", body, re.M
+    )
+    assert 40 < len(launches) <= MOST
