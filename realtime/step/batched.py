@@ -1,5 +1,6 @@
 """The step of a model for many performers at once; on a GPU in few kernels, recorded as CUDA graphs."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -235,9 +236,12 @@ def fused(batch: BatchedStep, kinds: Sequence[bool]) -> tuple[Callable[[bool], T
 def fusing() -> dict[str, Any]:
     """The compiler's options for a GPU: small kernels that do not need each other share a launch, and small
     products are fused with what stands around them."""
-    from realtime.step.products import SmallProducts
+    options: dict[str, Any] = {"combo_kernels": True}
+    with contextlib.suppress(ImportError):  # of names that the compiler has only for itself
+        from realtime.step.products import SmallProducts
 
-    return {"combo_kernels": True, "post_grad_custom_pre_pass": SmallProducts()}
+        options["post_grad_custom_pre_pass"] = SmallProducts()
+    return options
 
 
 def _pack(out: MotionOutput) -> Tensor:
