@@ -171,7 +171,17 @@ impl Tone {
 
     /// Shapes a frame in place; `octaves` above 110 Hz, in a body that is not raised, is where the low-pass begins to cut.
     pub(crate) fn render(&mut self, output: &mut [[f32; 2]; FRAME], controls: &Controls, octaves: Line) {
-        let small = controls.small();
+        self.sized(output, controls, octaves, controls.small());
+    }
+
+    /// The same in a body whose resonances lie `small` octaves higher than in the middle.
+    pub(crate) fn sized(
+        &mut self,
+        output: &mut [[f32; 2]; FRAME],
+        controls: &Controls,
+        octaves: Line,
+        small: f32,
+    ) {
         if small != self.small {
             self.small = small;
             for node in &mut self.body {

@@ -434,6 +434,7 @@ impl Voice {
             degree: pitch.map(|p| self.harmony.degree(p)),
             brightness,
             roughness,
+            space,
             pan,
             pulse,
             chord,

@@ -7,9 +7,9 @@ use crate::kit::Kit;
 use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 0.35;
+const LEVEL: f32 = 0.32;
 /// Wood and calfskin.
-const RESONANCE: Body = [[300.0, 0.7, 14.0], [2_500.0, 0.6, -11.0], [7_650.0, 0.7, 6.0]];
+const RESONANCE: Body = [[300.0, 0.7, 14.0], [2_500.0, 0.6, -16.0], [7_650.0, 0.7, 6.0]];
 
 pub(crate) struct Limbs {
     kit: Kit,
@@ -30,32 +30,63 @@ impl Limbs {
         }
     }
 
-    /// The drum of a limb; the higher a hand is held, the higher its drum, through an octave of the scale.
+    /// The drum of a limb: higher the higher the limb is held, through two octaves of the scale; its skin and stick are
+    /// brighter with height and sharper with speed and roughness; an open posture lets it ring.
     fn strike(&mut self, limb: usize, strength: f32, controls: &Controls) {
         let octave = controls.harmony.octave();
-        let lifted = (controls.limbs[limb][1].to * octave).round();
+        let [speed, height] = controls.limbs[limb].map(|line| line.to);
+        let lifted = (2.0 * height * octave).round();
+        let open = (2.0 * (height - 0.3) + 1.5 * (controls.brightness.to - 0.7)).exp2();
+        let sharp = (5.0 * (controls.roughness.to - 0.65) + 3.0 * (speed - 0.4)).exp2();
+        let ring = (1.4 * (controls.target(Parameter::Space) - 0.5)).exp2();
         let note = controls.note();
         let tuned = |steps: f32| controls.harmony.frequency(note + steps);
         match limb {
             0 => {
                 self.kit
-                    .drum(tuned(octave + lifted), 0.8 * strength, 0.16, [1.3, 0.5]);
-                self.kit.noise(2_600.0, 1.5, 0.25 * strength, 0.02, [1.3, 0.5]);
+                    .drum(tuned(octave + lifted), 0.8 * strength, 0.16 * ring, [1.3, 0.5]);
+                self.kit
+                    .noise(2_600.0 * open, 1.5, 0.25 * sharp * strength, 0.02, [1.3, 0.5]);
             }
             1 => {
+                self.kit.drum(
+                    tuned(octave + lifted + 2.0),
+                    0.6 * strength,
+                    0.1 * ring,
+                    [0.5, 1.3],
+                );
                 self.kit
-                    .drum(tuned(octave + lifted + 2.0), 0.6 * strength, 0.1, [0.5, 1.3]);
-                self.kit.noise(4_200.0, 0.9, 0.5 * strength, 0.05, [0.5, 1.3]);
+                    .noise(4_200.0 * open, 0.9, 0.5 * sharp * strength, 0.05, [0.5, 1.3]);
             }
             2 => {
-                self.kit.drum(tuned(-octave), 1.2 * strength, 0.3, [1.1, 0.9]);
-                self.kit.noise(700.0, 0.8, 0.4 * strength, 0.03, [1.1, 0.9]);
+                self.kit
+                    .drum(tuned(lifted - octave), 1.2 * strength, 0.3 * ring, [1.1, 0.9]);
+                self.kit
+                    .noise(700.0 * open, 0.8, 0.4 * sharp * strength, 0.03, [1.1, 0.9]);
             }
             _ => {
-                self.kit.drum(tuned(0.0), 0.9 * strength, 0.22, [0.9, 1.1]);
-                self.kit.noise(1_300.0, 0.8, 0.4 * strength, 0.03, [0.9, 1.1]);
+                self.kit
+                    .drum(tuned(lifted), 0.9 * strength, 0.22 * ring, [0.9, 1.1]);
+                self.kit
+                    .noise(1_300.0 * open, 0.8, 0.4 * sharp * strength, 0.03, [0.9, 1.1]);
             }
         }
+    }
+
+    /// A limb by chance, the likelier the faster it moves; a hand where that is not known.
+    fn moving(&mut self, controls: &Controls) -> usize {
+        let speeds = controls.limbs.map(|[speed, _]| speed.to * speed.to);
+        let speeds = if controls.moved {
+            speeds
+        } else {
+            [1.0, 1.0, 0.0, 0.0]
+        };
+        let mut left = self.strewer.chance.next() * speeds.iter().sum::<f32>();
+        let found = speeds.iter().position(|speed| {
+            left -= speed;
+            left <= 0.0
+        });
+        found.unwrap_or(0)
     }
 
     /// The limbs in turn, hands and feet by turns.
@@ -106,10 +137,10 @@ impl Instrument for Limbs {
             self.last = note;
         }
         if self.strewer.note(controls) {
-            // Between the strokes the hands tap.
-            let hand = usize::from(self.strewer.chance.next() > 0.5);
+            // Between the strokes those limbs tap that move.
+            let limb = self.moving(controls);
             let strength = 0.25 + 0.35 * self.strewer.chance.next();
-            self.strike(hand, strength, controls);
+            self.strike(limb, strength, controls);
         }
         let pulse = controls.target(Parameter::Pulse);
         if let Some(weight) = controls.stroke
@@ -118,7 +149,8 @@ impl Instrument for Limbs {
             self.next(pulse * weight, controls);
         }
         self.kit.render(output);
-        self.tone.render(output, controls, controls.octaves(3.0, 4.5));
+        self.tone
+            .sized(output, controls, controls.tracked(2.7, 4.5), controls.open());
         scale(output, LEVEL);
     }
 }

@@ -69,6 +69,9 @@ pub(crate) fn position(name: &str) -> Result<usize, SynthError> {
     })
 }
 
+/// Octaves by which a body that opens rises from the closest posture to the widest.
+const OPEN: f32 = 1.8;
+
 /// What a preset is told of a frame.
 pub(crate) struct Controls<'a> {
     pub(crate) harmony: &'a Harmony,
@@ -79,6 +82,7 @@ pub(crate) struct Controls<'a> {
     pub(crate) degree: Line,
     pub(crate) brightness: Line,
     pub(crate) roughness: Line,
+    pub(crate) space: Line,
     pub(crate) pan: Line,
     pub(crate) pulse: Line,
     /// Scale steps of the chord above the pitch, gliding.
@@ -111,6 +115,11 @@ impl Controls<'_> {
         1.6 * (self.pitch.to - 0.5) + 0.8 * (self.brightness.to - 0.5)
     }
 
+    /// The same of a body that opens as the dancer's does.
+    pub(crate) fn open(&self) -> f32 {
+        self.small() + OPEN * (self.space.to - 0.5)
+    }
+
     /// Level of what sounds on, by rhythm, onset and phrase. Strokes rise above the steady level by as much as
     /// keeps a pulsed sound about as loud.
     #[inline]
@@ -131,6 +140,12 @@ impl Controls<'_> {
     pub(crate) fn octaves(&self, lowest: f32, span: f32) -> Line {
         let bright = self.brightness.map(|b| lowest + span * b);
         bright + self.boost + self.swell.map(|s| 0.7 * s) + self.pulse * self.beat
+    }
+
+    /// The same of a low-pass that follows the register and that roughness opens: who moves smoothly sounds dark.
+    pub(crate) fn tracked(&self, lowest: f32, span: f32) -> Line {
+        let register = self.pitch.map(|p| 1.5 * (p - 0.6)) + self.space.map(|s| 1.2 * (s - 0.5));
+        self.octaves(lowest, span) + register + self.roughness.map(|r| 3.0 * (r - 0.55))
     }
 
     /// Frequency of `steps` above the pitch, Hz.
