@@ -100,7 +100,7 @@ def test_a_compiled_step_is_compared_where_pools_have_closed(monkeypatch):
 
     monkeypatch.setattr(torch, "compile", lambda function, **how: forgetful)
     assert fused(batch, (False, True))[1].endswith("what was compiled says something else")
-    assert not any(tensor.any() for tensor in batch.state())
+    assert not any(tensor.any() for tensor in batch._state.tensors())
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script_method")

@@ -48,6 +48,7 @@ def lowered(monkeypatch):
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx
     from torch._inductor.graph import GraphLowering
+    from torch.utils._triton import has_triton
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
@@ -74,7 +75,9 @@ def lowered(monkeypatch):
             error = error.__cause__ or error.inner_exception
         return error.args[0]
 
-    return code_of
+    has_triton.cache_clear()  # another test may have asked what is there
+    yield code_of
+    has_triton.cache_clear()
 
 
 def traced(batch):
