@@ -29,8 +29,8 @@ use crate::MemoryError;
 use belief::{ANY_TEMPO, LEAVE, Motion, Scratch, Seen, Stretch, TEMPI, mass};
 use fine::Fine;
 use performer::Performer;
-use posture::{HALF, Posture, Viewer, middle, velocity};
-use rehearsal::Rehearsal;
+use posture::{Carriers, HALF, Posture, Viewer, middle, velocity};
+use rehearsal::{MOMENT, Rehearsal};
 use search::{EVERY, Search};
 pub use spotter::{GESTURE_FRAMES, Spotted, Spotter};
 
@@ -82,6 +82,7 @@ pub struct Place {
 #[derive(Debug, Clone)]
 struct Past {
     place: Posture,
+    carriers: Carriers,
     seen: Seen,
     /// Log likelihood of the frame under all that was believed, and the belief in nowhere.
     evidence: f64,
@@ -120,6 +121,7 @@ impl Follower {
         let still = [0.0; 32];
         let past = Past {
             place: still,
+            carriers: Carriers::default(),
             seen: Seen {
                 place: still,
                 velocity: still,
@@ -223,8 +225,9 @@ impl Follower {
     }
 
     fn see(&mut self, pose: &CanonicalPose) -> Seen {
-        let newest = self.viewer.push(pose);
-        self.past[self.frame % KEPT].place = newest;
+        let newest = self.viewer.push_without(self.performer.turned(), pose);
+        let past = &mut self.past[self.frame % KEPT];
+        (past.place, past.carriers) = (newest, self.viewer.carriers());
         let back = |k: usize| &self.past[(self.frame - (2 * HALF - k).min(self.frame)) % KEPT].place;
         let moving = self.frame >= 2 * HALF;
         let mut seen = self.performer.see(middle(back), velocity(back), moving);
@@ -252,8 +255,10 @@ impl Follower {
             .saturating_sub((tempo * HALF as f32).round() as usize)
             .max(first);
         let velocity = self.rehearsal.velocities[then].map(|v| tempo * v);
+        let now = &self.past[(self.frame - HALF) % KEPT].carriers;
+        let carriers = &self.rehearsal.carriers[best.take][(then - first) / MOMENT];
         self.performer
-            .learn(seen, &self.rehearsal.places[then], &velocity);
+            .learn((seen, now), (&self.rehearsal.places[then], &velocity, carriers));
     }
 
     /// Belief before the first frame of a run, or of what goes on after a gap: there, wherever any tempo may have led.

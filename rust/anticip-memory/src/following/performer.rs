@@ -1,7 +1,9 @@
 //! What a performer differs by from what was rehearsed: all the time, and for a moment.
 
+use anticip_geometry::Quat;
+
 use super::belief::Seen;
-use super::posture::{Posture, apart};
+use super::posture::{Carriers, Posture, Turns, UNTURNED, apart, between};
 use super::rehearsal::Rehearsal;
 
 /// What the same movement done again differs by, as a share of what unrelated moments do (the root of it), at first
@@ -17,6 +19,8 @@ const USUAL: f32 = 0.25;
 const ADAPT: f32 = 0.04;
 /// A suit that sits otherwise is learned at this rate a frame: in two seconds.
 const SUIT: f32 = 0.01;
+/// And what it turns joints by at this share of that rate, in four: faster, noise is taken for turns.
+const TURN: f32 = 0.5;
 /// The share of a frame's log likelihood that counts between stretches from one who differs the most; and how much
 /// more it counts the closer one keeps to what was rehearsed, as frames are then the more independent.
 const EVIDENCE: f32 = 0.13;
@@ -27,6 +31,8 @@ const CLOSER: f32 = 1.25;
 pub(super) struct Performer {
     /// What places are off by all the time, metres.
     suit: Posture,
+    /// What the joints that carry them are turned by all the time.
+    turned: Turns,
     /// What they differ by beyond that, squared: places (m^2) and velocities ((m/s)^2).
     scale: [f32; 2],
     /// What unrelated moments of the rehearsal differ by, squared.
@@ -38,9 +44,15 @@ impl Performer {
         let whole = [at.whole.place, at.whole.velocity];
         Self {
             suit: [0.0; 32],
+            turned: UNTURNED,
             scale: std::array::from_fn(|n| FIRST[n] * FIRST[n] * whole[n]),
             whole,
         }
+    }
+
+    /// By how much the joints are turned all the time, as far as known.
+    pub(super) fn turned(&self) -> &Turns {
+        &self.turned
     }
 
     /// What is to be made of a posture and its velocity, if anybody `moving` has one yet.
@@ -60,17 +72,64 @@ impl Performer {
         }
     }
 
-    /// Learns from what is seen where this was rehearsed.
-    pub(super) fn learn(&mut self, seen: &Seen, place: &Posture, velocity: &Posture) {
+    /// Learns from what is seen where this was rehearsed: a posture, its velocity and the rotations that carry it.
+    pub(super) fn learn(
+        &mut self,
+        (seen, now): (&Seen, &Carriers),
+        (place, velocity, then): (&Posture, &Posture, &Carriers),
+    ) {
         let away = [apart(&seen.place, place), apart(&seen.velocity, velocity)];
         let rate = SUIT / (1.0 + away[0] / self.scale[0]);
-        for ((off, now), then) in self.suit.iter_mut().zip(&seen.place).zip(place) {
-            *off += rate * (now - then);
+        for ((off, live), was) in self.suit.iter_mut().zip(&seen.place).zip(place) {
+            *off += rate * (live - was);
+        }
+        for (turn, newest) in self.turned.iter_mut().zip(between(now, then)) {
+            *turn = Quat::slerp(*turn, newest, f64::from(TURN * rate));
         }
         for n in 0..2 {
             let unusual = away[n] / (away[n] + USUAL * self.scale[n]) - 0.5;
             let [least, most] = [LEAST, MOST[n]].map(|share| share * share * self.whole[n]);
             self.scale[n] = (self.scale[n] * (ADAPT * unusual).exp()).clamp(least, most);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anticip_motion::CanonicalPose;
+    use anticip_motion::canonical::JOINT_COUNT;
+
+    use super::super::posture::Viewer;
+    use super::*;
+
+    /// Every joint swings in a rhythm of its own; all but the hips are held otherwise by `turn`.
+    fn pose(frame: usize, turn: Quat) -> CanonicalPose {
+        std::array::from_fn(|joint| {
+            let swing = 0.6 * (0.02 * frame as f64 * (1.0 + joint as f64 / JOINT_COUNT as f64)).sin();
+            let by = if joint == 0 { Quat::IDENTITY } else { turn };
+            (by * Quat::exp([swing, 0.5 * swing, 0.2]))
+                .to_array()
+                .map(|v| v as f32)
+        })
+    }
+
+    #[test]
+    fn a_suit_that_turns_every_joint_is_seen_through_in_whatever_posture() {
+        let turn = Quat::exp([0.1, -0.06, 0.08]);
+        let take: Vec<CanonicalPose> = (0..1200).map(|i| pose(i, Quat::IDENTITY)).collect();
+        let rehearsal = Rehearsal::new(&[&take]).expect("a take");
+        let mut performer = Performer::new(&rehearsal);
+        let (mut viewer, mut other, still) = (Viewer::default(), Viewer::default(), [0.0; 32]);
+        let mut away = Vec::new();
+        for (i, rehearsed) in take.iter().enumerate() {
+            let place = other.push(rehearsed);
+            let seen = viewer.push_without(performer.turned(), &pose(i, turn));
+            away.push(apart(&seen, &place).sqrt());
+            let seen = performer.see(seen, still, true);
+            performer.learn((&seen, &viewer.carriers()), (&place, &still, &other.carriers()));
+        }
+        let most = |of: &[f32]| of.iter().copied().fold(0.0, f32::max);
+        assert!(most(&away[..50]) > 0.2, "{}", most(&away[..50]));
+        assert!(most(&away[1000..]) < 0.02, "{}", most(&away[1000..]));
     }
 }

@@ -15,6 +15,14 @@ pub(super) type Posture = [f32; WIDTH];
 
 /// Hands, feet and head; then what carries them.
 const JOINTS: [usize; 10] = [9, 13, 16, 20, 5, 8, 12, 15, 19, 3];
+/// The joints whose rotations carry those ten.
+const CARRIERS: [usize; 14] = [1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 14, 15, 18, 19];
+/// Rotations of the joints that carry a posture, in whole multiples of 1/32767.
+pub(super) type Carriers = [[i16; 4]; CARRIERS.len()];
+/// By how much each of them is turned against what was rehearsed, in its parent's frame.
+pub(super) type Turns = [Quat; CARRIERS.len()];
+/// Nothing is turned.
+pub(super) const UNTURNED: Turns = [Quat::IDENTITY; CARRIERS.len()];
 /// The numbers of hands, feet and head.
 pub(super) const ENDS: usize = 15;
 /// A velocity is the slope of a line through so many postures before and after its middle.
@@ -38,18 +46,27 @@ impl Default for Viewer {
 
 impl Viewer {
     pub(super) fn push(&mut self, pose: &CanonicalPose) -> Posture {
+        self.push_without(&UNTURNED, pose)
+    }
+
+    /// The posture of a frame with these turns taken away.
+    pub(super) fn push_without(&mut self, turned: &Turns, pose: &CanonicalPose) -> Posture {
         for (last, joint) in self.previous.iter_mut().zip(pose) {
             *last = Quat::from_array(joint.map(f64::from)).normalize_or(*last);
         }
         let hips = self.previous[HIPS];
         // Swing and twist: the twist of the hips about the vertical is where they face.
         self.yaw = Quat::new(hips.w, 0.0, hips.y, 0.0).normalize_or(self.yaw);
+        let mut joints = self.previous;
+        for (turn, j) in turned.iter().zip(CARRIERS) {
+            joints[j] = turn.conj() * joints[j];
+        }
         let (mut turns, mut places) = ([self.yaw.conj() * hips; JOINT_COUNT], [[0.0; 3]; JOINT_COUNT]);
         for j in 1..JOINT_COUNT {
             let parent = PARENTS[j] as usize;
             let bone = turns[parent].rotate(OFFSETS[j]);
             places[j] = std::array::from_fn(|i| places[parent][i] + bone[i]);
-            turns[j] = turns[parent] * self.previous[j];
+            turns[j] = turns[parent] * joints[j];
         }
         let mut out = [0.0; WIDTH];
         for (slots, j) in out.as_chunks_mut::<3>().0.iter_mut().zip(JOINTS) {
@@ -57,6 +74,21 @@ impl Viewer {
         }
         out
     }
+
+    /// The carriers' rotations in the newest frame, as they came.
+    pub(super) fn carriers(&self) -> Carriers {
+        CARRIERS.map(|j| {
+            self.previous[j]
+                .to_array()
+                .map(|v| (v * f64::from(i16::MAX)).round() as i16)
+        })
+    }
+}
+
+/// How each carrier is turned in a frame against another.
+pub(super) fn between(now: &Carriers, then: &Carriers) -> Turns {
+    let rotation = |of: [i16; 4]| Quat::from_array(of.map(f64::from)).normalize_or(Quat::IDENTITY);
+    std::array::from_fn(|n| rotation(now[n]) * rotation(then[n]).conj())
 }
 
 /// Metres a second in the middle of the postures that `at` gives from 0 to twice [`HALF`]: their regression line.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use anticip_motion::CanonicalPose;
 
-use super::posture::{ENDS, HALF, Posture, Viewer, middle, velocity};
+use super::posture::{Carriers, ENDS, HALF, Posture, Viewer, middle, velocity};
 use crate::MemoryError;
 
 /// Frames between two moments that the fine place is found among.
@@ -19,6 +19,8 @@ pub(super) struct Rehearsal {
     pub(super) velocities: Vec<Posture>,
     /// Every second posture of every take as it is, not the mean over its neighbours.
     pub(super) moments: Vec<Vec<Posture>>,
+    /// Of the same frames the rotations that carry it.
+    pub(super) carriers: Vec<Vec<Carriers>>,
     take_of: Vec<u32>,
     /// The first frame of every take, and the one after the last.
     starts: Vec<usize>,
@@ -58,16 +60,19 @@ impl Rehearsal {
         let mut velocities = Vec::with_capacity(frames);
         let mut take_of = Vec::with_capacity(frames);
         let mut moments = Vec::with_capacity(takes.len());
+        let mut carriers = Vec::with_capacity(takes.len());
         let mut starts = vec![0];
         for (number, take) in takes.iter().enumerate() {
             let mut viewer = Viewer::default();
-            let seen: Vec<Posture> = take.iter().map(|pose| viewer.push(pose)).collect();
+            let see = |pose| (viewer.push(pose), viewer.carriers());
+            let (seen, carried): (Vec<Posture>, Vec<Carriers>) = take.iter().map(see).unzip();
             let within = |i: usize| &seen[i.saturating_sub(HALF).min(seen.len() - 1)];
             velocities.extend((0..seen.len()).map(|i| velocity(|k| within(i + k))));
             take_of.extend(std::iter::repeat_n(number as u32, seen.len()));
             places.extend((0..seen.len()).map(|i| middle(|k| within(i + k))));
             starts.push(places.len());
             moments.push(seen.iter().step_by(MOMENT).copied().collect());
+            carriers.push(carried.into_iter().step_by(MOMENT).collect());
         }
         let scale = |numbers: usize| Scale {
             // Who stands still all the time differs by a few centimetres all the same.
@@ -79,6 +84,7 @@ impl Rehearsal {
             places,
             velocities,
             moments,
+            carriers,
             take_of,
             starts,
             whole,
