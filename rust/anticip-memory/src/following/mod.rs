@@ -225,7 +225,7 @@ impl Follower {
     }
 
     fn see(&mut self, pose: &CanonicalPose) -> Seen {
-        let newest = self.viewer.push_without(self.performer.turned(), pose);
+        let newest = self.viewer.push_without(&self.performer.turned(), pose);
         let past = &mut self.past[self.frame % KEPT];
         (past.place, past.carriers) = (newest, self.viewer.carriers());
         let back = |k: usize| &self.past[(self.frame - (2 * HALF - k).min(self.frame)) % KEPT].place;

@@ -21,6 +21,8 @@ const ADAPT: f32 = 0.04;
 const SUIT: f32 = 0.01;
 /// And what it turns joints by at this share of that rate, in four: faster, noise is taken for turns.
 const TURN: f32 = 0.5;
+/// What joints seem turned by in the same suit, too, by noise and by doing it again (root mean square, radians).
+const UNSURE: f64 = 0.026;
 /// The share of a frame's log likelihood that counts between stretches from one who differs the most; and how much
 /// more it counts the closer one keeps to what was rehearsed, as frames are then the more independent.
 const EVIDENCE: f32 = 0.13;
@@ -50,9 +52,13 @@ impl Performer {
         }
     }
 
-    /// By how much the joints are turned all the time, as far as known.
-    pub(super) fn turned(&self) -> &Turns {
-        &self.turned
+    /// By how much the joints are turned all the time, shrunk as James and Stein do by what any suit shows.
+    pub(super) fn turned(&self) -> Turns {
+        // Nearly the angle, squared.
+        let angle = |turn: &Quat| 4.0 * (turn.x * turn.x + turn.y * turn.y + turn.z * turn.z);
+        let mean = self.turned.iter().map(angle).sum::<f64>() / self.turned.len() as f64;
+        let share = (1.0 - UNSURE * UNSURE / mean).max(0.0);
+        self.turned.map(|turn| Quat::slerp(Quat::IDENTITY, turn, share))
     }
 
     /// What is to be made of a posture and its velocity, if anybody `moving` has one yet.
@@ -113,9 +119,8 @@ mod tests {
         })
     }
 
-    #[test]
-    fn a_suit_that_turns_every_joint_is_seen_through_in_whatever_posture() {
-        let turn = Quat::exp([0.1, -0.06, 0.08]);
+    /// How far postures are from the rehearsed ones, frame by frame, in a suit that turns every joint.
+    fn away(turn: Quat) -> Vec<f32> {
         let take: Vec<CanonicalPose> = (0..1200).map(|i| pose(i, Quat::IDENTITY)).collect();
         let rehearsal = Rehearsal::new(&[&take]).expect("a take");
         let mut performer = Performer::new(&rehearsal);
@@ -123,13 +128,29 @@ mod tests {
         let mut away = Vec::new();
         for (i, rehearsed) in take.iter().enumerate() {
             let place = other.push(rehearsed);
-            let seen = viewer.push_without(performer.turned(), &pose(i, turn));
+            let seen = viewer.push_without(&performer.turned(), &pose(i, turn));
             away.push(apart(&seen, &place).sqrt());
             let seen = performer.see(seen, still, true);
             performer.learn((&seen, &viewer.carriers()), (&place, &still, &other.carriers()));
         }
-        let most = |of: &[f32]| of.iter().copied().fold(0.0, f32::max);
+        away
+    }
+
+    fn most(of: &[f32]) -> f32 {
+        of.iter().copied().fold(0.0, f32::max)
+    }
+
+    #[test]
+    fn a_suit_that_turns_every_joint_is_seen_through_in_whatever_posture() {
+        let away = away(Quat::exp([0.1, -0.06, 0.08]));
         assert!(most(&away[..50]) > 0.2, "{}", most(&away[..50]));
-        assert!(most(&away[1000..]) < 0.02, "{}", most(&away[1000..]));
+        assert!(most(&away[1000..]) < 0.05, "{}", most(&away[1000..]));
+    }
+
+    #[test]
+    fn a_turn_that_the_same_suit_may_show_is_left() {
+        let slight = away(Quat::exp([0.012, -0.014, 0.01]));
+        let least = slight[1000..].iter().copied().fold(f32::INFINITY, f32::min);
+        assert!(least > 0.7 * most(&slight[..200]), "{least}");
     }
 }
