@@ -29,7 +29,7 @@ def main() -> None:
         wav = Path(folder, "sound.wav")
         for preset in sorted(set(PRESETS) - {SAMPLED}):
             rig = Rig.model_validate({"synth": {"preset": preset}})
-            render(DANCE, wav, rig=rig, seconds=SECONDS, bits=16)
+            render(DANCE, wav, rig=rig, seconds=SECONDS)
             # A fixed serial number: twice the same bytes.
             told = ["--serial", "1", "-q", "-1", "--title", f"pyanticip, preset {preset}"]
             told += ["--comment", "dance=Jasmine Coro (G1 Moves, CC BY 4.0)"]

@@ -35,10 +35,12 @@ def rendered(preset: str, clip: Path, samples: Path) -> Sound:
     rig = Rig.model_validate({"synth": {"preset": preset, "samples": str(samples)}})
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "sound.wav")
-        render(clip, out, rig=rig, seconds=SECONDS, bits=16)
+        render(clip, out, rig=rig, seconds=SECONDS)
         with wave.open(str(out)) as file:
-            raw = np.frombuffer(file.readframes(file.getnframes()), "<i2")
-    return np.asarray(raw.reshape(-1, 2) / 2**15, np.float32)
+            raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 3)
+    # Of 32 bits the 24 higher ones.
+    whole = np.pad(raw, ((0, 0), (1, 0))).view("<i4")
+    return np.asarray(whole.reshape(-1, 2) / 2**31, np.float32)
 
 
 def cost(preset: str, moves: dict[str, npt.NDArray[np.generic]], sounds: Samples) -> float:
