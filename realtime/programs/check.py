@@ -25,7 +25,7 @@ from realtime.rig.checks import check_ports
 from realtime.rig.load import rig_for_performer
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.rig.tree import SynthRig
-from realtime.seams import SINKS
+from realtime.seams import BACKENDS, SINKS
 from realtime.sinks.config import OscConfig
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.sink import check_port
@@ -73,11 +73,12 @@ def check_show(rig: Rig) -> None:
 
 
 def _check_mapping(file: str, model: ModelRig) -> None:
-    """Whether it can be read, and was taught on the model that plays where it needs one."""
+    """Whether it can be read, and was taught on the model that plays where it needs one; of somebody else's
+    backend it is not known which that is."""
     mapping = load_mapping(file)
     if not model.enabled:
         check_model(mapping, None, file)
-    elif mapping.needs_model:
+    elif mapping.needs_model and model.backend in ("auto", *BACKENDS.built_in):
         manifest = read_manifest(model.checkpoint)
         mapping.check_model(manifest.name, manifest.sha256[WEIGHTS], manifest.config.d_model)
 

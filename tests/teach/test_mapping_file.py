@@ -92,6 +92,8 @@ def test_it_belongs_to_one_model_and_to_a_body(tmp_path: Path, whole: bytes) -> 
         check_show(rig)
     with pytest.raises(CheckpointError, match="taught on model mine-12345678 and needs it"):
         check_show(load_rig(None, {"mapping": str(file), "model": {"enabled": False}}))
+    theirs = rig.model.model_copy(update={"backend": "theirs"})
+    check_show(rig.model_copy(update={"model": theirs}))
     assert mapping.lacking([True] * 22) == []
     assert mapping.lacking([True] * 17 + [False] * 5) == ["left_toes", "right_upper_leg", "right_lower_leg"]
     file.write_bytes(packed(inputs=("body",)))
