@@ -235,7 +235,7 @@ class Child:
 
 
 def check_installed(what: str, extra: str = "", *packages: str) -> None:
-    """Whether ``what`` a child is to do can be done. Raises a DeviceError that names the missing package."""
+    """Raises a DeviceError where a package that ``what`` needs is missing; ``extra`` brings all of them."""
     for package in packages:
         if importlib.util.find_spec(package.removeprefix("python-")) is None:
             raise DeviceError(f"{what} needs {package}: pip install 'pyanticip[{extra}]'")
