@@ -117,14 +117,17 @@ class BatchedStep:
         frames = torch.randn(count, *self._rows.shape, device=self._rows.device)
         self._present.fill_(True)
         said: list[list[Tensor]] = []
-        for advance in (self.advance, other):
+        try:
+            for advance in (self.advance, other):
+                self.reset()
+                said.append([])
+                for frame, rows in enumerate(frames):
+                    self._rows.copy_(rows)
+                    said[-1].append(advance(kinds[-1 if (frame + 1) % self._stride == 0 else 0]))
+        finally:
+            # Where the other way fails, too: what is recorded then must leave the state as it is.
             self.reset()
-            said.append([])
-            for frame, rows in enumerate(frames):
-                self._rows.copy_(rows)
-                said[-1].append(advance(kinds[-1 if (frame + 1) % self._stride == 0 else 0]))
-        self.reset()
-        self._present.fill_(False)
+            self._present.fill_(False)
         return all(torch.allclose(a, b, atol=1e-3) for a, b in zip(*said, strict=True))
 
     def result(self, outputs: F32) -> StepResult:

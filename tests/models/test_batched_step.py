@@ -85,6 +85,7 @@ def test_why_kernels_are_not_fused_is_told(found, why, monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **how: found)
     batch = BatchedStep(build("motion", torch.float32, 0.05))
     assert fused(batch, (False, True)) == (batch.advance, f"kernels not fused: {why}")
+    assert not any(tensor.any() for tensor in (batch._present, *batch._state.tensors()))
 
 
 def test_a_compiled_step_is_compared_where_pools_have_closed(monkeypatch):
