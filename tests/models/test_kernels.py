@@ -42,7 +42,7 @@ class Generated(Exception):
 
 
 @pytest.fixture
-def lowered(monkeypatch):
+def lowered(monkeypatch, tmp_path):
     """A function from a traced step and its inputs to the code that Inductor generates for it."""
     from torch._dynamo.device_interface import CudaInterface
     from torch._inductor import config
@@ -66,6 +66,10 @@ def lowered(monkeypatch):
     target = SimpleNamespace(get_current_target=lambda: GPUTarget("cuda", 90, 32))
     monkeypatch.setattr(driver, "_active", target)
     monkeypatch.setattr(GraphLowering, "compile_to_module", generated)
+    # Where a compiler fails it leaves its files.
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    # Asked once in a process; whoever compiled before was told that there is no device.
+    has_triton.cache_clear()
 
     def code_of(graph, inputs):
         with config.patch(**SETTINGS, **fusing()), pytest.raises(Exception) as found:
@@ -75,7 +79,6 @@ def lowered(monkeypatch):
             error = error.__cause__ or error.inner_exception
         return error.args[0]
 
-    has_triton.cache_clear()  # another test may have asked what is there
     yield code_of
     has_triton.cache_clear()
 
