@@ -267,8 +267,9 @@ impl StreamClock {
         if behind < 128 {
             self.recent |= 1 << behind;
         }
+        // Farther behind than is remembered it may have come: so are the first frames of a sender that starts over.
         When::Late {
-            lost: behind < self.counted,
+            lost: behind < self.counted.min(128),
         }
     }
 

@@ -52,6 +52,12 @@ fn numbers_order_and_count_losses() {
         [6, 8].map(|i| c.take(at(i))),
         [false, true].map(|lost| When::Late { lost })
     );
+    // A sender that starts over brings back nothing that was lost.
+    let mut c = heard(200, 50.0);
+    for i in 0..9 {
+        let again = stamp(i, 200.0 + f64::from(i) / 50.0, 5.0 + f64::from(i) / 50.0);
+        assert_eq!(c.take(again), When::Late { lost: false });
+    }
 }
 
 #[test]
