@@ -207,9 +207,7 @@ impl Stage {
         let (seconds, lost, anew) = match when {
             When::Next { seconds, lost, anew } => (seconds, lost, anew),
             When::Same => {
-                if !refused {
-                    self.complete(pose, counters);
-                }
+                self.complete(pose, counters);
                 return false;
             }
             When::Doubled => {
@@ -261,7 +259,7 @@ impl Stage {
 
     /// Takes what belongs to the newest frame: the rest of a pose in several bundles, as VMC alone has it.
     fn complete(&mut self, pose: &PoseUpdate, counters: &mut Counters) {
-        let adds = pose.joints.len() > pose.joints.iter().filter(|j| j.fresh).count();
+        let adds = self.refusal.is_none() && pose.joints.iter().any(|j| !j.fresh);
         if !adds {
             counters.doubled += 1;
         } else if self.body.take(pose, true) {

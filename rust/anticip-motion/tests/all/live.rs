@@ -149,6 +149,17 @@ fn a_skeleton_that_comes_late_changes_nothing_and_another_one_begins_anew() {
     assert_eq!(front.counters().malformed, 0);
 }
 
+/// What no body is.
+fn chair() -> SkeletonUpdate {
+    SkeletonUpdate {
+        names: vec!["seat".into()],
+        parents: vec![-1],
+        offsets: vec![[0.0; 3]],
+        rest: vec![[1.0, 0.0, 0.0, 0.0]],
+        rate: None,
+    }
+}
+
 #[test]
 fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
     let body = Distributor::compile(&standard::mocopi()).expect("maps");
@@ -178,15 +189,8 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
         assert!(i < 40 || out == Some((before + 1, 1)), "{i}: {out:?}");
         before = out.map_or(before, |o| o.0);
     }
-    let chair = SkeletonUpdate {
-        names: vec!["seat".into()],
-        parents: vec![-1],
-        offsets: vec![[0.0; 3]],
-        rest: vec![[1.0, 0.0, 0.0, 0.0]],
-        rate: None,
-    };
     skeleton.clear();
-    native::encode_skeleton(&chair, &mut skeleton).expect("encodes");
+    native::encode_skeleton(&chair(), &mut skeleton).expect("encodes");
     assert!(front.feed(&skeleton, 0, "").is_none());
     assert_eq!(front.counters().malformed, 2);
     assert!(front.refusal().is_some());
@@ -211,6 +215,25 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
         assert_eq!((c.lost, c.doubled, c.reordered), counted, "{late}");
     }
     assert_eq!(front.counters().refused, 5);
+}
+
+#[test]
+fn what_comes_twice_of_a_refused_body_is_counted_whatever_its_numbers_are() {
+    let mut front = front(Source::Msgpack);
+    let mut skeleton = Vec::new();
+    native::encode_skeleton(&chair(), &mut skeleton).expect("encodes");
+    assert!(front.feed(&skeleton, 0, "").is_none());
+    // Its number stands still, until its times count.
+    for i in 0..40 {
+        let mut frame = Vec::new();
+        let turned = [1.0, 0.01 * i as f32, 0.0, 0.0];
+        native::encode_frame(7, 0.02 * f64::from(i), &[turned], None, &mut frame).expect("encodes");
+        for _ in 0..2 {
+            assert!(front.feed(&frame, i64::from(i) * 20 * MS, "").is_none());
+        }
+    }
+    let c = front.counters();
+    assert_eq!((c.refused + c.doubled, c.refused > 20, c.frames), (80, true, 0));
 }
 
 #[test]
