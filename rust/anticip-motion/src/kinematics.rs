@@ -15,25 +15,24 @@ pub const MEASURE_COUNT: usize = 6;
 /// the measures.
 pub const KINEMATICS_COUNT: usize = 3 + (JOINT_COUNT - 1) * 8 + MEASURE_COUNT;
 
-/// Where heights and velocities begin among them.
-pub const HEIGHTS: usize = 3 + 3 * (JOINT_COUNT - 1);
-/// See [`HEIGHTS`].
-pub const VELOCITIES: usize = HEIGHTS + (JOINT_COUNT - 1);
+/// Where heights begin among them, and where velocities do.
+pub(crate) const HEIGHTS: usize = 3 + 3 * (JOINT_COUNT - 1);
+pub(crate) const VELOCITIES: usize = HEIGHTS + (JOINT_COUNT - 1);
 /// m/s that no end of a body has.
 pub(crate) const TOO_FAST: f64 = 100.0;
 
 /// The hands.
-pub const HANDS: [usize; 2] = [9, 13];
+pub(crate) const HANDS: [usize; 2] = [9, 13];
 /// The five ends of the body: hands, toes, head.
 pub const ENDS: [usize; 5] = [9, 13, 17, 21, 5];
 /// Hands and ankles, whose distance from the upper chest is the extension.
-pub const REACH: [usize; 4] = [9, 13, 16, 20];
+const REACH: [usize; 4] = [9, 13, 16, 20];
 /// The upper chest.
-pub const CHEST: usize = 3;
+const CHEST: usize = 3;
 /// How softly the higher hand is chosen, metres.
-pub const HAND_BLEND: f64 = 0.15;
+const HAND_BLEND: f64 = 0.15;
 /// Share of the body's mass that moves with each joint (after Dempster 1955), before it is divided by the sum.
-pub const MASSES: [f64; JOINT_COUNT] = [
+pub(crate) const MASSES: [f64; JOINT_COUNT] = [
     0.142, 0.0, 0.16, 0.17, 0.0, 0.08, 0.0, 0.027, 0.022, 0.012, 0.0, 0.027, 0.022, 0.012, 0.10, 0.06, 0.03,
     0.01, 0.10, 0.06, 0.03, 0.01,
 ];
