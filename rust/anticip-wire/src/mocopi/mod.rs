@@ -6,7 +6,8 @@
 //! skipped at every level, so that newer apps (`tmcd` time codes and whatever follows) are read as well.
 //!
 //! Quaternions travel as `x, y, z, w`, local to the parent, right-handed with y up, metres: only the order
-//! changes here, bit for bit, and encoding a decoded packet gives the same bytes again, the sender's address aside.
+//! changes here, bit for bit, and encoding what was decoded gives the same bytes again, but for the sender's address
+//! and the clock that is not read.
 //!
 //! A frame has up to two clocks. `time` is four bytes: apps that fill it write the seconds since the stream
 //! began as binary32 (Sony's own receiver library returns a float too); `uttm`, in newer apps only, is Unix
