@@ -95,3 +95,19 @@ def test_the_voice_hears_the_limbs() -> None:
 
     still, struck = played([0.5, 0.5, 0.0] * 4), played([0.5, 0.5, 0.0] * 3 + [0.5, 0.5, 0.9])
     assert np.abs(struck).max() > 10 * np.abs(still).max()
+
+
+def test_limbs_of_which_nothing_is_told_strike_as_at_a_middling_speed() -> None:
+    def struck(*speeds: float) -> npt.NDArray[np.float32]:
+        voice = Voice(RATE, preset="limbs")
+        voice.params(np.array([0.4, 0.8, 0.5, 0.1, 0.0, 0.0, 0.5, 0.0], np.float32))
+        for speed in speeds:
+            for limb in range(4):
+                voice.limb(limb, speed, 0.0, 0.0)
+        voice.render(RATE // 2)
+        voice.event(1, 1.0)
+        return voice.render(RATE // 5)
+
+    untold, middling, resting = struck(), struck(0.4), struck(0.0)
+    np.testing.assert_allclose(untold, middling, atol=1e-5)
+    assert np.abs(untold - resting).max() > 1e-3

@@ -11,6 +11,9 @@ const LEVEL: f32 = 0.32;
 /// Wood and calfskin.
 const RESONANCE: Body = [[300.0, 0.7, 14.0], [2_500.0, 0.6, -16.0], [7_650.0, 0.7, 6.0]];
 
+/// Speed at which a stick is neither soft nor sharp, taken for a limb of which nothing is told.
+const STEADY: f32 = 0.4;
+
 pub(crate) struct Limbs {
     kit: Kit,
     tone: Tone,
@@ -35,9 +38,10 @@ impl Limbs {
     fn strike(&mut self, limb: usize, strength: f32, controls: &Controls) {
         let octave = controls.harmony.octave();
         let [speed, height] = controls.limbs[limb].map(|line| line.to);
+        let speed = if controls.moved { speed } else { STEADY };
         let lifted = (2.0 * height * octave).round();
         let open = (2.0 * (height - 0.3) + 1.5 * (controls.brightness.to - 0.7)).exp2();
-        let sharp = (5.0 * (controls.roughness.to - 0.65) + 3.0 * (speed - 0.4)).exp2();
+        let sharp = (5.0 * (controls.roughness.to - 0.65) + 3.0 * (speed - STEADY)).exp2();
         let ring = (1.4 * (controls.target(Parameter::Space) - 0.5)).exp2();
         let note = controls.note();
         let tuned = |steps: f32| controls.harmony.frequency(note + steps);
@@ -149,8 +153,9 @@ impl Instrument for Limbs {
             self.next(pulse * weight, controls);
         }
         self.kit.render(output);
-        self.tone
-            .sized(output, controls, controls.tracked(2.7, 4.5), controls.open());
+        // Who moves smoothly sounds dark.
+        let cut = controls.tracked(2.7, 4.5) + controls.roughness.map(|r| 3.0 * (r - 0.55));
+        self.tone.sized(output, controls, cut, controls.open(1.8));
         scale(output, LEVEL);
     }
 }

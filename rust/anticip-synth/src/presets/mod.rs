@@ -69,9 +69,6 @@ pub(crate) fn position(name: &str) -> Result<usize, SynthError> {
     })
 }
 
-/// Octaves by which a body that opens rises from the closest posture to the widest.
-const OPEN: f32 = 1.8;
-
 /// What a preset is told of a frame.
 pub(crate) struct Controls<'a> {
     pub(crate) harmony: &'a Harmony,
@@ -115,9 +112,9 @@ impl Controls<'_> {
         1.6 * (self.pitch.to - 0.5) + 0.8 * (self.brightness.to - 0.5)
     }
 
-    /// The same of a body that opens as the dancer's does.
-    pub(crate) fn open(&self) -> f32 {
-        self.small() + OPEN * (self.space.to - 0.5)
+    /// The same of a body that opens as the dancer's does, by `octaves` from the closest posture to the widest.
+    pub(crate) fn open(&self, octaves: f32) -> f32 {
+        self.small() + octaves * (self.space.to - 0.5)
     }
 
     /// Level of what sounds on, by rhythm, onset and phrase. Strokes rise above the steady level by as much as
@@ -142,10 +139,10 @@ impl Controls<'_> {
         bright + self.boost + self.swell.map(|s| 0.7 * s) + self.pulse * self.beat
     }
 
-    /// The same of a low-pass that follows the register and that roughness opens: who moves smoothly sounds dark.
+    /// The same of a low-pass that follows the register.
     pub(crate) fn tracked(&self, lowest: f32, span: f32) -> Line {
         let register = self.pitch.map(|p| 1.5 * (p - 0.6)) + self.space.map(|s| 1.2 * (s - 0.5));
-        self.octaves(lowest, span) + register + self.roughness.map(|r| 3.0 * (r - 0.55))
+        self.octaves(lowest, span) + register
     }
 
     /// Frequency of `steps` above the pitch, Hz.
