@@ -46,13 +46,15 @@ impl Notes {
     pub(crate) fn frame(&mut self, controls: &Controls, mut strike: impl FnMut(Note)) {
         let root = controls.note();
         let octave = controls.harmony.octave();
+        // How many octaves the notes reach above the pitch follows how open the posture is.
+        let space = controls.target(Parameter::Space);
         let chord = controls.chord.map(|line| line.to.round());
         self.since += self.dt;
         if root != self.last && self.since > APART {
             if !self.last.is_nan() {
                 let weights = self.around(controls, 0.4);
                 strike(Note {
-                    degree: root + octave,
+                    degree: root + (1.6 * space).round() * octave,
                     strength: 0.7,
                     weights,
                 });
@@ -62,7 +64,7 @@ impl Notes {
         // Their middle between the fewest and the most: a struck voice that is left alone falls silent.
         if self.strewer.note(controls) {
             let voice = (self.strewer.chance.next() * 3.0) as usize % 3;
-            let lift = (self.strewer.chance.next() * 2.0).floor() * octave;
+            let lift = (1.6 * space + 1.2 * self.strewer.chance.next() - 0.2).floor() * octave;
             let strength = 0.35 + 0.4 * self.strewer.chance.next();
             let weights = self.around(controls, 1.0);
             strike(Note {

@@ -9,8 +9,6 @@ const POOL: usize = 14;
 const LOWEST: f32 = 30.0;
 /// Level below which a string has ended (-80 dB).
 const END: f32 = 1e-4;
-/// Where the string is plucked, as a part of its length.
-const PICK: f32 = 0.13;
 
 /// What a string is plucked with.
 #[derive(Clone, Copy)]
@@ -22,6 +20,8 @@ pub(crate) struct Pluck {
     pub(crate) ring: f32,
     /// 0 a soft thumb, 1 a hard pick.
     pub(crate) hard: f32,
+    /// Where, as a part of its length: at the bridge it is nasal, in its middle hollow.
+    pub(crate) at: f32,
     pub(crate) weights: [f32; 2],
 }
 
@@ -135,7 +135,7 @@ impl Sounding {
         (self.at, self.allpass, self.before) = (0, [0.0; 2], 0.0);
         // A burst of noise, softened, less itself a pick's distance before: a plucked string's comb.
         let soft = 0.08 + 0.9 * pluck.hard;
-        let comb = ((PICK * self.length as f32) as usize).max(1);
+        let comb = ((pluck.at * self.length as f32) as usize).max(1);
         let (mut low, mut sum) = (0.0, 0.0);
         for i in 0..self.length {
             low += soft * (white.next() - low);
@@ -190,6 +190,7 @@ mod tests {
                 amplitude: 0.5,
                 ring: 6.0,
                 hard: 0.6,
+                at: 0.13,
                 weights: [1.0; 2],
             });
             let mut sound = Vec::new();
@@ -218,6 +219,7 @@ mod tests {
                 amplitude: 0.5,
                 ring: 0.5,
                 hard: 0.5,
+                at: 0.13,
                 weights: [1.0; 2],
             });
         }

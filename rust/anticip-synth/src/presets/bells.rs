@@ -7,9 +7,9 @@ use crate::notes::{Note, Notes};
 use crate::params::{Event, Settings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 1.32;
+const LEVEL: f32 = 1.74;
 /// Bronze: neither low nor hissing.
-const RESONANCE: Body = [[1_550.0, 1.35, 18.0], [230.0, 0.45, -22.0], [7_000.0, 0.6, -9.0]];
+const RESONANCE: Body = [[1_550.0, 1.35, 19.0], [230.0, 0.45, -27.0], [7_000.0, 0.6, -9.0]];
 /// Hum, prime, tierce, quint, nominal and the partials above: ratio, amplitude, decay.
 const PARTIALS: [[f32; 3]; 10] = [
     [0.5, 0.45, 1.6],
@@ -40,17 +40,21 @@ impl Bells {
     }
 }
 
-/// A soft mallet leaves the upper partials alone, a hard one rings them.
+/// A soft mallet leaves the upper partials alone, a hard one rings them: rough movement strikes hard.
 fn strike(modes: &mut Modes, controls: &Controls, note: Note) {
     let prime = controls
         .harmony
         .frequency(note.degree + 1.0 * controls.harmony.octave());
-    let hard = (0.7 * controls.brightness.to + 0.5 * note.strength).min(1.0);
+    let hard = (0.3 * controls.brightness.to + 0.2 * note.strength + 0.8 * controls.roughness.to - 0.1)
+        .clamp(0.0, 1.0);
     let short = 1.0 / (1.0 + 0.002 * prime);
+    let struck = |ratio: f32| (-1.4 * (1.0 - hard) * ratio).exp();
+    // A soft mallet is heavier, about as loud as a hard one; a small bell is quieter.
+    let heavy = struck(1.6).powf(-0.65) * (500.0 / prime).powf(0.22);
     for [ratio, amplitude, decay] in PARTIALS {
         let partial = Partial {
             frequency: prime * ratio * (1.0 + 0.03 * controls.roughness.to * (ratio - 1.0)),
-            amplitude: 0.11 * note.strength * amplitude * (-1.2 * (1.0 - hard) * ratio).exp(),
+            amplitude: 0.11 * heavy * note.strength * amplitude * struck(ratio),
             decay: 2.2 * decay * short,
         };
         modes.strike(partial, note.weights);
@@ -84,7 +88,7 @@ impl Instrument for Bells {
         self.modes.render(output);
         // The beat swings what rings, as the motor of a vibraphone does.
         controls.swing(output);
-        self.tone.render(output, controls, controls.octaves(3.5, 4.0));
+        self.tone.render(output, controls, controls.tracked(3.4, 4.0));
         scale(output, LEVEL);
     }
 }

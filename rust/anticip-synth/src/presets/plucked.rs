@@ -7,9 +7,9 @@ use crate::params::{Event, Parameter, Settings};
 use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 1.4;
+const LEVEL: f32 = 0.85;
 /// What is made up for a root an octave higher, in octaves of level.
-const BY_ROOT: f32 = 0.25;
+const BY_ROOT: f32 = 0.35;
 /// A small box, and the nail on the string; it moves with the root, or a dip of it would fall on the notes.
 const RESONANCE: Body = [[140.0, 0.4, 15.0], [1_570.0, 0.41, -17.0], [6_400.0, 1.44, 11.0]];
 
@@ -31,14 +31,16 @@ impl Plucked {
     }
 }
 
+/// Rough movement plucks with a hard pick, an open posture in the middle of the string.
 fn pluck(strings: &mut Strings, controls: &Controls, note: Note) {
-    let brightness = controls.brightness.to;
+    let (brightness, roughness) = (controls.brightness.to, controls.roughness.to);
     strings.pluck(Pluck {
         frequency: controls.harmony.frequency(note.degree),
         // The box has less for high notes.
         amplitude: note.strength * (0.22 + 0.24 * controls.target(Parameter::Pitch)),
         ring: 1.0 + 2.6 * (1.0 - controls.target(Parameter::Density)),
-        hard: 0.1 + 0.3 * brightness + 0.3 * note.strength.min(1.0),
+        hard: (0.15 * brightness + 0.2 * note.strength.min(1.0) + 0.9 * roughness - 0.2).clamp(0.02, 1.0),
+        at: 0.08 + 0.3 * controls.target(Parameter::Space),
         weights: note.weights,
     });
 }
@@ -69,7 +71,8 @@ impl Instrument for Plucked {
         self.notes.frame(controls, |note| pluck(strings, controls, note));
         *output = [[0.0; 2]; FRAME];
         self.strings.render(output);
-        self.tone.render(output, controls, controls.octaves(3.1, 4.7));
+        self.tone
+            .sized(output, controls, controls.tracked(4.0, 4.7), controls.open(1.2));
         scale(output, self.level);
     }
 }
