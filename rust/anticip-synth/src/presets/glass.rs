@@ -6,9 +6,9 @@ use crate::control::FRAME;
 use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
 
-const LEVEL: f32 = 1.2;
+const LEVEL: f32 = 2.55;
 /// Thin walls; they follow the root half of the way, for grains lie far above it.
-const RESONANCE: Body = [[6_800.0, 0.7, 6.0], [1_100.0, 0.6, -9.0], [450.0, 0.6, -9.0]];
+const RESONANCE: Body = [[7_600.0, 0.7, 0.0], [1_300.0, 0.6, -8.0], [450.0, 0.6, -9.0]];
 const POOL: usize = 40;
 
 /// A sine and its window, as phases in turns.
@@ -58,15 +58,21 @@ impl Glass {
         };
     }
 
-    /// A grain on a note of the chord, some octaves up; the higher the hand of its side is held, the higher it is.
+    /// A grain on a note of the chord; higher the wider the posture and the higher the hand of its side is held, and the
+    /// rougher and brighter the movement, the more of them an octave above.
     fn strew(&mut self, controls: &Controls, seconds: f32, amplitude: f32) {
         let octave = controls.harmony.octave();
         let voice = (self.strewer.chance.next() * 3.0) as usize % 3;
-        let lift = 2.6 + (self.strewer.chance.next() * (1.0 + 0.6 * controls.brightness.to)).floor();
+        let lift = 0.74
+            + 0.25 * controls.brightness.to
+            + 1.6 * controls.target(Parameter::Space)
+            + (self.strewer.chance.next()
+                * (0.6 + 0.8 * controls.roughness.to + 0.5 * controls.brightness.to))
+                .floor();
         let out = 1.0 + 0.05 * controls.roughness.to * (self.strewer.chance.next() - 0.5);
         let side = self.strewer.chance.next();
         let height = controls.limbs[usize::from(side > 0.5)][1].to;
-        let above = ((lift + 2.0 * height) * octave).round();
+        let above = ((lift + 2.4 * height) * octave).round();
         let degree = controls.note() + controls.chord[voice].to.round() + above;
         self.grain(controls.harmony.frequency(degree) * out, seconds, amplitude, side);
     }
@@ -89,7 +95,7 @@ impl Instrument for Glass {
             Event::Phrase => (10, 0.9),
         };
         for _ in 0..count {
-            self.strew(controls, seconds, 0.16 * strength);
+            self.strew(controls, seconds, 0.1 * strength);
         }
     }
 
@@ -98,7 +104,7 @@ impl Instrument for Glass {
         // Sparse and long to dense and short, of about the same energy.
         let rate = 12.0 * (2.5 * density).exp2();
         if self.strewer.frame(rate) {
-            self.strew(controls, 0.28 - 0.21 * density, 0.1);
+            self.strew(controls, 0.28 - 0.21 * density, 0.07);
         }
         *output = [[0.0; 2]; FRAME];
         for grain in self.pool.iter_mut().filter(|grain| grain.left > 0) {
@@ -113,7 +119,8 @@ impl Instrument for Glass {
             grain.left -= count;
         }
         controls.swing(output);
-        self.tone.render(output, controls, controls.octaves(4.4, 2.7));
+        self.tone
+            .sized(output, controls, controls.tracked(4.3, 2.7), controls.open(1.8));
         scale(output, LEVEL);
     }
 }
