@@ -98,6 +98,7 @@ lint: $(VENV)/.tools
 .PHONY: types
 types: $(VENV)/.tools
 	$(BIN)/mypy
+	$(BIN)/mypy examples
 
 .PHONY: types-darwin types-win32
 types-darwin types-win32: types-%: $(VENV)/.tools

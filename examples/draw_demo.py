@@ -120,7 +120,7 @@ def overview(now: Any, ahead: Any) -> Figure:
     stage.set_xlim(0, end)
     stage.set_ylim(-0.05, 2.3)
     bare(stage)
-    spans = [(0, 1)] * 7
+    spans = [(0.0, 1.0)] * 7
     spans[2] = (-1.5, 1.5)
     middle = rows[1].subgridspec(7, 1, hspace=0.25)
     curves(figure, middle, SCALARS, now["t"], now["scalars"], spans)

@@ -9,6 +9,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 COLOURS = {
@@ -24,10 +25,12 @@ COLOURS = {
 class Sheet:
     """An axis to put boxes and arrows on."""
 
-    def __init__(self, axis):
+    def __init__(self, axis: Axes) -> None:
         self.axis = axis
 
-    def box(self, x, y, width, height, text, paper, size=9):
+    def box(
+        self, x: float, y: float, width: float, height: float, text: str, paper: str, size: float = 9
+    ) -> None:
         """A rounded box with its lower left corner at (x, y)."""
         self.axis.add_patch(
             FancyBboxPatch(
@@ -37,7 +40,9 @@ class Sheet:
         )  # fmt: skip
         self.axis.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=size)
 
-    def arrow(self, start, end, style="-", bend=0.0):
+    def arrow(
+        self, start: tuple[float, float], end: tuple[float, float], style: str = "-", bend: float = 0.0
+    ) -> None:
         """From one point to another."""
         self.axis.add_patch(
             FancyArrowPatch(
@@ -46,12 +51,12 @@ class Sheet:
             )
         )  # fmt: skip
 
-    def note(self, x, y, text, size=8, align="center"):
+    def note(self, x: float, y: float, text: str, size: float = 8, align: str = "center") -> None:
         """Small text."""
         self.axis.text(x, y, text, ha=align, va="center", fontsize=size, color="#333333")
 
 
-def draw(path):
+def draw(path: str) -> None:
     """Make the picture."""
     figure, axis = plt.subplots(figsize=(12, 7.0), dpi=130)
     sheet = Sheet(axis)

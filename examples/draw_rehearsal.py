@@ -9,9 +9,11 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyanticip._core import Follower, Memory
 from pyanticip.models import load_motion_model
+from pyanticip.models.motion.transformer import MotionTransformer
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.augment import resample_at
 from training.data.batches import HORIZONS
@@ -28,7 +30,7 @@ OVER = round(2 * RATE)
 """Frames of a moving mean."""
 
 
-def again(quats):
+def again(quats: NDArray[np.float32]) -> NDArray[np.float32]:
     """The take at .8 to 1.25 times its tempo, which changes every few seconds."""
     where, at = [], 0.0
     while at < len(quats) - 1:
@@ -37,18 +39,22 @@ def again(quats):
     return resample_at(quats, np.zeros((len(quats), 3)), np.array(where))[0].astype(np.float32)
 
 
-def wrong(said, came):
+def wrong(said: NDArray[np.floating], came: NDArray[np.floating]) -> NDArray[np.floating]:
     """The error of what was said AHEAD frames before, added up over the parameters, as a moving mean."""
     error = np.abs(said[:-AHEAD] - came[AHEAD:]).sum(axis=1)
     sums = np.concatenate([[0.0], np.cumsum(error)])
     last = np.arange(1, len(error) + 1)
     first = np.maximum(last - OVER, 0)
-    return (sums[last] - sums[first]) / (last - first)
+    return np.asarray((sums[last] - sums[first]) / (last - first))
 
 
-def performed(model, quats, rehearsed):
+def performed(
+    model: MotionTransformer, quats: NDArray[np.float32], rehearsed: NDArray[np.float32] | None
+) -> tuple[dict[str, NDArray[np.floating]], NDArray[np.floating]]:
     """What came, and what each system said of it AHEAD frames before; trust in the forecast."""
-    given = Piece("", "", quats, np.zeros((len(quats), 3)), np.ones(len(CANONICAL_JOINTS), dtype=bool), RATE)
+    given = Piece(
+        "", "", quats, np.zeros((len(quats), 3), np.float32), np.ones(len(CANONICAL_JOINTS), dtype=bool), RATE
+    )
     example = plain(given)
     output = run_model(model, example).params
     memory, places = Memory(), None
@@ -63,7 +69,7 @@ def performed(model, quats, rehearsed):
     return {name: wrong(said, example.params) for name, said in systems.items()}, trust[:, :, 1].mean(axis=1)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--data", type=Path, required=True, help="the folder with cmu/ and more/")

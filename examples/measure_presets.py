@@ -80,7 +80,7 @@ def spectrum(x: Sound) -> Spectrum:
 
 def alike(spectra: list[Spectrum]) -> Spectrum:
     """Correlations, their diagonal left out."""
-    table = np.corrcoef(np.array(spectra))
+    table = np.asarray(np.corrcoef(np.array(spectra)))
     np.fill_diagonal(table, -1.0)
     return table
 
@@ -106,7 +106,11 @@ def main(samples: Path, clips: list[Path]) -> None:
         cells += [f"{max(map(true_peak, made[preset])):.1f}", f"{share:.1f}"]
         nearest = int(across[row].argmax())
         cells.append(f"{presets[nearest]} {across[row, nearest]:.2f}")
-        pairs = np.corrcoef(spectra[preset])[np.triu_indices(len(clips), 1)] if len(clips) > 1 else None
+        pairs = (
+            np.asarray(np.corrcoef(spectra[preset]))[np.triu_indices(len(clips), 1)]
+            if len(clips) > 1
+            else None
+        )
         cells.append("" if pairs is None else f"{pairs.mean():.2f}, {pairs.max():.2f}")
         print(f"| {preset} | " + " | ".join(cells) + " |")
 

@@ -32,7 +32,7 @@ def write_synthetic(folder: Path, number: int, frames: int = 100) -> None:
         np.savez(
             target / f"{index:06d}.npz",
             quats=quats,
-            root=np.tile(np.float32([0.0, 0.95, 0.0]), (frames, 1)),
+            root=np.tile(np.array([0.0, 0.95, 0.0], np.float32), (frames, 1)),
             rate=np.array(50.0),
             names=np.array(body.names),
             parents=body.parents,

@@ -33,7 +33,7 @@ def level(x: Sound) -> float:
 
 def spectrum(x: Sound) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     mono = x.mean(axis=1, dtype=np.float64) * np.hanning(len(x))
-    return np.fft.rfftfreq(len(x), 1 / RATE), np.abs(np.fft.rfft(mono))
+    return np.asarray(np.fft.rfftfreq(len(x), 1 / RATE), np.float64), np.abs(np.fft.rfft(mono))
 
 
 def strongest(x: Sound) -> float:
