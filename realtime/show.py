@@ -189,12 +189,11 @@ class Show:
         """What a recording says was commanded."""
         self._again = True
         if command.name == "end":
-            self.end(command.t_ns)
-        else:
-            try:
-                self.commands.replay_command(command)
-            except Exception as error:
-                self._mistaken(error)
+            return self.end(command.t_ns)
+        try:
+            self.commands.replay_command(command)
+        except Exception as error:
+            self._mistaken(error)
 
     def interrupt(self) -> None:
         """What Ctrl-C does: finish, and asked twice, at once."""
@@ -228,8 +227,7 @@ class Show:
             self._say(f"internal error, going on: {kind}: {error}")
 
     def _poll(self) -> None:
-        """Hand on what has come; after a standstill all of it, each at its time, before anything is late. A
-        flood, which is no standstill, gets one burst."""
+        """Hand on what has come: after a standstill all, before anything is late; of a flood, one burst."""
         until = time.monotonic() + _CATCH_UP
         for _ in range(_BURSTS):
             self._source.poll()

@@ -105,6 +105,12 @@ impl Smoother {
     }
 }
 
+/// What is left of a lift after so many of its time constants. It ends before it is a denormal number, which rounding
+/// would keep from falling any farther.
+pub(crate) fn fallen(lift: f32, by: f32) -> f32 {
+    if lift < 1e-20 { 0.0 } else { lift * (-by).exp() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use core::f32::consts::FRAC_PI_2;
 
 use crate::clock::Beat;
-use crate::control::{FRAME, Line, Smoother};
+use crate::control::{FRAME, Line, Smoother, fallen};
 use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::limiter::Limiter;
@@ -75,12 +75,6 @@ pub struct Voice {
     played: usize,
     position: u64,
     ignored: u64,
-}
-
-/// What is left of a lift after so many of its time constants. It ends before it is a denormal number, which rounding
-/// would keep from falling any farther.
-fn fallen(lift: f32, by: f32) -> f32 {
-    if lift < 1e-20 { 0.0 } else { lift * (-by).exp() }
 }
 
 impl Voice {
