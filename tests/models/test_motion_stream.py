@@ -88,6 +88,22 @@ def test_what_the_core_says_is_what_the_model_says(build, changes, seed, reset, 
 
 
 @PROPERTY
+@given(changes=options(), seed=st.integers(0, 2**32 - 1), most=st.integers(2, 30), pace=PACES)
+def test_rows_at_once_are_rows_one_by_one_to_the_bit(build, changes, seed, most, pace):
+    """Of all but the last one nobody reads what the model says: what it remembers of them is the same."""
+    model = build(seed=seed % 1000, noise=0.05, **changes)
+    (one, many), rows = (motion_stream(model) for _ in range(2)), movement(seed, 60, pace)
+    sizes = np.random.default_rng(seed).integers(1, most + 1, 60).cumsum()
+    for piece in np.split(rows, sizes[sizes < len(rows)]):
+        for row in piece:
+            wanted = one.step(row[None])
+        said = many.step(piece)
+        np.testing.assert_array_equal(many.snapshot(), one.snapshot())
+        for name in ("params", "hazards", "scalars", "hidden", "gate"):
+            np.testing.assert_array_equal(getattr(said, name), getattr(wanted, name))
+
+
+@PROPERTY
 @given(seed=st.integers(0, 2**32 - 1), pace=PACES)
 def test_the_embedded_frames_are_the_models(build, seed, pace):
     model = build(torch.float64, taps=13, strokes=True)

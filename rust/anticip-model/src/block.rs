@@ -110,6 +110,21 @@ impl Pathway {
 
     /// What comes of `x` as the newest step; the `amplitudes` are those of the bias, a head each.
     pub(crate) fn look(&mut self, x: &[f32], amplitudes: Option<&[f32]>) -> &[f32] {
+        self.run(x, amplitudes, true);
+        &self.x
+    }
+
+    /// Leaves what `x` as the newest step adds to the past, and no more.
+    pub(crate) fn pass(&mut self, x: &[f32], amplitudes: Option<&[f32]>) {
+        self.run(x, amplitudes, false);
+    }
+
+    /// What the newest step came to, where it was looked at.
+    pub(crate) fn result(&self) -> &[f32] {
+        &self.x
+    }
+
+    fn run(&mut self, x: &[f32], amplitudes: Option<&[f32]>, whole: bool) {
         let (width, newest) = (x.len(), self.count % self.slots);
         // Slots are filled from the first one on.
         let filled = (self.count + 1).min(self.slots);
@@ -117,7 +132,8 @@ impl Pathway {
             kernel.write(amplitudes, newest, &mut self.bias);
         }
         self.x.copy_from_slice(x);
-        for block in &mut self.blocks {
+        let last = self.blocks.len() - 1;
+        for (i, block) in self.blocks.iter_mut().enumerate() {
             block.norms[0].apply(&self.x, &mut self.normed);
             block.qkv.apply(&self.normed, &mut self.qkv);
             let (query, given) = self.qkv.split_at(width);
@@ -125,6 +141,9 @@ impl Pathway {
             let slot = newest * width..(newest + 1) * width;
             block.keys[slot.clone()].copy_from_slice(key);
             block.values[slot].copy_from_slice(value);
+            if i == last && !whole {
+                return;
+            }
             let past = Past {
                 keys: &block.keys[..filled * width],
                 values: &block.values[..filled * width],
@@ -143,7 +162,6 @@ impl Pathway {
                 .zip(&self.normed)
                 .for_each(|(x, change)| *x += change);
         }
-        &self.x
     }
 
     /// The newest step is part of the past.

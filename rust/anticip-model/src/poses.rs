@@ -117,15 +117,13 @@ impl PoseWindow {
         self.count = 0;
     }
 
-    /// The parameters with these places and this row as the newest. Until [`Self::advance`] they can be replaced by
-    /// others.
-    pub(crate) fn look(
-        &mut self,
-        places: &[f32],
-        row: &[f32; FEATURE_COUNT],
-        params: &mut [f32; PARAM_COUNT],
-    ) {
+    /// The newest places; until [`Self::advance`] they can be replaced by others.
+    pub(crate) fn hear(&mut self, places: &[f32]) {
         self.frames[self.newest].copy_from_slice(places);
+    }
+
+    /// The parameters with the newest places, and this row.
+    pub(crate) fn look(&mut self, row: &[f32; FEATURE_COUNT], params: &mut [f32; PARAM_COUNT]) {
         self.tell(row);
         let standard = self.mean.iter().zip(&self.gain);
         for (x, (mean, gain)) in self.inputs.iter_mut().zip(standard) {

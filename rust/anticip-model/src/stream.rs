@@ -165,8 +165,29 @@ impl MotionStream {
     /// What holds after `row`, of which the first [`Self::columns`] are read.
     pub fn step(&mut self, row: &[f32]) -> &Controls {
         self.imagine(row);
-        let closed = self.closes();
-        if closed {
+        self.advance();
+        &self.controls
+    }
+
+    /// What holds after the last of `rows`, as after a step of each.
+    pub fn step_all<R: AsRef<[f32]>>(&mut self, rows: &[R]) -> &Controls {
+        if let Some((newest, before)) = rows.split_last() {
+            before.iter().for_each(|row| self.pass(row.as_ref()));
+            self.step(newest.as_ref());
+        }
+        &self.controls
+    }
+
+    /// A step of which nobody reads what holds: the stream goes on as by [`Self::step`], for a quarter of the work.
+    fn pass(&mut self, row: &[f32]) {
+        self.take(row);
+        self.hear(false);
+        self.advance();
+    }
+
+    /// The newest row is part of the past.
+    fn advance(&mut self) {
+        if self.closes() {
             self.slow.advance();
             self.before.copy_from_slice(&self.held);
             self.pool.fill(0.0);
@@ -180,17 +201,20 @@ impl MotionStream {
             poses.advance();
         }
         self.frames += 1;
-        &self.controls
     }
 
     /// What holds if `row` is the next one; the stream stays where it is.
     pub fn imagine(&mut self, row: &[f32]) -> &Controls {
+        self.take(row);
+        self.look();
+        &self.controls
+    }
+
+    fn take(&mut self, row: &[f32]) {
         self.row
             .iter_mut()
             .zip(row)
             .for_each(|(slot, value)| *slot = *value);
-        self.look();
-        &self.controls
     }
 
     /// Goes through a step with the last row once more, for caches and clocks; the stream stays where it is.
@@ -216,7 +240,8 @@ impl MotionStream {
         (self.frames + 1).is_multiple_of(self.stride)
     }
 
-    fn look(&mut self) {
+    /// What the pathways and rings make of the row; the fast pathway's result only if it is `read`.
+    fn hear(&mut self, read: bool) {
         let closes = self.closes();
         let mut given = [0.0; SCALAR_COUNT];
         given.copy_from_slice(&self.row[SCALAR..SCALAR + SCALAR_COUNT]);
@@ -234,8 +259,20 @@ impl MotionStream {
         } else {
             self.held.copy_from_slice(&self.before);
         }
+        if read {
+            self.fast.look(x, amplitudes);
+        } else {
+            self.fast.pass(x, amplitudes);
+        }
+        if let Some(poses) = &mut self.poses {
+            poses.hear(self.embedding.places());
+        }
+    }
+
+    fn look(&mut self) {
+        self.hear(true);
         let seen = Seen {
-            fast: self.fast.look(x, amplitudes),
+            fast: self.fast.result(),
             inputs: &self.inputs,
             held: &self.held,
             recent: &self.recent,
@@ -245,7 +282,7 @@ impl MotionStream {
         self.heads.apply(seen, &mut self.controls);
         if let Some(poses) = &mut self.poses {
             let mut second = [0.0; PARAM_COUNT];
-            poses.look(self.embedding.places(), &self.row, &mut second);
+            poses.look(&self.row, &mut second);
             for (param, second) in self.controls.params.iter_mut().zip(second) {
                 *param = 0.5 * (*param + second);
             }

@@ -84,12 +84,7 @@ impl PyMotionStream {
         let py = rows.py();
         let rows = floats(rows)?;
         let rows = self.checked(&rows)?;
-        let controls = self.inner.detached(py, |stream| {
-            for row in rows {
-                stream.step(row);
-            }
-            stream.controls().clone()
-        });
+        let controls = self.inner.detached(py, |stream| stream.step_all(&rows).clone());
         Ok(PyStepResult::of(&controls))
     }
 

@@ -64,10 +64,7 @@ fn core_step(py: Python<'_>, stream: &PyMotionStream, out: &PyFrontOutput, anew:
         if anew {
             stream.reset();
         }
-        for row in &out.out.rows {
-            stream.step(row);
-        }
-        stream.controls().clone()
+        stream.step_all(&out.out.rows).clone()
     });
     PyStepResult::of(&controls)
 }
