@@ -1574,6 +1574,14 @@ class Engine:
         The model steps if `stepping`, and begins a stream if `stale`, or where the front end says so. With a
         buffer `fill` is told, before the frame has its slot, of the turns still to come (ns) of slots that it
         would leap over, and may skip these. Raises ShapeError for a mapping's values that do not fit.
+        What :meth:`hold` completed before is part of the frame.
+        """
+
+    def hold(self, datagram: bytes, t_arrival_ns: int, sender: str, now_ns: int) -> bool:
+        """Takes one datagram that newer ones follow at once; True where it completes a frame.
+
+        It leaves with theirs, as one that fills a gap: :meth:`feed` steps and remembers all rows, and what
+        goes out is of the newest.
         """
 
     def learn(self) -> None:

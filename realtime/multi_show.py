@@ -30,9 +30,10 @@ from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sinks.guard import Guard
 from realtime.sockets import free_port, host_and_port, known_as
-from realtime.sources.shared import PerformerSource, SharedSource
+from realtime.sources.shared import PerformerSource, SharedSource, Turns
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
+from realtime.status import LoadWatch
 
 __all__ = ["MultiShow", "open_multi_show"]
 
@@ -70,17 +71,25 @@ class MultiShow:
     async def _play_all(self, seconds: float | None) -> list[dict[str, Any]]:
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._play(name, seconds)) for name in self.shows]
+        watch = loop.create_task(self._watch())
         try:
             if self.control is not None:
                 self.control.start(loop)
             return await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
+            for task in (*tasks, watch):
                 task.cancel()
             await asyncio.wait(tasks)
             if self.control is not None:
                 self.control.close()
             close_shows(list(self.shows.values()))
+
+    async def _watch(self) -> None:
+        load = LoadWatch()
+        while True:
+            await asyncio.sleep(1.0)
+            if line := load.look(sum(show.pipeline.counts["skipped"] for show in self.shows.values())):
+                self._say(line)
 
     async def _play(self, name: str, seconds: float | None) -> dict[str, Any]:
         """What one performer's show came to; nothing where it failed, which is told."""
@@ -132,6 +141,7 @@ def open_multi_show(
             pipelines[name] = pipeline = assemble(own, clock)
             waiting.append(pipeline)
             pipeline.add(sink)
+            performer_sources[name].hold = pipeline.hold
         for name, own in rigs.items():
             first = not shows
             # One for all obeys for each; the monitor steers who it shows.
@@ -199,6 +209,7 @@ def _performer_sources(
 ) -> dict[str, PerformerSource]:
     """A place at a socket for each performer: one socket for each address that the suits send to."""
     sockets: dict[tuple[str, int], SharedSource] = {}
+    turns = Turns()
     found: dict[str, PerformerSource] = {}
     for name, own in rigs.items():
         where = own.source.listen
@@ -207,7 +218,7 @@ def _performer_sources(
             told = _prefixed(say, whose)
             source = UdpSource(own.source.kind, *where, say=told, **own.source.opened())
             undo.callback(source.close)
-            sockets[where] = SharedSource(source)
+            sockets[where] = SharedSource(source, turns)
         found[name] = sockets[where].add_performer(own.source.sender)
     return found
 

@@ -1,8 +1,7 @@
 """The pipeline: the only file that joins the stages.
 
 Everything happens synchronously in the callback of the datagram that completes a frame: one call of the
-core's engine (decode, resample, scalars, the model's step, memory, desk), and one bundle to each sink. There
-is no queue and no second thread on the way, so a frame's latency is the sum of its stages.
+core's engine (decode, resample, scalars, the model's step, memory, desk), and one bundle to each sink.
 
 Time here is that of the datagrams' arrivals and of what is due between them, never the moment the loop gets
 round to it: a tick that is due before a datagram arrived comes before it, so that a recording replays as it
@@ -19,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pyanticip._core import Engine, FrameResult, FrontOutput, LiveFront
 from pyanticip.controls import Event
 from pyanticip.motion.recording import Records
-from pyanticip.vocabulary import PARAMETERS
+from realtime import status
 from realtime.clock import FRAME, FRAME_NS, Clock
 from realtime.config import BufferMs
 from realtime.mapping.labels import Gestures, Labels, UnderWay
@@ -30,7 +29,6 @@ from realtime.memory.live_memory import LiveMemory
 from realtime.protocols import ALONE_NS, Observer, TakeRecorder
 from realtime.sinks.base import ControlFrame, Sink, Tempo, beat_at
 from realtime.sinks.outlet import Outlet
-from realtime.status import count_words, sink_words, stream_words, tape_words, taught_words, tempo_words
 from realtime.step.base import StepBackend, StepResult, telemetry_of
 from realtime.step.guard import GuardedModel
 
@@ -44,14 +42,10 @@ _FADE_OUT = 0.4
 _OLDEST = 0.2
 # Frames between two looks at which joints the source has.
 _LOOK_AT_MASK = 50
-
-_LOUDNESS = PARAMETERS.index("loudness")
-
 _COUNTED = (
     *("frames", "bridged", "ticks", "overtaken", "superseded", "stale_events"),
-    *("late_steps", "failed_steps", "without_model", "invalid", "errors"),
+    *("late_steps", "failed_steps", "without_model", "invalid", "errors", "skipped"),
 )
-
 STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 
 
@@ -110,14 +104,14 @@ class Pipeline:
         self.memory = memory
         self._newest: tuple[StepResult | None, ControlFrame] | None = None
         self._front_output: FrontOutput | None = None
+        self._to_hold = 0
         # What the model said of the newest frame, and of how many frames after it as it imagines them.
         self._step: StepResult | None = None
         self._guessed = 0
         #: When the datagram that completes the next frame is expected; None while there is no telling.
         self.expected_ns: int | None = None
-        self._scalars: list[float] = [0.0] * 7
         # As they were last; a stroke stands here until it has left.
-        self._limbs: list[float] = [0.0] * 12
+        self._scalars, self._limbs = [0.0] * 7, [0.0] * 12
         # The time of the newest frame that a datagram completed.
         self._local_ns = 0
         self._tempo: Tempo = (0.0, 0.0, 0.0)
@@ -169,10 +163,16 @@ class Pipeline:
         self.run_until(t_arrival_ns)
         # Before the first frame no time counts but that of arrivals: a replay's clock may have begun before.
         self._now_ns = now = max(t_arrival_ns, self._now_ns) if self._engine.newest >= 0 else t_arrival_ns
-        stepping, stale = self._model.ready(now)
-        result = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
         if self.tape is not None:
             self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
+        if self._to_hold:
+            self._to_hold -= 1
+            self.counts["skipped"] += (waits := self._engine.hold(datagram, t_arrival_ns, sender, now))
+            self.counts["frames"] += waits
+            self._outlet.on_datagram(sender, datagram)
+            return False
+        stepping, stale = self._model.ready(now)
+        result = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
         if self._alone is not None and (result is not None or t_arrival_ns > self._alone[0]):
             self.front.listen_to(self._alone[1]())
             self._alone = None
@@ -214,6 +214,12 @@ class Pipeline:
         self._outlet.on_datagram(sender, datagram)
         self._outlet.run_deferred()
         return True
+
+    def hold(self, count: int, t_ns: int) -> None:
+        """Play the next ``count`` datagrams, the first of ``t_ns``, with the one behind them: newer wait."""
+        if self.tape is not None:
+            self.tape.control(t_ns, "hold", (count,))
+        self._to_hold = count
 
     def _keep(self, result: FrameResult) -> None:
         """What the frames that follow, and the forecast of those that are late, need of this one."""
@@ -450,23 +456,19 @@ class Pipeline:
 
     def status(self) -> tuple[str, ...]:
         """What `/anticip/status` says: the state, then name=value."""
-        why = f": {self.model_error}" if self.model_error else ""
-        rests = f" (model rests{why})" if self._model.rests(self._now_ns) else ""
         return (
             self.state,
             f"source={self.source}",
-            f"backend={'none' if self.backend is None else self.backend.description}",
-            f"plays={'model' if self.mixer.by_model else 'scalars'}{rests}",
-            *count_words(self.front.counters(), self.counts),
-            *sink_words(self.sinks),
-            *stream_words(self.front, self._engine.buffer_ms, self._now_ns),
-            f"lead_ms={self.mixer.lead.leads[_LOUDNESS]:.0f}"
-            + (" (auto)" if self.mixer.lead_ms == "auto" else ""),
-            *tempo_words(self.tempo),
-            *tape_words(self.tape),
+            *status.model_words(self._model, self.mixer, self._now_ns),
+            *status.count_words(self.front.counters(), self.counts),
+            *status.sink_words(self.sinks),
+            *status.stream_words(self.front, self._engine.buffer_ms, self._now_ns),
+            status.lead_word(self.mixer),
+            *status.tempo_words(self.tempo),
+            *status.tape_words(self.tape),
             *self.beside(),
             *(() if self._memory is None else self._memory.words()),
-            *taught_words(self.live_mapping, self.mapping_error, self.lacking),
+            *status.taught_words(self.live_mapping, self.mapping_error, self.lacking),
             *(() if self.take_recorder is None else (f"teaching={self.take_recorder.state}",)),
         )
 

@@ -7,15 +7,23 @@ from collections.abc import Mapping, Sequence
 from pyanticip._core import LiveFront
 from pyanticip.errors import one_line, printable
 from pyanticip.motion.recording import Records
+from pyanticip.vocabulary import PARAMETERS
 from realtime.mapping.live_mapping import LiveMapping
+from realtime.mapping.mixer import Mixer
 from realtime.protocols import BEAT_TRUST, lost_of
 from realtime.sinks.base import Sink, Tempo
+from realtime.step.guard import GuardedModel
+
+_LOUDNESS = PARAMETERS.index("loudness")
 
 __all__ = [
     "BeatWatch",
+    "LoadWatch",
     "SinkWatch",
     "count_words",
     "is_writing",
+    "lead_word",
+    "model_words",
     "sink_counts",
     "sink_troubles",
     "sink_words",
@@ -30,12 +38,15 @@ _RECENT_NS = 60_000_000_000
 # A beat is told at the terminal when it has lasted for so many looks, a second apart, and is another than the
 # last by this part.
 _LASTS = 3
+# That nothing is left out any more, after so many.
+_KEEPS_UP = 10
 _OTHER = 0.08
 
 
 def count_words(received: Mapping[str, int], counts: Mapping[str, int]) -> list[str]:
     """Of the front end's counters how many of the sender's frames came, how many never did, where that can be
-    told, and what made no sense; of the pipeline's how many steps were late or failed."""
+    told, and what made no sense; of the pipeline's how many steps were late or failed, and how many frames
+    were left out."""
     lost = lost_of(received)
     bad = sum(received.get(name, 0) for name in ("truncated", "malformed", "alien"))
     return [
@@ -44,7 +55,23 @@ def count_words(received: Mapping[str, int], counts: Mapping[str, int]) -> list[
         f"bad={bad}",
         f"late_steps={counts['late_steps']}",
         f"failed_steps={counts['failed_steps']}",
+        *([f"skipped={skipped}"] if (skipped := counts["skipped"]) else []),
     ]
+
+
+def model_words(model: GuardedModel, mixer: Mixer, now_ns: int) -> list[str]:
+    """What steps, and whether it plays; why not, where it rests."""
+    why = f": {model.error}" if model.error else ""
+    rests = f" (model rests{why})" if model.rests(now_ns) else ""
+    return [
+        f"backend={'none' if model.backend is None else model.backend.description}",
+        f"plays={'model' if mixer.by_model else 'scalars'}{rests}",
+    ]
+
+
+def lead_word(mixer: Mixer) -> str:
+    """How far ahead loudness is read."""
+    return f"lead_ms={mixer.lead.leads[_LOUDNESS]:.0f}" + (" (auto)" if mixer.lead_ms == "auto" else "")
 
 
 def stream_words(front: LiveFront, buffer_ms: float | None, now_ns: int) -> list[str]:
@@ -131,6 +158,29 @@ class SinkWatch:
         back = [f"{name} is there" for name, why in trouble.items() if not why and name in self._away]
         self._away = {name for name, why in trouble.items() if why}
         return gone + back
+
+
+class LoadWatch:
+    """Looked through once a second, says at the terminal that frames are left out, and when no more are."""
+
+    def __init__(self) -> None:
+        self._skipped = 0
+        self._looks = 0
+        self._is_behind = False
+
+    def look(self, skipped: int) -> str | None:
+        """A line where there is news; so many were left out so far."""
+        is_behind, self._skipped = skipped > self._skipped, skipped
+        self._looks = 0 if is_behind == self._is_behind else self._looks + 1
+        if self._looks < (_LASTS if is_behind else _KEEPS_UP):
+            return None
+        self._is_behind, self._looks = is_behind, 0
+        if not is_behind:
+            return "every frame is played again"
+        return (
+            "one core cannot do all there is to do: of each performer's frames that wait the newest alone is"
+            " played (skipped= in the status)"
+        )
 
 
 class BeatWatch:

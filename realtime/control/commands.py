@@ -273,6 +273,9 @@ class Commands:
         mixer = self._pipeline.mixer
         sound_ms = mixer.sound_ms
         try:
+            if name == "hold":
+                # It records itself, with what it holds.
+                return self._pipeline.hold(int(str(*arguments)), t_ns)
             if name == "rest":
                 self._pipeline.rest(t_ns)
             elif name == "player":

@@ -1,16 +1,68 @@
-"""One socket for several performers, who are told apart by their senders."""
+"""One socket for several performers, who are told apart by their senders, and who of them is next.
+
+What is read waits for its performer's turn, and goes on with all of theirs that waits by then. So one that is
+played in time hears each datagram by itself; where all of them need more than the core has, each hears more
+at once, and less often, but nothing old.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
 
 from realtime.sockets import is_from
 from realtime.sources.base import Receive
 from realtime.sources.udp import UdpSource
 
-__all__ = ["PerformerSource", "SharedSource"]
+__all__ = ["PerformerSource", "SharedSource", "Turns"]
 
 _MOST_SENDERS = 256
+# Of each performer no more datagrams wait; the oldest go first.
+_MOST_WAIT = 512
+
+
+class Turns:
+    """Whose datagrams are handed on next, of all performers of a process: theirs who has waited longest.
+
+    One turn at a time: in between the loop reads what has come, and does what is due.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[PerformerSource, None] = {}
+        self._next: asyncio.Handle | None = None
+
+    def wait(self, performer_source: PerformerSource) -> None:
+        """Something of theirs waits."""
+        self._waiting.setdefault(performer_source)
+
+    def leave(self, performer_source: PerformerSource) -> None:
+        """Nothing of theirs waits any more."""
+        self._waiting.pop(performer_source, None)
+
+    def take(self) -> bool:
+        """One turn; False: nobody waits."""
+        if not self._waiting:
+            return False
+        next(iter(self._waiting)).hand_on()
+        return True
+
+    def go(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A turn at once, unless others are under way, and the loop's next ones for who waits then."""
+        if self._next is None:
+            self._go_on(loop)
+
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._next = None
+        try:
+            self.take()
+        finally:
+            self.go_later(loop)
+
+    def go_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The loop's next turn, if anybody waits."""
+        if self._waiting and self._next is None:
+            self._next = loop.call_soon(self._go_on, loop)
 
 
 class PerformerSource:
@@ -24,7 +76,11 @@ class PerformerSource:
         self._shared = shared
         self.sender = sender
         self.receive: Receive | None = None
+        #: Told of how many datagrams, from when on, newer ones are there already.
+        self.hold: Callable[[int, int], object] = lambda count, t_ns: None
         self.newest = b""
+        self._waiting: deque[tuple[bytes, int, str]] = deque(maxlen=_MOST_WAIT)
+        self._dropped = 0
 
     @property
     def kind(self) -> str:
@@ -43,8 +99,8 @@ class PerformerSource:
 
     @property
     def dropped(self) -> int:
-        """Datagrams of whoever that nobody read in time."""
-        return self._shared.source.dropped
+        """Datagrams of whoever that nobody read in time, and of theirs that waited too long."""
+        return self._shared.source.dropped + self._dropped
 
     def is_theirs(self, sender: str) -> bool:
         """Whether a sender (host:port) is this performer's suit."""
@@ -55,28 +111,49 @@ class PerformerSource:
         self.receive = receive
         self._shared.start(loop)
 
+    def put(self, datagram: bytes, arrival: int, sender: str) -> None:
+        """One that waits for their turn."""
+        if self.receive is None:
+            return
+        self._dropped += len(self._waiting) == _MOST_WAIT
+        self._waiting.append((datagram, arrival, sender))
+        self.newest = self._shared.source.newest
+        self._shared.turns.wait(self)
+
+    def hand_on(self) -> None:
+        """Their turn: all that waits, of which they are told what is not the newest."""
+        self._shared.turns.leave(self)
+        if (count := len(self._waiting) - 1) > 0:
+            self.hold(count, self._waiting[0][1])
+        while self._waiting and self.receive is not None:
+            self.receive(*self._waiting.popleft())
+
     def poll(self) -> None:
-        """Hand on what is there, to everybody it is for."""
-        self._shared.source.poll()
+        """Hand on what is there of theirs; the others' waits for their turn."""
+        self._shared.poll()
+        self.hand_on()
 
     def wait(self, seconds: float) -> bool:
         """Wait so long at most; True at once when a datagram is there to be read, whosoever it is."""
-        return self._shared.source.wait(seconds)
+        return bool(self._waiting) or self._shared.source.wait(seconds)
 
     def close(self) -> None:
         """Hear no more; with the last one the socket is closed."""
         self.receive = None
+        self._waiting.clear()
+        self._shared.turns.leave(self)
         self._shared.leave()
 
 
 class SharedSource:
-    """Hands each datagram of ``source`` to the performer whose suit sent it."""
+    """Gives each datagram of ``source`` to the performer whose suit sent it; the ``turns`` are of all."""
 
-    def __init__(self, source: UdpSource) -> None:
+    def __init__(self, source: UdpSource, turns: Turns) -> None:
         self.source = source
+        self.turns = turns
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._performer_sources: list[PerformerSource] = []
         self._whose: dict[str, list[PerformerSource]] = {}
-        self._started = False
 
     def add_performer(self, sender: str | None) -> PerformerSource:
         """A place for one more performer."""
@@ -85,12 +162,18 @@ class SharedSource:
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Read from now on."""
-        if not self._started:
-            self._started = True
-            self.source.start(loop, self.route)
+        if self._loop is None:
+            self._loop = loop
+            self.source.start(loop, self.route, lambda: self.turns.go(loop))
+
+    def poll(self) -> None:
+        """Read what is there."""
+        self.source.poll()
+        if self._loop is not None:
+            self.turns.go_later(self._loop)
 
     def route(self, datagram: bytes, arrival: int, sender: str) -> None:
-        """Hand on one datagram; that of a stranger to all."""
+        """Take one datagram; that of a stranger is for all."""
         performer_sources = self._whose.get(sender)
         if performer_sources is None:
             if len(self._whose) >= _MOST_SENDERS:
@@ -99,9 +182,7 @@ class SharedSource:
             performer_sources = [one for one in everyone if one.is_theirs(sender)] or everyone
             self._whose[sender] = performer_sources
         for performer_source in performer_sources:
-            if performer_source.receive is not None:
-                performer_source.newest = self.source.newest
-                performer_source.receive(datagram, arrival, sender)
+            performer_source.put(datagram, arrival, sender)
 
     def leave(self) -> None:
         """One performer has finished."""

@@ -120,6 +120,7 @@ class UdpSource:
         self._names: dict[object, str] = {}
         self._arrival = 0
         self._receive: Receive | None = None
+        self._then: Callable[[], object] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def _ask_for_stamps(self, sock: socket.socket) -> str:
@@ -136,12 +137,14 @@ class UdpSource:
                 return name
         return "user"
 
-    def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
-        """Call ``receive`` for each datagram from now on."""
-        self._loop = loop
+    def start(
+        self, loop: asyncio.AbstractEventLoop, receive: Receive, then: Callable[[], object] = lambda: None
+    ) -> None:
+        """Call ``receive`` for each datagram from now on; ``then``, once the loop has read what is there."""
+        self._loop, self._then = loop, then
         self._receive = receive if self._native else self._decoded(receive)
         for sock in self._socks:
-            loop.add_reader(sock.fileno(), self.poll)
+            loop.add_reader(sock.fileno(), self._on_readable)
         if self._greet is not None or self._join_again is not None:
             self._look()
 
@@ -192,6 +195,10 @@ class UdpSource:
                 receive(one, arrival, sender)
 
         return act
+
+    def _on_readable(self) -> None:
+        self.poll()
+        self._then()
 
     def poll(self) -> None:
         """Hand on every datagram that is there."""

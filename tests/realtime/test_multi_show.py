@@ -35,7 +35,7 @@ from realtime.sinks.midi.translator import Translator
 from realtime.sinks.osc import OscSink
 from realtime.sockets import bind_udp, free_port
 from realtime.sources.replay import Datagram, play_offline
-from realtime.sources.shared import SharedSource
+from realtime.sources.shared import SharedSource, Turns
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
 
@@ -80,14 +80,21 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
     many, end = rig(), 5_000_000_000
     clock = OfflineClock()
     source = UdpSource("mocopi", "127.0.0.1", 0)
-    shared = SharedSource(source)
+    turns = Turns()
+    shared = SharedSource(source, turns)
     pipelines, sent = {}, {}
     for one in many.performers:
         pipelines[one.name] = assemble(rig_for_performer(many, one.name), clock)
         sent[one.name] = heard(pipelines[one.name])
         performer_source = shared.add_performer(one.sender)
         performer_source.receive = pipelines[one.name].feed
-    play_offline(items, clock, shared.route)
+
+    def route(*datagram: Any) -> None:
+        shared.route(*datagram)
+        while turns.take():
+            pass
+
+    play_offline(items, clock, route)
     source.close()
     for name, own in (("alice", ALICE), ("bob", BOB)):
         pipelines[name].run_until(end)

@@ -50,7 +50,7 @@ def test_the_status_says_who_plays_and_who_was_heard_of_in_the_last_minute() -> 
 
 def test_the_status_says_what_was_lost_where_it_can_be_told() -> None:
     def words(**heard: int) -> list[str]:
-        return count_words(heard, {"late_steps": 1, "failed_steps": 2})
+        return count_words(heard, {"late_steps": 1, "failed_steps": 2, "skipped": 0})
 
     steps = ["late_steps=1", "failed_steps=2"]
     assert words(frames=0, numbered=0, lost=0) == ["frames=0", "lost=0", "bad=0", *steps]

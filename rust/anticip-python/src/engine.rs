@@ -56,6 +56,8 @@ pub(crate) struct PyEngine {
     desk: Py<PyDesk>,
     warm: Py<PyDesk>,
     grid: Shared<FrameGrid>,
+    /// What datagrams completed of which newer ones were there already.
+    held: Shared<Option<FrontOutput>>,
     parts: Mutex<Parts>,
 }
 
@@ -80,6 +82,7 @@ impl PyEngine {
             desk,
             warm,
             grid: Shared::new(FrameGrid::new(now_ns, playout)),
+            held: Shared::new(None),
             parts: Mutex::default(),
         })
     }
@@ -139,8 +142,14 @@ impl PyEngine {
         stale: bool,
         fill: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Option<PyFrameResult>> {
-        let Some(out) = self.completed(py, datagram, t_arrival_ns, sender)? else {
-            return Ok(None);
+        let completed = self.completed(py, datagram, t_arrival_ns, sender)?;
+        let out = match (self.held.with(py, Option::take), completed) {
+            (None, None) => return Ok(None),
+            (None, Some(out)) => out,
+            (Some(held), None) => Py::new(py, PyFrontOutput::of(held))?,
+            (Some(held), Some(newest)) => {
+                Py::new(py, PyFrontOutput::of(held.joined(newest.get().out.clone())))?
+            }
         };
         if let Some(fill) = fill {
             let turns = self.grid.with(py, |grid| grid.leapt(&out.get().out, now_ns));
@@ -191,6 +200,28 @@ impl PyEngine {
             played,
             stages_ns: (nanoseconds(began, stepped), nanoseconds(stepped, mapped)),
         }))
+    }
+
+    fn hold(
+        &self,
+        py: Python<'_>,
+        datagram: &Bound<'_, PyAny>,
+        t_arrival_ns: i64,
+        sender: &str,
+        now_ns: i64,
+    ) -> PyResult<bool> {
+        let Some(out) = self.completed(py, datagram, t_arrival_ns, sender)? else {
+            return Ok(false);
+        };
+        let out = out.get().out.clone();
+        self.grid.with(py, |grid| grid.hold(&out, now_ns));
+        self.held.with(py, |held| {
+            *held = Some(match held.take() {
+                None => out,
+                Some(before) => before.joined(out),
+            });
+        });
+        Ok(true)
     }
 
     fn learn(&self, py: Python<'_>) {

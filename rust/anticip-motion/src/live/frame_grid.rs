@@ -126,6 +126,14 @@ impl FrameGrid {
         self.due_ns = out.late_ns.clamp(least, most);
     }
 
+    /// `out` came at `now_ns` and leaves with a newer one that is here already: the frame after it is not late before that.
+    pub fn hold(&mut self, out: &FrontOutput, now_ns: i64) {
+        let speaks = self.newest < 0 || out.reset || self.base + index(out) >= self.newest;
+        if self.playout.is_none() && speaks {
+            self.wait(out, now_ns);
+        }
+    }
+
     /// One slot without a datagram; `silent`: nothing is said of it.
     pub fn skip(&mut self, silent: bool) {
         self.newest += 1;

@@ -58,6 +58,26 @@ pub struct FrontOutput {
 }
 
 impl FrontOutput {
+    /// This and what the datagrams after it completed, as of one datagram: the rows of both, the strokes of either, and all
+    /// else of the newest.
+    #[must_use]
+    pub fn joined(mut self, mut newer: Self) -> Self {
+        if !newer.reset {
+            self.rows.append(&mut newer.rows);
+            self.poses.append(&mut newer.poses);
+            (newer.rows, newer.poses) = (self.rows, self.poses);
+            newer.reset = self.reset;
+            newer.filled += self.filled;
+            for (limb, before) in newer.limbs.iter_mut().zip(self.limbs) {
+                limb.stroke = limb.stroke.max(before.stroke);
+            }
+        }
+        newer.stages.decode += self.stages.decode;
+        newer.stages.resample += self.stages.resample;
+        newer.stages.scalars += self.stages.scalars;
+        newer
+    }
+
     /// Seconds: of the source, local, expected, late.
     pub(super) fn set_times(&mut self, seconds: [f64; 4]) {
         let [source, local, expected, late] = seconds.map(|s| (s * 1e9) as i64);
@@ -152,5 +172,38 @@ impl Counters {
             ("ignored", self.ignored),
             ("resets", self.resets),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(seq: u64, rows: usize, reset: bool) -> FrontOutput {
+        let mut out = FrontOutput {
+            rows: vec![[seq as f32; FEATURE_COUNT]; rows],
+            poses: vec![CanonicalPose::default(); rows],
+            reset,
+            seq,
+            filled: rows as u32 - 1,
+            ..FrontOutput::default()
+        };
+        out.limbs[seq as usize % 4].stroke = seq as f32;
+        out.stages.scalars = 10;
+        out
+    }
+
+    #[test]
+    fn outputs_joined_are_those_of_one_datagram() {
+        let joined = output(1, 2, true).joined(output(2, 1, false));
+        let firsts: Vec<f32> = joined.rows.iter().map(|row| row[0]).collect();
+        assert_eq!((firsts.as_slice(), joined.poses.len()), (&[1.0, 1.0, 2.0][..], 3));
+        assert_eq!((joined.seq, joined.reset, joined.filled), (2, true, 1));
+        assert_eq!(joined.limbs.map(|limb| limb.stroke), [0.0, 1.0, 2.0, 0.0]);
+        assert_eq!(joined.stages.scalars, 20);
+        // What was before a new beginning belongs to a stream that is over.
+        let anew = output(1, 2, false).joined(output(2, 1, true));
+        assert_eq!((anew.rows.len(), anew.poses.len(), anew.filled), (1, 1, 0));
+        assert_eq!((anew.reset, anew.limbs[1].stroke), (true, 0.0));
     }
 }

@@ -1,0 +1,219 @@
+"""More performers than a core can do: each one's newest frame leaves soon; what is left out is recorded."""
+
+import asyncio
+import socket
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.wire import messages
+
+from pyanticip.motion.recording import RecordingWriter
+from realtime.bench.performer import mocopi_datagrams
+from realtime.clock import MonotonicClock, OfflineClock
+from realtime.control.commands import Commands
+from realtime.multi_show import open_multi_show
+from realtime.pipeline import Pipeline
+from realtime.rig import parse_rig
+from realtime.sinks.osc import OscSink
+from realtime.sockets import free_port
+from realtime.sources.replay import Command, open_show, play_offline
+from realtime.sources.shared import PerformerSource, SharedSource, Turns
+from realtime.stage import assemble
+from realtime.status import LoadWatch
+
+NS, SUIT = 20_000_000, "10.0.0.1:7000"
+SKELETON, FRAMES = mocopi_datagrams(300)
+RIG = parse_rig({"control": {"enabled": False}, "memory": {"enabled": False}}, "test")
+
+
+def shared(turns: Turns, socket: Any = None) -> SharedSource:
+    return SharedSource(socket or SimpleNamespace(newest=b"", dropped=0, close=lambda: None), turns)
+
+
+def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
+    turns, heard = Turns(), []
+    at_one, at_another = shared(turns), shared(turns)
+    places = [at_one.add_performer("a"), at_one.add_performer("b"), at_another.add_performer(None)]
+    for name, place in zip("abc", places, strict=True):
+        place.receive = lambda datagram, t, sender, name=name: heard.append((name, datagram, t))
+        place.hold = lambda count, t, name=name: heard.append((name, count, t))
+    at_another.route(b"1", 1, "whoever:1")
+    for n, sender in enumerate(["b:1", "a:1", "b:1", "b:1"]):
+        at_one.route(str(n).encode(), n, sender)
+    while turns.take():
+        heard.append("next")
+    assert heard == [
+        *[("c", b"1", 1), "next"],
+        *[("b", 2, 0), ("b", b"0", 0), ("b", b"2", 2), ("b", b"3", 3), "next"],
+        *[("a", b"1", 1), "next"],
+    ]
+    at_one.route(b"", 9, "stranger:1")
+    places[0].close()
+    assert turns.take(), "b hears strangers, too"
+    assert not turns.take(), "who has finished hears nothing more"
+    for n in range(1000):
+        at_one.route(b"", n, "b:1")
+    assert places[1].dropped == 488
+
+
+def test_everybody_is_played_fresh_and_as_often_where_the_core_can_do_a_third() -> None:
+    """32 suits at 50 Hz; a turn takes 2 ms, and what waits a twentieth of that: 64 ms for a round of all."""
+    turns, clock, count = Turns(), OfflineClock(), 32
+    here = shared(turns)
+    late: list[int] = []
+    played: Counter[int] = Counter()
+    left_out: Counter[int] = Counter()
+
+    def place(n: int) -> PerformerSource:
+        waits = [0]
+
+        def receive(datagram: bytes, t: int, sender: str) -> None:
+            if waits[0]:
+                waits[0] -= 1
+                left_out[n] += 1
+                clock.advance_to(clock.now_ns() + 100_000)
+            else:
+                clock.advance_to(clock.now_ns() + 2_000_000)
+                if coming:
+                    late.append(clock.now_ns() - t)
+                played[n] += 1
+
+        found = here.add_performer(f"h{n}")
+        found.receive, found.hold = receive, lambda held, t: waits.__setitem__(0, held)
+        return found
+
+    places = [place(n) for n in range(count)]
+    phases = np.random.default_rng(1).integers(0, NS, count)
+    coming = sorted((int(phases[n]) + k * NS, n) for n in range(count) for k in range(500))
+    while coming or turns._waiting:
+        while coming and (coming[0][0] <= clock.now_ns() or not turns._waiting):
+            clock.advance_to(coming[0][0])
+            t, n = coming.pop(0)
+            here.route(b"", t, f"h{n}:1")
+        turns.take()
+    assert max(late) < NS + 5_000_000, "only what came since the last of a suit is as old"
+    assert max(played.values()) - min(played.values()) <= 3
+    assert 100 < min(played.values()) < 160
+    assert all(played[n] + left_out[n] == 500 for n in range(count))
+    assert len(places) == count
+
+
+def heard(pipeline: Pipeline) -> list[bytes]:
+    found: list[bytes] = []
+    (sink,) = (sink for sink in pipeline.sinks if isinstance(sink, OscSink))
+    sink._transmit = lambda data: found.append(bytes(data))
+    return found
+
+
+def play(pipeline: Pipeline, held: set[int]) -> dict[int, Any]:
+    """What leaves of each frame; each of those ``held`` waits for the one behind it."""
+    left = {}
+    frame = pipeline._leave
+    pipeline._leave = lambda it, t: (left.__setitem__(it.seq, it), frame(it, t))
+    pipeline.feed(SKELETON, 0, SUIT)
+    n = 0
+    while n < len(FRAMES):
+        more = next(k for k in range(len(FRAMES)) if n + k not in held)
+        if more:
+            pipeline.hold(more, n * NS)
+        for k in range(more + 1):
+            pipeline.clock.advance_to((n + k) * NS)
+            assert pipeline.feed(FRAMES[n + k], (n + k) * NS, SUIT) == (k == more)
+        n += more + 1
+    return left
+
+
+HELD = {n for n in range(10, 290) if n % 7 in (1, 2, 4)} | set(range(100, 140))
+
+
+def test_what_is_left_out_is_heard_and_the_model_goes_on_as_if_it_had_been_played() -> None:
+    some, every = (assemble(RIG, OfflineClock()) for _ in range(2))
+    left, wanted = play(some, HELD), play(every, set())
+    assert sorted(left) == sorted(set(range(300)) - HELD)
+    for n, frame in left.items():
+        for name in ("params", "hazards", "scalars", "hidden"):
+            np.testing.assert_array_equal(getattr(frame.step, name), getattr(wanted[n].step, name))
+        assert frame.scalars == wanted[n].scalars
+        assert frame.tempo == wanted[n].tempo
+    for limb in range(4):
+        strokes = [sum(f.limbs[3 * limb + 2] > 0 for f in frames.values()) for frames in (left, wanted)]
+        assert 0 < strokes[0] <= strokes[1], "a stroke of what was left out leaves with the next frame"
+    counts = some.counters()
+    assert (counts["skipped"], counts["frames"], counts["bridged"]) == (len(HELD), 300, 0)
+    assert f"skipped={len(HELD)}" in some.status()
+    assert not any(word.startswith("skipped") for word in every.status())
+    for pipeline in (some, every):
+        pipeline.close()
+
+
+def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp_path: Path) -> None:
+    files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
+    rig = parse_rig({"control": {"enabled": False}}, "test")
+    live = assemble(rig, OfflineClock())
+    sent = heard(live)
+    with RecordingWriter(files[0], t_ns=0) as live.tape:
+        play(live, HELD)
+    again = assemble(rig, OfflineClock())
+    commands, found = Commands(again, pytest.fail, rig), heard(again)
+    with RecordingWriter(files[1], t_ns=0) as again.tape:
+        play_offline(open_show(files[0])[1], again.clock, again.feed, commands.replay_command)
+    assert len(sent) > 150
+    assert found == sent
+    assert [*open_show(files[0])[1]] == [*open_show(files[1])[1]], "one of a replay says so, too"
+    for pipeline in (live, again):
+        pipeline.close()
+    said: list[str] = []
+    Commands(again, said.append, rig).replay_command(Command(0, "hold", ("x",)))
+    assert "hold: cannot be done again as it was recorded" in said[0]
+
+
+def test_of_what_waits_for_a_show_one_frame_of_each_performer_is_played() -> None:
+    port, ear = free_port(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    suits = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+    for sock in (ear, *suits):
+        sock.bind(("127.0.0.1", 0))
+    ear.settimeout(5.0)
+    tree = {
+        "source": {"port": port},
+        "osc": [{"port": ear.getsockname()[1], "send": ["frame"]}],
+        "control": {"enabled": False},
+        "performer": [
+            {"name": name, "from": f"127.0.0.1:{suit.getsockname()[1]}"}
+            for name, suit in zip(("alice", "bob"), suits, strict=True)
+        ],
+    }
+    multi_show = open_multi_show(parse_rig(tree, "test"), MonotonicClock(), lambda line: None)
+    for datagram in (SKELETON, *FRAMES[:8]):
+        for suit in suits:
+            suit.sendto(datagram, ("127.0.0.1", port))
+    first: dict[str, int] = {}
+
+    async def show() -> dict[str, Any]:
+        done = await multi_show.run(0.2)
+        for _ in range(2):
+            for address, told in messages(ear.recv(65536)).items():
+                if address.endswith("/frame"):
+                    first.setdefault(address, told[0])
+        return done
+
+    done = asyncio.run(show())
+    assert first == {"/anticip/alice/frame": 0, "/anticip/bob/frame": 0}, "each is played at once"
+    for name in ("alice", "bob"):
+        assert done["performers"][name]["counters"]["skipped"] == 7
+    for sock in (ear, *suits):
+        sock.close()
+
+
+def test_the_terminal_says_once_that_frames_are_left_out_and_once_that_no_more_are() -> None:
+    load = LoadWatch()
+    said = [load.look(n) for n in (0, 5, 5, 9, 9, 9)]
+    assert not any(said), "of a standstill or two there is nothing to say"
+    behind = [load.look(n) for n in range(10, 40)]
+    assert [line is not None for line in behind] == [False, False, True, *[False] * 27]
+    assert "one core cannot do" in str(behind[2])
+    well = [load.look(39) for _ in range(30)]
+    assert [n for n, line in enumerate(well) if line] == [9]
