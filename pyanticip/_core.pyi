@@ -1060,9 +1060,26 @@ def encode_positions(
 
 # --- planning ---
 
+def plan_targets(
+    codes: npt.NDArray[np.int64],
+    place: npt.NDArray[np.int64],
+    gone: npt.NDArray[np.bool_],
+    whole: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.float64]:
+    """What comes and what has gone at the first L steps of `codes` (B, N), negative for none: the values that
+    targets of codes in the K steps ahead have, 0 before all others.
+
+    The target of a code is the sum of log(K + 2 - d) over the distances d at which it comes, over that of
+    all. `place` (B, L, K) says which is that of the code d + 1 steps ahead, 0 where there is none or it came
+    nearer by; `gone` (B, L, K) whether the code K - 1 - d steps back is none of those after it, to the last
+    of the steps ahead; `whole` (B, L) whether all K exist. All C-contiguous, else ShapeError. The GIL is
+    released.
+    """
+
 def plan_draw(
     comes: npt.NDArray[np.int64],
-    contrasts: npt.NDArray[np.float64],
+    place: npt.NDArray[np.int64],
+    shapes: npt.NDArray[np.float64],
     log_frequency: npt.NDArray[np.float64],
     quantiles: npt.NDArray[np.float64],
     edge: float,
@@ -1072,11 +1089,12 @@ def plan_draw(
 ) -> None:
     """The codes of the largest contrasts of each step, largest first, into `codes`, `found` (steps, slots).
 
-    `comes` (steps, K) codes that come, -1 for none, of repeated ones the first counts; `contrasts` (steps, K)
-    of them. All others have scores drawn independently: `quantiles` are the logarithms of theirs, ascending,
-    evenly spaced in the logit of the probability from -`edge` to `edge`, and `log_frequency` (V,) is taken
-    off. The `seed` (0 to 2^64 - 1) decides, whatever the number of threads. All C-contiguous, else
-    ShapeError. The GIL is released.
+    `comes` (steps, K) codes that come, of repeated ones the first counts; the score of one is drawn from the
+    Beta distribution of these `shapes` (U, 2) that `place` (steps, K) says, 0 for codes that do not count.
+    All others have scores drawn independently: `quantiles` are the logarithms of theirs, ascending, evenly
+    spaced in the logit of the probability from -`edge` to `edge`. A contrast is the logarithm of a score less
+    `log_frequency` (V,). The `seed` (0 to 2^64 - 1) decides, whatever the number of threads. All
+    C-contiguous, else ShapeError. The GIL is released.
     """
 
 def plan_products(

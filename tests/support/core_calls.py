@@ -228,6 +228,7 @@ MAKES: dict[str, SearchStrategy[Call]] = {
     "field_gates": whole(kernels.gates()),
     "trajectory_encode": whole(kernels.trajectory()),
     "encode_positions": whole(kernels.positions()),
+    "plan_targets": whole(kernels.plan_targets()),
     "plan_draw": whole(kernels.plans()),
     "plan_products": whole(kernels.plan_rows(False)),
     "plan_spread": whole(kernels.plan_rows(True)),

@@ -173,8 +173,18 @@ def plans(draw: DrawFn) -> list[Any]:
     (steps, ahead), vocab, rng = draw(st.tuples(few, few)), draw(st.integers(1, 99)), Draft(draw).rng
     slots = draw(st.integers(1, vocab))
     room = np.zeros((steps, slots), np.int64), np.zeros((steps, slots))
-    comes = rng.integers(-1, vocab, (steps, ahead)), rng.normal(size=(steps, ahead))
-    return [*comes, -rng.exponential(size=vocab), np.sort(-rng.exponential(size=9)), 8.0, draw(seeds), *room]
+    comes = rng.integers(0, vocab, (steps, ahead)), rng.integers(0, 4, (steps, ahead))
+    shapes, log_frequency = rng.exponential(size=(4, 2)), -rng.exponential(size=vocab)
+    return [*comes, shapes, log_frequency, np.sort(-rng.exponential(size=9)), 8.0, draw(seeds), *room]
+
+
+@st.composite
+def plan_targets(draw: DrawFn) -> list[Any]:
+    """Of ``plan_targets``."""
+    rows, count, length, horizon = draw(st.tuples(few, few, few, st.integers(1, 9)))
+    codes, sizes = Draft(draw).rng.integers(-1, 7, (rows, count)), (rows if count else 0, length)
+    gone = np.zeros((*sizes, horizon), np.bool_)
+    return [codes, gone.astype(np.int64), gone, np.zeros(sizes, np.bool_)]
 
 
 @st.composite

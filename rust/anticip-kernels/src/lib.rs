@@ -1,7 +1,7 @@
 //! Kernels of the model family, forward and backward: what torch alone is slow at.
 //!
 //! [`Scan`], [`Places`] and [`Gru`] belong to PRISM positions, [`Field`] and [`Gated`] to the control field,
-//! [`Trajectory`] and [`Sinusoids`] to positions that follow the path of embeddings, [`PlanDraw`] and
+//! [`Trajectory`] and [`Sinusoids`] to positions that follow the path of embeddings, [`PlanAhead`], [`PlanDraw`] and
 //! [`PlanRows`] to planning.
 //!
 //! [`Scan`]: the histogram scan of PRISM positions (Lee 2025), cursors that hold a probability over places and move
@@ -28,6 +28,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod beta;
 mod error;
 mod field;
 mod fold;
@@ -37,6 +38,7 @@ mod lanes;
 mod matrix;
 mod places;
 mod plan;
+mod plan_ahead;
 mod plan_rows;
 mod real;
 mod scan;
@@ -49,7 +51,8 @@ pub use gate::{Gated, Heads};
 pub use gru::{GATES, Gru, GruGradients};
 pub use lanes::Lanes;
 pub use places::{PlaceGradients, Places, SEGMENT};
-pub use plan::PlanDraw;
+pub use plan::{PlanComes, PlanDraw};
+pub use plan_ahead::PlanAhead;
 pub use plan_rows::PlanRows;
 pub use real::Real;
 pub use scan::{Dims, Gradients, Scan};

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use rayon::prelude::*;
 
+use crate::beta::Beta;
 use crate::error::{KernelError, check};
 
 /// Codes whose logarithms of the frequency differ by less are drawn from together.
@@ -21,6 +22,17 @@ pub struct PlanDraw<'a> {
     pub quantiles: &'a [f64],
     /// The logit of the last quantile's probability; the first has its negative.
     pub edge: f64,
+}
+
+/// Codes that come at the steps of a sequence, and how they are scored.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanComes<'a> {
+    /// (steps, K); of repeated ones the first counts.
+    pub codes: &'a [i64],
+    /// (steps, K) which of the distributions a code's score is drawn from; 0 for codes that do not count.
+    pub place: &'a [i64],
+    /// (distributions, 2) alpha and beta of Beta distributions, positive.
+    pub shapes: &'a [f64],
 }
 
 /// A code and its contrast: the logarithm of its score over its frequency.
@@ -60,14 +72,13 @@ impl PlanDraw<'_> {
     ///
     /// # Arguments
     ///
-    /// * `comes`: (steps, K) codes that come, -1 for none; of repeated ones the first counts.
-    /// * `contrasts`: (steps, K) of those codes.
+    /// * `comes`: of (steps, K) codes.
     /// * `codes`, `found`: (steps, slots) the result.
     pub fn draw(
         &self,
         seed: u64,
         slots: usize,
-        (comes, contrasts): (&[i64], &[f64]),
+        comes: PlanComes<'_>,
         (codes, found): (&mut [i64], &mut [f64]),
     ) -> Result<(), KernelError> {
         let most = self.log_frequency.len();
@@ -80,10 +91,18 @@ impl PlanDraw<'_> {
         let steps = codes.len() / slots;
         check("codes", codes, steps * slots)?;
         check("found", found, steps * slots)?;
-        let ahead = comes.len().checked_div(steps).unwrap_or(0);
-        check("comes", comes, steps * ahead)?;
-        check("contrasts", contrasts, comes.len())?;
-        if comes.iter().any(|&code| code < -1 || code >= most as i64) {
+        let ahead = comes.codes.len().checked_div(steps).unwrap_or(0);
+        check("comes", comes.codes, steps * ahead)?;
+        check("place", comes.place, comes.codes.len())?;
+        check("shapes", comes.shapes, comes.shapes.len() / 2 * 2)?;
+        let shapes: Vec<Beta> = comes
+            .shapes
+            .chunks_exact(2)
+            .map(|pair| Beta::new(pair[0], pair[1]))
+            .collect();
+        let within = |&number: &i64, most| usize::try_from(number).is_ok_and(|number| number < most);
+        let mut given = comes.codes.iter().zip(comes.place);
+        if !given.all(|(code, place)| *place == 0 || within(code, most) && within(place, shapes.len())) {
             return Err(KernelError::Codes { codes: most });
         }
         let bands = Bands::new(self.log_frequency);
@@ -96,7 +115,10 @@ impl PlanDraw<'_> {
                 let rows = codes.chunks_exact_mut(slots).zip(found.chunks_exact_mut(slots));
                 for (step, (codes, found)) in (chunk * CHUNK..).zip(rows) {
                     let own = step * ahead..(step + 1) * ahead;
-                    let given = comes[own.clone()].iter().zip(&contrasts[own]);
+                    let given = comes.codes[own.clone()].iter().zip(&comes.place[own]);
+                    let given = given
+                        .filter(|(_, place)| **place > 0)
+                        .map(|(&code, &place)| (code as usize, &shapes[place as usize]));
                     scratch.best.clear();
                     self.step(&bands, Random::new(seed, step as u64), slots, given, &mut scratch);
                     scratch.best_first(codes, found);
@@ -110,17 +132,16 @@ impl PlanDraw<'_> {
         bands: &Bands,
         mut random: Random,
         slots: usize,
-        given: impl Iterator<Item = (&'a i64, &'a f64)>,
+        given: impl Iterator<Item = (usize, &'a Beta)>,
         scratch: &mut Scratch,
     ) {
         scratch.mark = scratch.mark.wrapping_add(1);
         for (left, band) in scratch.left.iter_mut().zip(&bands.bands) {
             *left = band.size;
         }
-        for (&code, &contrast) in given {
-            if let Ok(code) = usize::try_from(code)
-                && scratch.take(code)
-            {
+        for (code, shape) in given {
+            if scratch.take(code) {
+                let contrast = shape.log_draw(&mut random) - self.log_frequency[code];
                 scratch.left[bands.of_code[code]] -= 1;
                 scratch.keep(Candidate { contrast, code }, slots);
             }
@@ -264,10 +285,10 @@ impl Scratch {
 }
 
 /// Steele's and others' (2014) generator, of a stream of its own for each step.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn new(seed: u64, stream: u64) -> Self {
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut mixed = Self(seed.wrapping_add(stream));
         Self(mixed.next())
     }
@@ -281,7 +302,7 @@ impl Random {
     }
 
     /// A number in (0, 1].
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 * 2f64.powi(-53)
     }
 
@@ -318,7 +339,7 @@ ordered_by!(Next, bound, band);
 
 #[cfg(test)]
 mod tests {
-    use super::PlanDraw;
+    use super::{PlanComes, PlanDraw};
     use crate::KernelError;
 
     const DRAW: PlanDraw<'_> = PlanDraw {
@@ -327,10 +348,15 @@ mod tests {
         edge: 9.0,
     };
 
+    /// Of codes that all have the first shape but one, certain to be scored as high as can be.
     fn draw(slots: usize, comes: &[i64], steps: usize) -> Result<(Vec<i64>, Vec<f64>), KernelError> {
         let (mut codes, mut found) = (vec![0; steps * slots], vec![0.0; steps * slots]);
-        let contrasts = vec![0.5; comes.len()];
-        DRAW.draw(7, slots, (comes, &contrasts), (&mut codes, &mut found))?;
+        let comes = PlanComes {
+            codes: comes,
+            place: &vec![1; comes.len()],
+            shapes: &[1.0, 1.0, 1e9, 1e-3],
+        };
+        DRAW.draw(7, slots, comes, (&mut codes, &mut found))?;
         Ok((codes, found))
     }
 
@@ -341,7 +367,10 @@ mod tests {
             assert_eq!(codes.iter().fold(0, |seen, code| seen | 1 << code), 0b1111);
             assert!(found.is_sorted_by(|a, b| a >= b));
             let own = codes.iter().position(|&code| code == 1).map(|at| found[at]);
-            assert_eq!(own, Some(0.5), "of a code that comes, what it was given");
+            assert!(
+                own.is_some_and(|own| (own - 2.0).abs() < 1e-5),
+                "as its shape has it"
+            );
         }
         Ok(())
     }
@@ -359,11 +388,24 @@ mod tests {
             Err(KernelError::Length { name: "comes", .. })
         ));
         let (mut codes, mut found) = ([0; 2], [0.0; 2]);
+        for (place, shapes) in [(1, vec![1.0; 2]), (-1, vec![1.0; 4]), (1, vec![1.0; 5])] {
+            let comes = PlanComes {
+                codes: &[0],
+                place: &[place],
+                shapes: &shapes,
+            };
+            assert!(DRAW.draw(7, 2, comes, (&mut codes, &mut found)).is_err());
+        }
         let flat = PlanDraw {
             quantiles: &[0.0],
             ..DRAW
         };
-        let refused = flat.draw(7, 2, (&[], &[]), (&mut codes, &mut found));
+        let none = PlanComes {
+            codes: &[],
+            place: &[],
+            shapes: &[],
+        };
+        let refused = flat.draw(7, 2, none, (&mut codes, &mut found));
         assert!(matches!(
             refused,
             Err(KernelError::Length {

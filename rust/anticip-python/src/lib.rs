@@ -38,7 +38,7 @@ mod core_module {
         field::{field_backward, field_forward, field_gates},
         gru::{prism_gru, prism_gru_backward},
         places::{prism_places, prism_places_backward},
-        plan::{plan_draw, plan_products, plan_spread},
+        plan::{plan_draw, plan_products, plan_spread, plan_targets},
         scan::prism_scan,
         trajectory::{encode_positions, trajectory_encode},
     };

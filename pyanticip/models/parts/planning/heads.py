@@ -56,16 +56,11 @@ class Beta:
     alpha: Tensor
     beta: Tensor
 
-    def log_prob(self, score: Tensor) -> Tensor:
-        """Log-densities of scores, which are kept off 0 and 1."""
-        score = score.clamp(LOWEST, 1.0 - LOWEST)
+    def log_likelihood(self, count: Tensor, logs: Tensor, rests: Tensor) -> Tensor:
+        """Of ``count`` scores from each, whose logarithms add up to ``logs``, and those of 1 less each score
+        to ``rests``."""
         norm = torch.lgamma(self.alpha) + torch.lgamma(self.beta) - torch.lgamma(self.alpha + self.beta)
-        return (self.alpha - 1.0) * score.log() + (self.beta - 1.0) * torch.log1p(-score) - norm
-
-    def sample(self) -> Tensor:
-        """A draw from each."""
-        drawn = torch.distributions.Beta(self.alpha, self.beta, validate_args=False).sample()
-        return drawn.clamp(LOWEST, 1.0 - LOWEST)
+        return (self.alpha - 1.0) * logs + (self.beta - 1.0) * rests - count * norm
 
 
 class AnticipationSimulator(nn.Module):
@@ -91,14 +86,11 @@ class AnticipationSimulator(nn.Module):
         """The distributions of the scores of codes with targets (...,) in [0, 1], at least in float32: half
         precision rounds 1 less the lowest score to 1, and has no draws from a Beta."""
         weight = self.first.weight
-        # Few targets differ: of codes that come once there are as many as steps ahead.
-        target, place = target.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         with exact(weight):
-            hidden = torch.sigmoid(self.first(target[:, None].to(weight.dtype)))
+            hidden = torch.sigmoid(self.first(target[..., None].to(weight)))
             found = F.softplus(self.last(hidden))
         found = found.to(torch.promote_types(found.dtype, torch.float32)).clamp(min=1e-3)
-        alpha, beta = (each.index_select(0, place.flatten()).view_as(place) for each in found.unbind(-1))
-        return Beta(alpha, beta)
+        return Beta(*found.unbind(-1))
 
     def loss(self, log_scores: Tensor, ahead: Ahead, counted: Tensor, zeros: int = 64) -> Tensor:
         """Negative log-likelihood of what the anticipator said, a scalar: the mean over codes that come, and
@@ -112,19 +104,27 @@ class AnticipationSimulator(nn.Module):
             counted: (B, L) the steps that count.
             zeros: how many codes are drawn at each step.
         """
-        row, step = (at[:, None] for at in counted.nonzero(as_tuple=True))
-        log_scores, vocab = log_scores.detach(), log_scores.shape[-1]
-        codes, scores, first = (part[counted] for part in (ahead.codes, ahead.scores, ahead.first))
-        said = log_scores[row, step, codes.clamp(min=0)].exp()
-        come = -self(scores).log_prob(said)
-        come = torch.where(first, come, 0.0).sum() / first.sum().clamp(min=1)
-        some = torch.randint(vocab, (len(codes), min(zeros, vocab)), device=codes.device)
-        come_there = codes.sort(-1).values
-        at = torch.searchsorted(come_there, some).clamp(max=come_there.shape[-1] - 1)
-        absent = come_there.gather(-1, at) != some
-        none = self(torch.zeros((), dtype=come.dtype, device=come.device))
-        rest = -none.log_prob(log_scores[row, step, some].exp())
-        return come + torch.where(absent, rest, 0.0).sum() / absent.sum().clamp(min=1)
+        vocab, none = log_scores.shape[-1], len(ahead.targets)
+        step = counted.flatten().nonzero()[:, 0]
+        codes, place = (part.flatten(0, 1).index_select(0, step) for part in (ahead.codes, ahead.place))
+        some = torch.randint(vocab, (len(step), min(zeros, vocab)), device=codes.device)
+        # With a column for what is no code.
+        comes = torch.zeros(len(step), vocab + 1, dtype=torch.bool, device=codes.device)
+        comes.scatter_(1, codes.remainder(vocab + 1), 1)
+        at = torch.cat((codes.clamp(min=0), some), 1) + step[:, None] * vocab
+        said = log_scores.detach().take(at).flatten().exp().clamp(LOWEST, 1.0 - LOWEST)
+        # Few targets differ, and all scores of the same target are as one: what is drawn has the target 0.
+        of = torch.cat((place.where(place > 0, none), comes.gather(1, some) * none), 1).flatten().cpu()
+        count, logs, rests = (
+            torch.bincount(of, each.double().cpu(), none + 1)[:none]
+            for each in (torch.ones_like(said), said.log(), torch.log1p(-said))
+        )
+        seen = count.nonzero()[:, 0]
+        means = torch.where(seen > 0, count[1:].sum(), count[0]).clamp(min=1.0)
+        found = self(ahead.targets[seen.to(ahead.targets.device)])
+        found = Beta(found.alpha.cpu().double(), found.beta.cpu().double())
+        likelihood = found.log_likelihood(count[seen], logs[seen], rests[seen])
+        return -(likelihood / means).sum().to(said)
 
     @torch.no_grad()
     def draw(self, ahead: Ahead, log_frequency: Tensor, slots: int) -> PlanChoice:
@@ -138,30 +138,29 @@ class AnticipationSimulator(nn.Module):
             log_frequency: (V,) of the codes, with its floor.
             slots: codes of a plan.
         """
-        own = self(ahead.scores).sample().log() - log_frequency[ahead.codes.clamp(min=0)]
-        # Slots that repeat a code, or lie beyond the end, have no scores.
-        comes = torch.where(ahead.first, ahead.codes, -1).flatten(0, 1)
+        shapes = self(ahead.targets)
+        pairs = torch.stack((shapes.alpha, shapes.beta), -1).double().numpy(force=True)
+        comes, place = (part.flatten(0, 1).numpy(force=True) for part in (ahead.codes, ahead.place))
         codes = torch.empty(len(comes), slots, dtype=torch.int64)
         best = torch.empty(len(comes), slots, dtype=torch.float64)
         _core.plan_draw(
-            comes.numpy(force=True),
-            own.double().flatten(0, 1).numpy(force=True),
+            np.ascontiguousarray(comes),
+            place,
+            pairs,
             log_frequency.double().numpy(force=True),
-            _quantiles(self(ahead.scores.new_zeros(()))),
+            _quantiles(*pairs[0]),
             _EDGE,
             int(torch.randint(2**63 - 1, ())),
             codes.numpy(),
             best.numpy(),
         )
         shape = (*ahead.codes.shape[:2], slots)
-        return PlanChoice(
-            codes.view(shape).to(own.device), normalised(best.view(shape)).to(own.device, own.dtype)
-        )
+        weights = normalised(best).view(shape)
+        return PlanChoice(codes.view(shape).to(log_frequency.device), weights.to(shapes.alpha))
 
 
-def _quantiles(distribution: Beta) -> npt.NDArray[np.float64]:
+def _quantiles(alpha: float, beta: float) -> npt.NDArray[np.float64]:
     """Logarithms of a Beta's quantiles, evenly spaced in the logit of the probability."""
-    alpha, beta = float(distribution.alpha), float(distribution.beta)
     odds = np.linspace(-_EDGE, _EDGE, _POINTS)
     low, high = special.expit(odds), special.expit(-odds)
     # Either tail from its own side: near 1 a probability has lost its digits.

@@ -17,7 +17,6 @@ from pyanticip.models.parts.planning.targets import (
     PlanChoice,
     anticipation_losses,
     look_ahead,
-    look_back,
     select,
 )
 
@@ -162,9 +161,9 @@ class PlanningSignal(Part):
         Args:
             codes: (B, N) codes of the steps and of those after them, N >= length.
         """
-        drawn = self.simulator.draw(
-            look_ahead(codes, self.horizon, max(length - 1, 0)), self.log_frequency, self.slots
-        )
+        # Where they are drawn, too.
+        ahead = look_ahead(codes.cpu(), self.horizon, max(length - 1, 0))
+        drawn = self.simulator.draw(ahead, self.log_frequency, self.slots)
         return PlanChoice(F.pad(drawn.codes, (0, 0, 1, 0)), F.pad(drawn.weights, (0, 0, 1, 0)))
 
     def losses(self, context: LossContext) -> dict[str, Tensor]:
@@ -185,9 +184,8 @@ class PlanningSignal(Part):
         """
         length = log_scores.shape[1]
         ahead = look_ahead(codes, self.horizon, length)
-        recent = look_back(codes, self.horizon, length)
         counted = ahead.whole if bool(ahead.whole.any()) else ahead.codes[..., 0] >= 0
-        ce, unlikelihood = anticipation_losses(log_scores, recent, ahead)
+        ce, unlikelihood = anticipation_losses(log_scores, ahead)
         return PlanningLosses(
             _mean(ce, counted), _mean(unlikelihood, counted), self.simulator.loss(log_scores, ahead, counted)
         )

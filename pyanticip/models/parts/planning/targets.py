@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pyanticip import _core
+
 LOWEST = 1e-6
 """Scores are kept this far from 0 and from 1 where logarithms of both are taken."""
 
@@ -28,78 +30,68 @@ class PlanChoice:
 
 @dataclass(frozen=True)
 class Ahead:
-    """The codes of the next K steps of every step, and what an anticipator should say about them.
+    """The codes around every step, and what an anticipator should say about those that come.
 
-    ``codes`` (B, L, K): slot d - 1 holds the code d steps ahead, -1 where the sequence has ended. ``shares``
-    (B, L, K): ``s(d)``, over its sum. ``scores`` (B, L, K): the target of the code in this slot, its shares
-    over all of its slots summed. ``first`` (B, L, K): whether this is the first slot of its code; over those,
-    the scores sum to 1. ``whole`` (B, L): whether all K steps exist.
+    ``around`` (B, L, 2 K): the last K codes, the step's own last, and the next K; -1 where there is none.
+    ``targets`` (U,): the values that targets of codes have, 0 before all others. ``place`` (B, L, K): which
+    of them is the target of the code in this slot of :attr:`codes`; 0 where there is none, or the code has a
+    slot before this one. ``gone`` (B, L, K): whether the code in this one of the first K slots of ``around``
+    is in none of the slots after it. ``whole`` (B, L): whether all of the next K steps exist.
     """
 
-    codes: Tensor
-    shares: Tensor
-    scores: Tensor
-    first: Tensor
+    around: Tensor
+    targets: Tensor
+    place: Tensor
+    gone: Tensor
     whole: Tensor
+
+    @property
+    def codes(self) -> Tensor:
+        """The next K codes of every step, (B, L, K), -1 where the sequence has ended."""
+        return self.around[..., self.place.shape[-1] :]
+
+    @property
+    def scores(self) -> Tensor:
+        """Targets (B, L, K), which sum to 1: of each code in its first slot, 0 in others."""
+        return self.targets[self.place]
 
 
 def look_ahead(codes: Tensor, horizon: int, length: int | None = None) -> Ahead:
-    """What comes in the ``horizon`` steps after each of ``length`` steps: ``s(d) ~ log(horizon + 2 - d)``.
+    """What is around each of ``length`` steps. What comes d steps after one counts ``log(horizon + 2 - d)``,
+    and a code's target is what it counts in all over the sum of all codes.
 
-    Near the end of the codes, what is missing takes no part: the remaining shares are normalised.
+    Near the end of the codes, what is missing takes no part.
 
     Args:
-        codes: (B, N) int64.
+        codes: (B, N) whole numbers, negative for none.
         horizon: K steps.
         length: how many steps, by default all N.
     """
-    count = codes.shape[1]
+    rows, count = codes.shape
     length = count if length is None else length
-    missing = max(0, length + horizon - count)
-    padded = F.pad(codes, (0, missing), value=-1)[:, 1:]
-    found = padded.unfold(1, horizon, 1)[:, :length]  # (B, L, K)
-    distance = torch.arange(1, horizon + 1, device=codes.device, dtype=torch.float64)
-    raw = torch.log(horizon + 2 - distance).to(torch.get_default_dtype())
-    there = found >= 0
-    raw = torch.where(there, raw, 0.0)
-    shares = raw / raw.sum(-1, keepdim=True).clamp(min=LOWEST)
-    # Sorted, the slots of a code lie side by side, its first one first; what is missing has no share.
-    ordered, slot = found.sort(dim=-1, stable=True)
-    begins = ordered != F.pad(ordered[..., :-1], (1, 0), value=-2)
-    group = begins.cumsum(-1) - 1
-    totals = torch.zeros_like(shares).scatter_add_(-1, group, shares.gather(-1, slot)).gather(-1, group)
-    scores = torch.zeros_like(shares).scatter_(-1, slot, totals)
-    earliest = torch.zeros_like(begins).scatter_(-1, slot, begins)
-    return Ahead(found, shares, scores, there & earliest, there.all(-1))
+    place = torch.empty(rows, length, horizon, dtype=torch.int64)
+    gone, whole = (torch.empty(*size, dtype=torch.bool) for size in (place.shape, place.shape[:2]))
+    given = codes.long().contiguous().numpy(force=True)
+    targets = torch.from_numpy(_core.plan_targets(given, place.numpy(), gone.numpy(), whole.numpy()))
+    padded = F.pad(codes.long().clamp(min=-1), (horizon - 1, max(0, length + horizon - count)), value=-1)
+    around = padded.unfold(1, 2 * horizon, 1)[:, :length]
+    targets = targets.to(torch.get_default_dtype())
+    return Ahead(around, *(each.to(codes.device) for each in (targets, place, gone, whole)))
 
 
-def look_back(codes: Tensor, horizon: int, length: int | None = None) -> Tensor:
-    """The last ``horizon`` codes of each of the first ``length`` steps, its own included, newest last:
-    (B, L, K), -1 before the start."""
-    length = codes.shape[1] if length is None else length
-    return F.pad(codes[:, :length], (horizon - 1, 0), value=-1).unfold(1, horizon, 1)
-
-
-def anticipation_losses(log_scores: Tensor, recent: Tensor, ahead: Ahead) -> tuple[Tensor, Tensor]:
+def anticipation_losses(log_scores: Tensor, ahead: Ahead) -> tuple[Tensor, Tensor]:
     """What an anticipator minimises, (B, L) each: the cross-entropy against the target, nats, and the
     unlikelihood, ``-sum log(1 - s)`` over the codes of the last K steps that do not return in the next K.
 
     Args:
         log_scores: (B, L, V).
-        recent: (B, L, K) of :func:`look_back`.
-        ahead: the next K steps.
+        ahead: what is around the steps.
     """
-    slots = recent.shape[-1]
-    codes = torch.cat((recent, ahead.codes), -1)
     # Looked up at once: each look-up's gradient is as large as all scores.
-    found = log_scores.gather(-1, codes.clamp(min=0))
-    past, future = torch.split(found, [slots, ahead.codes.shape[-1]], -1)
-    # Sorted, the slots of a code lie side by side, the latest last: it is gone if that one is past.
-    ordered, slot = codes.sort(dim=-1, stable=True)
-    ends = ordered != F.pad(ordered[..., 1:], (0, 1), value=-2)
-    gone = torch.zeros_like(ends).scatter_(-1, slot, ends & (ordered >= 0))[..., :slots]
+    found = log_scores.gather(-1, ahead.around.clamp(min=0))
+    past, future = found.chunk(2, -1)
     said = torch.log1p(-past.exp().clamp(max=1.0 - LOWEST))
-    return -(ahead.shares * future).sum(-1), -torch.where(gone, said, 0.0).sum(-1)
+    return -(ahead.scores * future).sum(-1), -torch.where(ahead.gone, said, 0.0).sum(-1)
 
 
 def select(log_scores: Tensor, log_frequency: Tensor, slots: int, boost: Tensor | None = None) -> PlanChoice:

@@ -1,18 +1,49 @@
 //! Bindings of plans: their draw for training, and how they are attended to.
 
-use anticip_kernels::{PlanDraw, PlanRows};
-use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use anticip_kernels::{PlanAhead, PlanComes, PlanDraw, PlanRows};
+use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
 #[pyfunction]
+pub(crate) fn plan_targets<'py>(
+    py: Python<'py>,
+    codes: &Bound<'py, PyAny>,
+    place: &Bound<'py, PyAny>,
+    gone: &Bound<'py, PyAny>,
+    whole: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let codes = reading::<i64>("codes", codes)?;
+    let (mut place, mut gone) = (writing::<i64>("place", place)?, writing::<bool>("gone", gone)?);
+    let mut whole = writing::<bool>("whole", whole)?;
+    let (&[_, count], &[_, _, horizon]) = (codes.shape(), place.shape()) else {
+        let words = format!(
+            "expected codes (rows, N) and place (rows, steps, K), given {:?} and {:?}",
+            codes.shape(),
+            place.shape()
+        );
+        return Err(raise(Kind::Shape, &words));
+    };
+    let ahead = PlanAhead {
+        codes: codes.as_slice()?,
+        count,
+        horizon,
+    };
+    let (place, gone) = (place.as_slice_mut()?, gone.as_slice_mut()?);
+    let whole = whole.as_slice_mut()?;
+    let targets = done(py.detach(|| ahead.targets(place, gone, whole)))?;
+    Ok(PyArray1::from_vec(py, targets))
+}
+
+#[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "arrays of one draw, given by place")]
 pub(crate) fn plan_draw(
     py: Python<'_>,
     comes: &Bound<'_, PyAny>,
-    contrasts: &Bound<'_, PyAny>,
+    place: &Bound<'_, PyAny>,
+    shapes: &Bound<'_, PyAny>,
     log_frequency: &Bound<'_, PyAny>,
     quantiles: &Bound<'_, PyAny>,
     edge: f64,
@@ -20,10 +51,8 @@ pub(crate) fn plan_draw(
     codes: &Bound<'_, PyAny>,
     found: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let (comes, contrasts) = (
-        reading::<i64>("comes", comes)?,
-        reading::<f64>("contrasts", contrasts)?,
-    );
+    let (comes, place) = (reading::<i64>("comes", comes)?, reading::<i64>("place", place)?);
+    let shapes = reading::<f64>("shapes", shapes)?;
     let log_frequency = reading::<f64>("log_frequency", log_frequency)?;
     let quantiles = reading::<f64>("quantiles", quantiles)?;
     let (mut codes, mut found) = (writing::<i64>("codes", codes)?, writing::<f64>("found", found)?);
@@ -36,7 +65,11 @@ pub(crate) fn plan_draw(
         quantiles: quantiles.as_slice()?,
         edge,
     };
-    let given = (comes.as_slice()?, contrasts.as_slice()?);
+    let given = PlanComes {
+        codes: comes.as_slice()?,
+        place: place.as_slice()?,
+        shapes: shapes.as_slice()?,
+    };
     let into = (codes.as_slice_mut()?, found.as_slice_mut()?);
     done(py.detach(|| draw.draw(seed, slots, given, into)))
 }
