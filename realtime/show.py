@@ -26,7 +26,7 @@ from realtime.sinks.base import SlowClosingSink
 from realtime.sources.base import DatagramStream
 from realtime.sources.replay import Command
 from realtime.sources.watch import SourceWatch
-from realtime.status import BeatWatch, SinkWatch, sink_counts
+from realtime.status import BeatWatch, SinkWatch, mapping_trouble, sink_counts
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
@@ -352,25 +352,13 @@ class Show:
             news += self._source_watch.watch(time.monotonic(), self.pipeline.front)
         if (line := beat.look(self.pipeline.tempo, led=self.pipeline.led is not None)) is not None:
             news.append(line)
-        for once in (self.pipeline.model_error, self._mapping_trouble()):
+        taught = self.pipeline.live_mapping, self.pipeline.mapping_error, self.pipeline.lacking
+        for once in (self.pipeline.model_error, mapping_trouble(*taught)):
             if once and once not in reported:
                 reported.add(once)
                 news.append(once)
         for line in news:
             self._say(line)
-
-    def _mapping_trouble(self) -> str:
-        """What the performer should know about the mapping that plays."""
-        if self.pipeline.mapping_error:
-            return f"the mapping failed, the model plays: {self.pipeline.mapping_error}"
-        taught = self.pipeline.live_mapping
-        if taught is None or not self.pipeline.lacking:
-            return ""
-        joints = ", ".join(self.pipeline.lacking)
-        return (
-            f"mapping {taught.mapping.name} was taught with joints that this source does not have: {joints};"
-            " what it says may be far off: teach it with this suit"
-        )
 
     # -- the end, in the steps of close_shows --------------------------------------------------------
 

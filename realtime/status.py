@@ -24,6 +24,7 @@ __all__ = [
     "is_writing",
     "lead_word",
     "model_words",
+    "mapping_trouble",
     "sink_counts",
     "sink_troubles",
     "sink_words",
@@ -97,6 +98,18 @@ def taught_words(taught: LiveMapping | None, error: str, lacking: Sequence[str])
     beyond = f" ({mapping.beyond}s)" if taught.is_beyond else ""
     found = [f"mapping={printable(mapping.name)}", f"novelty={taught.novelty:.1f}{beyond}"]
     return [*found, f"lacking={','.join(lacking)}"] if lacking else found
+
+
+def mapping_trouble(taught: LiveMapping | None, error: str, lacking: Sequence[str]) -> str:
+    """The line about the mapping that failed, or misses joints; empty where nothing is wrong."""
+    if error:
+        return f"the mapping failed, the model plays: {error}"
+    if taught is None or not lacking:
+        return ""
+    return (
+        f"mapping {taught.mapping.name} was taught with joints that this source does not have:"
+        f" {', '.join(lacking)}; what it says may be far off: teach it with this suit"
+    )
 
 
 def tempo_words(tempo: Tempo) -> list[str]:

@@ -14,6 +14,7 @@ from pyanticip.motion.recording import RecordingWriter
 from realtime import tuning
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
+from realtime.lines import beside
 from realtime.loop import check_no_loop, run_loop
 from realtime.monitor.terminal import Terminal
 from realtime.multi_show import MultiShow, open_multi_show
@@ -44,6 +45,11 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
         MotionError: something is wrong with the rig, or an event loop runs in this thread.
     """
     check_no_loop()
+    with beside(say) as say:
+        return _live(rig, seconds, say, meters)
+
+
+def _live(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dict[str, Any]:
     if rig.control.enabled:
         # Whoever has it already is a show that plays: nothing is loaded beside it.
         bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
@@ -119,8 +125,9 @@ def replay(
     check_no_loop()
     clock = ScaledClock(speed)
     clock.begin(begin)
-    source = ReplaySource(_readable(items, say), clock, seconds=seconds)
-    return _run(rig, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
+    with beside(say) as say:
+        source = ReplaySource(_readable(items, say), clock, seconds=seconds)
+        return _run(rig, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
 
 
 def _readable(items: Iterable[Item], say: Say) -> Iterator[Item]:

@@ -65,7 +65,6 @@ def quiet_stderr() -> Iterator[None]:
     except OSError:
         yield
         return
-    sys.stderr.flush()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)

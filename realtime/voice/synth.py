@@ -34,6 +34,7 @@ from pyanticip.errors import MotionError, OptionError, printable
 from pyanticip.motion.atomic import check_out
 from pyanticip.system import begin_anew, readable, signals
 from realtime.child import tell_parent
+from realtime.lines import beside
 from realtime.sockets import bind_udp
 from realtime.voice.audio import SAMPLE_RATE, own_stderr, rate_of
 from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, way_ms
@@ -271,7 +272,8 @@ def synth(
     """
     if wav is not None:
         check_out(wav, (".wav",))
-    sound = open_voice(preset, options or {}, rate_of(device), say)
+    with beside(say) as told:
+        sound = open_voice(preset, options or {}, rate_of(device), told)
     ended = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: ended.set())
@@ -279,20 +281,24 @@ def synth(
     }
     try:
         with own_stderr():
-            voice = Synth(port, host=host, device=device, gain=gain, wav=wav, voice=sound, say=say)
-            if not child:
-                where = f"{voice.address[0]}:{voice.address[1]}"
-                say(f"listening at {where}, playing on {voice.device or 'nothing'}; Ctrl-C ends")
-            try:
-                left = _watch(voice, ended, seconds, child)
-            except BaseException:
-                voice.close()
-                raise
-            if left is None:
-                report = voice.close()
-                if voice.lost:
-                    atexit.register(_end)
-                return report
+            with beside(say) as told:
+                voice = Synth(port, host=host, device=device, gain=gain, wav=wav, voice=sound, say=told)
+                if not child:
+                    where = f"{voice.address[0]}:{voice.address[1]}"
+                    told(f"listening at {where}, playing on {voice.device or 'nothing'}; Ctrl-C ends")
+                try:
+                    left = _watch(voice, ended, seconds, child)
+                except BaseException:
+                    voice.close()
+                    raise
+                if left is None:
+                    report = voice.close()
+                    if voice.lost:
+                        atexit.register(_end)
+                    return report
+            if child:
+                # Whoever began it begins it again.
+                os._exit(_ANEW)
         # Standard error is the terminal's again: it is all that the new process has.
         begin_anew(*left)
     finally:
@@ -318,10 +324,6 @@ def _watch(
     while True:
         voice.poll()
         if voice.begin_anew:
-            sys.stderr.flush()
-            if child:
-                # Whoever began it begins it again.
-                os._exit(_ANEW)
             if seconds is None:
                 return ()
             return "--seconds", f"{max(begun + seconds - time.monotonic(), 0.001):.3f}"

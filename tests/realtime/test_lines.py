@@ -1,0 +1,130 @@
+"""Nobody reads what a show says: it plays on, and says it once somebody does."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+from support.stranger import Suit
+from support.wire import arrived, port_of, udp, wait_for
+
+from realtime.lines import beside
+from realtime.sockets import free_port
+
+
+def test_lines_are_said_in_their_order_and_all_by_the_end() -> None:
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        if line == "1":
+            raise OSError("the terminal has gone")
+
+    with beside(say) as told:
+        for n in range(500):
+            told(str(n))
+    assert said == [str(n) for n in range(500)]
+
+
+def test_who_speaks_does_not_wait_for_a_reader_and_what_was_too_much_is_counted() -> None:
+    said: list[str] = []
+    stuck, reads = threading.Event(), threading.Event()
+
+    def say(line: str) -> None:
+        stuck.set()
+        if not reads.wait(5.0):
+            reads.set()
+        said.append(line)
+
+    with beside(say) as told:
+        told("first")
+        assert stuck.wait(30.0)
+        for n in range(1500):
+            told(str(n))
+        assert not said
+        reads.set()
+        while len(said) < 1001:
+            reads.wait(0.01)
+        told("last")
+    assert said == ["first", *map(str, range(1000)), "500 lines were not told: nobody read them", "last"]
+
+
+@contextlib.contextmanager
+def unread() -> Iterator[tuple[int, IO[bytes]]]:
+    """A full pipe to write into, and its other end."""
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as other, os.fdopen(write, "wb", buffering=0):
+        os.set_blocking(write, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(write, b"." * 4096)
+        os.set_blocking(write, True)
+        yield write, other
+
+
+def ended(program: subprocess.Popen[bytes], pipe: IO[bytes]) -> str:
+    """What comes out of the pipe until the program has ended, which has to be well."""
+    found: list[bytes] = []
+    os.set_blocking(pipe.fileno(), False)
+
+    def is_over() -> bool:
+        found.append(pipe.read() or b"")
+        return program.poll() is not None
+
+    wait_for(is_over, 40.0, "its end")
+    is_over()
+    assert program.returncode == 0
+    return b"".join(found).decode()
+
+
+@pytest.mark.slow
+def test_a_show_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> None:
+    suit, ear = Suit(free_port()), udp()
+    (tmp_path / "rig.toml").write_text(f"[control]\nport = {free_port()}\n")
+    words = [
+        *("live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{suit.port}", "--no-model"),
+        *("--osc", f"127.0.0.1:{port_of(ear)}"),
+    ]
+    suit.start()
+    with unread() as (pipe, other), ear:
+        show = subprocess.Popen([sys.executable, "-m", "pyanticip", *words], stderr=pipe, cwd=tmp_path)
+        try:
+            heard: list[bytes] = []
+            wait_for(lambda: heard.extend(arrived(ear)) or len(heard) > 100, 40.0, "two seconds of bundles")
+            show.terminate()
+            assert "receiving mocopi" in ended(show, other)
+        finally:
+            suit.over.set()
+            show.kill()
+
+
+@pytest.mark.slow
+def test_the_voice_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> None:
+    words = (
+        "-m",
+        "realtime.voice.synth",
+        "--port",
+        str(free_port()),
+        "--wav",
+        "a.wav",
+        "--device",
+        "none such",
+    )
+    command = [sys.executable, *words, "--seconds", "1", "--options", '{"samples": "nowhere"}']
+    with (
+        unread() as (pipe, other),
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=pipe, cwd=tmp_path
+        ) as voice,
+    ):
+        try:
+            wait_for((tmp_path / "a.wav").exists, 40.0, "the sound")
+            said = ended(voice, other)
+            assert said.index("reading samples") < said.index("no sound")
+        finally:
+            voice.kill()
