@@ -45,13 +45,12 @@ class TrainModule(nn.Module, ABC):
         mixed = MIXED.get(self.options.run.precision)
         return torch.autocast(self.device.type, mixed or torch.bfloat16, enabled=mixed is not None)
 
-    def seed_dropout(self, step: int, part: int) -> None:
-        """Seed the generator of dropout anew, from seed, update, part and process: what an update does
-        depends on nothing that happened before but the weights and the optimiser's state."""
-        torch.manual_seed(derived_seed(self.options.schedule.seed, DROPOUT, step, part, self.rank))
-
     def forward(self, batch: Any) -> dict[str, Tensor]:
-        """See :meth:`training_step`."""
+        """See :meth:`training_step`. The generator of dropout is seeded anew, from seed, update, part and
+        process: what an update does depends on nothing that happened before but the weights and the
+        optimiser's state."""
+        seed = self.options.schedule.seed
+        torch.manual_seed(derived_seed(seed, DROPOUT, batch.step, batch.part, self.rank))
         return self.training_step(batch)
 
     @abstractmethod

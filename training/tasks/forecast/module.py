@@ -50,7 +50,6 @@ class ForecastModule(TrainModule):
 
     def training_step(self, batch: Batch) -> dict[str, Tensor]:
         """The metric itself at every target frame, each frame relative to how far joints go by then."""
-        self.seed_dropout(batch.step, batch.part)
         # The model itself knows which of its parts may be computed in half precision.
         with torch.autocast(self.device.type, enabled=False):
             guess = self.model.one_view(batch.windows[:, :OBSERVED])

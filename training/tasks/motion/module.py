@@ -135,7 +135,6 @@ class MotionModule(TrainModule):
     def training_step(self, batch: Part) -> dict[str, Tensor]:
         """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
         options, step = self.options, batch.step
-        self.seed_dropout(step, batch.part)
         features, plan, codes = batch.batch.features, None, None
         if self.model.planning is not None:
             codes = codes_of(self.model, batch)

@@ -151,7 +151,6 @@ class LanguageModule(TrainModule):
     def training_step(self, batch: Batch) -> dict[str, Tensor]:
         """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PARTS`,
         and those of :attr:`pieces`."""
-        self.seed_dropout(batch.step, batch.part)
         sampling = self.options.loss.own_scalars > 0.0
         found = forward_losses(self.model, batch.ids, self.options, batch.predicted if sampling else None)
         return {"loss": found.total, "parts": found.stacked(self.pieces)}

@@ -102,6 +102,15 @@ def test_what_parts_minimise_comes_to_the_loss() -> None:
     assert float(found["loss"] - found["parts"][0]) == pytest.approx(penalty, rel=1e-5)
 
 
+def test_dropout_of_an_update_follows_from_its_number() -> None:
+    """So a run that is resumed drops what it would have dropped."""
+    o = options("rope", model={**TINY, "dropout": 0.5})
+    module, batch = TaskModule(new_model(o), o), Batches(o).update(3)
+    one, two = (float(module(batch)["loss"].detach()) for _ in range(2))
+    assert one == two
+    assert one != float(module(batch._replace(step=4))["loss"].detach())
+
+
 def test_an_answer_is_right_in_every_token_and_the_end() -> None:
     """A machine that knows the answers but for one token, and no prompts, stands for the model."""
     examples = samples(TASKS["addition"], 4, 30, 0)
