@@ -14,6 +14,9 @@ Array = NDArray[np.float64]
 SLOWEST: Final = 0.8
 FASTEST: Final = 1.25
 
+UPPER_BODY: Final = slice(1, 14)
+"""Joints of spine, head and arms."""
+
 
 def mirror(quats: NDArray[np.floating], root: NDArray[np.floating]) -> tuple[Array, Array]:
     """Left and right exchanged by reflection in x = 0: (T, 22, 4) and (T, 3) to the same shapes.
@@ -162,5 +165,5 @@ def upper_body_of(quats: NDArray[np.floating], other: NDArray[np.floating]) -> A
     """Hips and legs of one clip, spine, head and arms of the other (T, 22, 4), as long as the shorter."""
     frames = min(len(quats), len(other))
     mixed = np.array(quats[:frames], dtype=np.float64)
-    mixed[:, 1:14] = other[:frames, 1:14]
+    mixed[:, UPPER_BODY] = other[:frames, UPPER_BODY]
     return mixed

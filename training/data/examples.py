@@ -127,7 +127,7 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None, s
     ``partner``, so that there are more bodies and movements to learn from than there were performers. One in
     eight lacks joints that some suits lack; the teacher then sees the same body without them.
     """
-    hold = bool(rng.random() < 0.3)
+    hold, mask = bool(rng.random() < 0.3), piece.mask.copy()
     rate = piece.rate * (rng.uniform(*SLOWLY) if slowly and rng.random() < slowly else 1.0)
     quats, root = augment.time_warp(piece.quats, piece.root, rate, rng, hold=hold)
     if partner is not None and rng.random() < 0.35:
@@ -135,6 +135,7 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None, s
         if min(len(quats), len(other)) >= SHORTEST:
             quats = augment.upper_body_of(quats, other)
             root = root[: len(quats)]
+            mask[augment.UPPER_BODY] &= partner.mask[augment.UPPER_BODY]
     if rng.random() < 0.5:
         narrowest = np.log(0.1) if rng.random() < 0.3 else -0.35
         quats = augment.exaggerate(quats, np.exp(rng.uniform(narrowest, 0.35)))
@@ -143,7 +144,6 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None, s
     if rng.random() < 0.3:
         lean = rng.normal(0.0, 0.3 if rng.random() < 0.8 else 1.5, 3)
         quats = augment.tilt(quats, lean * np.array([1.0, 0.0, 1.0]))
-    mask = piece.mask.copy()
     if rng.random() < 0.5:
         quats, root = augment.mirror(quats, root)
         mask = mask[list(MIRROR)]

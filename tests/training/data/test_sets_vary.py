@@ -188,6 +188,23 @@ def test_joints_that_a_suit_lacks_stay_at_rest(clip):
         assert (made.quats[:, ~made.mask] == (1.0, 0.0, 0.0, 0.0)).all()
 
 
+def test_an_upper_body_is_borrowed_with_what_its_suit_lacks(clip):
+    """A joint that never moves is none that is there."""
+    piece = Piece("a", "b", *clip(200), np.ones(22, dtype=np.bool_), 50.0)
+    quats, mask = piece.quats.copy(), piece.mask.copy()
+    mask[[9, 20]] = False
+    quats[:, ~mask] = (1.0, 0.0, 0.0, 0.0)
+    partner = Piece("c", "d", quats, piece.root, mask, 50.0)
+    lacking = set()
+    for seed in range(60):
+        made = vary(piece, np.random.default_rng(seed), partner)
+        assert (np.ptp(made.quats[:, made.mask], axis=0).max(axis=-1) > 1e-5).all()
+        if made.mask.sum() == 21:
+            lacking.add(*np.flatnonzero(~made.mask).tolist())
+    assert {9, 13} <= lacking, "of the arm, mirrored or not; the leg stays"
+    assert not lacking & {16, 20}
+
+
 def test_a_share_of_movements_is_done_slowly(clip):
     piece = Piece("a", "b", *clip(300), np.ones(22, dtype=np.bool_), 50.0)
     longer = {

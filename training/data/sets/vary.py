@@ -28,7 +28,7 @@ from training.data.sets.recipe import Recipe
 from training.data.sets.writer import Lock, SetWriter, prepare_folder
 from training.teacher.kinematics import MIRROR
 
-VARY_VERSION: Final = 2
+VARY_VERSION: Final = 3
 """Counts the changes of what the same recipe makes."""
 
 PAN: Final = PARAMETERS.index("pan")
