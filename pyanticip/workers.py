@@ -15,6 +15,9 @@ from pyanticip.errors import FormatError, OptionError
 T = TypeVar("T")
 R = TypeVar("R")
 
+_MOST = 1000
+"""What a system counts its processes by has an end."""
+
 
 def _start() -> None:
     """Ctrl-C is for the parent, and who loses the parent ends."""
@@ -50,7 +53,7 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
     Args:
         work: a function of a module.
         tasks: taken as there is room: twice as many as workers are under way.
-        workers: processes; with 1 everything happens here.
+        workers: processes, a thousand at most; with 1 everything happens here.
 
     Raises:
         OptionError: no worker.
@@ -61,6 +64,7 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
     if workers == 1:
         yield from map(work, tasks)
         return
+    workers = min(workers, _MOST)
     # Not by fork: the parent may have threads (rayon, a progress bar) that a copy would not.
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
     under_way: set[Future[R]] = set()

@@ -120,7 +120,7 @@ class MotionRunOptions(RunOptions):
     ensemble: Texts = ()
     """Checkpoints whose mean forecast of the parameters is learned beside the labels. One
     that learned from somebody whom this run holds out is refused."""
-    workers: int = Field(default=0, ge=0)
+    workers: int = Field(default=0, ge=0, le=1000)
     """Loader processes; 0: windows are loaded between the updates."""
     log_every: int = Field(default=50, ge=1)
     """Steps per row of the metrics, which are means over them."""
