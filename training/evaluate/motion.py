@@ -11,6 +11,7 @@ from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
 from pyanticip.options import can_hold
 from pyanticip.vocabulary import PARAMETERS, RATE
+from training.data.sets.vary import VARY_VERSION
 from training.evaluate import learned
 from training.evaluate.baselines import SETTINGS, Baselines, Twins, answer, simple, systems_of, tune
 from training.evaluate.beat import beat_rows
@@ -199,7 +200,7 @@ def _learned(
     if not taught:
         return None
     who = sorted({clip.person for clip in taught})
-    of = (takes.digest, who, TEACHER_VERSION, learned.VERSION)
+    of = (takes.digest, who, TEACHER_VERSION, VARY_VERSION, learned.VERSION)
     key = hashlib.sha256(repr(of).encode()).hexdigest()
     options = MotionTrainOptions().but(data={"cache": cache or ""})
     folder = cache_folder(options) / f"rivals-{key[:16]}"

@@ -21,6 +21,7 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.untrusted import read_json
 from training.data.sets import MotionSet
+from training.data.sets.vary import VARY_VERSION
 from training.finish.beats import train_event_head
 from training.finish.common import warn
 from training.finish.poses import train_pose_head
@@ -137,7 +138,8 @@ def _check(folder: Path, made: Mapping[str, Any], key: str) -> None:
 
 
 def _key(stage: AnyStage, data: str, keys: Mapping[str, str]) -> str:
-    """A hash of all that decides what a stage makes: its options, the data's digest, the stages before."""
+    """A hash of all that decides what a stage makes: its options, the data's digest, the stages before, and
+    how copies are made."""
     content = stage.model_dump(exclude={"name", "start", "ensemble"})
     needs: dict[str, Any] = {"from": keys[stage.start] if stage.start else ""}
     if isinstance(stage, Train):
@@ -146,7 +148,7 @@ def _key(stage: AnyStage, data: str, keys: Mapping[str, str]) -> str:
         decides = {n: v for n, v in options.flat().items() if n not in (*options.EXECUTION, *GIVEN)}
         content["options"] = {**decides, "data.recipe": copies}
         needs["ensemble"] = [keys[name] for name in stage.ensemble]
-    text = json.dumps([content, data, needs], sort_keys=True)
+    text = json.dumps([content, data, needs, VARY_VERSION], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -187,6 +187,16 @@ def test_rivals_are_tuned_on_the_training_subjects_and_kept(takes, monkeypatch, 
     assert Baselines.load(tmp_path / "tuned") == tuned == packaged
 
 
+def test_rivals_that_learned_from_copies_of_before_are_fitted_anew(takes, cache, monkeypatch):
+    found = Takes(takes, cache)
+    monkeypatch.setattr(learned, "fit", lambda examples, pieces, folder, **told: folder)
+    folders = set()
+    for version in (1, 1, 2):
+        monkeypatch.setattr(motion, "VARY_VERSION", version)
+        folders.add(motion._learned(found, found.training_clips(), cache, 1, print, print))
+    assert len(folders) == 2
+
+
 def test_clips_that_are_taught_by_a_sound_are_told_of(takes, cache):
     clips = Takes(takes, cache).strangers("validation")
     assert motion._warnings({"held_out": {"a": ["06", "35"]}, "teacher_version": 3}, clips, None)[1:] == []

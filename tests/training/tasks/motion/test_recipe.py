@@ -202,7 +202,7 @@ def test_a_wrong_recipe_is_one_line_before_anything_is_made(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_stage_is_another_where_what_it_needs_is_another():
+def test_a_stage_is_another_where_what_it_needs_is_another(monkeypatch):
     keys = {"one": "1", "two": "2"}
 
     def key(start, *ensemble):
@@ -211,6 +211,8 @@ def test_a_stage_is_another_where_what_it_needs_is_another():
     made = [key("one", "two"), key("two", "one"), key("", "one", "two"), key("", "two", "one"), key("one")]
     assert len(set(made)) == 5
     assert key("one", "two") == made[0]
+    monkeypatch.setattr(maker, "VARY_VERSION", 0)
+    assert key("one", "two") not in made, "other copies"
 
 
 def test_other_options_of_a_stage_under_way_are_refused_before_its_copies_are_made(
