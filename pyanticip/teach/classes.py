@@ -89,7 +89,7 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
     best = int(scores.mean(0).argmin()) if made else 0
     inputs, kind, setting = candidates[best]
     kept = heads.thinned(frames.weight, 2 * LEARN)
-    weight = heads.normal(frames.weight, len(kept))
+    weight = heads.normal(frames.weight, 2 * LEARN)
     projection = Projection.fit(x[inputs][kept], weight, floor(inputs, x[inputs].shape[1]))
     u = projection(x[inputs][kept])
     arrays = fit_classifier(kind, setting, u, frames.y[kept], weight)

@@ -35,11 +35,20 @@ def fit_classifier(kind: str, setting: float, u: F32, y: F64, weight: F64) -> Ar
     ``setting`` is the penalty of ``logit`` (times the mean variance of a component), or how many neighbours
     ``vote``. Every label counts alike, however long it was shown.
     """
-    shown = weight @ y
-    weight = weight * (y @ (1.0 / np.maximum(shown, 1e-12))) / (shown > 0).sum()
+    weight = _alike(y, weight)
     if kind == "logit":
         return _fit_logit(setting, u, y, weight)
-    return heads.fit_head("knn", setting, u, y, weight)
+    arrays = heads.fit_head("knn", setting, u, y, weight)
+    # A frame of a label that was shown longer has more of its own beside it: its vote weighs less.
+    votes = arrays["values"].astype(np.float64)
+    return arrays | {"values": (votes * _alike(votes, np.ones(len(votes)))[:, None]).astype(np.float32)}
+
+
+def _alike(y: F64, weight: F64) -> F64:
+    """Weights (N,) of the same sum by which labels (N, n) one-hot count alike."""
+    shown = weight @ y
+    each: F64 = weight * (y @ (1.0 / np.maximum(shown, 1e-12))) * weight.sum() / (shown > 0).sum()
+    return each
 
 
 def compile_classifier(kind: str, arrays: Mapping[str, F32]) -> Callable[[F32], F32]:
@@ -59,6 +68,7 @@ def compile_classifier(kind: str, arrays: Mapping[str, F32]) -> Callable[[F32], 
 
     def vote(u: F32) -> F32:
         share = votes(u)
+        share = share / np.maximum(share.sum(1, keepdims=True), 1e-9)
         return sharpened((share + _LEAST) / (1.0 + _LEAST * share.shape[1]), sharp)
 
     return vote
@@ -84,7 +94,7 @@ def _fit_logit(penalty: float, u: F32, y: F64, weight: F64) -> Arrays:
     """By a fixed bound on the curvature (Boehning, 1992): one factorisation, steps that never overshoot."""
     kept = heads.thinned(weight, _FRAMES)
     data, y = u[kept].astype(np.float64), y[kept]
-    weight = heads.normal(weight, len(kept))
+    weight = heads.normal(weight, _FRAMES)
     middle = weight @ data
     centred = data - middle
     gram = 0.5 * centred.T @ (centred * weight[:, None])

@@ -148,7 +148,7 @@ def _final(
     chosen: Candidate, x: Mapping[tuple[str, ...], F32], frames: Frames
 ) -> tuple[Projection, heads.Arrays]:
     kept = heads.thinned(frames.weight, 2 * LEARN)
-    weight = heads.normal(frames.weight, len(kept))
+    weight = heads.normal(frames.weight, 2 * LEARN)
     return _fitted(chosen, x[chosen.inputs][kept], frames.y[kept], weight)
 
 
@@ -211,7 +211,7 @@ def _held(made: Sequence[Fold], chosen: Candidate, now: Frames, ahead: Frames) -
     for fold in made:
         learn, judge = place[fold.learn], fold.judged
         kept = learn[heads.thinned(now.weight[learn], LEARN)]
-        weight = heads.normal(now.weight[learn], len(kept))
+        weight = heads.normal(now.weight[learn], LEARN)
         projection, arrays = _fitted(chosen, x[kept], now.y[kept], weight)
         given = heads.compile_head(chosen.kind, arrays)(projection(x[place[judge]]))
         errors.append(np.abs(given - ahead.y[judge]).mean(0))

@@ -232,7 +232,7 @@ def judged(
 ) -> list[F32]:
     """What each candidate says (N, n) of the frames left out."""
     learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
-    weight = heads.normal(frames.weight[fold.learn], len(learn))
+    weight = heads.normal(frames.weight[fold.learn], LEARN)
     predictions = []
     projected: dict[tuple[str, ...], tuple[F32, F32]] = {}
     for inputs, kind, setting in candidates:

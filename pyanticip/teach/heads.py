@@ -78,15 +78,20 @@ def _unit(values: F32) -> F32:
 
 def thinned(weight: F64, most: int) -> npt.NDArray[np.int64]:
     """At most ``most`` frames' numbers, evenly through the weight: long takes do not push short ones out."""
-    if len(weight) <= most:
-        return np.arange(len(weight))
+    return np.arange(len(weight)) if len(weight) <= most else np.unique(_picked(weight, most))
+
+
+def normal(weight: F64, most: int) -> F64:
+    """Weights of the frames that :func:`thinned` keeps: how often each is met where there are more."""
+    met = weight if len(weight) <= most else np.unique(_picked(weight, most), return_counts=True)[1]
+    share: F64 = met / met.sum()
+    return share
+
+
+def _picked(weight: F64, most: int) -> npt.NDArray[np.int64]:
+    """A frame's number at each of ``most`` even steps through the weight."""
     ends = np.cumsum(weight) / weight.sum()
-    return np.unique(np.searchsorted(ends, (np.arange(most) + 0.5) / most).clip(0, len(weight) - 1))
-
-
-def normal(weight: F64, kept: int) -> F64:
-    """Weights of the frames that are kept: thinning has taken care of them where it thinned."""
-    return weight / weight.sum() if kept == len(weight) else np.full(kept, 1.0 / kept)
+    return np.searchsorted(ends, (np.arange(most) + 0.5) / most).clip(0, len(weight) - 1)
 
 
 def knn_settings(frames: int) -> tuple[int, ...]:

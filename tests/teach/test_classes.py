@@ -219,6 +219,27 @@ def test_a_classifier_tells_what_it_was_shown(kind: str, seed: int, labels: int)
     assert alone == pytest.approx(told, abs=1e-4)
 
 
+@pytest.mark.parametrize("shown", [(900, 60), (1800, 120)])
+@pytest.mark.parametrize(("kind", "setting"), [("logit", 0.1), ("vote", 16.0), ("vote", 48.0)])
+def test_a_label_counts_alike_however_long_it_was_shown(
+    kind: str, setting: float, shown: tuple[int, int]
+) -> None:
+    """Of two labels that overlap, few frames or thinned ones: neither is told at the other's cost."""
+    random = np.random.default_rng(0)
+
+    def frames(counts: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        label = np.repeat([0, 1], counts)
+        return (random.normal(size=(len(label), 6)) + 0.9 * label[:, None]).astype(np.float32), label
+
+    places, label = frames(shown)
+    weight = np.full(len(label), 1 / len(label))
+    arrays = fit_classifier(kind, setting, places, np.eye(2)[label], weight)
+    judged, label = frames((1000, 1000))
+    right = compile_classifier(kind, arrays)(judged).argmax(1) == label
+    assert right[label == 0].mean() == pytest.approx(0.85, abs=0.1)
+    assert right[label == 1].mean() == pytest.approx(0.85, abs=0.1)
+
+
 def test_a_label_taught_as_none_is_none(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     for i in range(2):

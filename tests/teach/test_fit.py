@@ -213,7 +213,9 @@ def test_thinning_keeps_short_takes() -> None:
     kept = heads.thinned(weight, 500)
     assert len(kept) <= 500
     assert (kept >= 10_000).sum() > 20, "1 % of the frames, a tenth of the weight"
-    np.testing.assert_array_equal(heads.normal(weight, len(kept)), np.full(len(kept), 1.0 / len(kept)))
+    np.testing.assert_array_equal(heads.normal(weight, 500), np.full(len(kept), 1.0 / len(kept)))
+    heavy = np.append(np.ones(1000), 1000.0)
+    assert heads.normal(heavy, 500)[-1] == 0.5, "it is met time and again, and kept once"
     short = np.array([1.0, 2.0, 5.0])
     assert heads.thinned(short, 3).tolist() == [0, 1, 2]
     assert heads.normal(short, 3).tolist() == [0.125, 0.25, 0.625]
