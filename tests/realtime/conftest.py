@@ -122,9 +122,19 @@ class Stage:
             front=self.front, mixer=Mixer(), sinks=[self.ear], clock=self.clock, backend=self.model
         )
 
-    def frame(self, n: int) -> None:
-        self.clock.advance_to(n * 20_000_000 + 1)
+    def come(self, n: int, at_ns: int) -> None:
+        """A frame comes at a time."""
+        self.clock.advance_to(at_ns)
         self.pipeline.feed(str(n).encode(), self.clock.now_ns())
+
+    def frame(self, n: int) -> None:
+        self.come(n, n * 20_000_000 + 1)
+
+    def frames(self, *ends: int) -> "Stage":
+        """The frames of a range, each in time."""
+        for n in range(*ends):
+            self.frame(n)
+        return self
 
     def silence(self, frames: int) -> None:
         """So many frames do not come."""

@@ -15,8 +15,7 @@ def test_a_frame_goes_all_the_way(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model())
     seen = []
     s.pipeline.observer = lambda *a: seen.append(a)
-    for n in range(25):
-        s.frame(n)
+    s.frames(25)
     assert [f.seq for f in s.ear.frames] == list(range(25))
     assert [f.seconds for f in s.ear.frames[:2]] == [0.0, pytest.approx(0.02)]
     loudness = [f.params[1] for f in s.ear.frames]
@@ -48,25 +47,20 @@ def test_a_short_gap_is_stepped_in_one_call_and_a_long_one_resets(stage: Any, pa
 
 
 def test_without_a_model_the_scalars_play(stage: Any) -> None:
-    s = stage()
-    for n in range(25):
-        s.frame(n)
+    s = stage().frames(25)
     assert s.ear.frames[-1].params == pytest.approx(scalar_mapping(s.ear.frames[-1].scalars))
     assert "backend=none" in s.pipeline.status()
 
 
 def test_silence_ticks_hold_then_fade_then_catch_up(stage: Any, paper_model: Any) -> None:
-    s = stage(paper_model())
-    for n in range(25):
-        s.frame(n)
+    s = stage(paper_model()).frames(25)
     s.silence(49)
     assert len(s.ear.frames) >= 25 + 48
     assert s.ear.frames[-1].params == pytest.approx([0.75] * 8, abs=1e-6)
     assert s.pipeline.state == "silent"
     s.silence(120)
     assert s.ear.frames[-1].params == pytest.approx(NEUTRAL)
-    for n in range(195, 225):
-        s.frame(n)
+    s.frames(195, 225)
     assert s.ear.frames[-1].params == pytest.approx([0.75] * 8, abs=1e-6)
     numbers = [f.seq for f in s.ear.frames]
     assert numbers == sorted(set(numbers)), "frame numbers go up, whatever happens"
@@ -131,9 +125,7 @@ class Notes:
 
 
 def test_a_gap_is_bridged_by_the_forecast_and_its_events(stage: Any) -> None:
-    s = stage(Falling())
-    for n in range(25):
-        s.frame(n)
+    s = stage(Falling()).frames(25)
     before = [f.params[0] for f in s.ear.frames]
     assert not any(f.events for f in s.ear.frames)
     s.silence(15)
@@ -152,8 +144,7 @@ def test_a_gap_is_bridged_by_the_forecast_and_its_events(stage: Any) -> None:
 def test_the_first_frame_that_is_late_is_imagined_once(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model())
     s.front.foresees = True
-    for n in range(25):
-        s.frame(n)
+    s.frames(25)
     s.model.said.clear()
     s.silence(3)
     assert s.model.said == ["imagine"]
@@ -171,8 +162,7 @@ def test_a_model_that_cannot_imagine_gives_its_forecast(stage: Any, paper_model:
     model.imagine = lambda row: None
     s = stage(model)
     s.front.foresees = True
-    for n in range(25):
-        s.frame(n)
+    s.frames(25)
     s.silence(1)
     assert s.ear.frames[25].params == pytest.approx([0.75] * 8)
     assert s.pipeline.counts["bridged"] == 1
@@ -181,8 +171,7 @@ def test_a_model_that_cannot_imagine_gives_its_forecast(stage: Any, paper_model:
 def test_without_a_model_the_scalars_of_the_guess_play(stage: Any) -> None:
     s = stage()
     s.front.foresees = True
-    for n in range(25):
-        s.frame(n)
+    s.frames(25)
     s.front.foreseen = [0.2, 0.8, 0.5, 0.5, 0.2, 0.9, 0.1]
     s.silence(1)
     assert s.ear.frames[25].scalars == s.front.foreseen
@@ -196,21 +185,16 @@ def test_the_performer_is_learned_from_every_true_frame_once(stage: Any, paper_m
     s.front.foresees = True
     s.pipeline.mixer.performer = PerformerRange()
     s.pipeline.mixer.performer.listener = lambda now, activity, dt: heard.append((now[0], dt))
-    for n in range(25):
-        s.frame(n)
+    s.frames(25)
     for n in range(25, 50):
-        t = (n // 5 + 1) * 100_000_000 + n
-        s.clock.advance_to(t)
-        s.pipeline.feed(str(n).encode(), t)
+        s.come(n, (n // 5 + 1) * 100_000_000 + n)
     assert s.pipeline.counts["overtaken"] > 15
     assert [level for level, _ in heard] == [0.75] * 50
     assert sum(dt for _, dt in heard) == pytest.approx(50 * 0.02, abs=0.021)
 
 
 def test_a_burst_leaves_one_bundle(stage: Any) -> None:
-    s = stage(Falling())
-    for n in range(25):
-        s.frame(n)
+    s = stage(Falling()).frames(25)
     s.clock.advance_to(35 * 20_000_000 + 2)
     for n in range(25, 36):
         s.pipeline.feed(str(n).encode(), s.clock.now_ns())
@@ -223,23 +207,17 @@ def test_a_way_that_has_become_longer_is_got_used_to(stage: Any) -> None:
     """From one frame on everything comes 200 ms later, for good."""
     s = stage(Falling())
     for n in range(150):
-        t = n * 20_000_000 + (200_000_000 if n >= 50 else 0) + 1
-        s.clock.advance_to(t)
-        s.pipeline.feed(str(n).encode(), t)
+        s.come(n, n * 20_000_000 + (200_000_000 if n >= 50 else 0) + 1)
     assert [f.seq for f in s.ear.frames] == list(range(s.ear.frames[-1].seq + 1))
     assert s.pipeline.counts["overtaken"] < 30
     bridged = s.pipeline.counts["bridged"]
     for n in range(150, 200):
-        t = n * 20_000_000 + 200_000_001
-        s.clock.advance_to(t)
-        s.pipeline.feed(str(n).encode(), t)
+        s.come(n, n * 20_000_000 + 200_000_001)
     assert s.pipeline.counts["bridged"] == bridged
 
 
 def test_what_the_loop_is_late_with_is_worked_through_in_silence(stage: Any) -> None:
-    s = stage(Falling())
-    for n in range(25):
-        s.frame(n)
+    s = stage(Falling()).frames(25)
     s.clock.live = True
     # The process stood still for eight seconds; the datagrams' arrivals are the kernel's.
     s.clock.advance_to(425 * 20_000_000)
@@ -263,14 +241,12 @@ class Rising(Falling):
 def test_after_a_standstill_the_values_ease_from_what_was_heard_and_so_they_do_again(stage: Any) -> None:
     s = stage(Rising())
     tape = s.pipeline.tape = Notes()
-    for n in range(25):
-        s.frame(n)
+    s.frames(25)
     s.clock.live = True
     s.clock.advance_to(425 * 20_000_000)
     for n in range(25, 425):
         s.pipeline.feed(str(n).encode(), n * 20_000_000 + 1)
-    for n in range(425, 460):
-        s.frame(n)
+    s.frames(425, 460)
     heard = np.array([f.params for f in s.ear.frames])
     assert np.abs(np.diff(heard, axis=0)).max() < 0.08
     assert heard[-1] == pytest.approx([0.9] * 8)
@@ -314,9 +290,7 @@ def test_a_sender_that_restarts_goes_on(stage: Any) -> None:
 
 
 def test_the_beat_goes_on_while_frames_are_missing(stage: Any) -> None:
-    s = stage()
-    for n in range(10):
-        s.frame(n)
+    s = stage().frames(10)
     assert s.ear.frames[-1].tempo == (120.0, pytest.approx(0.36), 0.9)
     s.silence(60)
     told = [f.tempo for f in s.ear.frames[10:]]
@@ -342,8 +316,7 @@ def test_the_status_comes_once_a_second_and_before_the_first_frame(stage: Any) -
     assert not s.ear.frames
     assert len(s.ear.statuses) == 2
     assert s.ear.statuses[0][0] == "waiting"
-    for n in range(60, 260):
-        s.frame(n)
+    s.frames(60, 260)
     told = s.ear.statuses
     assert len(told) == 2 + 4
     assert told[-1][0] == "playing"
