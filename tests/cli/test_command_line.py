@@ -81,9 +81,7 @@ def test_no_summary_is_cut_at_a_hundred_columns(group: click.Group) -> None:
         ),
     ],
 )
-def test_bad_usage_is_one_line_and_exit_2(
-    words: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_usage_is_one_line_and_exit_2(words, says, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["pyanticip", *words])
     assert run(cli) == 2
     out, err = capsys.readouterr()
@@ -140,9 +138,7 @@ def test_ctrl_c_while_the_program_starts_ends_it_quietly() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_a_missing_extra_is_named_before_anything_is_imported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_extra_is_named_before_anything_is_imported(monkeypatch, capsys):
     """A command that needs an extra looks for it; what is imported without looking is named as well."""
     found = ["click>=8", 'no-such-thing>=3; extra == "midi"', 'lost_thing; extra == "gpu"']
     monkeypatch.setattr(metadata, "requires", lambda name: found)
@@ -234,9 +230,7 @@ def test_help_is_light(said: Say) -> None:
 
 
 @pytest.mark.parametrize(("typed", "code", "says"), LIGHT, ids=[case[0] for case in LIGHT])
-def test_a_mistake_is_told_before_anything_heavy_is_imported(
-    said: Say, typed: str, code: int, says: str
-) -> None:
+def test_a_mistake_is_told_before_anything_heavy_is_imported(said, typed, code, says):
     told = said(typed)
     assert not {"torch", "scipy", "matplotlib"} & set(told.modules)
     assert told.code == code

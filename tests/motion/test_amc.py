@@ -202,9 +202,7 @@ def test_broken_skeletons(tmp_path, kind):
     assert "\n" not in str(caught.value)
 
 
-def test_frames_read_as_a_block_are_those_read_line_by_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frames_read_as_a_block_are_those_read_line_by_line(tmp_path, monkeypatch):
     block = pa.load_motion(write_amc(tmp_path), rate=120)
     monkeypatch.setattr(amc, "_read_regular", lambda *_: None)
     lines = pa.load_motion(write_amc(tmp_path), rate=120)

@@ -351,9 +351,7 @@ def test_a_body_that_nobody_has_is_told(reach: float, odd: bool) -> None:
         ("0 0 0", (0.0, -42.0, 0.0), True),
     ],
 )
-def test_places_of_an_inner_joint_are_its_bone_unless_they_are_changes_of_it(
-    bone: str, moved: tuple[float, float, float], taken: bool
-) -> None:
+def test_places_of_an_inner_joint_are_its_bone_unless_they_are_changes_of_it(bone, moved, taken):
     six = "CHANNELS 6 Xposition Yposition Zposition Yrotation Xrotation Zrotation"
     header = BVH_HEADER.replace("CHANNELS 3 Yrotation Xrotation Zrotation", six)
     header = header.replace("OFFSET 0 -42 0", f"OFFSET {bone}")

@@ -306,9 +306,7 @@ def test_any_tail_is_survived(tmp_path_factory: pytest.TempPathFactory, tail: by
 
 
 @given(changes=st.lists(st.tuples(st.integers(12, 4000), st.integers(0, 255)), min_size=1, max_size=6))
-def test_any_damage_is_survived(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
-) -> None:
+def test_any_damage_is_survived(tmp_path_factory, changes):
     path = tmp_path_factory.mktemp("damage") / "show.anticip"
     write_show(path)
     whole = {comparable(record) for record in read_recording(path)}
@@ -321,9 +319,7 @@ def test_any_damage_is_survived(
 
 
 @given(t_ns=st.integers(0, 86_400 * 10**9), source=st.text(max_size=20), data=st.binary(max_size=300))
-def test_any_datagram_goes_through(
-    tmp_path_factory: pytest.TempPathFactory, t_ns: int, source: str, data: bytes
-) -> None:
+def test_any_datagram_goes_through(tmp_path_factory, t_ns, source, data):
     path = tmp_path_factory.mktemp("raw") / "show.anticip"
     with RecordingWriter(path) as tape:
         tape.raw(t_ns, source, data)

@@ -19,9 +19,7 @@ def test_words_of_a_line_are_counted_as_split_does(said: str) -> None:
 
 
 @given(st.lists(st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=3), max_size=8), st.integers(1, 40))
-def test_rows_are_the_numbers_that_were_written_whatever_the_blocks(
-    rows: list[list[float]], block: int
-) -> None:
+def test_rows_are_the_numbers_that_were_written_whatever_the_blocks(rows, block):
     said = b"head\n" + "".join(f"{a!r} {b!r}\t{c!r} \n\n" for a, b, c in rows).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "BLOCK_BYTES", block)
@@ -40,9 +38,7 @@ def test_rows_are_the_numbers_that_were_written_whatever_the_blocks(
         (b"1 -1000000001 3", "file.txt:13: expected a finite number"),
     ],
 )
-def test_the_line_that_is_wrong_is_named(
-    monkeypatch: pytest.MonkeyPatch, block: int, wrong: bytes, reason: str
-) -> None:
+def test_the_line_that_is_wrong_is_named(monkeypatch, block, wrong, reason):
     monkeypatch.setattr(text, "BLOCK_BYTES", block)
     with pytest.raises(FormatError, match=reason):
         text.number_rows(FILE, b"1 2 3\n\n4 5 6\n" + wrong + b"\n7 8 9\n", 0, 10, 3)

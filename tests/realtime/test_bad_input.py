@@ -146,14 +146,7 @@ def one_line(code: int, out: str, err: str, wanted: int, says: str) -> None:
 
 
 @pytest.mark.parametrize(("typed", "code", "says"), CASES, ids=[case[0] for case in CASES])
-def test_one_clear_line(
-    stage: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    typed: str,
-    code: int,
-    says: str,
-) -> None:
+def test_one_clear_line(stage, monkeypatch, capsys, typed, code, says):
     port = (stage / "port").read_text()
     monkeypatch.chdir(stage)
     monkeypatch.setattr("sys.argv", ["pyanticip", *typed.format(port=port).split()])

@@ -266,9 +266,7 @@ def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
     ("junk", "why"),
     [(b"", "no frame of xsens came to"), (b"MXTP01" + bytes(754), "MXTP01 .*choose Position")],
 )
-def test_nobody_comes_or_what_cannot_be_played(
-    monkeypatch: pytest.MonkeyPatch, junk: bytes, why: str
-) -> None:
+def test_nobody_comes_or_what_cannot_be_played(monkeypatch, junk, why):
     monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 0.3)
     rig = load_rig(None, {"source": {"kind": "xsens", "port": (port := free_port())}})
 

@@ -83,9 +83,7 @@ def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) 
     assert press("start", ("x",))[1] == [["error", "start: wrong number of arguments: 1"]]
 
 
-def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(
-    remote: socket.socket, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(remote, caplog):
     start, gain = b"/anticip/control/record/start\0\0\0", b"/anticip/control/gain\0\0\0"
     server, heard, replies = talk(
         remote,

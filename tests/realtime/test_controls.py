@@ -104,9 +104,7 @@ def test_an_event_that_is_taken_back_is_not_announced() -> None:
     st.floats(0, 400),
 )
 @settings(max_examples=50)
-def test_events_are_bounded_and_refractory(
-    hazards: list[np.ndarray], gates: list[float], lead: float
-) -> None:
+def test_events_are_bounded_and_refractory(hazards, gates, lead):
     t = EventTrigger()
     last = dict.fromkeys(EVENTS, -1.0)
     for i, (h, g) in enumerate(zip(hazards, gates, strict=False)):
@@ -177,9 +175,7 @@ def test_a_still_performer_is_silent_in_the_fallback() -> None:
         (LastMoment, {"lead_ms": 0.0}, {"lead_ms": -1.0}),
     ],
 )
-def test_a_limit_itself_is_taken_and_what_is_beyond_is_refused(
-    what: type, good: dict[str, object], bad: dict[str, object]
-) -> None:
+def test_a_limit_itself_is_taken_and_what_is_beyond_is_refused(what, good, bad):
     what(**good)
     with pytest.raises((OptionError, ValidationError)):
         what(**bad)

@@ -131,9 +131,7 @@ def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(shutil.which("jackd") is None, reason="needs jackd")
-def test_the_voice_is_heard_again_when_the_sound_server_is_back(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_voice_is_heard_again_when_the_sound_server_is_back(monkeypatch, tmp_path):
     """The server that comes back has another rate, which another voice finds and plays at as well."""
     name = f"deaths{os.getpid()}"
     monkeypatch.setenv("JACK_DEFAULT_SERVER", name)

@@ -61,9 +61,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_the_demo_sends_its_bundles_and_ends(
-    ear: Hearing, elsewhere: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_demo_sends_its_bundles_and_ends(ear, elsewhere, capsys):
     browser = Browser() if importlib.util.find_spec("websockets") else None
     result = demo(seconds=4.0, osc=("127.0.0.1", ear.port), audio=False, monitor=browser and browser.address)
     # Two passes of 1.4 s.
@@ -90,9 +88,7 @@ def test_the_demo_sends_its_bundles_and_ends(
 
 
 @pytest.mark.slow
-def test_without_a_device_it_writes_the_sound_to_a_file(
-    ear: Hearing, elsewhere: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_device_it_writes_the_sound_to_a_file(ear, elsewhere, capfd):
     voice = begin_voice(SynthRig(device="nowhere"), print)
     result = demo(seconds=3.0, osc=("127.0.0.1", ear.port), voice=voice)
     assert voice.pid is None
@@ -137,9 +133,7 @@ def test_the_doctor_finds_this_installation_fit_to_play() -> None:
 @pytest.mark.parametrize(("cuda", "torch", "status"), [
     (False, False, "ok"), (False, True, "ok"), (True, True, "ok"), (True, False, "warn"),
 ])  # fmt: skip
-def test_a_gpu_without_torch_is_told_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch, cuda: bool, torch: bool, status: str
-) -> None:
+def test_a_gpu_without_torch_is_told_with_its_extra(monkeypatch, cuda, torch, status):
     monkeypatch.setattr("realtime.step.open.cuda_present", lambda: cuda)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if torch else None)
     check = _gpu()

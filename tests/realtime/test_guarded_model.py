@@ -58,9 +58,7 @@ def test_a_late_model_hands_over_after_three_late_steps(stage: Any, paper_model:
 
 
 @pytest.mark.parametrize(("every", "rests"), [(3, True), (5, False)])
-def test_a_model_that_is_late_now_and_then_rests_where_that_adds_up(
-    paper_model: Any, every: int, rests: bool
-) -> None:
+def test_a_model_that_is_late_now_and_then_rests_where_that_adds_up(paper_model, every, rests):
     clock = OfflineClock()
     clock.live = True
     model = GuardedModel(paper_model(), clock, 15.0, Counter())

@@ -100,9 +100,7 @@ def test_the_rest_pose_is_taken_from_a_frame() -> None:
     assert apart(mine[1:], heard(sent(clip))[-len(mine) + 1 :]) < 1e-2
 
 
-def test_a_map_that_does_not_fit_is_one_line_and_a_source_that_tells_nothing_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_a_map_that_does_not_fit_is_one_line_and_a_source_that_tells_nothing_is_refused(tmp_path):
     file = tmp_path / "map.toml"
     file.write_text('[joints]\nhips = "nothing"\n')
     source = HelpedSource(SOURCES.load("msgpack")(), joints=str(file))

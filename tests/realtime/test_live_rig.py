@@ -139,9 +139,7 @@ def test_receivers_are_told_by_the_new_table(play: Play, ear: socket.socket) -> 
         ("learn/pan", (0,), "learn/pan: not begun"),
     ],
 )
-def test_what_is_refused_is_one_line_and_changes_nothing(
-    play: Play, ear: socket.socket, name: str, values: tuple[Any, ...], says: str
-) -> None:
+def test_what_is_refused_is_one_line_and_changes_nothing(play, ear, name, values, says):
     show = play(rig_of({"osc": [{"port": ear.getsockname()[1]}]}))
     show.do("rig/shape/pan/steps", 3)
     before, sent = show.rig, heard(show.pipeline, ear)
@@ -227,9 +225,7 @@ EDITS = st.lists(st.tuples(st.sampled_from(KEYS), st.lists(WORDS, max_size=3)), 
     edits=EDITS,
     text=st.sampled_from(["", template(), "shape.pan = {steps = 3}\n[[osc]]\nranges.pan.low = 2\n"]),
 )
-def test_whatever_is_set_can_be_saved_and_read_again(
-    play: Play, tmp_path: Path, edits: list[tuple[str, list[Any]]], text: str
-) -> None:
+def test_whatever_is_set_can_be_saved_and_read_again(play, tmp_path, edits, text):
     file = tmp_path / "rig.toml"
     file.write_text(text)
     rig = load_rig(file, QUIET)
@@ -252,9 +248,7 @@ def test_whatever_is_set_can_be_saved_and_read_again(
     assert again.shape == playing_now.shape
 
 
-def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(
-    play: Play, tmp_path: Path
-) -> None:
+def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(play, tmp_path):
     file = tmp_path / "stage.toml"
     file.write_text(
         "# The tour.\ngain = 1.0  # not louder\n\n[shape.pan]\nin = [0.2, 0.8]  # of the left arm\n\n"

@@ -302,9 +302,7 @@ def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) ->
     remote.close()
 
 
-def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(
-    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(piece, tmp_path, monkeypatch):
     _, pipeline = show({"memory": {"file": str(piece)}})
     known = pipeline.memory.memory.moments()
     rig = tmp_path / "rig.toml"
@@ -335,9 +333,7 @@ def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_save_that_is_under_way_when_the_show_ends_is_finished(
-    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_that_is_under_way_when_the_show_ends_is_finished(piece, tmp_path, monkeypatch):
     live = open_memory(piece)
     known = live.memory.moments()
     monkeypatch.setattr("realtime.control.memory._PIECE", 100)
@@ -359,9 +355,7 @@ def test_a_save_that_is_under_way_when_the_show_ends_is_finished(
     assert said[1].startswith(f"memory/save: {tmp_path / 'away' / 'show.memory'}: ")
 
 
-def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(
-    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(piece, tmp_path, monkeypatch):
     """Whole takes of the show go meanwhile, so that those behind have other numbers."""
     rehearsed = load_memory(piece)
     memory = Memory(len(rehearsed) + 400)

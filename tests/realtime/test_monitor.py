@@ -112,9 +112,7 @@ def a_frame(seq: int, **changes: Any) -> ControlFrame:
     (BlockingIOError, "dropped"), (InterruptedError, "dropped"), (ConnectionRefusedError, "refused"),
     (OSError, "failed"), (None, "sent"),
 ])  # fmt: skip
-def test_a_frame_that_does_not_leave_is_counted_once(
-    monkeypatch: pytest.MonkeyPatch, error: type[OSError] | None, count: str
-) -> None:
+def test_a_frame_that_does_not_leave_is_counted_once(monkeypatch, error, count):
     class Socket:
         def send(self, data: bytes) -> None:
             if error is not None:
@@ -234,9 +232,7 @@ def test_a_show_that_begins_with_a_mapping_shows_what_is_taught() -> None:
         close_shows([show])
 
 
-def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_not(
-    monitor: MonitorProcess,
-) -> None:
+def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_not(monitor):
     for end, code in ((lambda: os.kill(monitor.pid or 0, signal.SIGKILL), None), (monitor.close, 1001)):
         with looking(monitor.url) as client:
             told(client, "hello")
@@ -251,9 +247,7 @@ def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_no
             monitor.opened()
 
 
-def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(
-    monitor: MonitorProcess, control: socket.socket
-):
+def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(monitor, control):
     with looking(monitor.url) as client:
         client.send(json.dumps({"do": "teach/param/cutoff", "with": [0.5]}))
         data, peer = control.recvfrom(65536)

@@ -146,9 +146,7 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
         ([], {"osc": [{"performer": "eve"}]}, "there are no"),
     ],
 )
-def test_who_cannot_be_told_apart_is_said_in_one_line(
-    performers: list[dict[str, Any]], more: dict[str, Any], line: str
-) -> None:
+def test_who_cannot_be_told_apart_is_said_in_one_line(performers, more, line):
     with pytest.raises(RigError, match=line) as error:
         parse_rig({"performer": performers, **more}, "stage.toml")
     assert str(error.value).startswith("stage.toml: ")

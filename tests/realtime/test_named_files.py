@@ -47,9 +47,7 @@ def test_the_very_file_is_found_where_it_was_among_the_fits_and_beside_the_recor
     assert files_of("gain", ("other", 1.0), recording) == ("other", 1.0)
 
 
-def test_it_is_found_from_where_the_show_ran_and_under_another_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_found_from_where_the_show_ran_and_under_another_name(tmp_path, monkeypatch):
     """The recording lies elsewhere, and is played from a third folder."""
     for name in ("ran/sub/eve.memory", "ran/model/model.safetensors"):
         put(tmp_path / name)

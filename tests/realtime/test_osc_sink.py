@@ -172,9 +172,7 @@ def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket
 
 
 @pytest.mark.parametrize(("state", "sent"), [("panic", [0.0, 0.5, 0.75, 1.0]), ("stopped", [0.0, 1.0])])
-def test_a_slow_receiver_does_not_wait_for_silence(
-    receiver: socket.socket, state: str, sent: list[float]
-) -> None:
+def test_a_slow_receiver_does_not_wait_for_silence(receiver, state, sent):
     sink = open_sink(receiver, max_rate=0.01, send=["pitch"])
     for n, value in enumerate([0.0, 0.25, 0.5, 0.75, *[1.0] * 6]):
         now = frame(n)
@@ -184,9 +182,7 @@ def test_a_slow_receiver_does_not_wait_for_silence(
     assert is_silent(receiver)
 
 
-def test_a_slow_receiver_is_sent_the_last_values_at_the_end_and_no_late_events(
-    receiver: socket.socket,
-) -> None:
+def test_a_slow_receiver_is_sent_the_last_values_at_the_end_and_no_late_events(receiver):
     for frames in (1, 3):
         sink = open_sink(receiver, max_rate=0.01)
         for n in range(frames):
@@ -313,9 +309,7 @@ def test_a_time_tag_is_ntp_and_keeps_the_order(unix_ns: int) -> None:
     assert time_tag(unix_ns + 1) > tag or seconds == 2**32 - 1
 
 
-def test_where_an_event_has_an_address_of_its_own_what_calls_it_off_needs_one(
-    receiver: socket.socket,
-) -> None:
+def test_where_an_event_has_an_address_of_its_own_what_calls_it_off_needs_one(receiver):
     events = [("onset/cancel", 0.1, 0.0625)]
     for addresses, expected in (
         ({}, [("/anticip/event/onset/cancel", [0.0625])]),

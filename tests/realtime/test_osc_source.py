@@ -249,9 +249,7 @@ _SHIFTED = b"/quaternion\0,zffff\0\0" + bytes(12) + b"\x3f\x80\0\0" + bytes(4)
     [_BUNDLE + b"\xff\xff\xff\xfc", _BUNDLE + bytes(64000), _SHIFTED, b"nowhere\0,f\0\0" + bytes(4)],
     ids=["an element before itself", "empty elements", "a type before floats", "no address"],
 )
-def test_what_is_no_osc_is_refused_without_a_word_of_python_osc(
-    hostile: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_no_osc_is_refused_without_a_word_of_python_osc(hostile, caplog):
     with pytest.raises(WireError, match="not OSC"):
         OscSource(PHONE).decode(hostile)
     assert not caplog.records

@@ -319,9 +319,7 @@ def test_who_is_announced_by_another_name_is_called_so(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("host", "control", "offers"), [
     ("0.0.0.0", "127.0.0.1", False), ("0.0.0.0", "0.0.0.0", True), ("127.0.0.1", "127.0.0.1", True),
 ])  # fmt: skip
-def test_a_remote_control_is_offered_where_it_can_be_reached(
-    monkeypatch: pytest.MonkeyPatch, host: str, control: str, offers: bool
-) -> None:
+def test_a_remote_control_is_offered_where_it_can_be_reached(monkeypatch, host, control, offers):
     query, hand = {"enabled": True, "host": host}, {"host": control, "port": free_port()}
     told = {"model": {"enabled": False}, "oscquery": query, "control": hand, "osc": []}
     rig, clock = parse_rig(told, "test"), ScaledClock(1.0)

@@ -173,9 +173,7 @@ def test_a_recording_begun_in_the_middle_of_a_calibration_has_what_was_found_and
 
 
 @pytest.mark.parametrize("here", [(), ("tcp://127.0.0.1:9100",), ("localhost:9100", "localhost:9101")])
-def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(
-    play: Play, tmp_path: Path, here: tuple[str, ...]
-) -> None:
+def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(play, tmp_path, here):
     there = "[[osc]]\nport = 9000\nlatency_ms = 20\n[[osc]]\nhost = '127.0.0.2'\n"
     off = "[model]\nenabled = false\n[memory]\nenabled = false\n"
     (tmp_path / "rig.toml").write_text(there + off)
@@ -269,9 +267,7 @@ def test_what_only_was_recorded_is_played_with_the_rig_s_model() -> None:
 
 
 @pytest.mark.parametrize("speed", [None, 20.0])
-def test_the_recording_of_a_replay_has_the_clock_of_the_first_show(
-    tmp_path: Path, speed: float | None
-) -> None:
+def test_the_recording_of_a_replay_has_the_clock_of_the_first_show(tmp_path, speed):
     first, again = tmp_path / "m.anticip", tmp_path / "r.anticip"
     with RecordingWriter(first, t_ns=7_000_000_000) as tape:
         for n, datagram in enumerate([SKELETON, *FRAMES[:100]]):
@@ -391,9 +387,7 @@ def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_recording_is_rehearsed_followed_over_sockets_and_replayed_to_the_same_bits(
-    tmp_path: Path, wire: Wire
-) -> None:
+def test_a_recording_is_rehearsed_followed_over_sockets_and_replayed_to_the_same_bits(tmp_path, wire):
     with RecordingWriter(tmp_path / "walk.anticip", {}) as tape:
         tape.raw(0, "mocopi", SKELETON)
         for n, frame in enumerate(FRAMES[:500]):

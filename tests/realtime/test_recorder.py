@@ -137,9 +137,7 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._LOOK_S", 0.2)
     (folder := tmp_path / "takes").mkdir()
     said: list[str] = []
@@ -156,9 +154,7 @@ def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="another process's limits cannot be set")
-def test_a_part_that_nothing_can_be_written_to_is_not_left_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_nothing_can_be_written_to_is_not_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._LOOK_S", 0.2)
     said: list[str] = []
     tape = started(tmp_path / "show.anticip", said)
@@ -192,9 +188,7 @@ time.sleep(60)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_parent_that_dies_takes_the_recorder_along_and_loses_a_frame_or_two(
-    tmp_path: Path, how: signal.Signals
-) -> None:
+def test_a_parent_that_dies_takes_the_recorder_along_and_loses_a_frame_or_two(tmp_path, how):
     path = tmp_path / "show.anticip"
     with subprocess.Popen([sys.executable, "-c", PARENT, str(path)], stdout=subprocess.PIPE) as parent:
         pid, last = (int(word) for word in parent.stdout.readline().split())
@@ -260,9 +254,7 @@ def test_a_stalled_recorder_costs_records_not_time(tmp_path: Path) -> None:
     assert len(list(recording)) == 201 * 3 + 1 - tape.dropped
 
 
-def test_a_recorder_that_stands_still_is_told_of_and_nothing_is_called_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recorder_that_stands_still_is_told_of_and_nothing_is_called_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(Recorder, "closing", (0.1, 0.1))
     said: list[str] = []
     path, other = tmp_path / "show.anticip", tmp_path / "other.anticip"
@@ -297,9 +289,7 @@ def full(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts a small disk")
 @pytest.mark.parametrize("has_spare", [False, True])
-def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(
-    full: Path, tmp_path: Path, has_spare: bool
-) -> None:
+def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(full, tmp_path, has_spare):
     (tmp_path / "spare").mkdir()
     said: list[str] = []
     (full / "ballast").write_bytes(bytes(11 << 20))

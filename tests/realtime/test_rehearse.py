@@ -43,9 +43,7 @@ def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None
         rehearse([tmp_path / "short.npz", DANCE, DANCE], tmp_path / "x.memory", say=pytest.fail)
 
 
-def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_their_folder_s(
-    tmp_path: Path,
-) -> None:
+def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_their_folder_s(tmp_path):
     takes = {"monday/take1": 200, "friday/take1": 250, "friday/bow": 100}
     for name, frames in takes.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -113,9 +111,7 @@ def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_pat
     assert len(load_memory(old)) == len(load_memory(piece))
 
 
-def test_a_memory_that_another_program_writes_meanwhile_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_that_another_program_writes_meanwhile_stays(tmp_path, monkeypatch):
     out = tmp_path / "piece.memory"
 
     def late(takes: Iterable[tuple[str, Poses]]) -> Memory:

@@ -4,7 +4,6 @@ import csv
 import subprocess
 import sys
 import wave
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -132,13 +131,7 @@ def _text(path: Path) -> Path:
         (lambda p: p / "missing.bvh", "a.wav", (MotionError, OSError), r"missing\.bvh"),
     ],
 )
-def test_what_cannot_be_rendered_is_one_clear_line_and_leaves_nothing(
-    tmp_path: Path,
-    make: Callable[[Path], Path],
-    out: str,
-    kind: type[Exception] | tuple[type[Exception], ...],
-    words: str,
-) -> None:
+def test_what_cannot_be_rendered_is_one_clear_line_and_leaves_nothing(tmp_path, make, out, kind, words):
     source = make(tmp_path)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(kind, match=words) as caught:

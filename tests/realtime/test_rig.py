@@ -186,9 +186,7 @@ def test_what_live_would_refuse_is_found(tmp_path: Path, text: str, says: str) -
         ("[midi]\nport = 'virtual'", "MIDI needs python-rtmidi"),
     ],
 )
-def test_an_extra_that_is_not_there_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str
-) -> None:
+def test_an_extra_that_is_not_there_is_found(tmp_path, monkeypatch, text, says):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DeviceError, match=f"^{says}: pip install 'pyanticip"):
         check_show(load_rig(write(tmp_path, text)))

@@ -25,9 +25,7 @@ Play = Callable[..., Playing]
 QUIET = "[model]\nenabled = false\n[memory]\nenabled = false\n"
 
 
-def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_is_saved(
-    tmp_path: Path, play: Play
-) -> None:
+def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_is_saved(tmp_path, play):
     (tmp_path / "a.toml").write_text(QUIET + "[[osc]]\nport = 29096\n")
     big = tmp_path / "b.toml"
     text = (
@@ -86,9 +84,7 @@ def test_what_is_saved_right_behind_a_rig_that_is_loaded_is_that_rig(tmp_path: P
     assert show.commands.live_rig.file == tmp_path / "c.toml"
 
 
-def test_a_preset_that_the_voice_cannot_play_leaves_the_rest_of_a_loaded_rig(
-    tmp_path: Path, play: Play
-) -> None:
+def test_a_preset_that_the_voice_cannot_play_leaves_the_rest_of_a_loaded_rig(tmp_path, play):
     (tmp_path / "sounds").mkdir()
     (tmp_path / "a.toml").write_text(QUIET)
     another_checkpoint(tmp_path / "model")
@@ -182,9 +178,7 @@ def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(tmp_path
     assert (tmp_path / "many.toml").read_text() == many + softer
 
 
-def test_a_saved_rig_plays_from_its_own_folder(
-    tmp_path: Path, play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_saved_rig_plays_from_its_own_folder(tmp_path, play, monkeypatch):
     monkeypatch.chdir(tmp_path)
     another_checkpoint(tmp_path / "shows" / "models" / "m")
     shutil.copytree("shows/models/m", "shows/acts/models/m")
@@ -217,9 +211,7 @@ def test_what_is_answered_is_what_was_told(play: Play) -> None:
 
 
 @pytest.mark.parametrize("where", ["show/memories", "show"])
-def test_a_memory_that_was_saved_is_loaded_by_its_name(
-    piece: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_a_memory_that_was_saved_is_loaded_by_its_name(piece, tmp_path, monkeypatch, where):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "show" / "memories").mkdir(parents=True)
     shutil.copy(piece, tmp_path / "show" / "memories")

@@ -97,9 +97,7 @@ def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("took_ms", "told"), [([6, 6, 6], 1), ([6, 1, 1] * 9, 1), ([6, 1, 1, 1, 1] * 9, 0), ([1, 300, 300], 1)]
 )
-def test_calls_that_stall_are_told_of_once(
-    took_ms: list[int], told: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_that_stall_are_told_of_once(took_ms, told, monkeypatch):
     calls, said = SlowCalls(), list[str]()
     monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
     for ms in took_ms:
@@ -155,9 +153,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
             load_rig(None, {"sink": [wrong]})
 
 
-def test_a_sink_that_raises_or_dawdles_is_told_of_once_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sink_that_raises_or_dawdles_is_told_of_once_and_the_others_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(SlowCalls, "_LIMIT_NS", -1)
     tables = [{"kind": kind, "path": str(tmp_path / kind)} for kind in ("cross", "lines")]
     tree = {"osc": [], "sink": tables, "model": {"enabled": False}, "memory": {"enabled": False}}

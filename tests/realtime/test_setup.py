@@ -69,9 +69,7 @@ def guided(
 
 
 @pytest.mark.parametrize("kind", ["mocopi", "vmc", "msgpack"])
-def test_whatever_comes_is_named_and_the_rig_plays_it(
-    kind: str, ports: dict[str, int], send: Any, tmp_path: Path
-) -> None:
+def test_whatever_comes_is_named_and_the_rig_plays_it(kind, ports, send, tmp_path):
     send(ports[kind], kind=kind)
     found, asked, said = guided(tmp_path, suit="unknown", osc="127.0.0.1:9555")
     assert asked == []
@@ -98,9 +96,7 @@ def test_the_captures_of_strangers_are_told_apart(data_dir: Path) -> None:
         assert bool(heard.refusal) == (capture.stem == "extended-form"), capture.name
 
 
-def test_another_protocol_at_the_port_is_named_with_the_right_command(
-    ports: dict[str, int], send: Any, tmp_path: Path
-) -> None:
+def test_another_protocol_at_the_port_is_named_with_the_right_command(ports, send, tmp_path):
     send(ports["mocopi"], kind="vmc")
     found, _, said = guided(tmp_path, suit=f"mocopi://0.0.0.0:{ports['mocopi']}", osc="127.0.0.1:9555")
     right = f"sends vmc, not mocopi, to port {ports['mocopi']}: it is heard with --source vmc://0.0.0.0:{ports['mocopi']}"
@@ -151,9 +147,7 @@ def test_a_frame_that_comes_as_two_datagrams_plays() -> None:
     assert (heard.kind, heard.frames, heard.plays) == ("axis", 40, True)
 
 
-def test_nothing_that_plays_is_one_clear_line_and_no_file(
-    ports: dict[str, int], send: Any, tmp_path: Path
-) -> None:
+def test_nothing_that_plays_is_one_clear_line_and_no_file(ports, send, tmp_path):
     send(ports["vmc"], data=b"\xff\xfe\x00noise")
     with pytest.raises(
         DeviceError, match=r"nothing that can be played came in 1 s: 127.0.0.1:\d+ sends to port"
@@ -182,9 +176,7 @@ def midi_ports(*there: str) -> Any:
     return check
 
 
-def test_questions_and_their_answers(
-    ports: dict[str, int], send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_questions_and_their_answers(ports, send, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "check_port", midi_ports("Volca"))
     send(ports["mocopi"])
     (tmp_path / "stage.toml").write_text("gain = 1.0\n")
@@ -202,9 +194,7 @@ def test_questions_and_their_answers(
         guided(tmp_path, suit="unknown", midi="nosuch", force=True, wait=0.1)
 
 
-def test_an_answer_that_will_not_do_is_asked_for_again(
-    ports: dict[str, int], send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_will_not_do_is_asked_for_again(ports, send, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "check_port", midi_ports())
     send(ports["mocopi"])
     answers = ["osc", "localhost", "osc", "127.0.0.1:900000", "midi", "nosuch", "osc", "127.0.0.1:9555"]
@@ -214,9 +204,7 @@ def test_an_answer_that_will_not_do_is_asked_for_again(
     assert [line.rpartition(" ")[2] for line in told] == ["'localhost'", "'127.0.0.1:900000'", "'nosuch'"]
 
 
-def test_a_calibration_that_failed_is_told_and_how_to_do_it_later(
-    ports: dict[str, int], send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_calibration_that_failed_is_told_and_how_to_do_it_later(ports, send, tmp_path, monkeypatch):
     def fails(*_: Any) -> None:
         raise OptionError("you moved")
 
@@ -229,9 +217,7 @@ def test_a_calibration_that_failed_is_told_and_how_to_do_it_later(
 
 
 @pytest.mark.parametrize("told", [{"seconds": 3.0}, {"calibrate": True}])
-def test_a_body_that_is_refused_gets_no_rig(
-    told: dict[str, Any], ports: dict[str, int], send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_is_refused_gets_no_rig(told, ports, send, tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 1.0)
     send(ports["msgpack"], kind="msgpack", skeleton=refused_skeleton())
     with pytest.raises(DeviceError, match="not written, for the body of this msgpack cannot be played"):
@@ -254,9 +240,7 @@ def test_a_rig_is_never_overwritten_unasked(ports: dict[str, int], tmp_path: Pat
         ("mocopi://0.0.0.0:x", "expected HOST:PORT .* got '0.0.0.0:x'$"),
     ],
 )
-def test_a_suit_that_is_none_is_refused_in_one_line(
-    ports: dict[str, int], tmp_path: Path, suit: str, says: str
-) -> None:
+def test_a_suit_that_is_none_is_refused_in_one_line(ports, tmp_path, suit, says):
     with pytest.raises(OptionError, match=f"^--suit: {says}"):
         guided(tmp_path, suit=suit)
 

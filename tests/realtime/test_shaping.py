@@ -39,9 +39,7 @@ def shapes(draw: st.DrawFn) -> Shape:
 
 
 @given(shapes(), COURSE)
-def test_whatever_the_shape_it_stays_in_its_set_and_is_the_same_again(
-    shape: Shape, course: list[float]
-) -> None:
+def test_whatever_the_shape_it_stays_in_its_set_and_is_the_same_again(shape, course):
     one, two = Shaper(shape), Shaper(shape)
     shaped = [one(value) for value in course]
     assert all(0.0 <= value <= 1.0 for value in shaped)
@@ -66,9 +64,7 @@ def test_the_part_that_is_used_becomes_the_whole(value: float, ends: list[float]
 
 
 @given(COURSE, st.floats(0.05, 1.0), st.floats(0.0, 0.04))
-def test_a_toggle_changes_when_the_gate_opens_and_never_else(
-    course: list[float], threshold: float, hysteresis: float
-) -> None:
+def test_a_toggle_changes_when_the_gate_opens_and_never_else(course, threshold, hysteresis):
     gate = Shaper(Shape(threshold=threshold, hysteresis=hysteresis))
     toggle = Shaper(Shape(threshold=threshold, hysteresis=hysteresis, toggle=True))
     was, stood = 0.0, 0.0
@@ -79,9 +75,7 @@ def test_a_toggle_changes_when_the_gate_opens_and_never_else(
 
 
 @given(st.floats(0.1, 0.9), st.floats(0.01, 0.09), st.data())
-def test_what_trembles_by_less_than_the_hysteresis_never_chatters(
-    threshold: float, hysteresis: float, data: st.DataObject
-) -> None:
+def test_what_trembles_by_less_than_the_hysteresis_never_chatters(threshold, hysteresis, data):
     near = st.floats(threshold - 0.99 * hysteresis, threshold + hysteresis)
     gate = Shaper(Shape(threshold=threshold, hysteresis=hysteresis))
     shaped = [gate(value) for value in data.draw(st.lists(near, min_size=2, max_size=60))]

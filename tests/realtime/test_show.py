@@ -118,9 +118,7 @@ def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any, spin: b
     assert hall.pipeline.backend.said[-1] == "close"
 
 
-def test_an_end_between_two_frames_leaves_nothing_waiting_for_the_source(
-    stage: Any, paper_model: Any
-) -> None:
+def test_an_end_between_two_frames_leaves_nothing_waiting_for_the_source(stage, paper_model):
     hall = Hall(stage, paper_model())
 
     async def performance() -> None:
@@ -249,9 +247,7 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
     assert "end" in [record.name for record in records if isinstance(record, Control)]
 
 
-def test_who_stops_a_recording_that_ended_early_is_told_so(
-    stage: Any, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_who_stops_a_recording_that_ended_early_is_told_so(stage, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hall = Hall(stage)
 
@@ -298,9 +294,7 @@ def test_a_recording_can_be_stopped_before_its_file_is_there_and_begun_before_th
     assert [sum(isinstance(record, Raw) for record in taken) for taken in takes] == [0, 5, 3, 4]
 
 
-def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(
-    stage: Any, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(stage, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hall = Hall(stage)
     many = bundle(*(command("record/start", f"take{n}") for n in range(60)))

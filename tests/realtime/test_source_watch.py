@@ -308,9 +308,7 @@ def test_what_to_do_is_said() -> None:
     assert wrong_kind("vmc", b"hello", 9000) == ""
 
 
-def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_there_is_asked_for_anew() -> (
-    None
-):
+def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_there_is_asked_for_anew():
     here = {"packets": 5, "frames": 5}
     assert said([(1.0, here), (3.99, here)]) == ["receiving mocopi"]
     assert said([(1.0, here), (4.0, here)])[1:] == ["nothing from the suit for 3 s; waiting for it"]

@@ -182,9 +182,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
     assert (folder / MAPPING).exists()
 
 
-def test_a_fit_while_playing_keeps_what_the_last_one_was_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fit_while_playing_keeps_what_the_last_one_was_told(tmp_path, monkeypatch):
     project = Project.create(tmp_path / "mine")
     for i in range(2):
         project.add_take(f"east {i}", swing(2, seed=i), labels={"arm": "right"})

@@ -190,9 +190,7 @@ def test_each_key_is_a_command(stage: Any) -> None:
         (b"\x1bp", "panic"), (b"\x1bz", ""),
     ],
 )  # fmt: skip
-def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(
-    stage: Any, monkeypatch: pytest.MonkeyPatch, pressed: bytes, does: str
-) -> None:
+def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(stage, monkeypatch, pressed, does):
     read, write = os.pipe()
     said: list[str] = []
     actions = {name: lambda name=name: said.append(name) for name in ("panic", "start")}
@@ -205,9 +203,7 @@ def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(
     assert said == ([does] if does else [])
 
 
-def test_keys_that_another_program_leaves_unread_cost_nothing(
-    stage: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_that_another_program_leaves_unread_cost_nothing(stage, monkeypatch):
     """In the background, while who is in front reads nothing."""
     looks: list[bool] = []
     ours = True

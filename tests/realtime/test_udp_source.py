@@ -138,9 +138,7 @@ def test_waiting_ends_when_something_comes() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::"])
-def test_a_server_is_asked_to_send_and_told_that_somebody_listens(
-    host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_is_asked_to_send_and_told_that_somebody_listens(host, monkeypatch):
     """NatNet's unicast: Motive answers from its command port and streams from another."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as command,
@@ -186,9 +184,7 @@ LO = socket.inet_aton("127.0.0.1")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "::"])
-def test_a_group_is_heard_at_the_interface_of_an_address_and_at_each(
-    host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_is_heard_at_the_interface_of_an_address_and_at_each(host, monkeypatch):
     group = "239.255.42.99"
     monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group=group))
     got: list[bytes] = []

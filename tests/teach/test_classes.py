@@ -117,9 +117,7 @@ def test_what_is_unfinished_does_not_stop_the_rest(tmp_path: Path) -> None:
     assert tuple(load_mapping(made.folder / MAPPING).classes) == ("arm",)
 
 
-def test_live_says_what_the_take_says_offline_and_a_replay_the_same_bits(
-    project: Project, fitted: Path
-) -> None:
+def test_live_says_what_the_take_says_offline_and_a_replay_the_same_bits(project, fitted):
     clip = project.motion(project.state.take("left 1"))
     mapping = load_mapping(fitted)
     offline = mapping.apply_batch(observe(clip.features(), None))

@@ -125,9 +125,7 @@ def test_it_belongs_to_one_model_and_to_a_body(tmp_path: Path, whole: bytes) -> 
         ({"sha256": "0" * 64}, "damaged"),
     ],
 )
-def test_what_does_not_fit_is_one_line(
-    tmp_path: Path, whole: bytes, change: dict[str, object], reason: str
-) -> None:
+def test_what_does_not_fit_is_one_line(tmp_path, whole, change, reason):
     file = tmp_path / "bad.safetensors"
     file.write_bytes(rebuilt(whole, lambda tree: tree.update(change)))
     with pytest.raises((FormatError, CheckpointError), match=reason) as told:
@@ -148,9 +146,7 @@ def test_what_does_not_fit_is_one_line(
         (None, "take.safetensors"),
     ],
 )
-def test_a_mapping_whose_name_cannot_be_shown_is_called_as_its_file(
-    tmp_path: Path, given: object, called: str
-) -> None:
+def test_a_mapping_whose_name_cannot_be_shown_is_called_as_its_file(tmp_path, given, called):
     file = tmp_path / "take.safetensors"
     file.write_bytes(packed(name=given))
     assert load_mapping(file).name == called
@@ -177,9 +173,7 @@ def test_missing_foreign_cut_and_huge_files(tmp_path: Path, whole: bytes) -> Non
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_damage_is_an_error_or_changes_nothing(
-    tmp_path_factory: pytest.TempPathFactory, whole: bytes, data: st.DataObject
-) -> None:
+def test_damage_is_an_error_or_changes_nothing(tmp_path_factory, whole, data):
     bad = bytearray(whole)
     for _ in range(data.draw(st.integers(1, 3))):
         bad[data.draw(st.integers(0, len(bad) - 1))] = data.draw(st.integers(0, 255))

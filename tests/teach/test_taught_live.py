@@ -98,9 +98,7 @@ def test_live_says_what_the_take_says_offline(taught_project: Project, fitted: P
     assert f"mapping={mapping.name}" in pipeline.status()
 
 
-def test_a_render_has_the_taught_outputs_in_their_own_units(
-    taught_project: Project, fitted: Path, tmp_path: Path
-) -> None:
+def test_a_render_has_the_taught_outputs_in_their_own_units(taught_project, fitted, tmp_path):
     take = taught_project.motion_path(taught_project.state.take("right 1"))
     render(take, tmp_path / "a.npz", rig=Rig(mapping=str(fitted)))
     with np.load(tmp_path / "a.npz") as made:
@@ -182,9 +180,7 @@ def test_far_from_everything_shown_it_holds_or_goes_to_neutral(taught_project: P
         assert not taught.is_beyond
 
 
-def test_a_mapping_of_another_model_or_without_one_is_refused(
-    taught_project: Project, tmp_path: Path
-) -> None:
+def test_a_mapping_of_another_model_or_without_one_is_refused(taught_project, tmp_path):
     fit_project(taught_project.folder, FitOptions(kind="ridge", inputs=("hidden",)))
     file = taught_project.folder / MAPPING
 
@@ -268,9 +264,7 @@ def test_rehearsing_leaves_no_trace(taught_project: Project) -> None:
     assert one.novelty == two.novelty
 
 
-def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
-    fitted: Path, tmp_path: Path
-) -> None:
+def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(fitted, tmp_path):
     """The rig names the mapping, and it played: what is recorded says what plays then."""
     sent = list(shown(datagrams(swing(6), "msgpack")))
     # A memory would know what was before the recording began.
@@ -304,9 +298,7 @@ def test_a_recording_begun_after_a_mapping_was_unloaded_replays_without_it(
     assert outputs(tmp_path / "again.anticip")[: len(played)] == played
 
 
-def test_a_mapping_that_was_unloaded_is_not_saved_and_comes_back_with_a_rig(
-    fitted: Path, tmp_path: Path
-) -> None:
+def test_a_mapping_that_was_unloaded_is_not_saved_and_comes_back_with_a_rig(fitted, tmp_path):
     file, other = tmp_path / "stage.toml", tmp_path / "other.toml"
     for path in (file, other):
         path.write_text(f"mapping = '{fitted}'  # mine\nmodel.backend = 'rust'\nmemory.enabled = false\n")

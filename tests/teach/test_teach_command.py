@@ -274,9 +274,7 @@ def test_a_take_from_a_suit(run: Run, kind: str) -> None:
 
 
 @pytest.mark.parametrize("countdown", ["0", "3"])
-def test_a_body_that_is_refused_makes_no_take(
-    run: Run, countdown: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_is_refused_makes_no_take(run, countdown, monkeypatch):
     run("teach", "new", "mine", "--outputs", "mix")
     suit = Suit(free_port(), "msgpack", skeleton=refused_skeleton())
     # Frames that come before their skeleton are another body's, and a take.

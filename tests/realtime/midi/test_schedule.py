@@ -156,9 +156,7 @@ def served(cable: Cable, monkeypatch: pytest.MonkeyPatch, *asked: tuple[float, I
     return cable.heard[1:]
 
 
-def test_a_note_that_ended_while_the_port_was_gone_ends_when_it_is_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_note_that_ended_while_the_port_was_gone_ends_when_it_is_back(monkeypatch):
     # Half a second before the port goes, which is seen at the next look; the bend is a member's of MPE.
     asked = (1.5, Item(0, 800 * MS, b"\x90\x3c\x64")), (1.6, Item(0, 0, b"\xe3\x00\x40"))
     heard = served(Cable(range(2, 5)), monkeypatch, *asked)

@@ -136,9 +136,7 @@ def test_a_parameter_chooses_the_note() -> None:
     st.integers(12, 27),
     st.floats(0, 1),
 )
-def test_a_scale_gives_its_own_notes_and_never_falls(
-    name: str, key: int, low: int, span: int, at: float
-) -> None:
+def test_a_scale_gives_its_own_notes_and_never_falls(name, key, low, span, at):
     scale = Scale(low, low + span, key, SCALES[name])
     assert low <= scale(at) <= low + span
     assert (scale(at) - key) % 12 in SCALES[name]

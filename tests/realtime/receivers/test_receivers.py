@@ -148,9 +148,7 @@ def test_pitch_and_level_follow(concert: Concert, name: str) -> None:
 
 @jack
 @pytest.mark.slow
-def test_beats_are_struck_when_they_are_due_and_not_when_they_are_called_off(
-    concert: Concert, name: str
-) -> None:
+def test_beats_are_struck_when_they_are_due_and_not_when_they_are_called_off(concert, name):
     beats = strokes(concert, name, [due for due, kind, _ in concert.events if kind == "onset"])
     if len(beats) < 3:
         pytest.skip("the machine lost too much of the recording")

@@ -128,9 +128,7 @@ DESCRIPTORS: tuple[tuple[str, Callable[[Sound], float], float], ...] = (
 @pytest.mark.parametrize(
     ("name", "descriptor", "least"), DESCRIPTORS, ids=lambda x: x if isinstance(x, str) else ""
 )
-def test_every_parameter_is_heard_in_every_preset(
-    preset: str, name: str, descriptor: Callable[[Sound], float], least: float
-) -> None:
+def test_every_parameter_is_heard_in_every_preset(preset, name, descriptor, least):
     # Strokes and rhythm take longer to tell than what sounds on.
     seconds = 6.0 if name in ("density", "pulse") else 2.0
     low, high = (descriptor(played(preset, seconds, **{name: value})) for value in (0.2, 0.8))
@@ -191,9 +189,7 @@ def partials(root: str, **options: object) -> float:
     return float(np.fft.rfftfreq(3 * RATE, 1 / RATE)[np.abs(np.fft.rfft(mono)).argmax()])
 
 
-def test_the_rig_of_a_synth_of_its_own_says_what_it_plays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rig_of_a_synth_of_its_own_says_what_it_plays(tmp_path, monkeypatch):
     file, begun = tmp_path / "a.toml", dict[str, Any]()
     file.write_text("[synth]\npreset = 'choir'\ndevice = 3\noptions.root = 'A2'\n")
     monkeypatch.setattr("realtime.voice.synth.synth", lambda port, **told: begun.update(told) or {})

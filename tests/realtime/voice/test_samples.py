@@ -57,9 +57,7 @@ def played(folder: Path, seconds: float = 6.0, **changed: float) -> Sound:
         ("g.aiff", ("-c", "2"), 11_025),
     ],
 )
-def test_every_format_and_rate_sounds_at_its_pitch(
-    tmp_path: Path, name: str, more: tuple[str, ...], rate: int
-) -> None:
+def test_every_format_and_rate_sounds_at_its_pitch(tmp_path, name, more, rate):
     """The note that is asked for is played, so the sound was read at its rate and its pitch was found."""
     try:
         tone(tmp_path / name, 300.0, *more, rate=rate)

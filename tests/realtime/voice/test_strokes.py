@@ -41,9 +41,7 @@ class Struck:
     st.lists(st.tuples(st.integers(0, 1), st.floats(0, 1)), max_size=20),
     st.lists(st.integers(1, 4000), min_size=1),
 )
-def test_every_stroke_falls_on_its_sample_however_the_blocks_are_cut(
-    events: list[tuple[int, float]], blocks: list[int]
-) -> None:
+def test_every_stroke_falls_on_its_sample_however_the_blocks_are_cut(events, blocks):
     voice = Struck()
     strokes = Strokes(voice)
     for index, seconds in events:

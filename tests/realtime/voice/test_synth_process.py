@@ -28,7 +28,7 @@ from realtime.soak.show import pulse
 from realtime.sockets import free_port
 from realtime.voice import output, wav
 from realtime.voice import synth as synth_module
-from realtime.voice.osc_input import Command, VoiceInput
+from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import SAMPLE_RATE, Synth, VoicePlayer
 
 PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
@@ -194,9 +194,7 @@ class Gone:
 
 
 @pytest.mark.parametrize("ends_first", [False, True])
-def test_a_device_that_has_gone_is_not_waited_for(
-    ends_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_has_gone_is_not_waited_for(ends_first, tmp_path, monkeypatch):
     fake = SimpleNamespace(
         OutputStream=Gone, query_hostapis=list, query_devices=lambda _: {"name": "a"}, PortAudioError=OSError
     )
@@ -275,9 +273,7 @@ class Breaks:
         ([], r"Breaks: cannot be rendered \(RuntimeError: no breath\)"),
     ],
 )
-def test_a_voice_that_fails_while_it_plays_is_silent_and_told_of(
-    commands: list[Command], says: str, tmp_path: Path
-) -> None:
+def test_a_voice_that_fails_while_it_plays_is_silent_and_told_of(commands, says, tmp_path):
     path = tmp_path / "take.wav"
     voice = Synth(0, wav=path, voice=Breaks())
     voice.player.push(commands, time.monotonic())
@@ -427,9 +423,7 @@ def null_sink(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_what_it_plays_comes_out_of_the_device(
-    null_sink: dict[str, str], tmp_path: Path, children: list[Child]
-) -> None:
+def test_what_it_plays_comes_out_of_the_device(null_sink, tmp_path, children):
     own, captured = tmp_path / "own.wav", tmp_path / "captured.raw"
     child = Child("--wav", str(own), env=null_sink)
     children.append(child)

@@ -143,9 +143,7 @@ def test_any_scan_command_converts_and_passes_the_checker(command: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
-def test_scan_examples_are_the_length_split(
-    part: str, data_dir: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scan_examples_are_the_length_split(part, data_dir, monkeypatch):
     monkeypatch.setenv("PYANTICIP_DATA", str(data_dir))
     if not (scan.scan_folder() / scan.FILES[part]).is_file():
         pytest.skip("the length split of SCAN is not in the data folder")
