@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
@@ -103,7 +103,6 @@ def test_an_event_that_is_taken_back_is_not_announced() -> None:
     st.lists(st.floats(0, 1), min_size=60, max_size=60),
     st.floats(0, 400),
 )
-@settings(max_examples=50)
 def test_events_are_bounded_and_refractory(hazards, gates, lead):
     t = EventTrigger()
     last = dict.fromkeys(EVENTS, -1.0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -81,7 +81,6 @@ def test_what_is_certain_is_said_before_and_the_gate_decides_when(lead_ms):
     lead_ms=st.floats(0, 400),
     own_ms=st.floats(0, 400),
 )
-@settings(max_examples=50)
 def test_nothing_is_nearer_than_its_own_lead_and_phrases_are_as_ever(rows, gates, lead_ms, own_ms):
     rule, usual, last = LastMoment(lead_ms=own_ms), EventTrigger(), -1.0
     for t, (hazards, gate) in enumerate(zip(rows, gates, strict=False)):
