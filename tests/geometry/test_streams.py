@@ -114,10 +114,7 @@ def test_missing_and_valid():
             lambda: pa.ScalarStream(2, weights="ab"),
             r"weights: expected an array of numbers, given one of <U2",
         ),
-        (
-            lambda: pa.ScalarStream(2, weights=[1j, 1]),
-            r"weights: expected .*, given one of complex",
-        ),
+        (lambda: pa.ScalarStream(2, weights=[1j, 1]), r"weights: expected .*, given one of complex"),
         (lambda: pa.ScalarStream(2, mask=np.ma.ones(2)), r"mask: given a masked array"),
         (
             lambda: pa.ScalarStream(2, limits=pa.JointLimits([1], [1, 1], [1, 1], [[1, 0, 0]] * 2)),

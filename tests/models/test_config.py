@@ -89,12 +89,7 @@ def test_scalars_never_enter_the_embedding(build):
 
 
 def test_what_cannot_be_is_refused():
-    for wrong in (
-        {"gated_events": False},
-        {"twin": True},
-        {"taps": 12},
-        {"control_hidden": 16},
-    ):
+    for wrong in ({"gated_events": False}, {"twin": True}, {"taps": 12}, {"control_hidden": 16}):
         with pytest.raises(OptionError, match=f"{next(iter(wrong))} is an option of the motion model"):
             ModelConfig.small(**wrong)
     with pytest.raises(OptionError, match="planning must be"):

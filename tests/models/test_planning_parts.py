@@ -15,12 +15,7 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.core.plan import Plan, attend_plan
 from pyanticip.models.parts.planning import targets as p
 from pyanticip.models.parts.planning.codebook import PlanCodebook
-from pyanticip.models.parts.planning.heads import (
-    AnticipationSimulator,
-    Anticipator,
-    Beta,
-    _quantiles,
-)
+from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator, Beta, _quantiles
 
 VOCAB, HORIZON = 7, 4
 

@@ -58,10 +58,7 @@ def test_the_object_that_json_prints() -> None:
 
 @pytest.mark.parametrize(
     ("bench", "number"),
-    [
-        *(("latency", signal.SIGINT), ("latency", signal.SIGHUP)),
-        ("performers --count 1,2", signal.SIGTERM),
-    ],
+    [*(("latency", signal.SIGINT), ("latency", signal.SIGHUP)), ("performers --count 1,2", signal.SIGTERM)],
 )
 def test_a_measurement_that_is_interrupted_ends_in_silence(monkeypatch, capfd, bench, number):
     peers, peer, obey = [], latency.peer, show.obey_signals

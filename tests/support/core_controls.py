@@ -80,13 +80,7 @@ ranges = st.builds(_core.PerformerRange, known, frozen=st.booleans())
 lags = st.lists(leads, min_size=8, max_size=8)
 ways = st.just("auto") | leads
 lead = st.builds(_core.Lead, ways, lags, sound_ms=leads)
-desk_parts: list[Draws] = [
-    eight,
-    st.tuples(spans, st.floats(0.01, 2), spans),
-    values,
-    rule(),
-    lead,
-]
+desk_parts: list[Draws] = [eight, st.tuples(spans, st.floats(0.01, 2), spans), values, rule(), lead]
 desks = st.builds(_core.Desk, *desk_parts)
 times = st.integers(0, 2**40)
 

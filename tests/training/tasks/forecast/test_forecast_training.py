@@ -427,7 +427,7 @@ def test_the_commands(tmp_path, command):
     assert "data:image/png;base64," in page
     assert "src=" not in page.replace('src="data:', "")
     code, out, err = command(
-        *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run", "--split", "train"),
+        *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run", "--split", "train")
     )
     assert "was trained on 6 of these 6 files" in out
     code, out, err = command("evaluate", "forecast", "--benchmark", "cmu", "--data", tmp_path, "--json")

@@ -70,10 +70,7 @@ def test_only_how_it_is_computed_may_differ():
         ({"steps": 3, "schedule": {"steps": 4}}, "option steps is given twice"),
         ({"modle": {}}, "unknown option 'modle'; did you mean model?"),
         ({"model": {"head": 3}}, "unknown model option 'head'; did you mean heads?"),
-        (
-            {"model": {"pose_horizons": [100]}},
-            r"model option pose_horizons is gone: .* \[\] is still read",
-        ),
+        ({"model": {"pose_horizons": [100]}}, r"model option pose_horizons is gone: .* \[\] is still read"),
         ({"loss": {"pose": 0.2}}, "option loss.pose is gone: only its default 0.1 is still read, got 0.2"),
         ({"loss": {"reset": 0.5}}, "option loss.reset is gone: only its default 0.0 is still read, got 0.5"),
         ({"schedule": {"steps": 0}}, "option schedule.steps: expected a whole number from 1, given 0"),
