@@ -187,7 +187,7 @@ def test_too_little_is_said() -> None:
 
 @pytest.mark.parametrize("then", ["moves", "stood still", "nothing"])
 def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, then: str) -> None:
-    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 3.0)
+    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 2.0)
     rig = load_rig(None, {"source": {"kind": "msgpack", "port": (port := free_port())}})
     suit = Suit(port, "msgpack")
     suit.moves = False
@@ -205,7 +205,7 @@ def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, 
         if then == "moves":
             assert set(calibrate_live(rig, 2.0, 2.0, say)) >= {"loudness", "noise"}
         else:
-            with pytest.raises(DeviceError, match=f"to move as you will, .*{then} for 3 s"):
+            with pytest.raises(DeviceError, match=f"to move as you will, .*{then} for 2 s"):
                 calibrate_live(rig, 2.0, 2.0, say)
     finally:
         suit.over.set()
@@ -257,7 +257,7 @@ def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
     loudness = np.array(perform(clip, rig, sound=False).params)[:, 1]
     assert np.subtract(*np.quantile(loudness, (0.95, 0.05))) > 0.5
     for slow in (False, True):
-        held = perform(jitter(clip, 6.0, 1.0, slow, 0, length=10.0), rig)
+        held = perform(jitter(clip, 6.0, 1.0, slow, 0, length=5.0), rig)
         assert integrated(held.sound) < -50.0
         assert held.events == []
 

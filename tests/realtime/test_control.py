@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pythonosc.osc_message import OscMessage
-from support.wire import bundle, udp
+from support.wire import arrived, bundle, udp
 from support.wire import message as say
 
 from pyanticip.errors import OptionError
@@ -21,9 +21,16 @@ def remote() -> Iterator[socket.socket]:
 
 
 def talk(
-    remote: socket.socket, *packets: bytes, actions: dict[str, Any] | None = None, **options: Any
+    remote: socket.socket,
+    *packets: bytes,
+    actions: dict[str, Any] | None = None,
+    answers: int | None = None,
+    **options: Any,
 ) -> tuple[ControlServer, list[object], list[OscMessage]]:
+    """What a server hears of packets, and answers in a tenth of a second or until so many answers came."""
     heard: list[object] = []
+    replies: list[OscMessage] = []
+    remote.setblocking(False)
 
     def gain(value: object) -> str:
         heard.append(number("gain", value))
@@ -36,18 +43,15 @@ def talk(
         server.start(asyncio.get_running_loop())
         for packet in packets:
             remote.sendto(packet, server.address)
-        await asyncio.sleep(0.1)
+        deadline = time.monotonic() + 2.0
+        await asyncio.sleep(0.1 if answers is None else 0.0)
+        while answers is not None and len(replies) < answers and time.monotonic() < deadline:
+            await asyncio.sleep(0.001)
+            replies.extend(map(OscMessage, arrived(remote)))
         server.close()
         return server
 
-    server = asyncio.run(show())
-    remote.setblocking(False)
-    replies = []
-    while True:
-        try:
-            replies.append(OscMessage(remote.recv(4096)))
-        except BlockingIOError:
-            return server, heard, replies
+    return asyncio.run(show()), heard, [*replies, *map(OscMessage, arrived(remote))]
 
 
 def test_a_command_is_obeyed_and_answered(remote: socket.socket) -> None:
@@ -70,7 +74,8 @@ def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) 
     def press(name: str, *told: tuple[object, ...]) -> tuple[list[str], list[list[str]]]:
         done.clear()
         packets = [say(f"/anticip/control/{name}", *arguments) for arguments in told]
-        _, _, replies = talk(remote, *packets, actions={**actions, "start": lambda: "playing"})
+        actions["start"] = lambda: "playing"
+        _, _, replies = talk(remote, *packets, actions=actions, answers=len(packets))
         return list(done), [reply.params for reply in replies]
 
     for name in files:

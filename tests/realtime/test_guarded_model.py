@@ -37,7 +37,7 @@ def test_a_model_that_cannot_be_warmed_up_plays_and_is_told_of(stage: Any, paper
 def test_a_model_that_keeps_failing_is_left_alone_for_longer_each_time(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model(fail=True))
     tried: list[float] = []
-    for n in range(6000):
+    for n in range(4750):
         before = s.pipeline.counts["failed_steps"]
         s.frame(n)
         if s.pipeline.counts["failed_steps"] > before:
