@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.ear import Ear
+from support.playing import outputs, replayed
 
 from pyanticip._core import Memory, teacher_parameters
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, FormatError, MotionError, OptionError
 from pyanticip.memory import load_memory
-from pyanticip.motion.recording import Output, read_recording
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.memory import MemoryRemote
@@ -28,7 +28,7 @@ from realtime.pipeline import Pipeline
 from realtime.programs.demo import PERFORMANCE as DANCE
 from realtime.programs.live import replay
 from realtime.programs.rehearse import rehearse
-from realtime.rig import Rig, load_rig
+from realtime.rig import load_rig
 from realtime.sinks.base import ControlFrame
 from realtime.sources.replay import Command, open_show, play_offline
 from realtime.stage import assemble
@@ -146,24 +146,12 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     shown = list(items)[:900]
     commands = [Command(shown[n].t_ns, name) for n, name in at.items()]
     replay(sorted([*shown, *commands], key=lambda item: item.t_ns), kind, rig, speed=None, say=pytest.fail)
-
-    def outputs(name: str) -> list[tuple[int, bytes]]:
-        return [(r.seq, r.params.tobytes()) for r in read_recording(tmp_path / name) if isinstance(r, Output)]
-
-    def again(name: str) -> list[tuple[int, bytes]]:
-        kind, items = open_show(tmp_path / "a.anticip")
-        over = {"osc": [], "control": {"enabled": False}, "record": str(tmp_path / name)}
-        replay(items, kind, load_rig(None, over, tmp_path / "a.anticip"), speed=None, say=pytest.fail)
-        return outputs(name)
-
-    played = outputs("a.anticip")
-    assert again("b.anticip") == played
+    assert replayed(tmp_path / "a.anticip") == outputs(tmp_path / "a.anticip")
     # The file is found beside the recording, and another one, or none, is refused in one line.
     away = tmp_path / "away"
     away.mkdir()
     for name in ("a.anticip", "piece.memory"):
         shutil.move(tmp_path / name, away / name)
-    kind, items = open_show(away / "a.anticip")
     over = {"osc": [], "control": {"enabled": False}}
     assert assemble(load_rig(None, over, away / "a.anticip"), OfflineClock(), sinks=[]).memory is not None
     rehearse([DANCE], away / "piece.memory", force=True, rest=0)
@@ -182,21 +170,14 @@ def test_a_memory_that_is_loaded_while_playing_does_the_same_in_a_replay(piece: 
     kind, items = open_show(DANCE)
     shown = list(items)[:900]
     loaded = Command(shown[400].t_ns, "memory", (str(piece), open_memory(piece).sha256))
-
-    def outputs(name: str, items: list[Any], kind: str, rig: Rig) -> list[bytes]:
-        told = rig.model_copy(update={"record": str(tmp_path / name)})
-        replay(items, kind, told, speed=None, say=pytest.fail)
-        return [r.params.tobytes() for r in read_recording(tmp_path / name) if isinstance(r, Output)]
-
-    rig = load_rig(None, {**OFF, "lead_ms": 200})
-    plain = outputs("plain.anticip", shown, kind, rig)
-    played = outputs("a.anticip", sorted([*shown, loaded], key=lambda item: item.t_ns), kind, rig)
-    assert played[:390] == plain[:390]
-    assert played[-400:] != plain[-400:]
-    kind, items = open_show(tmp_path / "a.anticip")
-    over = {"osc": [], "control": {"enabled": False}}
-    again = load_rig(None, over, tmp_path / "a.anticip")
-    assert outputs("b.anticip", list(items), kind, again) == played
+    found = []
+    for name, played in (("plain", shown), ("loaded", sorted([*shown, loaded], key=lambda item: item.t_ns))):
+        rig = load_rig(None, {**OFF, "lead_ms": 200, "record": str(tmp_path / f"{name}.anticip")})
+        replay(played, kind, rig, speed=None, say=pytest.fail)
+        found.append(outputs(tmp_path / f"{name}.anticip"))
+    assert found[0][:390] == found[1][:390]
+    assert found[0][-400:] != found[1][-400:]
+    assert replayed(tmp_path / "loaded.anticip") == found[1]
 
 
 def test_the_place_is_told_and_cues_are_said_ahead_once(piece: Path) -> None:
@@ -229,22 +210,11 @@ def test_a_cue_that_is_tapped_is_said_in_the_next_pass_and_in_a_replay(piece: Pa
     tapped = Command(shown[600].t_ns, "cue/set", ("here",))
     items = sorted([*shown, tapped, *again], key=lambda item: item.t_ns)
     replay(items, kind, load_rig(None, {**OFF, **over}), speed=None, say=pytest.fail)
-
-    def outputs(name: str) -> list[tuple[Any, ...]]:
-        return [
-            (r.seq, r.params.tobytes(), tuple(map(tuple, r.events)))
-            for r in read_recording(tmp_path / name)
-            if isinstance(r, Output)
-        ]
-
-    played = outputs("a.anticip")
+    played = outputs(tmp_path / "a.anticip")
     cues = [event for *_, events in played for event in events if event[0] == "cue/here"]
     assert len(cues) == 1
     assert 0.1 < cues[0][2] <= 0.2
-    kind, items = open_show(tmp_path / "a.anticip")
-    off = {"osc": [], "control": {"enabled": False}, "record": str(tmp_path / "b.anticip")}
-    replay(items, kind, load_rig(None, off, tmp_path / "a.anticip"), speed=None, say=pytest.fail)
-    assert outputs("b.anticip") == played
+    assert replayed(tmp_path / "a.anticip") == played
 
 
 def test_cues_that_cannot_be_are_refused(piece: Path, tmp_path: Path) -> None:
@@ -282,14 +252,20 @@ def test_commands_without_a_memory_are_refused() -> None:
         Commands(pipeline).obey("memory/clear")
 
 
+def assert_saved(file: Path, moments: Any) -> None:
+    """That a file holds what a memory knew, with the names of its takes."""
+    takes, *saved = load_memory(file).moments()
+    assert takes == moments[0]
+    for one, other in zip(saved, moments[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) -> None:
     _, pipeline = once({"memory": {}})
     remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
     save = remote.actions["memory/save"]
     assert asyncio.run(save("show")) == str(tmp_path / "show.memory")  # type: ignore[arg-type]
-    loaded = open_memory(tmp_path / "show.memory").memory
-    for one, other in zip(loaded.moments()[1:], pipeline.memory.memory.moments()[1:], strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_saved(tmp_path / "show.memory", pipeline.memory.memory.moments())
     for name, says in (("show", "overwritten"), ("../x", "plain file name"), (".x", "plain file name")):
         with pytest.raises(OptionError, match=says):
             asyncio.run(save(name))  # type: ignore[arg-type]
@@ -327,10 +303,7 @@ def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(pie
     asyncio.run(play())
     remote.close()
     files.close()
-    saved = load_memory(tmp_path / "show.memory").moments()
-    assert saved[0] == known[0]
-    for one, other in zip(saved[1:], known[1:], strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_saved(tmp_path / "show.memory", known)
 
 
 def test_a_save_that_is_under_way_when_the_show_ends_is_finished(piece, tmp_path, monkeypatch):
@@ -347,9 +320,7 @@ def test_a_save_that_is_under_way_when_the_show_ends_is_finished(piece, tmp_path
         remote.close()
 
     asyncio.run(play(tmp_path))
-    saved = load_memory(tmp_path / "show.memory").moments()
-    for one, other in zip(saved[1:], known[1:], strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_saved(tmp_path / "show.memory", known)
     asyncio.run(play(tmp_path / "away"))
     assert said[0] == f"memory saved: {tmp_path / 'show.memory'}"
     assert said[1].startswith(f"memory/save: {tmp_path / 'away' / 'show.memory'}: ")
@@ -378,8 +349,5 @@ def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(piece, 
 
     asyncio.run(play())
     remote.close()
-    saved = load_memory(tmp_path / "show.memory").moments()
     assert memory.moments()[0] != known[0]
-    assert saved[0] == known[0]
-    for one, other in zip(saved[1:], known[1:], strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_saved(tmp_path / "show.memory", known)

@@ -1,16 +1,35 @@
-"""A rig that plays to nobody's dance, and the hand on it."""
+"""A rig that plays to nobody's dance, and the hand on it; what a recording says when it is played again."""
 
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pyanticip.motion.recording import Output, read_recording
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.rig_remote import RigRemote
-from realtime.rig import Rig
-from realtime.sources.replay import Command
+from realtime.programs.live import replay
+from realtime.rig import Rig, load_rig
+from realtime.sources.replay import Command, open_show
 from realtime.stage import assemble
+
+OFF: dict[str, Any] = {"osc": [], "control": {"enabled": False}}
+
+
+def outputs(recording: Path) -> list[tuple[int, bytes, list[Any]]]:
+    """All that was sent in a show: number, parameters, events."""
+    return [(r.seq, r.params.tobytes(), r.events) for r in read_recording(recording) if isinstance(r, Output)]
+
+
+def replayed(recording: Path) -> list[tuple[int, bytes, list[Any]]]:
+    """What a recording sends when it is played again, as its own rig says."""
+    kind, items = open_show(recording)
+    again = recording.with_name("again.anticip")
+    replay(items, kind, load_rig(None, {**OFF, "record": str(again)}, recording), speed=None, say=pytest.fail)
+    return outputs(again)
 
 
 class Playing:
