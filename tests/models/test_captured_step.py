@@ -49,8 +49,9 @@ MODELS["default"] = ModelConfig()
 
 
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("performers", [1, 3])
+@pytest.mark.parametrize(
+    ("name", "performers"), [*((name, 3) for name in MODELS), ("passes", 1), ("packaged", 1)]
+)
 def test_a_graph_can_record_the_step(name, performers, monkeypatch):
     """Of a frame, and of one that closes a pool."""
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
