@@ -168,14 +168,6 @@ BROKEN_AMC = {
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN_AMC)
-def test_broken_motion(tmp_path, kind):
-    amc, reason = BROKEN_AMC[kind]
-    with pytest.raises(FormatError, match=reason) as caught:
-        pa.load_motion(write_amc(tmp_path, amc))
-    assert "\n" not in str(caught.value)
-
-
 BROKEN_ASF = {
     "cut": (ASF[: ASF.index(":hierarchy")], "has no :hierarchy"),
     "direction": (ASF.replace("direction 0 1 0", "direction 0 1"), r"asf:39: expected 3 numbers"),
@@ -190,15 +182,17 @@ BROKEN_ASF = {
         "two parents",
     ),
     "loose": (ASF.replace("    lowerback lclavicle\n", ""), "'lclavicle' does not hang on the root"),
-    "twice": (ASF.replace("name ltibia", "name lfemur"), "a second bone 'lfemur'"),
+    "named twice": (ASF.replace("name ltibia", "name lfemur"), "a second bone 'lfemur'"),
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN_ASF)
-def test_broken_skeletons(tmp_path, kind):
-    asf, reason = BROKEN_ASF[kind]
+@pytest.mark.parametrize("kind", [*BROKEN_AMC, *BROKEN_ASF])
+def test_broken_motion_and_skeletons(tmp_path, kind):
+    amc, _ = BROKEN_AMC.get(kind, (AMC, ""))
+    asf, _ = BROKEN_ASF.get(kind, (ASF, ""))
+    _, reason = {**BROKEN_AMC, **BROKEN_ASF}[kind]
     with pytest.raises(FormatError, match=reason) as caught:
-        pa.load_motion(write_amc(tmp_path, asf=asf))
+        pa.load_motion(write_amc(tmp_path, amc, asf))
     assert "\n" not in str(caught.value)
 
 
