@@ -56,10 +56,11 @@ def in_two_processes(
                 here.setenv(name, value)
             try:
                 code, said, trouble = command(*words, "--json")
-                told_there, _ = other.communicate(timeout=300)
+                assert code == 0, trouble
+                said_there, _ = other.communicate(timeout=300)
             finally:
                 other.kill()
-        assert (code, other.returncode, told_there) == (0, 0, b""), (trouble, told_there)
+        assert other.returncode == 0, said_there
         return json.loads(said)
 
     return call
