@@ -100,12 +100,17 @@ pub(crate) fn place(pose: &PoseUpdate, parents: &[i32]) -> Vec<Placed> {
     placed
 }
 
+/// Most joints are farther than so many centimetres from the first one, and none is farther than so many metres.
+const REACH: f32 = 10.0;
+
 /// A body of fixed joints, told joint by joint in the world. Its bones' lengths are those of the first whole frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     joints: Vec<Option<Placed>>,
     skeleton: SkeletonUpdate,
     skeleton_sent: bool,
+    /// Metres of what places are told in, as the first whole frame has it.
+    unit: f32,
     pub(crate) pose: PoseUpdate,
 }
 
@@ -127,6 +132,7 @@ impl Figure {
                 rate: None,
             },
             skeleton_sent: false,
+            unit: 1.0,
             pose: PoseUpdate::default(),
         }
     }
@@ -143,6 +149,15 @@ impl Figure {
         self.skeleton.rate = rate;
     }
 
+    /// Whether that is what the sizes of the body say.
+    fn is_in_centimetres(&self) -> bool {
+        let Some(Some(first)) = self.joints.first() else {
+            return false;
+        };
+        let is_far = |joint: &&Placed| (0..3).any(|i| (joint.position[i] - first.position[i]).abs() > REACH);
+        2 * self.joints.iter().flatten().filter(is_far).count() > self.joints.len()
+    }
+
     /// Takes one joint of the frame.
     pub(crate) fn put(&mut self, id: usize, rotation: [f32; 4], position: [f32; 3]) {
         if is_rotation(&rotation) && is_position(&position) {
@@ -157,6 +172,12 @@ impl Figure {
     /// # Errors
     /// [`WireError::Partial`] before the first whole frame.
     pub(crate) fn end(&mut self, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        if !self.skeleton_sent {
+            self.unit = if self.is_in_centimetres() { 0.01 } else { 1.0 };
+        }
+        for joint in self.joints.iter_mut().flatten() {
+            joint.position = joint.position.map(|v| v * self.unit);
+        }
         for (id, parent) in self.skeleton.parents.iter().enumerate() {
             let Some(here) = self.joints[id] else { continue };
             let (rotation, position) = match usize::try_from(*parent) {

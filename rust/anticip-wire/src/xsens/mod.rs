@@ -3,7 +3,7 @@
 //! Big-endian. A header of 24 bytes: `MXTP02`, u32 sample counter, u8 datagram counter (the high bit: the last of its
 //! sample), u8 items, u32 time code (milliseconds), u8 character, u8 body, prop and finger segments, two reserved
 //! bytes, u16 payload size (older programs leave the last bytes zero). Then items of 32 bytes: u32 segment id from 1
-//! on, `x y z` in metres, `w x y z`.
+//! on, `x y z` in metres (the vendor's document has centimetres: the body's size tells), `w x y z`.
 //!
 //! Both are told in the world: z up, x forward, and in T-pose every segment's rotation is the identity. A cyclic swap
 //! of the axes makes that y up and z forward. Segments 1 to 23 are the body; props and fingers are passed over.
@@ -11,7 +11,7 @@
 //! A sample may come in several datagrams, in any order; it is a frame when all are there, or when the next one
 //! begins. The counter skips where fewer samples are sent than are captured: frames are numbered by the smallest step
 //! that it takes. Where it stands still, another time code is another sample, and so is another content of one datagram.
-//! Of several characters the first is heard, another one when that has been away for 200 datagrams of others.
+//! Of several characters the first whole one is heard, another one when that has been away for 200 datagrams of others.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -268,7 +268,12 @@ impl Source for XsensAssembler {
                 self.figure.put(id - 1, [qw, qy, qz, qx], [y, z, x]);
             }
         }
-        if whole { self.finish(take) } else { Ok(()) }
+        let told = if whole { self.finish(take) } else { Ok(()) };
+        if matches!(told, Err(WireError::Partial { .. })) {
+            // A tracked object comes as a character of its own: whoever is next may be a body.
+            self.character = Active::default();
+        }
+        told
     }
 }
 

@@ -124,6 +124,53 @@ fn rotations_in_the_world_become_local() {
 }
 
 #[test]
+fn places_in_centimetres_are_told_from_those_in_metres() {
+    let heard = [1.0, 100.0].map(|unit| {
+        let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+        // One segment lost its way: that makes no body of another size.
+        for (counter, astray) in [(1, 14), (2, 0)] {
+            let mut items = body(0.4);
+            for item in &mut items {
+                let astray = if item.0 == astray { 40.0 } else { 0.0 };
+                item.1 = item.1.map(|v| (v + astray) * unit);
+            }
+            feed(
+                &mut source,
+                &mut heard,
+                &datagram(header(counter, 0x80, 0, 0), &items),
+            );
+        }
+        heard
+    });
+    let [metres, centimetres] = &heard;
+    assert_eq!(metres.frames[1].root, Some([0.0, 0.95, 0.0]));
+    for (a, b) in metres.frames.iter().zip(&centimetres.frames) {
+        assert!(close(&a.root.unwrap(), &b.root.unwrap()));
+        for (a, b) in a.joints.iter().zip(&b.joints) {
+            assert!(close(&a.position, &b.position) && a.rotation == b.rotation);
+        }
+    }
+    let offsets = |heard: &Heard| heard.skeletons[0].offsets.concat();
+    assert!(close(&offsets(metres), &offsets(centimetres)));
+}
+
+#[test]
+fn a_tracked_object_which_comes_first_does_not_keep_a_body_away() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    for step in 0..5 {
+        // An object is a character with a segment; the body comes in two datagrams.
+        let object = source.decode(&datagram(header(step, 0x80, 0, 1), &body(0.0)[..1]), &mut |_| ());
+        assert_eq!(object.is_err(), step == 0);
+        for (part, items) in [(0, 0..12), (0x81, 12..23)] {
+            let bytes = datagram(header(step, part, 0, 0), &body(0.0)[items]);
+            feed(&mut source, &mut heard, &bytes);
+        }
+    }
+    let numbers: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
+    assert_eq!((numbers, heard.skeletons.len()), (vec![0, 1, 2, 3, 4], 1));
+}
+
+#[test]
 fn a_sample_in_several_datagrams_is_one_frame_in_any_order() {
     let items = body(0.3);
     let (first, second) = (
