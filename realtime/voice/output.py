@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import time
 from collections import deque
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from pyanticip.errors import DeviceError, OptionError, one_line
 from realtime.voice.audio import chosen, probe, quiet_stderr
-from realtime.voice.wav import WavWriter
+from realtime.voice.wav import WavWriter, next_part
 
 __all__ = ["BLOCK", "Sound"]
 
@@ -164,7 +163,7 @@ class _Tap:
             raise OptionError(f"{path}: exists already; a recording is never overwritten")
         self.rate = rate
         self._path, self._say = path, say
-        self._file = WavWriter(path, rate) if path is not None else None
+        self._file = WavWriter(path, rate, new=True) if path is not None else None
         self._blocks: deque[npt.NDArray[np.float32]] = deque()
 
     def put(self, block: npt.NDArray[np.float32]) -> None:
@@ -185,20 +184,21 @@ class _Tap:
     def _next(self, full: WavWriter) -> WavWriter:
         """The file behind one that is full."""
         full.close()
-        path = self._path or full.path
-        parts = (path.with_name(f"{path.stem}.{n}{path.suffix}") for n in itertools.count(2))
-        part = next(part for part in parts if not part.exists())
+        part = next_part(self._path or full.path)
         self._say(f"{full.path} has 4 GiB; going on in {part}")
-        return WavWriter(part, self.rate)
+        return WavWriter(part, self.rate, new=True)
 
     def _finish(self) -> None:
         file, self._file = self._file, None
         self._blocks.clear()
         if file is not None:
+            wanted = file.path
             try:
                 file.close()
             except DeviceError as error:
                 self._say(str(error))
+            if file.path != wanted:
+                self._say(f"{wanted} is another's by now; the sound is in {file.path}")
 
     def close(self) -> None:
         self.flush()

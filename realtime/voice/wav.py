@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import struct
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from pyanticip.errors import DeviceError, reason
 from pyanticip.motion.atomic import draft_file, finish_draft
 
-__all__ = ["WavWriter"]
+__all__ = ["WavWriter", "next_part"]
 
 # Of a sample, 24 bits.
 _BYTES, _FULL = 3, 2**23 - 1
@@ -24,15 +25,23 @@ _HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")
 _MOST = 2**32 - 1 - (_HEADER.size - 8)
 
 
+def next_part(path: Path) -> Path:
+    """The first of NAME.2.wav, NAME.3.wav ... that is not there."""
+    parts = (path.with_name(f"{path.stem}.{n}{path.suffix}") for n in itertools.count(2))
+    return next(part for part in parts if not part.exists())
+
+
 class WavWriter:
     """Writes stereo PCM of 24 bits.
 
     What is written goes into a hidden file beside ``path``; :meth:`close` renames it, :meth:`abandon` removes
-    it. Raises :class:`DeviceError` where the file cannot be written, or has no :attr:`room`.
+    it. A ``new`` one takes the place of none that has come to lie there: its ``path`` is another then, that
+    of the next part. Raises :class:`DeviceError` where the file cannot be written, or has no :attr:`room`.
     """
 
-    def __init__(self, path: str | Path, sample_rate: int) -> None:
+    def __init__(self, path: str | Path, sample_rate: int, *, new: bool = False) -> None:
         self.path = Path(path)
+        self._new = new
         self.samples = 0
         self._rate = sample_rate
         folder = self.path.absolute().parent
@@ -86,7 +95,9 @@ class WavWriter:
             self._file.truncate(_HEADER.size + self.samples * 2 * _BYTES)
             self._file.seek(0)
             self._put(self._header())
-            finish_draft(self._file, self._temporary, self.path)
+            if self._new and self.path.exists():
+                self.path = next_part(self.path)
+            finish_draft(self._file, self._temporary, self.path, self._new)
         except OSError as error:
             self.abandon()
             raise DeviceError(f"{self.path}: cannot be finished ({reason(error)})") from None

@@ -90,17 +90,19 @@ impl Voice {
     ///
     /// # Errors
     /// [`SynthError::SampleRate`] outside 8 to 192 kHz, [`SynthError::Preset`] for a name that none has,
-    /// [`SynthError::NoSamples`] for a preset that plays samples where there are none, or of another sample rate.
+    /// [`SynthError::NoSamples`] for a preset that plays samples where there are none, [`SynthError::Samples`] for those
+    /// of another sample rate.
     pub fn with(sample_rate: f64, settings: &Settings) -> Result<Self, SynthError> {
         if !(8_000.0..=192_000.0).contains(&sample_rate) {
             return Err(SynthError::SampleRate(sample_rate));
         }
-        if settings
-            .samples
-            .as_ref()
-            .is_some_and(|samples| samples.sample_rate() != sample_rate)
+        if let Some(samples) = &settings.samples
+            && samples.sample_rate() != sample_rate
         {
-            return Err(SynthError::SampleRate(sample_rate));
+            let read = samples.sample_rate();
+            return Err(SynthError::Samples(format!(
+                "expected to be read at the voice's {sample_rate} Hz, got {read} Hz"
+            )));
         }
         let first = settings.preset.as_deref().map_or(Ok(0), position)?;
         let smoother = |tau: f32| Smoother::new(tau, sample_rate);

@@ -247,3 +247,12 @@ def test_a_preset_that_is_chosen_while_samples_are_read_plays(monkeypatch: pytes
     process.poll()
     assert len(listened) == 1
     assert process._arguments[:2] == ["--preset", "choir"]
+
+
+@needs_sox
+def test_sounds_that_were_read_at_another_rate_are_refused_by_name(tmp_path: Path) -> None:
+    tone(tmp_path / "a.wav", 220.0)
+    with pytest.raises(
+        OptionError, match=r"^samples: expected to be read at the voice's 48000 Hz, got 44100 Hz$"
+    ):
+        Voice(48_000.0, samples=Samples(tmp_path, 44_100.0))

@@ -459,3 +459,16 @@ def test_what_it_plays_comes_out_of_the_device(null_sink, tmp_path, children):
         at = int(match.argmax())
         found.append(float(np.corrcoef(made[at : at + length], piece)[0, 1]))
     assert sum(correlation > 0.999 for correlation in found) >= 4, found
+
+
+@pytest.mark.usefixtures("without_sounddevice")
+def test_two_that_write_to_one_name_at_once_leave_two_files(tmp_path: Path) -> None:
+    said: list[str] = []
+    voices = [Synth(0, wav=tmp_path / "take.wav", say=said.append) for _ in range(2)]
+    time.sleep(0.2)
+    for voice in voices:
+        voice.close()
+    first, second = (tmp_path / name for name in ("take.wav", "take.2.wav"))
+    assert said[-1] == f"{first} is another's by now; the sound is in {second}"
+    assert all(len(read_wav(path)) > 0 for path in (first, second))
+    assert {path.name for path in tmp_path.iterdir()} == {"take.wav", "take.2.wav"}
