@@ -197,10 +197,10 @@ class Synth:
                 datagram = self._socket.recv(65_536)
             except TimeoutError:
                 continue
-            except ConnectionError:
-                continue
             except OSError:
-                return
+                # An answer to nobody, a network that went down: it may be back.
+                self._stop.wait(0.1)
+                continue
             arrival = time.monotonic()
             commands = self.input.decode(datagram)
             # A status alone, sent while nothing plays, is a sign of life as well.

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.sounds import read_wav
-from support.wire import bundle, port_of, udp
+from support.wire import bundle, port_of, udp, wait_for
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.sinks.base import ControlFrame
@@ -472,3 +472,22 @@ def test_two_that_write_to_one_name_at_once_leave_two_files(tmp_path: Path) -> N
     assert said[-1] == f"{first} is another's by now; the sound is in {second}"
     assert all(len(read_wav(path)) > 0 for path in (first, second))
     assert {path.name for path in tmp_path.iterdir()} == {"take.wav", "take.2.wav"}
+
+
+@pytest.mark.usefixtures("without_sounddevice")
+def test_a_socket_that_fails_once_is_heard_again() -> None:
+    voice = Synth(0)
+    sock, failed = voice._socket, threading.Event()
+
+    def recv(size: int) -> bytes:
+        if not failed.is_set():
+            failed.set()
+            raise OSError("no buffer space available")
+        return sock.recv(size)
+
+    voice._socket = SimpleNamespace(recv=recv, close=sock.close)  # type: ignore[assignment]
+    assert failed.wait(10.0)
+    with udp() as asking:
+        asking.sendto(message("/anticip/control/preset", ["default"]), voice.address)
+        wait_for(lambda: voice.input.counts["datagrams"], 5.0, "the datagram")
+    voice.close()
