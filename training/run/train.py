@@ -87,8 +87,9 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
     if resume:
         record.load_state_dict(state["callbacks"][record.state_key])
     begun = time.monotonic()
-    # A run may have been killed when all was learned and only its end was missing.
-    if not resume or not (start == steps or record.enough()):
+    # A run may have been killed when all was learned and only its end was missing: that a validation tells.
+    judged = start % run.options.run.validate_every == 0
+    if not resume or not (start == steps or (judged and record.enough())):
         idle = task.idle_weights(run, module)
         drive(
             module,

@@ -105,6 +105,17 @@ def known(monkeypatch):
     return training.tasks.find("line")
 
 
+def test_a_run_that_ends_early_does_so_at_a_validation_though_it_was_interrupted_before(
+    known, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(LineRecorder, "enough", lambda record: record.step >= 15)
+    options, updated = LineOptions(**QUICK), Mock(side_effect=[False] * 16 + [True] + [False] * 9)
+    monkeypatch.setattr("training.run.loop.Interrupt.__call__", lambda interrupt: updated())
+    assert train(known(), options, tmp_path / "run")["step"] == 17
+    report = train(known(), None, tmp_path / "run", resume=True)
+    assert (report["resumed_at"], report["step"]) == (17, 20)
+
+
 def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path, monkeypatch):
     out = tmp_path / "run"
     report, lines = train_as_given(known(), out, QUICK, settings=["slope=-1.5"], quiet=True)
