@@ -131,7 +131,7 @@ class RunOptions(Options):
     """Gradient accumulation steps of an update, to save memory."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Compute device."""
-    threads: int = Field(default=0, ge=0)
+    threads: int = Field(default=0, ge=0, le=1000)
     """Torch threads; 0: as torch chooses."""
     log_every: int = Field(default=10, ge=1)
     """Steps per row of the metrics, which are means over them."""

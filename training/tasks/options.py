@@ -114,7 +114,7 @@ class CompletionOptions(JsonOption):
     out: Path = option("Weights file (safetensors).", written=True)
     steps: int = option("Training steps.", 10_000, ge=1)
     seed: int = option("Random seed.", 0, ge=0)
-    threads: int = option("Torch threads.", 1, ge=1)
+    threads: int = option("Torch threads.", 1, ge=1, le=1000)
     cache: Path | None = option("Cache folder for data sets.", None)
 
     def check(self) -> None:

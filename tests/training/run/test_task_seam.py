@@ -105,6 +105,11 @@ def known(monkeypatch):
     return training.tasks.find("line")
 
 
+def test_more_threads_than_there_can_be_are_refused():
+    with pytest.raises(OptionError, match="threads: expected a whole number from 0 to 1000, given 1000000"):
+        LineOptions(**{**QUICK, "threads": 10**20})
+
+
 def test_a_run_that_ends_early_does_so_at_a_validation_though_it_was_interrupted_before(
     known, tmp_path, monkeypatch
 ):

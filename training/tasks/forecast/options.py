@@ -83,7 +83,7 @@ class ForecastRunOptions(RunOptions):
     """Compute device."""
     accumulate: Literal[1] = 1
     """Updates are computed in one part."""
-    threads: int = Field(default=1, ge=1)
+    threads: int = Field(default=1, ge=1, le=1000)
     """Torch threads."""
     validate_every: int = Field(default=250, ge=1)
     """Updates between looks at the clip that stops it."""
