@@ -20,6 +20,8 @@ __all__ = ["PerformerSource", "SharedSource", "Turns"]
 _MOST_SENDERS = 256
 # Of each performer no more datagrams wait; the oldest go first.
 _MOST_WAIT = 512
+# So many bursts of the socket are read at most before somebody's turn.
+_BURSTS = 16
 
 
 class Turns:
@@ -167,8 +169,11 @@ class SharedSource:
             self.source.start(loop, self.route, lambda: self.turns.go(loop))
 
     def poll(self) -> None:
-        """Read what is there."""
-        self.source.poll()
+        """Read what is there, of all: what is somebody's may lie behind a burst of the others'."""
+        for _ in range(_BURSTS):
+            self.source.poll()
+            if not self.source.wait(0.0):
+                break
         if self._loop is not None:
             self.turns.go_later(self._loop)
 

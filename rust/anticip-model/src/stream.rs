@@ -178,7 +178,8 @@ impl MotionStream {
         &self.controls
     }
 
-    /// A step of which nobody reads what holds: the stream goes on as by [`Self::step`], for a quarter of the work.
+    /// A step of which nobody reads what holds: the stream goes on as by [`Self::step`], without the heads, the poses'
+    /// perceptron and the end of the fast pathway, which are most of the work.
     fn pass(&mut self, row: &[f32]) {
         self.take(row);
         self.hear(false);
