@@ -386,6 +386,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "set_memory": call(st.none() | st.builds(_core.Memory, st.just(99))),
         "set_mapping": call(st.none()),
         "feed": call(datagrams(), controls.times, TEXTS, controls.times, st.booleans(), st.booleans()),
+        "hold": call(datagrams(), controls.times, TEXTS, controls.times),
         "learn": call(),
         "prewarm": call(controls.outs, controls.steps, st.none()),
         "skip": call(st.booleans()),
