@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.calls import Call, drawn
-from support.core_arrays import ANYTHING
+from support.core_arrays import ANYTHING, shipped_model
 from support.core_calls import DOES, MAKES, classes, does, functions, methods, properties
 
 from pyanticip import _core
-from pyanticip.errors import FormatError, MotionError, SkeletonError, WireError
+from pyanticip.errors import FormatError, MotionError, ShapeError, SkeletonError, WireError
 
 TRIED: Counter[str] = Counter()
 PAST: Counter[str] = Counter()
@@ -154,6 +154,29 @@ def test_nothing_of_a_size_beyond_all_use_is_made() -> None:
     command = [sys.executable, "-P", "-c", HUGE]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_fields_of_packed_records_are_read_as_they_are() -> None:
+    """Their numbers lie apart by no multiple of a number's size."""
+
+    def packed(x: Any) -> Any:
+        records = np.zeros(len(x), [("flag", "u1"), ("value", x.dtype, x.shape[1:])])
+        records["value"] = x
+        return records["value"]
+
+    turns = np.tile(np.float32([0.8, 0.6, 0, 0]), (27, 1))
+    places = np.arange(81, dtype=np.float32).reshape(27, 3)
+    theirs = _core.encode_mocopi_frame(9, packed(turns), packed(places))
+    assert theirs == _core.encode_mocopi_frame(9, turns, places)
+
+    tensors, sizes = shipped_model()
+    ours = {name: packed(x) if x.ndim else x for name, x in tensors.items()}
+    row = np.random.default_rng(0).normal(size=(1, 279)).astype(np.float32)
+    steps = [_core.MotionStream(given, **sizes).step(row) for given in (tensors, ours)]
+    np.testing.assert_array_equal(steps[0].params, steps[1].params)
+
+    with pytest.raises(ShapeError):
+        _core.Voice().params(packed(np.full(8, 0.5, np.float32)))
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if properties(name)])

@@ -1,7 +1,7 @@
 //! Bindings of `anticip-model`.
 
 use anticip_model::{ModelError, MotionSizes, MotionStream, Tensor, Tensors};
-use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArrayDyn, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -41,10 +41,10 @@ impl PyMotionStream {
     ) -> PyResult<Self> {
         let mut read = Tensors::new();
         for (name, array) in tensors {
-            let array: PyReadonlyArrayDyn<'_, f32> = array.cast::<PyArrayDyn<f32>>()?.try_readonly()?;
+            let array = floats(array.cast::<PyArrayDyn<f32>>()?)?;
             let tensor = Tensor {
                 shape: array.shape().to_vec(),
-                values: array.as_array().iter().copied().collect(),
+                values: array.as_slice()?.to_vec(),
             };
             read.insert(name.extract()?, tensor);
         }

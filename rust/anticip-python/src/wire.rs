@@ -5,10 +5,11 @@ pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod recording;
 
-use numpy::{AllowTypeChange, PyArray1, PyArray2, PyArrayLike2, PyArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
+use crate::motion::convert::shaped;
 use anticip_wire::WireError;
 
 /// The exception of a datagram that could not be read, or of values that could not be written.
@@ -22,36 +23,14 @@ fn error(error: WireError) -> PyErr {
 
 /// An array-like of shape (n, N) as rows.
 fn rows<const N: usize>(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<[f32; N]>> {
-    let wrong = || {
-        let given = value
-            .getattr("shape")
-            .and_then(|shape| shape.str())
-            .map(|shape| format!("shape {shape}"));
-        let given = given.unwrap_or_else(|_| format!("{}", value.get_type()));
-        raise(
-            Kind::Shape,
-            &format!("{name}: expected numbers of shape (joints, {N}), got {given}"),
-        )
-    };
-    let array: PyArrayLike2<'_, f32, AllowTypeChange> = value.extract().map_err(|_| wrong())?;
-    let view = array.as_array();
-    if view.ncols() != N {
-        return Err(wrong());
-    }
-    Ok(view
-        .rows()
-        .into_iter()
-        .map(|row| std::array::from_fn(|i| row[i]))
-        .collect())
+    let values = shaped(value, name, &[None, Some(N)])?;
+    Ok(values.as_chunks().0.to_vec())
 }
 
 /// Three numbers.
 fn triple(value: &Bound<'_, PyAny>, name: &str) -> PyResult<[f32; 3]> {
-    value
-        .extract::<Vec<f32>>()
-        .ok()
-        .and_then(|v| <[f32; 3]>::try_from(v).ok())
-        .ok_or_else(|| raise(Kind::Shape, &format!("{name}: expected 3 numbers")))
+    let values = shaped(value, name, &[Some(3)])?;
+    Ok(std::array::from_fn(|i| values[i]))
 }
 
 /// Rows as an array of shape (n, N).

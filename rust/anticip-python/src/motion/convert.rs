@@ -109,12 +109,14 @@ pub(crate) fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray
     Ok(array.cast::<PyArrayDyn<f32>>()?.try_readonly()?)
 }
 
-/// An array of one type and so many dimensions as it lies; `expected` in words.
+/// An array of one type and so many dimensions; `expected` in words. It is read in steps of its type's size: what lies
+/// otherwise, as a field of packed records does, is refused.
 pub(crate) fn exact<'py, T: Element, D: Dimension>(
     given: &Bound<'py, PyAny>,
     expected: &str,
 ) -> PyResult<PyReadonlyArray<'py, T, D>> {
     let array = given.cast::<PyArray<T, D>>().ok();
+    let array = array.filter(|array| array.is_aligned());
     let array = array.and_then(|array| array.try_readonly().ok());
     array.ok_or_else(|| raise(Kind::Shape, &format!("expected {expected}")))
 }
