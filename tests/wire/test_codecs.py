@@ -90,6 +90,9 @@ def test_our_own_datagrams_are_plain_msgpack() -> None:
         (OptionError, lambda: _core.encode_frame("vmc", 0, 0.0, QUATS, PLACES, ids=range(1, 56))),
         (OptionError, lambda: _core.encode_frame("osc", 0, 0.0, QUATS, PLACES)),
         (OptionError, lambda: _core.encode_mocopi_skeleton([1, 0], PLACES[:2])),
+        # What the decoder would refuse; a chain of a million joints is not walked from each of them.
+        (OptionError, lambda: _core.encode_natnet_skeleton(["j"] * 257, range(-1, 256), np.zeros((257, 3)))),
+        (OptionError, lambda: _core.encode_natnet_frame(0, 0.0, QUATS, PLACES, range(-1, 256))),
         (WireError, lambda: _core.Decoder("mocopi").feed(b"")),
         (WireError, lambda: _core.Decoder("msgpack").feed(b"\x93\x01\x02\x03")),
         (WireError, lambda: _core.Decoder("msgpack").feed(msgpack.packb({"v": 2, "type": "frame"}))),

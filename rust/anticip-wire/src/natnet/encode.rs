@@ -1,7 +1,7 @@
 use super::{FRAME, MODELDEF};
 use crate::WireError;
 use crate::figure::place;
-use crate::pose::{PoseUpdate, SkeletonUpdate, is_forest};
+use crate::pose::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest};
 
 /// The skeleton's id in what is sent.
 const ID: i32 = 1;
@@ -19,12 +19,14 @@ fn message(kind: u16, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
 /// Appends the definition of a skeleton to `out`, as NatNet 4.1.
 ///
 /// # Errors
-/// [`WireError::Unencodable`] if it is too long, its lists are not of one length, or its parents are no tree.
+/// [`WireError::Unencodable`] if it has more than [`MAX_JOINTS`] joints or is too long, its lists are not of one length, or
+/// its parents are no tree.
 pub fn encode_skeleton(skeleton: &SkeletonUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
     let joints = skeleton.len();
-    if [skeleton.names.len(), skeleton.offsets.len()] != [joints; 2] || !is_forest(&skeleton.parents) {
+    let fits = joints <= MAX_JOINTS && [skeleton.names.len(), skeleton.offsets.len()] == [joints; 2];
+    if !fits || !is_forest(&skeleton.parents) {
         return Err(WireError::Unencodable {
-            reason: "a skeleton needs as many names and offsets as parents, which are a tree",
+            reason: "a skeleton needs as many names and offsets as parents, 256 at most, which are a tree",
         });
     }
     let mut body = b"pyanticip\0".to_vec();
@@ -52,17 +54,18 @@ pub fn encode_skeleton(skeleton: &SkeletonUpdate, out: &mut Vec<u8>) -> Result<(
 /// of a body with these parents. Rotations and positions of the pose are local, the first's is the place.
 ///
 /// # Errors
-/// [`WireError::Unencodable`] if the pose has a joint beyond the parents.
+/// [`WireError::Unencodable`] if the pose has a joint beyond the parents, or there are more than [`MAX_JOINTS`].
 pub fn encode_frame(pose: &PoseUpdate, parents: &[i32], out: &mut Vec<u8>) -> Result<(), WireError> {
     let ordered = parents.iter().enumerate().all(|(id, parent)| *parent < id as i32);
     if !ordered
+        || parents.len() > MAX_JOINTS
         || pose
             .joints
             .iter()
             .any(|joint| usize::from(joint.id) >= parents.len())
     {
         return Err(WireError::Unencodable {
-            reason: "a joint of NatNet is one of the skeleton's, parents first",
+            reason: "a joint of NatNet is one of the skeleton's, 256 at most, parents first",
         });
     }
     let mut bones = Vec::new();
