@@ -12,6 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyanticip import _core
+from pyanticip.errors import ShapeError
 from pyanticip.models.config import ModelConfig
 from pyanticip.models.parts.positions.prism.gru import OrthogonalGRU, recurrence, recurrence_available
 from pyanticip.models.parts.positions.prism.module import PrismPositions
@@ -287,6 +289,15 @@ def test_no_steps_have_no_gradients():
     )
     recurrence(given, hidden, weights, bias).sum().backward()
     assert not hidden.grad.any()
+
+
+def test_places_of_no_width_are_refused():
+    """Nothing of them would be written, neither the last histograms nor gradients."""
+    moves, start = np.full((1, 1, 3, 5), 0.2), np.full((1, 1, 2), 0.5)
+    with pytest.raises(ShapeError, match="width"):
+        _core.prism_places(
+            moves, start, None, None, np.zeros((2, 0)), np.zeros((1, 1, 3, 0)), np.zeros((1, 1, 2)), None
+        )
 
 
 PROGRAM = """

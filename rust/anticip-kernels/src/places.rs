@@ -45,6 +45,9 @@ impl<T: Lanes> Places<'_, T> {
 
     fn check(&self, places: &[T], kept: Option<&[T]>) -> Result<(), KernelError> {
         self.scan.check()?;
+        if self.width == 0 {
+            return Err(KernelError::Width);
+        }
         let d = self.scan.dims;
         check("table", self.table, d.places * self.width)?;
         check("places", places, d.batch * d.cursors * d.steps * self.width)?;
