@@ -441,7 +441,7 @@ def pose_scalars(
         window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability, weights,
             mask, limits: as in :class:`ScalarStream`.
         profile: ``"causal"``, or ``"paper"``: the papers' whole-sequence normalisers, for plots only.
-            It looks into the future; window and stability are ignored.
+            It looks into the future; window and stability are ignored, and T is at most 32,767.
 
     Returns:
         The scalars of each frame, (..., T, 7).

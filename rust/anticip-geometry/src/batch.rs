@@ -3,15 +3,18 @@
 use rayon::prelude::*;
 
 use crate::config::{Options, PoseConfig};
-use crate::error::GeometryError;
+use crate::error::{GeometryError, option};
 use crate::paper::{whole_pose, whole_vector};
 use crate::stream::{PoseStream, VectorStream};
+
+/// The sums of a mean rotation hold so many frames at most.
+const LONGEST: usize = (1 << 15) - 1;
 
 /// The scalars of many pose sequences, `quats` of shape `(sequences, frames, joints)`: the very values
 /// [`PoseStream`] gives frame by frame, in shape `(sequences, frames)`.
 ///
 /// With `paper` they have the papers' normalisers instead, of the whole sequence, for analysis alone. The window is the
-/// whole prefix then, whatever the options say; joint limits are used where given.
+/// whole prefix then, whatever the options say, of 32,767 frames at most; joint limits are used where given.
 pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
     quats: &[[T; 4]],
     frames: usize,
@@ -20,6 +23,10 @@ pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
     paper: bool,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = PoseStream::new(joints, config.clone())?;
+    if paper && frames > LONGEST {
+        let most = format!("at most {LONGEST} frames where it is \"paper\"");
+        return Err(option("profile", most, frames));
+    }
     let what = "sequences x frames x joints";
     each_sequence(stream, what, quats, frames, joints, |stream, seq, out| {
         stream.reset();

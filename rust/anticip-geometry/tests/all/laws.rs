@@ -419,6 +419,17 @@ fn constants_settle() {
 }
 
 #[test]
+fn no_mean_is_taken_of_more_frames_than_its_sums_hold() {
+    let poses = vec![[1.0, 0.0, 0.0, 0.0]; 1 << 15];
+    let config = PoseConfig {
+        options: Options::poses(),
+        weights: None,
+        limits: None,
+    };
+    assert!(pose_scalars(&poses, poses.len(), 1, &config, true).is_err());
+}
+
+#[test]
 fn no_unique_mean_takes_the_most_recent_rotation() {
     // Half a turn back and forth about one axis: the top two eigenvalues are equal whenever both are there
     // equally often, and the radius is then half a turn, measured from the newest.
