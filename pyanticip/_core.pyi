@@ -579,7 +579,7 @@ class FrontOutput:
 class LiveFront:
     """Datagrams in, feature rows on the 50 Hz grid out; one performer, one protocol.
 
-    `source` is "mocopi", "vmc" or "msgpack"; `rate` must be 50, the grid of the features; `window` is that of
+    `source` is one of `PROTOCOLS`; `rate` must be 50, the grid of the features; `window` is that of
     the seven scalars. `steady` puts a noise gate before the features, which holds the pose of a body that
     stands still; `noise` (22,) is the jitter of each joint, radians, where it is known from before (NaN: it
     is not). Nothing in a datagram can raise: what is wrong with it is counted. Of several senders one plays.
