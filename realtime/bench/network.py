@@ -1,9 +1,10 @@
 """``pyanticip bench network``: what rates and poor networks change, offline and the same every time.
 
 Motion files are sent as a suit sends them, but to no socket: the times at which datagrams arrive are made up.
-Everything behind is the pipeline of ``live`` on a clock that runs when told, as in ``render``. Two tables:
-frame rates of each protocol (jitter, 1 % loss, frame numbers that wrap) beside 50 Hz undisturbed, and two
-suits through poor networks beside themselves undisturbed.
+Everything behind is the pipeline of ``live`` on a clock that runs when told, as in ``render``. Three tables:
+frame rates of each protocol (jitter, 1 % loss, frame numbers that wrap) beside 50 Hz undisturbed; a body
+whose joints are a little off, undisturbed, which tells how sensitive the figures are; and two suits through
+poor networks beside themselves undisturbed.
 
 How two runs are compared. Both give bundles: when each was sent, and eight parameters. At every moment of the
 clip's own time (zero: its first frame is sent), from 2 s to its end, the newest bundle of either is what a
@@ -37,6 +38,7 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import PROTOCOLS, datagrams
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, RATE
+from realtime.bench.stillness import turned
 from realtime.clock import OfflineClock
 from realtime.rig import Rig, load_rig
 from realtime.sinks.capture import CaptureSink
@@ -53,6 +55,8 @@ Pairs = list[tuple[int, bytes]]
 RATES = (24.0, 30.0, 50.0, 60.0, 90.0, 120.0, 240.0)
 #: Of the table of rates: standard deviation of delays, share lost, frames before the 32-bit number wraps.
 JITTER_MS, LOSS, BEFORE_WRAP = 2.0, 0.01, 100
+#: Of the table of bodies that are off: degrees rms about each axis of each joint, other in every frame.
+OFF_DEGREES = (0.01, 0.05, 0.2)
 WARM_UP_SECONDS = 2.0
 _STILL = 0.01
 _NEAR_SECONDS = 0.05
@@ -164,9 +168,9 @@ def run(
         seconds: of each file at most, 5 to 3600.
 
     Returns:
-        ``rates`` and ``networks``, lists of rows: ``name``, ``error``, ``beats`` and ``false`` (shares of
-        ``of``, the beats of the undisturbed runs), ``per_second``, ``sd_ms``, ``most``. A figure is None
-        where there is nothing to make it of.
+        ``rates``, ``off`` and ``networks``, lists of rows: ``name``, ``error``, ``beats`` and ``false``
+        (shares of ``of``, the beats of the undisturbed runs), ``per_second``, ``sd_ms``, ``most``. A figure
+        is None where there is nothing to make it of.
 
     Raises:
         MotionError: a file that cannot be read or is too short.
@@ -178,11 +182,12 @@ def run(
     backend = open_processor(checkpoint)
     try:
         rates = [row for protocol in PROTOCOLS for row in _rates(protocol, clips, backend, progress)]
+        off = list(_off(clips, backend))
         networks = [row for suit in SUITS for row in _networks(*suit, clips, backend, progress)]
     finally:
         backend.close()
     told = {"files": [path.name for path in paths], "seconds": seconds, **machine()}
-    return {"rates": rates, "networks": networks, **told}
+    return {"rates": rates, "off": off, "networks": networks, **told}
 
 
 def _clip(path: Path, seconds: float) -> Clip:
@@ -206,6 +211,18 @@ def _rates(
             arrived = arrive(list(sent), (lossy(LOSS), late(JITTER_MS)), f"{protocol} {rate:g} {i}")
             runs.append(play(arrived, protocol, backend))
         yield {"name": f"{protocol}, {rate:g} Hz", **compare(clean, runs)}
+
+
+def _off(clips: Sequence[Clip], backend: StepBackend) -> Iterator[dict[str, Any]]:
+    bodies = [clip.resample(RATE) for clip in clips]
+    clean = [play(list(datagrams(body, "msgpack")), "msgpack", backend) for body in bodies]
+    for degrees in OFF_DEGREES:
+        runs = []
+        for i, body in enumerate(bodies):
+            chance = np.random.default_rng(i).standard_normal((*body.quats.shape[:2], 3))
+            off = replace(body, quats=turned(body.quats, np.radians(degrees) * chance))
+            runs.append(play(list(datagrams(off, "msgpack")), "msgpack", backend))
+        yield {"name": f"joints {degrees:g} degrees off", **compare(clean, runs)}
 
 
 def _networks(
@@ -288,12 +305,13 @@ _COLUMNS = ("", "error", "beats", "false", "per second", "SD ms", "most")
 _FORMS = ("{}", "{:.3f}", "{:.0%}", "{:.0%}", "{:.1f}", "{:.1f}", "{}")
 _TITLES = {
     "rates": f"rates, {JITTER_MS:g} ms jitter, {100 * LOSS:g} % lost, numbers wrap; beside 50 Hz undisturbed",
+    "off": "50 Hz undisturbed, joints off at random; beside the same without",
     "networks": "networks; beside the same suit undisturbed",
 }
 
 
 def table(result: dict[str, Any]) -> Group:
-    """Both tables for people."""
+    """The tables for people."""
     tables = [Table(title=title) for title in _TITLES.values()]
     for part, shown in zip(_TITLES, tables, strict=True):
         for column in _COLUMNS:
@@ -304,7 +322,7 @@ def table(result: dict[str, Any]) -> Group:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """Both tables for a page."""
+    """The tables for a page."""
     lines = []
     for part, title in _TITLES.items():
         lines += [f"{title}:", "", f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]

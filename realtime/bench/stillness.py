@@ -30,7 +30,7 @@ from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 from realtime.voice.open import open_voice
 
-__all__ = ["IDLE", "PAIRS", "POSES", "UNCHANGED", "jitter", "perform", "run", "with_performer"]
+__all__ = ["IDLE", "PAIRS", "POSES", "UNCHANGED", "jitter", "perform", "run", "turned", "with_performer"]
 
 F64 = npt.NDArray[np.float64]
 Say = Callable[[str], None]
@@ -92,6 +92,14 @@ def with_performer(**keys: object) -> Rig:
     return load_rig(None, {"model": {"backend": "rust"}, "performer": keys})
 
 
+def turned(quats: npt.NDArray[np.float32], turns: F64) -> npt.NDArray[np.float32]:
+    """Rotations (..., 4), each turned by a rotation vector (..., 3), radians, in its own frame."""
+    half = turns / 2.0
+    angle = np.linalg.norm(half, axis=-1, keepdims=True)
+    turn = np.concatenate([np.cos(angle), np.sinc(angle / np.pi) * half], axis=-1)
+    return multiply(quats, turn).astype(np.float32)
+
+
 def jitter(clip: Clip, second: float, degrees: float, slow: bool, seed: int, length: float = 60.0) -> Clip:
     """A held pose of ``clip`` whose joints all tremble, at 60 frames a second.
 
@@ -104,10 +112,7 @@ def jitter(clip: Clip, second: float, degrees: float, slow: bool, seed: int, len
         spectrum[np.fft.rfftfreq(count, 1.0 / 60.0) >= 5.0] = 0.0
         noise = np.fft.irfft(spectrum, count, axis=0)
         noise /= noise.std()
-    half = np.radians(degrees) * noise / 2.0
-    angle = np.linalg.norm(half, axis=-1, keepdims=True)
-    turns = np.concatenate([np.cos(angle), np.sinc(angle / np.pi) * half], axis=-1)
-    quats = multiply(clip.quats[frame], turns).astype(np.float32)
+    quats = turned(clip.quats[frame], np.radians(degrees) * noise)
     root = np.tile(clip.root[frame], (count, 1))
     return Clip(quats, root, 60.0, clip.skeleton, f"{clip.name} held")
 
