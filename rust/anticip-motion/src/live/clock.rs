@@ -11,7 +11,7 @@ mod standing;
 
 use super::timemap::TimeMap;
 use interval::Interval;
-use pace::Pace;
+use pace::{Pace, Pause};
 use rivals::{Rivals, Verdict};
 use standing::Standing;
 
@@ -78,14 +78,6 @@ struct Newest {
     seconds: f64,
 }
 
-/// Frames that come late at the usual pace.
-#[derive(Debug, Clone, Copy)]
-struct Pause {
-    seconds: f64,
-    arrival: f64,
-    frames: u32,
-}
-
 /// The next frame, where no number tells of losses.
 fn next(seconds: f64) -> When {
     When::Next {
@@ -117,6 +109,8 @@ pub(super) struct StreamClock {
     untimed: u32,
     /// How often the sender's clock was set.
     sets: u32,
+    /// How far the newest's time is after its place, which is smoothed.
+    lag: f64,
     interval: Interval,
     pace: Pace,
     rivals: Rivals,
@@ -141,6 +135,7 @@ impl StreamClock {
             stands: true,
             untimed: 0,
             sets: 0,
+            lag: 0.0,
             interval: Interval::default(),
             pace: Pace::default(),
             rivals: Rivals::default(),
@@ -290,9 +285,12 @@ impl StreamClock {
             let early = self.map.local(observed) - stamp.arrival;
             if step > 0.0 && step <= elapsed.max(0.0) + JUMP && !self.is_set_on(step, steps, early) {
                 self.odd = 0;
-                self.interval.push(step / steps);
-                self.smooth(newest.seconds, steps, observed)
+                self.interval.follow(step / steps, (step - self.lag) / steps);
+                let seconds = self.smooth(newest.seconds, steps, observed);
+                self.lag = observed - seconds;
+                seconds
             } else {
+                self.lag = 0.0;
                 self.odd_time(newest, stamp, steps)
             }
         };
@@ -364,7 +362,7 @@ impl StreamClock {
         }
         self.odd = 0;
         self.untimed = self.untimed.saturating_sub(1);
-        self.interval.push(step);
+        self.interval.follow(step, step);
         let time = stamp.time.unwrap_or(before + step);
         next(self.by_sender(newest, time, step))
     }

@@ -6,12 +6,19 @@ const INTERVALS: (usize, usize) = (64, 8);
 /// Arrivals of frames count together until they are this far apart (seconds).
 const GATHERED: f64 = 0.01;
 
+/// So many frames in a row, each farther apart than the mean by this factor, or each closer: the rate is another one.
+/// Jitter cannot do that; it makes the next interval the shorter.
+const CHANGED: (usize, f64) = (8, 1.15);
+
 /// The time between two frames: the mean of the latest ones near their median. Jitter telescopes in it, loss is left out.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Interval {
     recent: Vec<f64>,
     next: usize,
     sorted: Vec<f64>,
+    /// Intervals in a row that the mean does not hold for, and how many.
+    other: [f64; CHANGED.0],
+    others: usize,
     /// Seconds and frames since the arrival that was counted last.
     gathered: (f64, f64),
     /// What the stream declares; counts until it is known better.
@@ -26,6 +33,28 @@ impl Interval {
             hint: self.hint,
             ..Self::default()
         };
+    }
+
+    /// Takes an interval of the sender's own clock: of places, whose jitter is smoothed, and as it was `told`. Where the
+    /// rate changes, those of before no longer count: a mean of both is neither.
+    pub(super) fn follow(&mut self, seconds: f64, told: f64) {
+        let side = self.mean.map_or(0, |mean| {
+            i8::from(told > mean * CHANGED.1) - i8::from(told < mean / CHANGED.1)
+        });
+        let same = self.mean.is_some_and(|mean| (side > 0) == (self.other[0] > mean));
+        if side == 0 || !same {
+            self.others = 0;
+        }
+        if side != 0 {
+            self.other[self.others] = told;
+            self.others += 1;
+        }
+        if self.others < CHANGED.0 {
+            return self.push(seconds);
+        }
+        (self.others, self.next) = (0, 0);
+        self.recent.clear();
+        self.other.into_iter().for_each(|told| self.push(told));
     }
 
     pub(super) fn push(&mut self, seconds: f64) {

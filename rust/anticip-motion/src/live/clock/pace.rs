@@ -43,3 +43,11 @@ impl Pace {
         expected + BELIEVED.0 * error
     }
 }
+
+/// Frames that come late at the usual pace.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pause {
+    pub(super) seconds: f64,
+    pub(super) arrival: f64,
+    pub(super) frames: u32,
+}

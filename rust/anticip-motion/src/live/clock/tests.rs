@@ -144,6 +144,42 @@ fn a_sender_that_stands_still_for_a_moment_or_becomes_slower_is_believed() {
 }
 
 #[test]
+fn another_rate_in_mid_stream_is_known_after_eight_frames() {
+    // A phone that grows warm sends fewer. Numbered times are smoothed, so a wrong rate would move the frames.
+    for numbered in [true, false] {
+        for (before, after) in [
+            (60.0, 30.0),
+            (60.0, 40.0),
+            (60.0, 50.0),
+            (50.0, 30.0),
+            (30.0, 60.0),
+        ] {
+            let mut c = StreamClock::new();
+            let (mut worst, mut t) = ([0.0_f64; 3], 0.0);
+            for i in 0..500u32 {
+                let when = c.take(stamp(numbered.then_some(i), 100.0 + t, t));
+                let late = usize::from(i > 308) + usize::from(i > 340);
+                worst[late] = worst[late].max((seconds(when) - 100.0 - t).abs());
+                t += 1.0 / if i < 300 { before } else { after };
+            }
+            let good = worst[0] < 0.005 && worst[1] < 0.003 && worst[2] < 0.001;
+            assert!(good, "{before} to {after} Hz: {worst:?}");
+            assert!((c.rate().expect("measured") / after - 1.0).abs() < 1e-3);
+        }
+    }
+    // A few long steps are no rate: three frames of four lost, and not counted.
+    let mut c = StreamClock::new();
+    for i in (0..400u32).filter(|i| !(200..228).contains(i) || i % 4 == 0) {
+        let t = f64::from(i) / 60.0;
+        c.take(stamp(None, 100.0 + t, t));
+        assert!(
+            i < 8 || (60.0 * c.interval().expect("known") - 1.0).abs() < 1e-6,
+            "{i}"
+        );
+    }
+}
+
+#[test]
 fn without_times_arrivals_stand_in_and_jitter_is_taken_out() {
     let mut state = 9u32;
     let mut noise = || {
