@@ -44,16 +44,75 @@ const POSTURE: usize = 3 * (JOINT_COUNT - 1);
 /// heading, metres; all in 1/1024.
 pub type Key = [i16; KEY_SIZE];
 
+/// A key as it is stored: what is of its own moment, and what earlier moments of the take have as their own, which is
+/// read there. Zeros fill the lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Split {
+    /// Undelayed parameters now and 60 ms ago, the delayed, the mean; the places now.
+    pub(crate) own: Own,
+    /// Undelayed parameters 160, 300 and 500 ms ago; the places 120 ms ago.
+    pub(crate) earlier: Earlier,
+}
+
+pub(crate) const OWN: usize = 96;
+pub(crate) type Own = [i16; OWN];
+pub(crate) type Earlier = [i16; 88];
+
+/// Where what is [`Earlier`] begins in a key, where it ends, and where it goes on to the end.
+const REPEATED: [usize; 3] = [
+    2 * PARAMETER_COUNT,
+    AGO.len() * PARAMETER_COUNT,
+    KEY_SIZE - POSTURE,
+];
+
+/// What is [`Earlier`] of a moment, from what is [`Own`] of those so many moments before it.
+pub(crate) const BEFORE: [usize; 4] = [4, 6, 11, 3];
+
+#[inline(always)]
+pub(crate) fn earlier([first, second, third, fourth]: [&Own; BEFORE.len()]) -> Earlier {
+    const P: usize = PARAMETER_COUNT;
+    let mut out = [0; 88];
+    out[..P].copy_from_slice(&first[..P]);
+    out[P..2 * P].copy_from_slice(&second[P..2 * P]);
+    out[2 * P..3 * P].copy_from_slice(&third[P..2 * P]);
+    out[3 * P..].copy_from_slice(&fourth[4 * P..]);
+    out
+}
+
+impl Split {
+    pub(crate) fn of(key: &Key) -> Self {
+        let (mut own, mut earlier) = ([0; OWN], [0; 88]);
+        let [from, to, rest] = REPEATED;
+        own[..from].copy_from_slice(&key[..from]);
+        own[from..from + rest - to].copy_from_slice(&key[to..rest]);
+        earlier[..to - from].copy_from_slice(&key[from..to]);
+        earlier[to - from..][..POSTURE].copy_from_slice(&key[rest..]);
+        Self { own, earlier }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        let mut key = [0; KEY_SIZE];
+        let [from, to, rest] = REPEATED;
+        key[..from].copy_from_slice(&self.own[..from]);
+        key[to..rest].copy_from_slice(&self.own[from..from + rest - to]);
+        key[from..to].copy_from_slice(&self.earlier[..to - from]);
+        key[rest..].copy_from_slice(&self.earlier[to - from..][..POSTURE]);
+        key
+    }
+}
+
 /// The squared distance of two keys, in units of one.
 #[inline(always)]
-pub(crate) fn distance(a: &Key, b: &Key) -> f32 {
+pub(crate) fn distance(a: &Split, own: &Own, earlier: &Earlier) -> f32 {
+    let total = squares(&a.own, own).wrapping_add(squares(&a.earlier, earlier));
+    (f64::from(total.cast_unsigned()) / (UNIT * UNIT)) as f32
+}
+
+#[inline(always)]
+fn squares<const N: usize>(a: &[i16; N], b: &[i16; N]) -> i32 {
     // Each difference fits 16 bits, and the sum of all squares 32, of which the machine adds up signed ones.
-    let squares = a
-        .iter()
-        .zip(b)
-        .map(|(&a, &b)| i32::from(a - b) * i32::from(a - b));
-    let total = squares.fold(0_i32, i32::wrapping_add).cast_unsigned();
-    (f64::from(total) / (UNIT * UNIT)) as f32
+    let apart = a.iter().zip(b).map(|(&a, &b)| i32::from(a - b));
+    apart.map(|apart| apart * apart).fold(0, i32::wrapping_add)
 }
 
 const _: () = assert!(KEY_SIZE as u64 * (2 * GREATEST as u64).pow(2) < 1 << 32);

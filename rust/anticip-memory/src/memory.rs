@@ -361,7 +361,7 @@ fn recall(store: &Store, near: &[Near]) -> Recalled {
                 followed[h][p] += weight * (f64::from(value) / f64::from(u16::MAX));
             }
         }
-        for (sum, value) in then.iter_mut().zip(parameters(store.key(moment.slot))) {
+        for (sum, value) in then.iter_mut().zip(parameters(&store.key(moment.slot))) {
             *sum += weight * f64::from(value);
         }
     }

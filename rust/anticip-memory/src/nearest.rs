@@ -6,7 +6,7 @@
 
 use pulp::Arch;
 
-use crate::key::{self, Key, UNIT};
+use crate::key::{Key, Split, UNIT};
 use crate::sketch::{self, sketch};
 use crate::store::{COARSE, Store};
 
@@ -53,13 +53,14 @@ impl Search {
     /// Leaves them in `best`.
     #[inline(always)]
     fn look(&mut self, store: &Store, key: &Key) {
-        self.follow(store, key);
+        let split = Split::of(key);
+        self.follow(store, &split);
         self.sweep(store, key);
         for (apart, slot) in self.hits.drain(..) {
             if apart > limit(&self.best) {
                 break;
             }
-            let distance = key::distance(key, store.key(slot));
+            let distance = store.distance(&split, slot);
             let at = self.best.partition_point(|near| near.before(distance, slot));
             if self.best.get(at).is_none_or(|near| near.slot != slot) {
                 self.best.insert(at, Near { slot, distance });
@@ -70,7 +71,7 @@ impl Search {
 
     /// Compares the best of the last frame and their neighbours in time with `key`.
     #[inline(always)]
-    fn follow(&mut self, store: &Store, key: &Key) {
+    fn follow(&mut self, store: &Store, key: &Split) {
         self.slots.clear();
         for near in &self.best {
             self.slots
@@ -81,7 +82,7 @@ impl Search {
         self.best.clear();
         self.best.extend(self.slots.iter().map(|&slot| Near {
             slot,
-            distance: key::distance(key, store.key(slot)),
+            distance: store.distance(key, slot),
         }));
         self.best
             .sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.slot.cmp(&b.slot)));
@@ -163,7 +164,7 @@ mod tests {
 
     fn brute(store: &Store, key: &Key) -> Vec<usize> {
         let mut all: Vec<_> = (0..store.len())
-            .map(|slot| (key::distance(key, store.key(slot)), slot))
+            .map(|slot| (store.distance(&Split::of(key), slot), slot))
             .collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         all.into_iter().take(NEAREST).map(|(_, slot)| slot).collect()

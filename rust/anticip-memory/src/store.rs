@@ -1,6 +1,8 @@
 //! What is remembered: keys, what followed them, and which take they are of.
 
-use crate::key::{KEY_SIZE, Key, check};
+use std::collections::HashMap;
+
+use crate::key::{self, BEFORE, Earlier, KEY_SIZE, Key, OWN, Own, Split, check};
 use crate::sketch::{SKETCH, Sketch, sketch};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
 
@@ -42,14 +44,20 @@ struct Run {
 ///
 /// All memory is taken at the start, as zeros that the operating system gives as they are used. So it is vectors of plain
 /// numbers: rows or structures of zeros would be written one by one.
+///
+/// Of a key only what is of its own moment is stored. What it repeats of earlier moments is read from theirs, unless they
+/// are not there: at the start of a take, after a pause in learning, and where they have just been forgotten.
 #[derive(Debug, Clone)]
 pub struct Store {
     capacity: usize,
-    /// A [`Key`] a slot, a [`Followed`], take and frame of its [`Origin`], and for every [`COARSE`]th a [`Sketch`].
-    keys: Vec<i16>,
+    /// Of the key an [`Own`] a slot, a [`Followed`], take and frame of its [`Origin`], for every [`COARSE`]th a [`Sketch`].
+    own: Vec<i16>,
     followed: Vec<u16>,
     origins: Vec<u32>,
     sketches: Vec<i16>,
+    /// Whether the rest of a slot's key is read from the slots before it; where it is not, it is here.
+    repeats: Vec<bool>,
+    apart: HashMap<usize, Earlier>,
     /// How many of the first slots were rehearsed; behind them is a ring.
     rehearsed: usize,
     /// What was rehearsed, take by take.
@@ -82,10 +90,12 @@ impl Store {
         }
         Ok(Self {
             capacity,
-            keys: vec![0; capacity * KEY_SIZE],
+            own: vec![0; capacity * OWN],
             followed: vec![0; capacity * FOLLOWED],
             origins: vec![0; capacity * ORIGIN],
             sketches: vec![0; capacity.div_ceil(COARSE) * SKETCH],
+            repeats: vec![false; capacity],
+            apart: HashMap::new(),
             rehearsed: 0,
             runs: Vec::new(),
             len: 0,
@@ -179,6 +189,7 @@ impl Store {
             self.runs.clear();
         }
         self.len = self.rehearsed;
+        self.apart.retain(|&slot, _| slot < self.rehearsed);
         self.next = 0;
         self.forgotten = 0;
     }
@@ -192,11 +203,17 @@ impl Store {
             let slot = self.rehearsed + self.next;
             self.next = (self.next + 1) % (self.capacity() - self.rehearsed);
             self.forgotten += 1;
+            self.forget(slot);
             slot
         } else {
             return false;
         };
-        self.keys[slot * KEY_SIZE..][..KEY_SIZE].copy_from_slice(key);
+        let Split { own, earlier } = Split::of(key);
+        self.own[slot * OWN..][..OWN].copy_from_slice(&own);
+        self.repeats[slot] = self.repeated(slot) == Some(earlier);
+        if !self.repeats[slot] {
+            self.apart.insert(slot, earlier);
+        }
         self.followed[slot * FOLLOWED..][..FOLLOWED].copy_from_slice(followed);
         self.origins[slot * ORIGIN..][..ORIGIN].copy_from_slice(&[origin.take, origin.frame]);
         if slot.is_multiple_of(COARSE) {
@@ -205,10 +222,64 @@ impl Store {
         true
     }
 
+    /// The moments that read the oldest one, whose slot this is, keep what they read.
+    fn forget(&mut self, slot: usize) {
+        self.apart.remove(&slot);
+        let ring = self.capacity - self.rehearsed;
+        for after in BEFORE.into_iter().filter(|after| *after < ring) {
+            let reader = self.rehearsed + (slot - self.rehearsed + after) % ring;
+            if std::mem::take(&mut self.repeats[reader])
+                && let Some(earlier) = self.repeated(reader)
+            {
+                self.apart.insert(reader, earlier);
+            }
+        }
+    }
+
+    /// The slot that was learned so many before another, if it still is there.
+    #[inline(always)]
+    fn before(&self, slot: usize, ago: usize) -> Option<usize> {
+        let start = if slot < self.rehearsed { 0 } else { self.rehearsed };
+        if slot - start >= ago {
+            return Some(slot - ago);
+        }
+        let turned = slot >= self.rehearsed && self.len == self.capacity && ago < self.capacity - start;
+        turned.then(|| slot + self.capacity - start - ago)
+    }
+
+    #[inline(always)]
+    fn own(&self, slot: usize) -> &Own {
+        &self.own.as_chunks().0[slot]
+    }
+
+    /// What the slots before it have of a slot's key.
+    #[inline(always)]
+    fn repeated(&self, slot: usize) -> Option<Earlier> {
+        let [first, second, third, fourth] = BEFORE.map(|ago| self.before(slot, ago));
+        let rows = [first?, second?, third?, fourth?].map(|slot| self.own(slot));
+        Some(key::earlier(rows))
+    }
+
+    #[inline(always)]
+    fn earlier(&self, slot: usize) -> Earlier {
+        let repeated = self.repeats[slot].then(|| self.repeated(slot)).flatten();
+        repeated.unwrap_or_else(|| self.apart[&slot])
+    }
+
     /// The key of a slot.
     #[must_use]
-    pub fn key(&self, slot: usize) -> &Key {
-        &self.keys.as_chunks().0[slot]
+    pub fn key(&self, slot: usize) -> Key {
+        Split {
+            own: *self.own(slot),
+            earlier: self.earlier(slot),
+        }
+        .key()
+    }
+
+    /// How far the key of a slot is from another, squared, in units of one.
+    #[inline(always)]
+    pub(crate) fn distance(&self, key: &Split, slot: usize) -> f32 {
+        key::distance(key, self.own(slot), &self.earlier(slot))
     }
 
     /// What followed the moment of a slot.
@@ -332,7 +403,51 @@ mod tests {
         ([value; KEY_SIZE], [number as u16; FOLLOWED], origin)
     }
 
+    /// A stream in which what a key repeats of earlier ones is that, as it is of takes.
+    fn streamed(frame: u32) -> Key {
+        std::array::from_fn(|i| {
+            let (block, at) = (i / PARAMETER_COUNT, i % PARAMETER_COUNT);
+            let (ago, what) = match block {
+                0..5 => ([0, 3, 8, 15, 25][block], at),
+                5..7 => (0, i),
+                _ => (if i < 119 { 0 } else { 6 }, 100 + (i - 56) % 63),
+            };
+            ((frame + 100 - ago) * (what as u32 + 7) % 1999) as i16
+        })
+    }
+
     proptest! {
+        /// Whatever was paused, forgotten or cleared meanwhile, and however little of it is stored.
+        #[test]
+        fn every_key_is_whole(
+            capacity in 1_usize..60, rehearsed in 0_usize..40,
+            acts in prop::collection::vec((0_u32..40, 0_u32..3, any::<bool>()), 1..12)
+        ) {
+            let mut store = Store::new(capacity).unwrap();
+            let mut frame = 0;
+            let mut learn = |store: &mut Store, count: u32| {
+                for _ in 0..count {
+                    frame += 2;
+                    store.learn(&streamed(frame), &[0; FOLLOWED], Origin { take: 0, frame });
+                }
+                frame += 2;
+            };
+            learn(&mut store, rehearsed.min(capacity) as u32);
+            store.keep();
+            for (count, pauses, clear) in acts {
+                if clear && pauses == 0 {
+                    store.clear(false);
+                }
+                (0..=pauses).for_each(|_| learn(&mut store, count));
+                for slot in store.in_order() {
+                    prop_assert_eq!(store.key(slot), streamed(store.origin(slot).frame));
+                }
+            }
+            // What is read from other slots is not kept as well.
+            let whole = store.repeats[..store.len()].iter().filter(|repeats| !**repeats).count();
+            prop_assert_eq!(whole, store.apart.len());
+        }
+
         #[test]
         fn the_rehearsed_stay_and_of_the_others_the_newest(
             capacity in 1_usize..40, rehearsed in 0_usize..40, played in 0_u32..120
@@ -356,7 +471,7 @@ mod tests {
             prop_assert_eq!(&found, &expected);
             for (slot, number) in slots.into_iter().zip(expected) {
                 let (key, followed, _) = moment(number);
-                prop_assert_eq!(store.key(slot), &key);
+                prop_assert_eq!(store.key(slot), key);
                 prop_assert_eq!(store.followed(slot), &followed);
             }
             let learned = if rehearsed < capacity { u64::from(played) } else { 0 };

@@ -176,7 +176,7 @@ impl PyMemory {
                 if !wanted.contains(&place) {
                     continue;
                 }
-                keys.extend_from_slice(store.key(slot));
+                keys.extend_from_slice(&store.key(slot));
                 followed.extend_from_slice(store.followed(slot));
                 let take = if live.is_some() {
                     names.len() as u32 - 1
