@@ -4,7 +4,7 @@ Beside the errors that are named, an argument of another type is a TypeError, a 
 length a ValueError, and a whole number that does not fit (-1 for an index or seed, say) an OverflowError.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import Any, Final, Literal, Protocol, final
 
@@ -683,11 +683,14 @@ def complete_body(
 class Follower:
     """Where the performer is in rehearsed takes, from one frame of the 50 Hz grid to the next.
 
-    `takes` are canonical rotations, each (T, 22, 4) w x y z at 50 Hz with T >= 1. Looks at the past alone.
-    Raises `ShapeError`.
+    `takes` are canonical rotations, each (T, 22, 4) w x y z at 50 Hz with T >= 1, of which every second frame
+    is read; they are taken one after the other and not kept. Looks at the past alone. Raises `ShapeError`.
     """
 
-    def __new__(cls, takes: Sequence[npt.ArrayLike]) -> Follower: ...
+    def __new__(cls, takes: Iterable[npt.ArrayLike]) -> Follower: ...
+    def poses(self, take: int) -> npt.NDArray[np.int16]:
+        """Every second pose (N, 22, 4) of a take, from the first on, in 1/32767. Raises `OptionError`."""
+
     def push_many(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Takes T frames (T, 22, 4): rows (T, 4) of take, seconds in it, tempo against the rehearsal (0:
         still), trust 0 to 1; -1, NaN, NaN, 0 where it is in no take, as far as is known."""

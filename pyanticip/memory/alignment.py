@@ -30,9 +30,11 @@ _EVERY, _CELLS = 2, 20e6
 def shared_moments(takes: Mapping[str, F32], cues: Sequence[Cue]) -> dict[tuple[str, str], Moments]:
     """Of takes (T, 22, 4) at 50 Hz that have cues, and each other that shows the same: which moments are."""
     pairs = [(a, b) for a in dict.fromkeys(cue.take for cue in cues) for b in takes if a != b]
-    cells = float(sum(len(takes[a]) * len(takes[b]) for a, b in pairs))
+    # A take may be made anew each time that it is asked for.
+    seen = {name: _described(takes[name]) for name in {name for pair in pairs for name in pair}}
+    cells = float(sum(len(seen[a]) * len(seen[b]) for a, b in pairs))
     every = max(_EVERY, int(np.ceil(np.sqrt(cells / _CELLS))))
-    seen = {name: _described(takes[name])[::every] for name in {name for pair in pairs for name in pair}}
+    seen = {name: described[::every] for name, described in seen.items()}
     found = {pair: align(seen[pair[0]], seen[pair[1]]) for pair in pairs}
     return {
         pair: (frames[0] * every / RATE, frames[1] * every / RATE)

@@ -4,7 +4,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -112,12 +113,33 @@ def load_memory(path: str | os.PathLike[str], *, capacity: int = 90_000) -> Memo
     return load_rehearsal(path, capacity=capacity).memory
 
 
+class KeptTakes(Mapping[str, NDArray[np.float32]]):
+    """Poses (T, 22, 4) at 50 Hz of takes, by name; each is made anew from what is kept when it is asked for.
+
+    Args:
+        kept: for each take what gives every second pose, int16 (N, 22, 4) in 1/32767; T is 2 N - 1.
+    """
+
+    def __init__(self, kept: Mapping[str, Callable[[], NDArray[np.int16]]]) -> None:
+        self._kept = dict(kept)
+
+    def __getitem__(self, name: str) -> NDArray[np.float32]:
+        quats = self._kept[name]().astype(np.float32) / _UNIT
+        return resample(quats, np.zeros((len(quats), 3)), RATE / _EVERY, RATE)[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
 class Rehearsal(NamedTuple):
     """What a file holds: the memory, poses (T, 22, 4) at 50 Hz of the takes that can be followed, by name,
     and the SHA-256 of the very bytes that were read, in hexadecimal."""
 
     memory: Memory
-    takes: dict[str, NDArray[np.float32]]
+    takes: KeptTakes
     sha256: str
 
 
@@ -155,17 +177,16 @@ def is_memory(path: Path) -> bool:
         return bool(_about(_header(file.read(8 + _HEADER_BYTES))).get("format") == FORMAT)
 
 
-def _poses(takes: list[str], rows: NDArray[np.int16]) -> dict[str, NDArray[np.float32]]:
-    """Of each take, on the 50 Hz grid again."""
-    found = {}
+def _poses(takes: list[str], rows: NDArray[np.int16]) -> KeptTakes:
+    found: dict[str, Callable[[], NDArray[np.int16]]] = {}
     for take in dict.fromkeys(rows[:, 0].tolist()):
         if not 0 <= take < len(takes):
             raise ValueError(f"poses: expected takes 0 to {len(takes) - 1}, given {take}")
-        quats = rows[rows[:, 0] == take, 1:].astype(np.float32).reshape(-1, len(CANONICAL_JOINTS), 4) / _UNIT
-        if not (np.linalg.norm(quats, axis=-1) > 0.5).all():
+        kept = rows[rows[:, 0] == take, 1:].reshape(-1, len(CANONICAL_JOINTS), 4)
+        if not (np.linalg.norm(kept.astype(np.float32) / _UNIT, axis=-1) > 0.5).all():
             raise ValueError("poses: expected unit quaternions")
-        found[takes[take]] = resample(quats, np.zeros((len(quats), 3)), RATE / _EVERY, RATE)[0]
-    return found
+        found[takes[take]] = partial(np.asarray, kept)
+    return KeptTakes(found)
 
 
 def _header_length(data: bytes) -> int:

@@ -142,7 +142,7 @@ class RigRemote:
             elif rig.memory != now.memory:
                 restart.append("memory")
             elif rig.cue != self._commands.cues and following is not None:
-                check_cues(rig.cue, following.takes)
+                check_cues(rig.cue, following.seconds)
                 shared = await self._beside(partial(following.shared, rig.cue))
                 plays.append(partial(self._commands.play_cues, following, rig.cue, shared))
             mapped = self._pipeline.live_mapping is not None
@@ -244,16 +244,16 @@ def _open_with(path: Path, cues: Sequence[Cue]) -> tuple[LiveMemory, list[str]]:
     """A memory with those of the cues that are within its takes, and the names of the others."""
     live = open_memory(path)
     following = live.following
-    takes = {} if following is None else following.takes
-    kept = [cue for cue in cues if _is_in(cue, takes)]
+    seconds = {} if following is None else following.seconds
+    kept = [cue for cue in cues if _is_in(cue, seconds)]
     if following is not None:
         following.say(kept, following.shared(kept))
     return live, [cue.name for cue in cues if cue not in kept]
 
 
-def _is_in(cue: Cue, takes: Mapping[str, Any]) -> bool:
+def _is_in(cue: Cue, seconds: Mapping[str, float]) -> bool:
     try:
-        check_cues([cue], takes)
+        check_cues([cue], seconds)
     except OptionError:
         return False
     return True

@@ -5,7 +5,8 @@ Beside it where the performer is in what was rehearsed, and the cues that are du
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from pyanticip.errors import CheckpointError, OptionError, printable, suggestion
 from pyanticip.memory import load_rehearsal
 from pyanticip.memory.alignment import Moments, shared_moments
 from pyanticip.memory.cues import Cue
+from pyanticip.memory.files import KeptTakes
 from pyanticip.vocabulary import RATE
 from realtime.step.base import StepResult
 
@@ -31,30 +33,40 @@ Shared = Mapping[tuple[str, str], Moments]
 _AHEAD_MS = 200.0
 
 
-def check_cues(cues: Sequence[Cue], takes: Mapping[str, npt.NDArray[np.float32]]) -> None:
-    """Whether every cue is within one of the takes (T, 22, 4). Raises OptionError."""
+def check_cues(cues: Sequence[Cue], seconds: Mapping[str, float]) -> None:
+    """Whether every cue is within one of the takes, which are so many seconds long. Raises OptionError."""
     for cue in cues:
-        if cue.take not in takes:
-            hint = suggestion(cue.take, takes) or f"; there are {', '.join(takes)}"
+        if cue.take not in seconds:
+            hint = suggestion(cue.take, seconds) or f"; there are {', '.join(seconds)}"
             raise OptionError(f"cue {cue.name}: no take {cue.take!r} was rehearsed{hint}")
-        if cue.at > (length := len(takes[cue.take]) / RATE):
+        if cue.at > (length := seconds[cue.take]):
             raise OptionError(f"cue {cue.name}: take {cue.take} is {length:.2f} s long, got at = {cue.at:g}")
 
 
 class Following:
-    """Follows takes (T, 22, 4), by name; ``place`` is that of the newest frame, None: in none of them."""
+    """Follows takes (T, 22, 4), by name; ``place`` is that of the newest frame, None: in none of them.
+
+    ``takes`` are these takes, read back from what follows, which keeps every second pose: they are large.
+    ``seconds`` is how long each is.
+    """
 
     def __init__(self, takes: Mapping[str, npt.NDArray[np.float32]], cues: Sequence[Cue] = ()) -> None:
-        self.takes = dict(takes)
         self._names = list(takes)
+        self.seconds: dict[str, float] = {}
         self.cues: tuple[Cue, ...] = ()
         self.place: Place | None = None
         #: What follows, and tells the cues.
-        self.core = Follower(list(takes.values()))
+        self.core = Follower(self._told(takes))
+        self.takes = KeptTakes({name: partial(self.core.poses, n) for n, name in enumerate(self._names)})
         self._due: list[Event] = []
         self._shared: Shared = {}
-        check_cues(cues, self.takes)
+        check_cues(cues, self.seconds)
         self.say(cues, self.shared(cues))
+
+    def _told(self, takes: Mapping[str, npt.NDArray[np.float32]]) -> Iterator[npt.NDArray[np.float32]]:
+        for name, quats in takes.items():
+            self.seconds[name] = len(quats) / RATE
+            yield quats
 
     def shared(self, cues: Sequence[Cue]) -> Shared:
         """Which moments of their takes other takes show as well; it takes too long for between two frames."""
@@ -65,7 +77,7 @@ class Following:
 
         Raises an OptionError, and goes on as before, where one is in no take.
         """
-        check_cues(cues, self.takes)
+        check_cues(cues, self.seconds)
         self._shared = shared
         self._arm(cues)
 
@@ -108,7 +120,7 @@ class Following:
 
     def set(self, cue: Cue, *, here: bool = False) -> None:
         """Say this one as well, in place of another of its name; one that is ``here``, in the next pass."""
-        check_cues([cue], self.takes)
+        check_cues([cue], self.seconds)
         self._arm((*self._others(cue.name), cue), cue if here else None)
 
     def remove(self, name: str) -> None:

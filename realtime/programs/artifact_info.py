@@ -74,16 +74,17 @@ def _about(file: Path) -> dict[str, Any]:
 def _memory(file: Path) -> Found:
     memory, followed, _ = load_rehearsal(file)
     names, _, _, origins = memory.moments()
+    lengths = {name: len(quats) / RATE for name, quats in followed.items()}
     moments = Counter(origins[:, 0].tolist())
     takes: list[dict[str, Any]] = [
         {
             "take": name,
-            "seconds": round(len(followed[name]) / RATE, 2) if name in followed else None,
+            "seconds": round(lengths[name], 2) if name in lengths else None,
             "moments": moments[i],
         }
         for i, name in enumerate(names)
     ]
-    seconds = round(sum(map(len, followed.values())) / RATE, 2)
+    seconds = round(sum(lengths.values()), 2)
     found = {"file": str(file), "kind": "memory", "takes": takes, "seconds": seconds, "moments": len(memory)}
     of = f"{counted(len(takes), 'take')}, {seconds:.2f} s, {counted(len(memory), 'moment')}"
     lines = [f"{file}: a memory of {of}"]

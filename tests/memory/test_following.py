@@ -28,6 +28,17 @@ def test_frame_by_frame_is_all_at_once_and_says_where_it_is(take):
     assert settled[:, 3].min() > 0.9
 
 
+def test_every_second_pose_of_a_take_is_kept_and_takes_are_read_one_by_one(take):
+    follower = _core.Follower(iter([take[:7], take]))
+    for number, kept in enumerate((take[:7:2], take[::2])):
+        poses = follower.poses(number)
+        assert poses.dtype == np.int16
+        assert poses.shape == kept.shape
+        assert np.abs(poses / 32767.0 - kept).max() < 2e-5
+    with pytest.raises(OptionError, match="there is no take 2"):
+        follower.poses(2)
+
+
 def test_a_cue_that_is_passed_is_said_in_the_next_pass():
     for start in np.linspace(5.0, 6.0, 20):
         cues = _core.Cues([(0, round(start, 2), 0.2)])

@@ -1,6 +1,7 @@
 """``piece.memory``: what was saved is loaded, and whatever is no memory becomes one clear error."""
 
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyanticip._core import Memory
+from pyanticip._core import Follower, Memory
 from pyanticip.errors import FormatError, OptionError
-from pyanticip.memory import load_memory, rehearse, save_memory
+from pyanticip.memory import load_memory, load_rehearsal, rehearse, save_memory
+from pyanticip.memory.files import KeptTakes
 
 
 @pytest.fixture
@@ -40,6 +42,19 @@ def test_what_was_learned_while_playing_is_saved_as_well(saved, move):
     assert loaded.rehearsed == len(memory)
     for one, other in zip(memory.moments()[1:], loaded.moments()[1:], strict=True):
         assert np.array_equal(one, other)
+
+
+def test_takes_that_are_followed_are_saved_again_as_they_were(saved, move):
+    memory, path = saved
+    save_memory(memory, path, {"two": move(250, seed=2), "a name, été": move(251, seed=1)})
+    takes = load_rehearsal(path).takes
+    assert [(name, len(quats)) for name, quats in takes.items()] == [("two", 249), ("a name, été", 251)]
+    follower = Follower(takes.values())
+    kept = KeptTakes({name: partial(follower.poses, number) for number, name in enumerate(takes)})
+    again = path.with_name("again.memory")
+    save_memory(memory, again, kept)
+    poses = [safetensors.numpy.load_file(file)["poses"].astype(int) for file in (path, again)]
+    assert np.abs(poses[0] - poses[1]).max() <= 1
 
 
 def test_nothing_is_not_saved(tmp_path):

@@ -23,7 +23,7 @@ pub use anticip_motion::features::RATE;
 pub use anticip_motion::twin::{PARAMETER_COUNT, body::Rotations};
 pub use cues::{Cue, Cues, Due};
 pub use error::MemoryError;
-pub use following::{Follower, GESTURE_FRAMES, Place, Spotted, Spotter};
+pub use following::{Follower, GESTURE_FRAMES, KeptPose, Place, Spotted, Spotter};
 pub use key::{KEY_SIZE, KEYS_VERSION, Key};
 pub use memory::{MODEL_HORIZONS, Memory, MixedForecast, ModelRows};
 pub use mixing::Table;

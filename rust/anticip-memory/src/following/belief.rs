@@ -1,5 +1,7 @@
 //! Belief in a stretch of one take: where in it, and how fast it goes.
 
+use pulp::Arch;
+
 use super::posture::{Posture, apart, dot};
 use super::rehearsal::Rehearsal;
 
@@ -113,6 +115,7 @@ impl Motion {
 pub(super) struct Scratch {
     rows: Vec<Row>,
     along: Vec<[f32; 3]>,
+    pub(super) known: Vec<Posture>,
 }
 
 /// Consecutive frames of a take, and how much each is believed in; together with all else it sums to one.
@@ -205,34 +208,51 @@ impl Stretch {
     }
 
     fn weigh(&mut self, at: &Rehearsal, motion: &Motion, seen: &Seen, scratch: &mut Scratch) {
-        let take = at.frames(self.take);
-        let along = &mut scratch.along;
-        along.clear();
-        along.extend((0..self.rows.len() + BEFORE).map(|i| {
-            let frame = (self.start + i).saturating_sub(BEFORE).max(take.start);
-            let rehearsed = &at.velocities[frame];
-            [
-                dot(&seen.velocity, rehearsed),
-                dot(rehearsed, rehearsed),
-                apart(&seen.place, &at.places[frame]),
-            ]
-        }));
+        Arch::new().dispatch(|| self.compare(at, seen, scratch));
+        let along = &scratch.along;
         let speed = dot(&seen.velocity, &seen.velocity);
         let place = 1.0 / seen.scale[0];
         let velocity = f32::from(u8::from(seen.moving)) / seen.scale[1];
         let keep = 1.0 - LEAVE * f32::from(motion.frames);
+        // What was rehearsed as many frames ago as postures are late, at this tempo.
+        let ago = TEMPI.map(|tempo| (tempo * DELAY).ceil());
+        let delays: [_; TEMPO_COUNT] = std::array::from_fn(|k| (ago[k] as usize, ago[k] - TEMPI[k] * DELAY));
         for (i, row) in self.rows.iter_mut().enumerate() {
             for (k, w) in row.iter_mut().enumerate() {
-                // What was rehearsed as many frames ago as postures are late, at this tempo.
-                let ago = TEMPI[k] * DELAY;
-                let (near, part) = (i + BEFORE - ago.ceil() as usize, ago.ceil() - ago);
+                let (ago, part) = delays[k];
+                let near = i + BEFORE - ago;
                 let [a, b] = [along[near], along[(near + 1).min(along.len() - 1)]];
                 let [cross, square, off] = [0, 1, 2].map(|n| a[n] + part * (b[n] - a[n]));
                 let away = (speed + TEMPI[k] * (TEMPI[k] * square - 2.0 * cross)).max(0.0);
                 let unlikely = (1.0 + place * off) * (1.0 + velocity * away);
-                *w *= keep / unlikely.powi(i32::from(motion.frames));
+                *w *= keep
+                    / if motion.frames == 2 {
+                        unlikely * unlikely
+                    } else {
+                        unlikely
+                    };
             }
         }
+    }
+
+    /// Leaves in `along` how far what is seen is from each place, and from some before the first.
+    #[inline(always)]
+    fn compare(&self, at: &Rehearsal, seen: &Seen, scratch: &mut Scratch) {
+        let Scratch { along, known, .. } = scratch;
+        let first = self.start.saturating_sub(BEFORE).max(at.frames(self.take).start);
+        // Before a take all is as at its start.
+        let missing = self.rows.len() + BEFORE - (self.end() - first);
+        along.clear();
+        along.resize(missing, [0.0; 3]);
+        at.seen(self.take, first..self.end(), known, |[place, velocity]| {
+            along.push([
+                dot(&seen.velocity, velocity),
+                dot(velocity, velocity),
+                apart(&seen.place, place),
+            ]);
+        });
+        let start = along[missing];
+        along[..missing].fill(start);
     }
 
     /// Cuts off ends that hold next to nothing, and the lighter ones of what is too long.

@@ -73,7 +73,7 @@ impl Fine {
     ) -> Place {
         self.measure(last);
         if now.is_multiple_of(MOMENT) {
-            self.step(&at.moments[believed.take], [last[0], last[MOMENT]], &believed);
+            self.step(at, [last[0], last[MOMENT]], &believed);
         } else if let Some(found) = &mut self.found {
             *found += believed.tempo;
         }
@@ -94,7 +94,7 @@ impl Fine {
     }
 
     /// Moves on by a moment: to what is `seen` now and was seen one before.
-    fn step(&mut self, take: &[Posture], seen: [&Posture; 2], believed: &Place) {
+    fn step(&mut self, at: &Rehearsal, seen: [&Posture; 2], believed: &Place) {
         if believed.trust < LEAST {
             return self.lose();
         }
@@ -103,12 +103,13 @@ impl Fine {
         let same = self.band.filter(|(take, _)| *take == believed.take);
         let moved = same.map(|(_, was)| first - was);
         let before = self.ways;
+        let mut before_it: Option<Posture> = None;
         let mut best = (f32::INFINITY, 0.0);
         for (i, way) in self.ways.iter_mut().enumerate() {
             *way = NO_WAY;
             let Some((moment, rehearsed)) = usize::try_from(first + i as i64)
                 .ok()
-                .and_then(|moment| Some((moment, take.get(moment)?)))
+                .and_then(|moment| Some((moment, at.moment(believed.take, moment)?)))
             else {
                 continue;
             };
@@ -121,8 +122,12 @@ impl Fine {
                     .filter_map(|skip| before.get(usize::try_from(i as i64 + moved - skip).ok()?))
                     .fold(NO_WAY, |a, b| if b.0 / b.1 < a.0 / a.1 { *b } else { a }),
             };
-            let step = [rehearsed, &take[moment.saturating_sub(1)]];
+            let earlier = before_it
+                .take()
+                .or_else(|| at.moment(believed.take, moment.saturating_sub(1)));
+            let step = [&rehearsed, earlier.as_ref().unwrap_or(&rehearsed)];
             *way = (from.0 + away(seen, step), from.1 + 1.0);
+            before_it = Some(rehearsed);
             if way.0 / way.1 < best.0 {
                 best = (way.0 / way.1, frame);
             }
@@ -157,7 +162,7 @@ mod tests {
     /// How far the place that is told in the end is from the true one, where belief is a tenth of a second late.
     fn error(shake: f32) -> f64 {
         let take: Vec<CanonicalPose> = (0..400).map(pose).collect();
-        let rehearsal = Rehearsal::new(&[&take]).expect("a take");
+        let rehearsal = Rehearsal::new([&take]).expect("a take");
         let (mut viewer, mut fine) = (Viewer::default(), Fine::default());
         let mut last = [[0.0; 32]; 4];
         let mut error = 0.0;

@@ -21,6 +21,7 @@ mod search;
 mod spotter;
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use anticip_motion::CanonicalPose;
 use anticip_motion::features::RATE;
@@ -29,8 +30,9 @@ use crate::MemoryError;
 use belief::{ANY_TEMPO, LEAVE, Motion, Scratch, Seen, Stretch, TEMPI, mass};
 use fine::Fine;
 use performer::Performer;
-use posture::{Carriers, HALF, Posture, Viewer, middle, velocity};
-use rehearsal::{MOMENT, Rehearsal};
+pub use posture::KeptPose;
+use posture::{HALF, Posture, Viewer, middle, velocity};
+use rehearsal::Rehearsal;
 use search::{EVERY, Search};
 pub use spotter::{GESTURE_FRAMES, Spotted, Spotter};
 
@@ -82,7 +84,7 @@ pub struct Place {
 #[derive(Debug, Clone)]
 struct Past {
     place: Posture,
-    carriers: Carriers,
+    pose: KeptPose,
     seen: Seen,
     /// Log likelihood of the frame under all that was believed, and the belief in nowhere.
     evidence: f64,
@@ -112,16 +114,16 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// A follower of these takes: canonical rotations at 50 Hz.
+    /// A follower of these takes: canonical rotations at 50 Hz, of which every second frame is read and kept.
     ///
     /// # Errors
-    /// No take, or one without a frame.
-    pub fn new(takes: &[&[CanonicalPose]]) -> Result<Self, MemoryError> {
+    /// No take, one without a frame, or more than ten hours.
+    pub fn new<T: AsRef<[CanonicalPose]>>(takes: impl IntoIterator<Item = T>) -> Result<Self, MemoryError> {
         let rehearsal = Rehearsal::new(takes)?;
         let still = [0.0; 32];
         let past = Past {
             place: still,
-            carriers: Carriers::default(),
+            pose: KeptPose::default(),
             seen: Seen {
                 place: still,
                 velocity: still,
@@ -150,6 +152,12 @@ impl Follower {
             places: Vec::new(),
             unseen: None,
         })
+    }
+
+    /// Every second pose of a take, if there is such a take.
+    #[must_use]
+    pub fn poses(&self, take: usize) -> Option<Arc<[KeptPose]>> {
+        self.rehearsal.poses(take)
     }
 
     /// The next frame begins a new run.
@@ -227,7 +235,7 @@ impl Follower {
     fn see(&mut self, pose: &CanonicalPose) -> Seen {
         let newest = self.viewer.push_without(&self.performer.turned(), pose);
         let past = &mut self.past[self.frame % KEPT];
-        (past.place, past.carriers) = (newest, self.viewer.carriers());
+        (past.place, past.pose) = (newest, self.viewer.kept());
         let back = |k: usize| &self.past[(self.frame - (2 * HALF - k).min(self.frame)) % KEPT].place;
         let moving = self.frame >= 2 * HALF;
         let mut seen = self.performer.see(middle(back), velocity(back), moving);
@@ -254,11 +262,13 @@ impl Follower {
         let then = (best.start + median)
             .saturating_sub((tempo * HALF as f32).round() as usize)
             .max(first);
-        let velocity = self.rehearsal.velocities[then].map(|v| tempo * v);
-        let now = &self.past[(self.frame - HALF) % KEPT].carriers;
-        let carriers = &self.rehearsal.carriers[best.take][(then - first) / MOMENT];
-        self.performer
-            .learn((seen, now), (&self.rehearsal.places[then], &velocity, carriers));
+        let (take, now) = (best.take, &self.past[(self.frame - HALF) % KEPT].pose);
+        let pose = self.rehearsal.pose(take, then);
+        let (performer, known) = (&mut self.performer, &mut self.scratch.known);
+        self.rehearsal
+            .seen(take, then..then + 1, known, |[place, velocity]| {
+                performer.learn((seen, now), (place, &velocity.map(|v| tempo * v), pose));
+            });
     }
 
     /// Belief before the first frame of a run, or of what goes on after a gap: there, wherever any tempo may have led.
@@ -320,7 +330,7 @@ impl Follower {
     fn enter(&mut self, frame: usize) {
         let take = self.rehearsal.take_of(frame - 1);
         let frames = self.rehearsal.frames(take);
-        let anywhere = 1.0 / self.rehearsal.places.len().max(ELSEWHERE) as f32;
+        let anywhere = 1.0 / self.rehearsal.all().max(ELSEWHERE) as f32;
         let mut stretch = Stretch {
             take,
             start: frame,

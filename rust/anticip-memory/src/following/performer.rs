@@ -3,7 +3,7 @@
 use anticip_geometry::Quat;
 
 use super::belief::Seen;
-use super::posture::{Carriers, Posture, Turns, UNTURNED, apart, between};
+use super::posture::{KeptPose, Posture, Turns, UNTURNED, apart, between};
 use super::rehearsal::Rehearsal;
 
 /// What the same movement done again differs by, as a share of what unrelated moments do (the root of it), at first
@@ -78,11 +78,11 @@ impl Performer {
         }
     }
 
-    /// Learns from what is seen where this was rehearsed: a posture, its velocity and the rotations that carry it.
+    /// Learns from what is seen where this was rehearsed: a posture, its velocity and the pose.
     pub(super) fn learn(
         &mut self,
-        (seen, now): (&Seen, &Carriers),
-        (place, velocity, then): (&Posture, &Posture, &Carriers),
+        (seen, now): (&Seen, &KeptPose),
+        (place, velocity, then): (&Posture, &Posture, &KeptPose),
     ) {
         let away = [apart(&seen.place, place), apart(&seen.velocity, velocity)];
         let rate = SUIT / (1.0 + away[0] / self.scale[0]);
@@ -122,7 +122,7 @@ mod tests {
     /// How far postures are from the rehearsed ones, frame by frame, in a suit that turns every joint.
     fn away(turn: Quat) -> Vec<f32> {
         let take: Vec<CanonicalPose> = (0..1200).map(|i| pose(i, Quat::IDENTITY)).collect();
-        let rehearsal = Rehearsal::new(&[&take]).expect("a take");
+        let rehearsal = Rehearsal::new([&take]).expect("a take");
         let mut performer = Performer::new(&rehearsal);
         let (mut viewer, mut other, still) = (Viewer::default(), Viewer::default(), [0.0; 32]);
         let mut away = Vec::new();
@@ -131,7 +131,7 @@ mod tests {
             let seen = viewer.push_without(&performer.turned(), &pose(i, turn));
             away.push(apart(&seen, &place).sqrt());
             let seen = performer.see(seen, still, true);
-            performer.learn((&seen, &viewer.carriers()), (&place, &still, &other.carriers()));
+            performer.learn((&seen, &viewer.kept()), (&place, &still, &other.kept()));
         }
         away
     }

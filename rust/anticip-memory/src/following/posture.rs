@@ -17,8 +17,8 @@ pub(super) type Posture = [f32; WIDTH];
 const JOINTS: [usize; 10] = [9, 13, 16, 20, 5, 8, 12, 15, 19, 3];
 /// The joints whose rotations carry those ten.
 const CARRIERS: [usize; 14] = [1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 14, 15, 18, 19];
-/// Rotations of the joints that carry a posture, in whole multiples of 1/32767.
-pub(super) type Carriers = [[i16; 4]; CARRIERS.len()];
+/// Rotations of a pose, in whole multiples of 1/32767.
+pub type KeptPose = [[i16; 4]; JOINT_COUNT];
 /// By how much each of them is turned against what was rehearsed, in its parent's frame.
 pub(super) type Turns = [Quat; CARRIERS.len()];
 /// Nothing is turned.
@@ -75,21 +75,65 @@ impl Viewer {
         out
     }
 
-    /// The carriers' rotations in the newest frame, as they came.
-    pub(super) fn carriers(&self) -> Carriers {
-        CARRIERS.map(|j| {
-            self.previous[j]
-                .to_array()
-                .map(|v| (v * f64::from(i16::MAX)).round() as i16)
-        })
+    /// The rotations of the newest frame, as they came.
+    pub(super) fn kept(&self) -> KeptPose {
+        self.previous
+            .map(|joint| joint.to_array().map(|v| (v * f64::from(i16::MAX)).round() as i16))
     }
 }
 
-/// How each carrier is turned in a frame against another.
-pub(super) fn between(now: &Carriers, then: &Carriers) -> Turns {
+/// How each carrier is turned in a pose against another.
+pub(super) fn between(now: &KeptPose, then: &KeptPose) -> Turns {
     let rotation = |of: [i16; 4]| Quat::from_array(of.map(f64::from)).normalize_or(Quat::IDENTITY);
-    std::array::from_fn(|n| rotation(now[n]) * rotation(then[n]).conj())
+    CARRIERS.map(|j| rotation(now[j]) * rotation(then[j]).conj())
 }
+
+/// Numbers of a posture that are kept, and whole units of them to a metre: within two metres on either side.
+const KEPT: usize = 3 * JOINTS.len();
+const UNIT: f32 = 16384.0;
+
+/// A posture in whole units.
+pub(super) type KeptPosture = [i16; KEPT];
+
+pub(super) fn keep(posture: &Posture) -> KeptPosture {
+    std::array::from_fn(|n| (posture[n] * UNIT).round() as i16)
+}
+
+#[inline(always)]
+pub(super) fn metres(kept: &KeptPosture) -> Posture {
+    let mut out = [0.0; WIDTH];
+    for (slot, &v) in out.iter_mut().zip(kept) {
+        *slot = f32::from(v) / UNIT;
+    }
+    out
+}
+
+/// [`middle`] and [`velocity`] in the middle of five postures, of which only every second is known and those between
+/// lie halfway; and halfway between the two in the middle of the last four.
+#[inline(always)]
+pub(super) fn at_moment([a, b, c, d, e]: [&Posture; 5]) -> [Posture; 2] {
+    let mut out = [[0.0; WIDTH]; 2];
+    for n in 0..WIDTH {
+        out[0][n] = (0.5 * (a[n] + e[n]) + 2.0 * (b[n] + c[n] + d[n])) / MEAN;
+        out[1][n] = (4.0 * (d[n] - b[n]) + 1.5 * (e[n] - a[n])) * SLOPE;
+    }
+    out
+}
+
+#[inline(always)]
+pub(super) fn between_moments([b, c, d, e]: [&Posture; 4]) -> [Posture; 2] {
+    let mut out = [[0.0; WIDTH]; 2];
+    for n in 0..WIDTH {
+        out[0][n] = (1.5 * (b[n] + e[n]) + 2.0 * (c[n] + d[n])) / MEAN;
+        out[1][n] = (2.0 * (d[n] - c[n]) + 4.0 * (e[n] - b[n])) * SLOPE;
+    }
+    out
+}
+
+/// Frames that a mean is of, and what makes metres a second of differences that are weighted by frames.
+const MEAN: f32 = (2 * HALF + 1) as f32;
+const SLOPE: f32 = RATE as f32 / 28.0;
+const _: () = assert!(HALF == 3 && 2 * (1 + 4 + 9) == 28);
 
 /// Metres a second in the middle of the postures that `at` gives from 0 to twice [`HALF`]: their regression line.
 pub(super) fn velocity<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
@@ -113,16 +157,19 @@ pub(super) fn middle<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
     out.map(|v| v / (2 * HALF + 1) as f32)
 }
 
+#[inline(always)]
 pub(super) fn dot(a: &Posture, b: &Posture) -> f32 {
     lanes(a, b, |x, y| x * y)
 }
 
 /// The squared distance.
+#[inline(always)]
 pub(super) fn apart(a: &Posture, b: &Posture) -> f32 {
     lanes(a, b, |x, y| (x - y) * (x - y))
 }
 
 /// The sum over pairs of numbers, in an order that vectors of eight allow.
+#[inline(always)]
 fn lanes(a: &Posture, b: &Posture, term: impl Fn(f32, f32) -> f32) -> f32 {
     let mut sums = [0.0; LANES];
     for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
@@ -149,6 +196,27 @@ mod tests {
         pose[HIPS] = [0.6, 0.0, 0.8, 0.0];
         let turned = viewer.push(&pose);
         assert!(apart(&ahead, &turned) < 1e-10);
+    }
+
+    /// Postures halfway between those that are known are what was left out.
+    #[test]
+    fn means_and_velocities_of_every_second_posture_are_those_of_all() {
+        let known: Vec<Posture> = (0..6)
+            .map(|i| std::array::from_fn(|n| 0.1 * ((i * i + 3 * n) as f32).sin()))
+            .collect();
+        let all = |i: usize| -> Posture {
+            let (a, b) = (&known[i / 2], &known[i.div_ceil(2)]);
+            std::array::from_fn(|n| (a[n] + b[n]) / 2.0)
+        };
+        let [a, b, c, d, e] = std::array::from_fn(|i| &known[i]);
+        for (from, [place, speed]) in [
+            (1, at_moment([a, b, c, d, e])),
+            (2, between_moments([b, c, d, e])),
+        ] {
+            let seven: [Posture; 7] = std::array::from_fn(|i| all(from + i));
+            assert!(apart(&place, &middle(|i| &seven[i])) < 1e-10, "{from}");
+            assert!(apart(&speed, &velocity(|i| &seven[i])) < 1e-8, "{from}");
+        }
     }
 
     #[test]

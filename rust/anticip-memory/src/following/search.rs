@@ -1,5 +1,7 @@
 //! A coarse look at the whole rehearsal ten times a second: where else the performer may be.
 
+use pulp::Arch;
+
 use super::RATE;
 use super::posture::{ENDS, Posture};
 use super::rehearsal::Rehearsal;
@@ -29,14 +31,16 @@ const AGAIN: usize = 15;
 const BESIDE: usize = 12;
 /// Unused moments: further away than anything.
 const FAR: f32 = 1e9;
-const UNUSED: usize = usize::MAX;
+const UNUSED: u32 = u32::MAX;
+/// Whole units of what is kept to a metre and to a metre a second: within 2 m and 16 m/s.
+const UNITS: [f32; 2] = [16384.0, 2048.0];
 
 /// Scores of the ways that lead to each moment (a forward dynamic time warping that may begin anywhere).
 #[derive(Debug, Clone)]
 pub(super) struct Search {
     moments: Vec<Moments>,
     /// The frame of every moment; two unused ones before each take keep it apart from the last.
-    frames: Vec<usize>,
+    frames: Vec<u32>,
     scores: Vec<f32>,
     next: Vec<f32>,
     quick: Vec<f32>,
@@ -50,8 +54,8 @@ pub(super) struct Search {
 /// Eight moments side by side.
 #[derive(Debug, Clone)]
 struct Moments {
-    places: [Lane; ENDS],
-    velocities: [Lane; ENDS],
+    places: [[i16; LANES]; ENDS],
+    velocities: [[i16; LANES]; ENDS],
     place_squares: Lane,
     velocity_squares: Lane,
 }
@@ -65,25 +69,31 @@ impl Search {
         let mut frames = Vec::new();
         for take in 0..at.takes() {
             frames.extend([UNUSED; 2]);
-            frames.extend(at.frames(take).step_by(EVERY));
+            frames.extend(at.frames(take).step_by(EVERY).map(|frame| frame as u32));
         }
         frames.resize(frames.len().next_multiple_of(LANES), UNUSED);
         let empty = Moments {
-            places: [[0.0; LANES]; ENDS],
-            velocities: [[0.0; LANES]; ENDS],
+            places: [[0; LANES]; ENDS],
+            velocities: [[0; LANES]; ENDS],
             place_squares: [FAR; LANES],
             velocity_squares: [0.0; LANES],
         };
         let mut moments = vec![empty; frames.len() / LANES];
+        let mut known = Vec::new();
         for (cell, &frame) in frames.iter().enumerate().filter(|(_, frame)| **frame != UNUSED) {
-            let (eight, lane) = (&mut moments[cell / LANES], cell % LANES);
-            let (place, velocity) = (&at.places[frame][..ENDS], &at.velocities[frame][..ENDS]);
-            for d in 0..ENDS {
-                eight.places[d][lane] = place[d];
-                eight.velocities[d][lane] = velocity[d];
-            }
-            eight.place_squares[lane] = square(place);
-            eight.velocity_squares[lane] = square(velocity);
+            let (eight, lane, frame) = (&mut moments[cell / LANES], cell % LANES, frame as usize);
+            at.seen(at.take_of(frame), frame..frame + 1, &mut known, |seen| {
+                let [place, velocity]: [[i16; ENDS]; 2] = std::array::from_fn(|what| {
+                    std::array::from_fn(|d| (seen[what][d] * UNITS[what]).round() as i16)
+                });
+                for d in 0..ENDS {
+                    eight.places[d][lane] = place[d];
+                    eight.velocities[d][lane] = velocity[d];
+                }
+                let metres = |of: &[i16; ENDS], unit: f32| square(&of.map(|v| f32::from(v) / unit));
+                eight.place_squares[lane] = metres(&place, UNITS[0]);
+                eight.velocity_squares[lane] = metres(&velocity, UNITS[1]);
+            });
         }
         Self {
             scores: vec![0.0; frames.len() + 2],
@@ -110,11 +120,7 @@ impl Search {
             place.first_chunk().expect("a posture is wider"),
             velocity.first_chunk().expect("a posture is wider"),
         );
-        let squares = [square(place), square(velocity)];
-        let (alike, _) = self.next[2..].as_chunks_mut::<LANES>();
-        for (eight, out) in self.moments.iter().zip(alike) {
-            *out = eight.alike(place, velocity, squares, [self.place, self.velocity]);
-        }
+        Arch::new().dispatch(|| self.compare(place, velocity));
         let before = self.quick.iter().zip(&self.quick[1..]).zip(&self.quick[2..]);
         for ((next, alike), ((skipping, from), standing)) in
             self.quick_next[2..].iter_mut().zip(&self.next[2..]).zip(before)
@@ -130,6 +136,17 @@ impl Search {
         std::mem::swap(&mut self.scores, &mut self.next);
     }
 
+    /// Leaves in `next` how alike each moment is.
+    #[inline(always)]
+    fn compare(&mut self, place: &[f32; ENDS], velocity: &[f32; ENDS]) {
+        let squares = [square(place), square(velocity)];
+        let (place, velocity) = (place.map(|v| v / UNITS[0]), velocity.map(|v| v / UNITS[1]));
+        let (alike, _) = self.next[2..].as_chunks_mut::<LANES>();
+        for (eight, out) in self.moments.iter().zip(alike) {
+            *out = eight.alike(&place, &velocity, squares, [self.place, self.velocity]);
+        }
+    }
+
     /// The frames with the best scores that are not followed yet and were not named of late, best last.
     pub(super) fn candidates(&mut self, now: usize, followed: impl Fn(usize) -> bool) -> Vec<usize> {
         self.named.retain(|(when, _)| now - when < AGAIN);
@@ -139,9 +156,10 @@ impl Search {
             let mut found: Vec<(f32, usize, i64)> = Vec::with_capacity(NAMED + 1);
             for (&score, &frame) in scores[2..].iter().zip(&self.frames) {
                 let least = found.get(NAMED - 1).map_or(LEAST, |last| last.0);
-                if frame == UNUSED || score <= least || followed(frame) {
+                if frame == UNUSED || score <= least || followed(frame as usize) {
                     continue;
                 }
+                let frame = frame as usize;
                 let ahead = frame as i64 - now as i64;
                 if self.named.iter().any(|n| beside(n.1, ahead)) {
                     continue;
@@ -166,6 +184,8 @@ impl Search {
 
 impl Moments {
     /// How alike each moment is to what is seen, at the tempo that suits it best: from `ALIKE` down to `ALIKE` - 1.
+    /// What is seen is divided by the units of what is kept.
+    #[inline(always)]
     fn alike(
         &self,
         place: &[f32; ENDS],
@@ -176,8 +196,8 @@ impl Moments {
         let (mut near, mut along) = ([0.0; LANES], [0.0; LANES]);
         for d in 0..ENDS {
             for lane in 0..LANES {
-                near[lane] += place[d] * self.places[d][lane];
-                along[lane] += velocity[d] * self.velocities[d][lane];
+                near[lane] += place[d] * f32::from(self.places[d][lane]);
+                along[lane] += velocity[d] * f32::from(self.velocities[d][lane]);
             }
         }
         std::array::from_fn(|lane| {

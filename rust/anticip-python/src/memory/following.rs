@@ -1,13 +1,14 @@
 //! Following, cues and gestures.
 
-use anticip_memory::{Cue, Cues, Follower, Place, RATE, Rotations, Spotted, Spotter};
+use anticip_memory::{Cue, Cues, Follower, Place, RATE, Spotted, Spotter};
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{CanonicalPose, FrontOutput};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
-use super::{memory_error, poses};
-use crate::motion::convert::{about_unit, doubles};
+use super::memory_error;
+use crate::errors::{Kind, raise};
+use crate::motion::convert::{about_unit, doubles, shaped};
 use crate::shared::Shared;
 
 /// Take, seconds in it, tempo, trust.
@@ -17,9 +18,20 @@ pub(crate) fn row(place: Place) -> Row {
     (place.take, place.seconds, place.tempo, place.trust)
 }
 
-fn frames(quats: &Bound<'_, PyAny>) -> PyResult<Vec<CanonicalPose>> {
-    let single = |pose: &Rotations| pose.map(|q| q.map(|v| v as f32));
-    Ok(poses(quats)?.iter().map(single).collect())
+fn frames(quats: &Bound<'_, PyAny>) -> PyResult<Frames> {
+    let what = "canonical rotations";
+    let values = shaped(quats, what, &[None, Some(JOINT_COUNT), Some(4)])?;
+    about_unit(&values, what)?;
+    Ok(Frames(values))
+}
+
+/// Canonical frames, number by number: an hour is not copied once more.
+struct Frames(Vec<f32>);
+
+impl AsRef<[CanonicalPose]> for Frames {
+    fn as_ref(&self) -> &[CanonicalPose] {
+        self.0.as_chunks().0.as_chunks().0
+    }
 }
 
 fn frame(quats: &Bound<'_, PyAny>) -> PyResult<CanonicalPose> {
@@ -83,17 +95,37 @@ pub(crate) struct PyFollower(pub(crate) Shared<Following>);
 
 #[pymethods]
 impl PyFollower {
+    /// Takes are read one by one, and let go: an hour is large.
     #[new]
-    fn new(py: Python<'_>, takes: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
-        let takes = takes.iter().map(frames).collect::<PyResult<Vec<_>>>()?;
-        let takes: Vec<&[CanonicalPose]> = takes.iter().map(Vec::as_slice).collect();
-        let follower = py.detach(|| Follower::new(&takes));
+    fn new(py: Python<'_>, takes: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let takes = takes.try_iter()?.unbind();
+        let mut failed = None;
+        let follower = py.detach(|| {
+            Follower::new(std::iter::from_fn(|| {
+                let next = Python::attach(|py| {
+                    let take = takes.bind(py).clone().next()?;
+                    Some(take.and_then(|take| frames(&take)))
+                })?;
+                next.map_err(|error| failed = Some(error)).ok()
+            }))
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
         let follower = follower.map_err(|error| memory_error(&error))?;
         Ok(Self(Shared::new(Following {
             follower,
             cues: None,
             newest_ns: None,
         })))
+    }
+
+    /// Every second pose of a take (N, 22, 4), in 1/32767.
+    fn poses<'py>(&self, py: Python<'py>, take: usize) -> PyResult<Bound<'py, PyArray3<i16>>> {
+        let poses = self.0.with(py, |following| following.follower.poses(take));
+        let poses = poses.ok_or_else(|| raise(Kind::Value, &format!("there is no take {take}")))?;
+        let numbers = poses.as_flattened().as_flattened();
+        PyArray1::from_slice(py, numbers).reshape([poses.len(), JOINT_COUNT, 4])
     }
 
     #[pyo3(signature = (cues, same=Vec::new()))]
@@ -112,7 +144,8 @@ impl PyFollower {
         py: Python<'py>,
         quats: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let poses = frames(quats)?;
+        let frames = frames(quats)?;
+        let poses = frames.as_ref();
         let rows: Vec<f64> = self.0.detached(py, |following| {
             let rows = poses.iter().map(|pose| match following.follower.push(pose) {
                 Some(place) => [place.take as f64, place.seconds, place.tempo, place.trust],
@@ -185,7 +218,7 @@ impl PySpotter {
         let takes = takes.iter().map(read).collect::<PyResult<Vec<_>>>()?;
         let takes: Vec<(usize, &[CanonicalPose])> = takes
             .iter()
-            .map(|(gesture, take)| (*gesture, take.as_slice()))
+            .map(|(gesture, take)| (*gesture, take.as_ref()))
             .collect();
         let spotter = py.detach(|| Spotter::new(&takes, &thresholds, at));
         Ok(Self(Shared::new(spotter.map_err(|error| memory_error(&error))?)))
@@ -202,10 +235,11 @@ impl PySpotter {
         py: Python<'py>,
         quats: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray3<f64>>> {
-        let poses = frames(quats)?;
+        let frames = frames(quats)?;
+        let poses = frames.as_ref();
         let (gestures, rows) = self.0.detached(py, |spotter| {
             let mut rows = Vec::new();
-            for pose in &poses {
+            for pose in poses {
                 let found = spotter.push(pose).to_vec();
                 rows.extend(found.iter().zip(spotter.costs()).flat_map(|(found, cost)| {
                     let (progress, seconds, likely) = found.map_or((f32::NAN, f32::NAN, 0.0), triple);

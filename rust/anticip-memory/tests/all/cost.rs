@@ -1,0 +1,62 @@
+//! What a rehearsal costs: bytes that stay allocated.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use anticip_memory::{Follower, MOMENTS_AN_HOUR, Memory, Rotations};
+use anticip_motion::CanonicalPose;
+
+use crate::following::Movement;
+
+struct Counting;
+
+thread_local! {
+    // Of this thread: other tests run beside this one.
+    static BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; the counter is a constant-initialised thread-local
+// without a destructor, so counting allocates nothing itself. What is not said here goes through these two.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.set(BYTES.get().wrapping_add(layout.size()));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        BYTES.set(BYTES.get().wrapping_sub(layout.size()));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What is made, and how many bytes stay allocated with it.
+fn kept<T>(make: impl FnOnce() -> T) -> (T, usize) {
+    let before = BYTES.get();
+    let made = make();
+    (made, BYTES.get().wrapping_sub(before))
+}
+
+/// A tenth of an hour in ten takes: everything grows with the frames, so an hour costs ten times as much.
+#[test]
+fn an_hour_of_rehearsal_is_followed_and_recalled_in_fifty_megabytes() {
+    let takes: Vec<Vec<CanonicalPose>> = (0..10).map(|n| Movement(n).take(36.0)).collect();
+    let room = MOMENTS_AN_HOUR / 10;
+    let (_, empty) = kept(|| Memory::new(1).expect("a capacity"));
+    let (mut memory, moments) = kept(|| {
+        let mut memory = Memory::new(room).expect("a capacity");
+        for (n, take) in takes.iter().enumerate() {
+            let take: Vec<Rotations> = take.iter().map(|pose| pose.map(|q| q.map(f64::from))).collect();
+            memory.rehearse(&n.to_string(), &take).expect("room");
+        }
+        memory
+    });
+    let (follower, tables) = kept(|| Follower::new(&takes).expect("takes"));
+    assert!(memory.store().len() > 9 * room / 10 && follower.poses(9).is_some());
+    let hour = 10 * (moments - empty + tables);
+    assert!(hour <= 50_000_000, "{} + {tables}", moments - empty);
+}
