@@ -67,7 +67,8 @@ def test_codes_that_are_not_there_have_no_target():
     assert ahead.scores[0].tolist() == [[0, 1], [1, 0], [0, 1], [1, 0], [0, 0]]
     assert ahead.gone[0].long().tolist() == [[0, 0], [0, 0], [0, 1], [1, 0], [0, 1]]
     assert not bool(ahead.whole.any())
-    assert p.look_ahead(codes, 2, 0).place.shape == (1, 0, 2)
+    for given in (codes, codes[:, :2], codes[:, :1]):
+        assert p.look_ahead(given, 2, 0).around.shape == (1, 0, 4)
 
 
 def test_losses_follow_the_definitions():

@@ -73,7 +73,9 @@ def look_ahead(codes: Tensor, horizon: int, length: int | None = None) -> Ahead:
     gone, whole = (torch.empty(*size, dtype=torch.bool) for size in (place.shape, place.shape[:2]))
     given = codes.long().contiguous().numpy(force=True)
     targets = torch.from_numpy(_core.plan_targets(given, place.numpy(), gone.numpy(), whole.numpy()))
-    padded = F.pad(codes.long().clamp(min=-1), (horizon - 1, max(0, length + horizon - count)), value=-1)
+    # Also of no step: there is no window of less than one.
+    missing = max(0, max(length, 1) + horizon - count)
+    padded = F.pad(codes.long().clamp(min=-1), (horizon - 1, missing), value=-1)
     around = padded.unfold(1, 2 * horizon, 1)[:, :length]
     targets = targets.to(torch.get_default_dtype())
     return Ahead(around, *(each.to(codes.device) for each in (targets, place, gone, whole)))
