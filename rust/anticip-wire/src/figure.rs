@@ -100,8 +100,9 @@ pub(crate) fn place(pose: &PoseUpdate, parents: &[i32]) -> Vec<Placed> {
     placed
 }
 
-/// Most joints are farther than so many centimetres from the first one, and none is farther than so many metres.
-const REACH: f32 = 10.0;
+/// Most joints are farther than so many centimetres from the first one, also of a child who is rolled up, and none is
+/// farther than so many metres.
+const REACH: f32 = 3.0;
 
 /// A body of fixed joints, told joint by joint in the world. Its bones' lengths are those of the first whole frame.
 #[derive(Clone, Debug)]

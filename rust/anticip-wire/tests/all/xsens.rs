@@ -125,14 +125,22 @@ fn rotations_in_the_world_become_local() {
 
 #[test]
 fn places_in_centimetres_are_told_from_those_in_metres() {
+    // An adult upright, and about what is left of a child who is rolled up.
+    for size in [1.0, 0.2] {
+        told_alike_in_both_units(size);
+    }
+}
+
+fn told_alike_in_both_units(size: f32) {
     let heard = [1.0, 100.0].map(|unit| {
         let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
         // One segment lost its way: that makes no body of another size.
         for (counter, astray) in [(1, 14), (2, 0)] {
             let mut items = body(0.4);
+            let hips = items[0].1;
             for item in &mut items {
                 let astray = if item.0 == astray { 40.0 } else { 0.0 };
-                item.1 = item.1.map(|v| (v + astray) * unit);
+                item.1 = [0, 1, 2].map(|i| (hips[i] + size * (item.1[i] - hips[i]) + astray) * unit);
             }
             feed(
                 &mut source,
