@@ -251,8 +251,9 @@ impl Stretch {
                 apart(&seen.place, place),
             ]);
         });
-        let start = along[missing];
-        along[..missing].fill(start);
+        if let Some(&start) = along.get(missing) {
+            along[..missing].fill(start);
+        }
     }
 
     /// Cuts off ends that hold next to nothing, and the lighter ones of what is too long.
@@ -279,7 +280,29 @@ impl Stretch {
 
 #[cfg(test)]
 mod tests {
+    use anticip_motion::canonical::JOINT_COUNT;
+
     use super::*;
+
+    #[test]
+    fn what_holds_no_belief_has_no_frames_also_where_a_take_begins() {
+        let take = [[[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT]; 40];
+        let rehearsal = Rehearsal::new([take]).expect("a take");
+        let seen = Seen {
+            place: [0.0; 32],
+            velocity: [0.0; 32],
+            moving: true,
+            scale: [1.0; 2],
+            elsewhere: 1.0,
+            weight: 1.0,
+        };
+        for start in [0, 3, 20] {
+            let (take, rows) = (0, vec![[0.0; TEMPO_COUNT]; 3]);
+            let mut stretch = Stretch { take, start, rows };
+            stretch.step(&rehearsal, &Motion::new(1), &seen, &mut Scratch::default());
+            assert!(stretch.rows.is_empty(), "{start}");
+        }
+    }
 
     #[test]
     fn belief_in_more_frames_is_added_to_what_there_is() {
