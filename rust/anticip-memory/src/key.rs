@@ -56,7 +56,8 @@ pub(crate) struct Split {
 
 pub(crate) const OWN: usize = 96;
 pub(crate) type Own = [i16; OWN];
-pub(crate) type Earlier = [i16; 88];
+const EARLIER: usize = 88;
+pub(crate) type Earlier = [i16; EARLIER];
 
 /// Where what is [`Earlier`] begins in a key, where it ends, and where it goes on to the end.
 const REPEATED: [usize; 3] = [
@@ -71,7 +72,7 @@ pub(crate) const BEFORE: [usize; 4] = [4, 6, 11, 3];
 #[inline(always)]
 pub(crate) fn earlier([first, second, third, fourth]: [&Own; BEFORE.len()]) -> Earlier {
     const P: usize = PARAMETER_COUNT;
-    let mut out = [0; 88];
+    let mut out = [0; EARLIER];
     out[..P].copy_from_slice(&first[..P]);
     out[P..2 * P].copy_from_slice(&second[P..2 * P]);
     out[2 * P..3 * P].copy_from_slice(&third[P..2 * P]);
@@ -81,7 +82,7 @@ pub(crate) fn earlier([first, second, third, fourth]: [&Own; BEFORE.len()]) -> E
 
 impl Split {
     pub(crate) fn of(key: &Key) -> Self {
-        let (mut own, mut earlier) = ([0; OWN], [0; 88]);
+        let (mut own, mut earlier) = ([0; OWN], [0; EARLIER]);
         let [from, to, rest] = REPEATED;
         own[..from].copy_from_slice(&key[..from]);
         own[from..from + rest - to].copy_from_slice(&key[to..rest]);

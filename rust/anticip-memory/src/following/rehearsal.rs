@@ -50,13 +50,9 @@ impl Take {
         let mut viewer = Viewer::default();
         let moments = poses.len().div_ceil(MOMENT);
         let (mut kept, mut postures) = (Vec::with_capacity(moments), Vec::with_capacity(moments));
-        for (frame, pose) in poses.iter().enumerate() {
-            // All are seen: what is no rotation holds the last that was one.
-            let posture = viewer.push(pose);
-            if frame.is_multiple_of(MOMENT) {
-                kept.push(viewer.kept());
-                postures.push(keep(&posture));
-            }
+        for pose in poses.iter().step_by(MOMENT) {
+            postures.push(keep(&viewer.push(pose)));
+            kept.push(viewer.kept());
         }
         Self {
             frames: poses.len(),
