@@ -132,8 +132,8 @@ pub(super) fn between_moments([b, c, d, e]: [&Posture; 4]) -> [Posture; 2] {
 
 /// Frames that a mean is of, and what makes metres a second of differences that are weighted by frames.
 const MEAN: f32 = (2 * HALF + 1) as f32;
-const SLOPE: f32 = RATE as f32 / 28.0;
-const _: () = assert!(HALF == 3 && 2 * (1 + 4 + 9) == 28);
+const SLOPE: f32 = RATE as f32 / (2 * (1 + 4 + 9)) as f32;
+const _: () = assert!(HALF == 3);
 
 /// Metres a second in the middle of the postures that `at` gives from 0 to twice [`HALF`]: their regression line.
 pub(super) fn velocity<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {

@@ -47,7 +47,7 @@ impl Movement {
 }
 
 fn follower(takes: &[Vec<CanonicalPose>]) -> Follower {
-    Follower::new(&takes.iter().map(Vec::as_slice).collect::<Vec<_>>()).expect("takes")
+    Follower::new(takes).expect("takes")
 }
 
 fn play(follower: &mut Follower, movement: Movement, path: &[f64]) -> Vec<Option<Place>> {
@@ -378,8 +378,7 @@ fn another_movement_fires_next_to_nothing() {
 #[test]
 fn what_is_no_take_or_no_time_is_refused() {
     for takes in [vec![], vec![vec![]]] {
-        let takes: Vec<&[CanonicalPose]> = takes.iter().map(Vec::as_slice).collect();
-        assert!(Follower::new(&takes).is_err());
+        assert!(Follower::new(takes).is_err());
     }
     for (seconds, ahead) in [
         (-1.0, 0.2),
