@@ -22,7 +22,8 @@ class _Lines:
         self._say = say
         self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._left_out = 0
-        self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
+        # No daemon: the program ends once all is said, not in the middle of a line that nobody reads.
+        self._thread = threading.Thread(target=self._run, name="lines")
         self._thread.start()
 
     def say(self, line: str) -> None:

@@ -48,8 +48,7 @@ def test_who_speaks_does_not_wait_for_a_reader_and_what_was_too_much_is_counted(
             told(str(n))
         assert not said
         reads.set()
-        while len(said) < 1001:
-            reads.wait(0.01)
+        wait_for(lambda: len(said) == 1001, 30.0, "what waits")
         told("last")
     assert said == ["first", *map(str, range(1000)), "500 lines were not told: nobody read them", "last"]
 
@@ -80,6 +79,26 @@ def ended(program: subprocess.Popen[bytes], pipe: IO[bytes]) -> str:
     is_over()
     assert program.returncode == 0
     return b"".join(found).decode()
+
+
+UNREAD = """
+import sys
+from realtime import lines
+lines._PARTING_S = 0.0
+with lines.beside(lambda line: print(line, file=sys.stderr, flush=True)) as say:
+    for line in "abc":
+        say(line)
+"""
+
+
+def test_a_program_ends_once_all_is_read() -> None:
+    with unread() as (pipe, other), subprocess.Popen([sys.executable, "-c", UNREAD], stderr=pipe) as program:
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                program.wait(1.0)
+            assert ended(program, other).endswith("a\nb\nc\n")
+        finally:
+            program.kill()
 
 
 @pytest.mark.slow
