@@ -73,8 +73,7 @@ class Pipeline:
         memory: LiveMemory | None = None,
         delay_ms: float = 0.0,
     ) -> None:
-        self.mixer = mixer
-        self._delay = delay_ms / 1000.0
+        self.mixer, self._delay = mixer, delay_ms / 1000.0
         self.tape: Records | None = None
         self.take_recorder: TakeRecorder | None = None
         self.live_mapping: LiveMapping | None = None
@@ -89,8 +88,7 @@ class Pipeline:
         #: The wire format, and the kind of source, which for what is decoded on the way is another.
         self.kind = self.source = kind
         self.counts = dict.fromkeys(_COUNTED, 0)
-        self.front = front
-        self.clock = clock
+        self.front, self.clock = front, clock
         self._now_ns = clock.now_ns()
         self._model = GuardedModel(backend, clock, budget_ms, self.counts)
         self._outlet = Outlet(sinks, clock, self.counts)
@@ -104,7 +102,7 @@ class Pipeline:
         self.memory = memory
         self._newest: tuple[StepResult | None, ControlFrame] | None = None
         self._front_output: FrontOutput | None = None
-        self._to_hold = 0
+        self._to_hold = self._held = 0
         # What the model said of the newest frame, and of how many frames after it as it imagines them.
         self._step: StepResult | None = None
         self._guessed = 0
@@ -167,12 +165,15 @@ class Pipeline:
             self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
         if self._to_hold:
             self._to_hold -= 1
-            self.counts["skipped"] += (waits := self._engine.hold(datagram, t_arrival_ns, sender, now))
-            self.counts["frames"] += waits
+            self._held += self._engine.hold(datagram, t_arrival_ns, sender, now)
             self._outlet.on_datagram(sender, datagram)
             return False
         stepping, stale = self._model.ready(now)
+        held, self._held = self._held, 0
+        emitted = held and self.front.counters()["emitted"]
         result = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
+        # Where the datagram itself completes none, the newest that was held plays.
+        left_out = held and held - (self.front.counters()["emitted"] == emitted)
         if self._alone is not None and (result is not None or t_arrival_ns > self._alone[0]):
             self.front.listen_to(self._alone[1]())
             self._alone = None
@@ -184,7 +185,7 @@ class Pipeline:
         if stepping and self._model.judge(now, result.failure, took[0]) and self.tape is not None:
             # How long a step took is no part of a replay: that it was too long is.
             self.tape.control(now, "rest", ())
-        self._keep(result)
+        self._keep(result, left_out)
         if self.tape is not None:
             self.tape.frame(now, result.number, out.t_source_ns, out.poses[-1], out.root, self.front.mask)
         if (played := result.played) is not None:
@@ -221,7 +222,7 @@ class Pipeline:
             self.tape.control(t_ns, "hold", (count,))
         self._to_hold = count
 
-    def _keep(self, result: FrameResult) -> None:
+    def _keep(self, result: FrameResult, left_out: int) -> None:
         """What the frames that follow, and the forecast of those that are late, need of this one."""
         out, step = result.out, result.step
         if self._memory is not None and (remembered := result.remembered) is not None:
@@ -234,7 +235,8 @@ class Pipeline:
             self._gestures.hear(out.poses, reset=out.reset)
         self._step, self._front_output, self._guessed = step, out, 0
         self._local_ns, self.expected_ns = out.t_local_ns, out.expected_ns
-        self.counts["frames"] += 1
+        self.counts["frames"] += 1 + left_out
+        self.counts["skipped"] += left_out
         self.counts["without_model"] += step is None and self.backend is not None
         self.counts["invalid"] += not out.valid
 
@@ -288,8 +290,7 @@ class Pipeline:
         if self.led is not None:
             return beat_at(self.led, self._now_ns)
         bpm, phase, trust = self._tempo
-        away = self._engine.away
-        if away <= 0:
+        if (away := self._engine.away) <= 0:
             return self._tempo
         return bpm, (phase + away * FRAME * bpm / 60.0) % 1.0, trust if away <= _BRIDGED else 0.0
 
@@ -411,8 +412,7 @@ class Pipeline:
             return None
         if self.backend is None or self._step is None:
             return out, None
-        step = self._model.imagine(out.features)
-        if step is None:
+        if (step := self._model.imagine(out.features)) is None:
             return None
         return out, step if self._memory is None else self._memory.imagine(step)
 

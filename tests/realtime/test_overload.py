@@ -150,6 +150,22 @@ def test_what_is_left_out_is_heard_and_the_model_goes_on_as_if_it_had_been_playe
         pipeline.close()
 
 
+def test_where_the_last_that_waits_completes_no_frame_none_is_left_out() -> None:
+    """As with several datagrams a frame, or somebody else's suit."""
+    pipeline = assemble(RIG, OfflineClock())
+    sent = heard(pipeline)
+    pipeline.feed(SKELETON, 0, SUIT)
+    for n, datagram in enumerate(FRAMES[:50]):
+        pipeline.clock.advance_to(n * NS)
+        pipeline.hold(1, n * NS)
+        assert not pipeline.feed(datagram, n * NS, SUIT)
+        assert pipeline.feed(FRAMES[n], n * NS, "10.0.0.2:7000")
+    counts = pipeline.counters()
+    assert (counts["frames"], counts["skipped"], counts["bridged"]) == (50, 0, 0)
+    assert sum(b"param" in datagram for datagram in sent) >= 50
+    pipeline.close()
+
+
 def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp_path: Path) -> None:
     files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
     rig = parse_rig({"control": {"enabled": False}}, "test")
