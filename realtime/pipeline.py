@@ -91,9 +91,11 @@ class Pipeline:
         self.front, self.clock = front, clock
         self._now_ns = clock.now_ns()
         self._model = GuardedModel(backend, clock, budget_ms, self.counts)
+        #: Leave the model out for a while from a moment on.
+        self.rest = self._model.rest
         self._outlet = Outlet(sinks, clock, self.counts)
-        #: Send every frame to one more.
-        self.add = self._outlet.add
+        #: Who is sent every frame, and: send every frame to one more.
+        self.sinks, self.add = self._outlet.sinks, self._outlet.add
         # Until when the first frame is one sender's alone, and whose the others are.
         self._alone: tuple[int, Callable[[], str | None]] | None = None
         self._warm_mixer = Mixer(performer=None if mixer.performer is None else PerformerRange())
@@ -117,11 +119,6 @@ class Pipeline:
         self.led: tuple[float, float] | None = None
         self._taped: list[float] = []
         self._status_ns, self._last_mode = -_STATUS_NS, self.mixer.mode
-
-    @property
-    def sinks(self) -> list[Sink]:
-        """Who is sent every frame."""
-        return self._outlet.sinks
 
     def tell(self, say: Callable[[str], None]) -> None:
         """From now on this is told of a sink that fails, and the others go on."""
@@ -216,8 +213,14 @@ class Pipeline:
         self._outlet.run_deferred()
         return True
 
-    def hold(self, count: int, t_ns: int) -> None:
-        """Play the next ``count`` datagrams, the first of ``t_ns``, with the one behind them: newer wait."""
+    def hold(self, count: int, t_ns: int, *, again: bool = False) -> None:
+        """Play the next ``count`` datagrams, the first of ``t_ns``, with the one behind them: newer wait.
+
+        Not where all can have their turns yet, for a buffer is longer; a replay does ``again`` what was done.
+        """
+        buffer_ms = self._engine.buffer_ms or 0.0
+        if not again and buffer_ms > 0.0 and self.clock.now_ns() - t_ns < buffer_ms * 1e6:
+            return
         if self.tape is not None:
             self.tape.control(t_ns, "hold", (count,))
         self._to_hold = count
@@ -339,10 +342,6 @@ class Pipeline:
         self._engine.set_model(backend, backend.core)
         # What the other one said is no forecast of this one's.
         self._step = None
-
-    def rest(self, now: int) -> None:
-        """Leave the model out for a while from ``now`` on, as :meth:`GuardedModel.rest` does."""
-        self._model.rest(now)
 
     # -- between datagrams ---------------------------------------------------------------------------
 

@@ -275,7 +275,7 @@ class Commands:
         try:
             if name == "hold":
                 # It records itself, with what it holds.
-                return self._pipeline.hold(int(str(*arguments)), t_ns)
+                return self._pipeline.hold(int(str(*arguments)), t_ns, again=True)
             if name == "rest":
                 self._pipeline.rest(t_ns)
             elif name == "player":

@@ -166,6 +166,23 @@ def test_where_the_last_that_waits_completes_no_frame_none_is_left_out() -> None
     pipeline.close()
 
 
+def test_with_a_buffer_what_came_at_once_has_its_turns_and_what_waited_longer_is_left_out() -> None:
+    rig = parse_rig({"control": {"enabled": False}, "source": {"buffer_ms": 60.0}}, "test")
+    pipeline = assemble(rig, OfflineClock())
+    pipeline.feed(SKELETON, 0, SUIT)
+    for n in range(1, 50, 2):
+        pipeline.clock.advance_to(n * NS)
+        pipeline.hold(1, n * NS)
+        assert [pipeline.feed(datagram, n * NS, SUIT) for datagram in FRAMES[n - 1 : n + 1]] == [True, True]
+    assert pipeline.counts["skipped"] == pipeline.counts["bridged"] == 0
+    pipeline.clock.advance_to(54 * NS)
+    pipeline.hold(1, 51 * NS)
+    assert [pipeline.feed(FRAMES[n], (n + 1) * NS, SUIT) for n in (50, 51)] == [False, True]
+    Commands(pipeline, pytest.fail, rig).replay_command(Command(55 * NS, "hold", (1,)))
+    assert not pipeline.feed(FRAMES[52], 55 * NS, SUIT), "a replay leaves out what was left out"
+    pipeline.close()
+
+
 def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp_path: Path) -> None:
     files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
     rig = parse_rig({"control": {"enabled": False}}, "test")
