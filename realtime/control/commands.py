@@ -32,6 +32,7 @@ from realtime.rig import Rig
 from realtime.rig.mapping import MemoryRig
 from realtime.sockets import is_address, is_from
 from realtime.sources.replay import Command
+from realtime.sources.shared import MOST_WAIT
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.voice.base import Switchable
@@ -274,8 +275,10 @@ class Commands:
         sound_ms = mixer.sound_ms
         try:
             if name == "hold":
+                if not 0 < (count := int(str(*arguments))) < MOST_WAIT:
+                    raise OptionError(f"expected 1 to {MOST_WAIT - 1} datagrams, got {count}")
                 # It records itself, with what it holds.
-                return self._pipeline.hold(int(str(*arguments)), t_ns, again=True)
+                return self._pipeline.hold(count, t_ns, again=True)
             if name == "rest":
                 self._pipeline.rest(t_ns)
             elif name == "player":

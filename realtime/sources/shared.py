@@ -15,11 +15,11 @@ from realtime.sockets import is_from
 from realtime.sources.base import Receive
 from realtime.sources.udp import UdpSource
 
-__all__ = ["PerformerSource", "SharedSource", "Turns"]
+__all__ = ["MOST_WAIT", "PerformerSource", "SharedSource", "Turns"]
 
 _MOST_SENDERS = 256
-# Of each performer no more datagrams wait; the oldest go first.
-_MOST_WAIT = 512
+#: Of each performer no more datagrams wait; the oldest go first.
+MOST_WAIT = 512
 # So many bursts of the socket are read at most before somebody's turn.
 _BURSTS = 16
 
@@ -81,7 +81,7 @@ class PerformerSource:
         #: Told of how many datagrams, from when on, newer ones are there already.
         self.hold: Callable[[int, int], object] = lambda count, t_ns: None
         self.newest = b""
-        self._waiting: deque[tuple[bytes, int, str]] = deque(maxlen=_MOST_WAIT)
+        self._waiting: deque[tuple[bytes, int, str]] = deque(maxlen=MOST_WAIT)
         self._dropped = 0
 
     @property
@@ -117,7 +117,7 @@ class PerformerSource:
         """One that waits for their turn."""
         if self.receive is None:
             return
-        self._dropped += len(self._waiting) == _MOST_WAIT
+        self._dropped += len(self._waiting) == MOST_WAIT
         self._waiting.append((datagram, arrival, sender))
         self.newest = self._shared.source.newest
         self._shared.turns.wait(self)

@@ -199,9 +199,12 @@ def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp
     assert [*open_show(files[0])[1]] == [*open_show(files[1])[1]], "one of a replay says so, too"
     for pipeline in (live, again):
         pipeline.close()
-    said: list[str] = []
-    Commands(again, said.append, rig).replay_command(Command(0, "hold", ("x",)))
-    assert "hold: cannot be done again as it was recorded" in said[0]
+    again.tape = None
+    for wrong in ((), ("x",), (1, 2), (-1,), (512,), (2**62,)):
+        said: list[str] = []
+        Commands(again, said.append, rig).replay_command(Command(again.clock.now_ns(), "hold", wrong))
+        assert "hold: cannot be done again as it was recorded" in said[0]
+        assert again._to_hold == 0
 
 
 def test_what_has_come_is_found_behind_whatever_came_before() -> None:
