@@ -16,6 +16,7 @@ from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.commands import Commands
 from realtime.multi_show import open_multi_show
 from realtime.pipeline import Pipeline
+from realtime.recording.info import recording_info
 from realtime.rig import parse_rig
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
@@ -197,6 +198,8 @@ def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp
     assert len(sent) > 150
     assert found == sent
     assert [*open_show(files[0])[1]] == [*open_show(files[1])[1]], "one of a replay says so, too"
+    info = recording_info(files[0])
+    assert (info["heard"]["mocopi"]["counters"]["frames"], info["missing_frames"]) == (300, len(HELD))
     for pipeline in (live, again):
         pipeline.close()
     again.tape = None
