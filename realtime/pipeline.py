@@ -221,6 +221,7 @@ class Pipeline:
         buffer_ms = self._engine.buffer_ms or 0.0
         if not again and buffer_ms > 0.0 and self.clock.now_ns() - t_ns < buffer_ms * 1e6:
             return
+        self.run_until(t_ns)  # what that records stands before, as a replay needs it
         if self.tape is not None:
             self.tape.control(t_ns, "hold", (count,))
         self._to_hold = count

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.playing import outputs
 
 from pyanticip.motion.recording import RecordingWriter
 from realtime.bench.performer import mocopi_datagrams
@@ -208,6 +209,28 @@ def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp
         Commands(again, said.append, rig).replay_command(Command(again.clock.now_ns(), "hold", wrong))
         assert "hold: cannot be done again as it was recorded" in said[0]
         assert again._to_hold == 0
+
+
+def test_a_replay_eases_from_what_was_heard_before_a_standstill_where_several_wait_behind_it(tmp_path):
+    files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
+    live, again = (assemble(RIG, OfflineClock()) for _ in range(2))
+    with RecordingWriter(files[0], t_ns=0) as live.tape:
+        live.feed(SKELETON, 0, SUIT)
+        for n in range(50):
+            live.clock.advance_to(n * NS)
+            live.feed(FRAMES[n], n * NS, SUIT)
+        live.clock.live = True
+        live.clock.advance_to(100 * NS)
+        live.hold(1, 99 * NS)
+        assert [live.feed(FRAMES[n], n * NS, SUIT) for n in (99, 100)] == [False, True]
+    with RecordingWriter(files[1], t_ns=0) as again.tape:
+        obey = Commands(again, pytest.fail, RIG).replay_command
+        play_offline(open_show(files[0])[1], again.clock, again.feed, obey)
+    controls = [item.name for item in open_show(files[0])[1] if isinstance(item, Command)]
+    assert {"resume", "hold"} <= {*controls}
+    assert outputs(files[0]) == outputs(files[1])
+    for pipeline in (live, again):
+        pipeline.close()
 
 
 def test_what_has_come_is_found_behind_whatever_came_before() -> None:
