@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from support.synthetic_motion import example_of, move, one_thread, piece_of
-from support.wire import tcp_port
 
 __all__ = ["environment", "example_of", "move", "one_thread", "piece_of"]
 
@@ -37,30 +36,14 @@ def command(
 
 
 @pytest.fixture
-def in_two_processes(
-    environment: dict[str, str], command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Any]:
-    """``in_two_processes("train", "motion", ...)``: the answer of a command that runs twice, with what
-    torchrun tells each: here, and in a process beside this one."""
+def in_two_processes(environment: dict[str, str]) -> Callable[..., Any]:
+    """``in_two_processes("train", "motion", ...)``: the answer of a command that torchrun starts twice."""
 
     def call(*words: object) -> Any:
-        told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(tcp_port()), "TORCHELASTIC_RUN_ID": "two"}
-        told |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-        line = [sys.executable, "-m", "pyanticip", *map(str, words), "--json"]
-        beside = {**environment, **told, "RANK": "1", "LOCAL_RANK": "1"}
-        with (
-            subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=beside) as other,
-            monkeypatch.context() as here,
-        ):
-            for name, value in {**told, "RANK": "0", "LOCAL_RANK": "0"}.items():
-                here.setenv(name, value)
-            try:
-                code, said, trouble = command(*words, "--json")
-                assert code == 0, trouble
-                said_there, _ = other.communicate(timeout=300)
-            finally:
-                other.kill()
-        assert other.returncode == 0, said_there
-        return json.loads(said)
+        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        line = [sys.executable, *torchrun, "-m", "pyanticip", *map(str, words), "--json"]
+        done = subprocess.run(line, capture_output=True, text=True, env=environment, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
     return call
