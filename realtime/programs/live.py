@@ -46,29 +46,25 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
     """
     check_no_loop()
     with beside(say) as say:
-        return _live(rig, seconds, say, meters)
-
-
-def _live(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dict[str, Any]:
-    if rig.control.enabled:
-        # Whoever has it already is a show that plays: nothing is loaded beside it.
-        bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
-    for line in rig_warnings(rig):
-        say(line)
-    if rig.performers:
-        return _live_multi_show(rig, seconds, say, meters)
-    suit = rig.source.resolved()
-    if rig.record is not None:
-        check_new(Path(rig.record))
-    if suit.kind == "auto":
-        kind, port = first_sender(suit.host, say, seconds, suit.port, suit.mapped)
-        suit = suit.model_copy(update={"kind": kind, "port": port})
-    rig = rig.model_copy(update={"source": suit})
-    source = UdpSource(suit.kind, *suit.listen, say=say, **suit.opened())
-    try:
-        return _run(rig, source, assemble(rig, MonotonicClock()), seconds, say, True, meters)
-    finally:
-        source.close()
+        if rig.control.enabled:
+            # Whoever has it already is a show that plays: nothing is loaded beside it.
+            bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
+        for line in rig_warnings(rig):
+            say(line)
+        if rig.performers:
+            return _live_multi_show(rig, seconds, say, meters)
+        suit = rig.source.resolved()
+        if rig.record is not None:
+            check_new(Path(rig.record))
+        if suit.kind == "auto":
+            kind, port = first_sender(suit.host, say, seconds, suit.port, suit.mapped)
+            suit = suit.model_copy(update={"kind": kind, "port": port})
+        rig = rig.model_copy(update={"source": suit})
+        source = UdpSource(suit.kind, *suit.listen, say=say, **suit.opened())
+        try:
+            return _run(rig, source, assemble(rig, MonotonicClock()), seconds, say, True, meters)
+        finally:
+            source.close()
 
 
 def replay(

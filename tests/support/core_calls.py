@@ -349,6 +349,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
     },
     "Follower": {
         "arm": call(st.just(_core.Cues([])), st.lists(st.none() | st.integers(0, 5), max_size=3)),
+        "poses": call(index),
         "push_many": call(frames),
     },
     "Cues": {"push": call(places), "passed": call(st.integers(0, 5))},
