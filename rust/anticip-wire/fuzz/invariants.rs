@@ -226,11 +226,6 @@ pub fn vrchat(data: &[u8]) {
     }
 }
 
-/// Anything at all is of some kind or of none.
-pub fn recognise(data: &[u8]) {
-    let _ = anticip_wire::recognise(data);
-}
-
 /// Our own datagrams: no panic; a decoded skeleton encoded comes back.
 pub fn native(data: &[u8]) {
     let mut packet = NativePacket::default();

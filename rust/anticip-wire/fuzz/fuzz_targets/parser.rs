@@ -14,4 +14,7 @@ static TARGET: LazyLock<sent::Target> = LazyLock::new(|| {
     known.expect("FUZZ: the name of a folder of seeds").1
 });
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| TARGET(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    TARGET(data);
+    let _ = anticip_wire::recognise(data);
+});
