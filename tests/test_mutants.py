@@ -1,6 +1,6 @@
 """The list of mistakes that tests are tried by still fits the code (``make mutants`` makes them)."""
 
-from mutants.mistakes import ROOT, listed
+from mutants.run import ROOT, listed
 
 
 def test_every_mistake_can_be_made_and_names_tests_that_exist() -> None:

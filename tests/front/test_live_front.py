@@ -1,10 +1,15 @@
-"""The live front end through its binding, and on real packets; its streams and faults: the crate's tests."""
+"""The live front end through its binding, on real packets, with its noise gate; its streams and faults: the
+crate's tests."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support.motions import datagrams
 
 from pyanticip import _core
+from pyanticip.motion.load import load_motion
+from pyanticip.motion.rotations import angle_between
 
 COUNTERS = {
     "packets",
@@ -49,3 +54,99 @@ def test_the_real_packets_of_a_suit_stand_in_t_pose(data_dir):
     # The same without the skeleton: a receiver may start between two of them.
     fresh = _core.LiveFront("mocopi").feed((live / "sample_fram.bin").read_bytes(), 1)
     np.testing.assert_array_equal(fresh.features, out.features)
+
+
+def trembling(degrees: float, frames: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The rest pose with white jitter about every axis: (frames, 22, 4), (frames, 3)."""
+    half = np.radians(degrees) * np.random.default_rng(seed).standard_normal((frames, 22, 3)) / 2.0
+    angle = np.linalg.norm(half, axis=-1, keepdims=True)
+    quats = np.concatenate([np.cos(angle), np.sinc(angle / np.pi) * half], axis=-1)
+    return quats, np.tile([0.0, 0.95, 0.0], (frames, 1))
+
+
+def gated(front: _core.LiveFront, quats: np.ndarray, root: np.ndarray) -> list[_core.FrontOutput]:
+    """What comes of frames at 50 Hz, (T, 22, 4) and (T, 3)."""
+    sent = (_core.encode_native_frame(i, i / 50, quats[i], root[i]) for i in range(len(quats)))
+    outs = [front.feed(datagram, i * 20_000_000) for i, datagram in enumerate(sent)]
+    assert None not in outs
+    return [out for out in outs if out is not None]
+
+
+def test_it_is_shut_while_a_body_trembles_and_open_while_it_moves() -> None:
+    still, root = trembling(0.5, 150)
+    moving = still.copy()
+    swing = 0.6 * np.sin(np.arange(150) / 8.0)
+    moving[:, 7] = np.stack([np.cos(swing), 0 * swing, 0 * swing, np.sin(swing)], axis=-1)
+    quats = np.concatenate([still, moving, still]).astype(np.float32)
+    front = _core.LiveFront("msgpack", steady=True)
+    outs = gated(front, quats, np.tile(root, (3, 1)).astype(np.float32))
+    activity = np.array([out.activity for out in outs])
+    assert (activity[:150] == 0.0).all()
+    assert (activity[200:300] == 1.0).all()
+    assert (activity[400:] == 0.0).all()
+    shown = np.array([out.poses[-1] for out in outs])
+    turns, sent = (angle_between(q[101:150], q[100:149]).max() for q in (shown, quats))
+    assert turns < 0.05 * sent
+    np.testing.assert_allclose(np.abs((shown * quats)[200:300].sum(-1)), 1.0, atol=1e-6)
+    assert front.noise is not None
+    assert 0.3 < np.degrees(front.noise).mean() < 0.7
+
+
+def test_without_the_gate_everything_moves() -> None:
+    front = _core.LiveFront("msgpack")
+    out = front.feed(_core.encode_native_frame(0, 0.0, trembling(0, 1)[0][0]), 0)
+    assert out.activity == 1.0
+    assert front.noise is None
+
+
+def test_a_gap_shuts_the_gate_and_keeps_what_was_learned() -> None:
+    quats, root = trembling(0.1, 500)
+    front = _core.LiveFront("msgpack", steady=True)
+    gated(front, quats[:400], root[:400])
+    learned = front.noise
+    out = front.feed(_core.encode_native_frame(500, 10.0, quats[400], root[400]), 10_000_000_000)
+    assert out.reset
+    assert out.activity == 0.0
+    assert learned is not None
+    np.testing.assert_array_equal(front.noise, learned)
+
+
+@pytest.mark.parametrize("wrong", [[0.1] * 21, ["a"] * 22])
+def test_noise_of_another_shape_is_refused(wrong: list[float]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        _core.LiveFront("mocopi", steady=True, noise=wrong)
+
+
+def test_real_movement_passes_as_it_came(data_dir: Path) -> None:
+    """A walk and the slowest dance there is: open within a second and a half, and open to the end."""
+    for name in ("02_01.bvh", "49_09.amc"):
+        body = load_motion(data_dir / "cmu" / name).retarget("humanoid").resample(50.0)
+        outs = gated(_core.LiveFront("msgpack", steady=True), body.quats, body.root)
+        activity = np.array([out.activity for out in outs])
+        quats, root = (
+            np.array([given(out) for out in outs]) for given in (lambda o: o.poses[-1], lambda o: o.root)
+        )
+        begin = int(np.argmax(activity == 1.0))
+        assert 0 < begin < 75, name
+        assert (activity[begin:] == 1.0).all(), name
+        same = np.abs((quats[begin:] * body.quats[begin:]).sum(-1))
+        np.testing.assert_allclose(same, 1.0, atol=1e-6)
+        np.testing.assert_allclose(root[begin:], body.root[begin:], atol=1e-6)
+
+
+@pytest.mark.parametrize(("body", "rate"), [("mocopi", 24.0), ("vmc", 60.0), ("humanoid", 240.0)])
+def test_a_trembling_body_stands_still_whatever_its_suit(body: str, rate: float) -> None:
+    names, parents, offsets = _core.standard_skeleton(body)
+    frames = round(15 * rate)
+    noise = np.random.default_rng(1).standard_normal((frames, len(names), 3))
+    spectrum = np.fft.rfft(noise, axis=0)
+    spectrum[np.fft.rfftfreq(frames, 1 / rate) >= 5.0] = 0.0
+    slow = np.fft.irfft(spectrum, frames, axis=0)
+    front = _core.LiveFront("msgpack", steady=True)
+    front.feed(_core.encode_native_skeleton(list(names), parents, offsets, rate=rate), 0)
+    half = np.radians(1.0) * slow / slow.std() / 2.0
+    quats = np.concatenate([np.sqrt(1.0 - (half**2).sum(-1, keepdims=True)), half], axis=-1)
+    outs = [front.feed(_core.encode_native_frame(i, i / rate, q), 0) for i, q in enumerate(quats)]
+    moving = [out.activity for out in outs if out is not None]
+    assert len(moving) > 300
+    assert max(moving) == 0.0

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from support import models, new_gate, new_positions
+from support import models, new_parts
 
 from pyanticip.models import save_checkpoint
 from pyanticip.models.parts.registry import PARTS
@@ -45,5 +45,5 @@ def saved_fixture(tmp_path_factory):
 @pytest.fixture
 def registered(monkeypatch):
     """Parts of somebody else's."""
-    monkeypatch.setitem(PARTS["positions"], "leaky", new_positions.ENTRY)
-    monkeypatch.setitem(PARTS["control_field"], "surprise", new_gate.ENTRY)
+    monkeypatch.setitem(PARTS["positions"], "leaky", new_parts.LEAKY)
+    monkeypatch.setitem(PARTS["control_field"], "surprise", new_parts.SURPRISE)

@@ -4,8 +4,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 import torch
-from support import models, new_gate
-from support.new_positions import Leaky
+from support import models
+from support.new_parts import Leaky, Surprise
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("registered")
 
 NEW = {
     Leaky: {"positions": {"kind": "leaky", "leak": 0.7}},
-    new_gate.Surprise: {"control_field": {"kind": "surprise", "sharpness": 2.0}},
+    Surprise: {"control_field": {"kind": "surprise", "sharpness": 2.0}},
 }
 
 
@@ -35,7 +35,7 @@ def test_models_are_made_with_it_and_it_matters(kind, part):
     for each in still.modules():
         if isinstance(each, Leaky):
             each.leak = 0.0
-        elif isinstance(each, new_gate.Surprise):
+        elif isinstance(each, Surprise):
             each.sharpness.zero_()
     x = models.inputs(kind, 2, LENGTH)
     assert not torch.allclose(still(x).hidden[:, 1:], model(x).hidden[:, 1:])
@@ -43,14 +43,14 @@ def test_models_are_made_with_it_and_it_matters(kind, part):
 
 @torch.no_grad()
 def test_parts_begin_at_their_own_start_and_are_shown_live():
-    model = models.build("motion", noise=0.0, **NEW[Leaky], **NEW[new_gate.Surprise])
+    model = models.build("motion", noise=0.0, **NEW[Leaky], **NEW[Surprise])
     assert torch.equal(model.trunk.positions.view.weight, torch.eye(16))
     assert model(models.inputs("motion", 2, LENGTH)).field.live().shape == (2, LENGTH, 2, 2)
 
 
 @pytest.mark.parametrize("kind", ["anticipatory", "baseline"])
 def test_what_it_is_trained_to_do_is_minimised(kind):
-    model, ids = models.build(kind, dtype=torch.float32, **NEW[new_gate.Surprise]), models.inputs(kind, 2, 12)
+    model, ids = models.build(kind, dtype=torch.float32, **NEW[Surprise]), models.inputs(kind, 2, 12)
     gate, seen = model.parts()[0], []
     usual = gate.losses
     gate.losses = lambda context: seen.append(usual(context)) or seen[0]
@@ -84,7 +84,7 @@ def install(monkeypatch):
 
 @torch.no_grad()
 def test_an_installed_package_brings_it_without_a_line_of_the_registry(install):
-    install(positions__mine="support.new_positions:ENTRY")
+    install(positions__mine="support.new_parts:LEAKY")
     model = models.build("motion", noise=0.0, positions={"kind": "mine", "leak": 0.7})
     assert isinstance(model.trunk.positions, Leaky)
     assert ModelConfig.from_dict(model.cfg.to_dict()) == model.cfg
@@ -95,13 +95,13 @@ def test_an_installed_package_brings_it_without_a_line_of_the_registry(install):
 def test_a_broken_package_is_one_line_and_built_in_names_stay(install):
     install(
         positions__lost="nowhere_at_all:ENTRY",
-        positions__wrong="support.new_positions:Leaky",
+        positions__wrong="support.new_parts:Leaky",
         positions__rope="nowhere_at_all:ENTRY",
     )
     assert ModelConfig(positions="rope").positions.kind == "rope"
     with pytest.raises(OptionError, match=r"positions: nowhere_at_all:ENTRY cannot be used \(ModuleNotFound"):
         ModelConfig(positions="lost")
-    with pytest.raises(OptionError, match=r"new_positions:Leaky cannot be used \(TypeError: it is no"):
+    with pytest.raises(OptionError, match=r"new_parts:Leaky cannot be used \(TypeError: it is no"):
         ModelConfig(positions="wrong")
 
 

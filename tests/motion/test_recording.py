@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.clips import walking_clip
+from support.file_trees import packed
 from support.full_disk import full_disk
-from support.records import packed
 
 import pyanticip as pa
 from pyanticip import _core

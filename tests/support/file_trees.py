@@ -27,7 +27,6 @@ from realtime.rig import Rig, load_rig
 from support.markers import c3d_bytes, markers_of
 from support.motion_files import AMC, ASF, bvh_text
 from support.odd_rigs import walker
-from support.records import packed
 
 Tree = Any
 
@@ -271,3 +270,18 @@ def attempt(target: Target, data: bytes) -> bool:
                 raise ValueError("an error of more than one line") from error
             return False
     return True
+
+
+class _Packed(Records):
+    def __init__(self) -> None:
+        self.kept: list[bytes] = []
+
+    def _put(self, record: bytes) -> None:
+        self.kept.append(record)
+
+
+def packed(write: Callable[[Records], object]) -> list[bytes]:
+    """The records that were written, one by one."""
+    tape = _Packed()
+    write(tape)
+    return tape.kept

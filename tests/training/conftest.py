@@ -3,12 +3,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.synthetic_motion import example_of, move, one_thread, piece_of
 
+import training
+
 __all__ = ["environment", "example_of", "move", "one_thread", "piece_of"]
+
+SOURCE = str(Path(__file__).resolve().parents[2] / "training")
+if SOURCE not in training.__path__:  # the suite runs on the wheel, which has no studies
+    training.__path__.append(SOURCE)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from support import new_gate
+from support import new_parts
 
 from pyanticip.errors import OptionError
 from pyanticip.models import save_checkpoint
@@ -225,7 +225,7 @@ def test_a_pool_is_bad_if_one_of_its_frames_is_and_parts_add_up():
 
 
 def test_what_a_part_of_somebody_elses_is_trained_to_do_is_minimised(tiny, data, monkeypatch):
-    monkeypatch.setitem(PARTS["control_field"], "surprise", new_gate.ENTRY)
+    monkeypatch.setitem(PARTS["control_field"], "surprise", new_parts.SURPRISE)
     options = tiny(model={"control_field": "surprise", "dropout": 0.0})
     model = new_model(options, torch.zeros(279), torch.ones(279))
     part, totals = part_of(options, data), []

@@ -15,7 +15,21 @@ from training.studies import __main__ as studies
 from training.studies.__main__ import RUNS, main, parser, perform, read, tables
 from training.studies.geometric_bias import ARMS, CASES, Case
 
-PUBLISHED = Path(__file__).resolve().parents[3] / "docs" / "experiments"
+PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "experiments"
+
+
+@pytest.fixture(scope="session")
+def texts(tmp_path_factory):
+    """A text to learn from and one to test on."""
+    lines = (
+        "the quick brown fox jumps over the lazy dog and runs to the river\n"
+        "a child throws the ball and the dog catches it near the old tree\n"
+        "foxes come back again as foxes do when the night is quiet and cold\n"
+    )
+    folder = tmp_path_factory.mktemp("texts")
+    for name, repeats in (("learn.txt", 16), ("test.txt", 6)):
+        (folder / name).write_text(lines * repeats)
+    return folder / "learn.txt", folder / "test.txt"
 
 
 class Dice:
