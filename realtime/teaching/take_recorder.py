@@ -17,7 +17,6 @@ from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.recorded import on_grid
 from pyanticip.teach.labels import check_labels
 from pyanticip.teach.outputs import Output, known_output
 from pyanticip.teach.project import Project
@@ -57,7 +56,7 @@ class PlayedTake:
         )
 
 
-_Kept = tuple[int, F32, F32, dict[str, float]]
+_Kept = tuple[F32, F32, dict[str, float]]
 
 
 class TakeRecorder:
@@ -165,14 +164,19 @@ class TakeRecorder:
                 # What comes after a long gap is another movement: the take ends here.
                 self._cut = True
                 self._full()
-        kept = (out.seq, out.poses[-1], out.root, self.wanted)
-        self._past.append(kept)
-        if self._take is not None and not self._cut and len(self._take) < self._frames:
-            if out.reset:
+            else:
                 self._led = []
-            self._take.append(kept)
-            if len(self._take) == self._frames:
-                self._full()
+        # All that it completed: frames that were lost are filled, those that were left out had been heard.
+        poses, root = out.poses, out.root
+        before = self._past[-1][1] if self._past else root
+        roots = np.linspace(before, root, len(poses) + 1, dtype=np.float32)[1:]
+        for pose, place in zip(poses, roots, strict=True):
+            kept = (pose, place, self.wanted)
+            self._past.append(kept)
+            if self._take is not None and not self._cut and len(self._take) < self._frames:
+                self._take.append(kept)
+                if len(self._take) == self._frames:
+                    self._full()
 
     def cancel(self) -> str:
         """Throw the running take away, or else one that could not be stored; its name."""
@@ -201,45 +205,26 @@ class TakeRecorder:
             raise OptionError(
                 f"take {name}: {len(frames or ()) / RATE:.2f} s are too short; expected at least 0.5 s"
             )
-        kept = [*self._connected(frames[0][0]), *frames]
-        lead = len(kept) - len(frames)
-        seq = np.array([k[0] for k in kept])
-        steps = [1, *np.diff(seq).tolist()]
-        quats, root = on_grid(np.stack([k[1] for k in kept]), np.stack([k[2] for k in kept]), steps)
-        # Lost frames were filled: positions on the grid, counted from the first frame that is kept.
-        at = seq - seq[0]
-        begin = int(at[lead])
+        kept = [*self._led, *frames]
+        quats, root = (np.stack([k[i] for k in kept]) for i in range(2))
+        begin = len(self._led)
         mask = np.asarray(() if self._mask is None else self._mask(), np.bool_)  # none given: all joints
         clip = Clip(quats, root, RATE, canonical_skeleton(), name=name, mask=mask)
-        values, columns = _wanted(frames, at[lead:] - begin, len(clip) - begin)
+        values, columns = _wanted(frames)
         return PlayedTake(name, clip, begin, values, columns, self._source, self._cut, dict(self.labels))
 
-    def _connected(self, first: int) -> list[_Kept]:
-        """The frames before the take that belong to the same stream, without a long gap."""
-        found: list[_Kept] = []
-        for kept in reversed(self._led):
-            if not 0 < first - kept[0] <= _core.MAX_GAP + 1:
-                break
-            first = kept[0]
-            found.append(kept)
-        return found[::-1]
 
-
-def _wanted(
-    frames: list[_Kept], at: npt.NDArray[np.int64], length: int
-) -> tuple[dict[str, float], dict[str, F64]]:
+def _wanted(frames: list[_Kept]) -> tuple[dict[str, float], dict[str, F64]]:
     """Constants, and curves for what changed; an output wanted later than the first frame holds backwards."""
-    names = list(dict.fromkeys(name for frame in frames for name in frame[3]))
+    names = list(dict.fromkeys(name for *_, wanted in frames for name in wanted))
     values: dict[str, float] = {}
     columns: dict[str, F64] = {}
     for name in names:
-        given = [
-            (t, frame[3][name]) for t, frame in zip(at.tolist(), frames, strict=True) if name in frame[3]
-        ]
+        given = [(t, wanted[name]) for t, (*_, wanted) in enumerate(frames) if name in wanted]
         level = {value for _, value in given}
         if len(level) == 1:
             values[name] = level.pop()
         else:
             t, v = zip(*given, strict=True)
-            columns[name] = np.interp(np.arange(length), t, v)
+            columns[name] = np.interp(np.arange(len(frames)), t, v)
     return values, columns

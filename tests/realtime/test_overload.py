@@ -12,6 +12,7 @@ import pytest
 from support.playing import outputs
 
 from pyanticip.motion.recording import RecordingWriter
+from pyanticip.teach.project import Project
 from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import MonotonicClock, OfflineClock
 from realtime.control.commands import Commands
@@ -26,6 +27,7 @@ from realtime.sources.shared import SharedSource, Turns
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
 from realtime.status import LoadWatch
+from realtime.teaching.take_recorder import TakeRecorder
 
 NS, SUIT = 20_000_000, "10.0.0.1:7000"
 SKELETON, FRAMES = mocopi_datagrams(300)
@@ -110,13 +112,12 @@ def heard(pipeline: Pipeline) -> list[bytes]:
     return found
 
 
-def play(pipeline: Pipeline, held: set[int]) -> dict[int, Any]:
+def play(pipeline: Pipeline, held: set[int], n: int = 0) -> dict[int, Any]:
     """What leaves of each frame; each of those ``held`` waits for the one behind it."""
     left = {}
     frame = pipeline._leave
     pipeline._leave = lambda it, t: (left.__setitem__(it.seq, it), frame(it, t))
-    pipeline.feed(SKELETON, 0, SUIT)
-    n = 0
+    pipeline.feed(SKELETON, n * NS, SUIT)
     while n < len(FRAMES):
         more = next(k for k in range(len(FRAMES)) if n + k not in held)
         if more:
@@ -149,6 +150,27 @@ def test_what_is_left_out_is_heard_and_the_model_goes_on_as_if_it_had_been_playe
     assert not any(word.startswith("skipped") for word in every.status())
     for pipeline in (some, every):
         pipeline.close()
+
+
+def test_a_take_that_is_taught_has_the_movement_of_what_is_left_out(tmp_path: Path) -> None:
+    taken = []
+    for held in (HELD, set()):
+        pipeline = assemble(RIG, OfflineClock())
+        pipeline.take_recorder = recorder = TakeRecorder(Project.create(tmp_path / str(len(held))))
+        recorder.want({"glow": 0.5})
+        pipeline.feed(SKELETON, 0, SUIT)
+        for n in range(8):
+            pipeline.clock.advance_to(n * NS)
+            assert pipeline.feed(FRAMES[n], n * NS, SUIT)
+        recorder.start("one", 5.0)
+        play(pipeline, held, 8)
+        taken.append(recorder.stop())
+        pipeline.close()
+    some, every = taken
+    assert (some.begin, len(some.clip)) == (every.begin, len(every.clip)) == (8, 258)
+    np.testing.assert_array_equal(some.clip.quats, every.clip.quats)
+    np.testing.assert_allclose(some.clip.root, every.clip.root, atol=0.05)
+    assert np.abs(np.diff(some.clip.root, axis=0)).max() < 0.05
 
 
 def test_where_the_last_that_waits_completes_no_frame_none_is_left_out() -> None:
