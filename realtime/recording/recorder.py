@@ -49,7 +49,11 @@ _GONE = "the recorder's process has died"
 class _Take:
     """A recording: the file that was asked for, how to begin another, the one that is written now, its
     number among all files, how many parts came before, whether there is a file at all, and how many records
-    were dropped by the time that it was over."""
+    were dropped by the time that it was over.
+
+    Of the file also: how many records it was given, those that it begins with among them, and how many are on
+    the disk. ``owed`` is of parts whose writer died: the last file, its bytes that were on the disk by then,
+    and how many more records it, and what was to follow it, should have."""
 
     requested_path: Path
     begun: Begun
@@ -58,6 +62,10 @@ class _Take:
     parts: int = -1
     is_made: bool = False
     dropped: int | None = None
+    given: int = 0
+    begins: int = 0
+    written: int = 0
+    owed: tuple[bytes, int, int] = (b"", 0, 0)
 
 
 class Recorder(recording.Records, Child):
@@ -180,12 +188,13 @@ class Recorder(recording.Records, Child):
         t_ns, header, commands = take.begun()
         records = [recording.pack_header(*recording.complete_header(header, t_ns))]
         records += [recording.pack_control(*command) for command in commands]
+        take.given, take.begins, take.written = len(records), len(records), 0
         take.parts += 1
         self._number += 1
         take.number, self._opening, self._synced_at = self._number, True, time.monotonic()
         # As bytes: a name need not be UTF-8.
         spare = b"" if self._spare is None else os.fsencode(self._spare.absolute())
-        told = os.fsencode(take.requested_path.absolute()), take.parts > 0, spare, len(records)
+        told = os.fsencode(take.requested_path.absolute()), take.parts > 0, spare, len(records), take.owed
         self._post([recording.pack_control(take.number, OPEN, told), *records])
         self._hand_over()
 
@@ -264,9 +273,9 @@ class Recorder(recording.Records, Child):
                 self._before = None
 
     def _hear_of(self, take: _Take, word: str, *what: Any) -> None:
-        self._synced_at = time.monotonic()
+        self._synced_at, take.owed = time.monotonic(), (b"", 0, 0)
         if word == "at":
-            self._bytes, self._free = what
+            self._bytes, self._free, take.written = what
         elif word == "closed":
             self._finished(take)
             self._take = None
@@ -292,16 +301,21 @@ class Recorder(recording.Records, Child):
             self._opening, self._trouble = False, str(what[0])
 
     def _died(self) -> None:
-        """What it had not taken yet is lost; what comes from now on waits for the next part."""
-        self.dropped += len(self._counts)
+        """What it had not written yet is lost, and counted by the next one; what comes from now on waits for
+        the next part."""
         self._queue.clear()
         self._counts.clear()
         for take in [*self._closing.values(), *filter(None, [self._before])]:
             self._finished(take, _GONE)
         self._closing, self._before = {}, None
-        if self._take is not None:
+        if (take := self._take) is not None:
+            if self._opening:
+                path, at, owed = take.owed
+                take.owed = path, at, owed + take.given - take.begins
+            else:
+                take.owed = os.fsencode(take.path.absolute()), self._bytes, take.given - take.written
             self._trouble = _GONE
-            self._begin(self._take)
+            self._begin(take)
 
     # -- records -----------------------------------------------------------------------------------
 
@@ -315,6 +329,7 @@ class Recorder(recording.Records, Child):
             self._hand_over()
             return
         self._post([record])
+        self._take.given += 1
         if len(self._queue) >= _BATCH or time.monotonic_ns() - self._sent_ns >= _HAND_OVER_NS:
             self._hand_over()
 
@@ -372,7 +387,7 @@ class Recorder(recording.Records, Child):
         self._closing, self._before, self._take = {}, None, None
         return code
 
-    def _end(self, process: subprocess.Popen[bytes]) -> int:
+    def _end(self, process: subprocess.Popen[bytes]) -> int | None:
         code = super()._end(process)
         # What it said at last.
         self._hear(self._listen())

@@ -28,8 +28,9 @@ from pyanticip.system import ignore_terminal, readable
 
 __all__ = ["CLOSE", "OPEN", "main"]
 
-#: Path, whether it is another part of a recording, a spare folder or nothing, records that it begins with.
-#: Its time is the file's number.
+#: Path, whether it is another part of a recording, a spare folder or nothing, records that it begins with,
+#: and what the writer before owes: a file, bytes of it, and how many records should follow these. Its time is
+#: the file's number.
 OPEN = "recorder/open"
 CLOSE = "recorder/close"
 
@@ -51,7 +52,7 @@ class Writer:
         self._number = 0
         self._path = Path()
         self._file = -1
-        self._bytes = 0
+        self._bytes = self._records = 0
         self._unsynced = False
         self._synced = 0.0
         self._free: int | None = None
@@ -84,7 +85,10 @@ class Writer:
         self._write(buffer[begun:at], count)
         return buffer[at:]
 
-    def _open(self, number: int, name: bytes, is_part: bool, spare: bytes, count: int) -> None:
+    def _open(
+        self, number: int, name: bytes, is_part: bool, spare: bytes, count: int, owed: tuple[bytes, int, int]
+    ) -> None:
+        self._lost += _missing(*owed)
         path = Path(os.fsdecode(name))
         try:
             made = _next_part(path, os.fsdecode(spare)) if is_part else path
@@ -96,7 +100,8 @@ class Writer:
             return
         self.close()
         self._number, self._path, self._file = number, made, descriptor
-        self._bytes, self._unsynced, self._synced = 0, True, time.monotonic()
+        self._bytes = self._records = 0
+        self._unsynced, self._synced = True, time.monotonic()
         self._tell(self._number, "opened", str(made), self._lost)
         self._lost = 0
 
@@ -115,6 +120,7 @@ class Writer:
             self._fail(error, start)
         else:
             self._bytes = start + len(data)
+            self._records += count
             self._unsynced = True
 
     def _fail(self, error: OSError, start: int | None = None) -> None:
@@ -151,7 +157,7 @@ class Writer:
         with contextlib.suppress(OSError):  # its folder has another name by now
             self._free = shutil.disk_usage(self._path.parent).free
         self._unsynced, self._synced = False, time.monotonic()
-        self._tell(self._number, "at", self._bytes, self._free)
+        self._tell(self._number, "at", self._bytes, self._free, self._records)
         return _SYNC_S
 
     def close(self) -> bool:
@@ -172,6 +178,25 @@ class Writer:
         # The show may be gone already.
         with contextlib.suppress(OSError):
             os.write(1, json.dumps([number, *what]).encode() + b"\n")
+
+
+def _missing(name: bytes, at: int, count: int) -> int:
+    """How many of so many records are not in a file behind its first bytes."""
+    if not count or not name:
+        return count
+    try:
+        with Path(os.fsdecode(name)).open("rb") as file:
+            file.seek(max(at, len(_core.recording_header())))
+            data = file.read()
+    except OSError:
+        return count
+    at = 0
+    while count:
+        found, _, at = _core.recording_next(data, at)
+        if found != "record":
+            break
+        count -= 1
+    return count
 
 
 def _next_part(path: Path, spare: str) -> Path:

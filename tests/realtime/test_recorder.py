@@ -136,6 +136,34 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     assert said[1].startswith("the recorder ended (code -9); starting it again")
 
 
+def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path: Path) -> None:
+    path, said = tmp_path / "show.anticip", []
+    tape = started(path, said)
+    feed(tape, 10)
+    wait_for(lambda: (tape.poll(), tape._bytes)[1] > 1500 * 10)
+    feed(tape, 10, start=10)
+    wait_for(lambda: (tape.poll(), path.stat().st_size)[1] > 1500 * 20)
+    os.kill(tape.pid, signal.SIGSTOP)
+    feed(tape, 20, start=20)
+    tape.poll()
+    assert not tape._queue, "all of it was handed over"
+    os.kill(tape.pid, signal.SIGKILL)
+    wait_for(lambda: (tape.poll(), tape.pid is None)[1])
+    # And the next one, before it has begun its file.
+    wait_for(lambda: (tape.poll(), tape.pid is not None)[1])
+    os.kill(tape.pid, signal.SIGKILL)
+    feed(tape, 5, start=40)
+    wait_for(lambda: (tape.poll(), is_writing(tape))[1])
+    feed(tape, 5, start=45)
+    other = tape.path
+    assert tape.close() == 0
+    # Each begins with how things stand.
+    kept = sum(len([*read_recording(part)]) - 1 for part in (path, other))
+    assert kept + tape.dropped == 50 * 3
+    assert tape.dropped >= 60
+    assert said[-1] == f"recorded {other}, which goes on from {path}, {tape.dropped} records dropped"
+
+
 @pytest.mark.slow
 def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._LOOK_S", 0.2)
