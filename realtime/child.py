@@ -25,6 +25,8 @@ _PIPE = 1 << 16
 _LOOK_S = 0.002
 # One that has not read for so long stands still.
 _STUCK_S = 10.0
+# One that is killed ends within so long, unless it is within a driver that hangs.
+_KILLED_S = 0.1
 
 
 class Child:
@@ -86,7 +88,7 @@ class Child:
         self._output, self._unread = b"", b""
         self.begun = self._read = time.monotonic()
         self.restarts += 1
-        self._ended = ""
+        self._ended, self._killed = "", False
         self._greet()
 
     def _greet(self) -> None:
@@ -117,10 +119,13 @@ class Child:
             return []
         lines = self._listen()
         self.write(b"")
-        if self._is_stuck(now):
+        if self._is_stuck(now) and not self._killed:
             self._say(f"{self.name} stands still")
+            # Within a driver it may not even end then: it is not waited for.
+            self._killed = True
             self._process.kill()
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_KILLED_S)
         code = self._process.poll()
         if code is None:
             if now - self.begun > _WELL_S:
@@ -215,7 +220,7 @@ class Child:
             self._process.stdin = None
 
     def close(self) -> int | None:
-        """End it: let it finish by itself, then make it. Its exit code, if it was there."""
+        """End it: let it finish by itself, then make it. Its exit code, if it was there and has ended."""
         self.leave()
         if self._process is None:
             return None
@@ -225,13 +230,15 @@ class Child:
             # Not before it has ended: what it still says would break, and Python tell so at the terminal.
             self._release()
 
-    def _end(self, process: subprocess.Popen[bytes]) -> int:
+    def _end(self, process: subprocess.Popen[bytes]) -> int | None:
         for wait in self.closing:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(wait)
             process.terminate()
         process.kill()
-        return process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(self.closing[-1])
+        return None
 
 
 def check_installed(what: str, extra: str = "", *packages: str) -> None:

@@ -22,8 +22,9 @@ _BAD_SETTINGS = 2
 # Its preset is told again for so long: from when the child first says how it plays, for it listens only once
 # samples are read and a device is open, however long that takes.
 _TOLD = 5.0
-# It tells how it is once a second; silent for so long it stands still.
-_SILENT_S = 10.0
+# It tells how it is once a second; silent for so long it stands still, and for so long where it begins: a
+# device may take its time. Reading samples takes as long as it takes.
+_SILENT_S, _BEGINS_S = 10.0, 30.0
 
 
 class SynthProcess(Child):
@@ -50,6 +51,8 @@ class SynthProcess(Child):
         self._sampled: bool | None = None
         # When that was told first and last (0: not yet).
         self._first_report = self._last_report = 0.0
+        # Whether it reads its samples, and since when it does not.
+        self._reads, self._opens = False, 0.0
         arguments = ["--preset", preset, "--options", json.dumps(self._options), "--port", str(port)]
         if device is not None:
             arguments += ["--device", str(device)]
@@ -88,6 +91,9 @@ class SynthProcess(Child):
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 told = json.loads(line)
+                if "reads" in told:
+                    self._reads, self._opens = bool(told["reads"]), now
+                    continue
                 before, self.device = self.device, told["device"]
                 self.sound_ms, self._last_report = float(told["sound_ms"]), now
                 self._first_report = self._first_report or now
@@ -99,9 +105,12 @@ class SynthProcess(Child):
     def _greet(self) -> None:
         self._first_report = self._last_report = 0.0
         self.device = self._sampled = None
+        self._reads, self._opens = False, self.begun
 
     def _is_stuck(self, now: float) -> bool:
-        return bool(self._last_report) and now - self._last_report > _SILENT_S
+        if not self._last_report:
+            return not self._reads and now - self._opens > _BEGINS_S
+        return now - self._last_report > _SILENT_S
 
     @property
     def state(self) -> str:

@@ -272,8 +272,14 @@ def synth(
     """
     if wav is not None:
         check_out(wav, (".wav",))
+    rate = rate_of(device)
+    # Whoever began it knows by this whether a device hangs, or there is much to read.
+    if child:
+        tell_parent(json.dumps({"reads": True}))
     with beside(say) as told:
-        sound = open_voice(preset, options or {}, rate_of(device), told)
+        sound = open_voice(preset, options or {}, rate, told)
+    if child:
+        tell_parent(json.dumps({"reads": False}))
     ended = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: ended.set())

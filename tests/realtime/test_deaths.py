@@ -130,6 +130,52 @@ def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatc
         voice.close()
 
 
+def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatch, tmp_path: Path) -> None:
+    hangs = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    (tmp_path / "sounddevice.py").write_text(hangs)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr("realtime.voice.process._BEGINS_S", 2.0)
+    monkeypatch.setattr(SynthProcess, "closing", (0.1, 0.1))
+    said: list[str] = []
+    voice = SynthProcess(free_port(), None, said.append)
+    first = voice.pid
+    wait(voice, lambda: voice.pid not in (None, first))
+    assert said == [
+        "the built-in voice stands still",
+        "the built-in voice ended (code -9); starting it again in 1 s",
+    ]
+    # To read samples may take long, and is no reason.
+    monkeypatch.setattr(voice, "_listen", iter([['{"reads": true}'], *[[]] * 99]).__next__)
+    voice.poll()
+    monkeypatch.setattr("realtime.voice.process._BEGINS_S", 0.0)
+    second = voice.pid
+    for _ in range(20):
+        voice.poll()
+    assert (voice.pid, len(said)) == (second, 2)
+    assert voice.close() in (-9, -15)
+
+
+def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one within a driver that hangs."""
+    monkeypatch.setattr("realtime.voice.process._BEGINS_S", 0.0)
+    monkeypatch.setattr(SynthProcess, "closing", (0.01, 0.01))
+    said: list[str] = []
+    voice = SynthProcess(free_port(), "none of these", said.append)
+    process = voice._process
+    assert process is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "kill", lambda: None)
+        patch.setattr(process, "terminate", lambda: None)
+        patch.setattr(voice, "_listen", list)
+        os.kill(process.pid, signal.SIGSTOP)
+        for _ in range(5):
+            voice.poll()
+        assert said == ["the built-in voice stands still"]
+        assert voice.close() is None
+    process.kill()
+    process.wait()
+
+
 @pytest.mark.skipif(shutil.which("jackd") is None, reason="needs jackd")
 def test_the_voice_is_heard_again_when_the_sound_server_is_back(monkeypatch, tmp_path):
     """The server that comes back has another rate, which another voice finds and plays at as well."""
