@@ -52,6 +52,8 @@ __all__ = ["SUFFIXES", "OfflinePlayer", "render"]
 
 SUFFIXES = (".wav", ".npz", ".csv")
 SAMPLE_RATE = 48_000
+# Frames that may wait for the voice: where it is the slower one, the others are computed once it has got on.
+_AHEAD = 500
 # The room's tail.
 _TAIL = 2.5
 
@@ -67,7 +69,7 @@ class OfflinePlayer:
         self._voice = voice or open_voice("default", {}, SAMPLE_RATE)
         self._strokes = Strokes(self._voice)
         self._panics = False
-        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._orders: queue.Queue[Callable[[], None] | None] = queue.Queue(_AHEAD)
         self._made: list[npt.NDArray[np.float32]] = []
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)

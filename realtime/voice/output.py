@@ -26,6 +26,8 @@ _STALLS, _WATCH, _LONGEST_LATENCY = 5, 5.0, 0.1
 _UNCALLED_S = 2.0
 # Pauses between two looks for a device.
 _SOON_S, _LATE_S = 1.0, 8.0
+# Of a file whose disk hangs, so much waits.
+_WAITING_S = 60.0
 # A device that is there stops within so long.
 _STOPPING_S = 2.0
 _FILE_ALONE = "going on into the file alone; start again to hear it"
@@ -155,7 +157,8 @@ class _Tap:
     """Takes what is played, ``rate`` samples a second, to a file, off the audio thread.
 
     A file that is full goes on in another one, NAME.2.wav; where nothing can be written, it ends and the
-    sound does not: ``say`` is told.
+    sound does not; of a disk that hangs for longer than a minute, what comes then is left out: ``say`` is
+    told.
     """
 
     def __init__(self, path: Path | None, rate: int, say: Say) -> None:
@@ -165,18 +168,29 @@ class _Tap:
         self._path, self._say = path, say
         self._file = WavWriter(path, rate, new=True) if path is not None else None
         self._blocks: deque[npt.NDArray[np.float32]] = deque()
+        # Samples: those put and lost are counted by whoever plays, those taken and told of by who writes.
+        self._put = self._lost = self._taken = self._told = 0
 
     def put(self, block: npt.NDArray[np.float32]) -> None:
-        if self._file is not None:
-            self._blocks.append(block)
+        if self._file is None:
+            return
+        if self._put - self._taken > _WAITING_S * self.rate:
+            self._lost += len(block)
+            return
+        self._put += len(block)
+        self._blocks.append(block)
 
     def flush(self) -> None:
         try:
             while self._file is not None and self._blocks:
                 block = self._blocks.popleft()
+                self._taken += len(block)
                 if self._file.room < len(block):
                     self._file = self._next(self._file)
                 self._file.write(block)
+            if self._file is not None and (lost := self._lost - self._told):
+                self._told += lost
+                self._say(f"{self._file.path}: {lost / self.rate:.1f} s are left out, for the disk hung")
         except DeviceError as error:
             self._say(f"{error}; it ends here, the voice plays on")
             self._finish()

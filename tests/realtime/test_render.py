@@ -3,6 +3,7 @@
 import csv
 import subprocess
 import sys
+import threading
 import wave
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.sounds import read_wav
+from support.wire import wait_for
 
 from pyanticip import SCALARS, load_motion
 from pyanticip.cli import cli
@@ -172,6 +174,29 @@ def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:
     assert len(sounds[0]) == 72_000
     first = int(np.argmax(np.any(sounds[0] != sounds[1], axis=1)))
     assert first == pytest.approx(48_000 * 0.6, abs=200)
+
+
+def test_frames_wait_for_a_voice_that_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("realtime.programs.render._AHEAD", 20)
+    goes_on, write, played = threading.Event(), WavWriter.write, []
+    monkeypatch.setattr(WavWriter, "write", lambda *told: (goes_on.wait(), write(*told)))
+
+    def play() -> None:
+        for n in range(200):
+            player.play(n / 50, ControlFrame(n, n / 50, [0.0] * 7, [0.5] * 8, []))
+            played.append(n)
+
+    with WavWriter(tmp_path / "a.wav", 48_000) as wav:
+        player = OfflinePlayer(wav)
+        thread = threading.Thread(target=play)
+        thread.start()
+        # The first second is being written.
+        wait_for(lambda: len(played) > 50 and player._orders.full())
+        assert len(played) < 100
+        goes_on.set()
+        thread.join()
+        player.finish(4.0)
+    assert wav.samples == 4 * 48_000
 
 
 def test_a_failing_file_is_told_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The voice's process: what it hears, that it stays alive, that it ends when it should."""
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -315,6 +316,22 @@ def test_on_a_full_disk_the_file_ends_and_the_voice_plays_on(tmp_path: Path) -> 
     voice.close()
     assert 100_000 - 6 * 480 < path.stat().st_size <= 100_000
     assert 44 + 6 * len(read_wav(path)) == path.stat().st_size
+    assert len(said) == 2
+
+
+@pytest.mark.usefixtures("without_sounddevice")
+def test_where_a_disk_hangs_for_long_what_is_left_out_is_told(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(output, "_WAITING_S", 0.3)
+    path, said = tmp_path / "take.wav", list[str]()
+    voice = Synth(0, wav=path, say=said.append)
+    # Nobody polls: as where a write lasts for long.
+    wait_for(lambda: voice.player.samples > SAMPLE_RATE)
+    report = voice.close()
+    left_out = re.fullmatch(rf"{path}: (\d\.\d) s are left out, for the disk hung", said[1])
+    assert left_out is not None
+    kept = len(read_wav(path)) / SAMPLE_RATE
+    assert 0.3 < kept < 0.35
+    assert kept + float(left_out[1]) == pytest.approx(report["seconds"], abs=0.1)
     assert len(said) == 2
 
 
