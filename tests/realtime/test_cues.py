@@ -10,12 +10,15 @@ from support.playing import Playing
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, RigError
+from pyanticip.memory import rehearse as rehearse_takes
+from pyanticip.memory import save_memory
 from pyanticip.memory.cues import Cue
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import save_npz
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.mapping.mixer import Mixer
+from realtime.memory.live_memory import Following, open_memory
 from realtime.programs.rehearse import rehearse
 from realtime.rig import Rig, load_rig
 from realtime.sources.replay import Command
@@ -95,6 +98,19 @@ def test_another_memory_keeps_the_cues_that_are_in_it_and_learns_no_more_than_be
     assert again.stands() == show.stands()
     show.do("rig/save")
     assert load_rig(folder / "rig.toml").cue == (A,)
+
+
+@pytest.mark.parametrize("frames", [300, 301])
+def test_a_cue_at_the_end_of_a_take_is_one_once_the_memory_is_loaded_as_well(tmp_path, frames: int) -> None:
+    quats = np.tile(np.float32([1, 0, 0, 0]), (frames, 22, 1))
+    cue = Cue(name="end", take="stand", at=frames / 50, ahead_ms=0.0)
+    following = Following({"stand": quats}, [cue])
+    save_memory(rehearse_takes([("stand", quats)]), tmp_path / "stand.memory", following.takes)
+    loaded = open_memory(tmp_path / "stand.memory", cues=[cue]).following
+    assert loaded is not None
+    assert loaded.seconds == following.seconds
+    with pytest.raises(OptionError, match=r"take stand is 6\.0\d s long, got at = 6.06"):
+        loaded.set(cue.model_copy(update={"at": 6.06}))
 
 
 def test_cues_that_stay_keep_their_comments(folder: Path) -> None:
