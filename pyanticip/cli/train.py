@@ -126,6 +126,7 @@ def train_completion(args: options.CompletionOptions) -> Answer:
         net = fit(
             [clip.example.quats for clip in taught],
             [clip.person for clip in taught],
+            [clip.piece.mask for clip in taught],
             steps=args.steps,
             seed=args.seed,
             say=told,

@@ -11,6 +11,7 @@ from support.takes import pieces_of_side
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
+from pyanticip.vocabulary import CANONICAL_JOINTS
 from training.data.augment import yaw
 from training.data.batches import shares
 from training.data.corrupt import SUITS, dropped_joints
@@ -22,7 +23,7 @@ from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, wi
 from training.tasks.completion.net import JOINTS, CompletionNet, joint_positions, matrices, nearest
 from training.tasks.completion.teacher import parameters
 from training.tasks.options import CompletionOptions
-from training.teacher.kinematics import multiply, positions
+from training.teacher.kinematics import MIRROR, multiply, positions
 
 WEIGHTS = Path(__file__).parents[2] / "rust/anticip-motion/data/completion.safetensors"
 
@@ -96,12 +97,17 @@ def test_arms_are_crossed_with_somebody_elses_only_where_both_legs_are_measured(
     mask = torch.zeros(60, JOINTS)
     mask[:30, [0, 16, 20]] = 1.0
     mask[30:, [0, 16]] = 1.0
-    made = crossed(quats, mask)
+    known = (torch.rand(60, JOINTS) < 0.5).float()
+    made, told = crossed(quats, mask, known)
     other = (made != quats).flatten(2).any(-1).any(-1)
     assert 0 < other[:30].sum() < 30
     assert not other[30:].any()
     kept = [0, *range(14, JOINTS)]
     assert (made[:, :, kept] == quats[:, :, kept]).all(), "hips and legs stay"
+    assert torch.equal(told[:, kept], known[:, kept])
+    above = slice(1, 14)
+    wanted = torch.where(other[:, None], known.roll(1, 0), known)
+    assert torch.equal(told[:, above], wanted[:, above]), "what is somebody else's is known as they are"
     # What the trunk is to the hips' heading in the window that it is of, it is here.
     turned = matrices(made)[:, :, 3, 1, 1] - matrices(quats.roll(1, 0))[:, :, 3, 1, 1]
     assert turned[other].abs().max() < 1e-5, "upright as before"
@@ -138,8 +144,9 @@ def test_it_learns(monkeypatch) -> None:
     for name, value in (("WINDOWS", 2), ("CompletionNet", lambda: CompletionNet(24))):
         monkeypatch.setattr(f"training.tasks.completion.fit.{name}", value)
     clips = [np.asarray(swing(20).retarget("humanoid").quats)] * 2
-    short = fit(clips, ["a", "b"], steps=2)
-    longer = fit(clips, ["a", "b"], steps=25)
+    masks = [np.ones(JOINTS, np.bool_)] * 2
+    short = fit(clips, ["a", "b"], masks, steps=2)
+    longer = fit(clips, ["a", "b"], masks, steps=25)
     seen = torch.from_numpy(in_the_world(clips[0][:100]).astype(np.float32))[None]
     mask = np.isin(np.arange(JOINTS), SUITS["six"])
     given = seen, torch.from_numpy(mask.astype(np.float32))[None], torch.from_numpy(nearest(mask))[None]
@@ -151,9 +158,23 @@ def test_it_learns(monkeypatch) -> None:
 
     assert off(longer) < off(short)
     with pytest.raises(OptionError, match="loss became nan at update 1; nothing was written"):
-        fit([clips[0] * np.nan], ["a"], steps=2)
+        fit([clips[0] * np.nan], ["a"], masks[:1], steps=2)
     with pytest.raises(OptionError, match="loss became inf at update 1"):
         train_averaged(torch.nn.Linear(1, 1), lambda: torch.tensor(np.inf, requires_grad=True), 2)
+
+
+def test_of_joints_that_a_take_lacks_nothing_is_learned(monkeypatch) -> None:
+    monkeypatch.setattr("training.tasks.completion.fit.CompletionNet", lambda: CompletionNet(8))
+    # Without a chest, which bears the arms, without the left shoulder, which its mirror image has, and toes.
+    lacking = [CANONICAL_JOINTS.index(name) for name in ("chest", "left_shoulder", "left_toes", "right_toes")]
+    mask = ~np.isin(np.arange(JOINTS), lacking)
+    quats, _ = dropped_joints(swing(20).retarget("humanoid").quats, np.ones(JOINTS, np.bool_), lacking)
+    net = fit([quats], ["a"], [mask], steps=3)
+    with torch.no_grad():
+        learned = (net.head.bias.view(JOINTS, -1) != 0.0).any(1).numpy()
+    unknown = ~mask & ~mask[list(MIRROR)]
+    assert unknown.sum() == 3
+    np.testing.assert_array_equal(learned[1:], ~unknown[1:])
 
 
 def test_where_the_weights_cannot_go_is_told_before_the_training(tmp_path, command) -> None:

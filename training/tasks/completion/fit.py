@@ -17,7 +17,7 @@ from training.report.tables import Say
 from training.run.averaged import check_loss
 from training.tasks.completion.net import JOINTS, CompletionNet, joint_positions, matrices, nearest, product
 from training.tasks.completion.teacher import parameters
-from training.teacher.kinematics import PARENTS
+from training.teacher.kinematics import MIRROR, PARENTS
 
 Array = NDArray[np.float64]
 
@@ -88,8 +88,11 @@ def windowed(clip: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.
     return np.asarray(mixed / np.linalg.norm(mixed, axis=-1, keepdims=True))
 
 
-def crossed(quats: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Some windows (B, L, 22, 4) with trunk and arms of the one before, turned to where the hips face."""
+def crossed(
+    quats: torch.Tensor, mask: torch.Tensor, known: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Some windows (B, L, 22, 4) with trunk and arms of the one before, turned to where the hips face; and
+    which joints (B, 22) are known then."""
     legs = torch.stack([mask[:, leg].sum(1) for leg in LEGS], -1).amin(-1) * mask[:, 0] > 0.0
     chosen = legs & (torch.rand(len(quats)) < CROSSED)
     other = quats.roll(1, 0)
@@ -99,24 +102,29 @@ def crossed(quats: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     ]
     turn = product(yaws[0], yaws[1] * torch.tensor([1.0, -1.0, -1.0, -1.0]))
     above = other[:, :, TRUNK_AND_ARMS]
-    made = quats.clone()
+    made, told = quats.clone(), known.clone()
     made[:, :, TRUNK_AND_ARMS] = torch.where(
         chosen[:, None, None, None], product(turn.expand_as(above), above), quats[:, :, TRUNK_AND_ARMS]
     )
-    return made
+    told[:, TRUNK_AND_ARMS] = torch.where(chosen[:, None], known.roll(1, 0), known)[:, TRUNK_AND_ARMS]
+    return made, told
 
 
-def _loss(net: CompletionNet, quats: torch.Tensor, mask: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
-    """Of windows (B, L, 22, 4) whose sensors are worn a little askew and tremble."""
+def _loss(
+    net: CompletionNet, quats: torch.Tensor, mask: torch.Tensor, near: torch.Tensor, known: torch.Tensor
+) -> torch.Tensor:
+    """Of windows (B, L, 22, 4) whose sensors are worn a little askew and tremble. Of joints that are not
+    known, which rest in their take, nothing is learned."""
     batch, length = quats.shape[:2]
-    quats = crossed(quats, mask)
+    quats, known = crossed(quats, mask, known)
     askew = ASKEW * torch.rand(batch, 1, 1, 1) * torch.randn(batch, 1, JOINTS, 3)
     noise = TREMBLE * torch.randn(batch, length, JOINTS, 3) * (torch.rand(batch, 1, 1, 1) < 0.4)
     half = torch.cat([torch.ones(batch, length, JOINTS, 1), (askew + noise) / 2.0], -1)
     turned, doubt, facing = net(product(quats, nn.functional.normalize(half, dim=-1)), mask, near)
     back = facing.transpose(-1, -2)
     world = matrices(quats)
-    hidden = (1.0 - mask)[:, None].expand(batch, length, JOINTS)[:, WARM:]
+    turned = torch.where(known[:, None, :, None, None] > 0.0, turned, back[:, :, None] @ world)
+    hidden = ((1.0 - mask) * known)[:, None].expand(batch, length, JOINTS)[:, WARM:]
     wrong = _length((turned - back[:, :, None] @ world)[..., :2].flatten(-2))[:, WARM:] / 2**0.5
     doubt = doubt.clamp(-5.0, 2.0)[:, WARM:]
     count = hidden.sum().clamp(min=1.0)
@@ -146,6 +154,7 @@ def _length(vectors: torch.Tensor) -> torch.Tensor:
 def fit(
     clips: Sequence[NDArray[np.floating]],
     people: Sequence[str],
+    masks: Sequence[NDArray[np.bool_]],
     *,
     steps: int,
     seed: int = 0,
@@ -156,6 +165,7 @@ def fit(
     Args:
         clips: (T, 22, 4) local rotations at 50 Hz, each at least two frames; mirrored ones are added.
         people: whose each is; everybody counts by the root of their minutes.
+        masks: (22,) joints that each has; of the others, which rest, nothing is learned.
         steps: updates.
         seed: of every random choice.
         say: told of every step.
@@ -164,6 +174,8 @@ def fit(
         OptionError: the loss is not finite.
     """
     worlds: list[NDArray[np.float32]] = []
+    known = np.repeat(np.array(masks, np.float32), 2, axis=0)
+    known[1::2] = known[1::2, MIRROR]
     for quats in clips:
         mirrored, _ = mirror(quats, np.zeros((len(quats), 3)))
         worlds += [in_the_world(one).astype(np.float32) for one in (quats, mirrored)]
@@ -178,12 +190,13 @@ def fit(
             group["lr"] = PEAK * min(1.0, done / 0.05 + 0.02) * 0.5 * (1.0 + np.cos(np.pi * done)) + 1e-5
         chosen = rng.choice(len(worlds), WINDOWS, p=chance)
         windows = np.stack([windowed(worlds[clip], rng) for clip in chosen])
-        masks = [drawn(rng) for _ in chosen]
+        measured = [drawn(rng) for _ in chosen]
         loss = _loss(
             net,
             torch.from_numpy(windows),
-            torch.from_numpy(np.stack(masks).astype(np.float32)),
-            torch.from_numpy(np.stack([nearest(mask) for mask in masks])),
+            torch.from_numpy(np.stack(measured).astype(np.float32)),
+            torch.from_numpy(np.stack([nearest(mask) for mask in measured])),
+            torch.from_numpy(known[chosen]),
         )
         check_loss(loss, step + 1)
         optimiser.zero_grad()
