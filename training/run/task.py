@@ -10,6 +10,7 @@ from rich.console import Console
 from torch import nn
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError, one_line
+from pyanticip.models.config import ModelConfig
 from pyanticip.untrusted import read_json
 from training.run.files import CONFIG, REPORT, load_best, read_description, read_state
 from training.run.launch import Processes
@@ -19,6 +20,23 @@ from training.run.recorder import Recorder
 
 Opt = TypeVar("Opt", bound=TrainOptions)
 D = TypeVar("D")
+
+
+def check_slow_pathway(config: ModelConfig, window: int) -> None:
+    """Refuse a slow pathway that training would never run: it would play as it began.
+
+    Args:
+        config: of the model.
+        window: steps of the longest window.
+
+    Raises:
+        OptionError: no pool ends within it.
+    """
+    if config.slow_layers and config.slow_stride > window:
+        raise OptionError(
+            f"option model.slow_stride: expected at most the {window} steps of a window, given "
+            f"{config.slow_stride}: the slow pathway would learn nothing"
+        )
 
 
 @dataclass

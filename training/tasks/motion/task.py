@@ -14,13 +14,21 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.models.motion.pose_window import FRAMES
-from training.data.batches import Windows
+from training.data.batches import LENGTHS, Windows
 from training.run.average import AveragingRecorder
 from training.run.files import BEST, CONFIG
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.recorder import Recorder
-from training.run.task import Run, Task, check_there, load_weights, read_config, read_options
+from training.run.task import (
+    Run,
+    Task,
+    check_slow_pathway,
+    check_there,
+    load_weights,
+    read_config,
+    read_options,
+)
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
 from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model
@@ -129,11 +137,13 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         self._taught_others: frozenset[str] = frozenset()
 
     def check(self, options: MotionTrainOptions, world: int) -> None:
-        """Enough windows for all processes, sizes that make a model, a checkpoint to start from that fits."""
+        """Enough windows for all processes, sizes that make a model that learns, a checkpoint to start from
+        that fits."""
         check_pieces(options, world)
         if options.run.init:
             options.check_losses(begun_from(options).cfg)
         else:
+            check_slow_pathway(options.config(), LENGTHS[-1])
             with torch.random.fork_rng(devices=[]):
                 MotionTransformer(options.config())
         ensemble_of(options)
@@ -207,9 +217,9 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         return MotionRecorder(run.folder, run.options, run.data, scale, module, batches, start)
 
     def idle_weights(self, run: MotionRun, module: TrainModule) -> bool:
-        """Parts of the model that the options leave without gradient."""
+        """Parts of the model that the options leave without gradient, or short windows do."""
         cfg = module.model.cfg
-        return cfg.bias == "none" or not cfg.gated_events
+        return cfg.bias == "none" or not cfg.gated_events or cfg.slow_stride > LENGTHS[0]
 
     def report(self, run: MotionRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
         """The data, and the throughput."""

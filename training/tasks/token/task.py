@@ -15,7 +15,7 @@ from training.run.files import CONFIG, write_text
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.recorder import Recorder, read_metrics
-from training.run.task import Run, Task, load_weights, read_config, read_options
+from training.run.task import Run, Task, check_slow_pathway, load_weights, read_config, read_options
 from training.tasks.token.corpus import Corpus, read_lines
 from training.tasks.token.module import LOSS, LanguageModule, LanguageRecorder, new_model
 from training.tasks.token.options import SYNTHETIC, LanguageOptions
@@ -42,8 +42,10 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
     options = LanguageOptions
 
     def check(self, options: LanguageOptions, world: int) -> None:
-        """A batch that can be divided among the processes."""
+        """A batch that can be divided among the processes, a slow pathway that learns."""
         Batches.check(options, world)
+        if options.kind == "anticipatory":
+            check_slow_pathway(options.config(SYNTHETIC_VOCAB), options.data.seq_len)
 
     def begin(self, options: LanguageOptions, draft: Path, console: Console) -> dict[str, Any]:
         """Tokenizer and encoded texts."""

@@ -313,6 +313,24 @@ def test_mixed_precision_stays_near(whole, tiny, data, tmp_path):
     assert {v.dtype for v in load_run(tmp_path / "run").state_dict().values()} == {torch.float32}
 
 
+def test_a_slow_pathway_that_no_window_would_run_is_refused_and_short_windows_may_leave_it_out(
+    tiny, data, tmp_path
+):
+    with pytest.raises(OptionError, match="at most the 640 steps of a window, given 641: the slow"):
+        fit(tiny(model={"slow_stride": 641}), tmp_path / "run", data=data)
+    assert not list(tmp_path.iterdir())
+    for stride, left_out in ((160, False), (161, True)):
+        options = tiny(model={"slow_stride": stride})
+        module = MotionModule(
+            new_model(options, torch.zeros(279), torch.ones(279)), torch.ones(8, 5), options
+        )
+        feed = feed_of(options, data)
+        short = next(p for step in range(20) for p in feed.update(step) if p.batch.weight.shape[1] == 160)
+        module.training_step(short)["loss"].backward()
+        idle = any(p.requires_grad and p.grad is None for p in module.parameters())
+        assert idle == left_out == MotionTask().idle_weights(None, module)
+
+
 def test_what_is_said_is_said_exactly(tiny, data):
     model = new_model(tiny(), torch.zeros(279), torch.ones(279)).eval()
     (part,) = feed_of(tiny(), data).update(0)

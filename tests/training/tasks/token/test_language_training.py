@@ -137,6 +137,15 @@ def test_every_kind_of_run_comes_to_its_end(tiny, tmp_path, changes):
     assert type(model).__name__ == ("BaselineTransformer" if "kind" in changes else "AnticipatoryTransformer")
 
 
+def test_a_slow_pathway_that_no_window_would_run_is_refused(tiny, tmp_path):
+    options = tiny(steps=1, model={"slow_stride": 17})
+    with pytest.raises(OptionError, match="at most the 16 steps of a window, given 17: the slow"):
+        train(LanguageTask(), options, tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+    for fine in (options.but(model={"slow_stride": 16}), options.but(model={"slow_layers": 0})):
+        LanguageTask().check(fine, 1)
+
+
 def test_the_losses_of_parts_have_columns_and_older_runs_go_on_without(tiny, tmp_path, monkeypatch):
     model = {"planning": {"tokens": 4}, "control_field": True}
     options = tiny(steps=4, log_every=2, validate_every=4, save_every=2, model=model)
