@@ -19,6 +19,7 @@ from support.odd_rigs import (
     turned_file,
     turned_world,
     walker,
+    with_axes,
 )
 
 import pyanticip as pa
@@ -121,6 +122,18 @@ def test_the_motion_tells_the_rest_pose_of_bones_with_axes_of_their_own(tmp_path
             angle_between(made.quats[:, joints.index(joint)], body.quats[:, joints.index(joint)])
         )
         assert off.mean() < 8.0, joint
+
+
+@pytest.mark.parametrize("axis", [X, Y, Z], ids="xyz")
+@pytest.mark.parametrize("joint", ["Hips", "Spine", "Chest"])
+def test_one_joint_of_the_trunk_with_axes_of_its_own_does_not_lie(right, body, joint, axis):
+    """Its bones are short: the limbs are where they were, and the joint is off by a right angle."""
+    own = np.tile((1.0, 0.0, 0.0, 0.0), (len(right.skeleton), 1))
+    own[right.skeleton.index(joint)] = about(axis, 90)
+    clip = understand(with_axes(right, own))
+    assert "the zero pose is no T-pose: its motion tells the rest pose" in clip.warnings
+    apart = angle_between(clip.retarget("humanoid").global_rotations(), body.global_rotations())
+    assert np.degrees(apart).mean(axis=0).max() < 15.0
 
 
 def test_a_t_pose_in_the_middle_is_the_rest_pose(tmp_path, right):

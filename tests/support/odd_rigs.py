@@ -193,7 +193,11 @@ def turned_file(clip: pa.Clip, turn: Doubles) -> pa.Clip:
 
 def local_axes(clip: pa.Clip, seed: int) -> pa.Clip:
     """The same motion on bones with axes of their own: a zero pose that means nothing."""
-    own = normalized(np.random.default_rng(seed).normal(size=(len(clip.skeleton), 4)))
+    return with_axes(clip, normalized(np.random.default_rng(seed).normal(size=(len(clip.skeleton), 4))))
+
+
+def with_axes(clip: pa.Clip, own: np.ndarray) -> pa.Clip:
+    """The same motion on bones whose axes are turned by ``own`` (J, 4)."""
     above = np.concatenate((np.array([[1.0, 0.0, 0.0, 0.0]]), own[clip.skeleton.parents[1:]]))
     quats = multiply(multiply(conjugate(above), clip.quats), own)
     offsets = rotate(conjugate(above), clip.skeleton.offsets)
