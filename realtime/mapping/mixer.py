@@ -175,10 +175,14 @@ class Mixer:
 
     def reshape(self, name: str, shape: Shape | None) -> None:
         """Shape an output otherwise from the next frame on; None: no more. A gate that is open stays so."""
+        there = self._shapers.get(name)
+        if shape is None and there is not None and there.seen is not None:
+            # It is being learned how far it goes.
+            shape = Shape()
         if shape is None:
             self._shapers.pop(name, None)
-        elif name in self._shapers:
-            self._shapers[name].reshape(shape)
+        elif there is not None:
+            there.reshape(shape)
         else:
             self._shapers[name] = Shaper(shape)
         self._shape()

@@ -31,7 +31,8 @@ def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) 
 
     What is in ``before`` and not in ``after`` is taken out. Paths in both are from where the program runs,
     and are written relative to the file's folder. ``source`` is the file that the text is taken from where it
-    is another. Nothing is written where the result would be no rig.
+    is another; where it is gone, or says nothing, all of ``after`` is written. Nothing is written where the
+    result would be no rig.
 
     Raises:
         RigError: The file is no rig, or would not be one.
@@ -49,6 +50,7 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     try:
         data = read_file(source, LARGEST, RigError, "a rig") if source.exists() else b""
         text, desired = _inside(data.decode("utf-8")), parse_toml(data, source, RigError)
+        before = before if desired else {}
         _check_lists(desired, before, after, source)
         _change(desired, before, after, dict, dict)
         parse_rig(desired, str(source))

@@ -180,6 +180,12 @@ def test_a_range_is_learned_by_moving(play: Play) -> None:
             show.do("learn/pan", 0)
     move(0.9)
     assert show.do("learn/pan", 0).startswith("0.5 0.9")
+    # Somebody else takes its shape away meanwhile: what has been seen counts.
+    show.do("learn/pan", 1)
+    move(0.2, 0.6)
+    show.do("rig/shape/pan/in")
+    assert move(0.4) == [pytest.approx(0.4)]
+    assert show.do("learn/pan", 0) in ("0.2 0.6", "0.199 0.6", "0.2 0.601", "0.199 0.601")
 
 
 def test_a_group_is_taken_apart_and_put_together() -> None:
@@ -302,6 +308,12 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(play
     (tmp_path / "new.toml").write_text("gain = [")
     with pytest.raises(RigError, match="not valid TOML"):
         show.do("rig/save")
+    # Emptied by an editor, or thrown away: all that plays is written, not what has changed alone.
+    for spoil in (lambda: (tmp_path / "new.toml").write_text(""), (tmp_path / "new.toml").unlink):
+        spoil()
+        show.do("rig/save")
+        found = load_rig(tmp_path / "new.toml")
+        assert found.model_dump() == show.rig.model_copy(update={"record": None}).model_dump()
 
 
 def test_no_path_outside_the_folder_of_the_show_can_be_asked_for(tmp_path: Path) -> None:
