@@ -18,6 +18,8 @@ __all__ = ["Presence", "Range", "Shape", "Shaper", "Smoothing"]
 
 _Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
 _End = Annotated[float, Field(ge=-1e30, le=1e30)]
+# Of ends that are farther apart than this and the largest the ratio would be infinite.
+_LEAST_END = 1e-30
 
 
 class Presence(Options):
@@ -46,12 +48,13 @@ class Range(Options):
     low: _End = 0.0
     high: _End = 1.0
     curve: Literal["linear", "exponential", "power"] = "linear"
-    exponent: Annotated[float, Field(gt=0.0)] = 2.0
+    exponent: Annotated[float, Field(gt=0.0, le=100.0)] = 2.0
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Range:
-        if self.curve == "exponential" and not (self.low > 0 and self.high > 0):
-            raise ValueError(f"exponential range: expected both ends > 0, got {self.low}..{self.high}")
+        if self.curve == "exponential" and not min(self.low, self.high) >= _LEAST_END:
+            expected = f"expected both ends > 0 ({_LEAST_END:g} at least)"
+            raise ValueError(f"exponential range: {expected}, got {self.low}..{self.high}")
         return self
 
     def __call__(self, value: float) -> float:

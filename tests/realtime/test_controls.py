@@ -153,6 +153,9 @@ def test_a_still_performer_is_silent_in_the_fallback() -> None:
         (Presence, {"fade": 0.01}, {"fade": 0.0}),
         (Range, {"exponent": 0.5, "curve": "power"}, {"exponent": float("inf"), "curve": "power"}),
         (Range, {"exponent": 0.01, "curve": "power"}, {"exponent": 0, "curve": "power"}),
+        # OSC counts in 32 bits, and the ratio of two ends has to be a number.
+        (Range, {"exponent": 100.0, "curve": "power"}, {"exponent": 1e39, "curve": "power"}),
+        (Range, {"low": 1e-30, "curve": "exponential"}, {"low": 1e-300, "curve": "exponential"}),
         (Range, {"high": 1e9}, {"high": float("inf")}),
         (Range, {"low": 0.5, "curve": "exponential"}, {"low": 0, "curve": "exponential"}),
         (Range, {"low": 0.5, "curve": "exponential"}, {"low": 0.5, "high": 0.0, "curve": "exponential"}),
