@@ -250,10 +250,13 @@ def compare(clean: Sequence[Played], runs: Sequence[Played]) -> dict[str, Any]:
         bundles, length = bundles + len(times), length + end - WARM_UP_SECONDS
         within = np.searchsorted(other.times, other.times + 0.1) - np.arange(len(other.times))
         most = max(most, int(within.max()))
-        true = reference.beats[reference.beats >= WARM_UP_SECONDS]
-        said = other.beats[other.beats >= WARM_UP_SECONDS - _NEAR_SECONDS]
-        hits = matched(true.tolist(), said.tolist())
-        found, false, of = found + hits, false + len(said) - hits, of + len(true)
+        true, said = reference.beats.tolist(), other.beats.tolist()
+        # Whose other half lies before 2 s has one all the same.
+        pairs = matched(true, said)
+        found += sum(true[i] >= WARM_UP_SECONDS for i, _ in pairs)
+        false += sum(beat >= WARM_UP_SECONDS for beat in said)
+        false -= sum(said[j] >= WARM_UP_SECONDS for _, j in pairs)
+        of += sum(beat >= WARM_UP_SECONDS for beat in true)
     return {
         "error": round(float(np.mean(errors)), 4) if errors else None,
         "beats": round(found / of, 4) if of else None,
@@ -279,17 +282,18 @@ def _error(clean: Played, other: Played, end: float) -> float | None:
     return float(np.mean(difference[moves] / deviation[moves])) if moves.any() else None
 
 
-def matched(true: Sequence[float], said: Sequence[float]) -> int:
-    """How many of two rising sequences of times pair up within 50 ms, one to one."""
-    i = j = hits = 0
+def matched(true: Sequence[float], said: Sequence[float]) -> list[tuple[int, int]]:
+    """The places of those of two rising sequences of times that pair up within 50 ms, one to one."""
+    i, j, pairs = 0, 0, list[tuple[int, int]]()
     while i < len(true) and j < len(said):
         if abs(true[i] - said[j]) <= _NEAR_SECONDS:
-            i, j, hits = i + 1, j + 1, hits + 1
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
         elif true[i] < said[j]:
             i += 1
         else:
             j += 1
-    return hits
+    return pairs
 
 
 def _track(items: Sequence[Any], what: str, progress: bool) -> Iterable[Any]:
