@@ -24,6 +24,8 @@ _NOTES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 _ROOT = re.compile(r"([A-G])([#b]?)([1-3])")
 # C1, the core's as well.
 _LOWEST = 24.0
+# What lies nearer than so many semitones is one note to the core, which counts in 32 bits.
+_APART = 1e-5
 
 
 def _midi(root: str) -> float | None:
@@ -69,7 +71,7 @@ class Instrument(Options):
         elif not (
             1 <= len(scale) <= 12
             and scale[0] == 0.0
-            and all(a < b for a, b in zip(scale, (*scale[1:], 12.0), strict=True))
+            and all(b - a >= _APART for a, b in zip(scale, (*scale[1:], 12.0), strict=True))
         ):
             raise ValueError("expected 1 to 12 semitones that rise from 0 and stay below 12")
         return scale

@@ -262,6 +262,9 @@ def test_no_two_presets_play_a_performance_with_like_spectra() -> None:
         ({"root": "Cb1"}, "root: expected a note from C1 to B3"),
         ({"scale": "blue"}, "scale: expected one of dorian, .* got 'blue'"),
         ({"scale": [0, 12]}, "scale: expected 1 to 12 semitones"),
+        # In the core, which counts in 32 bits, these would be the same note, and an octave.
+        ({"scale": [0, 5.0, 5.00000001]}, "scale: expected 1 to 12 semitones"),
+        ({"scale": [0, 11.99999999]}, "scale: expected 1 to 12 semitones"),
         ({"tuning": "pythagorean"}, "tuning: input should be 'equal' or 'just'"),
         ({"a4": 1.0}, "a4: input should be greater than or equal to 380"),
         ({"chords": [[0, 1, 99]]}, "chords: expected at most 8"),
