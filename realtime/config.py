@@ -105,14 +105,16 @@ def problems_of(error: ValidationError, table: type[BaseModel], *outer: str) -> 
     # Of what may be a name or a list, a list is no wrong name.
     problems = [p for p in problems if p["loc"][-1:] != ("str",) or not isinstance(p["input"], list | tuple)]
     problems.sort(key=lambda problem: problem["type"] != "extra_forbidden")
-    return [_problem_text(problem, table, outer) for problem in problems]
+    return list(dict.fromkeys(_problem_text(problem, table, outer) for problem in problems))
 
 
 def _problem_text(problem: ErrorDetails, table: type[BaseModel], outer: tuple[str, ...]) -> str:
     kind, given = problem["type"], problem["input"]
     # Where there may be a number or a word, pydantic names which of them it tried.
     loc = tuple(
-        part for part in problem["loc"] if not str(part).endswith(("]", "float", "-int")) and part != "int"
+        part
+        for part in problem["loc"]
+        if not str(part).endswith(("]", "float", "-int")) and part not in ("int", "str")
     )
     key = ".".join("performer" if part == "performers" else str(part) for part in (*outer, *loc)) or "rig"
     if kind == "extra_forbidden":

@@ -320,6 +320,15 @@ def test_a_check_tells_every_problem(tmp_path: Path) -> None:
     assert {line.split(": ")[0] for line in lines} == {str(file)}
 
 
+def test_what_may_be_of_several_kinds_is_told_by_its_own_key_and_no_line_twice(tmp_path: Path) -> None:
+    text = "synth.device = nan\n[[osc]]\naddresses.pitch = ['/n_set', nan]\n"
+    with pytest.raises(RigError) as caught:
+        load_rig(write(tmp_path, text))
+    lines = caught.value.problems
+    assert {line.split(": ")[1] for line in lines} == {"synth.device", "osc.0.addresses.pitch.1"}
+    assert len(set(lines)) == len(lines)
+
+
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
     file.write_bytes(b"\xff\xfe\x00")
