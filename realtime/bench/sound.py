@@ -52,20 +52,24 @@ _WIDTH = 100.0 * np.sqrt(np.log(2.0)) / (2.0 * np.pi * 3.0)
 _LOUDNESS = PARAMETERS.index("loudness")
 
 
-def lag_ms(late: F64, reference: F64) -> tuple[float, float]:
-    """How many ms the first of two curves at 100 Hz comes after the second, and their correlation there."""
+def lag_ms(late: F64, reference: F64) -> tuple[float | None, float | None]:
+    """How many ms the first of two curves at 100 Hz comes after the second, and their correlation there; None
+    where one of them stands still."""
     rows = []
     for shift in range(-_FARTHEST, _FARTHEST + 1):
         a = late[max(shift, 0) : len(late) + min(shift, 0)]
         b = reference[max(-shift, 0) : len(reference) + min(-shift, 0)]
         flat = a.std() < 1e-9 or b.std() < 1e-9
-        rows.append(-1.0 if flat else float(np.corrcoef(a, b)[0, 1]))
+        rows.append(-np.inf if flat else float(np.corrcoef(a, b)[0, 1]))
     best = int(np.argmax(rows))
+    if not np.isfinite(rows[best]):
+        return None, None
     part = 0.0
     if 0 < best < len(rows) - 1:
         low, top, high = rows[best - 1 : best + 2]
-        part = 0.5 * (low - high) / min(low - 2.0 * top + high, -1e-12)
-    return 10.0 * (best - _FARTHEST + part), rows[best]
+        if np.isfinite(low + high):
+            part = 0.5 * (low - high) / min(low - 2.0 * top + high, -1e-12)
+    return round(10.0 * (best - _FARTHEST + part), 1), round(rows[best], 2)
 
 
 def envelope(sound: npt.NDArray[np.float32]) -> F64:
@@ -116,7 +120,7 @@ def _row(
     places = np.maximum(np.searchsorted(ear.times, at / 100.0, "right") - 1, 0)
     sent = np.array(ear.params, np.float64)[places, _LOUDNESS]
 
-    def late(roll: OfflineListener) -> tuple[float, float]:
+    def late(roll: OfflineListener) -> tuple[float | None, float | None]:
         heard = envelope(roll.sound)
         return lag_ms(np.interp(at, np.arange(len(heard)), heard), body)
 
@@ -127,11 +131,11 @@ def _row(
     return {
         "file": path.name,
         "preset": preset,
-        "sound_ms": round(lag, 1),
-        "sound_r": round(fit, 2),
-        "level_ms": round(level, 1),
-        "level_r": round(level_fit, 2),
-        "sent_ms": round(lag_ms(sent, body)[0], 1),
+        "sound_ms": lag,
+        "sound_r": fit,
+        "level_ms": level,
+        "level_r": level_fit,
+        "sent_ms": lag_ms(sent, body)[0],
         "lead_ms": round(pipeline.mixer.lead.leads[_LOUDNESS], 1),
         "beats": len(true),
         "played": len(errors),

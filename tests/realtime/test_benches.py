@@ -319,6 +319,13 @@ def test_a_lag_that_was_made_is_found(lag):
     assert fit > 0.99
 
 
+def test_of_what_stands_still_no_lag_is_told():
+    moves, still = np.sin(np.arange(400) / 20.0), np.zeros(400)
+    assert [sound.lag_ms(*curves) for curves in ((moves, still), (still, moves), (still, still))] == [
+        (None, None)
+    ] * 3
+
+
 def test_the_level_of_a_sound_is_told_at_its_own_moment():
     t = np.arange(48_000 * 4) / 48_000
     loud = 0.5 + 0.4 * np.sin(2 * np.pi * 1.0 * t)
