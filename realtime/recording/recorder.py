@@ -305,8 +305,8 @@ class Recorder(recording.Records, Child):
         the next part."""
         self._queue.clear()
         self._counts.clear()
-        for take in [*self._closing.values(), *filter(None, [self._before])]:
-            self._finished(take, _GONE)
+        for over in [*self._closing.values(), *filter(None, [self._before])]:
+            self._finished(over, _GONE)
         self._closing, self._before = {}, None
         if (take := self._take) is not None:
             if self._opening:
