@@ -1512,6 +1512,10 @@ class FrameResult:
         """What the front end told."""
 
     @property
+    def left_out(self) -> int:
+        """How many frames before it were held (:meth:`Engine.hold`) and do not leave."""
+
+    @property
     def step(self) -> StepResult | None:
         """What the model says of it, mixed with what is remembered; None: it did not step."""
 
@@ -1598,11 +1602,11 @@ class Engine:
         What :meth:`hold` completed before is part of the frame.
         """
 
-    def hold(self, datagram: bytes, t_arrival_ns: int, sender: str, now_ns: int) -> bool:
-        """Takes one datagram that newer ones follow at once; True where it completes a frame.
+    def hold(self, datagram: bytes, t_arrival_ns: int, sender: str, now_ns: int) -> None:
+        """Takes one datagram that newer ones follow at once.
 
-        It leaves with theirs, as one that fills a gap: :meth:`feed` steps and remembers all rows, and what
-        goes out is of the newest.
+        The frame that it completes leaves with theirs, as one that fills a gap: :meth:`feed` steps and
+        remembers all rows, and what goes out is of the newest.
         """
 
     def learn(self) -> None:

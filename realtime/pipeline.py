@@ -104,10 +104,9 @@ class Pipeline:
         self.memory = memory
         self._newest: tuple[StepResult | None, ControlFrame] | None = None
         self._front_output: FrontOutput | None = None
-        self._to_hold = self._held = 0
         # What the model said of the newest frame, and of how many frames after it as it imagines them.
         self._step: StepResult | None = None
-        self._guessed = 0
+        self._guessed = self._to_hold = 0
         #: When the datagram that completes the next frame is expected; None while there is no telling.
         self.expected_ns: int | None = None
         # As they were last; a stroke stands here until it has left.
@@ -162,15 +161,11 @@ class Pipeline:
             self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
         if self._to_hold:
             self._to_hold -= 1
-            self._held += self._engine.hold(datagram, t_arrival_ns, sender, now)
+            self._engine.hold(datagram, t_arrival_ns, sender, now)
             self._outlet.on_datagram(sender, datagram)
             return False
         stepping, stale = self._model.ready(now)
-        held, self._held = self._held, 0
-        emitted = held and self.front.counters()["emitted"]
         result = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
-        # Where the datagram itself completes none, the newest that was held plays.
-        left_out = held and held - (self.front.counters()["emitted"] == emitted)
         if self._alone is not None and (result is not None or t_arrival_ns > self._alone[0]):
             self.front.listen_to(self._alone[1]())
             self._alone = None
@@ -182,7 +177,7 @@ class Pipeline:
         if stepping and self._model.judge(now, result.failure, took[0]) and self.tape is not None:
             # How long a step took is no part of a replay: that it was too long is.
             self.tape.control(now, "rest", ())
-        self._keep(result, left_out)
+        self._keep(result)
         if self.tape is not None:
             self.tape.frame(now, result.number, out.t_source_ns, out.poses[-1], out.root, self.front.mask)
         if (played := result.played) is not None:
@@ -226,7 +221,7 @@ class Pipeline:
             self.tape.control(t_ns, "hold", (count,))
         self._to_hold = count
 
-    def _keep(self, result: FrameResult, left_out: int) -> None:
+    def _keep(self, result: FrameResult) -> None:
         """What the frames that follow, and the forecast of those that are late, need of this one."""
         out, step = result.out, result.step
         if self._memory is not None and (remembered := result.remembered) is not None:
@@ -239,8 +234,8 @@ class Pipeline:
             self._gestures.hear(out.poses, reset=out.reset)
         self._step, self._front_output, self._guessed = step, out, 0
         self._local_ns, self.expected_ns = out.t_local_ns, out.expected_ns
-        self.counts["frames"] += 1 + left_out
-        self.counts["skipped"] += left_out
+        self.counts["frames"] += 1 + result.left_out
+        self.counts["skipped"] += result.left_out
         self.counts["without_model"] += step is None and self.backend is not None
         self.counts["invalid"] += not out.valid
 

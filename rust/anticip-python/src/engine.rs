@@ -56,8 +56,8 @@ pub(crate) struct PyEngine {
     desk: Py<PyDesk>,
     warm: Py<PyDesk>,
     grid: Shared<FrameGrid>,
-    /// What datagrams completed of which newer ones were there already.
-    held: Shared<Option<FrontOutput>>,
+    /// What datagrams completed of which newer ones were there already, and how many that were.
+    held: Shared<Option<(FrontOutput, u32)>>,
     parts: Mutex<Parts>,
 }
 
@@ -143,12 +143,14 @@ impl PyEngine {
         fill: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Option<PyFrameResult>> {
         let completed = self.completed(py, datagram, t_arrival_ns, sender)?;
-        let out = match (self.held.with(py, Option::take), completed) {
+        let (out, left_out) = match (self.held.with(py, Option::take), completed) {
             (None, None) => return Ok(None),
-            (None, Some(out)) => out,
-            (Some(held), None) => Py::new(py, PyFrontOutput::of(held))?,
-            (Some(held), Some(newest)) => {
-                Py::new(py, PyFrontOutput::of(held.joined(newest.get().out.clone())))?
+            (None, Some(out)) => (out, 0),
+            // The newest of those that were held plays.
+            (Some((held, count)), None) => (Py::new(py, PyFrontOutput::of(held))?, count - 1),
+            (Some((held, count)), Some(newest)) => {
+                let joined = held.joined(newest.get().out.clone());
+                (Py::new(py, PyFrontOutput::of(joined))?, count)
             }
         };
         if let Some(fill) = fill {
@@ -193,6 +195,7 @@ impl PyEngine {
         let nanoseconds = |from: Instant, to: Instant| (to - from).as_nanos() as i64;
         Ok(Some(PyFrameResult {
             out,
+            left_out,
             step,
             failure,
             remembered,
@@ -209,19 +212,19 @@ impl PyEngine {
         t_arrival_ns: i64,
         sender: &str,
         now_ns: i64,
-    ) -> PyResult<bool> {
+    ) -> PyResult<()> {
         let Some(out) = self.completed(py, datagram, t_arrival_ns, sender)? else {
-            return Ok(false);
+            return Ok(());
         };
         let out = out.get().out.clone();
         self.grid.with(py, |grid| grid.hold(&out, now_ns));
         self.held.with(py, |held| {
             *held = Some(match held.take() {
-                None => out,
-                Some(before) => before.joined(out),
+                None => (out, 1),
+                Some((before, count)) => (before.joined(out), count + 1),
             });
         });
-        Ok(true)
+        Ok(())
     }
 
     fn learn(&self, py: Python<'_>) {

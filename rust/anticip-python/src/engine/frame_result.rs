@@ -30,6 +30,9 @@ impl Remembered {
 pub(crate) struct PyFrameResult {
     #[pyo3(get)]
     pub(super) out: Py<PyFrontOutput>,
+    /// How many frames that had come before it have no turn of their own.
+    #[pyo3(get)]
+    pub(super) left_out: u32,
     #[pyo3(get)]
     pub(super) step: Option<Py<PyStepResult>>,
     #[pyo3(get)]
