@@ -157,15 +157,20 @@ class Pipeline:
         self.run_until(t_arrival_ns)
         # Before the first frame no time counts but that of arrivals: a replay's clock may have begun before.
         self._now_ns = now = max(t_arrival_ns, self._now_ns) if self._engine.newest >= 0 else t_arrival_ns
-        if self.tape is not None:
-            self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
-        if self._to_hold:
-            self._to_hold -= 1
-            self._engine.hold(datagram, t_arrival_ns, sender, now)
-            self._outlet.on_datagram(sender, datagram)
-            return False
         stepping, stale = self._model.ready(now)
-        result = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
+        result = None
+        try:
+            if self._to_hold:
+                self._to_hold -= 1
+                self._engine.hold(datagram, t_arrival_ns, sender, now)
+            else:
+                result = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
+        finally:
+            if self.tape is not None:
+                if result is not None and result.failure is not None:
+                    # It may have failed here alone: before this frame, which a replay must not step either.
+                    self.tape.control(now, "rest", ())
+                self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
         if self._alone is not None and (result is not None or t_arrival_ns > self._alone[0]):
             self.front.listen_to(self._alone[1]())
             self._alone = None

@@ -1,13 +1,23 @@
 """A model that fails or is late: it rests, it is told of, and it is tried again."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.playing import outputs
 
+from pyanticip.motion.recording import RecordingWriter
+from realtime.bench.performer import mocopi_datagrams
 from realtime.clock import OfflineClock
+from realtime.control.commands import Commands
+from realtime.rig import parse_rig
+from realtime.sources.replay import open_show, play_offline
+from realtime.stage import assemble
 from realtime.step.guard import GuardedModel
+
+RIG = parse_rig({"control": {"enabled": False}, "memory": {"enabled": False}}, "test")
 
 
 def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_model: Any) -> None:
@@ -21,6 +31,28 @@ def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_m
     assert s.model.said[2:4] == ["reset", "step 1"]
     assert s.ear.frames[-1].params == pytest.approx([0.75] * 8, abs=1e-6)
     assert s.pipeline.counts["failed_steps"] == 1
+
+
+def test_a_failure_that_a_replay_has_not_is_recorded(paper_model: Any, tmp_path: Path) -> None:
+    """As where a device was lost, or memory."""
+    files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
+    skeleton, frames = mocopi_datagrams(250)
+    live, again = (assemble(RIG, OfflineClock(), backend=paper_model()) for _ in range(2))
+    with RecordingWriter(files[0], t_ns=0) as live.tape:
+        live.feed(skeleton, 0)
+        for n, datagram in enumerate(frames):
+            live.backend.fail = n == 60
+            live.clock.advance_to(n * 20_000_000)
+            live.feed(datagram, n * 20_000_000)
+    with RecordingWriter(files[1], t_ns=0) as again.tape:
+        obey = Commands(again, pytest.fail, RIG).replay_command
+        play_offline(open_show(files[0])[1], again.clock, again.feed, obey)
+    assert [pipeline.counts["failed_steps"] for pipeline in (live, again)] == [1, 0]
+    assert live.counts["without_model"] == again.counts["without_model"] == 100
+    assert outputs(files[0]) == outputs(files[1])
+    assert [*open_show(files[0])[1]] == [*open_show(files[1])[1]]
+    for pipeline in (live, again):
+        pipeline.close()
 
 
 def test_a_model_that_cannot_be_warmed_up_plays_and_is_told_of(stage: Any, paper_model: Any) -> None:
