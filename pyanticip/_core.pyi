@@ -655,6 +655,11 @@ class LiveFront:
     def skeleton(self) -> list[str] | None:
         """The source's joint names; `None` before they are known."""
 
+    @property
+    def has_skeleton(self) -> bool:
+        """Whether the player has told its skeleton, or has none to tell (VMC). Until then a standard body
+        stands in for it."""
+
 def solve_trackers(
     names: Sequence[str], quats: npt.ArrayLike, positions: npt.ArrayLike
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:

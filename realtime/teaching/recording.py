@@ -74,7 +74,7 @@ async def _record(
     begun = asyncio.Event()
     # What is taught stands as still as what plays.
     front = LiveFront(source.wire, steady=True)
-    take_recorder = TakeRecorder(project, mask=lambda: front.mask, source=source.kind, full=done.set)
+    take_recorder = TakeRecorder(project, body=front, source=source.kind, full=done.set)
     take_recorder.want(values)
     take_recorder.show(labels)
 
@@ -129,8 +129,8 @@ async def _record(
     if refusal and take_recorder.seconds < _JUDGED_S:
         raise DeviceError(refusal)
     played = take_recorder.stop()
-    if played.cut:
-        say(f"{refusal or 'the signal was lost or the skeleton changed'}: the take ends there")
+    if warning := played.warning:
+        say(f"{refusal}: the take ends there" if refusal and played.cut else warning)
     return store_or_keep(played, project)
 
 

@@ -99,10 +99,9 @@ class TeachRemote:
         self._say = say
         self._fitting = False
         self._tasks: set[asyncio.Task[str]] = set()
-        front = pipeline.front
         self.take_recorder = TakeRecorder(
             project,
-            mask=lambda: front.mask,
+            body=pipeline.front,
             source=pipeline.kind,
             full=self._full,
         )
@@ -247,8 +246,8 @@ def _take_line(played: PlayedTake, take: TakeEntry) -> str:
         *(f"{n}: curve" for n in take.columns),
         *(f"{n}={label}" for n, label in take.labels.items()),
     ]
-    cut = "; the signal was lost or the skeleton changed, it ends there" if played.cut else ""
-    return f"take {take.name}: {take.frames / RATE:.1f} s, {', '.join(taught)}{cut}"
+    warning = played.warning and f"; {played.warning}"
+    return f"take {take.name}: {take.frames / RATE:.1f} s, {', '.join(taught)}{warning}"
 
 
 def _as_before(file: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,21 @@ class PlayedTake:
     source: str
     cut: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the suit had told its skeleton; until it does a standard body stands in.
+    has_skeleton: bool = True
+
+    @property
+    def warning(self) -> str:
+        """What its performer should know of it; empty: nothing."""
+        said = []
+        if self.cut:
+            said.append("the signal was lost or the skeleton changed: the take ends there")
+        if not self.has_skeleton:
+            said.append(
+                "the suit had not told its skeleton: the take is of a standard body, "
+                "play it again once it has (mocopi: after some seconds)"
+            )
+        return "; ".join(said)
 
     def store(self, project: Project) -> TakeEntry:
         """Add it to the project; the first take of one without outputs makes them."""
@@ -59,19 +75,34 @@ class PlayedTake:
 _Kept = tuple[F32, F32, dict[str, float]]
 
 
+class Body(Protocol):
+    """Whose frames they are; a :class:`pyanticip._core.LiveFront` is one."""
+
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Which canonical joints there are, (22,)."""
+        ...
+
+    @property
+    def has_skeleton(self) -> bool:
+        """Whether the suit has told its skeleton."""
+        ...
+
+
 class TakeRecorder:
     """Listens to a performer and takes down takes.
 
-    ``project`` is read for its outputs alone; ``mask`` tells which joints the source has; ``full`` is called
-    when a take has reached its length. What is wanted (:meth:`want`) may change while a take runs: then it
-    becomes a curve. One that could not be stored is given back (:meth:`keep`).
+    ``project`` is read for its outputs alone; ``body`` tells which joints the source has, and whether it has
+    told its skeleton (none: all, and it has); ``full`` is called when a take has reached its length. What is
+    wanted (:meth:`want`) may change while a take runs: then it becomes a curve. One that could not be stored
+    is given back (:meth:`keep`).
     """
 
     def __init__(
         self,
         project: Project,
         *,
-        mask: Callable[[], npt.NDArray[np.bool_]] | None = None,
+        body: Body | None = None,
         source: str = "live",
         full: Callable[[], None] = lambda: None,
     ) -> None:
@@ -79,7 +110,9 @@ class TakeRecorder:
         self.wanted: dict[str, float] = {}
         self.labels: dict[str, str] = {}
         self.busy = ""
-        self._mask = mask
+        self._body = body
+        # As it was in the newest frame of the take.
+        self._mask, self._has_skeleton = np.ones(0, np.bool_), True
         self._source = source
         self._full = full
         self._past: deque[_Kept] = deque(maxlen=LEAD_IN)
@@ -175,6 +208,8 @@ class TakeRecorder:
             self._past.append(kept)
             if self._take is not None and not self._cut and len(self._take) < self._frames:
                 self._take.append(kept)
+                if self._body is not None:
+                    self._mask, self._has_skeleton = self._body.mask, self._body.has_skeleton
                 if len(self._take) == self._frames:
                     self._full()
 
@@ -206,12 +241,12 @@ class TakeRecorder:
                 f"take {name}: {len(frames or ()) / RATE:.2f} s are too short; expected at least 0.5 s"
             )
         kept = [*self._led, *frames]
-        quats, root = (np.stack([k[i] for k in kept]) for i in range(2))
+        quats, root = np.stack([k[0] for k in kept]), np.stack([k[1] for k in kept])
         begin = len(self._led)
-        mask = np.asarray(() if self._mask is None else self._mask(), np.bool_)  # none given: all joints
-        clip = Clip(quats, root, RATE, canonical_skeleton(), name=name, mask=mask)
+        clip = Clip(quats, root, RATE, canonical_skeleton(), name=name, mask=self._mask)
         values, columns = _wanted(frames)
-        return PlayedTake(name, clip, begin, values, columns, self._source, self._cut, dict(self.labels))
+        told = values, columns, self._source, self._cut, dict(self.labels), self._has_skeleton
+        return PlayedTake(name, clip, begin, *told)
 
 
 def _wanted(frames: list[_Kept]) -> tuple[dict[str, float], dict[str, F64]]:

@@ -13,6 +13,7 @@ import pytest
 from pythonosc.osc_message import OscMessage
 from support import wire
 from support.clips import LEFT_ARM, swing
+from support.paper import paper_frame
 from support.wire import arrived, messages, udp
 
 from pyanticip import _core
@@ -21,13 +22,15 @@ from pyanticip.motion.datagrams import datagrams
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
-from realtime.clock import MonotonicClock
+from realtime.bench.performer import mocopi_datagrams
+from realtime.clock import MonotonicClock, OfflineClock
 from realtime.rig import Rig
 from realtime.sockets import free_port
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
 from realtime.teaching import remote
 from realtime.teaching.fitting import fit_project
+from realtime.teaching.take_recorder import TakeRecorder
 
 
 class Remote:
@@ -72,7 +75,7 @@ class Files:
 def taught(project: Project, say: Any = print) -> remote.TeachRemote:
     """The project in a show in which nobody plays."""
     pipeline: Any = SimpleNamespace(
-        front=SimpleNamespace(mask=np.ones(22, bool)), kind="msgpack", backend=None
+        front=SimpleNamespace(mask=np.ones(22, bool), has_skeleton=True), kind="msgpack", backend=None
     )
     files: Any = Files()
     return remote.TeachRemote(project, pipeline, files, lambda: None, say)
@@ -251,6 +254,48 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
     act["teach/start"]("short")
     teacher.close()
     assert said[1:] == ["take short: 0.00 s are too short; expected at least 0.5 s"]
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_take_before_the_suit_has_told_its_skeleton_is_told_of(tmp_path: Path, tells: bool) -> None:
+    skeleton, frames = mocopi_datagrams(150)
+    pipeline = assemble(Rig(), OfflineClock(), sinks=[])
+    said: list[str] = []
+    project, files = Project.create(tmp_path / "mine"), Files()
+    teacher = remote.TeachRemote(project, pipeline, files, lambda: None, said.append)
+    teacher.take_recorder.want({"mix": 0.5})
+    for n, datagram in enumerate(frames):
+        pipeline.clock.advance_to(n * 20_000_000)
+        if n == 100:
+            teacher.take_recorder.start("first")
+        if n == 145 and tells:
+            pipeline.feed(skeleton, n * 20_000_000)
+        pipeline.feed(datagram, n * 20_000_000)
+    teacher.close()
+    pipeline.close()
+    warning = (
+        "; the suit had not told its skeleton: the take is of a standard body, play it again once it has"
+    )
+    # What it tells in the end is what was assumed: nothing begins anew.
+    (line,) = said
+    assert line.partition(" (mocopi")[0] == f"take first: 1.0 s, mix=0.5{'' if tells else warning}"
+
+
+def test_a_take_that_another_body_ends_is_of_the_one_that_it_began_with(tmp_path: Path) -> None:
+    body = SimpleNamespace(mask=np.arange(22) < 20, has_skeleton=False)
+    recorder = TakeRecorder(Project.create(tmp_path / "mine"), body=body)
+    recorder.want({"mix": 0.5})
+    recorder.start("one")
+    for n in range(40):
+        if n == 30:
+            body.mask, body.has_skeleton = np.ones(22, bool), True
+        recorder.frame(paper_frame(n, n in (0, 30)))
+    played = recorder.stop()
+    assert (len(played.clip), played.cut, played.has_skeleton) == (30, True, False)
+    assert played.clip.mask.sum() == 20
+    assert played.warning.startswith(
+        "the signal was lost or the skeleton changed: the take ends there; the suit had not"
+    )
 
 
 def test_what_a_terminal_changes_beside_the_show_is_seen(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ pub(super) struct Body {
     retargeter: Retargeter,
     /// True once the source has told its skeleton, or when the protocol fixes it.
     announced: bool,
+    /// False while another body may still be told, and until then one stands in.
+    told: bool,
     local: Vec<Quat>,
     root: [f64; 3],
     /// Frames since each joint was measured.
@@ -53,6 +55,7 @@ impl Body {
         let mut body = Self::new(skeleton)?;
         // The others say which body it is.
         body.announced = matches!(source, Source::Mocopi | Source::Vmc);
+        body.told = source == Source::Vmc;
         if source == Source::Vmc {
             body.patience = 2;
         }
@@ -74,6 +77,7 @@ impl Body {
             patience: 1,
             partial: false,
             announced: true,
+            told: true,
             mask: *retargeter.mask(),
             scratch: [Quat::IDENTITY; JOINT_COUNT],
             agreement: None,
@@ -95,6 +99,7 @@ impl Body {
                 self.skeleton.rest(j).angle_to(rest) < 1e-6 && self.skeleton.offsets[j] == offset
             });
         if same {
+            self.told = true;
             return Ok(false);
         }
         let skeleton = Skeleton {
@@ -136,6 +141,10 @@ impl Body {
 
     pub(super) fn announced(&self) -> bool {
         self.announced
+    }
+
+    pub(super) fn told(&self) -> bool {
+        self.told
     }
 
     pub(super) fn names(&self) -> &[String] {

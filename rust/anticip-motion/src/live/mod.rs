@@ -220,6 +220,12 @@ impl LiveFront {
         self.senders.player().stage.names()
     }
 
+    /// Whether the player has told its skeleton, or has none to tell (VMC). Until then a standard body stands in for it.
+    #[must_use]
+    pub fn has_skeleton(&self) -> bool {
+        self.senders.player().stage.has_skeleton()
+    }
+
     /// The jitter of each joint as learned so far, radians; `None` without a noise gate.
     #[must_use]
     pub fn noise(&self) -> Option<[f64; JOINT_COUNT]> {

@@ -117,6 +117,11 @@ impl Stage {
         self.body.announced().then(|| self.body.names())
     }
 
+    /// Whether the body is the source's own.
+    pub(super) fn has_skeleton(&self) -> bool {
+        self.body.told()
+    }
+
     /// Why the source's body cannot be played.
     pub(super) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()

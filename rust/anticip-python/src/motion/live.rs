@@ -114,6 +114,11 @@ impl PyLiveFront {
     }
 
     #[getter]
+    fn has_skeleton(&self, py: Python<'_>) -> bool {
+        self.0.with(py, |front| front.has_skeleton())
+    }
+
+    #[getter]
     fn skeleton(&self, py: Python<'_>) -> Option<Vec<String>> {
         self.0.with(py, |front| front.skeleton().map(<[String]>::to_vec))
     }
