@@ -128,3 +128,21 @@ def test_between_two_frames_of_the_source_the_nearer_one_speaks(rate, at_once):
             shares.append(waits[-1] < 1_000_000)
     assert max(waits) < 19e6, "10 ms, and the datagram's own lateness"
     assert np.mean(shares) == pytest.approx(at_once, abs=0.15)
+
+
+@pytest.mark.parametrize("kind", ["vmc", "rokoko"])
+@pytest.mark.parametrize("step", [0.5, -0.5])
+def test_a_clock_without_numbers_that_is_set_neither_jumps_nor_begins_anew(kind, step):
+    front = _core.LiveFront(kind, window=64)
+    outs = []
+    for i in range(240):
+        t = i / 60
+        told = 100.0 + t + (step if i >= 120 else 0.0)
+        outs.append(front.feed(FRAMES[kind](i, told, SPEED * t), round(t * 1e9)))
+    heard = [out for out in outs if out is not None]
+    assert [out.seq for out in heard if out.reset] == [0]
+    assert heard[-1].seq == pytest.approx(200, abs=2)
+    for out in heard:
+        assert lowered(out) == pytest.approx(SPEED * out.seq * 0.02, abs=0.005)
+    # Two frames have to pass before it is known that it was set back.
+    assert max(len(out.poses) for out in heard) <= 3

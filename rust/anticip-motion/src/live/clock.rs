@@ -235,6 +235,13 @@ impl StreamClock {
                     self.accept(stamp, seconds);
                     next(seconds)
                 }
+                Verdict::SetBack if when == (When::Late { lost: false }) && !self.by_arrival => {
+                    let seconds = newest.seconds + (stamp.arrival - newest.stamp.arrival).max(1e-3);
+                    self.set(seconds, stamp);
+                    self.accept(stamp, seconds);
+                    next(seconds)
+                }
+                Verdict::SetBack => when,
             },
         }
     }
@@ -318,14 +325,19 @@ impl StreamClock {
         let seconds = newest.seconds + step;
         if self.odd >= CONFIRMED {
             self.odd = 0;
-            self.sets += 1;
-            match stamp.time {
-                // The clock was set: what it says counts from here on.
-                Some(time) if !self.stands && self.sets < UNSTEADY.0 => self.shift = seconds - time,
-                _ => self.go_by_arrival(seconds, stamp.arrival),
-            }
+            let time = stamp.time.filter(|_| !self.stands);
+            self.set(seconds, Stamp { time, ..stamp });
         }
         seconds
+    }
+
+    /// The sender's clock was set: what it says of a frame at `seconds` counts from here on, unless that is too often.
+    fn set(&mut self, seconds: f64, stamp: Stamp) {
+        self.sets += 1;
+        match stamp.time {
+            Some(time) if self.sets < UNSTEADY.0 => self.shift = seconds - time,
+            _ => self.go_by_arrival(seconds, stamp.arrival),
+        }
     }
 
     fn by_time(&mut self, newest: Newest, stamp: Stamp) -> When {
@@ -362,6 +374,16 @@ impl StreamClock {
         }
         self.odd = 0;
         self.untimed = self.untimed.saturating_sub(1);
+        let elapsed = (stamp.arrival - newest.stamp.arrival).max(0.0);
+        let expected = self.interval.get().map(|i| (i, (elapsed / i).round().max(1.0)));
+        let early = self.map.local(newest.seconds + step) - stamp.arrival;
+        if let Some((interval, steps)) = expected
+            && self.is_set_on(step, steps, early)
+        {
+            let seconds = newest.seconds + steps * interval;
+            self.set(seconds, stamp);
+            return next(seconds);
+        }
         self.interval.follow(step, step);
         let time = stamp.time.unwrap_or(before + step);
         next(self.by_sender(newest, time, step))

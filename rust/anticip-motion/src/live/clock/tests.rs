@@ -129,6 +129,49 @@ fn a_clock_that_is_set_bends_nothing() {
 }
 
 #[test]
+fn without_numbers_a_clock_that_is_set_bends_nothing_and_begins_nothing_anew() {
+    for set in [0.5, 0.1, -0.1, -0.5, -0.99] {
+        let mut c = StreamClock::new();
+        let mut missing = 0;
+        for i in 0..1200u32 {
+            let t = f64::from(i) / 60.0;
+            // Once more after ten seconds: the clock is still one.
+            let told = 5.0 + t + set * f64::from(i / 400);
+            match c.take(stamp(None, told, 1.0 + t)) {
+                When::Next { seconds, anew, .. } => {
+                    assert_eq!(anew, i == 0, "{set} {i}");
+                    assert!((seconds - 5.0 - t).abs() < 1e-3, "{set} {i}: {seconds}");
+                    assert!((c.sender_time(seconds) - told).abs() < 1e-3, "{set} {i}");
+                }
+                when => {
+                    assert_eq!(when, When::Late { lost: false }, "{set} {i}");
+                    missing += 1;
+                }
+            }
+        }
+        assert_eq!(missing, if set < 0.0 { 4 } else { 0 }, "{set}");
+        assert!((c.rate().expect("measured") / 60.0 - 1.0).abs() < 1e-3, "{set}");
+    }
+    // Packets that were held back on another way come after newer ones, in a burst: they stay late.
+    let mut c = StreamClock::new();
+    for i in 0..100u32 {
+        let t = f64::from(i) / 60.0;
+        c.take(stamp(None, 5.0 + t, t));
+    }
+    for i in 0..8u32 {
+        let when = c.take(stamp(
+            None,
+            6.0 + f64::from(i) / 60.0,
+            99.2 / 60.0 + f64::from(i) * 1e-3,
+        ));
+        assert_eq!(when, When::Late { lost: false });
+    }
+    assert!(
+        (seconds(c.take(stamp(None, 5.0 + 100.0 / 60.0, 100.0 / 60.0))) - 5.0 - 100.0 / 60.0).abs() < 1e-6
+    );
+}
+
+#[test]
 fn a_sender_that_stands_still_for_a_moment_or_becomes_slower_is_believed() {
     // The first pause ends in a network that held everything back; the arrivals tell nothing of it.
     for (pause, held) in [(0.3, 0.25), (0.3, 0.0), (0.9, 0.0)] {
