@@ -83,13 +83,12 @@ def save_moments(
         raise OptionError(f"cannot save {path}: nothing is remembered yet")
     about = {"format": FORMAT, "version": str(VERSION), "keys": str(KEYS_VERSION), "takes": json.dumps(takes)}
     poses = [np.zeros((0, _SHAPES["poses"][0]), np.int16)]
-    for name, quats in rehearsed.items():
-        kept = np.asarray(quats, np.float64)[::_EVERY].reshape(-1, _SHAPES["poses"][0] - 1)
-        whole = np.insert(np.rint(_UNIT * kept), 0, takes.index(name), axis=1)
-        poses.append(whole.astype(np.int16))
+    for name in rehearsed:
+        whole = rehearsed.kept(name) if isinstance(rehearsed, KeptTakes) else _whole(rehearsed[name])
+        poses.append(np.insert(whole.reshape(len(whole), -1), 0, takes.index(name), axis=1))
     arrays: dict[str, NDArray[Any]] = {"keys": keys, "followed": followed, "origins": origins}
     arrays["poses"] = np.concatenate(poses)
-    data = safetensors.numpy.save(arrays, metadata=about)
+    data = _packed(arrays, about)
     if _header_length(data) > _HEADER_BYTES:
         raise OptionError(f"cannot save {path}: the names of the takes are longer than a megabyte")
     path = Path(path)
@@ -123,8 +122,12 @@ class KeptTakes(Mapping[str, NDArray[np.float32]]):
     def __init__(self, kept: Mapping[str, Callable[[], NDArray[np.int16]]]) -> None:
         self._kept = dict(kept)
 
+    def kept(self, name: str) -> NDArray[np.int16]:
+        """What is kept of a take, (N, 22, 4) in 1/32767."""
+        return self._kept[name]()
+
     def __getitem__(self, name: str) -> NDArray[np.float32]:
-        quats = self._kept[name]().astype(np.float32) / _UNIT
+        quats = self.kept(name).astype(np.float32) / _UNIT
         return resample(quats, np.zeros((len(quats), 3)), RATE / _EVERY, RATE)[0]
 
     def __iter__(self) -> Iterator[str]:
@@ -177,6 +180,30 @@ def is_memory(path: Path) -> bool:
         return bool(_about(_header(file.read(8 + _HEADER_BYTES))).get("format") == FORMAT)
 
 
+def _packed(arrays: Mapping[str, NDArray[Any]], about: dict[str, str]) -> memoryview:
+    """A safetensors file. The package itself would copy an hour twice while nobody else has his turn."""
+    header: dict[str, Any] = {"__metadata__": about}
+    end = 0
+    for name, array in arrays.items():
+        kind, begin, end = array.dtype, end, end + array.nbytes
+        told = f"{kind.kind.upper()}{8 * kind.itemsize}"
+        header[name] = {"dtype": told, "shape": array.shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    data = np.empty(8 + len(text) + end, np.uint8)
+    data[: 8 + len(text)] = np.frombuffer(len(text).to_bytes(8, "little") + text, np.uint8)
+    at = 8 + len(text)
+    for array in arrays.values():
+        data[at : at + array.nbytes] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+        at += array.nbytes
+    return data.data
+
+
+def _whole(quats: NDArray[np.floating[Any]]) -> NDArray[np.int16]:
+    """What is kept of poses (T, 22, 4): every second one, in whole numbers."""
+    return np.rint(_UNIT * np.asarray(quats, np.float64)[::_EVERY]).astype(np.int16)
+
+
 def _poses(takes: list[str], rows: NDArray[np.int16]) -> KeptTakes:
     found: dict[str, Callable[[], NDArray[np.int16]]] = {}
     for take in dict.fromkeys(rows[:, 0].tolist()):
@@ -189,7 +216,7 @@ def _poses(takes: list[str], rows: NDArray[np.int16]) -> KeptTakes:
     return KeptTakes(found)
 
 
-def _header_length(data: bytes) -> int:
+def _header_length(data: bytes | memoryview) -> int:
     return int.from_bytes(data[:8], "little")
 
 

@@ -57,6 +57,18 @@ def test_takes_that_are_followed_are_saved_again_as_they_were(saved, move):
     assert np.abs(poses[0] - poses[1]).max() <= 1
 
 
+def test_what_is_kept_of_takes_is_saved_as_it_is(saved, move, monkeypatch):
+    """An hour of them is not made anew first, while somebody plays."""
+    memory, path = saved
+    save_memory(memory, path, {"two": move(250, seed=2)})
+    loaded, takes, _ = load_rehearsal(path)
+    monkeypatch.setattr("pyanticip.memory.files.resample", None)
+    again = path.with_name("again.memory")
+    save_memory(loaded, again, takes)
+    poses = [safetensors.numpy.load_file(file)["poses"] for file in (path, again)]
+    np.testing.assert_array_equal(*poses)
+
+
 def test_nothing_is_not_saved(tmp_path):
     with pytest.raises(OptionError, match="nothing"):
         save_memory(Memory(), tmp_path / "empty.memory")

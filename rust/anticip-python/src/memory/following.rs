@@ -125,7 +125,14 @@ impl PyFollower {
         let poses = self.0.with(py, |following| following.follower.poses(take));
         let poses = poses.ok_or_else(|| raise(Kind::Value, &format!("there is no take {take}")))?;
         let numbers = poses.as_flattened().as_flattened();
-        PyArray1::from_slice(py, numbers).reshape([poses.len(), JOINT_COUNT, 4])
+        let copied = PyArray1::zeros(py, numbers.len(), false);
+        {
+            let mut writing = copied.readwrite();
+            let room = writing.as_slice_mut()?;
+            // An hour of them takes longer than a frame may wait.
+            py.detach(|| room.copy_from_slice(numbers));
+        }
+        copied.reshape([poses.len(), JOINT_COUNT, 4])
     }
 
     #[pyo3(signature = (cues, same=Vec::new()))]
