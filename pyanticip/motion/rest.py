@@ -31,7 +31,7 @@ BONE_LIMIT = 20.0
 HINGE_LIMIT = 75.0
 """Elbows and knees bend about the axis they should, give or take this: 30 degrees in the CMU database."""
 TRUNK_LIMIT = 45.0
-"""Joints of the trunk see the head above and the left shoulder to the left at some time, give or take this."""
+"""The trunk's joints have the head above and the left shoulder to the left at times, give or take this."""
 
 _TIP = 0.02
 """Metres from a hand to its end, or to its fingers, from which on that tells where it points."""
@@ -71,7 +71,9 @@ def verdict(skeleton: Skeleton, mapped: _core.Retargeter, watched: Watched) -> f
     """How wrong a skeleton's rest pose is by its motion: 1 at the limit of what is taken, less is better."""
     angles, refused = mapped.agreement(watched.quats)
     found = np.array(angles)[np.isfinite(angles)]
-    worst = max(float(found.mean()) / MEAN_LIMIT, float(found.max()) / BONE_LIMIT, _trunk_off(mapped, watched))
+    worst = max(
+        float(found.mean()) / MEAN_LIMIT, float(found.max()) / BONE_LIMIT, _trunk_off(mapped, watched)
+    )
     if not is_t_pose(skeleton):  # one is exact as it is, whatever a puppet does with its knees
         for upper, _, _, _, axis in _LIMBS:
             hinge = hinge_axis(watched, upper)
@@ -82,9 +84,9 @@ def verdict(skeleton: Skeleton, mapped: _core.Retargeter, watched: Watched) -> f
 
 
 def _trunk_off(mapped: _core.Retargeter, watched: Watched) -> float:
-    """How wrong the trunk's joints rest, as :func:`verdict`: their bones are too short for that to see it.
+    """How wrong the trunk's joints rest, as :func:`verdict`: whose bones are too short to show it.
 
-    A joint with axes of its own among others that have none (hips that lie, say) leaves all limbs where they are.
+    A joint with axes of its own among others that have none leaves all limbs where they are.
     """
     places, rest = watched.places, np.asarray(mapped.t_pose)
     left = joint(places, "left_upper_arm") - joint(places, "right_upper_arm")
@@ -93,8 +95,9 @@ def _trunk_off(mapped: _core.Retargeter, watched: Watched) -> float:
         up = joint(places, "head", "neck") - joint(places, name)
         for way, axis in ((up, 1), (left, 0)):
             local = rotate(conjugate(watched.turns[:, _index(name)]), unit(way))
-            # The best moment counts: nobody is bent throughout. What is missing is not finite.
-            along = rotate(rest[_index(name)], local)[:, axis].max()
+            # The best moments count, for nobody is bent throughout, but not empty frames before them. What is
+            # missing is not finite.
+            along = np.quantile(rotate(rest[_index(name)], local)[:, axis], 0.9)
             if np.isfinite(along):
                 worst = max(worst, float(np.degrees(np.arccos(np.clip(along, -1, 1)))) / TRUNK_LIMIT)
     return worst

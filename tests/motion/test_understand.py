@@ -130,9 +130,11 @@ def test_one_joint_of_the_trunk_with_axes_of_its_own_does_not_lie(right, body, j
     """Its bones are short: the limbs are where they were, and the joint is off by a right angle."""
     own = np.tile((1.0, 0.0, 0.0, 0.0), (len(right.skeleton), 1))
     own[right.skeleton.index(joint)] = about(axis, 90)
-    clip = understand(with_axes(right, own))
+    quats = with_axes(right, own).quats.copy()
+    quats[:3] = (1.0, 0.0, 0.0, 0.0)  # empty frames agree with any zero pose
+    clip = understand(replace(with_axes(right, own), quats=quats))
     assert "the zero pose is no T-pose: its motion tells the rest pose" in clip.warnings
-    apart = angle_between(clip.retarget("humanoid").global_rotations(), body.global_rotations())
+    apart = angle_between(clip.retarget("humanoid").global_rotations(), body.global_rotations())[3:]
     assert np.degrees(apart).mean(axis=0).max() < 15.0
 
 
