@@ -81,7 +81,8 @@ def read_bvh(
         try:
             rate, sure = units.rate_from_frame_time(frame_time[1])
         except FormatError as error:
-            raise text.fail(path, time_line, f"{error}{text.comma(frame_time[1])}") from None
+            doubt = f"{error}{text.comma(frame_time[1])}; correct it, or give {units.RATE_HINT}"
+            raise text.fail(path, time_line, doubt) from None
     else:
         rate = units.check_rate(rate)
     warnings: list[str] = []

@@ -18,6 +18,18 @@ SUFFIXES = (".amc", ".bvh", ".c3d", ".mvnx", ".npz", ".anticip")
 
 RECORDING_MAGIC = b"ANTICIP\0"
 _KINDS = "BVH, AMC (with its ASF), C3D, MVNX, npz (ours, AMASS or SMPL), or an .anticip recording"
+_OTHERS = (
+    (rb"Kaydara FBX|; ?FBX \d", "FBX"),
+    (rb"glTF", "glTF, VRM or VRMA"),
+    (rb"PathFileType", "TRC"),
+    (rb"Format Version,", "CSV from Motive"),
+    (rb"Vocaloid Motion Data", "VMD"),
+    (rb"#usda|PXR-USDC", "USD"),
+    (rb"\x1f\x8b|BZh|\xfd7zXZ|7z\xbc\xaf|Rar!", "a compressed file"),
+    (rb"\x93NUMPY", "a NumPy array (npy)"),
+    (rb"\x80[\x02-\x05]", "a pickle"),
+)
+"""What strangers have instead, by its first bytes."""
 _BVH_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s*#[^\r\n]*[\r\n])*\s*HIERARCHY", re.IGNORECASE)
 _ASF_START = re.compile(rb"^[ \t]*:(?:bonedata|hierarchy|root|units)", re.MULTILINE | re.IGNORECASE)
 _AMC_START = re.compile(
@@ -206,4 +218,5 @@ def _parse(
         return read_amc(file, data, skeleton=asf, rate=rate, length_unit=units)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or _is_bvh(data[:400].replace(b"\0", b"")):
         raise text.fail(file, 1, "is text in UTF-16: save it as UTF-8")
-    raise text.fail(file, 1, f"is not a motion file that can be read: {_KINDS}")
+    other = next((f", it is {name}" for start, name in _OTHERS if re.match(start, head)), "")
+    raise text.fail(file, 1, f"is not a motion file that can be read{other}: expected {_KINDS}")

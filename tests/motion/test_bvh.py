@@ -1,5 +1,6 @@
 """BVH: read, refused in one line, and written."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -242,7 +243,7 @@ BROKEN = {
     "keyword": (lambda text: text.replace("OFFSET 9", "OFFFSET 9"), ":8: expected a joint"),
     "frame time": (
         lambda text: text.replace("0.02", "fast"),
-        "frame time is a number of seconds, given 'fast'",
+        "frame time is a number of seconds, given 'fast'; correct it, or give --rate",
     ),
 }
 
@@ -255,6 +256,28 @@ def test_broken_files_get_one_line_with_file_line_and_reason(tmp_path, kind):
         pa.load_motion(path)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [
+        (b"Kaydara FBX Binary  \0\x1a\0", "FBX"),
+        (b"; FBX 7.7.0 project file\n", "FBX"),
+        (b"glTF\2\0\0\0", "glTF, VRM or VRMA"),
+        (b"PathFileType\t4\t(X/Y/Z)\twalk.trc\n", "TRC"),
+        (b"Format Version,1.23,Take Name,Walk\n", "CSV from Motive"),
+        (b"Vocaloid Motion Data 0002\0", "VMD"),
+        (b"#usda 1.0\n", "USD"),
+        (gzip.compress(b"HIERARCHY"), "a compressed file"),
+        (b"\x93NUMPY\1\0", "a NumPy array .npy."),
+        (b"\x80\x04\x95", "a pickle"),
+    ],
+)
+def test_files_of_other_kinds_are_refused_by_name(tmp_path, start, kind):
+    path = tmp_path / "walk.bvh"
+    path.write_bytes(start + bytes(600))
+    with pytest.raises(FormatError, match=f"walk.bvh:1: is not .* read, it is {kind}: expected BVH,"):
+        pa.load_motion(path)
 
 
 def test_missing_files_and_folders(tmp_path):
