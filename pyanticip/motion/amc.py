@@ -62,10 +62,11 @@ def read_amc(
     quats[..., 1:] = 0.0
     root = np.tile(acclaim.position, (len(rows), 1))
     stretched: list[str] = []
+    still: list[str] = []
     for index, bone in enumerate(acclaim.bones):
         if bone.name not in columns:
             if bone.channels:
-                warnings.append(f"bone {bone.name!r} is in no frame: it stays at rest")
+                still.append(bone.name)
             continue
         first = columns[bone.name]
         values = rows[:, first : first + len(bone.channels)]
@@ -74,6 +75,8 @@ def read_amc(
             root = root + _translations(bone, values)
         elif _stretches(bone, values):
             stretched.append(bone.name)
+    if still:
+        warnings.append(f"in no frame, so at rest throughout: {text.listed(still)}")
     if stretched:
         warnings.append(
             f"bones do not stretch here: the translations of {text.listed(stretched)} are left out"

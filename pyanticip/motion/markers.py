@@ -81,7 +81,7 @@ def find_subjects(labels: Sequence[str]) -> list[Subject]:
     """Who wears the markers of these labels: the first, and all who wear as many."""
     found: dict[str, dict[str, int]] = {"": {}}
     for column, label in enumerate(labels):
-        subject, _, name = label.rpartition(":")
+        subject, _, name = label.rpartition(":" if ":" in label else "_")
         known = _NAMES.get(name.strip().upper())
         if known is not None:
             found.setdefault(subject, {}).setdefault(known, column)

@@ -60,7 +60,7 @@ def read_mvnx(
         found.rate if rate is None else rate,
         skeleton,
         path.stem,
-        tuple(warnings),
+        (*warnings, *units.size_doubts(skeleton.reach())),
         source=str(path),
         unit=scale,
     )

@@ -108,8 +108,10 @@ def test_bones_in_another_order_are_the_same_motion(tmp_path):
 def test_a_bone_that_never_comes_stays_at_rest(tmp_path):
     amc = "\n".join(line for line in AMC.split("\n") if not line.startswith("ltibia"))
     clip = pa.load_motion(write_amc(tmp_path, amc), rate=120)
-    assert clip.warnings == ("bone 'ltibia' is in no frame: it stays at rest",)
+    assert clip.warnings == ("in no frame, so at rest throughout: 'ltibia'",)
     np.testing.assert_array_equal(clip.quats[:, 2], np.tile([1, 0, 0, 0], (3, 1)))
+    clip = pa.load_motion(write_amc(tmp_path, "1\nroot 1 2 3 4 5 6\n"), rate=120)
+    assert clip.warnings == ("in no frame, so at rest throughout: 'lfemur', 'ltibia', 'lclavicle'",)
 
 
 @pytest.mark.parametrize(

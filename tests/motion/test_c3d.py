@@ -153,6 +153,8 @@ def test_subjects_have_names_and_of_several_the_first_is_read(markers, body, tmp
     ours = {f"Ann:{name}": place for name, place in markers.items()}
     others = {f"Bob:{name}": place + 1.0 for name, place in markers.items()}
     assert same(load(tmp_path, c3d_bytes({"*12": markers["C7"], **ours}, 60.0)), body)
+    low = {name.replace(":", "_"): place for name, place in ours.items()}
+    assert same(load(tmp_path, c3d_bytes(low, 60.0)), body)
     both = load(tmp_path, c3d_bytes(ours | others, 60.0))
     np.testing.assert_array_equal(both.quats, load(tmp_path, c3d_bytes(ours, 60.0)).quats)
     assert "more than one performer: the first, Ann, was read" in both.warnings

@@ -141,6 +141,14 @@ def test_a_unit_that_is_given_scales_all(tmp_path):
     np.testing.assert_allclose(half.skeleton.tips[6], np.array(plain.skeleton.tips[6]) / 2)
 
 
+def test_centimetres_are_told(tmp_path):
+    quats, places = _motion()
+    far = "".join(_frame("normal", n, quats[n], 100.0 * places[n]) for n in range(FRAMES))
+    said = "m from hips to fingertips: if that is wrong, give --units"
+    assert not [line for line in _load(tmp_path, _file()).warnings if said in line]
+    assert [line for line in _load(tmp_path, _file(frames=far)).warnings if said in line]
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
