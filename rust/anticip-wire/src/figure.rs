@@ -110,7 +110,7 @@ pub(crate) struct Figure {
     joints: Vec<Option<Placed>>,
     skeleton: SkeletonUpdate,
     skeleton_sent: bool,
-    /// Metres of what places are told in, as the first whole frame has it.
+    /// Metres of what places are told in.
     unit: f32,
     pub(crate) pose: PoseUpdate,
 }
@@ -150,13 +150,25 @@ impl Figure {
         self.skeleton.rate = rate;
     }
 
-    /// Whether that is what the sizes of the body say.
+    /// Takes metres or centimetres for what places are told in, as the sizes of the body say until one is known.
+    pub(crate) fn guess_unit(&mut self) {
+        if !self.skeleton_sent {
+            self.unit = if self.is_in_centimetres() { 0.01 } else { 1.0 };
+        }
+    }
+
     fn is_in_centimetres(&self) -> bool {
         let Some(Some(first)) = self.joints.first() else {
             return false;
         };
         let is_far = |joint: &&Placed| (0..3).any(|i| (joint.position[i] - first.position[i]).abs() > REACH);
         2 * self.joints.iter().flatten().filter(is_far).count() > self.joints.len()
+    }
+
+    /// Whether what [`Figure::end`] says of a frame is that it has too few joints for a body, those included that are
+    /// there but unusable: an object, not somebody of whom a sensor fails.
+    pub(crate) fn is_no_body(&self, told: &Result<(), WireError>) -> bool {
+        matches!(told, Err(WireError::Partial { found, needed }) if *needed > found + self.pose.unusable as usize)
     }
 
     /// Takes one joint of the frame.
@@ -173,9 +185,6 @@ impl Figure {
     /// # Errors
     /// [`WireError::Partial`] before the first whole frame.
     pub(crate) fn end(&mut self, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        if !self.skeleton_sent {
-            self.unit = if self.is_in_centimetres() { 0.01 } else { 1.0 };
-        }
         for joint in self.joints.iter_mut().flatten() {
             joint.position = joint.position.map(|v| v * self.unit);
         }

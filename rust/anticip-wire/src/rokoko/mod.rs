@@ -5,8 +5,8 @@
 //! y up. The rotations in T-pose are not the identity; they are those of the vendor's plug-ins (rokoko-studio-live-blender,
 //! `core/animation_lists.py`). Everything becomes right-handed as VMC does: `(x, y, -z)` and `(-w, x, y, -z)`.
 //!
-//! Of several actors the first with a body is heard, another one when that has been away for 200 messages with others.
-//! Reading JSON allocates.
+//! Of several actors the first with a whole body is heard, another one when that has been away for 200 messages with
+//! others. Reading JSON allocates.
 
 mod message;
 
@@ -136,6 +136,7 @@ impl RokokoDecoder {
         };
         let Some((name, body)) = actors()
             .find(|(name, _)| is_active(name))
+            .or_else(|| actors().find(|(_, body)| body.0.iter().all(Option::is_some)))
             .or_else(|| actors().next())
         else {
             // Nobody is in the scene, or only props and faces.
@@ -155,7 +156,12 @@ impl RokokoDecoder {
                 self.figure.put(id, [-qw, qx, qy, -qz], [x, y, -z]);
             }
         }
-        self.figure.end(take)
+        let told = self.figure.end(take);
+        if self.figure.is_no_body(&told) {
+            // Whoever is next may be one.
+            self.actor = Active::default();
+        }
+        told
     }
 }
 

@@ -186,6 +186,7 @@ impl XsensAssembler {
         sample.done = true;
         self.figure.pose.seq = Some(self.number);
         self.figure.pose.time = Some(f64::from(sample.time_ms) / 1000.0);
+        self.figure.guess_unit();
         self.figure.end(take)
     }
 }
@@ -269,7 +270,7 @@ impl Source for XsensAssembler {
             }
         }
         let told = if whole { self.finish(take) } else { Ok(()) };
-        if matches!(told, Err(WireError::Partial { .. })) {
+        if self.figure.is_no_body(&told) {
             // A tracked object comes as a character of its own: whoever is next may be a body.
             self.character = Active::default();
         }

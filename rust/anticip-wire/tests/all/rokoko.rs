@@ -107,6 +107,49 @@ fn who_has_no_body_is_passed_over() {
 }
 
 #[test]
+fn a_body_that_is_not_whole_keeps_none_away() {
+    let mut message: serde_json::Value = serde_json::from_slice(PLAIN).unwrap();
+    let actors = message["scene"]["actors"].as_array_mut().unwrap();
+    let mut half = actors[1].clone();
+    half["name"] = "Half".into();
+    half["body"].as_object_mut().unwrap().remove("head");
+    let whole = actors[1].clone();
+    let of = |actors: &[&serde_json::Value]| {
+        let mut told = message.clone();
+        told["scene"]["actors"] = serde_json::json!(actors);
+        told.to_string().into_bytes()
+    };
+    let mut source = RokokoDecoder::default();
+    let partial = Err(WireError::Partial {
+        found: 20,
+        needed: 21,
+    });
+    for _ in 0..2 {
+        assert_eq!(feed(&mut source, &of(&[&half])), partial);
+    }
+    for _ in 0..2 {
+        let frame = feed(&mut source, &of(&[&half, &whole])).unwrap().1.unwrap();
+        assert_eq!(frame.joints.len(), 21);
+    }
+    // Who plays is followed, with all joints or without some.
+    assert_eq!(feed(&mut source, &of(&[&half])), Ok((None, None)));
+    let mut less = whole.clone();
+    less["body"].as_object_mut().unwrap().remove("head");
+    let frame = feed(&mut source, &of(&[&half, &less])).unwrap().1.unwrap();
+    assert_eq!(frame.joints.len(), 20);
+}
+
+#[test]
+fn hips_that_lost_their_way_do_not_make_metres_centimetres() {
+    let mut message: serde_json::Value = serde_json::from_slice(PLAIN).unwrap();
+    message["scene"]["actors"][1]["body"]["hip"]["position"]["x"] = 40.0.into();
+    let mut source = RokokoDecoder::default();
+    feed(&mut source, message.to_string().as_bytes()).unwrap();
+    let frame = feed(&mut source, PLAIN).unwrap().1.unwrap();
+    assert_eq!(frame.root, Some([0.0, 0.95, -0.0]));
+}
+
+#[test]
 fn other_versions_and_garbage_are_told_apart() {
     let decode = |bytes: &[u8]| feed(&mut RokokoDecoder::default(), bytes).unwrap_err();
     // JSON v2 has its actors at the top, and 3 for its version in some Studios.

@@ -335,6 +335,37 @@ fn one_character_is_heard_until_it_is_gone() {
 }
 
 #[test]
+fn a_bad_segment_after_a_new_beginning_leaves_the_stage_to_who_had_it() {
+    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    for (counter, bad) in [(900, false), (901, false), (2, true), (3, false)] {
+        let mut items = body(0.0);
+        if bad {
+            items[8].1 = [f32::NAN; 3];
+        }
+        let bytes = datagram(header(counter, 0x80, 0, 3), &items);
+        let told = source.decode(&bytes, &mut |update| {
+            if let Update::Frame(frame) = update {
+                heard.frames.push(frame.clone());
+            }
+        });
+        let (found, needed) = (22, 23);
+        let partial = Err(WireError::Partial { found, needed });
+        assert_eq!(told, if bad { partial } else { Ok(()) });
+        feed(
+            &mut source,
+            &mut heard,
+            &datagram(header(counter, 0x80, 0, 4), &body(1.0)),
+        );
+    }
+    let played: Vec<_> = heard
+        .frames
+        .iter()
+        .map(|f| (f.seq.unwrap(), f.joints[0].rotation[2]))
+        .collect();
+    assert_eq!(played, [(900, 0.0), (901, 0.0), (3, 0.0)]);
+}
+
+#[test]
 fn other_messages_and_cut_ones_are_told_apart() {
     let decode = |bytes: &[u8]| XsensAssembler::default().decode(bytes, &mut |_| ()).unwrap_err();
     let good = datagram(header(1, 0x80, 0, 0), &body(0.0));
