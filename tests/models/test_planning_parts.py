@@ -9,6 +9,7 @@ from scipy import special, stats
 from torch import nn
 from torch.distributions import Beta as TorchBeta
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, ShapeError
@@ -247,6 +248,33 @@ def fitted(target_to_mean, spread, steps=350):
         simulator.loss(said.log(), ahead, torch.ones(4, 16, dtype=torch.bool), zeros=8).backward()
         optimiser.step()
     return simulator
+
+
+class Leaving(TorchFunctionMode):
+    """Collects how many numbers, whole ones left out, are asked from their device at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func.__name__ in ("cpu", "numpy", "tolist", "item", "to") and args[0].is_floating_point():
+            stays = func.__name__ == "to" and torch.device("cpu") not in (*args[1:], *(kwargs or {}).values())
+            self.found += [] if stays else [args[0].numel()]
+        return func(*args, **(kwargs or {}))
+
+
+def test_an_anticipators_scores_stay_where_they_are_while_it_is_judged():
+    """A copy for each update would make a GPU wait."""
+    said, codes = log_scores(3, 16).requires_grad_(), torch.randint(VOCAB, (3, 16 + HORIZON))
+    simulator = AnticipationSimulator(scale=HORIZON)
+    with Leaving() as leaving:
+        ahead = p.look_ahead(codes, HORIZON, 16)
+        ce, ul = p.anticipation_losses(said, ahead)
+        (ce.sum() + ul.sum() + simulator.loss(said, ahead, ahead.whole)).backward()
+        said.detach().cpu()
+    asked = [many for many in leaving.found if many > len(ahead.targets)]
+    assert asked == [said.numel()], "the one that this test asks for"
 
 
 @torch.no_grad()

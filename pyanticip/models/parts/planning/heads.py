@@ -114,15 +114,15 @@ class AnticipationSimulator(nn.Module):
         at = torch.cat((codes.clamp(min=0), some), 1) + step[:, None] * vocab
         said = log_scores.detach().take(at).flatten().exp().clamp(LOWEST, 1.0 - LOWEST)
         # Few targets differ, and all scores of the same target are as one: what is drawn has the target 0.
-        of = torch.cat((place.where(place > 0, none), comes.gather(1, some) * none), 1).flatten().cpu()
+        of = torch.cat((place.where(place > 0, none), comes.gather(1, some) * none), 1).flatten()
         count, logs, rests = (
-            torch.bincount(of, each.double().cpu(), none + 1)[:none]
+            torch.bincount(of, each.double(), none + 1)[:none]
             for each in (torch.ones_like(said), said.log(), torch.log1p(-said))
         )
         seen = count.nonzero()[:, 0]
         means = torch.where(seen > 0, count[1:].sum(), count[0]).clamp(min=1.0)
-        found = self(ahead.targets[seen.to(ahead.targets.device)])
-        found = Beta(found.alpha.cpu().double(), found.beta.cpu().double())
+        found = self(ahead.targets[seen])
+        found = Beta(found.alpha.double(), found.beta.double())
         likelihood = found.log_likelihood(count[seen], logs[seen], rests[seen])
         return -(likelihood / means).sum().to(said)
 
