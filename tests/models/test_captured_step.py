@@ -4,7 +4,7 @@ they are on one."""
 import pytest
 import torch
 from support.models import config, covering, name_of, on_a_gpu
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -31,9 +31,10 @@ class Refused(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         tensors = [t for t in tree_leaves((args, kwargs, out)) if isinstance(t, torch.Tensor)]
-        # A number of the host's is a kernel's argument.
-        on_host = any(t.device.type == "cpu" and t.dim() for t in tensors)
-        if on_host or any(name in str(func) for name in SYNCHRONISES):
+        # A number of the host's is a kernel's argument, but not to be copied, neither there nor from there.
+        on_host = [t for t in tensors if t.device.type == "cpu"]
+        copied = "copy" in str(func) and len(on_host) < len(tensors)
+        if any(t.dim() or copied for t in on_host) or any(name in str(func) for name in SYNCHRONISES):
             self.found.append(str(func))
         self.count += 1
         return out
@@ -89,6 +90,31 @@ def test_what_it_looks_for_is_found():
         torch.empty(4, device="cuda")[[0, 2]]
         torch.empty(4, device="cuda").cpu()
     assert len(refused.found) >= 2
+
+
+NUMBER = {
+    "to the host": lambda given, host: given.cpu(),
+    "into one of the host's": lambda given, host: host.copy_(given),
+    "from the host": lambda given, host: host.to("cuda"),
+    "from one of the host's": lambda given, host: given.copy_(host),
+}
+
+
+@pytest.mark.parametrize("name", NUMBER)
+def test_a_single_number_is_not_copied_either(name):
+    with FakeTensorMode():
+        given, host = torch.empty((), device="cuda"), torch.empty(())
+        with Refused() as refused:
+            assert (torch.empty(4, device="cuda") * host + 2.0).is_cuda, "a kernel's argument"
+            assert refused.found == []
+            NUMBER[name](given, host)
+        assert len(refused.found) == 1
+
+
+@pytest.mark.parametrize("ask", [float, bool, torch.Tensor.item])
+def test_a_number_cannot_be_asked_for(ask):
+    with FakeTensorMode(), Refused(), pytest.raises(DataDependentOutputException):
+        ask(torch.empty((), device="cuda"))
 
 
 def test_why_no_graph_was_taken_is_told(saved, monkeypatch):
