@@ -25,9 +25,9 @@ from realtime.rig import load_rig
 from training.data.manifest import rows
 from training.data.sets.format import read_index
 from training.data.sets.prepare import read_parts
-from training.data.sets.recipe import read_recipe
 from training.data.sets.sounds import _read as read_sounds
 from training.data.sets.splits import read_split_file
+from training.data.sets.vary import read_recipe
 from training.evaluate.event_tuning import EventBaselines
 from training.evaluate.report import looks
 from training.evaluate.trackers import load as load_trackers

@@ -2,8 +2,7 @@
 
 from training.data.sets.builder import BuildReport, build, merge
 from training.data.sets.format import ClipEntry, MotionSet, is_set
-from training.data.sets.recipe import Recipe, read_recipe
-from training.data.sets.vary import augment
+from training.data.sets.vary import Recipe, augment, read_recipe
 
 __all__ = [
     "BuildReport",

@@ -1,4 +1,4 @@
-"""A second set of varied copies of the training clips of a set; one clip at a time in memory."""
+"""A set of varied copies of the training clips of another, as a recipe says; one clip at a time in memory."""
 
 import hashlib
 import json
@@ -8,23 +8,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+from pydantic import Field
 from scipy.interpolate import CubicSpline
 
 from pyanticip._core import motion_features
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.untrusted import read_toml
 from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
 from pyanticip.workers import spread
 from training.data import augment as change
-from training.data.corrupt import corrupt
+from training.data.corrupt import Corruption, Share, Table, corrupt
 from training.data.examples import SHORTEST, Example, Piece, plain, vary
-from training.data.glitches import glitch
+from training.data.glitches import Glitches, glitch
 from training.data.sets.builder import Step
 from training.data.sets.format import ClipEntry, MotionSet, is_set
 from training.data.sets.prepare import PREPARE_VERSION, Part, Result, read_parts, save_parts, work_file
-from training.data.sets.recipe import Recipe
 from training.data.sets.writer import Lock, SetWriter, prepare_folder
 from training.teacher.kinematics import MIRROR
 
@@ -35,6 +36,46 @@ PAN: Final = PARAMETERS.index("pan")
 
 FINER: Final = 3
 """Times the rate of a set at which movements are changed."""
+
+
+class Recipe(Table):
+    """How copies are made."""
+
+    movement: Literal["varied", "simple", "none"] = "varied"
+    """``varied``: everything that :func:`training.data.examples.vary` does; ``simple``: the three below;
+    ``none``: the movement stays."""
+    warp: Share = 1.0
+    """Share that is warped in time (simple)."""
+    mirror: Share = 0.5
+    """Share with left and right exchanged (simple)."""
+    yaw: Share = 1.0
+    """Share that is turned about the vertical (simple)."""
+    slowly: Share = 0.0
+    """Share that is done at 0.4 to 0.8 of its speed (varied)."""
+    corruption: Corruption = Corruption()
+    # Without any, copies lie in the cache where they did before there were glitches.
+    glitches: Glitches | None = Field(default=None, repr=False)
+    """Bad stretches, and a set that says which frames they are."""
+
+    def record(self) -> dict[str, Any]:
+        """As plain values; numbers as they were given, which pydantic's own JSON has as floats."""
+        told = self.model_dump(exclude={"glitches"} if self.glitches is None else None)
+        found: dict[str, Any] = json.loads(json.dumps(told))
+        return found
+
+
+def read_recipe(path: Path) -> Recipe:
+    """A recipe from TOML: the fields of :class:`Recipe`, a table ``[corruption]``, and ``[glitches]`` for bad
+    stretches.
+
+    Raises:
+        FormatError: no such file, not TOML, a key that does not exist, or a value that makes no sense.
+    """
+    tree = read_toml(path)
+    try:
+        return Recipe(**tree)
+    except OptionError as error:
+        raise FormatError(f"{path}: {error}") from None
 
 
 def finer(piece: Piece) -> Piece:
