@@ -12,7 +12,6 @@
 //! [`recording`] is the framing of recorded shows: magic, version, and records with a checksum each.
 #![forbid(unsafe_code)]
 
-mod active;
 pub mod axis;
 pub mod bundle;
 mod bytes;
@@ -28,7 +27,6 @@ mod protocols;
 pub mod recording;
 pub mod rokoko;
 mod source;
-mod stride;
 pub mod vmc;
 pub mod vrchat;
 pub mod xsens;

@@ -10,12 +10,10 @@
 //! one when that has been away for 200 datagrams of others.
 
 use crate::WireError;
-use crate::active::Active;
 use crate::bytes::array;
 use crate::figure::{degrees, turned};
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
-use crate::source::{Source, Update};
-use crate::stride::{OVERTAKEN, Stride};
+use crate::source::{Active, OVERTAKEN, Source, Stride, Update};
 
 /// Bones of the body, fingers and all.
 pub const BONES: usize = 59;

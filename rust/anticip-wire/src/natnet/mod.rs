@@ -17,14 +17,13 @@ mod reader;
 pub use encode::{encode_frame, encode_skeleton};
 
 use crate::WireError;
-use crate::active::Active;
 use crate::bytes::array;
 use crate::figure::Placed;
 use crate::pose::{
     Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, TrackerUpdate, is_forest, is_position,
     is_rotation,
 };
-use crate::source::{Source, Update};
+use crate::source::{Active, Source, Update};
 use reader::{Bone, Definition, Definitions, Frame, Layout, definition, frame};
 
 const SERVER: u16 = 1;

@@ -16,10 +16,9 @@ use std::io::Read;
 use lz4_flex::frame::FrameDecoder;
 
 use crate::WireError;
-use crate::active::Active;
 use crate::figure::{Figure, place};
 use crate::pose::PoseUpdate;
-use crate::source::{Source, Update};
+use crate::source::{Active, Source, Update};
 use message::{Message, Scene};
 
 /// Joints of the body.

@@ -16,12 +16,10 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::WireError;
-use crate::active::Active;
 use crate::bytes::array;
 use crate::figure::{Figure, place};
 use crate::pose::PoseUpdate;
-use crate::source::{Source, Update};
-use crate::stride::{OVERTAKEN, Stride};
+use crate::source::{Active, OVERTAKEN, Source, Stride, Update};
 
 /// Segments of the body.
 pub const SEGMENTS: usize = 23;

@@ -1,3 +1,0 @@
-//! The crate from outside, in one program: each one more would be compiled and linked by itself.
-
-mod laws;
