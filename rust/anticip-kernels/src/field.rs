@@ -12,8 +12,7 @@
 use pulp::{Arch, NullaryFnOnce};
 
 use crate::error::{KernelError, check};
-use crate::fold::{dot, sum};
-use crate::real::Real;
+use crate::real::{Real, dot, sum};
 
 /// What is added to a gate before its logarithm.
 const FLOOR: f64 = 1e-8;

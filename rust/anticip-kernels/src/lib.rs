@@ -31,7 +31,6 @@
 mod beta;
 mod error;
 mod field;
-mod fold;
 mod gate;
 mod gru;
 mod lanes;

@@ -3,8 +3,7 @@
 use pulp::{Arch, NullaryFnOnce};
 
 use crate::error::{KernelError, check};
-use crate::fold::dot;
-use crate::real::Real;
+use crate::real::{Real, dot};
 
 /// Rows of a table (codes, width) that the steps of a plan name.
 #[derive(Clone, Copy, Debug)]
