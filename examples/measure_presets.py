@@ -4,9 +4,9 @@
 
 Of each preset, as `pyanticip render` makes it: integrated loudness of each clip (ITU-R BS.1770-4), the
 highest true peak (four times oversampled), processor time per second of sound, the closest other preset on
-any clip, and any two clips on average and those most alike, all as the correlation of long-term spectra
-(third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB). SAMPLES is the folder of sounds that the preset
-granular plays.
+any clip, and any two clips on average, those most alike, and how many pairs are above .95, all as the
+correlation of long-term spectra (third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB). SAMPLES is the
+folder of sounds that the preset granular plays.
 """
 
 import sys
@@ -26,6 +26,8 @@ from realtime.programs.render import render
 from realtime.rig import Rig
 
 SECONDS = 40.0
+# Two clips whose spectra correlate more than this sound like one.
+ALIKE = 0.95
 Sound = npt.NDArray[np.float32]
 Spectrum = npt.NDArray[np.float64]
 
@@ -106,12 +108,11 @@ def main(samples: Path, clips: list[Path]) -> None:
         cells += [f"{max(map(true_peak, made[preset])):.1f}", f"{share:.1f}"]
         nearest = int(across[row].argmax())
         cells.append(f"{presets[nearest]} {across[row, nearest]:.2f}")
-        pairs = (
-            np.asarray(np.corrcoef(spectra[preset]))[np.triu_indices(len(clips), 1)]
-            if len(clips) > 1
-            else None
-        )
-        cells.append("" if pairs is None else f"{pairs.mean():.2f}, {pairs.max():.2f}")
+        told = ""
+        if len(clips) > 1:
+            pairs = np.asarray(np.corrcoef(spectra[preset]))[np.triu_indices(len(clips), 1)]
+            told = f"{pairs.mean():.2f}, {pairs.max():.2f}, {np.sum(pairs > ALIKE)} of {len(pairs)}"
+        cells.append(told)
         print(f"| {preset} | " + " | ".join(cells) + " |")
 
 
