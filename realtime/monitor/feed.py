@@ -10,7 +10,7 @@ import msgpack
 import numpy as np
 
 from realtime.clock import Clock
-from realtime.sinks.base import ControlFrame, DeferredSink, Extra
+from realtime.sinks.base import ControlFrame, DatagramSink, Extra
 from realtime.sockets import connect_udp
 
 __all__ = ["MonitorFeed"]
@@ -22,7 +22,7 @@ _packb: Callable[..., bytes] = msgpack.packb
 _MOST, _LONGEST = 12, 4096
 
 
-class MonitorFeed(DeferredSink):
+class MonitorFeed(DatagramSink):
     """A sink that packs frames for :mod:`realtime.monitor.server`.
 
     A frame is a msgpack map of the plain values of :class:`ControlFrame` under their names, ``gate``, the

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ControlFrame",
+    "DatagramSink",
     "DeferredSink",
     "Extra",
     "LeadingSink",
@@ -157,7 +158,6 @@ class Sink(Protocol):
         ...
 
 
-# These two are asked for with every datagram and of every sink: for classes without ABCMeta that is cheap.
 class DeferredSink:
     """A sink that is in no hurry: :meth:`Sink.send` keeps the frame alone, and the work is done when the
     frame has left for everybody else."""
@@ -167,9 +167,12 @@ class DeferredSink:
     def run_deferred(self) -> None:
         """Do the work of the frames since the last call."""
 
+
+class DatagramSink(DeferredSink):
+    """One that hears what comes as well."""
+
     def on_datagram(self, sender: str, datagram: bytes) -> None:
-        """A datagram has come, of whoever; the frame that it completed was sent before. Who only looks need
-        not listen."""
+        """A datagram has come, of whoever; the frame that it completed was sent before."""
 
 
 class Prewarmed:

@@ -290,10 +290,11 @@ class OscSink(Prewarmed):
         return now != (sent.params, sent.extras) and (frame.state == "panic" or now == was)
 
     def _deliver(self, frame: ControlFrame, events: Sequence[Event]) -> None:
-        self._sent = frame
         data = self._packed(frame, events)
         if len(data) > len(_HEADER):
             self._transmit(data)
+        # Behind it: the one before goes, with all that only it has.
+        self._sent = frame
 
     def prewarm(self, frame: ControlFrame) -> None:
         """See :class:`realtime.sinks.base.Prewarmed`."""

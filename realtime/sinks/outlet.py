@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from pyanticip.errors import one_line
 from realtime.clock import Clock, wall_ns
 from realtime.seams import SlowCalls
-from realtime.sinks.base import ControlFrame, DeferredSink, Extra, Prewarmed, Sink
+from realtime.sinks.base import ControlFrame, DatagramSink, DeferredSink, Extra, Prewarmed, Sink
 
 __all__ = ["Outlet"]
 
@@ -20,8 +19,6 @@ _STALE_NS = 40_000_000
 _LONG_NS = 100_000_000
 # Between two bundles that are held back.
 _SHORTEST_NS = 1_000_000
-
-_AnySink = TypeVar("_AnySink", Sink, DeferredSink)
 
 
 class Outlet:
@@ -33,8 +30,9 @@ class Outlet:
     """
 
     def __init__(self, sinks: Sequence[Sink], clock: Clock, counts: dict[str, int]) -> None:
-        self.sinks = list(sinks)
-        self._deferred: list[DeferredSink] = [sink for sink in self.sinks if isinstance(sink, DeferredSink)]
+        self.sinks: list[Sink] = []
+        self._deferred: list[DeferredSink] = []
+        self._hearing: list[DatagramSink] = []
         self._extras: Sequence[Extra] = ()
         self.is_leaving = False
         self.say: Callable[[str], None] | None = None
@@ -47,6 +45,15 @@ class Outlet:
         # The newest frame that was sent, and whether newer ones were left out.
         self._sent: ControlFrame | None = None
         self._missed = False
+        for sink in sinks:
+            self._take(sink)
+
+    def _take(self, sink: Sink) -> None:
+        self.sinks.append(sink)
+        if isinstance(sink, DeferredSink):
+            self._deferred.append(sink)
+        if isinstance(sink, DatagramSink):
+            self._hearing.append(sink)
 
     @property
     def due_ns(self) -> int | None:
@@ -102,21 +109,19 @@ class Outlet:
     def announce(self, extras: Sequence[Extra]) -> None:
         """Tell the sinks which outputs come beside the eight."""
         self._extras = extras
-        self._each(self.sinks, lambda sink: sink.announce(extras))
+        self._each(lambda sink: sink.announce(extras))
 
     def add(self, sink: Sink) -> None:
         """Hand frames to one more, who is told which outputs come beside the eight."""
-        self.sinks.append(sink)
-        if isinstance(sink, DeferredSink):
-            self._deferred.append(sink)
+        self._take(sink)
         sink.announce(self._extras)
 
     def close(self) -> None:
         """Close the sinks."""
-        self._each(self.sinks, lambda sink: sink.close())
+        self._each(lambda sink: sink.close())
 
-    def _each(self, sinks: Sequence[_AnySink], act: Callable[[_AnySink], object]) -> None:
-        for sink in sinks:
+    def _each(self, act: Callable[[Sink], object]) -> None:
+        for sink in self.sinks:
             try:
                 act(sink)
             except Exception as error:
@@ -145,12 +150,20 @@ class Outlet:
 
     def prewarm(self, frame: ControlFrame) -> None:
         """Go through the work of sending a frame, without sending it."""
-        self._each(self.sinks, lambda sink: sink.prewarm(frame) if isinstance(sink, Prewarmed) else None)
+        self._each(lambda sink: sink.prewarm(frame) if isinstance(sink, Prewarmed) else None)
 
     def on_datagram(self, sender: str, datagram: bytes) -> None:
         """Let those who look on know of a datagram."""
-        self._each(self._deferred, lambda sink: sink.on_datagram(sender, datagram))
+        for sink in self._hearing:
+            try:
+                sink.on_datagram(sender, datagram)
+            except Exception as error:
+                self._note(sink, error)
 
     def run_deferred(self) -> None:
         """Let those who look on do their work, now that everybody has been sent the frame."""
-        self._each(self._deferred, lambda sink: sink.run_deferred())
+        for sink in self._deferred:
+            try:
+                sink.run_deferred()
+            except Exception as error:
+                self._note(sink, error)
