@@ -94,6 +94,9 @@ class Child:
     def _greet(self) -> None:
         """What a new process is told first."""
 
+    def _hear(self, lines: Sequence[str]) -> None:
+        """What it has said, before it is judged by that."""
+
     def _died(self) -> None:
         """Its process has ended, and will be started again."""
 
@@ -118,6 +121,7 @@ class Child:
                     self._wait(f"cannot be started ({error.strerror})")
             return []
         lines = self._listen()
+        self._hear(lines)
         self.write(b"")
         if self._is_stuck(now) and not self._killed:
             self._say(f"{self.name} stands still")

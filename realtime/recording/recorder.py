@@ -24,7 +24,7 @@ from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.motion import recording
 from pyanticip.system import widen_pipe
 from realtime.child import Child
-from realtime.recording.writer import CLOSE, OPEN
+from realtime.recording.writer import CLOSE, OPEN, missing
 
 __all__ = ["Begun", "Recorder"]
 
@@ -239,7 +239,6 @@ class Recorder(recording.Records, Child):
         """See whether it lives, and hear how its file is."""
         self._hand_over()
         lines = super().poll()
-        self._hear(lines)
         now = time.monotonic()
         if self._take is not None and self._trouble and not self._opening and now >= self._look:
             self._look = now + _LOOK_S
@@ -253,7 +252,7 @@ class Recorder(recording.Records, Child):
             )
         return lines
 
-    def _hear(self, lines: Iterable[str]) -> None:
+    def _hear(self, lines: Sequence[str]) -> None:
         for line in lines:
             with contextlib.suppress(ValueError):
                 number, word, *what = json.loads(line)
@@ -378,7 +377,12 @@ class Recorder(recording.Records, Child):
         while self.pid is not None and self._queue and time.monotonic() < deadline:
             self.poll()
             time.sleep(0.01)
-        self.dropped += len(self._counts)
+        if self.pid is None and self._opening and (take := self._take) is not None:
+            # No other will count what one that died has left.
+            path, at, owed = take.owed
+            self.dropped += missing(path, at, owed + take.given - take.begins)
+        else:
+            self.dropped += len(self._counts)
         self._queue.clear()
         self._counts.clear()
         code = super().close()

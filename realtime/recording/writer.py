@@ -26,7 +26,7 @@ from pyanticip.errors import MotionError, OptionError
 from pyanticip.motion.recording_file import CONTROL, create
 from pyanticip.system import ignore_terminal, readable
 
-__all__ = ["CLOSE", "OPEN", "main"]
+__all__ = ["CLOSE", "OPEN", "main", "missing"]
 
 #: Path, whether it is another part of a recording, a spare folder or nothing, records that it begins with,
 #: and what the writer before owes: a file, bytes of it, and how many records should follow these. Its time is
@@ -88,7 +88,7 @@ class Writer:
     def _open(
         self, number: int, name: bytes, is_part: bool, spare: bytes, count: int, owed: tuple[bytes, int, int]
     ) -> None:
-        self._lost += _missing(*owed)
+        self._lost += missing(*owed)
         path = Path(os.fsdecode(name))
         try:
             made = _next_part(path, os.fsdecode(spare)) if is_part else path
@@ -180,7 +180,7 @@ class Writer:
             os.write(1, json.dumps([number, *what]).encode() + b"\n")
 
 
-def _missing(name: bytes, at: int, count: int) -> int:
+def missing(name: bytes, at: int, count: int) -> int:
     """How many of so many records are not in a file behind its first bytes."""
     if not count or not name:
         return count

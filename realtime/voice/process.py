@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pythonosc.osc_message_builder import OscMessageBuilder
 
@@ -87,7 +87,10 @@ class SynthProcess(Child):
         now = time.monotonic()
         if self._chosen and (not self._last_report or now - max(self._first_report, self._chosen) < _TOLD):
             self._tell()
-        lines = super().poll()
+        return super().poll()
+
+    def _hear(self, lines: Sequence[str]) -> None:
+        now = time.monotonic()
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 told = json.loads(line)
@@ -100,7 +103,6 @@ class SynthProcess(Child):
                 self._sampled = told["sampled"]
                 if self.device is not None and self.device != before:
                     self._say(f"{self.name} plays on {self.device}")
-        return lines
 
     def _greet(self) -> None:
         self._first_report = self._last_report = 0.0

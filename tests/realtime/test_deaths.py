@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import socket
@@ -174,6 +175,23 @@ def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyP
         assert voice.close() is None
     process.kill()
     process.wait()
+
+
+def test_a_voice_that_has_told_how_it_is_lives_however_late_the_show_hears_of_it(monkeypatch) -> None:
+    monkeypatch.setattr("realtime.voice.process._SILENT_S", 0.0)
+    said: list[str] = []
+    voice = SynthProcess(free_port(), "none of these", said.append)
+    first = voice.pid
+    try:
+        for _ in range(3):
+            assert voice._process is not None
+            # Nobody polls meanwhile: as where the show stood still.
+            assert select.select([voice._process.stdout], [], [], 60.0)[0]
+            voice.poll()
+        assert voice.state == "no (no audio device)"
+        assert (voice.pid, said) == (first, [])
+    finally:
+        voice.close()
 
 
 @pytest.mark.skipif(shutil.which("jackd") is None, reason="needs jackd")

@@ -164,6 +164,37 @@ def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path:
     assert said[-1] == f"recorded {other}, which goes on from {path}, {tape.dropped} records dropped"
 
 
+def test_what_a_recorder_that_was_killed_said_at_last_is_heard(tmp_path, monkeypatch) -> None:
+    path, said = tmp_path / "show.anticip", []
+    tape = started(path, said)
+    feed(tape, 10)
+    assert tape.finish() == path
+    lines: list[str] = []
+    wait_for(lambda: (lines.extend(tape._listen()), any("closed" in line for line in lines))[1])
+    os.kill(tape.pid, signal.SIGKILL)
+    tape._process.wait()
+    # Nobody had listened until now.
+    monkeypatch.setattr(tape, "_listen", lambda: [lines.pop(0) for _ in range(len(lines))])
+    tape.poll()
+    tape.check_end(path)
+    assert said[1] == f"recorded {path}"
+    tape.close()
+
+
+def test_where_nobody_goes_on_for_a_recorder_that_was_killed_what_is_lost_is_counted(tmp_path: Path) -> None:
+    path, said = tmp_path / "show.anticip", []
+    tape = started(path, said)
+    os.kill(tape.pid, signal.SIGSTOP)
+    feed(tape, 10)
+    os.kill(tape.pid, signal.SIGKILL)
+    wait_for(lambda: (tape.poll(), tape.pid is None)[1])
+    feed(tape, 10, start=10)
+    tape.close()
+    kept = len([*read_recording(path)]) - 1
+    assert tape.dropped == 60 - kept
+    assert said[-1] == f"{path} ends early: the recorder's process has died, {60 - kept} records dropped"
+
+
 @pytest.mark.slow
 def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._LOOK_S", 0.2)
