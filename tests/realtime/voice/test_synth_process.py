@@ -1,4 +1,4 @@
-"""The voice's process: what it hears, that it stays alive, that it ends when it should."""
+"""The voice's process: that it plays, stays alive, and ends when it should."""
 
 import os
 import re
@@ -16,10 +16,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.sounds import read_wav
-from support.wire import bundle, port_of, udp, wait_for
+from support.wire import udp, wait_for
 
 from pyanticip.errors import DeviceError, OptionError
 from realtime.sinks.base import ControlFrame
@@ -29,7 +27,6 @@ from realtime.soak.show import pulse
 from realtime.sockets import free_port
 from realtime.voice import output, wav
 from realtime.voice import synth as synth_module
-from realtime.voice.osc_input import VoiceInput
 from realtime.voice.synth import SAMPLE_RATE, Synth, VoicePlayer
 
 PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
@@ -44,78 +41,6 @@ def perform(sink: OscSink, seconds: float, *, onset_every: int = 25) -> None:
         events = [("onset", 0.9, 0.05)] if n % onset_every == 0 else []
         sink.send(ControlFrame(n, n / 50, [0.0] * 7, PARAMS, events))
         time.sleep(max(begun + (n + 1) / 50 - time.monotonic(), 0.0))
-
-
-def test_the_addresses_we_send_are_the_ones_it_hears() -> None:
-    with udp(2) as receiver:
-        sink = OscSink(OscConfig(port=port_of(receiver)))
-        sink.send(ControlFrame(3, 0.06, [0.5] * 7, PARAMS, [("onset", 0.7, 0.1), ("phrase", 1.0, 0.0)]))
-        datagram = receiver.recv(65536)
-        sink.close()
-    heard = VoiceInput()
-    commands = heard.decode(datagram)
-    single = {c[1]: c[2] for c in commands[:8]}
-    assert [single[i] for i in range(8)] == pytest.approx(PARAMS)
-    assert [c[2] for c in commands[8:16]] == pytest.approx(PARAMS)
-    assert [(c[0], c[1]) for c in commands[16:]] == [("event", 0), ("event", 1)]
-    assert commands[16][2:] == pytest.approx((0.7, 0.1))
-    assert heard.counts == {"datagrams": 1, "messages": 12, "events": 2, "other": 2, "malformed": 0}
-
-
-def test_numbers_of_other_types_and_more_arguments_are_taken() -> None:
-    heard = VoiceInput()
-    assert heard.decode(message("/anticip/param/pan", [1, "more"], "is")) == [("set", 6, 1.0, 0.0)]
-    assert heard.decode(message("/anticip/param/pan", [0.25], "d")) == [("set", 6, 0.25, 0.0)]
-    assert heard.decode(message("/anticip/param/pan", [1], "h")) == [("set", 6, 1.0, 0.0)]
-    assert heard.decode(message("/anticip/param/pan", [7.0], "f")) == [("set", 6, 1.0, 0.0)]
-    assert heard.decode(bundle(bundle(message("/anticip/param/pitch", [0.5])))) == [("set", 0, 0.5, 0.0)]
-
-
-@pytest.mark.parametrize(
-    "datagram",
-    [
-        b"",
-        b"\0",
-        b"no slash\0\0\0\0",
-        b"/anticip/param/pitch",
-        message("/anticip/param/pitch", ["x"], "s"),
-        message("/anticip/param/pitch", [float("nan")]),
-        message("/anticip/params", [0.5] * 7),
-        message("/anticip/event/onset", [1.0]),
-        message("/anticip/event/onset", [1.0, float("inf")]),
-        message("/anticip/param/pitch", [0.5])[:-2],
-        bundle(message("/anticip/param/pitch", [0.5]))[:-4],
-        b"#bundle\0" + bytes(8) + b"\xff\xff\xff\xff",
-    ],
-)
-def test_what_is_malformed_is_counted_and_left_out(datagram: bytes) -> None:
-    heard = VoiceInput()
-    assert heard.decode(datagram) == []
-    assert heard.counts["malformed"] == 1
-
-
-def test_a_bad_message_does_not_spoil_the_bundle() -> None:
-    heard = VoiceInput()
-    bad, good = message("/anticip/param/pitch", ["x"], "s"), message("/anticip/param/space", [0.5])
-    assert heard.decode(bundle(bad, good)) == [("set", 5, 0.5, 0.0)]
-
-
-def test_nested_bundles_end() -> None:
-    datagram = message("/anticip/param/pitch", [0.5])
-    for _ in range(50):
-        datagram = bundle(datagram)
-    heard = VoiceInput()
-    assert heard.decode(datagram) == []
-    assert heard.counts["malformed"] == 1
-
-
-@given(st.binary(max_size=300), st.booleans())
-def test_any_bytes_are_survived(data: bytes, tagged: bool) -> None:
-    heard = VoiceInput()
-    for command in heard.decode(
-        (b"#bundle\0" + bytes(8) if tagged else b"/anticip/params\0,ffffffff\0\0\0") + data
-    ):
-        assert 0.0 <= command[2] <= 1.0
 
 
 def test_it_holds_a_second_then_fades_in_two_and_comes_back() -> None:

@@ -7,12 +7,14 @@
 mod interval;
 mod pace;
 mod rivals;
+mod stamp;
 mod standing;
 
 use super::timemap::TimeMap;
 use interval::Interval;
 use pace::{Pace, Pause};
 use rivals::{Rivals, Verdict};
+pub(super) use stamp::{Stamp, When};
 use standing::Standing;
 
 /// Numbers or times this far behind the newest (frames, seconds) may be a late packet; farther is another clock.
@@ -45,32 +47,6 @@ const TOGETHER: f64 = 0.002;
 /// difference is believed.
 const NEAR: f64 = 0.35;
 const BELIEVED: f64 = 0.2;
-
-/// What a frame says of its time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stamp {
-    /// Frame number, wrapping.
-    pub(super) number: Option<u32>,
-    /// Seconds of the sender's clock.
-    pub(super) time: Option<f64>,
-    /// Arrival, seconds of the local clock.
-    pub(super) arrival: f64,
-}
-
-/// Where a frame belongs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum When {
-    /// After the newest: at `seconds` of the stream's axis, `lost` frames between; `anew` where it begins the stream.
-    Next { seconds: f64, lost: u64, anew: bool },
-    /// With the newest, at the same time.
-    Same,
-    /// It came before.
-    Doubled,
-    /// Older than the newest; `lost` where it had been counted as lost.
-    Late { lost: bool },
-    /// Of another clock than this stream's.
-    Strange,
-}
 
 #[derive(Debug, Clone, Copy)]
 struct Newest {
