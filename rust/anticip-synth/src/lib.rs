@@ -25,6 +25,7 @@ mod error;
 mod harmony;
 mod kit;
 mod limiter;
+mod manner;
 mod modes;
 mod notes;
 mod pad;

@@ -4,7 +4,8 @@ use fundsp::audionode::AudioNode;
 use fundsp::svf::{BandpassMode, BellMode, FixedSvf, LowpassMode, SvfMode, SvfParams};
 
 use crate::control::{FRAME, Line};
-use crate::presets::Controls;
+use crate::manner::Shape;
+use crate::presets::{Controls, scale};
 
 /// Beating of full roughness, Hz: in the range where the ear hears it as harshness (Plomp & Levelt 1965).
 pub(crate) const BEATING: f32 = 47.0;
@@ -93,7 +94,7 @@ pub(crate) struct Tone {
     body: [[FixedSvf<f32, BellMode<f32>>; 3]; 2],
     bands: Body,
     octaves: f32,
-    small: f32,
+    shape: Shape,
     low: LowPass,
     /// What is constant on each side, and how fast it is followed.
     constant: [f32; 2],
@@ -122,7 +123,7 @@ impl Tone {
             body: [bands.map(ring), bands.map(ring)],
             bands,
             octaves,
-            small: 0.0,
+            shape: Shape::default(),
             low: LowPass::new(sample_rate),
             constant: [0.0; 2],
             follow: 1.0 - (-core::f32::consts::TAU * LOWEST / sample_rate as f32).exp(),
@@ -134,7 +135,7 @@ impl Tone {
 
     pub(crate) fn reset(&mut self) {
         // Computed anew with the next frame.
-        self.small = f32::NAN;
+        self.shape.small = f32::NAN;
         for node in self.body.iter_mut().flatten() {
             node.reset();
         }
@@ -182,11 +183,37 @@ impl Tone {
         octaves: Line,
         small: f32,
     ) {
-        if small != self.small {
-            self.small = small;
-            for node in &mut self.body {
-                for (band, [centre, ..]) in node.iter_mut().zip(self.bands) {
-                    band.set_center((centre * small.exp2()).min(self.highest));
+        let shape = Shape {
+            small,
+            ..Shape::default()
+        };
+        self.shaped(output, controls, octaves, shape);
+    }
+
+    /// The same as [`Tone::render`] in a body of the performer's own, which is kept about as loud.
+    pub(crate) fn performed(
+        &mut self,
+        output: &mut [[f32; 2]; FRAME],
+        controls: &Controls,
+        octaves: Line,
+        manner: Shape,
+    ) {
+        let shape = Shape {
+            small: controls.small() + manner.small,
+            ..manner
+        };
+        self.shaped(output, controls, octaves, shape);
+        scale(output, 10.0_f32.powf(-shape.louder / 20.0));
+    }
+
+    fn shaped(&mut self, output: &mut [[f32; 2]; FRAME], controls: &Controls, octaves: Line, shape: Shape) {
+        if shape != self.shape {
+            self.shape = shape;
+            for (k, [centre, q, decibels]) in self.bands.into_iter().enumerate() {
+                let centre = (centre * shape.small.exp2()).min(self.highest);
+                let gain = 10.0_f32.powf((decibels + shape.lifts[k]) / 20.0);
+                for node in &mut self.body {
+                    node[k].set_center_q_gain(centre, q, gain);
                 }
             }
         }

@@ -255,6 +255,31 @@ def test_no_two_presets_play_a_performance_with_like_spectra() -> None:
     assert alike.max() < 0.8, [names[at] for at in np.unravel_index(alike.argmax(), alike.shape)]
 
 
+def test_the_manner_of_the_last_seconds_colours_what_the_choir_sings_now() -> None:
+    """Two performers do the same after 8 s of something else: heard at once, and no longer 40 s later."""
+    voices = [opened("choir"), opened("choir")]
+    for voice, manner in zip(voices, ({"pulse": 0.1, "roughness": 0.8}, {"pulse": 0.6}), strict=True):
+        voice.params(vector(**manner))
+        voice.render(8 * RATE)
+        # What rang before has gone.
+        voice.params(vector(loudness=0.0))
+        voice.render(4 * RATE)
+
+    def apart() -> float:
+        for voice in voices:
+            voice.params(vector())
+        f, p = zip(*(power(voice.render(4 * RATE)) for voice in voices), strict=True)
+        edges = 100 * 2.0 ** np.arange(7)
+        bands = [[q[(f[0] >= a) & (f[0] < b)].sum() for a, b in pairwise(edges)] for q in p]
+        return float(np.abs(np.diff(10 * np.log10(bands), axis=0)).max())
+
+    soon = apart()
+    for voice in voices:
+        voice.render(36 * RATE)
+    assert soon > 4.0
+    assert apart() < soon / 2
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

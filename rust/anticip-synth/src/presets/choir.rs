@@ -6,11 +6,12 @@ use fundsp::oscillator::PolySaw;
 use super::{Controls, Instrument, scale};
 use crate::clock::Strewer;
 use crate::control::{FRAME, Line};
-use crate::params::{Event, Settings};
+use crate::manner::Manner;
+use crate::params::{Event, Parameter, Settings};
 use crate::stroke::Stroke;
 use crate::tone::{Band, Body, Tone, White, band, running};
 
-const LEVEL: f32 = 1.88;
+const LEVEL: f32 = 1.96;
 /// Where a choir is weak: between the first formants and the singers' formant, and a little on and below it. What
 /// is made stronger there sounds like strings.
 const RESONANCE: Body = [[1_180.0, 0.48, -17.0], [310.0, 0.66, -2.5], [2_800.0, 1.5, -0.6]];
@@ -56,6 +57,7 @@ pub(crate) struct Choir {
     singers: [Singer; SINGERS],
     formants: [[Band; FORMANTS]; 2],
     tone: Tone,
+    manner: Manner,
     white: White,
     strewer: Strewer,
     syllable: Stroke,
@@ -80,6 +82,7 @@ impl Choir {
             }),
             formants: core::array::from_fn(|_| core::array::from_fn(|_| band(sample_rate, 500.0, 5.0))),
             tone: Tone::new(sample_rate, &RESONANCE),
+            manner: Manner::new(sample_rate),
             white: White::new(settings.seed ^ 0xc0),
             strewer: Strewer::new(sample_rate, settings.seed ^ 0xc401),
             syllable: Stroke::new(0.8, sample_rate),
@@ -102,6 +105,7 @@ impl Instrument for Choir {
             node.reset();
         }
         self.tone.reset();
+        self.manner.reset();
         self.white.reset();
         self.strewer.reset();
         self.syllable.reset();
@@ -165,7 +169,21 @@ impl Instrument for Choir {
                     .sum();
             }
         }
-        self.tone.render(output, controls, controls.octaves(3.5, 3.5));
+        let manner = self.manner.frame(
+            [
+                &controls.pitch,
+                &controls.roughness,
+                &controls.space,
+                &controls.pulse,
+            ]
+            .map(|line| line.to),
+            controls
+                .moved
+                .then(|| 0.5 * (controls.limbs[0][0].to + controls.limbs[1][0].to)),
+            controls.target(Parameter::Loudness),
+        );
+        self.tone
+            .performed(output, controls, controls.octaves(3.5, 3.5), manner);
         scale(output, LEVEL);
     }
 }
