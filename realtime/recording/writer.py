@@ -25,6 +25,7 @@ from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.motion.recording_file import CONTROL, create
 from pyanticip.system import ignore_terminal, readable
+from pyanticip.untrusted import open_file
 
 __all__ = ["CLOSE", "OPEN", "main", "missing"]
 
@@ -185,10 +186,10 @@ def missing(name: bytes, at: int, count: int) -> int:
     if not count or not name:
         return count
     try:
-        with Path(os.fsdecode(name)).open("rb") as file:
+        with open_file(os.fsdecode(name)) as file:
             file.seek(max(at, len(_core.recording_header())))
             data = file.read()
-    except OSError:
+    except (MotionError, OSError):
         return count
     at = 0
     while count:
