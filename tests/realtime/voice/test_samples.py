@@ -237,7 +237,7 @@ def test_a_preset_that_is_chosen_while_samples_are_read_plays(monkeypatch: pytes
     process = SynthProcess(1, "none", lambda line: None)
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(Child, "poll", lambda self: [STATUS] if now[0] == 160.0 else [])
+    monkeypatch.setattr(Child, "poll", lambda self: self._hear([STATUS] if now[0] == 160.0 else []))
     process.preset("choir")
     for now[0], still in ((130.0, 1), (160.0, 1), (162.0, 1), (180.0, 0)):
         listened.clear()
