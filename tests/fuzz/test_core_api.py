@@ -208,12 +208,14 @@ def _meant(name: str) -> dict[str, Any]:
     return does(name, Call((sizes.get(name, 1),), {}))
 
 
-def test_at_least_half_of_the_calls_get_past_the_checks() -> None:
+def test_at_least_half_of_the_calls_get_past_the_checks(pytestconfig: pytest.Config) -> None:
     """Of the calls in this run of the file; what never got past its checks was not tested."""
     if len(TRIED) < 100:
-        pytest.skip("only meant after the other tests of this file")
+        # A rerun of failures alone must not hide that this failed.
+        assert not pytestconfig.getoption("lf"), "run the whole file again"
+        pytest.skip("only meaningful after the other tests of this file")
     share = PAST.total() / TRIED.total()
     print(f"{TRIED.total()} calls of {len(TRIED)} names, {100 * share:.0f} % past the checks")
-    # What was tried a few times may have been spoilt each time.
-    assert not [name for name, tried in TRIED.items() if tried >= 10 and not PAST[name]]
+    # At 50 calls the least likely (one in six gets past) is never reached by chance once in 10,000 runs.
+    assert not [name for name, tried in TRIED.items() if tried >= 50 and not PAST[name]]
     assert share >= 0.5
