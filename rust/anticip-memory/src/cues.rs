@@ -18,6 +18,9 @@ const LATE: f64 = 0.1;
 const BEFORE: f64 = 0.5;
 const BACK: f64 = 0.3;
 const FRAMES: u32 = 15;
+/// A jump back by more than this, seconds of the rehearsal, trusted by so much, begins another pass at once.
+const REPEAT: f64 = 0.5;
+const SURE: f64 = 0.7;
 /// What may be asked for, seconds.
 const FURTHEST: f64 = 2.0;
 const MOST: usize = 10_000;
@@ -72,7 +75,8 @@ struct Watched {
 /// Says each cue once in every pass through it, at the first frame from which it is no more than `ahead` away.
 ///
 /// Until it is said, a stop, a jump or another tempo moves or cancels it; what was said cannot be called back. A cue
-/// that a jump leads over is not said. It can be said again after the performer went back before it. Nothing is said
+/// that a jump leads over is not said. It can be said again after the performer went back before it: a jump back of
+/// half a second arms it at once where the place is sure, other ways back once they led far before it. Nothing is said
 /// until the performer was followed for a tenth of a second.
 #[derive(Debug, Clone)]
 pub struct Cues {
@@ -210,8 +214,10 @@ impl Watched {
             0
         };
         let (away, trust) = way.filter(|_| self.steady >= STEADY)?;
+        let repeats = trust >= SURE && self.trusted.is_some_and(|was| away > was + REPEAT);
+        let returns = self.interrupted.take().is_some_and(|was| away > was + BACK);
         self.trusted = Some(away);
-        if self.interrupted.take().is_some_and(|was| away > was + BACK) && away >= 0.0 {
+        if (repeats || returns) && away >= 0.0 {
             self.announced = None;
         }
         if let Some(Announcement { away: was, frames }) = &mut self.announced {

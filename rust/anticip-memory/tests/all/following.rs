@@ -168,7 +168,8 @@ proptest! {
         prop_assert_eq!(play(&mut played, movement, &path), play(&mut fresh, movement, &path));
     }
 
-    /// Whatever is said of the place: no cue twice unless the performer was before it again, none outside its time.
+    /// Whatever the place: no cue twice unless the performer was half a second before it again or went back by so
+    /// much, and none outside its time.
     #[test]
     fn a_cue_is_said_once_in_a_pass(
         moves in prop::collection::vec((-0.4_f64..0.5, 0.0_f64..1.6, 0.4_f64..1.0), 1..400),
@@ -177,16 +178,21 @@ proptest! {
     ) {
         let list: Vec<Cue> = at.iter().map(|&seconds| cue(0, seconds, ahead)).collect();
         let mut cues = Cues::new(list).expect("cues");
-        let mut before = vec![true; at.len()];
+        let mut armed = vec![true; at.len()];
+        let mut furthest = vec![0.0_f64; at.len()];
         let mut seconds = 0.0_f64;
         for (step, tempo, trust) in moves {
             seconds = (seconds + if !(-0.38..=0.48).contains(&step) { 4.0 * step } else { 0.02 }).clamp(0.0, 6.0);
             let place = Place { take: 0, seconds, tempo, trust };
-            before.iter_mut().zip(&at).for_each(|(b, at)| *b |= at - seconds > 0.5);
+            for ((armed, furthest), at) in armed.iter_mut().zip(&mut furthest).zip(&at) {
+                *furthest = furthest.max(seconds);
+                *armed |= at.max(*furthest) - seconds > 0.5;
+            }
             for due in cues.push(&[place]) {
                 prop_assert!((0.0..=ahead).contains(&due.seconds));
-                prop_assert!(trust >= 0.6 && before[due.cue]);
-                before[due.cue] = false;
+                prop_assert!(trust >= 0.6 && armed[due.cue]);
+                armed[due.cue] = false;
+                furthest[due.cue] = seconds;
             }
         }
     }
@@ -238,25 +244,36 @@ fn who_begins_a_walk_earlier_than_rehearsed_is_not_a_cycle_off() {
     }
 }
 
+/// The numbers of the cues that are sent along stretches of one second, which begin at these places.
+fn sent(cues: Vec<Cue>, starts: &[f64], trust: f64) -> Vec<usize> {
+    let mut cues = Cues::new(cues).expect("cues");
+    let stretches = starts.iter().flat_map(|&start| path(start, &[(1.0, 1.0)]));
+    let place = |seconds| Place {
+        take: 0,
+        seconds,
+        tempo: 1.0,
+        trust,
+    };
+    let due = stretches.flat_map(|seconds| cues.push(&[place(seconds)]));
+    due.map(|due| due.cue).collect()
+}
+
 #[test]
 fn a_skipped_cue_is_not_said_and_a_repeated_one_is_said_again() {
-    let mut cues = Cues::new(vec![cue(0, 2.0, 0.2), cue(0, 4.0, 0.2)]).expect("cues");
-    let mut path = path(0.0, &[(1.0, 1.0)]);
-    path.extend(self::path(3.0, &[(1.0, 2.0)]));
-    path.extend(self::path(1.0, &[(1.0, 4.0)]));
-    let said: Vec<usize> = path
-        .into_iter()
-        .flat_map(|seconds| {
-            cues.push(&[Place {
-                take: 0,
-                seconds,
-                tempo: 1.0,
-                trust: 1.0,
-            }])
-        })
-        .map(|due| due.cue)
-        .collect();
-    assert_eq!(said, [1, 0, 1]);
+    let list = vec![cue(0, 2.0, 0.2), cue(0, 4.0, 0.2)];
+    assert_eq!(sent(list, &[0.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0], 1.0), [1, 0, 1]);
+}
+
+#[test]
+fn who_jumps_back_to_just_before_a_cue_is_sent_it_again_where_the_place_is_sure() {
+    let list = || vec![cue(0, 1.5, 0.2)];
+    assert_eq!(sent(list(), &[1.0, 1.1], 1.0), [0, 0]);
+    assert_eq!(sent(list(), &[1.0, 1.1], 0.65), [0]);
+    assert_eq!(
+        sent(list(), &[1.0, 1.6], 1.0),
+        [0],
+        "a jump back behind it repeats nothing"
+    );
 }
 
 /// A gap between the announcement and the moment: the pass goes on, unless the performer is farther back after it.
