@@ -15,7 +15,7 @@ from realtime.pipeline import Pipeline
 from realtime.sinks.base import Extra
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.osc import OscSink
-from realtime.sinks.outputs import TOGETHER, Limits, Message, sent
+from realtime.sinks.outputs import ENSEMBLE_MESSAGE, Limits, Message, target_messages
 
 __all__ = ["Attributes", "Commands", "Nodes", "Offer", "Offers", "controls", "described", "outputs"]
 
@@ -36,7 +36,7 @@ def outputs(
 ) -> Nodes:
     """What is sent. ``OPTIONAL`` and ``REPEATS`` are for our own server: there only once it was sent, and of
     as many types as were sent."""
-    messages = sent(prefix, send, extras, cues, gestures)
+    messages = target_messages(prefix, send, extras, cues, gestures)
     return {address: described(message) for address, message in messages}
 
 
@@ -184,7 +184,7 @@ class Offers:
         self._offers = tuple(offers)
         self._shared = controls(names)
         if ENSEMBLE in target.send:
-            self._shared |= {f"{target.prefix}/{ENSEMBLE}": described(TOGETHER)}
+            self._shared |= {f"{target.prefix}/{ENSEMBLE}": described(ENSEMBLE_MESSAGE)}
 
     def version(self) -> object:
         """As :meth:`Offer.version`."""

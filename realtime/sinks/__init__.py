@@ -1,1 +1,1 @@
-"""Where control frames go."""
+"""Receivers of control frames: OSC, MIDI, Link and others."""

@@ -1,4 +1,4 @@
-"""What goes from the pipeline to every sink, and what every sink can do."""
+"""The control frame that every sink receives, and the protocols that sinks implement."""
 
 from __future__ import annotations
 
@@ -31,41 +31,48 @@ __all__ = [
 ]
 
 Tempo = tuple[float, float, float]
-"""The beat that the body keeps: beats a minute (0: none was ever known), phase 0..1 (0 at the beat), trust
-0..1 (0: the body keeps none, and the first number is the last known)."""
+"""The performer's beat: beats per minute (0: none known yet), phase 0..1 (0 on the beat), trust 0..1 (0: no
+beat now; the tempo is then the last one known)."""
 
 
-def beat_at(led: tuple[float, float], t_ns: int) -> Tempo:
-    """A beat that leads (beats a minute, and the phase at 0 of the clock) at a moment."""
-    bpm, phase = led
+def beat_at(leading_beat: tuple[float, float], t_ns: int) -> Tempo:
+    """Evaluate a leading beat (beats per minute, phase at clock time 0) at ``t_ns``, with full trust."""
+    bpm, phase = leading_beat
     return bpm, (phase + t_ns * bpm / 60e9) % 1.0, 1.0
 
 
 @dataclass(slots=True)
 class ControlFrame:
-    """One frame of control: plain floats, ready to be sent.
+    """One frame of control values: plain floats, ready to send.
 
-    ``seq`` counts 50 Hz frames since the stream began and never goes back; -1: the ``status`` alone, once a
-    second. ``seconds`` is the source's time since then; ``scalars`` are the seven, ``params`` the eight in
-    0..1; ``events`` are (name, strength 0..1, seconds ahead); ``extras`` are the taught
-    outputs that are none of the eight, in 0..1 (see :class:`Extra`);
-    ``field`` are trust 0..1 and curvature of a model with control field, and ``plan`` the codes that a
-    planning model expects, with their weights, heaviest first; ``trust`` is what share of each parameter at
-    100, 200 and 400 ms is foreseen, 24 numbers, where there is a memory; ``place`` is where the performer is
-    in what was rehearsed: take (-1: nowhere), seconds in it, tempo, trust; ``classes`` are a taught class,
-    the label that is shown, and how likely that is, each; ``t_ns`` is when it leaves, on the clock of the
-    arrivals, and ``wall_ns`` the same moment as Unix time, looked up when it is sent and only
-    where there are events; ``tempo`` is the beat at the frame's own time, see :data:`Tempo`. ``pose``
-    (22, 4) and ``root`` (3,) are the body where a datagram brought it, for who draws it, and ``step`` is what
-    the model says, if it does. ``limbs`` are speed, height and stroke of left hand, right hand, left foot and
-    right foot, 12 numbers in 0..1, in a bridged frame as they were last: a stroke once, in the first frame
-    that leaves from its own on; none in silence. A cue is an event called ``cue/<name>``, its strength the
-    trust of the place. An event called ``<name>/cancel`` says that what was announced for so many seconds
-    ahead will not come; one called ``class/<name>/enter:<label>`` or ``class/<name>/leave:<label>`` that a
-    label is shown from now on, or no more. ``gestures`` are under way: name, progress 0..1, seconds until it
-    ends, how likely 0..1, each; an event called ``gesture/<name>/enter`` or ``.../leave`` says that one was
-    recognised or is no more, with its progress and the seconds until it ends. ``state`` is playing, silent,
-    frozen, stopped or panic.
+    Attributes:
+        seq: Index of the 50 Hz frame since the stream began, never decreasing; -1 marks a frame that carries
+            ``status`` only, sent once a second.
+        seconds: Source time since the stream began.
+        scalars: The seven scalars.
+        params: The eight parameters, 0..1.
+        events: (name, strength 0..1, seconds ahead) each. A cue is named ``cue/<name>``, its strength the
+            trust in the place. ``<name>/cancel`` withdraws an event announced for that many seconds ahead.
+            ``class/<name>/enter:<label>`` and ``class/<name>/leave:<label>``: a label begins or ceases to
+            apply. ``gesture/<name>/enter`` and ``.../leave``: a gesture is recognised or no longer is, with
+            its progress and the seconds until it ends.
+        status: State and counters, as ``name=value`` strings.
+        extras: Taught outputs beyond the eight parameters, 0..1 (see :class:`Extra`).
+        field: Trust 0..1 and curvature, of a model with a control field.
+        plan: (code, weight) that a planning model expects, heaviest first.
+        trust: Share of each parameter that is foreseen at 100, 200 and 400 ms (24 numbers), with a memory.
+        place: Position in the rehearsed material: take (-1: nowhere), seconds in it, tempo, trust.
+        classes: (class, current label, probability) of each taught class.
+        t_ns: When the frame leaves, on the clock of the arrivals.
+        wall_ns: The same moment as Unix time; set when the frame is sent, and only if it has events.
+        state: ``playing``, ``silent``, ``frozen``, ``stopped`` or ``panic``.
+        tempo: The beat at the frame's own time, see :data:`Tempo`.
+        body: Front output of the frame that a datagram brought; None for a bridged frame.
+        step: Model output, if there was a model step.
+        limbs: Speed, height and stroke of left hand, right hand, left foot and right foot (12 numbers, 0..1).
+            A bridged frame repeats the last ones; a stroke appears once, in its own frame or the first one
+            sent after it. Empty in silence.
+        gestures: (name, progress 0..1, seconds until it ends, probability 0..1) of each gesture in progress.
     """
 
     seq: int
@@ -91,44 +98,44 @@ class ControlFrame:
 
     @property
     def pose(self) -> F32 | None:
-        """(22, 4), where a datagram brought it."""
+        """Joint rotations (22, 4), quaternions w, x, y, z; None in a frame without a body."""
         return None if self.body is None else self.body.poses[-1]
 
     @property
     def root(self) -> F32 | None:
-        """(3,), where a datagram brought it."""
+        """Root position (3,), metres; None in a frame without a body."""
         return None if self.body is None else self.body.root
 
     @property
     def forecast(self) -> F32 | None:
-        """What the model says of the parameters at its horizons, (8, 5); for who draws it."""
+        """Parameters at the model's horizons (8, 5), for display; None without a model step."""
         return None if self.step is None else self.step.params
 
 
 class Extra(Protocol):
-    """A taught output that is none of the eight: a name, perhaps an address of its own, a range.
+    """A taught output beyond the eight parameters: a name, optionally its own address, and a range.
 
-    A name with a stroke in it, as ``class/pose/crouch``, is how likely a label of a class is.
+    A name with a slash, such as ``class/pose/crouch``, is the probability of a class label.
     """
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the output."""
         ...
 
     @property
     def address(self) -> str | None:
-        """Where it is sent; None: ``/anticip/param/<name>``, or ``/anticip/<name>`` with a stroke in it."""
+        """OSC address; None: ``/anticip/param/<name>``, or ``/anticip/<name>`` if the name has a slash."""
         ...
 
     @property
     def range(self) -> Callable[[float], float]:
-        """From 0..1 to its own unit."""
+        """Maps 0..1 to the output's own unit."""
         ...
 
 
 class Sink(Protocol):
-    """A receiver of control frames. ``send`` never blocks and never raises; what fails is counted."""
+    """A receiver of control frames. ``send`` never blocks and never raises; failures are counted."""
 
     name: str
 
@@ -136,13 +143,13 @@ class Sink(Protocol):
 
         @property
         def trouble(self) -> str:
-            """Why it does not reach its receiver; empty where it does, or cannot know."""
+            """Why the receiver is not reached; empty if it is, or if that cannot be known."""
             ...
     else:
-        trouble = ""  # which who derives from this may set
+        trouble = ""  # subclasses may assign it
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """From the next frame on these outputs come beside the eight."""
+        """Set the taught outputs that ``ControlFrame.extras`` holds from the next frame on."""
         ...
 
     def send(self, frame: ControlFrame) -> None:
@@ -150,54 +157,55 @@ class Sink(Protocol):
         ...
 
     def counters(self) -> dict[str, int]:
-        """What happened so far: sent, dropped, refused, failed."""
+        """Totals so far: sent, dropped, refused, failed."""
         ...
 
     def close(self) -> None:
-        """Give the resources back."""
+        """Release the resources."""
         ...
 
 
 class DeferredSink:
-    """A sink that is in no hurry: :meth:`Sink.send` keeps the frame alone, and the work is done when the
-    frame has left for everybody else."""
+    """A sink without a deadline: :meth:`Sink.send` only stores the frame, and the work is done once every
+    other sink has sent it."""
 
     name: str
 
     def run_deferred(self) -> None:
-        """Do the work of the frames since the last call."""
+        """Process the frames stored since the last call."""
 
 
 class DatagramSink(DeferredSink):
-    """One that hears what comes as well."""
+    """A deferred sink that also receives the incoming datagrams."""
 
     def on_datagram(self, sender: str, datagram: bytes) -> None:
-        """A datagram has come, of whoever; the frame that it completed was sent before."""
+        """Called with every datagram from any sender, after the frame that it completed was sent."""
 
 
 class Prewarmed:
-    """A sink that has work to do for a frame before it can be sent."""
+    """A sink that can warm the CPU caches for its next send."""
 
     def prewarm(self, frame: ControlFrame) -> None:
-        """Do that work for this frame, which was sent, once more: shortly before the next one, for caches."""
+        """Repeat the work of sending ``frame``, the last one sent, but send nothing; called shortly before
+        the next frame."""
 
 
 class SlowClosingSink:
     """A sink that takes a while to close."""
 
     def leave(self) -> None:
-        """Begin to close, without waiting; :meth:`Sink.close` follows."""
+        """Start closing, without waiting; :meth:`Sink.close` follows."""
 
 
 class LeadingSink:
-    """A sink whose receivers keep a beat that may lead the body's; it is asked once a second."""
+    """A sink whose receivers keep a beat that may lead the performer's; it is polled once a second."""
 
     def beat(self) -> tuple[float, float] | None:
-        """Beats a minute and phase at this moment; None: none leads."""
+        """Beats per minute and phase (0..1) now; None if no beat leads."""
 
 
 class SinkType(Protocol):
-    """What opens sinks of one kind: a class with its table of the rig, usually."""
+    """Factory for sinks of one kind: usually the sink class, with its rig table as ``Config``."""
 
     @property
     def Config(self) -> type[BaseModel]:
@@ -205,5 +213,5 @@ class SinkType(Protocol):
         ...
 
     def __call__(self, config: Any, /) -> Sink:
-        """Open one, from an instance of :attr:`Config`; a :class:`MotionError` where that cannot be."""
+        """Open a sink from an instance of :attr:`Config`; raises a :class:`MotionError` on failure."""
         ...

@@ -1,4 +1,4 @@
-"""A receiver that writes down what would have been sent."""
+"""A sink that records the frames instead of sending them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["CaptureSink", "Player"]
 
 
 class Player(Protocol):
-    """Something that turns frames into sound."""
+    """Turns frames into sound."""
 
     def play(self, seconds: float, frame: ControlFrame) -> None:
-        """What a frame says at a moment, in seconds since the beginning."""
+        """Apply a frame at a time in seconds since the start."""
         ...
 
 
 class CaptureSink:
-    """A sink that keeps every frame; with a ``player`` it plays them, too."""
+    """Records the values of every frame; with a ``player`` it also plays them."""
 
     name = "capture"
     trouble = ""
@@ -46,17 +46,17 @@ class CaptureSink:
         self.events: list[tuple[float, str, float, float]] = []
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """Write these taught outputs down as well, each in its own unit."""
+        """Set the taught outputs to record, each in its own unit."""
         self._extras = tuple(extras)
         self._maps = [extra.range for extra in extras]
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the taught outputs that are none of the eight."""
+        """Names of the taught outputs beyond the eight parameters."""
         return [extra.name for extra in self._extras]
 
     def send(self, frame: ControlFrame) -> None:
-        """Write the frame down, and play it."""
+        """Record the frame, and play it."""
         if frame.seq < 0:
             return
         now = (frame.t_ns - self._origin) / 1e9
@@ -73,25 +73,25 @@ class CaptureSink:
             self._player.play(now, frame)
 
     def due(self, name: str) -> list[float]:
-        """When the events of a name were due that were announced and not called off, seconds, ascending."""
+        """Due times of the events of this name that were not cancelled, in seconds, ascending."""
         times: list[float] = []
-        for now, said, _, ahead in self.events:
-            if said == name:
+        for now, event, _, ahead in self.events:
+            if event == name:
                 times.append(now + ahead)
-            elif said == name + CANCEL and times:
+            elif event == name + CANCEL and times:
                 times.remove(min(times, key=lambda t: abs(t - now - ahead)))
         return sorted(times)
 
     def counters(self) -> dict[str, int]:
-        """How many frames were kept."""
+        """Number of frames recorded, as ``sent``."""
         return {"sent": len(self.times), "dropped": 0, "refused": 0, "failed": 0}
 
     def close(self) -> None:
-        """Nothing to give back: the file belongs to whoever opened it."""
+        """Does nothing: there are no resources to release."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """``t`` (T,) s, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7), ``gate`` (T,),
-        ``limbs`` (T, 12), NaN where a frame has none; the events as four columns."""
+        """The recording: ``t`` (T,) seconds, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7),
+        ``gate`` (T,) and ``limbs`` (T, 12), NaN where a frame has none; the events as four columns."""
         count = len(self.times)
         return {
             "t": np.array(self.times, np.float64),

@@ -1,4 +1,4 @@
-"""What an OSC receiver can be told."""
+"""Options of an OSC receiver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from realtime.sockets import host_and_port
 __all__ = ["ENSEMBLE", "PARTS", "RENAMED", "Address", "Argument", "OscConfig", "Sendable"]
 
 Argument = str | int | float
-#: What an OSC bundle is made of, in order.
+#: The parts of an OSC bundle, in order.
 PARTS = (
     "frame",
     "scalars",
@@ -33,44 +33,46 @@ PARTS = (
     "limbs",
     "status",
 )
-#: What is sent of several performers together.
+#: The part that describes several performers together.
 ENSEMBLE = "ensemble"
-#: What a receiver may be sent: parts, or single ones of the parameters and events.
-_SENT = (*PARTS, ENSEMBLE, *PARAMETERS, *EVENTS)
-_CALLED_OFF = tuple(name + CANCEL for name in EVENTS)
-#: What may have another address.
-RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CALLED_OFF)
+#: Names allowed in ``send``: parts, or single parameters and events.
+_SENDABLE = (*PARTS, ENSEMBLE, *PARAMETERS, *EVENTS)
+_CANCELS = tuple(name + CANCEL for name in EVENTS)
+#: Names allowed in ``addresses``.
+RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CANCELS)
 
 
-def _known(name: str) -> str:
-    if name not in _SENT:
-        raise ValueError(f"{name}: unknown name{unknown(name, _SENT)}")
+def _check_sendable(name: str) -> str:
+    if name not in _SENDABLE:
+        raise ValueError(f"{name}: unknown name{unknown(name, _SENDABLE)}")
     return name
 
 
-Sendable = Annotated[str, AfterValidator(_known)]
+Sendable = Annotated[str, AfterValidator(_check_sendable)]
 
 
-# The largest of a float32.
-_MOST = float.fromhex("0x1.fffffep127")
-_KEPT = set(" #*,?[]{}")
-_EXPECTED = "expected an address that starts with '/' and has none of ' #*,?[]{}' in it"
+_FLOAT32_MAX = float.fromhex("0x1.fffffep127")
+# Characters that OSC 1.0 does not allow in an address.
+_RESERVED = set(" #*,?[]{}")
+_EXPECTED_ADDRESS = "expected an address that starts with '/' and has none of ' #*,?[]{}' in it"
 
 
 def _is_address(value: Argument) -> bool:
-    """Whether OSC can have it: no pattern, and none of what OSC keeps for itself."""
-    return isinstance(value, str) and value.startswith("/") and value.isprintable() and not set(value) & _KEPT
+    """Whether ``value`` is a valid OSC address: no pattern and no reserved characters."""
+    if not (isinstance(value, str) and value.startswith("/") and value.isprintable()):
+        return False
+    return not set(value) & _RESERVED
 
 
-def _fits(value: Argument) -> bool:
-    """Whether OSC's `i` or `f` has room for it, if it is a number."""
+def _fits_osc_type(value: Argument) -> bool:
+    """Whether a number fits OSC's `i` or `f`; strings always do."""
     if isinstance(value, int):
         return -(2**31) <= value < 2**31
-    return isinstance(value, str) or abs(value) <= _MOST
+    return isinstance(value, str) or abs(value) <= _FLOAT32_MAX
 
 
 def _as_address(value: object) -> object:
-    """An address is a string, or a list of an address and what stands before the value."""
+    """Wrap a plain address string; a list is an address and arguments to send before the value."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -78,23 +80,22 @@ Address = Annotated[tuple[Argument, ...], BeforeValidator(_as_address)]
 
 
 class OscConfig(Options):
-    """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` chooses parts,
-    or single parameters and events by their names.
+    """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` selects parts,
+    or single parameters and events, by name.
 
-    ``framing`` is how packets stand in a TCP stream: ``slip`` as OSC 1.1 has it, ``length`` (an int32) as
-    OSC 1.0 does.
+    ``framing`` of packets in a TCP stream: ``slip`` (OSC 1.1) or ``length`` (an int32, OSC 1.0).
 
-    ``max_rate`` bundles a second at most, of each performer and of all together: a slow receiver gets the
-    newest values, never a queue (events that still come wait for the next bundle), and the last ones at the
-    end.
+    ``max_rate`` limits the bundles per second, of each performer and of the ensemble: a slow receiver gets
+    the newest values, never a queue (events still ahead wait for the next bundle), and the last values when
+    the show ends.
 
-    With ``schedule`` every event leaves at once in a bundle of its own, whose time tag says when it is due:
-    ``latency_ms`` before its moment, for so late does the receiver sound, but never before now; on a clock
-    that is ``clock_offset_ms`` ahead of this machine's. What calls one off leaves at once as well.
+    With ``schedule`` every event is sent at once in its own bundle, time-tagged ``latency_ms`` (the
+    receiver's output latency) before it is due, but never before now, on a clock that is ``clock_offset_ms``
+    ahead of this machine's. Cancellations are sent at once as well.
 
-    ``performer`` is the only one heard there, of several, and then no name stands in the addresses.
+    ``performer`` limits the receiver to one of several performers, without a name in the addresses.
 
-    ``HOST:PORT`` or ``tcp://HOST:PORT`` stands for a receiver with everything else built in.
+    The string ``HOST:PORT`` or ``tcp://HOST:PORT`` is a receiver with defaults for everything else.
     """
 
     host: str = "127.0.0.1"
@@ -113,7 +114,7 @@ class OscConfig(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _typed(cls, value: object) -> object:
+    def _from_url(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
         transport, _, where = value.rpartition("://")
@@ -122,11 +123,11 @@ class OscConfig(Options):
 
     @property
     def url(self) -> str:
-        """As the command line has it."""
+        """The receiver as written on the command line."""
         return f"{'tcp://' if self.transport == 'tcp' else ''}{host_and_port(self.host, self.port)}"
 
     @model_validator(mode="after")
-    def _does_something(self) -> OscConfig:
+    def _check_dependent_options(self) -> OscConfig:
         if self.clock_offset_ms and not self.schedule:
             raise ValueError("clock_offset_ms: it moves time tags, which are sent with schedule = true")
         if self.framing != "slip" and self.transport != "tcp":
@@ -134,12 +135,12 @@ class OscConfig(Options):
         return self
 
     @model_validator(mode="after")
-    def _are_addresses(self) -> OscConfig:
+    def _check_addresses(self) -> OscConfig:
         if self.prefix and not _is_address(self.prefix):
-            raise ValueError(f"prefix: {_EXPECTED}, got {self.prefix!r}")
+            raise ValueError(f"prefix: {_EXPECTED_ADDRESS}, got {self.prefix!r}")
         for name, address in self.addresses.items():
             if not (address and _is_address(address[0]) and all(str(part).isprintable() for part in address)):
-                raise ValueError(f"addresses.{name}: {_EXPECTED}, got {address}")
-            if not all(_fits(part) for part in address):
+                raise ValueError(f"addresses.{name}: {_EXPECTED_ADDRESS}, got {address}")
+            if not all(_fits_osc_type(part) for part in address):
                 raise ValueError(f"addresses.{name}: expected numbers of 32 bits, got {address}")
         return self

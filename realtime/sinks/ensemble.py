@@ -1,4 +1,4 @@
-"""``/anticip/ensemble``: how several performers stand to each other, once a frame for all of them."""
+"""``/anticip/ensemble``: relations between several performers, one message per frame for all of them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from realtime.clock import FRAME_NS
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.osc import message, open_wire
-from realtime.sinks.outputs import TOGETHER
+from realtime.sinks.outputs import ENSEMBLE_MESSAGE
 from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 
 __all__ = ["EnsembleOut", "EnsembleSink"]
 
-_HEADER = b"#bundle\0" + struct.pack(">Q", 1)
-_NUMBERS = struct.Struct(">" + TOGETHER.types)
-# Behind after a standstill of the loop, so many frames at most are gone through.
-_MOST = 25
+_HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
+_VALUES = struct.Struct(">" + ENSEMBLE_MESSAGE.types)
+# Most frames stepped at once after the loop stood still.
+_MAX_CATCH_UP_FRAMES = 25
 
 
 class EnsembleOut:
-    """Hears every performer's frames and tells the OSC receivers that are sent ``ensemble``.
+    """Collects the frames of every performer and sends ``ensemble`` to the OSC receivers that want it.
 
-    Times are cut into frames of 20 ms by the clock of the arrivals. The first frame of a new one closes the
-    one before, so whoever comes last in it has been heard.
+    Time is divided into slots of 20 ms on the clock of the arrivals. The first frame of a new slot completes
+    the previous one, so that the last performer of a slot is included.
     """
 
     def __init__(self, targets: Sequence[OscConfig], performers: int) -> None:
@@ -36,69 +36,70 @@ class EnsembleOut:
         self._receivers: list[tuple[bytes, UdpWire | TcpWire, Pace]] = []
         for target in targets:
             self.tell(target)
-        #: What each performer's pipeline sends to.
-        self.sinks = [EnsembleSink(self, who) for who in range(performers)]
-        self._open = performers
+        #: One sink for each performer's pipeline.
+        self.sinks = [EnsembleSink(self, performer) for performer in range(performers)]
+        self._open_sinks = performers
 
     def tell(self, target: OscConfig) -> None:
-        """Tell one more receiver, if it is sent ``ensemble`` and hears everybody."""
+        """Add a receiver, if ``ensemble`` is among its parts and it is not limited to one performer."""
         if ENSEMBLE in target.send and target.performer is None:
-            zeros = [0 if kind == "i" else 0.0 for kind in TOGETHER.types]
-            dgram = message(f"{target.prefix.rstrip('/')}/{ENSEMBLE}", zeros, TOGETHER.types)
-            head = _HEADER + struct.pack(">I", len(dgram)) + dgram[: -_NUMBERS.size]
+            zeros = [0 if kind == "i" else 0.0 for kind in ENSEMBLE_MESSAGE.types]
+            dgram = message(f"{target.prefix.rstrip('/')}/{ENSEMBLE}", zeros, ENSEMBLE_MESSAGE.types)
+            head = _HEADER + struct.pack(">I", len(dgram)) + dgram[: -_VALUES.size]
             self._receivers.append((head, open_wire(target), Pace(target.max_rate)))
 
-    def hear(self, who: int, frame: ControlFrame) -> None:
-        """A frame that a performer's pipeline sent."""
+    def on_frame(self, performer: int, frame: ControlFrame) -> None:
+        """Take a frame of one performer (index); the first of a new slot sends the ensemble's values."""
         slot = frame.t_ns // FRAME_NS
         if slot > self._slot >= 0:
-            for _ in range(min(slot - self._slot, _MOST)):
-                found = self._ensemble.step()
-            numbers = _NUMBERS.pack(*found)
+            for _ in range(min(slot - self._slot, _MAX_CATCH_UP_FRAMES)):
+                values = self._ensemble.step()
+            packed = _VALUES.pack(*values)
             for head, wire, pace in self._receivers:
                 if pace.is_due():
-                    wire.send(head + numbers)
+                    wire.send(head + packed)
         self._slot = max(slot, self._slot)
         if frame.body is not None:
-            self._ensemble.hear(who, frame.body)
+            self._ensemble.hear(performer, frame.body)
 
     def counters(self) -> dict[str, int]:
-        """What became of the packets: sent, dropped, refused, failed."""
-        found = dict.fromkeys(("sent", "dropped", "refused", "failed"), 0)
+        """Packets sent, dropped, refused and failed, over all receivers."""
+        totals = dict.fromkeys(("sent", "dropped", "refused", "failed"), 0)
         for _, wire, _ in self._receivers:
-            found = {name: count + wire.counts[name] for name, count in found.items()}
-        return found
+            totals = {name: count + wire.counts[name] for name, count in totals.items()}
+        return totals
 
-    def leave(self) -> None:
-        """One performer's show is over; with the last the connections are closed."""
-        self._open -= 1
-        if self._open == 0:
+    def on_sink_closed(self) -> None:
+        """Close the connections once the last performer's sink is closed."""
+        self._open_sinks -= 1
+        if self._open_sinks == 0:
             for _, wire, _ in self._receivers:
                 wire.close()
 
 
 class EnsembleSink:
-    """One performer's way to an :class:`EnsembleOut`."""
+    """Passes one performer's frames to an :class:`EnsembleOut`."""
 
     name = ENSEMBLE
     trouble = ""
 
-    def __init__(self, out: EnsembleOut, who: int) -> None:
+    def __init__(self, out: EnsembleOut, performer: int) -> None:
         self._out = out
-        self._performer = who
+        self._performer = performer
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """What is taught does not matter here."""
+        """Ignored: taught outputs are not part of the ensemble."""
 
     def send(self, frame: ControlFrame) -> None:
-        """Hear one frame."""
+        """Pass the frame on."""
         if frame.seq >= 0:
-            self._out.hear(self._performer, frame)
+            self._out.on_frame(self._performer, frame)
 
     def counters(self) -> dict[str, int]:
-        """Packets of the whole ensemble, to all who are told; the first performer's way tells them, once."""
+        """Packets of the whole ensemble; reported by the first performer's sink only, so that they count
+        once."""
         return {} if self._performer else self._out.counters()
 
     def close(self) -> None:
-        """This performer has finished."""
-        self._out.leave()
+        """Close the connections, if this is the last performer's sink."""
+        self._out.on_sink_closed()

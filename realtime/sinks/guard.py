@@ -1,9 +1,9 @@
-"""Who ends the sound at the receivers when the show is killed: ``python -P -m realtime.sinks.guard``.
+"""Fades the OSC receivers out if the show is killed: ``python -P -m realtime.sinks.guard``.
 
-It is told each performer's receivers, and a frame ten times a second, through standard input, a line of JSON
-each. Where that ends with another frame than silence, the show has died of something that it could not see
-coming: the guard fades every OSC receiver to neutral in its place. MIDI ports and the built-in voice are
-processes of their own, and do so themselves.
+The process reads JSON lines from standard input: each performer's receivers, and a frame ten times a second.
+If the input ends after a frame that is not silence, the show died unexpectedly, and the guard fades every OSC
+receiver to neutral in its place. MIDI ports and the built-in voice run in their own processes and do so
+themselves.
 """
 
 from __future__ import annotations
@@ -25,71 +25,74 @@ from realtime.sinks.osc import OscSink
 
 __all__ = ["Guard", "main"]
 
-# Frames for each that is told; those of a fade, 0.4 s, and of the silence after it: a datagram may be lost,
-# and a slow receiver gets few.
-_EVERY, _FADE, _SILENCE = 5, 20, 10
-_FRAME = 0.02
-# liblo 0.31 may read nothing of a stream (SLIP) opened within milliseconds of the end of the show's own.
-_APART_S = 0.05
-# What several performers tell goes together, so often: each time the process wakes for it.
-_TOGETHER_S = 0.05
-# So many frames may have gone on after one that was told.
-_SINCE = 2 * _EVERY
+_FRAME_S = 0.02
+# The guard process receives every fifth frame.
+_REPORT_INTERVAL = 5
+# Length of the fade in frames (0.4 s).
+_FADE_FRAMES = 20
+# Frames of silence after the fade: a datagram may be lost, and a slow receiver gets few.
+_SILENCE_FRAMES = 10
+# liblo 0.31 may not read a SLIP stream opened within milliseconds after the show's own stream ended.
+_TCP_REOPEN_DELAY_S = 0.05
+# Frames of several performers are written together, because each write wakes the process.
+_FLUSH_INTERVAL_S = 0.05
+# Added to the last frame's number: the show may have sent this many more frames after it.
+_SEQ_MARGIN = 2 * _REPORT_INTERVAL
 
 
 class Guard(Child):
-    """The guard's process, one for all performers of a show. Where it dies it is started again.
+    """The guard process, one for all performers of a show; restarted if it dies.
 
-    At the end it fades those whose last frame was not silence.
+    When the show ends, it fades the performers whose last frame was not silence.
     """
 
     first_pause = 0.1
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self._watched: list[bytes] = []
-        self._kept: dict[int, bytes] = {}
+        self._target_lines: list[bytes] = []
+        self._frame_lines: dict[int, bytes] = {}
         self._flushed_at = 0.0
         super().__init__("the guard", "realtime.sinks.guard", [], say, quiet=True)
 
     def watch(self, receivers: Sequence[OscSink], neutral: Sequence[float]) -> Sink:
-        """Watch one performer's receivers; what is sent them goes to this sink as well.
+        """Returns a sink that reports one performer's frames, which go to ``receivers`` as well.
 
         ``neutral`` are the eight parameters of silence.
         """
-        performer = len(self._watched)
-        self._watched.append(b"")
+        performer = len(self._target_lines)
+        self._target_lines.append(b"")
         return _Watch(self, performer, receivers, neutral)
 
-    def introduce(self, performer: int, targets: Sequence[OscConfig], neutral: Sequence[float]) -> None:
-        """Tell of one performer's receivers: at first, and whenever they have other tables."""
-        told = {"targets": [t.model_dump(mode="json") for t in targets], "neutral": list(neutral)}
-        self._watched[performer] = json.dumps([performer, told]).encode() + b"\n"
-        self.write(self._watched[performer])
+    def report_targets(self, performer: int, targets: Sequence[OscConfig], neutral: Sequence[float]) -> None:
+        """Report the options of one performer's receivers: at the start, and whenever they change."""
+        options = {"targets": [t.model_dump(mode="json") for t in targets], "neutral": list(neutral)}
+        self._target_lines[performer] = json.dumps([performer, options]).encode() + b"\n"
+        self.write(self._target_lines[performer])
 
-    def tell(self, performer: int, frame: ControlFrame, *, at_once: bool) -> None:
-        """Tell of one performer's frame, soon or at once."""
-        told = performer, frame.seq, frame.seconds, list(frame.params)
-        self._kept[performer] = json.dumps(told).encode() + b"\n"
-        if at_once or time.monotonic() - self._flushed_at >= _TOGETHER_S:
-            self._hand_over()
+    def report_frame(self, performer: int, frame: ControlFrame, *, flush: bool) -> None:
+        """Report one performer's frame, at the next flush or with one now."""
+        record = performer, frame.seq, frame.seconds, list(frame.params)
+        self._frame_lines[performer] = json.dumps(record).encode() + b"\n"
+        if flush or time.monotonic() - self._flushed_at >= _FLUSH_INTERVAL_S:
+            self._flush()
 
-    def _hand_over(self) -> None:
+    def _flush(self) -> None:
         self._flushed_at = time.monotonic()
-        self.write(b"".join(self._kept.values()))
-        self._kept.clear()
+        self.write(b"".join(self._frame_lines.values()))
+        self._frame_lines.clear()
 
     def _greet(self) -> None:
-        for line in self._watched:
+        for line in self._target_lines:
             self.write(line)
 
     def leave(self) -> None:
-        """See :meth:`Child.leave`; it is told what was kept."""
-        self._hand_over()
+        """See :meth:`Child.leave`; frames not yet written are written first."""
+        self._flush()
         super().leave()
 
 
 class _Watch(DeferredSink):
-    """A sink that tells the guard of one performer's frames."""
+    """Reports one performer's frames to the guard."""
 
     name = "guard"
     trouble = ""
@@ -99,39 +102,39 @@ class _Watch(DeferredSink):
     ) -> None:
         self._guard, self._performer, self._receivers, self._neutral = guard, performer, receivers, neutral
         self._targets: list[OscConfig] = []
-        self._kept: ControlFrame | None = None
+        self._pending: ControlFrame | None = None
         self._is_silent = True
-        self._introduce()
+        self._report_targets()
 
-    def _introduce(self) -> None:
+    def _report_targets(self) -> None:
         targets = [sink.config for sink in self._receivers]
         if targets != self._targets:
             self._targets = targets
-            self._guard.introduce(self._performer, targets, self._neutral)
+            self._guard.report_targets(self._performer, targets, self._neutral)
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """Taught outputs stay where they are."""
+        """Ignored: taught outputs are not faded."""
 
     def send(self, frame: ControlFrame) -> None:
-        """Keep every fifth frame, and the first of silence and of sound, for :meth:`run_deferred`."""
+        """Store every fifth frame, and the first of silence and of sound, for :meth:`run_deferred`."""
         is_silent = _is_silent(frame.params, self._neutral) if frame.seq >= 0 else self._is_silent
-        if is_silent != self._is_silent or (frame.seq >= 0 and frame.seq % _EVERY == 0):
-            self._kept = frame
+        if is_silent != self._is_silent or (frame.seq >= 0 and frame.seq % _REPORT_INTERVAL == 0):
+            self._pending = frame
 
     def run_deferred(self) -> None:
-        """Tell of what was kept."""
-        frame, self._kept = self._kept, None
+        """Report the stored frame, and the receivers' options if they changed."""
+        frame, self._pending = self._pending, None
         if frame is not None:
-            self._introduce()
+            self._report_targets()
             was_silent, self._is_silent = self._is_silent, _is_silent(frame.params, self._neutral)
-            self._guard.tell(self._performer, frame, at_once=was_silent != self._is_silent)
+            self._guard.report_frame(self._performer, frame, flush=was_silent != self._is_silent)
 
     def counters(self) -> dict[str, int]:
-        """Nothing that a receiver would miss."""
+        """Empty: the guard is not a receiver."""
         return {}
 
     def close(self) -> None:
-        """The process is closed with the show's others."""
+        """Does nothing: the show closes the guard process."""
 
 
 def _is_silent(params: Sequence[float], neutral: Sequence[float]) -> bool:
@@ -139,8 +142,8 @@ def _is_silent(params: Sequence[float], neutral: Sequence[float]) -> bool:
 
 
 @dataclass(slots=True)
-class _Last:
-    """One performer: their receivers, silence, and the last frame that was told."""
+class _Performer:
+    """One performer's receivers, neutral parameters, and last reported frame."""
 
     targets: list[OscConfig]
     neutral: list[float]
@@ -149,49 +152,49 @@ class _Last:
     params: list[float] = field(default_factory=list)
 
     @property
-    def sounds(self) -> bool:
+    def is_sounding(self) -> bool:
         return self.seq >= 0 and not _is_silent(self.params, self.neutral)
 
-    def faded(self, n: int) -> ControlFrame:
-        """The ``n``-th frame of the way to neutral."""
-        part = min(n / _FADE, 1.0)
-        now = [a + (b - a) * part for a, b in zip(self.params, self.neutral, strict=True)]
-        number, at = self.seq + _SINCE + n, self.seconds + (_SINCE + n) * _FRAME
-        return ControlFrame(number, at, (0.0,) * len(SCALARS), now, state="stopped")
+    def fade_frame(self, n: int) -> ControlFrame:
+        """The ``n``-th frame (from 1) of the fade from the last parameters to neutral."""
+        progress = min(n / _FADE_FRAMES, 1.0)
+        params = [a + (b - a) * progress for a, b in zip(self.params, self.neutral, strict=True)]
+        seq, seconds = self.seq + _SEQ_MARGIN + n, self.seconds + (_SEQ_MARGIN + n) * _FRAME_S
+        return ControlFrame(seq, seconds, (0.0,) * len(SCALARS), params, state="stopped")
 
 
-def _fade(performers: Sequence[_Last]) -> None:
-    """Take every receiver of these from the last frame to neutral."""
-    if any(target.transport == "tcp" for last in performers for target in last.targets):
-        time.sleep(_APART_S)
-    sinks: list[tuple[OscSink, _Last]] = []
-    for last in performers:
-        for target in last.targets:
+def _fade(performers: Sequence[_Performer]) -> None:
+    """Fade every receiver of these performers to neutral; returns when done."""
+    if any(target.transport == "tcp" for performer in performers for target in performer.targets):
+        time.sleep(_TCP_REOPEN_DELAY_S)
+    sinks: list[tuple[OscSink, _Performer]] = []
+    for performer in performers:
+        for target in performer.targets:
             with contextlib.suppress(DeviceError):
-                sinks.append((OscSink(target), last))
-    for n in range(1, _FADE + _SILENCE + 1):
-        for sink, last in sinks:
-            sink.send(last.faded(n))
-        time.sleep(_FRAME)
+                sinks.append((OscSink(target), performer))
+    for n in range(1, _FADE_FRAMES + _SILENCE_FRAMES + 1):
+        for sink, performer in sinks:
+            sink.send(performer.fade_frame(n))
+        time.sleep(_FRAME_S)
     for sink, _ in sinks:
         sink.close()
 
 
 def main() -> int:
-    """The process."""
+    """Entry point of the process."""
     ignore_terminal()
-    performers: dict[int, _Last] = {}
+    performers: dict[int, _Performer] = {}
     for line in sys.stdin.buffer:
         if not line.endswith(b"\n"):
             break
-        performer, *told = json.loads(line)
-        if len(told) == 1:
-            last = performers.setdefault(performer, _Last([], told[0]["neutral"]))
-            last.targets = [OscConfig.model_validate(target) for target in told[0]["targets"]]
+        index, *record = json.loads(line)
+        if len(record) == 1:
+            performer = performers.setdefault(index, _Performer([], record[0]["neutral"]))
+            performer.targets = [OscConfig.model_validate(target) for target in record[0]["targets"]]
         else:
-            last = performers[performer]
-            last.seq, last.seconds, last.params = told
-    _fade([last for last in performers.values() if last.sounds])
+            performer = performers[index]
+            performer.seq, performer.seconds, performer.params = record
+    _fade([performer for performer in performers.values() if performer.is_sounding])
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Ableton Link: a session that the body leads, or that leads. It needs linkpython-extern (extra `link`)."""
+"""Ableton Link: the body's beat leads a session, or follows it. Needs linkpython-extern (extra `link`)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from realtime.sinks.base import ControlFrame, Extra, LeadingSink
 
 __all__ = ["LinkConfig", "LinkSink"]
 
-# The session is told so often (microseconds) at most, of a tempo that is another by this part.
-_EVERY_US = 250_000
-_OTHER = 0.002
-# Beats that are made up for in a second by going faster or slower; what is farther off is leapt.
-_PULL = 0.5
-_FAR = 0.2
+# Minimum time between two updates of the session.
+_UPDATE_INTERVAL_US = 250_000
+# Relative change of tempo below which the session keeps its own.
+_TEMPO_TOLERANCE = 0.002
+# Share of a phase error (beats) that a change of tempo corrects per second.
+_PHASE_GAIN = 0.5
+# A phase error above this many beats is corrected by a jump.
+_MAX_PHASE_ERROR = 0.2
 
 
 class LinkConfig(Options):
-    """A Link session that the body leads, or that leads it.
+    """A Link session that leads the body's beat, or follows it.
 
-    ``leads`` is who does. ``trust`` is the least with which the body leads: below that the session keeps its
-    tempo. ``latency_ms`` is how much earlier than the beats that lead those are that follow, for what these
-    take to sound.
+    ``leads`` is the leading side. ``trust`` is the minimum trust with which the body leads; below it the
+    session keeps its tempo. ``latency_ms`` shifts the following beats earlier than the leading ones, to
+    compensate the output latency of the follower.
     """
 
     leads: Literal["body", "session"] = "body"
@@ -36,8 +38,8 @@ class LinkConfig(Options):
 
 
 class LinkSink(LeadingSink):
-    """Leads a session; who else is in it follows, or changes the tempo until the body is heard again. Or is
-    led by it, as soon as somebody else is in it."""
+    """Leads a Link session, whose other peers may change the tempo until the body's next update; or follows
+    the session as soon as it has another peer."""
 
     Config = LinkConfig
     NEEDS = "sink link", "link", "link"
@@ -56,33 +58,33 @@ class LinkSink(LeadingSink):
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """Nothing: a session has a tempo alone."""
+        """Ignored: a session has only a tempo."""
 
     def send(self, frame: ControlFrame) -> None:
-        """Lead the session to the beat of the frame, four times a second."""
+        """Set the session to the frame's beat, at most four times a second."""
         if self._config.leads == "session":
             return
         bpm, phase, trust = frame.tempo
-        now = self._link.clock().micros()
-        if trust < self._config.trust or bpm <= 0.0 or now < self._due_us:
+        now_us = self._link.clock().micros()
+        if trust < self._config.trust or bpm <= 0.0 or now_us < self._due_us:
             return
-        self._due_us = now + _EVERY_US
+        self._due_us = now_us + _UPDATE_INTERVAL_US
         state = self._link.captureAppSessionState()
-        here = state.beatAtTime(now, 1.0)
-        wanted = phase + self._config.latency_ms * bpm / 60_000.0
-        away = (wanted - here + 0.5) % 1.0 - 0.5
-        if abs(away) > _FAR:
-            state.forceBeatAtTime(here + away, now, 1.0)
-            away = 0.0
-        # A beat a minute more for a second makes up for a sixtieth of a beat.
-        tempo = bpm * (1.0 + _PULL * away * 60.0 / bpm)
-        if abs(state.tempo() - tempo) > _OTHER * tempo:
-            state.setTempo(tempo, now)
+        session_beat = state.beatAtTime(now_us, 1.0)
+        target_phase = phase + self._config.latency_ms * bpm / 60_000.0
+        error = (target_phase - session_beat + 0.5) % 1.0 - 0.5
+        if abs(error) > _MAX_PHASE_ERROR:
+            state.forceBeatAtTime(session_beat + error, now_us, 1.0)
+            error = 0.0
+        # One more beat per minute gains a sixtieth of a beat per second.
+        tempo = bpm * (1.0 + _PHASE_GAIN * error * 60.0 / bpm)
+        if abs(state.tempo() - tempo) > _TEMPO_TOLERANCE * tempo:
+            state.setTempo(tempo, now_us)
         self._link.commitAppSessionState(state)
         self._counts["sent"] += 1
 
     def beat(self) -> tuple[float, float] | None:
-        """That of the session, if it leads and is not this show alone."""
+        """The session's beat, if the session leads and has another peer."""
         if self._config.leads == "body" or self._link.numPeers() == 0:
             return None
         state = self._link.captureAppSessionState()
@@ -90,7 +92,7 @@ class LinkSink(LeadingSink):
         return state.tempo(), (state.beatAtTime(self._link.clock().micros(), 1.0) + latency) % 1.0
 
     def counters(self) -> dict[str, int]:
-        """How often the session was told; nothing where it leads."""
+        """Number of session updates; empty if the session leads."""
         return dict(self._counts) if self._config.leads == "body" else {}
 
     def close(self) -> None:

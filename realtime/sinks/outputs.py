@@ -1,5 +1,5 @@
-"""What a bundle says, message by message: types, ranges and what they mean. The sinks send by it, and whoever
-asks is told of it."""
+"""The OSC messages of a bundle: types, ranges, units and meaning. The sinks encode by this table, and
+OSCQuery, the rig's key check and the monitor describe messages by it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime.sinks.base import Extra
 
-__all__ = ["SENT", "TOGETHER", "Limits", "Message", "extra_address", "sent"]
+__all__ = ["ENSEMBLE_MESSAGE", "SENT", "Limits", "Message", "extra_address", "target_messages"]
 
 Limits = tuple[float, float] | tuple[str, ...] | None
-"""The least and the greatest of a number, or the words there are; None: anything."""
+"""Minimum and maximum of a number, or the possible strings; None: unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: OSC types (``repeats``: as often as there is something to say), what it means; for each
-    value its range and its unit (of the OSCQuery proposal), None where it has none. ``always``: in every
-    bundle, or announced by an event; else only where the show has it."""
+    """One OSC message.
+
+    Attributes:
+        part: The part of :data:`realtime.sinks.config.PARTS` that it belongs to.
+        types: OSC type tags of its values.
+        text: Description of the values.
+        limits: Range of each value.
+        units: Unit of each value, as in the OSCQuery proposal; None: no unit.
+        repeats: Whether the types repeat as often as there are values.
+        always: Whether it is in every bundle or belongs to an event; else it is sent only if the show has it.
+    """
 
     part: str
     types: str
@@ -34,7 +42,7 @@ class Message:
 _UNIT = (0.0, 1.0)
 _S = "time.second"
 
-#: By the address behind the prefix.
+#: Messages by the address after the prefix.
 SENT: dict[str, Message] = {
     "frame": Message("frame", "if", "frame number, seconds", ((0, 2**31 - 1), None), (None, _S)),
     "scalars": Message(
@@ -79,8 +87,8 @@ SENT: dict[str, Message] = {
     "status": Message("status", "s", "state, then name=value", repeats=True),
 }  # fmt: skip
 
-#: Of several performers together, in the order of :meth:`pyanticip._core.Ensemble.step`.
-TOGETHER = Message(
+#: The message about several performers, in the order of :meth:`pyanticip._core.Ensemble.step`.
+ENSEMBLE_MESSAGE = Message(
     "ensemble", "fiffff", "synchrony, leader, lag, trust, distance, posture",
     (_UNIT, None, (0.0, 1000.0), _UNIT, None, None),
     (None, None, "time.ms", None, "distance.m", "angle.radian"),
@@ -88,32 +96,33 @@ TOGETHER = Message(
 
 
 def extra_address(prefix: str, extra: Extra) -> tuple[str, str]:
-    """The part that a taught output belongs to, and where it is sent."""
+    """The part that a taught output belongs to, and its OSC address."""
     if "/" in extra.name:
         return "class", extra.address or f"{prefix}/{extra.name}"
     return "param", extra.address or f"{prefix}/param/{extra.name}"
 
 
 _CUE = Message("event", "ff", "cue: trust, seconds ahead", (_UNIT, None), (None, _S))
-_UNDER_WAY = Message(
+_GESTURE = Message(
     "gesture", "fff", "progress, seconds until it ends, how likely", (_UNIT, None, _UNIT), (None, _S, None),
     always=False,
 )  # fmt: skip
 
 
-def sent(
+def target_messages(
     prefix: str,
     send: Sequence[str],
     extras: Iterable[Extra],
     cues: Iterable[str],
     gestures: Iterable[str] = (),
 ) -> Iterator[tuple[str, Message]]:
-    """Address and message of everything that a target without addresses of its own is sent by ``send``.
+    """Yield (address, message) of everything that a target with these ``send`` names and no renamed addresses
+    receives.
 
-    ``extras`` are what a mapping teaches, ``cues`` and ``gestures`` the names of these.
+    ``extras`` are the taught outputs of a mapping; ``cues`` and ``gestures`` are names.
     """
     for tail, message in SENT.items():
-        # A part, or a single parameter or event.
+        # Selected as a part, or as a single parameter or event.
         if {message.part, *tail.split("/")[1:2]} & set(send):
             yield f"{prefix}/{tail}", message
     classes: dict[str, list[str]] = {}
@@ -126,27 +135,27 @@ def sent(
             name, _, label = extra.name.rpartition("/")
             classes.setdefault(name, []).append(label)
     for name, labels in classes.items():
-        shown = tuple(labels)
-        yield f"{prefix}/{name}", Message("class", "sf", "label, how likely", (shown, _UNIT), always=False)
+        choices = tuple(labels)
+        yield f"{prefix}/{name}", Message("class", "sf", "label, how likely", (choices, _UNIT), always=False)
         for change in ("enter", "leave"):
-            told = Message("class", "sff", f"{change}: label, strength, ahead", (shown, _UNIT, None))
-            yield f"{prefix}/{name}/{change}", told
+            event = Message("class", "sff", f"{change}: label, strength, ahead", (choices, _UNIT, None))
+            yield f"{prefix}/{name}/{change}", event
     if "event" in send:
         for cue in cues:
             yield f"{prefix}/cue/{cue}", _CUE
     if "gesture" in send:
         for name in gestures:
-            yield f"{prefix}/gesture/{name}", _UNDER_WAY
+            yield f"{prefix}/gesture/{name}", _GESTURE
             for change in ("enter", "leave"):
                 is_over = change == "leave"
                 text = (
                     f"{change}: progress, {'1: it reached its end' if is_over else 'seconds until it ends'}"
                 )
-                told = Message(
+                event = Message(
                     "gesture",
                     "ff",
                     text,
                     (_UNIT, _UNIT if is_over else None),
                     (None, None if is_over else _S),
                 )
-                yield f"{prefix}/gesture/{name}/{change}", told
+                yield f"{prefix}/gesture/{name}/{change}", event

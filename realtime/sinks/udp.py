@@ -1,4 +1,4 @@
-"""Packets over UDP, one a datagram."""
+"""Packets over UDP, one per datagram."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ _RETRY_NS = 1_000_000_000
 
 
 class UdpWire:
-    """One receiver's datagrams; ``trouble`` says why none has left for a second, and is empty while they do.
+    """One receiver's datagrams; ``trouble`` says why sending has failed for a second, and is empty while it
+    works.
 
-    Whether they arrive nobody knows. Raises a DeviceError where the host cannot be resolved or reached.
+    Whether a datagram arrives cannot be known. Raises a DeviceError if the host cannot be resolved or
+    reached.
     """
 
     def __init__(self, host: str, port: int) -> None:
-        where = host_and_port(host, port)
-        found = resolve(host, port, f"OSC target {where}", socket.SOCK_DGRAM)
-        self._family, _, self._proto, _, self._address = found
+        target = host_and_port(host, port)
+        addrinfo = resolve(host, port, f"OSC target {target}", socket.SOCK_DGRAM)
+        self._family, _, self._proto, _, self._address = addrinfo
         try:
             self._sock = self._open()
         except OSError as error:
-            raise DeviceError(f"OSC target {where}: cannot reach {where} ({reason(error)})") from None
-        # Since when nothing leaves (0: it does), and when that is tried with a new socket.
-        self._since_ns = self._retry_ns = 0
+            raise DeviceError(f"OSC target {target}: cannot reach {target} ({reason(error)})") from None
+        # Since when sending fails (0: it works), and when to try a new socket.
+        self._failing_since_ns = self._retry_at_ns = 0
         self.trouble = ""
         self.counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
 
@@ -38,9 +40,9 @@ class UdpWire:
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, True)
-            # What cannot be sent now is superseded by the next frame: no queue on our side.
+            # A small buffer: a datagram that cannot be sent now is superseded by the next frame.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 15)
-            # So that the system tells when nobody listens there.
+            # A connected socket reports when nobody listens at the port.
             sock.connect(self._address)
         except OSError:
             sock.close()
@@ -48,7 +50,7 @@ class UdpWire:
         return sock
 
     def send(self, data: bytes | bytearray) -> None:
-        """Send a packet now, or count it. Never blocks, never raises."""
+        """Send a packet now, or count why not. Never blocks, never raises."""
         counts = self.counts
         for _ in range(2):
             try:
@@ -56,27 +58,27 @@ class UdpWire:
             except (BlockingIOError, InterruptedError):
                 counts["dropped"] += 1
             except ConnectionRefusedError:
-                # The answer to an earlier one, which nobody got; this is unsent. Once more: it may be back.
+                # Reports an earlier datagram that nobody received; this one is unsent, so try it again.
                 counts["refused"] += 1
                 counts["sent"] -= 1
                 continue
             except OSError as error:
                 counts["failed"] += 1
-                self._fail(reason(error))
+                self._on_failure(reason(error))
             else:
                 counts["sent"] += 1
-                self._since_ns, self.trouble = 0, ""
+                self._failing_since_ns, self.trouble = 0, ""
             return
 
-    def _fail(self, why: str) -> None:
-        """The network changed under us. A socket keeps the address that it sends from, which may be this
-        machine's no more: a new one, at most once a second."""
+    def _on_failure(self, reason: str) -> None:
+        """Open a new socket, at most once a second: the old one may be bound to a local address that this
+        machine no longer has, after a change of network."""
         now = time.monotonic_ns()
-        self._since_ns = self._since_ns or now
-        if now - self._since_ns >= _RETRY_NS:
-            self.trouble = why
-        if now >= self._retry_ns:
-            self._retry_ns = now + _RETRY_NS
+        self._failing_since_ns = self._failing_since_ns or now
+        if now - self._failing_since_ns >= _RETRY_NS:
+            self.trouble = reason
+        if now >= self._retry_at_ns:
+            self._retry_at_ns = now + _RETRY_NS
             with contextlib.suppress(OSError):
                 sock = self._open()
                 self._sock.close()

@@ -21,7 +21,7 @@ from support.wire import wait_for
 from pyanticip.controls import NEUTRAL
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
-from realtime.sinks.guard import Guard, _fade, _Last
+from realtime.sinks.guard import Guard, _fade, _Performer
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.voice.process import SynthProcess
@@ -103,9 +103,9 @@ def test_the_guard_ends_what_sounds_where_it_was_told_last(harness: LiveHarness)
 def test_the_guard_opens_no_stream_in_the_moment_in_which_the_show_s_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         target = OscConfig(port=server.getsockname()[1], transport="tcp")
-        last = _Last([target], list(NEUTRAL), 5, 0.1, list(LOUD))
+        performer = _Performer([target], list(NEUTRAL), 5, 0.1, list(LOUD))
         began = time.monotonic()
-        fading = threading.Thread(target=_fade, args=([last],))
+        fading = threading.Thread(target=_fade, args=([performer],))
         fading.start()
         server.accept()[0].close()
         waited = time.monotonic() - began

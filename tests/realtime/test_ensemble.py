@@ -131,7 +131,7 @@ def test_a_slow_receiver_is_told_of_all_together_as_seldom_as_of_one() -> None:
             told = ControlFrame(n, 0.02 * n, (0.0,) * 7, (0.0,) * 8, t_ns=n * 20_000_000)
             told.body = frame(n, quats[n], root[n])
             out.sinks[0].send(told)
-        out.leave()
+        out.on_sink_closed()
         assert len(list(arrived(fast))) == 59
         assert 1 <= len(list(arrived(slow))) <= 3
 

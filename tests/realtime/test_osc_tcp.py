@@ -75,10 +75,10 @@ def test_who_is_not_there_is_asked_less_and_less_often(monkeypatch: pytest.Monke
     assert "refused" in wire.trouble
     # Who was there for a second begins anew, who came and went does not.
     for stayed_s, pause_s in ((0.9, 8.0), (1.1, 0.25)):
-        wire._connected, wire._begun_ns = True, now
+        wire._connected, wire._since_ns = True, now
         now += round(stayed_s * 1e9)
-        wire._lose("gone")
-        assert wire._again_ns - now == pause_s * 1e9
+        wire._disconnect("gone")
+        assert wire._retry_at_ns - now == pause_s * 1e9
 
 
 def test_windows_says_something_else_of_a_connection_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_windows_says_something_else_of_a_connection_under_way(monkeypatch: pyte
 
     monkeypatch.setattr(TcpWire, "_open", lambda wire: Windows())
     wire = TcpWire("127.0.0.1", 9, "slip")
-    assert [wire._is_connected() for _ in range(2)] == [False, True]
+    assert [wire._connect() for _ in range(2)] == [False, True]
     assert wire.trouble == ""
 
 

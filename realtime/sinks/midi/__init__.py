@@ -1,1 +1,1 @@
-"""MIDI out: a table of the rig, what it makes of frames, and the process that has the port."""
+"""MIDI out: its options, the translation of frames into messages, and the process that owns the port."""

@@ -1,4 +1,4 @@
-"""What MIDI out can be told."""
+"""Options of MIDI out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from realtime.config import unknown
 
 __all__ = ["KEYS", "SCALES", "MidiConfig", "MidiControl", "MidiNote", "Scale"]
 
-#: Pitch classes of the keys by name.
+#: Pitch class (0 to 11) of each key name.
 KEYS = {
     name: number
     for number, names in enumerate(
@@ -25,7 +25,7 @@ KEYS = {
     for name in names.split()
 }
 
-#: Semitones above the key.
+#: Semitones above the key, of each scale.
 SCALES: dict[str, tuple[int, ...]] = {
     "chromatic": tuple(range(12)),
     "major": (0, 2, 4, 5, 7, 9, 11),
@@ -44,71 +44,71 @@ SCALES: dict[str, tuple[int, ...]] = {
 
 
 class Scale:
-    """The notes of a scale from ``low`` to ``high``: a value in 0..1 chooses the nearest.
+    """The notes of a scale from ``low`` to ``high``: a value in 0..1 selects the nearest.
 
     Raises:
-        OptionError: None of the scale's notes lies there.
+        OptionError: No note of the scale lies in this range.
     """
 
     def __init__(self, low: int, high: int, key: int, steps: Sequence[int]) -> None:
-        wanted = {(key + step) % 12 for step in steps}
-        self.notes = [note for note in range(low, high + 1) if note % 12 in wanted]
+        pitch_classes = {(key + step) % 12 for step in steps}
+        self.notes = [note for note in range(low, high + 1) if note % 12 in pitch_classes]
         if not self.notes:
             raise OptionError(f"low, high: expected a note of the scale in between, got {low} to {high}")
         self._low, self._span = low, high - low
 
     def __call__(self, value: float) -> int:
-        """The note for ``value``; between two that are as near it is the lower."""
-        at = self._low + self._span * min(max(value, 0.0), 1.0)
-        right = bisect.bisect_left(self.notes, at)
-        near = self.notes[max(right - 1, 0) : right + 1]
-        return min(near, key=lambda note: abs(note - at))
+        """The note nearest to ``value``; of two equally near, the lower."""
+        target = self._low + self._span * min(max(value, 0.0), 1.0)
+        right = bisect.bisect_left(self.notes, target)
+        neighbours = self.notes[max(right - 1, 0) : right + 1]
+        return min(neighbours, key=lambda note: abs(note - target))
 
 
 Channel = Annotated[int, Field(ge=1, le=16)]
 Seven = Annotated[int, Field(ge=0, le=127)]
-_LONGEST_MS = 60_000.0
-# Controllers above it are none.
-_LAST = 119
+_MAX_LENGTH_MS = 60_000.0
+# Controller numbers above this are channel mode messages.
+_LAST_CONTROLLER = 119
 
 
-def _known(*names: str, also: str = "") -> AfterValidator:
-    """Annotates one of the names, or what begins with ``also``: it is known only while a show plays."""
+def _one_of(*names: str, prefix: str = "") -> AfterValidator:
+    """Validates one of the names, or any name with ``prefix``, because those exist only during a show."""
 
     def check(name: str) -> str:
-        if name not in names and not (also and name.startswith(also)):
-            listed = (*names, f"{also}<name>") if also else names
+        if name not in names and not (prefix and name.startswith(prefix)):
+            listed = (*names, f"{prefix}<name>") if prefix else names
             raise ValueError(f"{name}: unknown name{unknown(name, listed)}")
         return name
 
     return AfterValidator(check)
 
 
-Output = Annotated[str, _known(*PARAMETERS, *SCALARS, also="taught/")]
+Output = Annotated[str, _one_of(*PARAMETERS, *SCALARS, prefix="taught/")]
 
 
 class MidiNote(Options):
-    """A note for each event of a name.
+    """A note for each event of this name.
 
-    An output chooses it: the nearest of a scale between ``low`` and ``high`` (60 is middle C); ``scale`` is a
-    name, or semitones above ``key``. ``note`` is one and the same instead.
+    An output selects the note: the nearest of a scale between ``low`` and ``high`` (60 is middle C);
+    ``scale`` is a name, or semitones above ``key``. ``note`` sets a fixed note instead.
     """
 
     model_config = ConfigDict(populate_by_name=True)
 
-    event: Annotated[str, _known(*EVENTS, also="cue/")] = "onset"
+    event: Annotated[str, _one_of(*EVENTS, prefix="cue/")] = "onset"
     note: Seven | None = None
     output: Output = Field(default="pitch", alias="from")
     low: Seven = 48
     high: Seven = 84
-    key: Annotated[str, _known(*KEYS)] = "C"
+    key: Annotated[str, _one_of(*KEYS)] = "C"
     scale: str | tuple[Annotated[int, Field(ge=0, le=11)], ...] = "minor-pentatonic"
     velocity: Range = Range(low=40.0, high=120.0)
-    length_ms: Annotated[float, Field(ge=1.0, le=_LONGEST_MS)] = 200.0
+    length_ms: Annotated[float, Field(ge=1.0, le=_MAX_LENGTH_MS)] = 200.0
     channel: Channel = 1
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> MidiNote:
+    def _validate_note(self) -> MidiNote:
         if isinstance(self.scale, str) and self.scale not in SCALES:
             raise ValueError(f"scale.{self.scale}: unknown name{unknown(self.scale, tuple(SCALES))}")
         self.build()
@@ -117,7 +117,7 @@ class MidiNote(Options):
         return self
 
     def build(self) -> Scale:
-        """The notes that can be chosen."""
+        """Build the scale that the notes are chosen from."""
         if self.note is not None:
             return Scale(self.note, self.note, 0, SCALES["chromatic"])
         steps = SCALES[self.scale] if isinstance(self.scale, str) else self.scale
@@ -127,8 +127,8 @@ class MidiNote(Options):
 class MidiControl(Range):
     """A controller (0 to 119), the pitch bend or the channel pressure that follows an output.
 
-    ``low`` and ``high`` are 0..127 (14 bits have 128 steps between two of these numbers), those of the bend
-    are semitones. ``channel`` "note" stands for the members that notes sound on, with MPE.
+    ``low`` and ``high`` are 0..127 (with 14 bits, 128 steps lie between two of these numbers); for the bend
+    they are semitones. ``channel`` "note" is the member channel of each sounding note, with MPE.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -140,29 +140,31 @@ class MidiControl(Range):
 
     @model_validator(mode="before")
     @classmethod
-    def _whole(cls, value: object) -> object:
+    def _default_range(cls, value: object) -> object:
         if not isinstance(value, Mapping):
             return value
         low, high = (-2.0, 2.0) if value.get("to") == "bend" else (0.0, 127.0)
         return {"low": low, "high": high, **value}
 
     @model_validator(mode="after")
-    def _fits(self) -> MidiControl:
-        least, most = (-96.0, 96.0) if self.to == "bend" else (0.0, 127.0)
-        if not all(least <= end <= most for end in (self.low, self.high)):
-            raise ValueError(f"low, high: expected {least:g} to {most:g}, got {self.low:g} to {self.high:g}")
-        if isinstance(self.to, int) and self.to > _LAST:
+    def _validate_target(self) -> MidiControl:
+        lowest, highest = (-96.0, 96.0) if self.to == "bend" else (0.0, 127.0)
+        if not all(lowest <= end <= highest for end in (self.low, self.high)):
+            raise ValueError(
+                f"low, high: expected {lowest:g} to {highest:g}, got {self.low:g} to {self.high:g}"
+            )
+        if isinstance(self.to, int) and self.to > _LAST_CONTROLLER:
             raise ValueError(
                 f"to: {self.to} is a channel mode message (120 and above end notes, or change the mode);"
-                f" expected 0 to {_LAST}, bend or pressure"
+                f" expected 0 to {_LAST_CONTROLLER}, bend or pressure"
             )
         if self.bits == 14 and (not isinstance(self.to, int) or self.to > 31):
             raise ValueError("bits: controllers 0 to 31 have 14 bits, the bend has always, others 7")
         return self
 
     @property
-    def sent(self) -> tuple[int | str, ...]:
-        """What it goes to: of 14 bits the fine ones have a controller of their own."""
+    def targets(self) -> tuple[int | str, ...]:
+        """Everything it is sent to: with 14 bits, the low half has a controller of its own."""
         return (self.to, self.to + 32) if isinstance(self.to, int) and self.bits == 14 else (self.to,)
 
 
@@ -173,20 +175,20 @@ def _controls(channel: int | str, **to: int | str) -> tuple[MidiControl, ...]:
     )
 
 
-#: By the numbers that synths expect: expression, timbre, resonance, reverb, pan; the rest is for general use.
-_PLAIN = _controls(
+#: Controller numbers that synths expect (expression, timbre, resonance, reverb, pan), else general-purpose.
+_DEFAULT_CONTROLS = _controls(
     1, pitch=16, loudness=11, brightness=74, roughness=71, density=17, space=91, pan=10, pulse=18
 )
-_EACH = _controls("note", loudness="pressure", brightness=74)
+_DEFAULT_MPE_CONTROLS = _controls("note", loudness="pressure", brightness=74)
 
 
 class MidiConfig(Options):
-    """One MIDI port. ``virtual`` makes one (``virtual:NAME``); else a part of the name of one that is there.
+    """One MIDI port: ``virtual`` or ``virtual:NAME`` creates one, anything else is part of an existing name.
 
-    ``mpe`` notes have a channel of their own each (the lower zone's members, 2 to 1 + mpe); ``bend_range``
-    is what the receiver's bend is set to, in semitones (48 with MPE, where we tell it; else 2). ``clock`` is
-    beats a minute, or "body": the beat that the body keeps. ``latency_ms`` is what the synth takes to sound.
-    ``max_rate`` is how often a second the controls may change.
+    ``mpe`` is the number of member channels of the lower zone (2 to 1 + mpe), one for each sounding note;
+    ``bend_range`` is the receiver's bend range in semitones (default 48 with MPE, which is sent to it; else
+    2). ``clock`` is beats per minute, or "body": the performer's beat. ``latency_ms`` is the synth's output
+    latency. ``max_rate`` limits how often per second the controls change.
     """
 
     port: str | None = option(
@@ -201,25 +203,26 @@ class MidiConfig(Options):
     max_rate: Annotated[float, Field(ge=0.01, le=1000.0)] | None = None
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> MidiConfig:
-        widest = self.semitones
-        taken: dict[tuple[int | str, int | str], str] = {}
+    def _validate_port(self) -> MidiConfig:
+        outputs: dict[tuple[int | str, int | str], str] = {}
         for control in self.controls:
-            for to in control.sent:
-                if other := taken.get((control.channel, to)):
+            for to in control.targets:
+                if other := outputs.get((control.channel, to)):
                     raise ValueError(
                         f"control: {other} and {control.output} both go to {to} of channel {control.channel}"
                         " (14 bits take the controller 32 above as well)"
                     )
-                taken[control.channel, to] = control.output
+                outputs[control.channel, to] = control.output
             if control.channel == "note" and not self.mpe:
                 raise ValueError('control.channel: "note" needs mpe, the number of its members')
             if isinstance(control.channel, int) and 1 < control.channel <= 1 + self.mpe:
                 raise ValueError(
                     f'control.channel: {control.channel} is a member of the MPE zone; expected "note" or 1'
                 )
-            if control.to == "bend" and max(abs(control.low), abs(control.high)) > widest:
-                raise ValueError(f"control.low, high: the bend reaches {widest} semitones (bend_range)")
+            if control.to == "bend" and max(abs(control.low), abs(control.high)) > self.semitones:
+                raise ValueError(
+                    f"control.low, high: the bend reaches {self.semitones} semitones (bend_range)"
+                )
         if self.mpe and any("channel" in note.model_fields_set for note in self.note):
             raise ValueError(
                 "note.channel: with mpe each note has a channel of its own; leave one of them out"
@@ -227,27 +230,27 @@ class MidiConfig(Options):
         return self
 
     def on(self, channel: int, name: str, *, leads: bool) -> MidiConfig:
-        """The same for one of several performers: on one channel, and a port of that name where it is made;
-        the clock is for the one who leads.
+        """The options for one of several performers: a single channel, the name added to a virtual port, and
+        the clock only for the performer who leads.
         """
-        made = self.port is not None and self.port.partition(":")[0] == "virtual"
+        is_virtual = self.port is not None and self.port.partition(":")[0] == "virtual"
         base = (self.port or "").partition(":")[2] or "pyanticip"
-        told = {"channel": channel}
+        on_channel = {"channel": channel}
         update = {
-            "port": f"virtual:{base} {name}" if made else self.port,
-            "note": tuple(note.model_copy(update=told) for note in self.note),
-            "control": tuple(control.model_copy(update=told) for control in self.controls),
+            "port": f"virtual:{base} {name}" if is_virtual else self.port,
+            "note": tuple(note.model_copy(update=on_channel) for note in self.note),
+            "control": tuple(control.model_copy(update=on_channel) for control in self.controls),
         }
         return self.model_copy(update=update if leads else {**update, "clock": None})
 
     @property
     def semitones(self) -> int:
-        """What a full bend is."""
+        """Semitones of a full bend."""
         return self.bend_range or (48 if self.mpe else 2)
 
     @property
     def controls(self) -> tuple[MidiControl, ...]:
-        """Those of the table, or the built-in ones."""
+        """The configured controls, or the default ones."""
         if self.control is not None:
             return self.control
-        return _EACH if self.mpe else _PLAIN
+        return _DEFAULT_MPE_CONTROLS if self.mpe else _DEFAULT_CONTROLS

@@ -1,10 +1,10 @@
-"""The process that has the MIDI port: ``python -P -m realtime.sinks.midi.port PORT``; with ``--check`` behind
-it, it says whether there is one and ends.
+"""The process that owns the MIDI port: ``python -P -m realtime.sinks.midi.port PORT``. With ``--check`` it
+only checks that the port exists; without a port it lists the ports as JSON.
 
-What comes through standard input is sent when it is due. When that ends, by whatever death of the show, every
-note is ended, controllers are reset, and the process ends. No driver that hangs or crashes can take the show
-along, and a timer of its own keeps the notes' time. A port that vanishes is looked for once a second. What
-the show should know goes to standard output, a line each: ``ready NAME``, ``error TEXT``, ``gone``, ``back``.
+Items from standard input are sent when they are due. When the input ends, however the show died, every note
+is ended, controllers are reset, and the process exits. A separate process keeps its own timing and protects
+the show from a driver that hangs or crashes. A port that vanishes is looked for once a second. Lines on
+standard output: ``ready NAME``, ``error TEXT``, ``gone``, ``back``.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["VIRTUAL", "main", "open_port"]
 
 VIRTUAL = "virtual"
 _CLIENT = "pyanticip"
-_LOOK_NS = 1_000_000_000
-# What was sent last has left by then: drivers take it in cycles of their own.
-_LAST_S = 0.5
+_CHECK_INTERVAL_NS = 1_000_000_000
+# Drivers send in cycles of their own: the last messages have left after this time.
+_DRAIN_S = 0.5
 
 
 def _rtmidi() -> Any:
@@ -37,19 +37,19 @@ def _rtmidi() -> Any:
     return module
 
 
-def _drivers(way: str = "MidiOut") -> Iterator[Any]:
-    """An output of every driver that answers here (CoreMIDI; ALSA and JACK), or an input (``MidiIn``)."""
+def _drivers(direction: str = "MidiOut") -> Iterator[Any]:
+    """Yield an output (or input, ``MidiIn``) of every driver that works here (CoreMIDI; ALSA and JACK)."""
     rtmidi = _rtmidi()
     for api in rtmidi.get_compiled_api():
         if api != rtmidi.API_RTMIDI_DUMMY:
             try:
-                yield getattr(rtmidi, way)(api, name=_CLIENT)
+                yield getattr(rtmidi, direction)(api, name=_CLIENT)
             except rtmidi.RtMidiError:
                 continue
 
 
-def there() -> dict[str, list[str]]:
-    """The drivers that answer, and the ports that are there."""
+def list_ports() -> dict[str, list[str]]:
+    """Names of the working drivers and of the output ports."""
     rtmidi = _rtmidi()
     drivers = list(_drivers())
     return {
@@ -58,11 +58,15 @@ def there() -> dict[str, list[str]]:
     }
 
 
-def open_port(text: str, way: str = "MidiOut") -> tuple[Any, str]:
-    """Find a port that is named as in the rig, or make it: who has it, and its name. Raises DeviceError."""
-    driver, at, name = _find(text, way)
-    if at is not None:
-        driver.open_port(at, _CLIENT)
+def open_port(text: str, direction: str = "MidiOut") -> tuple[Any, str]:
+    """Open the port that the rig's ``text`` names, or create it; returns its driver and its name.
+
+    Raises:
+        DeviceError: There is no such port, or it cannot be created.
+    """
+    driver, index, name = _find(text, direction)
+    if index is not None:
+        driver.open_port(index, _CLIENT)
         return driver, name
     try:
         driver.open_virtual_port(name)
@@ -75,38 +79,39 @@ def open_port(text: str, way: str = "MidiOut") -> tuple[Any, str]:
 
 
 class Port:
-    """One open port; ``text`` is as the rig has it."""
+    """One open output port; ``text`` names it as in the rig."""
 
     def __init__(self, text: str) -> None:
         self._failures: tuple[type[Exception], ...] = (MotionError, _rtmidi().RtMidiError)
         self._text = text
         self._out: Any = None
-        self._listed = False
+        self._was_listed = False
         self.name = ""
         self.open()
 
     def open(self) -> None:
-        """Find it, or make it. Raises DeviceError."""
+        """Find the port, or create it. Raises DeviceError."""
         self._out, self.name = open_port(self._text)
 
     @property
-    def is_there(self) -> bool:
-        """Whether the port is open and its other end is where it was."""
+    def is_present(self) -> bool:
+        """Whether the port is open and still listed by its driver."""
         return self._out is not None and (
             self._text.partition(":")[0] == VIRTUAL or self.name in self._out.get_ports()
         )
 
-    def again(self) -> bool:
-        """Whether it could be opened anew: at the second look at which it is there.
+    def reopen(self) -> bool:
+        """Try to open the port again; returns whether that worked.
 
-        A program's port is listed a moment before it can be connected to, and JACK's driver does not tell.
+        An existing port is opened at the second call that finds it: a program's port is listed a moment
+        before it can be connected to, and JACK's driver does not report a failure then.
         """
         self.close()
-        listed, self._listed = self._listed, False
+        was_listed, self._was_listed = self._was_listed, False
         try:
-            if not listed and self._text.partition(":")[0] != VIRTUAL:
+            if not was_listed and self._text.partition(":")[0] != VIRTUAL:
                 _find(self._text)
-                self._listed = True
+                self._was_listed = True
                 return False
             self.open()
         except self._failures:
@@ -114,7 +119,7 @@ class Port:
         return True
 
     def send(self, messages: Iterable[bytes]) -> None:
-        """Send them, to nowhere while the port is gone."""
+        """Send the messages; they are discarded while the port is gone."""
         if self._out is None:
             return
         try:
@@ -124,79 +129,79 @@ class Port:
             self.close()
 
     def close(self) -> None:
-        """Give the port back."""
+        """Close the port."""
         if self._out is not None:
             self._out.delete()
             self._out = None
 
 
-def _find(text: str, way: str = "MidiOut") -> tuple[Any, int | None, str]:
-    """Who has the port that is meant, its number there (None: it is to be made) and its name. Raises
-    DeviceError."""
-    drivers = list(_drivers(way))
+def _find(text: str, direction: str = "MidiOut") -> tuple[Any, int | None, str]:
+    """The driver of the port that ``text`` names, the port's index there (None: to be created) and its name.
+    Raises DeviceError."""
+    drivers = list(_drivers(direction))
     kind, _, name = text.partition(":")
     if kind == VIRTUAL:
         if not drivers:
             raise DeviceError(f"MIDI {text}: no MIDI driver answers here (ALSA, JACK, CoreMIDI)")
         return drivers[0], None, name or _CLIENT
-    found = [(driver, at, port) for driver in drivers for at, port in enumerate(driver.get_ports())]
-    return found[_choose(text, [port for *_, port in found])]
+    ports = [(driver, index, port) for driver in drivers for index, port in enumerate(driver.get_ports())]
+    return ports[_choose(text, [port for *_, port in ports])]
 
 
-def _choose(text: str, there: list[str]) -> int:
-    """Which of these ports is meant."""
-    found = [name for name in there if name == text]
-    found = found or [name for name in there if text.lower() in name.lower()]
-    if len(set(found)) == 1:
-        return there.index(found[0])
-    if found:
-        raise DeviceError(f"MIDI port {text!r} may be any of: {', '.join(found)}")
+def _choose(text: str, names: list[str]) -> int:
+    """The index of the port that ``text`` names: exactly, or as the only one that contains it."""
+    matches = [name for name in names if name == text]
+    matches = matches or [name for name in names if text.lower() in name.lower()]
+    if len(set(matches)) == 1:
+        return names.index(matches[0])
+    if matches:
+        raise DeviceError(f"MIDI port {text!r} may be any of: {', '.join(matches)}")
     raise DeviceError(
-        f"no MIDI port {text!r}; there is: {', '.join(there) or 'none'}; {VIRTUAL} makes one of its own"
+        f"no MIDI port {text!r}; there is: {', '.join(names) or 'none'}; {VIRTUAL} makes one of its own"
     )
 
 
 def serve(port: Port) -> None:
-    """Send what comes through standard input until it ends, then end every note and reset the controllers."""
+    """Send the items from standard input until it ends, then end every note and reset the controllers."""
     schedule = Schedule()
-    rest = b""
-    gone, look = False, time.monotonic_ns() + _LOOK_NS
+    unread = b""
+    is_gone, check_at = False, time.monotonic_ns() + _CHECK_INTERVAL_NS
     try:
         while True:
-            due = look if schedule.due_ns is None else min(look, schedule.due_ns)
-            if readable((due - time.monotonic_ns()) / 1e9):
+            wake_at = check_at if schedule.due_ns is None else min(check_at, schedule.due_ns)
+            if readable((wake_at - time.monotonic_ns()) / 1e9):
                 data = os.read(0, 1 << 16)
                 if not data:
                     return
-                items, rest = unpack(rest + data)
+                items, unread = unpack(unread + data)
                 for item in items:
                     port.send(schedule.put(item))
             now = time.monotonic_ns()
             port.send(schedule.take(now))
-            if now >= look:
-                look = now + _LOOK_NS
-                if port.is_there:
-                    schedule.arrived()
+            if now >= check_at:
+                check_at = now + _CHECK_INTERVAL_NS
+                if port.is_present:
+                    schedule.confirm_delivery()
                 else:
-                    if not gone:
+                    if not is_gone:
                         tell_parent("gone")
-                    gone = not port.again()
-                    if not gone:
-                        port.send(schedule.missed())
+                    is_gone = not port.reopen()
+                    if not is_gone:
+                        port.send(schedule.missed_note_offs())
                         tell_parent("back")
     finally:
-        port.send(schedule.quiet(sound_off=True) + schedule.leave())
-        time.sleep(_LAST_S)
+        port.send(schedule.end_notes(sound_off=True) + schedule.reset_controllers())
+        time.sleep(_DRAIN_S)
         port.close()
 
 
 def main(arguments: list[str]) -> int:
-    """The process; without a port it lists what is there, as JSON."""
+    """Entry point of the process."""
     ignore_terminal()
-    # It must not leave a note hanging.
+    # Exit through `serve`'s cleanup, so that no note hangs.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if not arguments:
-        print(json.dumps(there()))
+        print(json.dumps(list_ports()))
         return 0
     text, *options = arguments
     try:

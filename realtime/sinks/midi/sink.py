@@ -1,4 +1,4 @@
-"""MIDI out: what frames become, handed over to the process that has the port."""
+"""MIDI out: translates frames into messages and passes them to the process that owns the port."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from realtime.sinks.midi.translator import Translator
 
 __all__ = ["MidiSink", "check_port"]
 
-# Beyond what the pipe holds nothing waits here: what is older is of no use.
-_WAITING = 1 << 13
-# All notes off, all sound off.
-_OFF = 123, 120
-# From the frames' time to the monotonic clock: the shortest way of late, which may grow by this each frame;
-# a clock that runs at another speed is followed when it is this far off.
-_LEAK_NS, _ASTRAY_NS = 20_000, 60_000_000
+# Bytes that may wait for a process that does not read; beyond that items are dropped, as they would be stale.
+_MAX_UNREAD = 1 << 13
+# Controllers: all notes off, all sound off.
+_OFF_CONTROLLERS = 123, 120
+# The offset from frame time to the monotonic clock is the smallest recent one; it may grow by this per frame.
+_OFFSET_GROWTH_NS = 20_000
+# An offset larger than the smallest by more than this replaces it (a clock that runs at another speed).
+_MAX_OFFSET_ERROR_NS = 60_000_000
 
 
 def check_port(config: MidiConfig) -> None:
-    """Look for the port, but open none. Raises the MotionError that a :class:`MidiSink` would."""
+    """Check that the port exists, without opening it. Raises the same MotionError as :class:`MidiSink`."""
     child = _process(config, "--check")
     child.opened()
     child.close()
@@ -39,7 +40,7 @@ def _process(config: MidiConfig, *options: str) -> Child:
 
 
 class MidiSink(SlowClosingSink):
-    """One MIDI port. Where its process dies it is started again, with growing pauses."""
+    """One MIDI port. If its process dies, it is restarted, with growing delays."""
 
     Config = MidiConfig
 
@@ -48,65 +49,65 @@ class MidiSink(SlowClosingSink):
         self._translator = Translator(config)
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
         self._offset_ns: int | None = None
-        self._gone = False
+        self._is_port_gone = False
         self.name = f"midi {self._child.opened()}"
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """From the next frame on these taught outputs come beside the eight."""
+        """Set the taught outputs that ``ControlFrame.extras`` holds from the next frame on."""
         self._translator.announce(extras)
 
     def send(self, frame: ControlFrame) -> None:
-        """Hand over what the frame says; with a status, see how the process is. Never blocks."""
+        """Pass on the messages of a frame; on a status frame, check the process. Never blocks."""
         if frame.seq < 0:
-            self._look()
+            self._check_process()
             return
         if self._child.pid is None:
             return
         items = self._translator.frame(frame)
-        offset = self._clock(frame.t_ns)
-        if self._child.waiting > _WAITING:
+        offset = self._update_offset(frame.t_ns)
+        if self._child.waiting > _MAX_UNREAD:
             self._counts["dropped"] += len(items)
             self._translator.forget()
             items = []
         due = (item._replace(due_ns=item.due_ns + offset) if item.due_ns else item for item in items)
         self._child.write(pack(due))
-        self._counts["refused" if self._gone else "sent"] += len(items)
+        self._counts["refused" if self._is_port_gone else "sent"] += len(items)
 
-    def _clock(self, t_ns: int) -> int:
-        """What to add to the frames' time for that of the monotonic clock."""
+    def _update_offset(self, t_ns: int) -> int:
+        """The offset (ns) that turns frame time into time of the monotonic clock."""
         offset = time.monotonic_ns() - t_ns
-        known = self._offset_ns
-        if known is None or not known <= offset <= known + _ASTRAY_NS:
-            known = offset
-        self._offset_ns = min(known + _LEAK_NS, offset)
+        smallest = self._offset_ns
+        if smallest is None or not smallest <= offset <= smallest + _MAX_OFFSET_ERROR_NS:
+            smallest = offset
+        self._offset_ns = min(smallest + _OFFSET_GROWTH_NS, offset)
         return self._offset_ns
 
-    def _look(self) -> None:
-        """The port has gone, or is back; its process has died, or is a new one."""
-        before = self._child.pid
+    def _check_process(self) -> None:
+        """Read the process's lines, restart it if it died, and silence the notes of a dead one."""
+        old_pid = self._child.pid
         for line in self._child.poll():
-            self._gone = line == "gone"
+            self._is_port_gone = line == "gone"
             if line == "back":
                 self._translator.forget()
-        if before is not None and self._child.pid is None:
+        if old_pid is not None and self._child.pid is None:
             self._counts["failed"] += 1
-        elif before is None and self._child.pid is not None:
-            self._gone = False
-            # What the one before it began, nobody else ends.
-            off = (bytes((0xB0 | channel, what, 0)) for channel in range(16) for what in _OFF)
+        elif old_pid is None and self._child.pid is not None:
+            self._is_port_gone = False
+            # Nobody else ends the notes that the dead process started.
+            off = (bytes((0xB0 | channel, cc, 0)) for channel in range(16) for cc in _OFF_CONTROLLERS)
             self._child.write(pack(Item(0, 0, message) for message in off))
             self._translator.forget()
 
     @property
     def trouble(self) -> str:
-        """Why nothing is heard of it."""
+        """Why the port is not reached; empty if it is."""
         if self._child.pid is None:
             return "its process has ended"
-        return "the port has gone" if self._gone else ""
+        return "the port has gone" if self._is_port_gone else ""
 
     def counters(self) -> dict[str, int]:
-        """Messages sent, dropped (the port's process did not take them), refused (the port is gone); how
-        often that process failed."""
+        """Messages sent, dropped (the port's process did not read them) and refused (the port is gone);
+        ``failed``: how often that process died."""
         return dict(self._counts)
 
     def leave(self) -> None:
@@ -114,5 +115,5 @@ class MidiSink(SlowClosingSink):
         self._child.leave()
 
     def close(self) -> None:
-        """End every note and give the port back."""
+        """End every note and close the port."""
         self._child.close()

@@ -1,4 +1,4 @@
-"""From control frames to MIDI messages. Pure: the same frames make the same bytes at the same times."""
+"""Translates control frames to MIDI messages. Pure: the same frames give the same bytes at the same times."""
 
 from __future__ import annotations
 
@@ -15,50 +15,53 @@ from realtime.sinks.pace import Pace
 __all__ = ["Translator"]
 
 _CLOCK, _START = b"\xf8", b"\xfa"
-_TICKS = 24
-# Ticks leave so long before they are due: frames may be late. After a longer gap the clock begins anew.
-_AHEAD_NS, _GAP_NS = 60_000_000, 500_000_000
-# A clock that is off the body's beat goes faster or slower by this part at most.
-_PULL = 0.1
-_QUIET = {"panic": SILENCE, "stopped": RELEASE}
-_SIGNED = SCALARS.index("transition_pressure")
+_TICKS_PER_BEAT = 24
+# Ticks are scheduled this long before they are due, because frames may be late.
+_LOOKAHEAD_NS = 60_000_000
+# After a gap longer than this the clock restarts.
+_MAX_GAP_NS = 500_000_000
+# Most that the clock speeds up or slows down, relatively, to correct its phase against the performer's beat.
+_MAX_PULL = 0.1
+_QUIET_STATES = {"panic": SILENCE, "stopped": RELEASE}
+# The one scalar in -2..2; the others are in 0..1.
+_SIGNED_SCALAR = SCALARS.index("transition_pressure")
 
 
-class _Follower:
-    """One control: the number that an output stands for, and the bytes that say so."""
+class _Control:
+    """One control: converts an output's value to a MIDI number, and that to messages."""
 
     def __init__(self, config: MidiControl, semitones: int) -> None:
         self.output, self.to, self.channel = config.output, config.to, config.channel
         self._range: Range = config
-        self._fine = config.bits == 14
-        self._scale, self._zero, self._most = 1.0, 0, 127
+        self._is_14_bit = config.bits == 14
+        self._scale, self._zero, self._max = 1.0, 0, 127
         if config.to == "bend":
-            self._scale, self._zero, self._most = 8192 / semitones, 8192, 16383
-        elif self._fine:
-            self._scale, self._most = 16383 / 127, 16383
+            self._scale, self._zero, self._max = 8192 / semitones, 8192, 16383
+        elif self._is_14_bit:
+            self._scale, self._max = 16383 / 127, 16383
 
     def number(self, value: float) -> int:
-        """What is sent for a value in 0..1."""
-        return min(max(self._zero + round(self._scale * self._range(value)), 0), self._most)
+        """The MIDI number for a value in 0..1."""
+        return min(max(self._zero + round(self._scale * self._range(value)), 0), self._max)
 
-    def messages(self, channel: int, number: int, before: int | None) -> list[bytes]:
-        """``number`` on a channel (0..15), where ``before`` was sent last."""
+    def messages(self, channel: int, number: int, last_sent: int | None) -> list[bytes]:
+        """Messages that set ``number`` on a channel (0..15)."""
         if self.to == "bend":
             return [bytes((0xE0 | channel, number & 127, number >> 7))]
         if self.to == "pressure":
             return [bytes((0xD0 | channel, number))]
         assert isinstance(self.to, int)
-        if not self._fine:
+        if not self._is_14_bit:
             return [bytes((0xB0 | channel, self.to, number))]
-        # The low half alone where the high one stands; a high one resets the low one at the receiver.
+        # The low half alone if the high half is unchanged; a high half resets the low one at the receiver.
         low = bytes((0xB0 | channel, self.to + 32, number & 127))
-        if before is not None and before >> 7 == number >> 7:
+        if last_sent is not None and last_sent >> 7 == number >> 7:
             return [low]
         return [bytes((0xB0 | channel, self.to, number >> 7)), low]
 
 
-class _Voice:
-    """The notes of one table: which one, how loud, how long."""
+class _Note:
+    """Pitch, velocity and length of the notes of one ``note`` table."""
 
     def __init__(self, config: MidiNote) -> None:
         self.channel = config.channel - 1
@@ -69,91 +72,90 @@ class _Voice:
 
 
 class Translator:
-    """What one table of the rig makes of frames; times are those of the frames."""
+    """Translates frames as one rig table says; times are those of the frames."""
 
     def __init__(self, config: MidiConfig) -> None:
         self._config = config
-        self._notes: dict[str, list[_Voice]] = {}
+        self._notes: dict[str, list[_Note]] = {}
         for note in config.note:
-            self._notes.setdefault(note.event, []).append(_Voice(note))
-        followers = [_Follower(control, config.semitones) for control in config.controls]
-        self._steady = [each for each in followers if each.channel != "note"]
-        self._each = [each for each in followers if each.channel == "note"]
+            self._notes.setdefault(note.event, []).append(_Note(note))
+        controls = [_Control(control, config.semitones) for control in config.controls]
+        self._channel_controls = [control for control in controls if control.channel != "note"]
+        self._note_controls = [control for control in controls if control.channel == "note"]
         self._latency_ns = round(config.latency_ms * 1e6)
-        self._tick_ns = round(60e9 / config.clock / _TICKS) if isinstance(config.clock, float) else 0
-        self._names: tuple[str, ...] = ()
+        self._tick_ns = round(60e9 / config.clock / _TICKS_PER_BEAT) if isinstance(config.clock, float) else 0
+        self._taught_names: tuple[str, ...] = ()
         self.forget()
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """From the next frame on these taught outputs come beside the eight."""
-        self._names = tuple(extra.name for extra in extras)
+        """Set the taught outputs that ``ControlFrame.extras`` holds from the next frame on."""
+        self._taught_names = tuple(extra.name for extra in extras)
 
     def forget(self) -> None:
-        """What was sent was not heard: the next frame says everything."""
+        """Forget what was sent, because it was not received: the next frame sends everything again."""
         self._is_configured = False
         self._state = ""
-        self._sent: dict[tuple[int, int | str], int] = {}
-        # Of each member channel, from when to when its newest note sounds.
+        self._last_sent: dict[tuple[int, int | str], int] = {}
+        # Start and end of the newest note on each member channel.
         self._members = [(0, 0)] * self._config.mpe
-        self._next_ns: int | None = None
-        # Ticks since the start.
-        self._ticked = 0
-        # What was announced and has not come: event, time, note-on.
-        self._waiting: list[tuple[str, int, bytes]] = []
+        self._next_tick_ns: int | None = None
+        # Ticks since the start of the clock.
+        self._tick_count = 0
+        # Notes that are still ahead: event, due time, note-on.
+        self._pending: list[tuple[str, int, bytes]] = []
         self._pace = Pace(self._config.max_rate)
 
     def frame(self, frame: ControlFrame) -> list[Item]:
-        """What one frame says."""
+        """The messages of one frame."""
         if frame.seq < 0:
             return []
         now = frame.t_ns
-        out = self._mode(frame.state)
+        out = self._change_state(frame.state)
         if not self._is_configured:
             self._is_configured = True
-            out += (Item(0, 0, message) for message in _zone(self._config.mpe, self._config.semitones))
-        quiet = frame.state in _QUIET
-        if not quiet:
+            out += (Item(0, 0, message) for message in _mpe_zone(self._config.mpe, self._config.semitones))
+        if frame.state not in _QUIET_STATES:
             out += self._ticks(now, frame.tempo)
-            self._waiting = [each for each in self._waiting if each[1] > now]
+            self._pending = [note for note in self._pending if note[1] > now]
             for name, strength, ahead in frame.events:
                 if name.endswith(CANCEL):
-                    out += self._call_off(name.removesuffix(CANCEL), now + round(ahead * 1e9))
-                for voice in self._notes.get(name, ()):
-                    out += self._sound(frame, name, voice, strength, ahead)
+                    out += self._cancel(name.removesuffix(CANCEL), now + round(ahead * 1e9))
+                for note in self._notes.get(name, ()):
+                    out += self._play(frame, name, note, strength, ahead)
         if self._pace.is_due(now):
-            for follower in self._steady:
-                assert isinstance(follower.channel, int)
-                out += self._follow(frame, follower, follower.channel - 1, 0)
+            for control in self._channel_controls:
+                assert isinstance(control.channel, int)
+                out += self._update(frame, control, control.channel - 1, 0)
             for member, (begin, end) in enumerate(self._members, 1):
                 if begin <= now < end:
-                    for follower in self._each:
-                        out += self._follow(frame, follower, member, 0)
+                    for control in self._note_controls:
+                        out += self._update(frame, control, member, 0)
         return out
 
-    def _mode(self, state: str) -> list[Item]:
-        """What a change of mode says at once."""
-        before, self._state = self._state, state
-        if before in _QUIET and state not in _QUIET:
-            # Nothing sounds, and who listens may have come since: all is said again.
+    def _change_state(self, state: str) -> list[Item]:
+        """Enter a state; returns the item that silences the notes when a quiet state begins."""
+        previous, self._state = self._state, state
+        if previous in _QUIET_STATES and state not in _QUIET_STATES:
+            # Nothing sounds, and a new receiver may have connected: send everything again.
             self._is_configured = False
-            self._sent.clear()
+            self._last_sent.clear()
             self._pace = Pace(self._config.max_rate)
-        if state == before or state not in _QUIET:
+        if state == previous or state not in _QUIET_STATES:
             return []
         self._members = [(0, 0)] * len(self._members)
-        self._next_ns = None
-        self._waiting = []
-        return [Item(0, 0, _QUIET[state])]
+        self._next_tick_ns = None
+        self._pending = []
+        return [Item(0, 0, _QUIET_STATES[state])]
 
-    def _call_off(self, name: str, due: int) -> list[Item]:
-        """Take back the notes of the event of that name that was announced for about that time."""
-        mine = {when for event, when, _ in self._waiting if event == name}
-        if not mine:
+    def _cancel(self, name: str, due: int) -> list[Item]:
+        """Withdraw the notes of the event ``name`` that was announced for about the time ``due``."""
+        times = {when for event, when, _ in self._pending if event == name}
+        if not times:
             return []
-        nearest = min(mine, key=lambda when: abs(when - due + self._latency_ns))
-        gone = [each for each in self._waiting if each[:2] == (name, nearest)]
-        self._waiting = [each for each in self._waiting if each not in gone]
-        return [Item(0, WITHDRAWN, message, when) for _, when, message in gone]
+        nearest = min(times, key=lambda when: abs(when - due + self._latency_ns))
+        cancelled = [note for note in self._pending if note[:2] == (name, nearest)]
+        self._pending = [note for note in self._pending if note not in cancelled]
+        return [Item(0, WITHDRAWN, message, when) for _, when, message in cancelled]
 
     def _ticks(self, now: int, tempo: Tempo) -> list[Item]:
         step, begin = self._tick_ns, now
@@ -162,94 +164,95 @@ class Translator:
         if not step:
             return []
         out = []
-        if self._next_ns is None or self._next_ns < now - _GAP_NS:
+        if self._next_tick_ns is None or self._next_tick_ns < now - _MAX_GAP_NS:
             out.append(Item(begin, 0, _START))
-            self._next_ns, self._ticked = begin, 0
-        while self._next_ns <= now + _AHEAD_NS:
-            out.append(Item(self._next_ns, 0, _CLOCK))
-            self._next_ns += step
-            self._ticked += 1
+            self._next_tick_ns, self._tick_count = begin, 0
+        while self._next_tick_ns <= now + _LOOKAHEAD_NS:
+            out.append(Item(self._next_tick_ns, 0, _CLOCK))
+            self._next_tick_ns += step
+            self._tick_count += 1
         return out
 
     def _body_tick(self, now: int, tempo: Tempo) -> tuple[int, int]:
-        """How far ticks are apart, so that the 24th comes to lie on the body's beat; when its next beat is.
+        """The tick interval (ns) that brings every 24th tick onto the performer's beat, and the time of the
+        next beat.
 
-        While the body keeps no beat the last tempo goes on; before the first there is no clock (0).
+        Without a beat the last tempo goes on; before the first there is no clock (interval 0).
         """
         bpm, phase, trust = tempo
         if trust < BEAT_TRUST or bpm <= 0.0:
             return self._tick_ns, now
         beat = 60e9 / bpm
-        self._tick_ns = round(beat / _TICKS)
-        off = 0.0
-        if self._next_ns is not None:
-            there = phase + (self._next_ns - now) / beat
-            off = (there - self._ticked / _TICKS + 0.5) % 1.0 - 0.5
-        return round(self._tick_ns * (1.0 - min(max(off, -_PULL), _PULL))), now + round((1.0 - phase) * beat)
+        self._tick_ns = round(beat / _TICKS_PER_BEAT)
+        error = 0.0
+        if self._next_tick_ns is not None:
+            phase_at_tick = phase + (self._next_tick_ns - now) / beat
+            error = (phase_at_tick - self._tick_count / _TICKS_PER_BEAT + 0.5) % 1.0 - 0.5
+        pull = min(max(error, -_MAX_PULL), _MAX_PULL)
+        return round(self._tick_ns * (1.0 - pull)), now + round((1.0 - phase) * beat)
 
     def _value(self, frame: ControlFrame, name: str) -> float | None:
-        """An output in 0..1; None where there is none of that name."""
+        """The value of an output, 0..1; None if there is no output of this name."""
         kind, _, taught = name.partition("/")
         if taught:
-            at = self._names.index(taught) if taught in self._names else len(frame.extras)
-            value = frame.extras[at] if at < len(frame.extras) else None
+            i = self._taught_names.index(taught) if taught in self._taught_names else len(frame.extras)
+            value = frame.extras[i] if i < len(frame.extras) else None
         elif kind in PARAMETERS:
             value = frame.params[PARAMETERS.index(kind)]
         else:
-            at = SCALARS.index(kind)
-            value = frame.scalars[at]
-            value = (value + 2.0) / 4.0 if at == _SIGNED else value
+            i = SCALARS.index(kind)
+            value = frame.scalars[i]
+            value = (value + 2.0) / 4.0 if i == _SIGNED_SCALAR else value
         return value if value is not None and abs(value) < 1e30 else None
 
-    def _follow(self, frame: ControlFrame, follower: _Follower, channel: int, due: int) -> list[Item]:
-        value = self._value(frame, follower.output)
+    def _update(self, frame: ControlFrame, control: _Control, channel: int, due: int) -> list[Item]:
+        """Messages of a control, if its number has changed."""
+        value = self._value(frame, control.output)
         if value is None:
             return []
-        number, key = follower.number(value), (channel, follower.to)
-        before = self._sent.get(key)
-        if number == before:
+        number, key = control.number(value), (channel, control.to)
+        last_sent = self._last_sent.get(key)
+        if number == last_sent:
             return []
-        self._sent[key] = number
-        return [Item(due, 0, message) for message in follower.messages(channel, number, before)]
+        self._last_sent[key] = number
+        return [Item(due, 0, message) for message in control.messages(channel, number, last_sent)]
 
-    def _sound(
-        self, frame: ControlFrame, name: str, voice: _Voice, strength: float, ahead: float
-    ) -> list[Item]:
-        """A note at the time of its event, and before it what its channel begins with."""
-        value = self._value(frame, voice.output)
+    def _play(self, frame: ControlFrame, name: str, note: _Note, strength: float, ahead: float) -> list[Item]:
+        """A note at the time of its event, preceded by the controls of its channel (with MPE)."""
+        value = self._value(frame, note.output)
         if value is None:
             return []
-        number, velocity = voice.number(value), round(voice.velocity(strength))
+        number, velocity = note.number(value), round(note.velocity(strength))
         due = frame.t_ns + max(round(ahead * 1e9) - self._latency_ns, 0)
         out: list[Item] = []
-        channel, hold = voice.channel, voice.hold_ns
+        channel, hold = note.channel, note.hold_ns
         if self._members:
             # The member whose note ends first: with enough of them, a tail is never bent by the next note.
             channel = min(range(len(self._members)), key=lambda member: self._members[member][::-1]) + 1
             self._members[channel - 1] = (due, due + hold)
-            for follower in self._each:
-                self._sent.pop((channel, follower.to), None)
-                out += self._follow(frame, follower, channel, due)
+            for control in self._note_controls:
+                self._last_sent.pop((channel, control.to), None)
+                out += self._update(frame, control, channel, due)
         message = bytes((0x90 | channel, number, velocity))
-        # The sink's clock moves: what is called off is known by the frames' time.
+        # The frame time is the mark that a cancellation refers to, because the sink's clock offset changes.
         out.append(Item(due, hold, message, due))
         if due > frame.t_ns:
-            self._waiting.append((name, due, message))
+            self._pending.append((name, due, message))
         return out
 
 
-def _zone(members: int, semitones: int) -> list[bytes]:
-    """The lower zone: the MPE Configuration Message, and the bend range of its members and of the zone as a
-    whole, which would be 2 (MPE 1.0, 2.1, 2.4)."""
+def _mpe_zone(members: int, semitones: int) -> list[bytes]:
+    """The MPE Configuration Message of the lower zone, and the bend range of its members and of its master
+    channel, which would be 2 by default (MPE 1.0, 2.1, 2.4)."""
     if not members:
         return []
-    out = _registered(0, 6, members)
+    out = _registered_parameter(0, 6, members)
     for channel in range(members + 1):
-        out += _registered(channel, 0, semitones)
+        out += _registered_parameter(channel, 0, semitones)
     return out
 
 
-def _registered(channel: int, parameter: int, value: int) -> list[bytes]:
-    """A registered parameter, left again so that no later data entry reaches it."""
+def _registered_parameter(channel: int, parameter: int, value: int) -> list[bytes]:
+    """Set a registered parameter, then deselect it so that no later data entry changes it."""
     numbers = ((101, 0), (100, parameter), (6, value), (101, 127), (100, 127))
     return [bytes((0xB0 | channel, controller, number)) for controller, number in numbers]

@@ -18,7 +18,7 @@ NOW = 1_200_000 * SECOND
 def ticked(ticks: Ticks, count: int, bpm: float, begin_ns: int) -> int:
     """Hear ``count`` ticks that come now early, now late; when the next one is due."""
     for n in range(count):
-        ticks.hear([0xF8], begin_ns + round(n * 60e9 / bpm / 24) + (n * 7919 % 3 - 1) * 1_000_000)
+        ticks.on_message([0xF8], begin_ns + round(n * 60e9 / bpm / 24) + (n * 7919 % 3 - 1) * 1_000_000)
     return begin_ns + round(count * 60e9 / bpm / 24)
 
 
@@ -36,7 +36,7 @@ def off(phase: float, wanted: float) -> float:
 def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> None:
     ticks = Ticks()
     ticked(ticks, 5, bpm, NOW - SECOND)
-    ticks.hear([0xFA], NOW)
+    ticks.on_message([0xFA], NOW)
     ticked(ticks, 11, bpm, NOW)
     assert ticks.beat(NOW) is None, "too few to tell, those before the start are not its"
     now = ticked(ticks, 110, bpm, NOW + round(11 * 60e9 / bpm / 24))
@@ -45,7 +45,7 @@ def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> Non
     assert beat[0] == pytest.approx(bpm, rel=0.002)
     assert off(phase(ticks, now), 121 / 24) < 0.01
     # Three sixteenths into the song.
-    ticks.hear([0xF2, 3, 0], now)
+    ticks.on_message([0xF2, 3, 0], now)
     later = ticked(ticks, 30, bpm, now)
     assert off(phase(ticks, later), 0.75 + 30 / 24) < 0.01
     assert ticks.beat(later + SECOND) is None, "it has stopped"
@@ -53,9 +53,9 @@ def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> Non
     for put, wanted in ([], 0.75 + 30 / 24), ([[0xF2, 8, 0]], 2.0):
         copied = deepcopy(ticks)
         for message in ([0xFC], *put):
-            copied.hear(message, later)
+            copied.on_message(message, later)
         standing = ticked(copied, 31, bpm, later)
-        copied.hear([0xFB], standing)
+        copied.on_message([0xFB], standing)
         assert off(phase(copied, ticked(copied, 24, bpm, standing)), wanted) < 0.01
     # It goes on where it was, at another tempo.
     again = ticked(ticks, 48, 90.0, later + 2 * SECOND)
@@ -65,7 +65,7 @@ def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> Non
 def test_ticks_of_one_moment_say_nothing() -> None:
     ticks = Ticks()
     for _ in range(24):
-        ticks.hear([0xF8], NOW)
+        ticks.on_message([0xF8], NOW)
     assert ticks.beat(NOW) is None
 
 

@@ -73,7 +73,7 @@ def test_the_end_of_the_show_ends_every_note(asked: list[tuple[Item, int]], hard
         now += wait * MS
         synth.hear(schedule.take(now))
     used = {message[0] & 15 for message in synth.heard if message[0] < 0xF0}
-    last = schedule.quiet(sound_off=hard)
+    last = schedule.end_notes(sound_off=hard)
     synth.hear(last)
     assert not synth.sounding
     assert not synth.runs
@@ -113,26 +113,26 @@ def test_what_is_due_at_one_time_keeps_its_order() -> None:
 
 
 class Cable:
-    """A port whose other end is there but for some seconds; what arrives."""
+    """A port that is absent during the seconds ``gone``; records the messages that arrive."""
 
     def __init__(self, gone: range) -> None:
         self.gone, self.seconds, self.heard = gone, 0.0, [""]
         self.open = True
 
     @property
-    def there(self) -> bool:
+    def is_listed(self) -> bool:
         return int(self.seconds) not in self.gone
 
     @property
-    def is_there(self) -> bool:
-        return self.open and self.there
+    def is_present(self) -> bool:
+        return self.open and self.is_listed
 
-    def again(self) -> bool:
-        self.open = self.there
+    def reopen(self) -> bool:
+        self.open = self.is_listed
         return self.open
 
     def send(self, messages: Iterable[bytes]) -> None:
-        if self.open and self.there:
+        if self.open and self.is_listed:
             self.heard += [message.hex(" ") for message in messages]
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class Cable:
 
 
 def served(cable: Cable, monkeypatch: pytest.MonkeyPatch, *asked: tuple[float, Item]) -> list[str]:
-    """What arrives of that, put in at its second, until the tenth, at which the show ends."""
+    """Messages that arrive if each item is written at its second and the show ends at second 10."""
     waiting = [(at, pack([item])) for at, item in asked] + [(10.0, b"")]
 
     def readable(timeout: float) -> bool:

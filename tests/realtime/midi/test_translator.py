@@ -243,7 +243,7 @@ def test_no_show_leaves_a_note_hanging_or_sends_what_is_no_midi(show: Any, mpe: 
         if state in ("stopped", "panic"):
             assert not sounding
         hear(schedule.take(START + n * FRAME))
-    hear(schedule.quiet(sound_off=True))
+    hear(schedule.end_notes(sound_off=True))
     assert not sounding
 
 
