@@ -1,1 +1,1 @@
-"""Where datagrams come from: a UDP socket or a file at its own pace."""
+"""Sources of datagrams: UDP sockets, and files and recordings played at their own pace."""

@@ -1,4 +1,4 @@
-"""What a kind of motion capture has to tell, and which kinds there are."""
+"""The protocols of motion-capture sources and of datagram streams."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pyanticip.motion.clip import Clip
 
 __all__ = ["NATIVE", "DatagramStream", "Receive", "Source"]
 
-#: Called for each datagram with its bytes, its arrival in nanoseconds of the monotonic clock, and its sender.
+#: Called for each datagram with its bytes, its arrival (nanoseconds of the monotonic clock) and its sender.
 Receive = Callable[[bytes, int, str], object]
 
-#: The wire formats that the Rust front-end decodes by itself.
+#: The wire formats that the Rust front end decodes.
 NATIVE = tuple(_core.PROTOCOLS)
 
 
 class Source(Protocol):
-    """A kind of motion capture; made anew for each stream, so that :meth:`decode` may remember.
+    """A kind of motion capture. Each stream gets a new instance, so that :meth:`decode` may keep state.
 
     Attributes:
-        port: The UDP port it sends to unless told otherwise.
-        wire: The format of :data:`NATIVE` that its datagrams have, or that :meth:`decode` gives.
-        native: Whether its datagrams have that format already: nobody then calls :meth:`decode`.
-        group: A multicast group that it sends to, which is joined; None: it has none.
-        ask: A datagram and the port that it is sent to at whoever sends, now and then, so that they tell
-            their skeleton; None: nobody has to be asked.
-        greet: What is sent to that port of a server which sends to those alone who ask: a first datagram, and
-            one that says that somebody still listens; None: no such servers are known.
+        port: The UDP port that it sends to by default.
+        wire: The format of :data:`NATIVE` that its datagrams have, or that :meth:`decode` returns.
+        native: Whether its datagrams have that format already; :meth:`decode` is then not called.
+        group: The multicast group that it sends to, which is joined; None: no multicast.
+        ask: A datagram that requests the skeleton, and the port of the sender that it is sent to from time
+            to time; None: no request is needed.
+        greet: Datagrams for the same port of a server that sends only to subscribers: the first one
+            subscribes, the second keeps the subscription alive; None: there are no such servers.
     """
 
     port: int
@@ -40,53 +40,53 @@ class Source(Protocol):
     greet: tuple[bytes, bytes] | None = None
 
     def decode(self, datagram: bytes) -> Iterable[bytes]:
-        """The same in datagrams of :attr:`wire`: none, one or several.
+        """Convert a datagram into datagrams of :attr:`wire`: none, one or several.
 
-        It runs on the way of every frame, so it must not wait. Bytes come from the network: for what cannot
-        be decoded it may raise any error; the datagram is counted as alien, and the first error told.
+        It is called for every frame on the live path, so it must not block. It may raise any error for bytes
+        that it cannot decode; the datagram is then counted as alien, and the first error is reported.
         """
         ...
 
     def begin_anew(self) -> None:
-        """Seconds of silence are over: what :meth:`decode` gets next may be of a suit that started anew."""
+        """Called after seconds of silence: the next datagram may come from a suit that was restarted."""
         return
 
     def encode(
         self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
     ) -> Iterator[tuple[int, bytes]]:
-        """A clip as a suit would send it, for ``pyanticip send``: nanoseconds since the start, and what.
+        """Yield a clip as a suit would send it, for ``pyanticip send``: (ns since the start, datagram).
 
         Args:
-            rate: frames a second; None: as many as usual.
-            loop: begin again at the end, for ever.
-            unix_time: Unix seconds of the first frame, for formats that tell them.
+            rate: Frames per second; None: the usual rate.
+            loop: Whether to repeat the clip for ever.
+            unix_time: Unix seconds of the first frame, for formats that contain them.
 
         Raises:
-            OptionError: it cannot be sent as this.
+            OptionError: The clip cannot be sent in this format.
         """
         ...
 
 
 class DatagramStream(Protocol):
-    """Something that hands datagrams on: a socket, or a file."""
+    """A stream of datagrams: a socket or a file."""
 
     @property
     def dropped(self) -> int:
-        """Datagrams that nobody read in time."""
+        """Number of datagrams that were not read in time."""
         ...
 
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
-        """Begin."""
+        """Start calling ``receive`` from the event loop."""
         ...
 
     def poll(self) -> None:
-        """Hand on what is there."""
+        """Deliver the datagrams that are waiting."""
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long at most; True at once when a datagram is there to be read."""
+        """Block until a datagram can be read, for at most ``seconds``; returns whether one can."""
         ...
 
     def close(self) -> None:
-        """End."""
+        """Stop, and release the resources."""
         ...

@@ -1,4 +1,4 @@
-"""A suit whose skeleton does not say what it means, helped as a motion file is."""
+"""A suit whose skeleton needs options to be understood, the same as for motion files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["HelpedSource"]
 
 
 class HelpedSource(Source):
-    """One sender of a source that tells its skeleton, as msgpack datagrams of a body that says what it means.
+    """Decodes one sender of a source that sends its skeleton, into msgpack datagrams of a corrected body.
 
     ``up``, ``rest`` and ``joints`` are those of :func:`pyanticip.load_motion`; ``rest`` counts the frames
-    since the skeleton was told. Frames before that one, or before a skeleton, are left out. Decoding raises
-    OptionError where the map does not fit the skeleton, SkeletonError where nothing is made of it.
+    since the skeleton came. Frames before that one, or before a skeleton, are skipped. Decoding raises
+    OptionError if the joint map does not fit the skeleton, SkeletonError if the skeleton cannot be used.
     """
 
     native = False
@@ -42,63 +42,64 @@ class HelpedSource(Source):
         self.port = source.port
         self._source = source
         self._decoder = _core.Decoder(source.wire)
-        self._turn = None if up is None else np.array(TO_Y_UP[up])
+        self._to_y_up = None if up is None else np.array(TO_Y_UP[up])
         self._rest = rest
         self._joints = None if joints is None else read_joints(joints)
         self._declared: dict[str, Any] = {}
         self._skeleton: Skeleton | None = None
         self._pose: npt.NDArray[np.float64] = np.zeros((0, 4))
-        self._waits = 0
+        self._frames_to_rest = 0
 
     def encode(
         self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
     ) -> Iterator[tuple[int, bytes]]:
-        """As the suit itself."""
+        """See :class:`realtime.sources.base.Source`; the same as without options."""
         return self._source.encode(clip, rate=rate, loop=loop, unix_time=unix_time)
 
     def decode(self, datagram: bytes) -> Iterable[bytes]:
-        """See :class:`Source`."""
+        """See :class:`realtime.sources.base.Source`."""
         for native in self._source.decode(datagram):
-            (found,) = self._decoder.feed(native)
-            if found["kind"] == "skeleton":
-                self._tell(found)
-                yield from self._skeletons()
+            (message,) = self._decoder.feed(native)
+            if message["kind"] == "skeleton":
+                self._set_skeleton(message)
+                yield from self._encode_skeleton()
             elif self._skeleton is not None:
-                yield from self._frame(found)
+                yield from self._encode_frame(message)
 
-    def _tell(self, found: dict[str, Any]) -> None:
-        """Take a skeleton, unless it is the one that is known."""
-        same = self._declared and all(np.array_equal(self._declared[key], found[key]) for key in found)
-        if same:
+    def _set_skeleton(self, declared: dict[str, Any]) -> None:
+        """Correct a skeleton, unless it is the current one."""
+        if self._declared and all(np.array_equal(self._declared[key], declared[key]) for key in declared):
             return
-        self._declared, self._skeleton = found, None
-        skeleton = Skeleton(tuple(found["names"]), found["parents"], found["offsets"], found["rest"])
+        self._declared, self._skeleton = declared, None
+        skeleton = Skeleton(
+            tuple(declared["names"]), declared["parents"], declared["offsets"], declared["rest"]
+        )
         if self._joints is not None:
-            still = Clip(skeleton.rest[None], np.zeros((1, 3), np.float32), 50.0, skeleton)
-            skeleton = with_joints(still, self._joints).skeleton
-        self._skeleton = skeleton if self._turn is None else upright(skeleton)
+            rest_clip = Clip(skeleton.rest[None], np.zeros((1, 3), np.float32), 50.0, skeleton)
+            skeleton = with_joints(rest_clip, self._joints).skeleton
+        self._skeleton = skeleton if self._to_y_up is None else upright(skeleton)
         self._pose = np.array(skeleton.rest, np.float64)
-        self._waits = 0 if self._rest is None else self._rest + 1
+        self._frames_to_rest = 0 if self._rest is None else self._rest + 1
 
-    def _skeletons(self) -> Iterator[bytes]:
+    def _encode_skeleton(self) -> Iterator[bytes]:
         body = self._skeleton
-        if body is not None and not self._waits:
+        if body is not None and not self._frames_to_rest:
             yield _core.encode_native_skeleton(
                 list(body.names), body.parents.tolist(), body.offsets, body.rest, rate=self._declared["rate"]
             )
 
-    def _frame(self, found: dict[str, Any]) -> Iterator[bytes]:
-        fresh = found["fresh"]
-        self._pose[found["ids"][fresh]] = found["quats"][fresh]
-        pose, root = self._pose.copy(), found["root"]
-        if self._turn is not None:
-            pose[0] = multiply(self._turn, pose[0])
-            root = None if root is None else rotate(self._turn, np.asarray(root, np.float64))
-        if self._waits:
-            self._waits -= 1
-            if self._waits:
+    def _encode_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        fresh = frame["fresh"]
+        self._pose[frame["ids"][fresh]] = frame["quats"][fresh]
+        pose, root = self._pose.copy(), frame["root"]
+        if self._to_y_up is not None:
+            pose[0] = multiply(self._to_y_up, pose[0])
+            root = None if root is None else rotate(self._to_y_up, np.asarray(root, np.float64))
+        if self._frames_to_rest:
+            self._frames_to_rest -= 1
+            if self._frames_to_rest:
                 return
             assert self._skeleton is not None
             self._skeleton = upright(self._skeleton.with_rest(pose))
-            yield from self._skeletons()
-        yield _core.encode_native_frame(found["seq"] or 0, found["time"] or 0.0, pose, root)
+            yield from self._encode_skeleton()
+        yield _core.encode_native_frame(frame["seq"] or 0, frame["time"] or 0.0, pose, root)

@@ -1,4 +1,4 @@
-"""Files that a recording names: they lie where they lay then, or came along with it."""
+"""Finds the files that a recording names: at their recorded path, or next to the recording."""
 
 from __future__ import annotations
 
@@ -11,70 +11,69 @@ from pyanticip.untrusted import open_file
 
 __all__ = ["file_of", "files_of", "places_of", "sum_of"]
 
-# Commands of a file and its sum.
-_OF_FILES = ("mapping", "memory", "model")
+# Commands whose arguments are a file and its SHA-256.
+_FILE_COMMANDS = ("mapping", "memory", "model")
 
-# Of these a renamed file is found by its sum.
-_KINDS = (".memory", ".safetensors")
+# Suffixes of files that are found by their SHA-256 if they were renamed.
+_RENAMABLE_SUFFIXES = (".memory", ".safetensors")
 
 
 def files_of(
     name: str, arguments: tuple[object, ...], recording: Path, ran: object = None
 ) -> tuple[object, ...]:
-    """The arguments of a recorded command, with the file where it lies now."""
-    if name not in _OF_FILES or len(arguments) != 2 or not arguments[0]:
+    """The arguments of a recorded command, with the current path of its file."""
+    if name not in _FILE_COMMANDS or len(arguments) != 2 or not arguments[0]:
         return arguments
     file, sha256 = map(str, arguments)
     return file_of(file, sha256, recording, ran), sha256
 
 
 def file_of(file: str, sha256: str, recording: Path, ran: object = None) -> str:
-    """Where the very file lies that a recording names, by its sum: of a checkpoint, that of its weights.
+    """The current path of a file that a recording names, found by its SHA-256 (a checkpoint's: its weights').
 
-    It is looked for in the places of :func:`places_of`; in ``mappings`` there too, where a project keeps
-    every fit; and under any name beside the recording. Where it is in none of these: the first that is there
-    under its name, or else ``file``.
+    It is looked for at the paths of :func:`places_of`; in the folder ``mappings`` next to each, where a
+    project keeps every fit; and under any name next to the recording. If it is in none of these: the first
+    path that exists, or else ``file``.
     """
-    places = places_of(file, recording, ran)
-    there: list[Path] = []
-    for place in places:
-        for found in (place, *_fits(place)):
-            told = sum_of(found)
-            if told == sha256:
-                return str(found)
-            if told and found == place:
-                there.append(place)
-    renamed = (found for found in _like(file, recording) if sum_of(found) == sha256)
-    return str(next(renamed, there[0] if there else file))
+    existing: list[Path] = []
+    for path in places_of(file, recording, ran):
+        for candidate in (path, *_kept_fits(path)):
+            candidate_sha256 = sum_of(candidate)
+            if candidate_sha256 == sha256:
+                return str(candidate)
+            if candidate_sha256 and candidate == path:
+                existing.append(path)
+    renamed = (path for path in _same_suffix(file, recording) if sum_of(path) == sha256)
+    return str(next(renamed, existing[0] if existing else file))
 
 
 def places_of(file: str, recording: Path, ran: object = None) -> list[Path]:
-    """Where a file may lie that a recording names: where it was, from here and from where the show ran (None:
-    recordings from before that was told), the same way from the recording's folder, and beside the
-    recording."""
-    was, folder = Path(file), recording.parent
-    then = [Path(ran) / was] if isinstance(ran, str) and ran else []
-    return list(dict.fromkeys((was, *then, folder / was, folder / was.name)))
+    """Paths where a file that a recording names may be: the recorded path, relative to the working directory,
+    to the directory ``ran`` that the show ran in (None: not recorded, in older recordings) and to the
+    recording's folder; and its name next to the recording."""
+    recorded, folder = Path(file), recording.parent
+    from_show = [Path(ran) / recorded] if isinstance(ran, str) and ran else []
+    return list(dict.fromkeys((recorded, *from_show, folder / recorded, folder / recorded.name)))
 
 
-def _like(file: str, recording: Path) -> list[Path]:
-    """The files of a memory's or a mapping's kind beside the recording."""
+def _same_suffix(file: str, recording: Path) -> list[Path]:
+    """The files next to the recording with the same suffix, if that is a memory's or a mapping's."""
     with contextlib.suppress(OSError, ValueError):
-        if (kind := Path(file).suffix) in _KINDS:
-            return sorted(path for path in recording.parent.iterdir() if path.suffix == kind)
+        if (suffix := Path(file).suffix) in _RENAMABLE_SUFFIXES:
+            return sorted(path for path in recording.parent.iterdir() if path.suffix == suffix)
     return []
 
 
-def _fits(mapping: Path) -> list[Path]:
-    """The fits that the project of a mapping has kept, the newest first."""
-    kept = mapping.parent / "mappings"
+def _kept_fits(mapping: Path) -> list[Path]:
+    """The fits that the mapping's project has kept, newest first."""
+    folder = mapping.parent / "mappings"
     with contextlib.suppress(OSError, ValueError):
-        return sorted(kept.iterdir(), reverse=True)
+        return sorted(folder.iterdir(), reverse=True)
     return []
 
 
 def sum_of(path: Path) -> str:
-    """SHA-256 in hexadecimal; empty where there is nothing to be read."""
+    """SHA-256 in hexadecimal; empty if the file cannot be read."""
     with (
         contextlib.suppress(OSError, ValueError),
         open_file(path / WEIGHTS if path.is_dir() else path) as file,

@@ -1,4 +1,4 @@
-"""The kinds of motion capture whose datagrams the Rust front-end decodes."""
+"""The kinds of motion capture whose datagrams the Rust front end decodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NativeSource(Source):
     greet: tuple[bytes, bytes] | None = None
 
     def decode(self, datagram: bytes) -> Iterable[bytes]:
-        """As it is."""
+        """Return the datagram unchanged."""
         return (datagram,)
 
     def encode(
@@ -43,37 +43,38 @@ class NativeSource(Source):
 
 
 class TrackerSource(NativeSource):
-    """VRChat's trackers; ``send`` has all nine."""
+    """VRChat's trackers; :meth:`encode` sends all nine."""
 
     def encode(
         self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
     ) -> Iterator[tuple[int, bytes]]:
-        """A bundle a frame."""
+        """Yield one bundle per frame."""
         body = clip.retarget("humanoid")
         joints = [CANONICAL_JOINTS.index(joint) for joint in _core.VRCHAT_TRACKERS]
         decoder = _core.Decoder("msgpack")
         for t_ns, frame in datagrams(body, "msgpack", rate=USUAL_RATE if rate is None else rate, loop=loop):
-            (told,) = decoder.feed(frame)
-            if told["kind"] == "skeleton":
+            (message,) = decoder.feed(frame)
+            if message["kind"] == "skeleton":
                 continue
-            quats, places = _in_the_world(np.array(told["quats"], np.float64), told["root"])
-            # VRChat's body looks along -z.
-            quats = multiply(multiply(_ABOUT, quats[joints]), conjugate(_ABOUT))
-            yield t_ns, _core.encode_vrchat_frame(quats, rotate(_ABOUT, places[joints]))
+            quats, positions = _world_pose(np.array(message["quats"], np.float64), message["root"])
+            # VRChat's body faces -z.
+            quats = multiply(multiply(_HALF_TURN, quats[joints]), conjugate(_HALF_TURN))
+            yield t_ns, _core.encode_vrchat_frame(quats, rotate(_HALF_TURN, positions[joints]))
 
 
-_ABOUT = np.array([0.0, 0.0, 1.0, 0.0])
+# Rotation by 180 degrees about y.
+_HALF_TURN = np.array([0.0, 0.0, 1.0, 0.0])
 _OFFSETS = np.array(_core.standard_skeleton("humanoid")[2])
 
 
-def _in_the_world(quats: npt.NDArray[np.float64], root: Any) -> tuple[npt.NDArray[np.float64], Any]:
-    """Rotations (22, 4) and places (22, 3) of a canonical pose."""
-    places = np.tile(np.asarray(root, np.float64), (len(quats), 1))
+def _world_pose(quats: npt.NDArray[np.float64], root: Any) -> tuple[npt.NDArray[np.float64], Any]:
+    """World rotations (22, 4) and positions (22, 3) in metres of a canonical pose."""
+    positions = np.tile(np.asarray(root, np.float64), (len(quats), 1))
     for j, parent in enumerate(_core.CANONICAL_PARENTS):
         if parent >= 0:
-            places[j] = places[parent] + rotate(quats[parent], _OFFSETS[j])
+            positions[j] = positions[parent] + rotate(quats[parent], _OFFSETS[j])
             quats[j] = multiply(quats[parent], quats[j])
-    return quats, places
+    return quats, positions
 
 
 mocopi = partial(NativeSource, "mocopi", 12351)
@@ -81,17 +82,17 @@ vmc = partial(NativeSource, "vmc", 39539)
 xsens = partial(NativeSource, "xsens", 9763)
 rokoko = partial(NativeSource, "rokoko", 14043)
 axis = partial(NativeSource, "axis", 7012)
-# Motive multicasts to this group, or sends to those alone who say hello to its command port (message 0: their
-# name and the version that they understand) and again and again that they are there (message 10). Who asks
-# there for model definitions (message 4) is told them.
-_HELLO = b"\0\0\x0f\x01" + b"Ping".ljust(265, b"\0") + bytes((4, 1, 0, 0, 0, 0))
+# Motive multicasts to this group, or sends to clients that connect to its command port (message 0: name and
+# protocol version of the client) and keep the connection alive (message 10). The same port answers requests
+# for model definitions (message 4).
+_CONNECT = b"\0\0\x0f\x01" + b"Ping".ljust(265, b"\0") + bytes((4, 1, 0, 0, 0, 0))
 natnet = partial(
     NativeSource,
     "natnet",
     1511,
     group="239.255.42.99",
     ask=(b"\x04\0\0\0", 1510),
-    greet=(_HELLO, b"\x0a\0\0\0"),
+    greet=(_CONNECT, b"\x0a\0\0\0"),
 )
 msgpack = partial(NativeSource, "msgpack", 12352)
 vrchat = partial(TrackerSource, "vrchat", 9000)

@@ -1,7 +1,7 @@
-"""Datagrams from a file or a recording, at their own pace: the source of ``replay``.
+"""Datagrams from a motion file or a recording, at their own pace: the source of ``replay``.
 
-What is handed on are datagrams as a suit sends them, so that everything behind is the live path; between
-them, the commands that were obeyed.
+A replay delivers datagrams as a suit sends them, so that everything after the source is the live path, and
+between them the recorded commands.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _BURST = 64
 
 
 class NobodyCameError(FormatError):
-    """A recording is whole, and has no datagrams."""
+    """A recording is intact but has no datagrams."""
 
 
 class Datagram(NamedTuple):
-    """A datagram of ``sender`` that arrived at ``t_ns``."""
+    """A datagram from ``sender`` that arrived at ``t_ns`` (monotonic clock of the recording)."""
 
     t_ns: int
     data: bytes
@@ -48,7 +48,7 @@ class Datagram(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command that was obeyed at ``t_ns``; ``end`` is the end of the show."""
+    """A command that was executed at ``t_ns``; the name ``end`` marks the end of the show."""
 
     t_ns: int
     name: str
@@ -60,10 +60,11 @@ Obey = Callable[[Command], object]
 
 
 class ReplaySource:
-    """Hands items on when their time comes on a show clock, which it sets to the first one's.
+    """Delivers items when they are due on ``clock``, which it starts at the first item's time.
 
-    The arrival that is reported is the recorded one, not the moment the loop got round to it: a replay gives
-    the same frames every time. ``seconds`` of the wall clock after the first frame of motion it ends.
+    It reports the recorded arrival times, not the moments of delivery, so that every replay gives the same
+    frames. ``ended`` is called after the last item, or ``seconds`` (wall clock) after the first frame of
+    motion.
     """
 
     def __init__(
@@ -79,16 +80,16 @@ class ReplaySource:
         self.ended = ended
         self.obey = obey
         self._next: Item | None = None
-        self._go_on()
+        self._advance()
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
-        self._end: asyncio.TimerHandle | None = None
+        self._end_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._receive: Receive | None = None
         self.dropped = 0
 
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
-        """Begin with the first item now."""
+        """Start with the first item now."""
         self._loop, self._receive = loop, receive
         if self._next is not None:
             self._clock.begin(self._next.t_ns)
@@ -104,33 +105,33 @@ class ReplaySource:
         self._timer = self._loop.call_later(wait, self._play)
 
     def poll(self) -> None:
-        """Hand on what is due, a burst at most."""
+        """Deliver the items that are due, at most one burst."""
         for _ in range(_BURST):
             item = self._next
             if item is None or self._receive is None or item.t_ns > self._clock.now_ns():
                 return
-            self._go_on()
+            self._advance()
             if isinstance(item, Datagram):
                 frame = self._receive(item.data, item.t_ns, item.sender)
-                if frame and self._seconds is not None and self._end is None and self._loop is not None:
-                    self._end = self._loop.call_later(self._seconds, self.ended)
+                if frame and self._seconds is not None and self._end_timer is None and self._loop is not None:
+                    self._end_timer = self._loop.call_later(self._seconds, self.ended)
             else:
                 self.obey(item)
 
-    def _go_on(self) -> None:
-        """To the next item; before it has been handed on nothing is due that comes after it."""
+    def _advance(self) -> None:
+        """Fetch the next item, and keep the clock from passing its time before it is delivered."""
         self._next = next(self._items, None)
         self._clock.wait_for(None if self._next is None else self._next.t_ns)
 
     def wait(self, seconds: float) -> bool:
-        """Nothing comes but by the loop's own timers: no waiting."""
+        """Return False at once: items come from the loop's timers only."""
         return False
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the replay."""
         self._receive = None
         self._clock.wait_for(None)
-        for timer in (self._timer, self._end):
+        for timer in (self._timer, self._end_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -142,11 +143,11 @@ def play_offline(
     obey: Obey = lambda command: None,
     seconds: float | None = None,
 ) -> None:
-    """A whole show as fast as it goes, each item at its time; ``clock`` must be the pipeline's and begin
-    with the first.
+    """Play a whole show as fast as possible, each item at its time on ``clock``, which must be the pipeline's
+    and start at the first item.
 
-    Ends ``seconds`` of show time after the first frame of motion, which is when ``receive`` says that there
-    is one, or with the item ``end``.
+    Ends at the command ``end``, or ``seconds`` of show time after the first frame of motion, that is after
+    ``receive`` first returns a true value.
     """
     end_ns: int | None = None
     items = iter(items)
@@ -160,7 +161,7 @@ def play_offline(
             if frame and seconds is not None and end_ns is None:
                 end_ns = item.t_ns + round(seconds * 1e9)
         elif item.name == "end":
-            # A file may have something to say of what lies behind it.
+            # Resume the generator, which may have a warning about records after the end.
             next(items, None)
             return
         else:
@@ -173,64 +174,70 @@ Say = Callable[[str], None]
 def open_show(
     path: Path, *, say: Say | None = None, joined: bool = False, **reading: Any
 ) -> tuple[str, Iterable[Item]]:
-    """The wire format, and the datagrams and commands, of a motion file or a recording.
+    """Open a motion file or a recording; returns the wire format, and the datagrams and commands.
 
-    A recording gives the datagrams of its first source as they came, and what was commanded between them, of
-    files where they lie now, up to the first ``end`` or a day without anything, or with ``joined`` of all
-    recordings in the file; any other file is read with the options ``reading`` of
-    :func:`pyanticip.load_motion` and sent on its own skeleton at its own rate. ``say`` is told what had to be
-    decided, and behind the last item of a recording what of it could not be read or is left out. Raises
-    FormatError (NobodyCameError of an empty recording), SkeletonError, OSError.
+    A recording yields the datagrams of its first source as they arrived, and the commands between them, with
+    the current paths of the files that they name, up to the first ``end`` or a pause of more than a day; with
+    ``joined``, those of all recordings in the file. Any other file is read with the options ``reading`` of
+    :func:`pyanticip.load_motion` and sent with its own skeleton at its own rate. ``say`` gets the clip's
+    warnings, and after the last item of a recording what could not be read or is not played.
+
+    Raises:
+        FormatError: The file cannot be read, or its source is unknown; NobodyCameError: it has no datagrams.
+        SkeletonError: The skeleton of a motion file cannot be used.
+        OSError: The file cannot be opened.
     """
     with open_file(path) as file:
-        begins = file.read(16)
-    if not is_recording(begins):
+        head = file.read(16)
+    if not is_recording(head):
         clip = load_take(path, **reading)
-        # The live path counts a skeleton it cannot use; a file's is told at once.
+        # Raises now for a skeleton that cannot be used; the live path would only count it.
         clip.retargeter()
         if say is not None:
             for line in clip.warnings:
                 say(f"{path}: {line}")
         return "msgpack", (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
-    taken = read_recording(path)
-    kind = next((source.partition("@")[0] for _, source, _ in taken.datagrams()), None)
+    recording = read_recording(path)
+    kind = next((source.partition("@")[0] for _, source, _ in recording.datagrams()), None)
     if kind is None:
-        # Of a damaged one it is not known.
-        raise (FormatError if taken.warnings else NobodyCameError)(f"{path}: holds no datagrams to replay")
+        # A damaged recording may have had some.
+        raise (FormatError if recording.warnings else NobodyCameError)(
+            f"{path}: holds no datagrams to replay"
+        )
     if kind not in NATIVE:
         raise FormatError(f"{path}: was recorded from {kind!r}, expected one of {', '.join(NATIVE)}")
 
     def items() -> Iterator[Item]:
-        ended, behind = "", 0
+        end_reason, unplayed = "", 0
         newest_ns: int | None = None
-        for record in taken:
-            before_ns, newest_ns = newest_ns, max(newest_ns or 0, record.t_ns)
-            # Days of silence are not waited for.
-            if before_ns is not None and record.t_ns - before_ns > LONGEST_PAUSE_NS and not joined:
-                ended = ended or "a pause of more than a day"
+        for record in recording:
+            previous_ns, newest_ns = newest_ns, max(newest_ns or 0, record.t_ns)
+            # A replay does not wait for days of silence.
+            if previous_ns is not None and record.t_ns - previous_ns > LONGEST_PAUSE_NS and not joined:
+                end_reason = end_reason or "a pause of more than a day"
             if isinstance(record, Raw):
                 source, _, sender = record.source.partition("@")
-                if source == kind and ended:
-                    behind += 1
+                if source == kind and end_reason:
+                    unplayed += 1
                 elif source == kind:
                     yield Datagram(record.t_ns, record.data, sender)
-            elif isinstance(record, Control) and not ended:
-                told = files_of(record.name, record.arguments, path, taken.header.get("folder"))
-                yield Command(record.t_ns, record.name, told)
-                ended = "the end" if record.name == "end" and not joined else ""
+            elif isinstance(record, Control) and not end_reason:
+                folder = recording.header.get("folder")
+                yield Command(record.t_ns, record.name, files_of(record.name, record.arguments, path, folder))
+                end_reason = "the end" if record.name == "end" and not joined else ""
         if say is None:
             return
-        if behind:
-            say(f"{path}: what follows {ended} ({behind} datagrams) is not played")
-        if taken.warnings:
-            first, *more = taken.warnings
+        if unplayed:
+            say(f"{path}: what follows {end_reason} ({unplayed} datagrams) is not played")
+        if recording.warnings:
+            first, *more = recording.warnings
             say(first + (f"; and {len(more)} more such places (`pyanticip info` lists them)" if more else ""))
 
     return kind, items()
 
 
 def recorded_sender(path: Path) -> str | None:
-    """The one sender that the rig of a recording heard; None: whoever came, or it is no recording.
+    """The sender that the rig of a recording was limited to; None: any sender, or the file is no recording.
 
     Raises FormatError, OSError.
     """

@@ -1,8 +1,8 @@
-"""One socket for several performers, who are told apart by their senders, and who of them is next.
+"""One socket shared by several performers, who are distinguished by their senders, and their scheduling.
 
-What is read waits for its performer's turn, and goes on with all of theirs that waits by then. So one that is
-played in time hears each datagram by itself; where all of them need more than the core has, each hears more
-at once, and less often, but nothing old.
+A datagram is queued for its performer; the performer's turn delivers the whole queue. With time to spare each
+datagram is delivered on its own; if all performers together exceed the CPU core, each gets larger batches
+less often, and skips to the newest frame.
 """
 
 from __future__ import annotations
@@ -17,91 +17,93 @@ from realtime.sources.udp import UdpSource
 
 __all__ = ["MOST_WAIT", "PerformerSource", "SharedSource", "Turns"]
 
-_MOST_SENDERS = 256
-#: Of each performer no more datagrams wait; the oldest go first.
+_MAX_SENDERS = 256
+#: Most datagrams queued for a performer; beyond that the oldest are dropped.
 MOST_WAIT = 512
-# So many bursts of the socket are read at most before somebody's turn.
-_BURSTS = 16
+# Most bursts read from the socket before a performer's turn.
+_MAX_BURSTS = 16
 
 
 class Turns:
-    """Whose datagrams are handed on next, of all performers of a process: theirs who has waited longest.
+    """Schedules the performers of a process: the one that has waited longest is next.
 
-    One turn at a time: in between the loop reads what has come, and does what is due.
+    Between two turns the event loop runs, so that sockets are read and timers are served.
     """
 
     def __init__(self) -> None:
+        # An ordered set of the performers with queued datagrams.
         self._waiting: dict[PerformerSource, None] = {}
-        self._next: asyncio.Handle | None = None
+        self._next_turn: asyncio.Handle | None = None
 
     def wait(self, performer_source: PerformerSource) -> None:
-        """Something of theirs waits."""
+        """Queue a performer, who has datagrams; no effect if queued already."""
         self._waiting.setdefault(performer_source)
 
     def leave(self, performer_source: PerformerSource) -> None:
-        """Nothing of theirs waits any more."""
+        """Remove a performer from the queue."""
         self._waiting.pop(performer_source, None)
 
     def take(self) -> bool:
-        """One turn; False: nobody waits."""
+        """Run one turn; returns False if no performer waits."""
         if not self._waiting:
             return False
         next(iter(self._waiting)).hand_on()
         return True
 
     def go(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A turn at once, unless others are under way, and the loop's next ones for who waits then."""
-        if self._next is None:
-            self._go_on(loop)
+        """Run a turn now, unless one is scheduled, and schedule turns for the performers that then wait."""
+        if self._next_turn is None:
+            self._run_turn(loop)
 
-    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._next = None
+    def _run_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._next_turn = None
         try:
             self.take()
         finally:
             self.go_later(loop)
 
     def go_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The loop's next turn, if anybody waits."""
-        if self._waiting and self._next is None:
-            self._next = loop.call_soon(self._go_on, loop)
+        """Schedule a turn on the loop, if a performer waits."""
+        if self._waiting and self._next_turn is None:
+            self._next_turn = loop.call_soon(self._run_turn, loop)
 
 
 class PerformerSource:
     """One performer's share of a socket: a :class:`realtime.sources.base.DatagramStream`.
 
-    It hears ``sender`` (host, or host:port; None: everybody) and whoever is nobody else's, so that a stranger
-    can be named and let in; never another performer.
+    It receives the datagrams of ``sender`` (host or host:port; None: any), and those of senders that belong
+    to no performer, so that an unknown sender can be reported and accepted.
     """
 
     def __init__(self, shared: SharedSource, sender: str | None) -> None:
         self._shared = shared
         self.sender = sender
         self.receive: Receive | None = None
-        #: Told of how many datagrams, from when on, newer ones are there already.
+        #: Called before a batch of several datagrams, with the number of all but the newest and the arrival
+        #: (ns) of the first.
         self.hold: Callable[[int, int], object] = lambda count, t_ns: None
         self.newest = b""
-        self._waiting: deque[tuple[bytes, int, str]] = deque(maxlen=MOST_WAIT)
+        self._queue: deque[tuple[bytes, int, str]] = deque(maxlen=MOST_WAIT)
         self._dropped = 0
 
     @property
     def kind(self) -> str:
-        """What is sent there."""
+        """Kind of motion capture."""
         return self._shared.source.kind
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where the socket listens."""
+        """Address that the socket listens at."""
         return self._shared.source.address
 
     @property
     def trouble(self) -> str:
-        """What a decoder said last."""
+        """The last error of a decoder."""
         return self._shared.source.trouble
 
     @property
     def dropped(self) -> int:
-        """Datagrams of whoever that nobody read in time, and of theirs that waited too long."""
+        """Datagrams of the whole socket that were not read in time, and of this performer that overflowed."""
         return self._shared.source.dropped + self._dropped
 
     def is_theirs(self, sender: str) -> bool:
@@ -109,68 +111,68 @@ class PerformerSource:
         return self.sender is None or is_from(sender, self.sender)
 
     def start(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
-        """Call ``receive`` for what is theirs from now on."""
+        """Start calling ``receive`` for this performer's datagrams."""
         self.receive = receive
         self._shared.start(loop)
 
     def put(self, datagram: bytes, arrival: int, sender: str) -> None:
-        """One that waits for their turn."""
+        """Queue a datagram until this performer's turn."""
         if self.receive is None:
             return
-        self._dropped += len(self._waiting) == MOST_WAIT
-        self._waiting.append((datagram, arrival, sender))
+        self._dropped += len(self._queue) == MOST_WAIT
+        self._queue.append((datagram, arrival, sender))
         self.newest = self._shared.source.newest
         self._shared.turns.wait(self)
 
     def hand_on(self) -> None:
-        """Their turn: all that waits, of which they are told what is not the newest."""
+        """Take this performer's turn: deliver the queued datagrams, after announcing the older ones."""
         self._shared.turns.leave(self)
-        if (count := len(self._waiting) - 1) > 0:
-            self.hold(count, self._waiting[0][1])
-        while self._waiting and self.receive is not None:
-            self.receive(*self._waiting.popleft())
+        if (count := len(self._queue) - 1) > 0:
+            self.hold(count, self._queue[0][1])
+        while self._queue and self.receive is not None:
+            self.receive(*self._queue.popleft())
 
     def poll(self) -> None:
-        """Hand on what is there of theirs; the others' waits for their turn."""
+        """Read the socket and deliver this performer's datagrams; those of others wait for their turn."""
         self._shared.poll()
         self.hand_on()
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long at most; True at once when a datagram is there to be read, whosoever it is."""
-        return bool(self._waiting) or self._shared.source.wait(seconds)
+        """Block until a datagram of anyone can be read, for at most ``seconds``; returns whether one can."""
+        return bool(self._queue) or self._shared.source.wait(seconds)
 
     def close(self) -> None:
-        """Hear no more; with the last one the socket is closed."""
+        """Stop receiving; closing the last performer's source closes the socket."""
         self.receive = None
-        self._waiting.clear()
+        self._queue.clear()
         self._shared.turns.leave(self)
-        self._shared.leave()
+        self._shared.close_if_unused()
 
 
 class SharedSource:
-    """Gives each datagram of ``source`` to the performer whose suit sent it; the ``turns`` are of all."""
+    """Routes each datagram of ``source`` to the performer whose suit sent it; ``turns`` schedules them."""
 
     def __init__(self, source: UdpSource, turns: Turns) -> None:
         self.source = source
         self.turns = turns
         self._loop: asyncio.AbstractEventLoop | None = None
         self._performer_sources: list[PerformerSource] = []
-        self._whose: dict[str, list[PerformerSource]] = {}
+        self._routes: dict[str, list[PerformerSource]] = {}
 
     def add_performer(self, sender: str | None) -> PerformerSource:
-        """A place for one more performer."""
+        """Add a performer, whose suit is ``sender``; returns the performer's source."""
         self._performer_sources.append(PerformerSource(self, sender))
         return self._performer_sources[-1]
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Read from now on."""
+        """Start reading the socket."""
         if self._loop is None:
             self._loop = loop
             self.source.start(loop, self.route, lambda: self.turns.go(loop))
 
     def poll(self) -> None:
-        """Read what is there, of all: what is somebody's may lie behind a burst of the others'."""
-        for _ in range(_BURSTS):
+        """Read several bursts, because a performer's datagrams may come after a burst of the others'."""
+        for _ in range(_MAX_BURSTS):
             self.source.poll()
             if not self.source.wait(0.0):
                 break
@@ -178,18 +180,18 @@ class SharedSource:
             self.turns.go_later(self._loop)
 
     def route(self, datagram: bytes, arrival: int, sender: str) -> None:
-        """Take one datagram; that of a stranger is for all."""
-        performer_sources = self._whose.get(sender)
+        """Queue one datagram for its performer; that of an unknown sender, for all."""
+        performer_sources = self._routes.get(sender)
         if performer_sources is None:
-            if len(self._whose) >= _MOST_SENDERS:
-                self._whose.clear()
+            if len(self._routes) >= _MAX_SENDERS:
+                self._routes.clear()
             everyone = self._performer_sources
-            performer_sources = [one for one in everyone if one.is_theirs(sender)] or everyone
-            self._whose[sender] = performer_sources
+            performer_sources = [source for source in everyone if source.is_theirs(sender)] or everyone
+            self._routes[sender] = performer_sources
         for performer_source in performer_sources:
             performer_source.put(datagram, arrival, sender)
 
-    def leave(self) -> None:
-        """One performer has finished."""
+    def close_if_unused(self) -> None:
+        """Close the socket if every performer's source is closed."""
         if all(performer_source.receive is None for performer_source in self._performer_sources):
             self.source.close()

@@ -78,7 +78,7 @@ def test_what_comes_after_three_seconds_of_silence_is_rest_anew() -> None:
                 (w,) = told["quats"][told["ids"] == RIGHT_HAND][:, 0]
                 hands.append(round(2 * math.degrees(math.acos(min(1.0, abs(w))))))
 
-    heard = source._decoded(receive)
+    heard = source._decoding(receive)
     for second, degrees in ((0, 10.0), (2, 50.0), (6, 50.0), (7, 80.0)):
         heard(osc("/a/quaternion", *about_z(degrees)), second * 1_000_000_000, "10.0.0.2:4000")
     source.close()
@@ -177,7 +177,7 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
     ports = dict(zip(kinds, (sock.getsockname()[1] for sock in held), strict=True))
     held[0].close(), held[1].close()
     monkeypatch.setattr(arrivals, "usual_ports", lambda: {port: kind for kind, port in ports.items()})
-    monkeypatch.setattr(arrivals, "_MOST", 2)
+    monkeypatch.setattr(arrivals, "_MAX_SENDERS", 2)
     said: list[str] = []
 
     def send() -> None:

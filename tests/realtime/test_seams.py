@@ -82,7 +82,7 @@ def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.Mon
     heard: list[bytes] = []
     source = UdpSource("halting", "127.0.0.1", 0, say=said.append)
     try:
-        receive = source._decoded(lambda data, arrival, sender: heard.append(data))
+        receive = source._decoding(lambda data, arrival, sender: heard.append(data))
         for datagram in (b"!one", b"?two", b"!one", b"!one"):
             receive(datagram, 0, "suit")
     finally:
@@ -110,7 +110,7 @@ def test_a_decoder_that_cannot_begin_is_told_of_once_and_tried_again() -> None:
     heard: list[bytes] = []
     source = UdpSource("moody", "127.0.0.1", 0, say=said.append)
     try:
-        receive = source._decoded(lambda data, arrival, sender: heard.append(data))
+        receive = source._decoding(lambda data, arrival, sender: heard.append(data))
         for arrival in (0, 0, 10**10, 10**10):
             receive(b"!one", arrival, "suit")
     finally:

@@ -325,7 +325,7 @@ def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_
 
 
 def test_who_sends_where_somebody_else_alone_is_heard() -> None:
-    attendance = SourceWatch("mocopi", HERE, 0.0, wanted=lambda: "10.0.0.1")
+    attendance = SourceWatch("mocopi", HERE, 0.0, allowed_sender=lambda: "10.0.0.1")
     counters = {"packets": 120, "ignored": 120}
     assert attendance.look(3.0, counters, ["10.0.0.9:1"]) == (
         "120 datagrams of mocopi come from 10.0.0.9:1, and only 10.0.0.1 is heard (source.from);"

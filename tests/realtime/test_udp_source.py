@@ -172,7 +172,7 @@ def test_a_server_is_asked_to_send_and_told_that_somebody_listens(host, monkeypa
             assert command.recv(1000) == b"\x0a\0\0\0"
             assert front.counters()["frames"] > 30, "the answer and the stream are one sender's"
             assert [name for name, *_ in front.senders()] == [f"127.0.0.1:{command.getsockname()[1]}"]
-            monkeypatch.setattr(udp, "_ASK_AGAIN", 500_000_000)
+            monkeypatch.setattr(udp, "_ASK_INTERVAL_NS", 500_000_000)
             loop.run_until_complete(asyncio.sleep(1.2))
             assert command.recv(1000) == hello, "it was silent: it may have begun anew"
         finally:
