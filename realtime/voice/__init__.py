@@ -1,1 +1,1 @@
-"""The built-in voice: a process of its own that is one more OSC target."""
+"""The built-in synth: a separate process that receives OSC like any other target."""

@@ -1,7 +1,7 @@
-"""Which audio devices there are: asked in a process of its own.
+"""Lists audio devices, in a separate process.
 
-PortAudio and the libraries under it print to the terminal, and a broken driver can take the asker down;
-neither must happen to the show.
+PortAudio and the libraries under it print to the terminal, and a broken driver can crash the process; neither
+may happen to the show.
 """
 
 from __future__ import annotations
@@ -17,17 +17,23 @@ from typing import Any
 
 __all__ = ["SAMPLE_RATE", "Audio", "chosen", "own_stderr", "playable", "probe", "quiet_stderr", "rate_of"]
 
-#: What is played at wherever a device takes it.
+#: Sample rate (Hz) of the voice, unless the device does not support it.
 SAMPLE_RATE = 48_000
 
-_SECONDS = 20.0
+_TIMEOUT_S = 20.0
 _WASAPI = "Windows WASAPI"
 
 
 @dataclass(frozen=True)
 class Audio:
-    """PortAudio's version (None: it is missing), names of the outputs, the one that was asked for (None: it
-    cannot be used), what went wrong."""
+    """Result of :func:`probe`.
+
+    Attributes:
+        portaudio: PortAudio's version; None: not installed.
+        outputs: Names of the output devices with at least two channels.
+        default: Name of the requested device; None: it cannot be used.
+        error: What went wrong; None: nothing.
+    """
 
     portaudio: str | None
     outputs: tuple[str, ...]
@@ -36,66 +42,67 @@ class Audio:
 
     @property
     def usable(self) -> bool:
-        """Whether the voice can be heard."""
+        """Whether the requested device can be used."""
         return self.default is not None
 
 
 def probe(device: str | int | None = None) -> Audio:
-    """Ask PortAudio, for a device (None: the default one); never raises."""
+    """Ask PortAudio about its devices, and about ``device`` (None: the default one); never raises."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "realtime.voice.audio", json.dumps(device)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
+            timeout=_TIMEOUT_S,
             check=True,
         )
-        found = json.loads(done.stdout.splitlines()[-1])
-        return Audio(found["portaudio"], tuple(found["outputs"]), found["default"], found["error"])
+        result = json.loads(done.stdout.splitlines()[-1])
+        return Audio(result["portaudio"], tuple(result["outputs"]), result["default"], result["error"])
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError) as error:
         return Audio(None, (), None, f"asking for audio devices failed: {type(error).__name__}")
 
 
 @contextlib.contextmanager
 def quiet_stderr() -> Iterator[None]:
-    """Send what C libraries print about devices that are not there to nowhere."""
+    """Discard what C libraries print to standard error about missing devices."""
     try:
         saved = os.dup(2)
     except OSError:
         yield
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(null, 2)
         yield
     finally:
         os.dup2(saved, 2)
         os.close(saved)
-        os.close(nowhere)
+        os.close(null)
 
 
 @contextlib.contextmanager
 def own_stderr() -> Iterator[None]:
-    """Keep standard error for Python alone: ALSA reports every gap in the sound there, over what is drawn."""
+    """Keep standard error for Python alone, because ALSA reports every underrun there, over the display."""
     try:
         saved = os.dup(2)
     except OSError:
         yield
         return
-    before = sys.stderr
+    previous = sys.stderr
     with quiet_stderr(), os.fdopen(saved, "w", buffering=1, encoding="utf-8") as stream:
         sys.stderr = stream
         try:
             yield
         finally:
-            sys.stderr = before
+            sys.stderr = previous
 
 
 def chosen(sounddevice: Any, device: str | int | None) -> dict[str, Any]:
-    """The device that is meant, as ``sounddevice`` takes it.
+    """The arguments of ``sounddevice`` streams that select ``device``.
 
-    Windows has each several times: left to PortAudio it is that of MME, which buffers a tenth of a second.
+    Windows lists each device once per API; PortAudio's default is MME, which buffers a tenth of a second, so
+    this selects WASAPI.
     """
     for api in sounddevice.query_hostapis():
         if api["name"] != _WASAPI:
@@ -103,7 +110,7 @@ def chosen(sounddevice: Any, device: str | int | None) -> dict[str, Any]:
         if device is None:
             device = int(api["default_output_device"])
         elif isinstance(device, str):
-            # All of the words have to be there, and it may be another's.
+            # Matches only if all words are in the name; else the device belongs to another API.
             with contextlib.suppress(ValueError):
                 device = int(sounddevice.query_devices(f"{device} {_WASAPI}", "output")["index"])
         if device in api["devices"]:
@@ -112,34 +119,34 @@ def chosen(sounddevice: Any, device: str | int | None) -> dict[str, Any]:
 
 
 def playable(sounddevice: Any, device: str | int | None) -> int:
-    """The rate to play at: 48 kHz, or the device's own where it takes no other (a JACK server has one).
+    """The sample rate to play at: 48 kHz, or the device's own if it supports no other (a JACK server).
 
-    Raises ValueError or PortAudioError where it cannot be used.
+    Raises ValueError or PortAudioError if the device cannot be used.
     """
-    found = chosen(sounddevice, device)
-    told = {"channels": 2, "dtype": "float32", **found}
+    selection = chosen(sounddevice, device)
+    settings = {"channels": 2, "dtype": "float32", **selection}
     try:
-        sounddevice.check_output_settings(samplerate=SAMPLE_RATE, **told)
+        sounddevice.check_output_settings(samplerate=SAMPLE_RATE, **settings)
     except sounddevice.PortAudioError:
-        rate = int(sounddevice.query_devices(found["device"], "output")["default_samplerate"])
-        sounddevice.check_output_settings(samplerate=rate, **told)
+        rate = int(sounddevice.query_devices(selection["device"], "output")["default_samplerate"])
+        sounddevice.check_output_settings(samplerate=rate, **settings)
         return rate
     return SAMPLE_RATE
 
 
 def rate_of(device: str | int | None) -> int:
-    """As :func:`playable`; 48 kHz where there is no device."""
+    """The rate of :func:`playable`; 48 kHz if there is no usable device."""
     try:
         with quiet_stderr():
             import sounddevice
 
             return playable(sounddevice, device)
     except Exception:
-        # Of many kinds; what is wrong is told when it is opened.
+        # The error is reported when the device is opened.
         return SAMPLE_RATE
 
 
-def _ask(device: str | int | None) -> Audio:
+def _query(device: str | int | None) -> Audio:
     try:
         import sounddevice as module
     except (ImportError, OSError) as error:
@@ -156,5 +163,5 @@ def _ask(device: str | int | None) -> Audio:
 
 
 if __name__ == "__main__":
-    answer = _ask(json.loads(sys.argv[1]))
+    answer = _query(json.loads(sys.argv[1]))
     print(json.dumps(answer.__dict__))

@@ -1,4 +1,4 @@
-"""What a voice has to do."""
+"""The protocols of voices and presets."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ __all__ = [
 ]
 
 
-#: The built-in preset that needs a folder of sounds.
+#: The built-in preset that needs a folder of recorded sounds.
 SAMPLED = "granular"
 NEEDS_SAMPLES = "it needs a folder of sounds ([synth] samples in the rig, or --samples FOLDER)"
 
 
-#: How long a voice takes to fall silent in a panic, and to come back, seconds.
+#: Duration of the fade-out in a panic, and of the fade-in afterwards.
 PANIC_S, RETURN_S = 0.02, 0.3
 
 
 class Voice(Protocol):
-    """Sound from parameters and events; how the samples are cut into blocks must not change them."""
+    """Turns parameters and events into sound. The size of the rendered blocks must not change the samples."""
 
     @property
     def sample_rate(self) -> float:
-        """Samples a second, 8000 to 192000."""
+        """Samples per second, 8000 to 192000."""
         ...
 
     @property
     def latency(self) -> int:
-        """Samples by which the output lags, at most a second."""
+        """Samples by which the output lags, at most one second's."""
         ...
 
     @property
@@ -54,35 +54,35 @@ class Voice(Protocol):
         ...
 
     def params(self, values: npt.NDArray[np.float32]) -> None:
-        """Set all eight, shape (8,)."""
+        """Set all eight parameters, shape (8,), 0..1."""
         ...
 
     def event(self, index: int, strength: float, seconds: float) -> None:
-        """Strike event 0 (onset) or 1 (phrase), strength 0..1, so many seconds ahead of now.
+        """Schedule event 0 (onset) or 1 (phrase) with strength 0..1, ``seconds`` ahead of ``position``.
 
         Raises:
-            OptionError: too many are waiting; the stroke is dropped.
+            OptionError: Too many events are scheduled; this one is dropped.
         """
         ...
 
     def fade(self, value: float, seconds: float) -> None:
-        """Move the master gain to 0..1 in a straight line; at 0 what rings should end."""
+        """Move the master gain linearly to ``value``, 0..1; at 0 ringing sounds should end."""
         ...
 
     def render(self, samples: int) -> npt.NDArray[np.float32]:
-        """The next samples, shape (samples, 2), within -1..1. On the audio thread: it must not wait."""
+        """The next samples, shape (samples, 2), within -1..1. Runs on the audio thread: it must not block."""
         ...
 
 
 @runtime_checkable
 class Switchable(Protocol):
-    """A voice that has several presets."""
+    """A voice with several presets."""
 
     def preset(self, name: str) -> None:
-        """Let another take over, without a click.
+        """Switch to another preset, without a click.
 
         Raises:
-            OptionError: it has none of that name; nothing changes then.
+            OptionError: There is no preset of that name; nothing changes.
         """
         ...
 
@@ -92,21 +92,21 @@ class Rhythmic(Protocol):
     """A voice whose rhythm follows a beat."""
 
     def tempo(self, bpm: float, phase: float) -> None:
-        """Beats a minute, and how far the beat has come now, 0..1."""
+        """Set the beats per minute, and the phase at ``position``, 0..1 (0 on the beat)."""
         ...
 
 
 @runtime_checkable
 class Limbed(Protocol):
-    """A voice that hands and feet play."""
+    """A voice that is played with hands and feet."""
 
     def limb(self, index: int, speed: float, height: float, stroke: float, /) -> None:
-        """What limb 0..3 (left hand, right hand, left foot, right foot) does, 0..1 each."""
+        """Set speed, height and stroke, 0..1, of limb 0..3 (left hand, right hand, left foot, right foot)."""
         ...
 
 
 class Preset(Protocol):
-    """A voice that can be chosen: its table of options, and how it is opened."""
+    """Factory for a voice that can be selected by name."""
 
     @property
     def Config(self) -> type[BaseModel]:
@@ -114,14 +114,14 @@ class Preset(Protocol):
         ...
 
     def __call__(self, sample_rate: float, config: Any, /) -> Voice:
-        """A new voice, from an instance of :attr:`Config`."""
+        """Open a voice from an instance of :attr:`Config`."""
         ...
 
 
-# How long a voice takes to follow what it is set to: the loudness of the built-in one, two time constants.
+# Time in which a voice follows a parameter: two time constants of the built-in voice's loudness.
 _GLIDE_MS = 12.0
 
 
 def way_ms(voice: Voice) -> float:
-    """How long a voice takes from what it is told to what is heard of it, beside the device's own latency."""
+    """Latency from a parameter to its sound, in milliseconds, without the device's output latency."""
     return 1000.0 * voice.latency / voice.sample_rate + _GLIDE_MS

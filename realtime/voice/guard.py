@@ -1,4 +1,4 @@
-"""A voice as far as it can be relied on: what another package's gives is checked."""
+"""Checks the output and wraps the errors of voices from other packages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["block_of", "guarded"]
 
 
 def guarded(voice: Voice) -> contextlib.AbstractContextManager[None]:
-    """Of what a voice of another package raises, the reason in one line.
+    """A context that turns the errors of another package's voice into one line.
 
     Raises:
-        OptionError: it raised anything but a MotionError.
+        OptionError: The voice raised anything but a MotionError.
     """
-    ours = isinstance(voice, _core.Voice)
-    return contextlib.nullcontext() if ours else foreign_errors(f"{_name_of(voice)} failed")
+    is_built_in = isinstance(voice, _core.Voice)
+    return contextlib.nullcontext() if is_built_in else foreign_errors(f"{_name_of(voice)} failed")
 
 
 def _name_of(voice: Voice) -> str:
@@ -29,24 +29,24 @@ def _name_of(voice: Voice) -> str:
 
 
 def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
-    """The next samples of a voice, shape (samples, 2).
+    """Render the next samples of a voice, shape (samples, 2), within -1..1.
 
     Raises:
-        OptionError: one of somebody else's fails, or gives something else.
+        OptionError: Another package's voice fails, or returns anything else.
     """
     if isinstance(voice, _core.Voice):
         return voice.render(samples)
-    at = _name_of(voice)
-    with foreign_errors(f"{at}: cannot be rendered"):
-        begun = voice.position
+    name = _name_of(voice)
+    with foreign_errors(f"{name}: cannot be rendered"):
+        start = voice.position
         block = np.asarray(voice.render(samples), np.float32)
-        now = voice.position
-    if now != begun + samples:
+        end = voice.position
+    if end != start + samples:
         raise OptionError(
-            f"{at}: expected position {begun + samples} after {samples} samples more, got {now}"
+            f"{name}: expected position {start + samples} after {samples} samples more, got {end}"
         )
     if block.shape != (samples, 2):
-        raise OptionError(f"{at}: expected samples of shape ({samples}, 2), got {block.shape}")
+        raise OptionError(f"{name}: expected samples of shape ({samples}, 2), got {block.shape}")
     if not np.isfinite(block).all():
-        raise OptionError(f"{at}: expected samples within -1..1, got NaN or infinity")
+        raise OptionError(f"{name}: expected samples within -1..1, got NaN or infinity")
     return np.clip(block, -1.0, 1.0)

@@ -1,6 +1,6 @@
-"""What the voice hears: OSC datagrams with the addresses we send, into settings and strokes.
+"""Decodes the OSC datagrams that the voice receives, at the addresses that every OSC target gets.
 
-A pure function of bytes: a datagram is untrusted, so what is malformed is counted and left out.
+A pure function of untrusted bytes: malformed messages are counted and skipped.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ __all__ = ["VoiceInput"]
 #: ("tempo", 0, bpm, phase), ("preset", name), ("status", state), ("limbs", speed, height, stroke of each).
 Command = tuple[str, int, float, float] | tuple[str, str] | tuple[str, tuple[float, ...]]
 
-_WORDS = {b"/anticip/control/preset": "preset", b"/anticip/status": "status"}
-# What stands behind so many messages in a datagram is not heard.
-_MOST = 4096
-_LONGEST_AHEAD = 10.0
+# Messages whose first argument is a string.
+_STRING_MESSAGES = {b"/anticip/control/preset": "preset", b"/anticip/status": "status"}
+# Further messages in a datagram are ignored.
+_MAX_MESSAGES = 4096
+_MAX_AHEAD_S = 10.0
 
 
 class VoiceInput:
-    """Decodes datagrams and counts: datagrams, messages, other (not for the voice), malformed."""
+    """Decodes datagrams; ``counts`` has datagrams, messages, events, other (not for the voice), malformed."""
 
     def __init__(self) -> None:
         self.counts = {"datagrams": 0, "messages": 0, "events": 0, "other": 0, "malformed": 0}
@@ -36,47 +37,48 @@ class VoiceInput:
         self._cancels = {f"/anticip/event/{name}{CANCEL}".encode(): i for i, name in enumerate(EVENTS)}
 
     def decode(self, datagram: bytes) -> list[Command]:
-        """The commands of one datagram, in order; values are finite, in 0..1, seconds in 0..10."""
+        """The commands of one datagram, in order; values are clamped to 0..1, seconds to 0..10."""
         self.counts["datagrams"] += 1
         out: list[Command] = []
         try:
-            for element in split(datagram, _MOST):
+            for element in split(datagram, _MAX_MESSAGES):
                 try:
-                    self._message(element, out)
+                    self._decode_message(element, out)
                 except (struct.error, ValueError, IndexError):
                     self.counts["malformed"] += 1
         except ValueError:
-            # A bundle that is none.
+            # A malformed bundle.
             self.counts["malformed"] += 1
         return out
 
-    def _message(self, data: bytes, out: list[Command]) -> None:
-        address, at = _string(data, 0)
+    def _decode_message(self, data: bytes, out: list[Command]) -> None:
+        """Append the commands of one message; raises ValueError, IndexError or struct.error if malformed."""
+        address, offset = _read_string(data, 0)
         index = self._parameters.get(address)
         if index is not None:
-            (value,) = _floats(data, at, 1)
-            out.append(("set", index, _unit(value), 0.0))
+            (value,) = _read_numbers(data, offset, 1)
+            out.append(("set", index, _clamp_unit(value), 0.0))
         elif address == b"/anticip/params":
-            values = _floats(data, at, len(PARAMETERS))
-            out.extend(("set", i, _unit(value), 0.0) for i, value in enumerate(values))
+            values = _read_numbers(data, offset, len(PARAMETERS))
+            out.extend(("set", i, _clamp_unit(value), 0.0) for i, value in enumerate(values))
         elif address == b"/anticip/tempo":
-            bpm, phase, trust = (_finite(value) for value in _floats(data, at, 3))
+            bpm, phase, trust = (_check_finite(value) for value in _read_numbers(data, offset, 3))
             if trust >= BEAT_TRUST:
-                out.append(("tempo", 0, bpm, _unit(phase)))
+                out.append(("tempo", 0, bpm, _clamp_unit(phase)))
         elif address == b"/anticip/limbs":
-            out.append(("limbs", tuple(map(_unit, _floats(data, at, 3 * len(LIMBS))))))
+            out.append(("limbs", tuple(map(_clamp_unit, _read_numbers(data, offset, 3 * len(LIMBS))))))
         elif (index := self._events.get(address)) is not None:
-            strength, ahead = _floats(data, at, 2)
-            out.append(("event", index, _unit(strength), _ahead(ahead)))
+            strength, ahead = _read_numbers(data, offset, 2)
+            out.append(("event", index, _clamp_unit(strength), _clamp_ahead(ahead)))
             self.counts["events"] += 1
         elif (index := self._cancels.get(address)) is not None:
-            (ahead,) = _floats(data, at, 1)
-            out.append(("cancel", index, 0.0, _ahead(ahead)))
-        elif address in _WORDS:
-            tags, at = _string(data, at)
+            (ahead,) = _read_numbers(data, offset, 1)
+            out.append(("cancel", index, 0.0, _clamp_ahead(ahead)))
+        elif address in _STRING_MESSAGES:
+            tags, offset = _read_string(data, offset)
             if tags[:2] != b",s":
                 raise ValueError("not a word")
-            out.append((_WORDS[address], _string(data, at)[0].decode("utf-8")))
+            out.append((_STRING_MESSAGES[address], _read_string(data, offset)[0].decode("utf-8")))
         elif address.startswith(b"/"):
             self.counts["other"] += 1
             return
@@ -85,29 +87,29 @@ class VoiceInput:
         self.counts["messages"] += 1
 
 
-def _finite(value: float) -> float:
+def _check_finite(value: float) -> float:
     if not math.isfinite(value):
         raise ValueError("not a finite number")
     return value
 
 
-def _ahead(value: float) -> float:
-    return min(max(_finite(value), 0.0), _LONGEST_AHEAD)
+def _clamp_ahead(value: float) -> float:
+    return min(max(_check_finite(value), 0.0), _MAX_AHEAD_S)
 
 
-def _unit(value: float) -> float:
-    return min(max(_finite(value), 0.0), 1.0)
+def _clamp_unit(value: float) -> float:
+    return min(max(_check_finite(value), 0.0), 1.0)
 
 
-def _string(data: bytes, at: int) -> tuple[bytes, int]:
-    """A padded OSC string and the position behind it."""
-    end = data.index(b"\0", at)
-    return data[at:end], (end // 4 + 1) * 4
+def _read_string(data: bytes, offset: int) -> tuple[bytes, int]:
+    """A padded OSC string, and the offset after it."""
+    end = data.index(b"\0", offset)
+    return data[offset:end], (end // 4 + 1) * 4
 
 
-def _floats(data: bytes, at: int, count: int) -> tuple[float, ...]:
-    """Exactly the first ``count`` arguments as numbers; more may follow."""
-    tags, at = _string(data, at)
+def _read_numbers(data: bytes, offset: int, count: int) -> tuple[float, ...]:
+    """The first ``count`` arguments as numbers; more may follow."""
+    tags, offset = _read_string(data, offset)
     if len(tags) < count + 1 or tags[:1] != b",":
         raise ValueError("too few arguments")
     values = []
@@ -115,6 +117,6 @@ def _floats(data: bytes, at: int, count: int) -> tuple[float, ...]:
         code, size = {"f": (">f", 4), "i": (">i", 4), "d": (">d", 8), "h": (">q", 8)}.get(tag, ("", 0))
         if not code:
             raise ValueError(f"argument type {tag!r}")
-        values.append(float(struct.unpack_from(code, data, at)[0]))
-        at += size
+        values.append(float(struct.unpack_from(code, data, offset)[0]))
+        offset += size
     return tuple(values)

@@ -1,4 +1,4 @@
-"""The built-in voice as a child process: one more OSC target, restarted when it dies."""
+"""The built-in voice as a child process, an OSC target that is restarted when it dies."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
 
 __all__ = ["SynthProcess"]
 
-# What the voice's process returns for settings that make no sense: starting it again cannot help.
+# Exit code of the process for invalid settings, with which a restart would not help.
 _BAD_SETTINGS = 2
-# Its preset is told again for so long: from when the child first says how it plays, for it listens only once
-# samples are read and a device is open, however long that takes.
-_TOLD = 5.0
-# It tells how it is once a second; silent for so long it stands still, and for so long where it begins: a
-# device may take its time. Reading samples takes as long as it takes.
-_SILENT_S, _BEGINS_S = 10.0, 30.0
+# A chosen preset is sent repeatedly until this long after the process's first report: it receives OSC only
+# once samples are read and a device is open, however long that takes.
+_PRESET_REPEAT_S = 5.0
+# The process reports once a second. Without a report for this long it is stuck.
+_REPORT_TIMEOUT_S = 10.0
+# The same for the first report, because opening a device takes time; reading samples is not limited.
+_START_TIMEOUT_S = 30.0
 
 
 class SynthProcess(Child):
-    """Runs :mod:`realtime.voice.synth` and keeps it running."""
+    """Runs :mod:`realtime.voice.synth`, and restarts it when it dies or is stuck."""
 
     def __init__(
         self,
@@ -40,42 +41,43 @@ class SynthProcess(Child):
         options: Mapping[str, object] | None = None,
     ) -> None:
         self.port = port
-        self._preset = self._began_with = preset
+        self._preset = self._initial_preset = preset
         self._options = options or {}
-        self._chosen = 0.0
-        #: How long what is sent to it takes to sound, as it says itself; None: it has not yet.
+        # When a preset was chosen (monotonic seconds; 0: never).
+        self._chosen_at = 0.0
+        #: Latency from OSC to sound that the process reported, milliseconds; None: no report yet.
         self.sound_ms: float | None = None
-        #: The device that it plays on, as it says; None: none, or it has not told.
+        #: The audio device that it reported; None: no device, or no report yet.
         self.device: str | None = None
-        # Whether it has recorded sounds, as it says; None: it has not told.
-        self._sampled: bool | None = None
-        # When that was told first and last (0: not yet).
+        # Whether it has recorded sounds; None: no report yet.
+        self._has_samples: bool | None = None
+        # When the first and the last report came (0: none yet).
         self._first_report = self._last_report = 0.0
-        # Whether it reads its samples, and since when it does not.
-        self._reads, self._opens = False, 0.0
+        # Whether it is reading samples, and when that last changed.
+        self._is_reading, self._reading_changed_at = False, 0.0
         arguments = ["--preset", preset, "--options", json.dumps(self._options), "--port", str(port)]
         if device is not None:
             arguments += ["--device", str(device)]
         super().__init__("the built-in voice", "realtime.voice.synth", arguments, say, (_BAD_SETTINGS,))
 
     def preset(self, name: str) -> None:
-        """Let another of the built-in presets take over.
+        """Switch to another built-in preset.
 
         Raises:
-            OptionError: the voice that plays is not one of them.
+            OptionError: The preset needs samples that are missing, or the voice is not a built-in one.
         """
         if name == SAMPLED and "samples" not in self._options:
             raise OptionError(f"preset {name}: {NEEDS_SAMPLES}")
-        if name == SAMPLED and self._sampled is False:
+        if name == SAMPLED and self._has_samples is False:
             raise OptionError(f"preset {name}: no sound was found in {self._options['samples']}")
-        if self._began_with not in _core.PRESETS:
-            raise OptionError(f"preset: the voice {self._began_with!r} has no presets to switch to")
-        self._preset, self._chosen = name, time.monotonic()
-        # As it is told, and as it begins with where it has to begin again.
+        if self._initial_preset not in _core.PRESETS:
+            raise OptionError(f"preset: the voice {self._initial_preset!r} has no presets to switch to")
+        self._preset, self._chosen_at = name, time.monotonic()
+        # A restarted process begins with it.
         self._arguments[1] = name
-        self._tell()
+        self._send_preset()
 
-    def _tell(self) -> None:
+    def _send_preset(self) -> None:
         builder = OscMessageBuilder("/anticip/control/preset")
         builder.add_arg(self._preset, "s")
         with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -83,40 +85,41 @@ class SynthProcess(Child):
             sock.sendto(builder.build().dgram, ("127.0.0.1", self.port))
 
     def poll(self) -> list[str]:
-        """See whether it lives; it says how it plays, a line of JSON a second."""
+        """See :meth:`Child.poll`; also reads the process's reports, one line of JSON per second."""
         now = time.monotonic()
-        if self._chosen and (not self._last_report or now - max(self._first_report, self._chosen) < _TOLD):
-            self._tell()
+        is_new = now - max(self._first_report, self._chosen_at) < _PRESET_REPEAT_S
+        if self._chosen_at and (not self._last_report or is_new):
+            self._send_preset()
         return super().poll()
 
     def _hear(self, lines: Sequence[str]) -> None:
         now = time.monotonic()
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                told = json.loads(line)
-                if "reads" in told:
-                    self._reads, self._opens = bool(told["reads"]), now
+                report = json.loads(line)
+                if "reads" in report:
+                    self._is_reading, self._reading_changed_at = bool(report["reads"]), now
                     continue
-                before, self.device = self.device, told["device"]
-                self.sound_ms, self._last_report = float(told["sound_ms"]), now
+                previous, self.device = self.device, report["device"]
+                self.sound_ms, self._last_report = float(report["sound_ms"]), now
                 self._first_report = self._first_report or now
-                self._sampled = told["sampled"]
-                if self.device is not None and self.device != before:
+                self._has_samples = report["sampled"]
+                if self.device is not None and self.device != previous:
                     self._say(f"{self.name} plays on {self.device}")
 
     def _greet(self) -> None:
         self._first_report = self._last_report = 0.0
-        self.device = self._sampled = None
-        self._reads, self._opens = False, self.begun
+        self.device = self._has_samples = None
+        self._is_reading, self._reading_changed_at = False, self.begun
 
     def _is_stuck(self, now: float) -> bool:
         if not self._last_report:
-            return not self._reads and now - self._opens > _BEGINS_S
-        return now - self._last_report > _SILENT_S
+            return not self._is_reading and now - self._reading_changed_at > _START_TIMEOUT_S
+        return now - self._last_report > _REPORT_TIMEOUT_S
 
     @property
     def state(self) -> str:
-        """Where it is heard."""
+        """State for the status: ``yes (DEVICE)``, or ``no (REASON)``."""
         if self.pid is None:
             return super().state
         if not self._last_report:

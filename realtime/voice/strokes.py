@@ -1,4 +1,4 @@
-"""Events on their way to a voice: each waits here for its moment, so that it can be called off."""
+"""Queue of a voice's events: each waits here until it is due, so that it can be cancelled."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from realtime.voice.base import Voice
 
 __all__ = ["Strokes"]
 
-# What is called off was announced for a moment no farther from the one that is said, seconds.
-_NEAR = 0.03
-# So many may wait; what comes then is dropped.
-_MOST = 64
+# A cancellation matches an event due within this time of the moment it names.
+_CANCEL_TOLERANCE_S = 0.03
+# Most events that may wait; further ones are dropped.
+_MAX_PENDING = 64
 
 
 class Strokes:
-    """Strokes of a voice, in samples of its own position."""
+    """The events that wait for a voice, with due times in samples of its position."""
 
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
-        self._waiting: list[tuple[int, int, float]] = []
+        # Due sample, event index, strength.
+        self._pending: list[tuple[int, int, float]] = []
 
     def strike(self, index: int, strength: float, seconds: float) -> None:
-        """Strike event ``index`` so many seconds after the last sample that was rendered."""
-        if len(self._waiting) < _MOST:
-            self._waiting.append((self._sample(seconds), index, strength))
+        """Schedule event ``index`` for ``seconds`` after the last rendered sample."""
+        if len(self._pending) < _MAX_PENDING:
+            self._pending.append((self._sample(seconds), index, strength))
 
     def announce(self, events: Iterable[Event]) -> None:
-        """Strike, or call off, what a frame announces for so many seconds ahead of now."""
+        """Schedule and cancel the events of a frame (name, strength, seconds ahead)."""
         lag = self._voice.latency / self._voice.sample_rate
         for name, strength, ahead in events:
             plain = name.removesuffix(CANCEL)
@@ -43,24 +44,24 @@ class Strokes:
                 self.strike(EVENTS.index(plain), strength, max(ahead - lag, 0.0))
 
     def cancel(self, index: int, seconds: float) -> bool:
-        """Call off the stroke that waits for about that moment; False where none does."""
-        at = self._sample(seconds)
-        near = round(_NEAR * self._voice.sample_rate)
-        found = [one for one in self._waiting if one[1] == index and abs(one[0] - at) <= near]
-        if found:
-            self._waiting.remove(min(found, key=lambda one: abs(one[0] - at)))
-        return bool(found)
+        """Cancel the event that is due in about ``seconds``; returns whether there was one."""
+        due = self._sample(seconds)
+        tolerance = round(_CANCEL_TOLERANCE_S * self._voice.sample_rate)
+        matches = [e for e in self._pending if e[1] == index and abs(e[0] - due) <= tolerance]
+        if matches:
+            self._pending.remove(min(matches, key=lambda e: abs(e[0] - due)))
+        return bool(matches)
 
     def give(self, samples: int) -> None:
-        """Hand the voice what is due within the next ``samples``; before each call of its ``render``."""
+        """Pass the events of the next ``samples`` to the voice; call it before each ``render``."""
         voice, end = self._voice, self._voice.position + samples
-        due = [one for one in self._waiting if one[0] < end]
-        if due:
-            self._waiting = [one for one in self._waiting if one[0] >= end]
-        for at, index, strength in due:
-            # A voice whose queue is full drops the stroke.
+        events = [e for e in self._pending if e[0] < end]
+        if events:
+            self._pending = [e for e in self._pending if e[0] >= end]
+        for due, index, strength in events:
+            # A voice whose own queue is full drops the event.
             with contextlib.suppress(OptionError):
-                voice.event(index, strength, max(at - voice.position, 0) / voice.sample_rate)
+                voice.event(index, strength, max(due - voice.position, 0) / voice.sample_rate)
 
     def _sample(self, seconds: float) -> int:
         return self._voice.position + round(seconds * self._voice.sample_rate)

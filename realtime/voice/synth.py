@@ -1,10 +1,9 @@
-"""The built-in voice as a process of its own: OSC in, sound out.
+"""The built-in voice as a process: OSC in, sound out. ``python -P -m realtime.voice.synth --port N``.
 
-``python -P -m realtime.voice.synth --port N``. It listens on the very addresses that every other receiver
-gets (``/anticip/param/<name>``, ``/anticip/params``, ``/anticip/event/<name>``, ``/anticip/tempo``,
-``/anticip/status`` for the panic), so nothing that sends knows that it is built in, and on
-``/anticip/control/preset``. A thread receives and
-stamps; the audio callback alone touches the voice. Without PortAudio or without a device it says so, and goes
+It receives the same addresses as every other receiver (``/anticip/param/<name>``, ``/anticip/params``,
+``/anticip/event/<name>``, ``/anticip/tempo``, ``/anticip/limbs``, and ``/anticip/status`` for the panic), so
+that no sender treats it specially, and ``/anticip/control/preset``. A thread receives and timestamps
+datagrams; only the audio callback touches the voice. Without PortAudio or a device it reports that and goes
 on without sound.
 """
 
@@ -46,22 +45,24 @@ from realtime.voice.strokes import Strokes
 
 __all__ = ["SAMPLE_RATE", "Synth", "VoicePlayer", "main", "synth"]
 
-_HOLD, _FADE, _END = 1.0, 2.0, 0.4
-# The show is told how it plays so often, seconds.
-_TELL_S = 1.0
-# Of so many presets that it has not is told, each once.
-_MOST_TOLD = 20
-# What the process returns that is to be begun again for its audio device.
-_ANEW = 3
+# After this long without a message the sound fades out, in _FADE_S.
+_HOLD_S = 1.0
+_FADE_S = 2.0
+# Time that the process takes to fade out when it ends.
+_END_S = 0.4
+_REPORT_INTERVAL_S = 1.0
+# Most unknown presets that are reported, each once.
+_MAX_REFUSED = 20
+# Exit code that asks the parent for a restart, because a new audio device can be used.
+_RESTART_CODE = 3
 
 Say = Callable[[str], None]
 
 
 class VoicePlayer:
-    """The voice and what waits for it. :meth:`push` from one thread, :meth:`render` from one other.
+    """A voice and its queued commands. One thread calls :meth:`push`, one other :meth:`render`.
 
-    ``latency`` is how much later than rendered a sample is heard, seconds: events that lie ahead are begun
-    so much earlier. After 1 s without a message the sound is held no longer and fades within 2 s.
+    After 1 s without a message the sound fades out within 2 s.
     """
 
     def __init__(self, voice: Voice | None = None, *, gain: float = 1.0) -> None:
@@ -73,50 +74,53 @@ class VoicePlayer:
         self._gain = gain
         self._inbox: deque[tuple[float, list[Command]]] = deque(maxlen=1024)
         self._last_arrival = -1.0
-        self._sounding = False
-        self._ending = self._panics = False
+        self._is_audible = False
+        self._is_ending = self._is_panic = False
         with guarded(self.voice):
             self.voice.fade(0.0, 0.0)
         block_of(self.voice, 2 * BLOCK)
         self.late_events = 0
-        #: Presets that were asked for in vain, and why.
+        #: Presets that could not be switched to, with the error.
         self.refused: dict[str, str] = {}
 
     def push(self, commands: list[Command], arrival: float) -> None:
-        """Commands that arrived at ``arrival`` (monotonic seconds)."""
+        """Queue commands that arrived at ``arrival`` (monotonic seconds)."""
         self._inbox.append((arrival, commands))
 
     def end(self) -> None:
-        """Fade out for good."""
-        self._ending = True
+        """Fade out, permanently."""
+        self._is_ending = True
 
     def render(self, samples: int, now: float, latency: float = 0.0) -> npt.NDArray[np.float32]:
-        """The next block, rendered at ``now`` (monotonic seconds), shape (samples, 2).
+        """Execute the queued commands and render the next block, shape (samples, 2).
+
+        ``now`` is the time of rendering (monotonic seconds). ``latency`` is the time from rendering to
+        hearing (seconds); events ahead start that much earlier.
 
         Raises:
-            OptionError: the voice is somebody else's, and fails.
+            OptionError: The voice is another package's, and fails.
         """
         with guarded(self.voice):
             while self._inbox:
                 arrival, commands = self._inbox.popleft()
                 self._last_arrival = arrival
                 for command in commands:
-                    self._obey(command, arrival, now, latency)
+                    self._execute(command, arrival, now, latency)
             self.samples += samples
-            self._presence(now)
+            self._update_fade(now)
             self._strokes.give(samples)
         return block_of(self.voice, samples)
 
-    def _obey(self, command: Command, arrival: float, now: float, latency: float) -> None:
+    def _execute(self, command: Command, arrival: float, now: float, latency: float) -> None:
         lag = self.voice.latency / self.voice.sample_rate
         match command:
             case "set", index, value, _:
                 self.voice.set(index, value)
             case "tempo", _, bpm, phase:
                 if isinstance(self.voice, Rhythmic):
-                    # What is rendered now is heard later, when the beat has gone on.
-                    gone = now + latency + lag - arrival
-                    self.voice.tempo(bpm, (phase + gone * bpm / 60.0) % 1.0)
+                    # The phase when the sample rendered now is heard.
+                    elapsed = now + latency + lag - arrival
+                    self.voice.tempo(bpm, (phase + elapsed * bpm / 60.0) % 1.0)
             case "cancel", index, _, ahead:
                 self._strokes.cancel(index, arrival + ahead - now - latency - lag)
             case "event", index, strength, ahead:
@@ -128,7 +132,7 @@ class VoicePlayer:
                     for limb in range(len(values) // 3):
                         self.voice.limb(limb, *values[3 * limb : 3 * limb + 3])
             case "status", state:
-                self._panic(state == "panic")
+                self._set_panic(state == "panic")
             case "preset", name if isinstance(name, str):
                 self._switch(name)
 
@@ -137,31 +141,32 @@ class VoicePlayer:
             try:
                 self.voice.preset(preset)
             except OptionError as error:
-                # Whoever sends to the voice itself is not answered.
-                if len(self.refused) < _MOST_TOLD:
+                # Reported by `Synth.poll`: the sender gets no answer.
+                if len(self.refused) < _MAX_REFUSED:
                     self.refused.setdefault(preset, str(error))
 
-    def _panic(self, on: bool) -> None:
-        """Silence at once, whatever rings, until the show is in another state or nothing comes any more."""
-        if on and not self._panics:
+    def _set_panic(self, is_panic: bool) -> None:
+        """Silence everything at once, until the show leaves the panic or no messages come any more."""
+        if is_panic and not self._is_panic:
             self.voice.fade(0.0, PANIC_S)
-            self._sounding = False
-        self._panics = on
+            self._is_audible = False
+        self._is_panic = is_panic
 
-    def _presence(self, now: float) -> None:
-        heard = self._last_arrival >= 0.0 and now - self._last_arrival < _HOLD
-        self._panics &= heard
-        present = heard and not (self._ending or self._panics)
-        if present and not self._sounding:
+    def _update_fade(self, now: float) -> None:
+        """Fade in or out: audible while messages come, except in a panic and at the end."""
+        is_receiving = self._last_arrival >= 0.0 and now - self._last_arrival < _HOLD_S
+        self._is_panic &= is_receiving
+        should_sound = is_receiving and not (self._is_ending or self._is_panic)
+        if should_sound and not self._is_audible:
             self.voice.fade(self._gain, RETURN_S)
-            self._sounding = True
-        elif not present and self._sounding:
-            self.voice.fade(0.0, _END * 0.75 if self._ending else _FADE)
-            self._sounding = False
+            self._is_audible = True
+        elif not should_sound and self._is_audible:
+            self.voice.fade(0.0, _END_S * 0.75 if self._is_ending else _FADE_S)
+            self._is_audible = False
 
 
 class Synth:
-    """The process's parts: a socket and its thread, the player, the sound, an optional file."""
+    """The parts of the process: socket and receiving thread, player, audio output, optional file."""
 
     def __init__(
         self,
@@ -198,47 +203,49 @@ class Synth:
             except TimeoutError:
                 continue
             except OSError:
-                # An answer to nobody, a network that went down: it may be back.
+                # An ICMP error, or the network is down; it may come back.
                 self._stop.wait(0.1)
                 continue
             arrival = time.monotonic()
             commands = self.input.decode(datagram)
-            # A status alone, sent while nothing plays, is a sign of life as well.
+            # Any datagram keeps the sound alive, even one without commands.
             self.player.push(commands, arrival)
 
     def poll(self) -> None:
-        """Now and then, from the main thread: write what was played, look after the device."""
+        """Write what was played to the file, check the device and report refused presets; call it regularly
+        from the main thread. Raises the DeviceError of :meth:`Sound.poll`."""
         self._sound.poll()
-        for why in [*self.player.refused.values()][self._reported :]:
+        for error in [*self.player.refused.values()][self._reported :]:
             self._reported += 1
-            self._say(printable(why)[:300])
+            self._say(printable(error)[:300])
 
     @property
     def begin_anew(self) -> bool:
-        """Whether a device is there that only a new process can play on."""
+        """Whether there is a device that only a new process can use."""
         return self._sound.begin_anew
 
     @property
     def lost(self) -> bool:
-        """Whether a device has gone that could not be stopped."""
+        """Whether a device is gone that could not be stopped."""
         return self._sound.lost
 
     @property
     def device(self) -> str | None:
-        """What it is heard on; None: nothing."""
+        """Name of the audio device; None: there is none."""
         return self._sound.device
 
     @property
-    def way_ms(self) -> float:
-        """How long what comes takes to sound: the device's latency, as PortAudio says, and the voice's."""
+    def latency_ms(self) -> float:
+        """Milliseconds from a message to its sound: the device's latency, as PortAudio reports it, and the
+        voice's."""
         return 1000.0 * self._sound.latency + way_ms(self.player.voice)
 
     def close(self) -> dict[str, Any]:
-        """Fade out, stop, finish the file; what happened, in numbers."""
+        """Fade out, stop and complete the file; returns counters and totals."""
         device = self.device
         if self._sound.plays:
             self.player.end()
-            time.sleep(_END + 0.1)
+            time.sleep(_END_S + 0.1)
         self._sound.close()
         self._stop.set()
         self._thread.join(1.0)
@@ -265,90 +272,96 @@ def synth(
     options: Mapping[str, Any] | None = None,
     say: Say = lambda line: None,
 ) -> dict[str, Any]:
-    """Play what comes to ``port`` until Ctrl-C, SIGTERM, ``seconds``, or (``child``) the parent's end.
+    """Play what is sent to ``port`` until Ctrl-C, SIGTERM, ``seconds``, or (``child``) the parent's end.
 
-    ``preset`` is a voice of :data:`realtime.seams.VOICES`, ``options`` are its own. Raises an OptionError for
-    a ``wav`` of another suffix, a DeviceError for a folder that is not there.
+    ``preset`` is a voice of :data:`realtime.seams.VOICES`, with its ``options``. Returns the report of
+    :meth:`Synth.close`.
+
+    Raises:
+        OptionError: ``wav`` has another suffix, or the preset or its options are wrong.
+        DeviceError: The folder of ``wav`` does not exist, the port is in use, or the voice fails.
     """
     if wav is not None:
         check_out(wav, (".wav",))
     rate = rate_of(device)
-    # Whoever began it knows by this whether a device hangs, or there is much to read.
+    # Lets the parent tell a device that hangs from samples that take long to read.
     if child:
         tell_parent(json.dumps({"reads": True}))
-    with beside(say) as told:
-        sound = open_voice(preset, options or {}, rate, told)
+    with beside(say) as report_line:
+        voice = open_voice(preset, options or {}, rate, report_line)
     if child:
         tell_parent(json.dumps({"reads": False}))
-    ended = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: ended.set())
+    stop = threading.Event()
+    previous_handlers = {
+        number: signal.signal(number, lambda *_: stop.set())
         for number in signals("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
     }
     try:
         with own_stderr():
-            with beside(say) as told:
-                voice = Synth(port, host=host, device=device, gain=gain, wav=wav, voice=sound, say=told)
+            with beside(say) as report_line:
+                running = Synth(
+                    port, host=host, device=device, gain=gain, wav=wav, voice=voice, say=report_line
+                )
                 if not child:
-                    where = f"{voice.address[0]}:{voice.address[1]}"
-                    told(f"listening at {where}, playing on {voice.device or 'nothing'}; Ctrl-C ends")
+                    address = f"{running.address[0]}:{running.address[1]}"
+                    report_line(
+                        f"listening at {address}, playing on {running.device or 'nothing'}; Ctrl-C ends"
+                    )
                 try:
-                    left = _watch(voice, ended, seconds, child)
+                    restart_arguments = _run(running, stop, seconds, child)
                 except BaseException:
-                    voice.close()
+                    running.close()
                     raise
-                if left is None:
-                    report = voice.close()
-                    if voice.lost:
-                        atexit.register(_end)
+                if restart_arguments is None:
+                    report = running.close()
+                    if running.lost:
+                        atexit.register(_exit_at_once)
                     return report
             if child:
-                # Whoever began it begins it again.
-                os._exit(_ANEW)
-        # Standard error is the terminal's again: it is all that the new process has.
-        begin_anew(*left)
+                # The parent restarts it.
+                os._exit(_RESTART_CODE)
+        # After `own_stderr`, because the new process inherits standard error.
+        begin_anew(*restart_arguments)
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
-def _end() -> None:
-    """End at once: where its device has gone PortAudio's own end may abort, or last for ever."""
+def _exit_at_once() -> None:
+    """Exit without PortAudio's own cleanup, which may abort or block for ever when its device is gone."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(0)
 
 
-def _watch(
-    voice: Synth, ended: threading.Event, seconds: float | None, child: bool
-) -> tuple[str, ...] | None:
-    """Until something ends it; with which more arguments to begin anew, None: not at all."""
+def _run(running: Synth, stop: threading.Event, seconds: float | None, child: bool) -> tuple[str, ...] | None:
+    """Run until something ends it; returns extra arguments for a restart, or None for no restart."""
     parent = os.getppid()
-    begun = time.monotonic()
-    told = -_TELL_S
+    started = time.monotonic()
+    last_report = -_REPORT_INTERVAL_S
     while True:
-        voice.poll()
-        if voice.begin_anew:
+        running.poll()
+        if running.begin_anew:
             if seconds is None:
                 return ()
-            return "--seconds", f"{max(begun + seconds - time.monotonic(), 0.001):.3f}"
-        if child and time.monotonic() >= told + _TELL_S:
-            told = time.monotonic()
-            plays = voice.player.voice
-            how = {"sound_ms": round(voice.way_ms, 1), "device": voice.device}
-            how["sampled"] = isinstance(plays, _core.Voice) and plays.sampled
-            tell_parent(json.dumps(how))
-        if seconds is not None and time.monotonic() - begun >= seconds:
+            return "--seconds", f"{max(started + seconds - time.monotonic(), 0.001):.3f}"
+        if child and time.monotonic() >= last_report + _REPORT_INTERVAL_S:
+            last_report = time.monotonic()
+            voice = running.player.voice
+            report = {"sound_ms": round(running.latency_ms, 1), "device": running.device}
+            report["sampled"] = isinstance(voice, _core.Voice) and voice.sampled
+            tell_parent(json.dumps(report))
+        if seconds is not None and time.monotonic() - started >= seconds:
             return None
         if child and (os.getppid() != parent or _input_ended()):
             return None
-        if ended.wait(0.1):
+        if stop.wait(0.1):
             return None
 
 
 def _is_pipe() -> bool:
-    """Whether standard input is a pipe or a socket, as a parent that wants to be watched gives us."""
+    """Whether standard input is a pipe or a socket, which a parent keeps open as long as it lives."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:
@@ -357,7 +370,7 @@ def _is_pipe() -> bool:
 
 
 def _input_ended() -> bool:
-    """Whether the other end of standard input is gone."""
+    """Whether the other end of standard input is closed."""
     try:
         return bool(readable(0.0)) and not os.read(0, 4096)
     except (OSError, ValueError):
@@ -365,7 +378,7 @@ def _input_ended() -> bool:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """``python -m realtime.voice.synth``."""
+    """Entry point of ``python -m realtime.voice.synth``."""
     parser = argparse.ArgumentParser(
         prog="realtime.voice.synth",
         description="Play the built-in voice from OSC. Ends with its standard input, if that is a pipe.",

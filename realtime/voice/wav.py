@@ -1,4 +1,4 @@
-"""WAV files written as the sound comes, and never half: the name appears when the file is whole."""
+"""Writes WAV files as the sound comes; the file gets its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from pyanticip.motion.atomic import draft_file, finish_draft
 
 __all__ = ["WavWriter", "next_part"]
 
-# Of a sample, 24 bits.
-_BYTES, _FULL = 3, 2**23 - 1
-# Of RIFF, fmt and data: their names and lengths, and between them what the samples are.
+# Bytes and full scale of a 24-bit sample.
+_BYTES, _FULL_SCALE = 3, 2**23 - 1
+# The RIFF, fmt and data headers, with the sample format.
 _HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")
-# Lengths have 32 bits; that of RIFF counts from behind itself.
-_MOST = 2**32 - 1 - (_HEADER.size - 8)
+# Most bytes of samples: lengths have 32 bits, and RIFF's includes the headers after its first 8 bytes.
+_MAX_DATA = 2**32 - 1 - (_HEADER.size - 8)
 
 
 def next_part(path: Path) -> Path:
-    """The first of NAME.2.wav, NAME.3.wav ... that is not there."""
+    """The first of NAME.2.wav, NAME.3.wav ... that does not exist."""
     parts = (path.with_name(f"{path.stem}.{n}{path.suffix}") for n in itertools.count(2))
     return next(part for part in parts if not part.exists())
 
 
 class WavWriter:
-    """Writes stereo PCM of 24 bits.
+    """Writes 24-bit stereo PCM.
 
-    What is written goes into a hidden file beside ``path``; :meth:`close` renames it, :meth:`abandon` removes
-    it. A ``new`` one takes the place of none that has come to lie there: its ``path`` is another then, that
-    of the next part. Raises :class:`DeviceError` where the file cannot be written, or has no :attr:`room`.
+    Samples go into a hidden file next to ``path``; :meth:`close` renames it, :meth:`abandon` removes it. With
+    ``new`` it never replaces an existing file: if one has appeared, :attr:`path` becomes the next part's.
+    Methods raise :class:`DeviceError` if the file cannot be written, or has no :attr:`room`.
     """
 
     def __init__(self, path: str | Path, sample_rate: int, *, new: bool = False) -> None:
@@ -47,10 +47,10 @@ class WavWriter:
         folder = self.path.absolute().parent
         try:
             handle, self._temporary = draft_file(folder / self.path.name)
-            # Nothing may wait in a buffer: of a full disk it is known what has been written.
+            # Unbuffered, so that on a full disk it is known how much was written.
             self._file = os.fdopen(handle, "wb", buffering=0)
             try:
-                self._put(self._header())
+                self._write_all(self._header())
             except OSError:
                 self.abandon()
                 raise
@@ -60,41 +60,41 @@ class WavWriter:
     @property
     def room(self) -> int:
         """Samples that can still be written: a WAV file has at most 4 GiB."""
-        return _MOST // (2 * _BYTES) - self.samples
+        return _MAX_DATA // (2 * _BYTES) - self.samples
 
     def write(self, block: npt.NDArray[np.float32]) -> None:
-        """Append samples, shape (n, 2), -1..1: all of them, or where that fails none."""
+        """Append samples, shape (n, 2), -1..1; if that fails, none of them."""
         if len(block) > self.room:
             raise DeviceError(f"{self.path}: a WAV file has at most 4 GiB")
-        scaled = np.rint(block.astype(np.float64) * _FULL)
-        whole = np.clip(scaled, -_FULL, _FULL).astype("<i4")
-        raw = whole.reshape(-1, 1).view(np.uint8)[:, :_BYTES]
+        scaled = np.rint(block.astype(np.float64) * _FULL_SCALE)
+        integers = np.clip(scaled, -_FULL_SCALE, _FULL_SCALE).astype("<i4")
+        raw = integers.reshape(-1, 1).view(np.uint8)[:, :_BYTES]
         try:
-            self._put(raw.tobytes())
+            self._write_all(raw.tobytes())
         except OSError as error:
             raise DeviceError(f"{self.path}: cannot be written ({reason(error)})") from None
         self.samples += len(block)
 
-    def _put(self, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
-            left = left[self._file.write(left) :]
+    def _write_all(self, data: bytes) -> None:
+        unwritten = memoryview(data)
+        while unwritten:
+            unwritten = unwritten[self._file.write(unwritten) :]
 
     def _header(self) -> bytes:
         frame, length = 2 * _BYTES, self.samples * 2 * _BYTES
-        form = (1, 2, self._rate, self._rate * frame, frame, 8 * _BYTES)
+        sample_format = (1, 2, self._rate, self._rate * frame, frame, 8 * _BYTES)
         return _HEADER.pack(
-            b"RIFF", _HEADER.size - 8 + length, b"WAVE", b"fmt ", 16, *form, b"data", length
+            b"RIFF", _HEADER.size - 8 + length, b"WAVE", b"fmt ", 16, *sample_format, b"data", length
         )  # fmt: skip
 
     def close(self) -> None:
-        """Finish the file under its name; done once, it does nothing."""
+        """Complete the file and give it its name; further calls have no effect."""
         if self._file.closed:
             return
         try:
             self._file.truncate(_HEADER.size + self.samples * 2 * _BYTES)
             self._file.seek(0)
-            self._put(self._header())
+            self._write_all(self._header())
             if self._new and self.path.exists():
                 self.path = next_part(self.path)
             finish_draft(self._file, self._temporary, self.path, self._new)
@@ -103,7 +103,7 @@ class WavWriter:
             raise DeviceError(f"{self.path}: cannot be finished ({reason(error)})") from None
 
     def abandon(self) -> None:
-        """Give up: nothing is left."""
+        """Remove the incomplete file."""
         with contextlib.suppress(OSError):
             self._file.close()
         self._temporary.unlink(missing_ok=True)

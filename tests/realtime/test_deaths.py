@@ -114,7 +114,7 @@ def test_the_guard_opens_no_stream_in_the_moment_in_which_the_show_s_ends() -> N
 
 
 def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("realtime.voice.process._SILENT_S", 2.5)
+    monkeypatch.setattr("realtime.voice.process._REPORT_TIMEOUT_S", 2.5)
     said: list[str] = []
     voice = SynthProcess(free_port(), "none of these", said.append)
     try:
@@ -135,7 +135,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
     hangs = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     (tmp_path / "sounddevice.py").write_text(hangs)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setattr("realtime.voice.process._BEGINS_S", 2.0)
+    monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 2.0)
     monkeypatch.setattr(SynthProcess, "closing", (0.1, 0.1))
     said: list[str] = []
     voice = SynthProcess(free_port(), None, said.append)
@@ -148,7 +148,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
     # To read samples may take long, and is no reason.
     monkeypatch.setattr(voice, "_listen", iter([['{"reads": true}'], *[[]] * 99]).__next__)
     voice.poll()
-    monkeypatch.setattr("realtime.voice.process._BEGINS_S", 0.0)
+    monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 0.0)
     second = voice.pid
     for _ in range(20):
         voice.poll()
@@ -158,7 +158,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
 
 def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one within a driver that hangs."""
-    monkeypatch.setattr("realtime.voice.process._BEGINS_S", 0.0)
+    monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 0.0)
     monkeypatch.setattr(SynthProcess, "closing", (0.01, 0.01))
     said: list[str] = []
     voice = SynthProcess(free_port(), "none of these", said.append)
@@ -178,7 +178,7 @@ def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_a_voice_that_has_told_how_it_is_lives_however_late_the_show_hears_of_it(monkeypatch) -> None:
-    monkeypatch.setattr("realtime.voice.process._SILENT_S", 0.0)
+    monkeypatch.setattr("realtime.voice.process._REPORT_TIMEOUT_S", 0.0)
     said: list[str] = []
     voice = SynthProcess(free_port(), "none of these", said.append)
     first = voice.pid

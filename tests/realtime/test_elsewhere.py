@@ -21,7 +21,7 @@ from realtime.bench.performer import mocopi_datagrams
 from realtime.loop import obey_signals
 from realtime.sinks.midi import port as port_module
 from realtime.sockets import free_port
-from realtime.voice.audio import SAMPLE_RATE, _ask, chosen, rate_of
+from realtime.voice.audio import SAMPLE_RATE, _query, chosen, rate_of
 
 BARE = Path(__file__).resolve().parents[1] / "support/elsewhere"
 ROOT = str(Path(pyanticip.__file__).resolve().parents[1])
@@ -246,8 +246,8 @@ class Server(Wasapi):
 def test_a_device_that_takes_another_rate_alone_is_played_at_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sounddevice", Server())
     assert (rate_of(None), rate_of("system"), rate_of("none")) == (44_100, 44_100, SAMPLE_RATE)
-    assert (_ask(None).default, _ask("system").default) == ("system", "system")
-    assert not _ask("none").usable, "a device of that name is not there, whatever else is"
+    assert (_query(None).default, _query("system").default) == ("system", "system")
+    assert not _query("none").usable, "a device of that name is not there, whatever else is"
 
 
 def test_where_no_port_can_be_made_it_is_said_what_to_do(monkeypatch):

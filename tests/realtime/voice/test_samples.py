@@ -233,7 +233,7 @@ def test_a_preset_that_is_chosen_while_samples_are_read_plays(monkeypatch: pytes
     """A child that listens late, and one that begins again, are told as long as it takes."""
     monkeypatch.setattr(Child, "_start", lambda self: self._greet())
     listened: list[bool] = []
-    monkeypatch.setattr(SynthProcess, "_tell", lambda self: listened.append(True))
+    monkeypatch.setattr(SynthProcess, "_send_preset", lambda self: listened.append(True))
     process = SynthProcess(1, "none", lambda line: None)
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

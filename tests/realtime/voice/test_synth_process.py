@@ -84,7 +84,7 @@ def test_begun_anew_it_plays_for_the_rest_of_its_time(monkeypatch: pytest.Monkey
     voice = SimpleNamespace(poll=lambda: None, begin_anew=True)
     clock = iter([0.0, 3.5])
     monkeypatch.setattr(synth_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    left = synth_module._watch(voice, threading.Event(), 10.0, False)
+    left = synth_module._run(voice, threading.Event(), 10.0, False)
     assert left == ("--seconds", "6.500")
 
 
@@ -92,7 +92,7 @@ def test_begun_anew_it_still_speaks_to_the_terminal() -> None:
     program = """
 import os, sys
 from realtime.voice import synth
-synth._watch = lambda *_: ("--more",)
+synth._run = lambda *_: ("--more",)
 synth.begin_anew = lambda *more: os.execv(sys.executable, [sys.executable, "-c",
     f"import sys; print({more!r}, file=sys.stderr)"])
 synth.synth(0)
@@ -125,8 +125,8 @@ def test_a_device_that_has_gone_is_not_waited_for(ends_first, tmp_path, monkeypa
         OutputStream=Gone, query_hostapis=list, query_devices=lambda _: {"name": "a"}, PortAudioError=OSError
     )
     monkeypatch.setitem(sys.modules, "sounddevice", fake)
-    monkeypatch.setattr(output, "_STOPPING_S", 0.1)
-    monkeypatch.setattr(output, "_UNCALLED_S", 99.0 if ends_first else 0.0)
+    monkeypatch.setattr(output, "_STOP_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(output, "_CALLBACK_TIMEOUT_S", 99.0 if ends_first else 0.0)
     said: list[str] = []
     voice = Synth(0, wav=tmp_path / "take.wav", say=said.append)
     assert voice.device == "a"
@@ -211,7 +211,7 @@ def test_a_voice_that_fails_while_it_plays_is_silent_and_told_of(commands, says,
 
 @pytest.mark.usefixtures("without_sounddevice")
 def test_a_file_that_is_full_goes_on_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wav, "_MOST", 6 * SAMPLE_RATE)
+    monkeypatch.setattr(wav, "_MAX_DATA", 6 * SAMPLE_RATE)
     (tmp_path / "take.2.wav").touch()
     said: list[str] = []
     voice = Synth(0, wav=tmp_path / "take.wav", say=said.append)
@@ -246,7 +246,7 @@ def test_on_a_full_disk_the_file_ends_and_the_voice_plays_on(tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("without_sounddevice")
 def test_where_a_disk_hangs_for_long_what_is_left_out_is_told(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(output, "_WAITING_S", 0.3)
+    monkeypatch.setattr(output, "_MAX_QUEUED_S", 0.3)
     path, said = tmp_path / "take.wav", list[str]()
     voice = Synth(0, wav=path, say=said.append)
     # Nobody polls: as where a write lasts for long.
