@@ -1,1 +1,1 @@
-"""OSCQuery: who asks is told what is sent and obeyed, and its values (github.com/Vidvox/OSCQueryProposal)."""
+"""OSCQuery: describes the show's OSC messages and values to clients (github.com/Vidvox/OSCQueryProposal)."""

@@ -1,6 +1,6 @@
-"""What a running show offers: what its bundles say now, what it obeys, and where its settings stand.
+"""The OSCQuery namespace of a running show: the messages it sends, the commands it accepts, and its settings.
 
-The namespace is made of the tables that the show itself goes by.
+It is built from the tables that the show itself uses.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sinks.outputs import ENSEMBLE_MESSAGE, Limits, Message, target_messages
 
-__all__ = ["Attributes", "Commands", "Nodes", "Offer", "Offers", "controls", "described", "outputs"]
+__all__ = ["Attributes", "Commands", "Nodes", "Offer", "Offers", "controls", "message_node", "outputs"]
 
-#: The attributes of a node, by the names of the proposal.
+#: The attributes of a node, by their names in the OSCQuery proposal.
 Attributes = dict[str, Any]
 #: Nodes by their addresses.
 Nodes = dict[str, Attributes]
@@ -34,14 +34,15 @@ def outputs(
     cues: Iterable[str] = (),
     gestures: Iterable[str] = (),
 ) -> Nodes:
-    """What is sent. ``OPTIONAL`` and ``REPEATS`` are for our own server: there only once it was sent, and of
-    as many types as were sent."""
+    """The nodes of the messages that a target receives. Two attributes are for our own server only:
+    ``OPTIONAL`` (the node exists once the message was sent) and ``REPEATS`` (its types repeat as often as in
+    the message)."""
     messages = target_messages(prefix, send, extras, cues, gestures)
-    return {address: described(message) for address, message in messages}
+    return {address: message_node(message) for address, message in messages}
 
 
-def described(message: Message) -> Attributes:
-    """The node of a message that is sent."""
+def message_node(message: Message) -> Attributes:
+    """The node of a message that the show sends."""
     node: Attributes = {"TYPE": message.types, "ACCESS": _READ, "DESCRIPTION": message.text}
     if any(message.limits):
         node["RANGE"] = [_range(limits) for limits in message.limits]
@@ -59,26 +60,26 @@ def controls(
     members: Mapping[str, Iterable[str]] | None = None,
     values: Mapping[str, Any] | None = None,
     keys: Iterable[RigKey] = (),
-    who: str = "",
+    performer: str = "",
 ) -> Nodes:
-    """What is obeyed: commands by name, of each family in ``members`` one for each of these, and ``keys`` of
-    the rig; of ``who``, if there are several performers.
+    """The nodes of the commands that the show accepts: ``names``, every member of each family in ``members``,
+    and ``keys`` of the rig; those of one ``performer``, if there are several.
 
-    ``values`` are those of commands that can be asked for.
+    ``values`` are the current ones of commands that can be read.
     """
-    found = {name: _control(CONTROLS.get(name), (values or {}).get(name)) for name in names}
-    for family, each in (members or {}).items():
-        found |= {family + member: _control(CONTROLS.get(family), None) for member in each}
-    for key, takes, value in keys:
-        found[f"rig/{key}"] = node = _control(takes, None)
-        # An address has what stands before the value behind it, of any type.
-        if len(value) == len(takes.types):
+    nodes = {name: _control_node(CONTROLS.get(name), (values or {}).get(name)) for name in names}
+    for family, family_members in (members or {}).items():
+        nodes |= {family + member: _control_node(CONTROLS.get(family), None) for member in family_members}
+    for key, control, value in keys:
+        nodes[f"rig/{key}"] = node = _control_node(control, None)
+        # An address with constant arguments has more values than types, and cannot be described.
+        if len(value) == len(control.types):
             node |= {"ACCESS": _READ | _WRITE, "VALUE": list(value)}
-    begin = CONTROL + (f"{who}/" if who else "")
-    return {begin + name: node for name, node in found.items()}
+    prefix = CONTROL + (f"{performer}/" if performer else "")
+    return {prefix + name: node for name, node in nodes.items()}
 
 
-def _control(control: Control | None, value: Any) -> Attributes:
+def _control_node(control: Control | None, value: Any) -> Attributes:
     control = control or Control("N", "")
     node: Attributes = {"TYPE": control.types, "ACCESS": _WRITE, "DESCRIPTION": control.text}
     if control.optional:
@@ -100,15 +101,15 @@ def _range(limits: Limits) -> dict[str, Any] | None:
     return {"MIN": limits[0], "MAX": limits[1]}
 
 
-#: Commands by name, and the beginnings of those whose rest is an argument.
+#: Names of commands, and the prefixes of commands whose remainder is an argument.
 Commands = tuple[Iterable[str], Iterable[str]]
 
 
 class Offer:
-    """The nodes of ``target``, which has no addresses of its own, and of the remote control's ``commands``.
+    """The nodes of ``target``, which renames no addresses, and of the remote control's ``commands``.
 
-    ``taught`` gives the names of the outputs that can be taught, ``rig`` what can be set while it plays.
-    ``who`` is whose commands they are, of several performers.
+    ``taught`` returns the names of the outputs that can be taught; ``rig`` has the keys that can be set while
+    the show plays. ``performer`` is the name in the commands, if there are several performers.
     """
 
     def __init__(
@@ -118,50 +119,50 @@ class Offer:
         commands: Commands | None,
         rig: LiveRig,
         taught: Callable[[], Sequence[str]] = tuple,
-        who: str = "",
+        performer: str = "",
     ) -> None:
         self._target = target
         self._pipeline = pipeline
         self._commands = commands
         self._rig = rig
         self._taught = taught
-        self._who = who
+        self._performer = performer
 
-    def of(self, who: str, commands: Commands | None) -> Offer:
-        """The same of one of several performers, who has these commands."""
-        target = self._target.model_copy(update={"prefix": f"{self._target.prefix}/{who}"})
-        return Offer(target, self._pipeline, commands, self._rig, self._taught, who)
+    def of(self, performer: str, commands: Commands | None) -> Offer:
+        """The same offer for one of several performers, with these commands."""
+        target = self._target.model_copy(update={"prefix": f"{self._target.prefix}/{performer}"})
+        return Offer(target, self._pipeline, commands, self._rig, self._taught, performer)
 
     def tell(self, port: int) -> None:
-        """Send what is offered to ``port`` of this machine, as to one more receiver."""
+        """Also send the target's messages to ``port`` of this machine, where the OSCQuery server listens."""
         sink = OscSink(self._target.model_copy(update={"port": port}))
         sink.name = "oscquery"
         self._pipeline.add(sink)
 
     def version(self) -> object:
-        """Something that is another whenever the nodes are."""
+        """A value that differs whenever the nodes do."""
         extras = tuple(map(id, self._extras()))
-        offered = extras, self._cues(), self._gestures(), tuple(self._taught())
-        return *offered, tuple(self._values().items()), self._rig.version()
+        names = extras, self._cues(), self._gestures(), tuple(self._taught())
+        return *names, tuple(self._values().items()), self._rig.version()
 
     def nodes(self) -> Nodes:
         """All nodes by their addresses."""
-        announced = self._cues(), self._gestures()
-        found = outputs(self._target.prefix, self._target.send, self._extras(), *announced)
+        target = self._target
+        nodes = outputs(target.prefix, target.send, self._extras(), self._cues(), self._gestures())
         if self._commands is not None:
             names, families = self._commands
             outputs_of = {"teach/param/": self._taught(), "learn/": self._rig.outputs()}
             members = {family: each for family, each in outputs_of.items() if family in families}
-            found |= controls(names, members, self._values(), self._rig.settable(), self._who)
-        return found
+            nodes |= controls(names, members, self._values(), self._rig.settable(), self._performer)
+        return nodes
 
     def _extras(self) -> Sequence[Extra]:
-        taught = self._pipeline.live_mapping
-        return () if taught is None else taught.extras
+        mapping = self._pipeline.live_mapping
+        return () if mapping is None else mapping.extras
 
     def _gestures(self) -> tuple[str, ...]:
-        taught = self._pipeline.live_mapping
-        return () if taught is None or taught.gestures is None else tuple(taught.gestures.names)
+        mapping = self._pipeline.live_mapping
+        return () if mapping is None or mapping.gestures is None else tuple(mapping.gestures.names)
 
     def _cues(self) -> tuple[str, ...]:
         memory = self._pipeline.memory
@@ -176,23 +177,23 @@ class Offer:
 
 
 class Offers:
-    """What several performers offer, as one: each one's, the commands for all of them, and the ensemble where
-    it is sent.
+    """The combined offer of several performers: each one's, the commands for all of them, and the ensemble if
+    ``target`` receives it.
     """
 
     def __init__(self, offers: Sequence[Offer], names: Iterable[str], target: OscConfig) -> None:
         self._offers = tuple(offers)
         self._shared = controls(names)
         if ENSEMBLE in target.send:
-            self._shared |= {f"{target.prefix}/{ENSEMBLE}": described(ENSEMBLE_MESSAGE)}
+            self._shared |= {f"{target.prefix}/{ENSEMBLE}": message_node(ENSEMBLE_MESSAGE)}
 
     def version(self) -> object:
-        """As :meth:`Offer.version`."""
+        """See :meth:`Offer.version`."""
         return tuple(offer.version() for offer in self._offers)
 
     def nodes(self) -> Nodes:
         """All nodes by their addresses."""
-        found = dict(self._shared)
+        nodes = dict(self._shared)
         for offer in self._offers:
-            found |= offer.nodes()
-        return found
+            nodes |= offer.nodes()
+        return nodes

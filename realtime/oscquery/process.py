@@ -1,4 +1,4 @@
-"""OSCQuery beside a show: its process, and what that is told."""
+"""The OSCQuery server as a child process of the show."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ NEEDS = "OSCQuery", "oscquery", "websockets", "zeroconf"
 
 
 class OscQueryProcess(Child):
-    """Runs :mod:`realtime.oscquery.server`; its bundles go to ``port`` of loopback.
+    """Runs :mod:`realtime.oscquery.server`, which receives the show's bundles at ``port`` of loopback.
 
-    ``obeys`` is where the remote control listens, None where there is none. Raises a DeviceError where it
-    cannot begin.
+    ``control_address`` is where the remote control listens; None: it is off. Raises a DeviceError if the
+    server cannot start.
     """
 
     def __init__(
         self,
         rig: OscQueryRig,
-        obeys: tuple[str, int] | None,
+        control_address: tuple[str, int] | None,
         offer: Offer | Offers,
         say: Callable[[str], None],
     ) -> None:
         check_installed(*NEEDS)
         self.port = free_port()
-        host, port = obeys or ("", 0)
-        told = {"host": rig.host, "port": rig.port, "name": rig.name}
-        told |= {"ear": self.port, "osc_ip": host, "osc_port": port}
+        host, port = control_address or ("", 0)
+        options = {"host": rig.host, "port": rig.port, "name": rig.name}
+        options |= {"bundle_port": self.port, "osc_ip": host, "osc_port": port}
         self._offer = offer
         self._sent_version: object = None
-        super().__init__("OSCQuery", "realtime.oscquery.server", [json.dumps(told)], say)
+        super().__init__("OSCQuery", "realtime.oscquery.server", [json.dumps(options)], say)
         self.opened()
-        where = host_and_port(known_as(rig.host), rig.port)
-        say(f"describing everything to OSCQuery clients at http://{where}")
+        address = host_and_port(known_as(rig.host), rig.port)
+        say(f"describing everything to OSCQuery clients at http://{address}")
 
     def poll(self) -> list[str]:
-        """See whether it lives, hear its notes, and tell it what has changed."""
+        """See :meth:`Child.poll`; also reports the server's notes and sends it changed nodes."""
         lines = super().poll()
         for line in lines:
             word, _, text = line.partition(" ")

@@ -1,8 +1,8 @@
-"""The process that answers OSCQuery clients: ``python -P -m realtime.oscquery.server OPTIONS``, as JSON.
+"""The OSCQuery server process: ``python -P -m realtime.oscquery.server OPTIONS``, with the options as JSON.
 
-It is one more OSC target: bundles come over loopback, and descriptions of all nodes through standard input, a
-line of JSON each. When that ends, by whatever death of the show, so does the process. What the show should
-know goes to standard output, a line each: ``ready``, ``error TEXT``, ``note TEXT``.
+It is an OSC target of the show: bundles come over loopback. Descriptions of all nodes come through standard
+input, one line of JSON each; when that ends, however the show died, the process exits. Lines on standard
+output: ``ready``, ``error TEXT``, ``note TEXT``.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ from realtime.sockets import bind_udp, host_of, is_loopback, resolve, served_at
 
 __all__ = ["serve"]
 
-# A description is a line of some tens of kilobytes; what a client says is short; one that does not read is
-# not sent more than this.
-_SAID, _UNREAD = 1 << 14, 1 << 18
-# So many addresses that are not there yet a client may wait for, and what they look like.
-_WISHES, _ADDRESS = 1024, re.compile(r"(?=.{2,255}$)(/[^\s#*,/?\[\]{}]+)+")
+# Most bytes of a client's message.
+_MAX_MESSAGE = 1 << 14
+# Bytes that a client may leave unread before messages to it are skipped.
+_MAX_UNREAD = 1 << 18
+# Most addresses that do not exist yet that a client may listen to.
+_MAX_FUTURE_ADDRESSES = 1024
+_ADDRESS = re.compile(r"(?=.{2,255}$)(/[^\s#*,/?\[\]{}]+)+")
 
 
 class Server:
-    """Answers over HTTP, and streams over websockets what a client listens to.
+    """Answers HTTP requests, and streams the addresses that a client listens to over websockets.
 
-    A ``local`` one answers only what was asked for by a name of this machine's own: neither a page of another
-    site nor a name that was made to point here reads the show.
+    With ``local`` it only answers requests addressed to a loopback host name, so that neither pages of other
+    sites nor DNS names rebound to this machine can read the show.
     """
 
     def __init__(self, space: Space, *, local: bool) -> None:
@@ -45,7 +47,7 @@ class Server:
         self._listening: dict[Any, set[str]] = {}
 
     def process(self, connection: Any, request: Any) -> Any:
-        """Answer a request that is no websocket's."""
+        """Answer a plain HTTP request; returns None for a websocket request."""
         from websockets.datastructures import Headers
         from websockets.http11 import Response
 
@@ -60,46 +62,48 @@ class Server:
         return Response(status.value, status.phrase, headers, body)
 
     async def listen(self, client: Any) -> None:
-        """One websocket: LISTEN and IGNORE an address."""
+        """Serve one websocket: the commands LISTEN and IGNORE."""
         from websockets.exceptions import ConnectionClosed
 
-        wanted = self._listening[client] = set[str]()
+        addresses = self._listening[client] = set[str]()
         try:
-            async for said in client:
+            async for message in client:
                 with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-                    told = json.loads(said)
-                    command, address = told["COMMAND"], str(told["DATA"])
-                    if command == "LISTEN" and self._may_come(address, wanted):
-                        wanted.add(address)
+                    request = json.loads(message)
+                    command, address = request["COMMAND"], str(request["DATA"])
+                    if command == "LISTEN" and self._may_listen(address, addresses):
+                        addresses.add(address)
                     elif command == "IGNORE":
-                        wanted.discard(address)
+                        addresses.discard(address)
         except ConnectionClosed:
             pass
         finally:
             del self._listening[client]
 
-    def _may_come(self, address: str, wanted: set[str]) -> bool:
-        """Whether an address is there, or may be later: with the first frame, a mapping, a cue."""
-        known = self._space.addresses
-        return address in known or (len(wanted - known) < _WISHES and _ADDRESS.fullmatch(address) is not None)
+    def _may_listen(self, address: str, addresses: set[str]) -> bool:
+        """Whether an address exists, or may exist later: with the first frame, a mapping, a cue."""
+        existing = self._space.addresses
+        if address in existing:
+            return True
+        return len(addresses - existing) < _MAX_FUTURE_ADDRESSES and _ADDRESS.fullmatch(address) is not None
 
-    def hear(self, bundle: bytes) -> None:
-        """A bundle of the show: keep it, and send on what is listened to."""
+    def on_bundle(self, bundle: bytes) -> None:
+        """Store a bundle of the show, and stream its messages to the clients that listen to them."""
         before = self._space.addresses
-        self._stream(self._space.hear(bundle))
-        self._tell(before)
+        self._stream(self._space.store(bundle))
+        self._announce_changes(before)
 
     def describe(self, line: bytes) -> None:
-        """Other nodes: who is connected is told which have come and gone, and what has another value."""
+        """Replace the nodes; streams changed values, and announces new and removed addresses."""
         before = self._space.addresses
         self._stream(self._space.describe(json.loads(line)))
-        self._tell(before)
+        self._announce_changes(before)
 
     def _stream(self, messages: Iterable[tuple[str, bytes]]) -> None:
         for address, message in messages:
-            self._send([c for c, wanted in self._listening.items() if address in wanted], message)
+            self._send([c for c, addresses in self._listening.items() if address in addresses], message)
 
-    def _tell(self, before: set[str]) -> None:
+    def _announce_changes(self, before: set[str]) -> None:
         now = self._space.addresses
         for command, changed in (("PATH_ADDED", now - before), ("PATH_REMOVED", before - now)):
             for address in sorted(changed):
@@ -109,19 +113,22 @@ class Server:
     def _send(clients: list[Any], message: bytes | str) -> None:
         from websockets.asyncio.server import broadcast
 
-        broadcast([c for c in clients if c.transport.get_write_buffer_size() < _UNREAD], message)
+        broadcast([c for c in clients if c.transport.get_write_buffer_size() < _MAX_UNREAD], message)
 
 
-async def announced(options: dict[str, Any]) -> tuple[Any, str]:
-    """Tell of the services by mDNS, on loopback alone where nobody else could reach them; and by what name,
-    which is another where somebody has it already."""
+async def announce(options: dict[str, Any]) -> tuple[Any, str]:
+    """Announce the services by mDNS, on loopback only if others cannot reach them.
+
+    Returns the AsyncZeroconf instance, and the announced name, which differs from the requested one if that
+    is taken.
+    """
     import ifaddr
     from zeroconf import IPVersion
     from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
     host = resolve(options["host"], options["port"], "OSCQuery", socket.SOCK_STREAM)[4][0]
-    mine = [str(ip.ip) for adapter in ifaddr.get_adapters() for ip in adapter.ips if ip.is_IPv4]
-    addresses = [ip for ip in mine if not ip.startswith("127.")] if host in ("0.0.0.0", "::") else [host]
+    ips = [str(ip.ip) for adapter in ifaddr.get_adapters() for ip in adapter.ips if ip.is_IPv4]
+    addresses = [ip for ip in ips if not ip.startswith("127.")] if host in ("0.0.0.0", "::") else [host]
     version = IPVersion.V6Only if any(":" in ip for ip in addresses) else IPVersion.V4Only
     zeroconf = AsyncZeroconf(interfaces=addresses, ip_version=version)
     services = [("_oscjson._tcp", options["port"])]
@@ -143,7 +150,7 @@ async def announced(options: dict[str, Any]) -> tuple[Any, str]:
 
 
 async def serve(options: dict[str, Any]) -> None:
-    """Answer until standard input ends. Raises a DeviceError where the ports are not to be had."""
+    """Serve until standard input ends. Raises a DeviceError if a port cannot be bound."""
     from websockets.asyncio.server import serve as serve_websockets
 
     host: dict[str, Any] = {"NAME": options["name"]}
@@ -154,34 +161,34 @@ async def serve(options: dict[str, Any]) -> None:
     space = Space(host)
     server = Server(space, local=is_loopback(options["host"]))
     loop = asyncio.get_running_loop()
-    ear = bind_udp("127.0.0.1", options["ear"], "OSCQuery")
-    await loop.create_datagram_endpoint(lambda: Datagrams(server.hear), sock=ear)
+    bundle_socket = bind_udp("127.0.0.1", options["bundle_port"], "OSCQuery")
+    await loop.create_datagram_endpoint(lambda: Datagrams(server.on_bundle), sock=bundle_socket)
     lines = input_lines()
     try:
-        # A page in a browser says where it comes from, and has no business here.
-        answering = await serve_websockets(
+        # Only clients without an Origin header: web pages, which browsers mark with one, are refused.
+        websocket_server = await serve_websockets(
             server.listen,
             served_at(options["host"]),
             options["port"],
             process_request=server.process,
             origins=[None],
-            max_size=_SAID,
+            max_size=_MAX_MESSAGE,
         )
     except OSError as error:
-        where = f"{options['host']}:{options['port']}"
-        raise DeviceError(f"OSCQuery: cannot listen at {where} ({reason(error)})") from None
+        address = f"{options['host']}:{options['port']}"
+        raise DeviceError(f"OSCQuery: cannot listen at {address} ({reason(error)})") from None
     server.describe(await anext(lines))
     tell_parent("ready")
     zeroconf = None
     try:
-        zeroconf, space.host["NAME"] = await announced(options)
+        zeroconf, space.host["NAME"] = await announce(options)
     except Exception as error:
         tell_parent(f"note OSCQuery is not announced by mDNS: {type(error).__name__}: {error}")
     async for line in lines:
         server.describe(line)
     if zeroconf is not None:
         await zeroconf.async_close()
-    answering.close()
+    websocket_server.close()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a client is answered: the tree of nodes, their values, and one attribute or all of them. Pure."""
+"""The OSCQuery address space: the tree of nodes with their values, and the answers to requests. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["EXTENSIONS", "Space"]
 _ATTRIBUTES = (
     "FULL_PATH", "CONTENTS", "TYPE", "ACCESS", "DESCRIPTION", "RANGE", "UNIT", "VALUE", "OVERLOADS",
 )  # fmt: skip
-#: What of the proposal's optional parts is there.
+#: The optional parts of the proposal, and whether they are supported.
 EXTENSIONS = {
     name: name in _ATTRIBUTES or name in ("LISTEN", "PATH_ADDED", "PATH_REMOVED")
     for name in (
@@ -27,14 +27,14 @@ EXTENSIONS = {
         "OVERLOADS", "HTML", "ECHO", "LISTEN", "PATH_CHANGED", "PATH_RENAMED", "PATH_ADDED", "PATH_REMOVED",
     )
 }  # fmt: skip
-# The messages of a bundle and the arguments of one, at most: far more than a show sends.
-_MOST = 4096
+# Most messages in a bundle and arguments in a message: far more than a show sends.
+_MAX_ELEMENTS = 4096
 
 
 class Space:
-    """Addresses, what is known of them, and what was sent last.
+    """The nodes by address, and the last message sent to each.
 
-    ``host`` is what HOST_INFO says.
+    ``host`` is the answer to HOST_INFO.
     """
 
     def __init__(self, host: Mapping[str, Any]) -> None:
@@ -44,89 +44,89 @@ class Space:
 
     @property
     def addresses(self) -> set[str]:
-        """Those that a client sees."""
+        """The addresses that clients see."""
         return {a for a, node in self._nodes.items() if "OPTIONAL" not in node or a in self._sent}
 
     def describe(self, nodes: Mapping[str, dict[str, Any]]) -> list[tuple[str, bytes]]:
-        """From now on there are these nodes; addresses and messages of values that have changed."""
+        """Replace the nodes; returns the addresses of changed values, with their OSC messages."""
         before, self._nodes = self._nodes, dict(nodes)
         return [
-            (address, _message(address, node))
+            (address, _encode_value(address, node))
             for address, node in nodes.items()
             if "VALUE" in node and address in before and before[address].get("VALUE") != node["VALUE"]
         ]
 
-    def hear(self, bundle: bytes) -> list[tuple[str, bytes]]:
-        """Keep what was sent; its addresses and messages, which are read where somebody asks for them."""
+    def store(self, bundle: bytes) -> list[tuple[str, bytes]]:
+        """Store the messages of a bundle, to be decoded on request; returns them with their addresses."""
         try:
-            found = [(one.partition(b"\0")[0].decode(), one) for one in split(bundle, _MOST)]
+            messages = [(data.partition(b"\0")[0].decode(), data) for data in split(bundle, _MAX_ELEMENTS)]
         except ValueError:
             return []
-        self._sent.update(found)
-        return found
+        self._sent.update(messages)
+        return messages
 
     def answer(self, target: str) -> tuple[HTTPStatus, bytes]:
-        """What a request for a path, and perhaps one attribute of it, is answered."""
+        """Status and body for a request target: a path, optionally with an attribute as query."""
         try:
             parts = urlsplit(target)
-            path, asked = unquote(parts.path), unquote(parts.query).partition("&")[0].partition("=")[0]
+            path, attribute = unquote(parts.path), unquote(parts.query).partition("&")[0].partition("=")[0]
         except ValueError:
             return HTTPStatus.BAD_REQUEST, b""
-        # Some clients take it for a path.
-        if asked == "HOST_INFO" or path == "/HOST_INFO":
+        # Some clients request HOST_INFO as a path.
+        if attribute == "HOST_INFO" or path == "/HOST_INFO":
             return HTTPStatus.OK, _json(self.host)
-        if asked and asked not in EXTENSIONS and asked not in _ATTRIBUTES:
+        if attribute and attribute not in EXTENSIONS and attribute not in _ATTRIBUTES:
             return HTTPStatus.BAD_REQUEST, b""
         node = self._node("/" + path.strip("/"))
         if node is None:
             return HTTPStatus.NOT_FOUND, b""
-        if not asked:
+        if not attribute:
             return HTTPStatus.OK, _json(node)
-        if asked not in node:
+        if attribute not in node:
             return HTTPStatus.NO_CONTENT, b""
-        return HTTPStatus.OK, _json({asked: node[asked]})
+        return HTTPStatus.OK, _json({attribute: node[attribute]})
 
     def _node(self, path: str) -> dict[str, Any] | None:
-        """A node and all below it; None where there is nothing."""
-        begin = path.rstrip("/") + "/"
-        below = {a for a in self.addresses if a == path or a.startswith(begin)}
+        """A node with its descendants; None if there is no node."""
+        prefix = path.rstrip("/") + "/"
+        below = {a for a in self.addresses if a == path or a.startswith(prefix)}
         if not below and path != "/":
             return None
         root = self._attributes(path)
         for address in sorted(below - {path}):
-            at, here = root, path.rstrip("/")
-            for name in address.removeprefix(begin).split("/"):
-                here = f"{here}/{name}"
-                at = at.setdefault("CONTENTS", {}).setdefault(name, self._attributes(here))
+            node, node_path = root, path.rstrip("/")
+            for name in address.removeprefix(prefix).split("/"):
+                node_path = f"{node_path}/{name}"
+                node = node.setdefault("CONTENTS", {}).setdefault(name, self._attributes(node_path))
         return root
 
     def _attributes(self, address: str) -> dict[str, Any]:
-        """A node by itself; where there is no method it is a container."""
+        """A node without its descendants; an address without a method is a container."""
         node: dict[str, Any] = {"FULL_PATH": address}
-        known = self._nodes.get(address)
-        if known is None:
+        description = self._nodes.get(address)
+        if description is None:
             return {**node, "ACCESS": 0}
-        node |= {name: value for name, value in known.items() if name in _ATTRIBUTES}
-        # Any program of this machine can send to the port.
+        node |= {name: value for name, value in description.items() if name in _ATTRIBUTES}
+        # ValueError: any program on this machine can send to the port.
         with contextlib.suppress(KeyError, ValueError):
-            values = read_message(self._sent[address], _MOST).params
-            node["VALUE"] = [_plain(value) for value in values]
-            if "REPEATS" in known:
-                times = max(len(values) // len(known["TYPE"]), 1)
-                node["TYPE"] = known["TYPE"] * times
+            values = read_message(self._sent[address], _MAX_ELEMENTS).params
+            node["VALUE"] = [_json_value(value) for value in values]
+            if "REPEATS" in description:
+                times = max(len(values) // len(description["TYPE"]), 1)
+                node["TYPE"] = description["TYPE"] * times
         return node
 
 
-def _message(address: str, node: Mapping[str, Any]) -> bytes:
-    """What a node's value is as OSC."""
+def _encode_value(address: str, node: Mapping[str, Any]) -> bytes:
+    """A node's value as an OSC message."""
     builder = OscMessageBuilder(address)
     for kind, value in zip(node["TYPE"], node["VALUE"], strict=True):
         builder.add_arg(value, "FT"[value] if isinstance(value, bool) else kind)
     return builder.build().dgram
 
 
-def _plain(value: Any) -> Any:
-    """A value of OSC as JSON has it; None where it has none."""
+def _json_value(value: Any) -> Any:
+    """An OSC value as JSON; None if JSON has no equivalent."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | int | float) else None

@@ -33,7 +33,7 @@ from realtime.clock import ScaledClock
 from realtime.control.rig_keys import CONTROLS
 from realtime.oscquery.offer import controls, outputs
 from realtime.oscquery.process import OscQueryProcess
-from realtime.oscquery.server import announced
+from realtime.oscquery.server import announce
 from realtime.oscquery.space import Space
 from realtime.rig import parse_rig
 from realtime.rig.checks import rig_warnings
@@ -98,7 +98,7 @@ def test_what_is_described_is_what_is_sent() -> None:
     described = outputs("/anticip", PARTS, EXTRAS, ["chorus"])
     assert types.keys() == described.keys()
     heard = space()
-    assert sum(len(heard.hear(bundle)) for bundle in bundles) == len(described)
+    assert sum(len(heard.store(bundle)) for bundle in bundles) == len(described)
     for address, tags in types.items():
         status, body = heard.answer(address)
         node = json.loads(body)
@@ -312,7 +312,7 @@ def test_who_is_announced_by_another_name_is_called_so(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("zeroconf.asyncio.AsyncZeroconf", Taken)
     told = {"host": "127.0.0.1", "port": 9020, "osc_port": 9010, "name": "stage"}
-    assert asyncio.run(announced(told))[1] == "stage-2"
+    assert asyncio.run(announce(told))[1] == "stage-2"
     assert found == ["stage-2._oscjson._tcp.local.", "stage-2._osc._udp.local."]
 
 

@@ -41,7 +41,7 @@ def test_a_part_that_is_left_out_is_not_described() -> None:
 def test_what_the_show_may_not_have_is_there_when_it_was_sent() -> None:
     made = space()
     assert made.answer("/anticip/trust")[0] == HTTPStatus.NOT_FOUND
-    made.hear(everything_sent()[0])
+    made.store(everything_sent()[0])
     assert made.answer("/anticip/trust")[0] == HTTPStatus.OK
 
 
@@ -71,7 +71,7 @@ def test_answers_are_those_of_the_proposal(target: str, status: int, body: Any) 
 
 def test_the_tree_holds_every_node_once() -> None:
     made = space()
-    made.hear(everything_sent()[0])
+    made.store(everything_sent()[0])
     assert methods(json.loads(made.answer("/")[1])).keys() == OFFERED.keys()
     assert json.loads(made.answer("?HOST_INFO")[1]) == json.loads(made.answer("/HOST_INFO")[1])
     assert json.loads(made.answer("?HOST_INFO")[1])["EXTENSIONS"]["LISTEN"] is True
@@ -115,9 +115,9 @@ def test_no_request_is_too_strange(target: str) -> None:
 def test_bytes_that_are_no_bundle_change_nothing(data: bytes) -> None:
     made = space()
     before = made.answer("/")
-    made.hear(data)
-    made.hear(b"#bundle\0" + data)
-    made.hear(b"/anticip/param/pitch\0" + data)
+    made.store(data)
+    made.store(b"#bundle\0" + data)
+    made.store(b"/anticip/param/pitch\0" + data)
     assert made.answer("/") == before or b'"VALUE"' in made.answer("/")[1]
 
 
