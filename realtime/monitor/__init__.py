@@ -1,1 +1,2 @@
-"""The monitor: a page that shows a show and steers it, served by a process of its own."""
+"""The monitor: a web page that displays and controls a show, served by a separate process; and the terminal
+display."""

@@ -1,5 +1,5 @@
-"""What the monitor's process is told: datagrams over loopback, when everybody else has theirs, dropped where
-they cannot go."""
+"""Sends frames to the monitor's process: datagrams over loopback, sent after those of every other sink, and
+dropped if they cannot be sent at once."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from realtime.sockets import connect_udp
 
 __all__ = ["MonitorFeed"]
 
-# msgpack has no types.
+# Declared here because msgpack has no type annotations.
 _packb: Callable[..., bytes] = msgpack.packb
 
-# Of what a suit sent, so that all of it fits into a datagram.
-_MOST, _LONGEST = 12, 4096
+# Most of the suit's datagrams in one frame, and the most bytes of each, so that all fit into a datagram.
+_MAX_DATAGRAMS, _MAX_DATAGRAM_SIZE = 12, 4096
 
 
 class MonitorFeed(DatagramSink):
     """A sink that packs frames for :mod:`realtime.monitor.server`.
 
-    A frame is a msgpack map of the plain values of :class:`ControlFrame` under their names, ``gate``, the
-    model's commitment gate 0..1 (None: no model speaks), ``pose`` (22, 4)
-    and ``forecast`` (8, 5) as the bytes of float32 (none where a frame did not come, or nothing is foreseen),
-    ``root`` (3,) likewise, and ``way_ms``, the time from the datagram until here; a status is its words.
-    ``every``: one frame of about so many, and those with events. With ``suit`` a frame comes with the
-    datagrams since the last: ``heard``, each with its sender.
+    A frame is a msgpack map with the plain values of :class:`ControlFrame` under their names; ``gate``, the
+    model's commitment gate 0..1 (None: no model step); ``pose`` (22, 4), ``root`` (3,) and ``forecast``
+    (8, 5) as float32 bytes, empty if the frame has none; ``way_ms``, the time from the datagram's arrival to
+    :meth:`send`; and with ``suit``, ``heard``: the datagrams since the last frame, each with its sender. A
+    status frame is a map with ``status`` only.
+
+    ``every``: send about one frame of this many, and every frame with events.
     """
 
     trouble = ""
@@ -46,37 +47,39 @@ class MonitorFeed(DatagramSink):
         self._clock = clock
         self._extras: list[str] = []
         self._suit = suit
-        self._newest = -every
+        self._last_seq = -every
         self._datagrams: list[tuple[str, bytes]] = []
-        self._kept: list[tuple[ControlFrame, int]] = []
+        # Frames to send, and the nanoseconds from their datagram's arrival to `send`.
+        self._pending: list[tuple[ControlFrame, int]] = []
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """From now on these outputs are shown as well."""
+        """Set the names of the taught outputs."""
         self._extras = [extra.name for extra in extras]
 
     def send(self, frame: ControlFrame) -> None:
-        """Keep a frame for :meth:`run_deferred`."""
-        since = frame.seq - self._newest
-        # One with a body is worth waiting a frame for: of a suit at 60 Hz two of five have none.
+        """Store a frame for :meth:`run_deferred`, if it is due."""
+        since = frame.seq - self._last_seq
+        # Wait one frame for one with a body: with a suit at 60 Hz two of five frames have none.
         waits = self._every > 1 and frame.body is None
         is_due = since >= self._every + waits or since < 0
         if is_due and frame.seq >= 0:
-            self._newest = frame.seq
+            self._last_seq = frame.seq
         if is_due or frame.events or frame.seq < 0:
-            self._kept.append((frame, self._clock.now_ns() - frame.t_ns))
+            self._pending.append((frame, self._clock.now_ns() - frame.t_ns))
 
     def on_datagram(self, sender: str, datagram: bytes) -> None:
-        """Keep a datagram for the next frame; what does not fit into one of ours is left out."""
-        if self._suit and len(self._datagrams) < _MOST and len(datagram) <= _LONGEST:
+        """Store a datagram for the next frame, unless it is too large or there are too many."""
+        is_small = len(datagram) <= _MAX_DATAGRAM_SIZE
+        if self._suit and len(self._datagrams) < _MAX_DATAGRAMS and is_small:
             self._datagrams.append((sender, datagram))
 
     def run_deferred(self) -> None:
-        """Send what was kept, or drop it."""
-        kept, self._kept = self._kept, []
-        for frame, way_ns in kept:
+        """Send the stored frames, or drop and count them."""
+        pending, self._pending = self._pending, []
+        for frame, way_ns in pending:
             try:
-                self._sock.send(self._packed(frame, way_ns))
+                self._sock.send(self._pack(frame, way_ns))
             except (BlockingIOError, InterruptedError):
                 self._counts["dropped"] += 1
             except ConnectionRefusedError:
@@ -86,10 +89,10 @@ class MonitorFeed(DatagramSink):
             else:
                 self._counts["sent"] += 1
 
-    def _packed(self, frame: ControlFrame, way_ns: int) -> bytes:
+    def _pack(self, frame: ControlFrame, way_ns: int) -> bytes:
         if frame.seq < 0:
             return _packb({"status": frame.status})
-        heard, self._datagrams = self._datagrams, []
+        datagrams, self._datagrams = self._datagrams, []
         return _packb(
             {
                 "seq": frame.seq,
@@ -107,12 +110,12 @@ class MonitorFeed(DatagramSink):
                 "root": _bytes(frame.root),
                 "forecast": _bytes(frame.forecast),
                 "way_ms": way_ns / 1e6,
-                "heard": heard,
+                "heard": datagrams,
             }
         )
 
     def counters(self) -> dict[str, int]:
-        """Frames told, and those that could not be."""
+        """Frames sent, dropped, refused and failed."""
         return dict(self._counts)
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
-"""The ghost beside the body: where every joint will be, from the poses that came.
+"""The ghost next to the body: a forecast of the joint positions from the past poses.
 
-It steps the forecaster of :mod:`pyanticip.models.forecast` in NumPy: the monitor's process has no torch.
+It runs the forecaster of :mod:`pyanticip.models.forecast` in NumPy, because the monitor's process has no
+torch.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ __all__ = ["STRIDE", "Ghost"]
 
 F32 = npt.NDArray[np.float32]
 
-#: Frames of the grid between two that it looks at, and so between two that it says.
+#: Frames of the 50 Hz grid between two input poses, and between two forecast poses.
 STRIDE = 2
-# Who was not seen for so many frames is seen anew.
-_LOST = 12
+# After a gap of more than this many frames the past is discarded.
+_MAX_GAP_FRAMES = 12
 _X, _, _Z = np.eye(3, dtype=np.float32)
 
 
 class Ghost:
-    """Takes poses in and says where the joints will be after each.
+    """Forecasts the joint positions after each pose.
 
-    It looks back in steps of :data:`STRIDE` frames; between two poses that came the joints went straight.
-    Raises a CheckpointError where ``folder`` has no forecaster of the canonical body.
+    Past poses are taken every :data:`STRIDE` frames, interpolated linearly where frames are missing. Raises a
+    CheckpointError if ``folder`` has no forecaster of the canonical body.
     """
 
     def __init__(self, folder: Path = GHOST) -> None:
@@ -46,60 +47,65 @@ class Ghost:
             raise CheckpointError(f"checkpoint {folder}: expected a forecaster of the canonical body")
         self._weights = safetensors.numpy.load(read_verified(folder, WEIGHTS, manifest.sha256))
         self._parents, self._offsets = body.parents.tolist(), body.offsets.tolist()
-        self._bones = np.linalg.norm(body.offsets, axis=1).tolist()
+        self._bone_lengths = np.linalg.norm(body.offsets, axis=1).tolist()
         past = STRIDE * (self._config.observed - 1)
-        self._ago = np.arange(-past, 1, STRIDE)
-        self._seen: deque[tuple[int, F32]] = deque(maxlen=past + 1)
+        self._past_offsets = np.arange(-past, 1, STRIDE)
+        # Frame number and joint positions (22, 3) of the past poses.
+        self._observed: deque[tuple[int, F32]] = deque(maxlen=past + 1)
 
     def hear(
         self, seq: int, pose: npt.ArrayLike, root: npt.ArrayLike, which: Sequence[int] = range(10)
     ) -> F32:
-        """Where the joints will be ``STRIDE``, 2 ``STRIDE`` ... frames (10, 22, 3), or at ``which`` of these,
-        after the pose of frame ``seq``: local rotations (22, 4), and where the hips are (3,).
+        """Add the pose of frame ``seq``, as local rotations (22, 4) and hip position (3,), and forecast.
+
+        Returns the joint positions (10, 22, 3) in metres, ``STRIDE``, 2 ``STRIDE`` ... frames ahead, or only
+        those at the indices ``which``.
         """
         turns, hips = np.asarray(pose, np.float64).tolist(), np.asarray(root, np.float64).tolist()
         world: list[tuple[Sequence[float], Sequence[float]]] = [(turns[0], hips)]
-        for turn, place, parent in zip(turns[1:], self._offsets[1:], self._parents[1:], strict=True):
-            above, there = world[parent]
-            world.append(below(above, there, turn, place))
-        places = np.array([place for _, place in world], np.float32)
-        if self._seen and not 0 < seq - self._seen[-1][0] <= _LOST:
-            self._seen.clear()
-        self._seen.append((seq, places))
-        # From the floor below the hips, turned so that the performer faces +z.
+        for turn, offset, parent in zip(turns[1:], self._offsets[1:], self._parents[1:], strict=True):
+            parent_turn, parent_position = world[parent]
+            world.append(below(parent_turn, parent_position, turn, offset))
+        positions = np.array([position for _, position in world], np.float32)
+        if self._observed and not 0 < seq - self._observed[-1][0] <= _MAX_GAP_FRAMES:
+            self._observed.clear()
+        self._observed.append((seq, positions))
+        # The model's coordinates: the origin on the floor below the hips, the performer facing +z.
         yaw = 2.0 * math.atan2(turns[0][2], turns[0][0])
         cos, sin = math.cos(yaw), math.sin(yaw)
         facing = np.array([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]], np.float32)
-        here = places[0] * (_X + _Z)
-        said = self.predict((self._past() - here) @ facing)
-        return self._jointed(said[which] @ facing.T + here)
+        origin = positions[0] * (_X + _Z)
+        forecast = self.predict((self._past() - origin) @ facing)
+        return self._restore_bones(forecast[which] @ facing.T + origin)
 
     @property
     def joint_positions(self) -> F32:
-        """Where the joints of the newest pose are (22, 3)."""
-        return self._seen[-1][1]
+        """Joint positions of the newest pose (22, 3)."""
+        return self._observed[-1][1]
 
     def _past(self) -> F32:
-        """Where the joints were (10, 22, 3), oldest first; before they were seen, where that was."""
-        seqs = np.array([seq for seq, _ in self._seen])
-        known = np.stack([places for _, places in self._seen])
-        wanted = np.maximum(seqs[-1] + self._ago, seqs[0])
-        after = np.searchsorted(seqs, wanted)
+        """Past joint positions (10, 22, 3), oldest first; before the first observed pose, that pose."""
+        seqs = np.array([seq for seq, _ in self._observed])
+        observed = np.stack([positions for _, positions in self._observed])
+        targets = np.maximum(seqs[-1] + self._past_offsets, seqs[0])
+        after = np.searchsorted(seqs, targets)
         before = np.maximum(after - 1, 0)
-        share = (wanted - seqs[before]) / np.maximum(seqs[after] - seqs[before], 1)
-        found: F32 = known[before] + share[:, None, None].astype(np.float32) * (known[after] - known[before])
-        return found
+        share = (targets - seqs[before]) / np.maximum(seqs[after] - seqs[before], 1)
+        steps = observed[after] - observed[before]
+        past: F32 = observed[before] + share[:, None, None].astype(np.float32) * steps
+        return past
 
-    def predict(self, seen: F32) -> F32:
-        """What follows (10, 22, 3) on poses (10, 22, 3), as ``PoseForecaster.predict`` has it."""
-        sides, across = list(self._config.mirror), 1.0 - 2.0 * _X
-        plain, other = self._views(np.stack((seen, seen[:, sides] * across)))
-        mean: F32 = 0.5 * (plain + other[:, sides] * across)
+    def predict(self, observed: F32) -> F32:
+        """Forecast poses (10, 22, 3) from observed poses (10, 22, 3), as ``PoseForecaster.predict`` does."""
+        mirrored_joints, mirror_x = list(self._config.mirror), 1.0 - 2.0 * _X
+        plain, mirrored = self._run_model(np.stack((observed, observed[:, mirrored_joints] * mirror_x)))
+        mean: F32 = 0.5 * (plain + mirrored[:, mirrored_joints] * mirror_x)
         return mean
 
-    def _views(self, seen: F32) -> F32:
-        w, views = self._weights, len(seen)
-        flat = seen.reshape(views, len(seen[0]), -1) / w["unit"]
+    def _run_model(self, observed: F32) -> F32:
+        """Forecasts (views, 10, 22, 3) of a batch of views (views, 10, 22, 3)."""
+        w, views = self._weights, len(observed)
+        flat = observed.reshape(views, len(observed[0]), -1) / w["unit"]
         last = flat[:, -1]
         past = (flat - last[:, None]).transpose(0, 2, 1) @ w["past_basis"] / w["past_scale"]
         x = np.concatenate([(last - w["pose_mean"]) / w["pose_std"], past.reshape(views, -1)], 1)
@@ -107,38 +113,38 @@ class Ghost:
         for n in range(self._config.blocks):
             inner = _gelu(self._linear(f"blocks.{n}.up", self._norm(f"blocks.{n}.norm", z)))
             z = z + self._linear(f"blocks.{n}.down", inner)
-        said = self._linear("outlet", self._norm("norm", z)) + self._linear("direct", x)
-        said = said.reshape(views, -1, self._config.components) + past @ w["momentum.weight"].T
-        moves = (said @ w["future_basis"]).transpose(0, 2, 1) + last[:, None]
-        found: F32 = (moves * w["unit"]).reshape(views, self._config.target, -1, 3)
-        return found
+        future = self._linear("outlet", self._norm("norm", z)) + self._linear("direct", x)
+        future = future.reshape(views, -1, self._config.components) + past @ w["momentum.weight"].T
+        scaled = (future @ w["future_basis"]).transpose(0, 2, 1) + last[:, None]
+        positions: F32 = (scaled * w["unit"]).reshape(views, self._config.target, -1, 3)
+        return positions
 
     def _linear(self, name: str, x: F32) -> F32:
-        found: F32 = x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
-        return found
+        y: F32 = x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        return y
 
     def _norm(self, name: str, x: F32) -> F32:
-        apart = x - x.mean(-1, keepdims=True)
-        scaled = apart / np.sqrt((apart * apart).mean(-1, keepdims=True) + 1e-5)
-        found: F32 = scaled * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
-        return found
+        centred = x - x.mean(-1, keepdims=True)
+        scaled = centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + 1e-5)
+        y: F32 = scaled * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return y
 
-    def _jointed(self, places: F32) -> F32:
-        """The same with bones as long as they are."""
-        poses = places.tolist()
-        for at in poses:
+    def _restore_bones(self, positions: F32) -> F32:
+        """Move the joints so that every bone has its length."""
+        poses = positions.tolist()
+        for pose in poses:
             for joint, parent in enumerate(self._parents):
                 if parent >= 0:
-                    bone = [a - b for a, b in zip(at[joint], at[parent], strict=True)]
-                    share = self._bones[joint] / max(math.hypot(*bone), 1e-6)
-                    at[joint] = [b + share * v for b, v in zip(at[parent], bone, strict=True)]
+                    bone = [a - b for a, b in zip(pose[joint], pose[parent], strict=True)]
+                    scale = self._bone_lengths[joint] / max(math.hypot(*bone), 1e-6)
+                    pose[joint] = [b + scale * v for b, v in zip(pose[parent], bone, strict=True)]
         return np.array(poses, np.float32)
 
 
 def _gelu(x: F32) -> F32:
-    """With the error function by Abramowitz and Stegun 7.1.26, within 2e-7."""
+    """GELU, with the error function of Abramowitz and Stegun 7.1.26, within 2e-7."""
     y = np.abs(x) / math.sqrt(2.0)
     t = 1.0 / (1.0 + 0.3275911 * y)
     series = ((((1.061405429 * t - 1.453152027) * t) + 1.421413741) * t - 0.284496736) * t + 0.254829592
-    found: F32 = (0.5 * x * (1.0 + np.sign(x) * (1.0 - series * t * np.exp(-y * y)))).astype(np.float32)
-    return found
+    gelu: F32 = (0.5 * x * (1.0 + np.sign(x) * (1.0 - series * t * np.exp(-y * y)))).astype(np.float32)
+    return gelu

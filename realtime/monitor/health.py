@@ -1,4 +1,4 @@
-"""How a show stands, once a second: what the monitor's page shows beside the frames."""
+"""The health of a show, which the monitor displays beside the frames."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from realtime.status import is_writing, sink_counts, sink_troubles
 __all__ = ["health", "settable"]
 
 _LOUDNESS = PARAMETERS.index("loudness")
-# Who has sent nothing for so long has gone.
+# A sender that has sent nothing for this long is gone.
 _GONE_NS = 2_000_000_000
 
 
 def health(
     pipeline: Pipeline, commands: Commands, control: ControlServer | None, preset: str
 ) -> Mapping[str, Any]:
-    """JSON of the state, the settings, who is heard and who hears; ``preset`` is that of the rig.
+    """State, settings, senders and sinks of a show, as JSON values; ``preset`` is the rig's.
 
-    Of each sender: name, whether it plays, good frames, seconds for which it has been gone (0: it has not).
+    ``senders`` has (name, whether it plays, good frames, seconds since it has been gone or 0) each; ``away``
+    the sinks that cannot be reached.
     """
     mixer, counters = pipeline.mixer, pipeline.front.counters()
     now = pipeline.clock.now_ns()
@@ -36,7 +37,7 @@ def health(
         (name, plays, frames, (now - last) // 1_000_000_000 if now - last >= _GONE_NS else 0)
         for name, plays, frames, last in pipeline.front.senders()
     ]
-    is_heard = any(plays and not gone for _, plays, _, gone in senders)
+    is_receiving = any(plays and not gone_s for _, plays, _, gone_s in senders)
     return {
         "state": pipeline.state,
         "mode": mixer.mode,
@@ -44,7 +45,7 @@ def health(
         "settings": mixer.settings,
         "lead_ms": mixer.lead.leads[_LOUDNESS],
         "source": pipeline.source,
-        "rate": pipeline.front.timing[0] if is_heard else None,
+        "rate": pipeline.front.timing[0] if is_receiving else None,
         "lost": lost_of(counters),
         "bad": sum(counters.get(name, 0) for name in ("truncated", "malformed", "alien")),
         "backend": "none" if pipeline.backend is None else pipeline.backend.name,
@@ -60,7 +61,7 @@ def health(
 
 
 def settable(live_rig: LiveRig) -> Mapping[str, Any]:
-    """JSON of what of the rig can be set, and how it stands."""
+    """The keys of the rig that can be set while the show plays, with their values, as JSON values."""
     rig = live_rig.rig
     parts = Counter(message.part for message in SENT.values())
     return {
@@ -68,5 +69,5 @@ def settable(live_rig: LiveRig) -> Mapping[str, Any]:
         "outputs": live_rig.outputs(),
         "receivers": [table.url for table in rig.osc],
         "parts": {message.part: message.text for message in SENT.values() if parts[message.part] == 1},
-        "keys": [(key, takes.types, takes.limits, value) for key, takes, value in live_rig.settable()],
+        "keys": [(key, control.types, control.limits, value) for key, control, value in live_rig.settable()],
     }

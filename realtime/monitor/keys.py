@@ -1,4 +1,4 @@
-"""The performer's hand on the keyboard of the terminal: each key a command like the remote control's."""
+"""Single-key commands in the terminal."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from realtime.pipeline import Pipeline
 __all__ = ["Keys", "in_front"]
 
 _ESCAPE = "\x1b"
-_LOOK_S = 0.05
-# In the background it is looked so often whether keys are ours again.
-_AWAY_S = 0.5
-# Arrows and their like begin as Esc does: of Linux' console (F1) and with Alt, Shift or Ctrl, too.
+# Interval of polling a terminal that cannot be watched.
+_POLL_INTERVAL_S = 0.05
+# Interval of checking whether a background process is in the foreground again.
+_BACKGROUND_INTERVAL_S = 0.5
+# Escape sequences of arrows and other keys, also the Linux console's (F1) and those with Alt, Shift or Ctrl.
 _SEQUENCE = re.compile(r"\x1b+[\[O]\[?[0-9;]*[A-Za-z~^$@]")
 
 
 def in_front(stream: TextIO) -> bool:
-    """Whether a stream is a terminal, and we are its foreground: one in the background must not touch it."""
+    """Whether a stream is a terminal with this process in its foreground; others must not touch it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return stream.isatty() and terminal_is_ours(stream.fileno())
     return False
@@ -34,9 +35,9 @@ def in_front(stream: TextIO) -> bool:
 class Keys:
     """Reads single keys of standard input in the asyncio loop, from :meth:`start` to :meth:`close`.
 
-    p and Esc panic, s starts, x stops, f freezes, b bypasses, r records (f, b and r the other way round
-    again), q is ``quit``. ``actions`` are the show's; ``say`` is told what was refused, ``done`` when one was
-    obeyed. Where standard input is no terminal, nothing is read.
+    p and Esc panic, s starts, x stops; f toggles freeze, b bypass and r recording; q calls ``quit``.
+    ``actions`` are the show's commands by name; ``say`` reports errors, ``done`` is called after every
+    command. If standard input is no terminal, nothing is read.
     """
 
     def __init__(
@@ -53,55 +54,57 @@ class Keys:
         self._say = say
         self._done = done
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._before: list[Any] | None = None
-        self._later: asyncio.Task[None] | None = None
+        # Terminal settings to restore; None: they were not changed.
+        self._settings: list[Any] | None = None
+        # Keeps the running task referenced.
+        self._task: asyncio.Task[None] | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Read keys from now on, each as it is pressed."""
+        """Start reading keys as they are pressed."""
         if not in_front(sys.stdin):
             return
-        self._before = raw_keys(sys.stdin.fileno())
+        self._settings = raw_keys(sys.stdin.fileno())
         self._loop = loop
-        if self._before is None:
-            self._look()
+        if self._settings is None:
+            self._poll()
         else:
             self._listen()
 
     def _listen(self) -> None:
         if self._loop is not None:
-            self._loop.add_reader(sys.stdin.fileno(), self._readable)
+            self._loop.add_reader(sys.stdin.fileno(), self._on_readable)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         if self._loop is None:
             return
-        if self._before is not None:
+        if self._settings is not None:
             self._loop.remove_reader(sys.stdin.fileno())
         self._loop = None
-        # From the background it would stop us, and the shell has set its own.
+        # In the background this would stop the process, and the shell has restored its own settings.
         if in_front(sys.stdin):
-            cooked_keys(sys.stdin.fileno(), self._before)
+            cooked_keys(sys.stdin.fileno(), self._settings)
 
-    def _look(self) -> None:
-        """Where a terminal does not say that something was pressed, it is asked."""
+    def _poll(self) -> None:
+        """Poll a terminal that cannot notify the event loop (Windows)."""
         for key in pressed_keys().lower():
             self._press(key)
         if self._loop is not None:
-            self._loop.call_later(_LOOK_S, self._look)
+            self._loop.call_later(_POLL_INTERVAL_S, self._poll)
 
-    def _readable(self) -> None:
+    def _on_readable(self) -> None:
         if not in_front(sys.stdin):
-            # Somebody else's, who may leave them unread for long.
+            # The keys are the foreground process's, which may leave them unread for long.
             if self._loop is not None:
                 self._loop.remove_reader(sys.stdin.fileno())
-                self._loop.call_later(_AWAY_S, self._listen)
+                self._loop.call_later(_BACKGROUND_INTERVAL_S, self._listen)
             return
         try:
             pressed = os.read(sys.stdin.fileno(), 1024).decode("ascii", "replace")
         except OSError:
             pressed = ""
         if not pressed:
-            # The terminal has gone.
+            # The terminal was closed.
             if self._loop is not None:
                 self._loop.remove_reader(sys.stdin.fileno())
             return
@@ -127,17 +130,17 @@ class Keys:
         elif key in commands:
             name, *arguments = commands[key]
             try:
-                done = self._actions[str(name)](*arguments)
+                result = self._actions[str(name)](*arguments)
             except (MotionError, OSError) as error:
                 self._say(f"{name}: {error}")
             else:
-                if isinstance(done, Awaitable):
-                    self._later = asyncio.ensure_future(self._wait(str(name), done))
+                if isinstance(result, Awaitable):
+                    self._task = asyncio.ensure_future(self._wait(str(name), result))
             self._done()
 
-    async def _wait(self, name: str, done: Awaitable[object]) -> None:
+    async def _wait(self, name: str, result: Awaitable[object]) -> None:
         try:
-            await done
+            await result
         except (MotionError, OSError) as error:
             self._say(f"{name}: {error}")
         self._done()

@@ -1,4 +1,4 @@
-"""The monitor's process beside a show: begun, told once a second how things stand, and kept alive."""
+"""The monitor's server as a child process of the show, which receives the show's health once a second."""
 
 from __future__ import annotations
 
@@ -25,12 +25,18 @@ NEEDS = "the monitor", "monitor", "websockets"
 
 
 class MonitorProcess(Child):
-    """Runs :mod:`realtime.monitor.server`; its frames go to ``port`` of loopback.
+    """Runs :mod:`realtime.monitor.server`, which receives frames at ``port`` of loopback.
 
-    ``obeys`` is where the remote control listens, None where there is none; ``health`` says how things stand,
-    ``live_rig`` what of the rig can be set; what is in ``folder`` is listed; ``kind`` is what suits send;
-    ``everybody`` has the ports of all performers' monitors by name, where there are several.
-    Raises a DeviceError where it cannot begin.
+    Args:
+        obeys: Address that the remote control listens at; None: it is off.
+        health: See :func:`realtime.monitor.health.health`; called once a second.
+        live_rig: The rig whose keys can be set from the page.
+        folder: The folder whose files the page lists.
+        kind: Wire format of the suits.
+        everybody: Ports of all performers' monitors by name, if there are several.
+
+    Raises:
+        DeviceError: The server cannot start.
     """
 
     def __init__(
@@ -47,17 +53,17 @@ class MonitorProcess(Child):
         check_installed(*NEEDS)
         self.port = free_port()
         token = rig.token or ("" if rig.is_local else secrets.token_urlsafe(9))
-        told = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
-        told |= {"folder": str(folder.absolute()), "kind": kind, "everybody": dict(everybody or {})}
-        # Commands that take text: "2026" is a name there.
-        told["takes"] = {name: each.types for name, each in CONTROLS.items() if "s" in each.types}
-        #: What to open in a browser.
-        where = host_and_port(known_as(rig.host), rig.port)
-        self.url = f"http://{where}/{f'?token={token}' if token else ''}"
+        options = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
+        options |= {"folder": str(folder.absolute()), "kind": kind, "everybody": dict(everybody or {})}
+        # Types of the commands with string arguments, so that the page sends "2026" as a string there.
+        options["takes"] = {name: control.types for name, control in CONTROLS.items() if "s" in control.types}
+        address = host_and_port(known_as(rig.host), rig.port)
+        #: URL of the page.
+        self.url = f"http://{address}/{f'?token={token}' if token else ''}"
         self._health = health
         self._live_rig = live_rig
         self._sent_version: object = None
-        self._options = json.dumps(told)
+        self._options = json.dumps(options)
         super().__init__("the monitor", "realtime.monitor.server", [], say)
         self.opened()
         say(f"monitor at {self.url}")
@@ -69,20 +75,20 @@ class MonitorProcess(Child):
         self.write(self._options.encode() + b"\n")
 
     def poll(self) -> list[str]:
-        """See whether it lives, and tell it how things stand: once a second."""
+        """See :meth:`Child.poll`; also sends the health, and the rig if it changed. Call it once a second."""
         lines = super().poll()
-        told = {"health": self._health()}
+        message = {"health": self._health()}
         if self._live_rig is not None and (self.restarts, self._live_rig.version()) != self._sent_version:
             self._sent_version = self.restarts, self._live_rig.version()
-            told["rig"] = settable(self._live_rig)
-        self.write(json.dumps(told).encode() + b"\n")
+            message["rig"] = settable(self._live_rig)
+        self.write(json.dumps(message).encode() + b"\n")
         return lines
 
 
 def qr_code(text: str) -> list[str]:
-    """A QR code for a terminal, to be photographed from the screen. Needs segno."""
+    """The lines of a QR code for the terminal. Needs segno."""
     import segno
 
-    drawn = io.StringIO()
-    segno.make(text, micro=False).terminal(drawn, compact=True)
-    return drawn.getvalue().splitlines()
+    out = io.StringIO()
+    segno.make(text, micro=False).terminal(out, compact=True)
+    return out.getvalue().splitlines()

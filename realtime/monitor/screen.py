@@ -1,8 +1,8 @@
 """The process that draws in the terminal: ``python -P -m realtime.monitor.screen PORT TITLE KEYS``.
 
-Frames come over loopback (:mod:`realtime.monitor.feed`), lines and how things stand as JSON through standard
-input; when that ends, by whatever death of the show, so does the process, and the terminal is as it was. It
-draws ten times a second at most, and where the terminal is slow only this process waits.
+Frames come over loopback (:mod:`realtime.monitor.feed`); lines to print and the show's health come as JSON
+through standard input. When that ends, however the show died, the process restores the terminal and exits. It
+draws at most ten times a second; if the terminal is slow, only this process waits.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from realtime.sockets import bind_udp
 
 __all__ = ["Meters", "bar", "bar_from_middle", "main"]
 
-_WIDTH = 28
-# Everything in a row but its two bars, and the shortest bar.
-_WORDS, _SHORTEST = 44, 4
+# Width of a bar in characters, at most and at least.
+_BAR_WIDTH, _MIN_BAR_WIDTH = 28, 4
+# Width of a row without its two bars.
+_TEXT_WIDTH = 44
 _COLOURS = {"playing": "green", "panic": "bold white on red", "waiting": "dim", "silent": "dim"}
 _KEYS = "p Esc panic   s start   x stop   f freeze   b bypass   r record   q quit"
 
 
 class Meters:
-    """Told the frames of :class:`realtime.monitor.feed.MonitorFeed` and, once a second, how things stand
-    (:func:`realtime.monitor.health.health`); drawn by rich as often as the terminal wants it.
+    """A rich renderable of the newest frame of :class:`realtime.monitor.feed.MonitorFeed` and of
+    :func:`realtime.monitor.health.health`.
 
-    ``keys``: say which there are. Texts come from the network: nothing of them is obeyed by the terminal.
+    ``keys``: whether to list the keys. Texts come from the network, so their control characters are escaped.
     """
 
     def __init__(self, title: str, keys: bool = False) -> None:
@@ -53,20 +54,20 @@ class Meters:
         self._troubles: dict[str, str] = {}
         self._events: list[str] = []
 
-    def hear(self, told: Mapping[str, Any]) -> None:
-        """A frame. Raises LookupError, TypeError or ValueError where it is none."""
-        frame: dict[str, Any] = {name: [float(v) for v in told[name]] for name in _LISTS}
+    def set_frame(self, data: Mapping[str, Any]) -> None:
+        """Display a frame. Raises LookupError, TypeError or ValueError if ``data`` is none."""
+        frame: dict[str, Any] = {name: [float(v) for v in data[name]] for name in _LISTS}
         if [len(frame["scalars"]), len(frame["params"]), len(frame["tempo"])] != [7, 8, 3]:
             raise ValueError("not a frame")
-        frame |= {name: float(told[name]) for name in ("seconds", "way_ms")}
-        for name, strength, _ in told["events"]:
+        frame |= {name: float(data[name]) for name in ("seconds", "way_ms")}
+        for name, strength, _ in data["events"]:
             if not str(name).endswith(CANCEL):
-                said = f"{printable(str(name))} {float(strength):.2f} at {frame['seconds']:.1f} s"
-                self._events = [*self._events[-2:], said]
-        self._frame = {**frame, "state": printable(str(told["state"]))}
+                text = f"{printable(str(name))} {float(strength):.2f} at {frame['seconds']:.1f} s"
+                self._events = [*self._events[-2:], text]
+        self._frame = {**frame, "state": printable(str(data["state"]))}
 
-    def stand(self, health: Mapping[str, Any]) -> None:
-        """How things stand."""
+    def set_health(self, health: Mapping[str, Any]) -> None:
+        """Display the show's health."""
         self._health = dict(health)
         self._troubles = dict.fromkeys(health["away"], "cannot be reached")
         for name, counts in health["sinks"].items():
@@ -78,7 +79,8 @@ class Meters:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield from self._head()
         yield Text()
-        yield from self._bars(min(max((options.max_width - _WORDS) // 2, _SHORTEST), _WIDTH))
+        bar_width = (options.max_width - _TEXT_WIDTH) // 2
+        yield from self._bars(min(max(bar_width, _MIN_BAR_WIDTH), _BAR_WIDTH))
         yield Text("   ".join(self._events), style="yellow", no_wrap=True)
         if self._keys:
             yield Text(_KEYS, style="dim", no_wrap=True)
@@ -94,12 +96,12 @@ class Meters:
         yield _line(words)
         if not health:
             return
-        playing = [(name, gone) for name, plays, _, gone in health["senders"] if plays]
+        playing = [(name, gone_s) for name, plays, _, gone_s in health["senders"] if plays]
         others = len(health["senders"]) - len(playing)
-        name, gone = playing[0] if playing else ("", 0)
+        name, gone_s = playing[0] if playing else ("", 0)
         suit = f"{health['source']} of {name or 'a file'}" if playing else f"no {health['source']} yet"
         words = [(suit, "" if playing else "dim")]
-        words += [(f"gone for {gone} s", "yellow")] if gone else []
+        words += [(f"gone for {gone_s} s", "yellow")] if gone_s else []
         words += [(f"{health['rate']:.1f} frames a second", "")] if health["rate"] else []
         words += [(f"{health['lost']} lost", "")] if health["lost"] else []
         words += [(f"{others} wait", "yellow")] if others else []
@@ -111,72 +113,72 @@ class Meters:
             foreseen = self._frame["trust"]
             words += [(f"{100 * sum(foreseen) / len(foreseen):.0f} % foreseen", "")] if foreseen else []
         yield _line([*words, (f"model on {health['backend']}", "")])
-        hears = [name for name in health["sinks"] if name not in _OURS]
-        told = [(name, self._troubles.get(name, "")) for name in hears]
-        # Those in trouble first: the end of the line may be out of sight.
-        told.sort(key=lambda one: not one[1])
-        receivers = [(f"{name}: {why}", "red") if why else (name, "green") for name, why in told]
+        names = [name for name in health["sinks"] if name not in _INTERNAL_SINKS]
+        troubles = [(name, self._troubles.get(name, "")) for name in names]
+        # Those in trouble first, because the end of the line may be cut off.
+        troubles.sort(key=lambda pair: not pair[1])
+        receivers = [(f"{name}: {why}", "red") if why else (name, "green") for name, why in troubles]
         yield _line(receivers or [("no receiver", "dim")])
 
-    def _bars(self, wide: int) -> Iterator[Text]:
-        """Scalars beside parameters. No table of rich's: measuring its columns takes longer than all else."""
+    def _bars(self, width: int) -> Iterator[Text]:
+        """Rows of scalars and parameters. Not a rich table, because that measures its columns slowly."""
         scalars = self._frame.get("scalars") or [0.0] * len(SCALARS)
         params = self._frame.get("params") or [0.0] * len(PARAMETERS)
         left: list[list[str | Text]] = [
-            [f"{name.replace('_', ' '):19} ", _scalar_bar(name, v, wide), f" {v:5.2f}  "]
+            [f"{name.replace('_', ' '):19} ", _scalar_bar(name, v, width), f" {v:5.2f}  "]
             for name, v in zip(SCALARS, scalars, strict=True)
         ]
-        left += [[" " * (19 + 1 + wide + 8)]] * (len(params) - len(left))
-        for beside, name, value in zip(left, PARAMETERS, params, strict=True):
-            drawn = bar(value, "magenta", wide)
-            yield Text.assemble(*beside, (f"{name:10} ", "bold"), drawn, f" {value:4.2f}", no_wrap=True)
+        left += [[" " * (19 + 1 + width + 8)]] * (len(params) - len(left))
+        for scalar, name, value in zip(left, PARAMETERS, params, strict=True):
+            param_bar = bar(value, "magenta", width)
+            yield Text.assemble(*scalar, (f"{name:10} ", "bold"), param_bar, f" {value:4.2f}", no_wrap=True)
 
 
 _LISTS = ("scalars", "params", "tempo", "trust")
-# Who draws or counts is no receiver.
-_OURS = ("monitor", "meters", "announced", "oscquery")
+# Sinks that are not receivers.
+_INTERNAL_SINKS = ("monitor", "meters", "announced", "oscquery")
 
 
 def _line(words: list[tuple[str, str]]) -> Text:
-    """Words beside each other, cut off where the terminal ends."""
+    """A line of (text, style), cut off at the width of the terminal."""
     parts = [part for text, style in words for part in ((printable(text), style), "   ")]
     return Text.assemble(*parts[:-1], no_wrap=True, overflow="ellipsis")
 
 
-def _scalar_bar(name: str, value: float, wide: int) -> Text:
+def _scalar_bar(name: str, value: float, width: int) -> Text:
     if name == "transition_pressure":  # -2 to 2
-        return bar_from_middle(value / 2.0, "cyan", wide)
-    return bar(value, "cyan", wide)
+        return bar_from_middle(value / 2.0, "cyan", width)
+    return bar(value, "cyan", width)
 
 
-def bar(value: float, colour: str, wide: int = _WIDTH) -> Text:
-    """A bar of eighths of a character, for a value in 0..1."""
-    return Text(_blocks(value, wide).ljust(wide), style=colour, no_wrap=True)
+def bar(value: float, colour: str, width: int = _BAR_WIDTH) -> Text:
+    """A bar for a value in 0..1, with a resolution of an eighth of a character."""
+    return Text(_blocks(value, width).ljust(width), style=colour, no_wrap=True)
 
 
-def bar_from_middle(value: float, colour: str, wide: int = _WIDTH) -> Text:
-    """A bar that goes right from the middle, or left (in halves of a character), for a value in -1..1."""
-    left = wide // 2
+def bar_from_middle(value: float, colour: str, width: int = _BAR_WIDTH) -> Text:
+    """A bar for a value in -1..1, from the middle to the right or (in halves of a character) to the left."""
+    left = width // 2
     halves = round(min(max(-value, 0.0), 1.0) * left * 2) if math.isfinite(value) else 0
-    drawn = ("▐" * (halves % 2) + "█" * (halves // 2)).rjust(left) + _blocks(value, wide - left)
-    return Text(drawn.ljust(wide), style=colour, no_wrap=True)
+    blocks = ("▐" * (halves % 2) + "█" * (halves // 2)).rjust(left) + _blocks(value, width - left)
+    return Text(blocks.ljust(width), style=colour, no_wrap=True)
 
 
-def _blocks(value: float, wide: int) -> str:
-    """So much of so many characters, in eighths."""
-    eighths = round(min(max(value, 0.0), 1.0) * wide * 8) if math.isfinite(value) else 0
+def _blocks(value: float, width: int) -> str:
+    """Block characters for the share ``value`` of ``width`` characters."""
+    eighths = round(min(max(value, 0.0), 1.0) * width * 8) if math.isfinite(value) else 0
     full, part = divmod(eighths, 8)
     return "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
 
 
-# msgpack has no types.
+# Declared here because msgpack has no type annotations.
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
-_PERIOD = 0.1
-_MOST = 65536
+_DRAW_INTERVAL_S = 0.1
+_READ_SIZE = 65536
 
 
 def main(arguments: list[str]) -> int:
-    """The process."""
+    """Entry point of the process."""
     ignore_terminal()
     lower_priority(10)
     port, title, keys = arguments
@@ -185,33 +187,33 @@ def main(arguments: list[str]) -> int:
     meters = Meters(title, keys == "keys")
     unread = b""
     with Live(meters, console=console, auto_refresh=False, transient=True) as live:
-        due = time.monotonic()
+        draw_at = time.monotonic()
         while True:
-            ready = readable(due - time.monotonic(), feed)
+            ready = readable(draw_at - time.monotonic(), feed)
             if feed in ready:
-                _hear(meters, feed.recv(_MOST))
+                _on_datagram(meters, feed.recv(_READ_SIZE))
             if 0 in ready:
-                said = os.read(0, _MOST)
-                if not said:
+                data = os.read(0, _READ_SIZE)
+                if not data:
                     return 0
-                *lines, unread = (unread + said).split(b"\n")
+                *lines, unread = (unread + data).split(b"\n")
                 for line in lines:
-                    told = json.loads(line)
-                    if "say" in told:
-                        console.print(Text(printable(told["say"])))
+                    message = json.loads(line)
+                    if "say" in message:
+                        console.print(Text(printable(message["say"])))
                     else:
-                        meters.stand(told)
-            if time.monotonic() >= due:
+                        meters.set_health(message)
+            if time.monotonic() >= draw_at:
                 live.refresh()
-                due = time.monotonic() + _PERIOD
+                draw_at = time.monotonic() + _DRAW_INTERVAL_S
 
 
-def _hear(meters: Meters, datagram: bytes) -> None:
-    """A frame of the show; what else comes is somebody else's."""
+def _on_datagram(meters: Meters, datagram: bytes) -> None:
+    """Display a frame of the show; datagrams of other programs are ignored."""
     with contextlib.suppress(Exception):
-        told = _unpackb(datagram)
-        if "status" not in told:
-            meters.hear(told)
+        message = _unpackb(datagram)
+        if "status" not in message:
+            meters.set_frame(message)
 
 
 if __name__ == "__main__":

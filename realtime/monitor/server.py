@@ -1,9 +1,9 @@
-"""The process that has the monitor's page: ``python -P -m realtime.monitor.server``.
+"""The process that serves the monitor's page: ``python -P -m realtime.monitor.server``.
 
-Frames come over loopback (:mod:`realtime.monitor.feed`). Through standard input come lines of JSON: first the
-options, for arguments can be read by every user of the machine and the token must not, then how things stand,
-one a second; when it ends, by whatever death of the show, so does the process. What somebody does at the
-page goes to the show's remote control like anybody's OSC, and its answers come back to the page.
+Frames come over loopback (:mod:`realtime.monitor.feed`). Lines of JSON come through standard input: first the
+options (not as arguments, because every user of the machine could read the token there), then the show's
+health, once a second. When the input ends, however the show died, the process exits. Commands from the page
+are sent to the show's remote control as OSC, and its replies go back to the page.
 """
 
 from __future__ import annotations
@@ -37,43 +37,45 @@ from realtime.sockets import bind_udp, host_of, is_loopback, served_at
 
 __all__ = ["serve"]
 
-# msgpack has no types.
+# Declared here because msgpack has no type annotations.
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
-_SAID = 1 << 14
-# A browser that does not keep up is not sent what it has not read: it misses frames, and nobody waits.
-_UNREAD = 1 << 17
-# Seconds in which pages may say goodbye.
-_PARTING = 0.2
-# Frames that a newcomer sees at once.
-_PAST = 200
-_KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+# Most bytes of a page's message.
+_MAX_MESSAGE = 1 << 14
+# Bytes that a browser may leave unread before frames to it are skipped.
+_MAX_UNREAD = 1 << 17
+# Time for the pages' closing handshakes at the end.
+_CLOSE_TIMEOUT_S = 0.2
+# Past frames that a new page receives.
+_MAX_PAST = 200
+_CONTENT_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _SHAPES = {"pose": (-1, 4), "root": (3,), "forecast": (-1, len(HORIZONS_MS))}
+# Indices of the ghosts 200 and 400 ms ahead.
 _GHOSTS = [round(ms / 1000.0 * RATE / STRIDE) - 1 for ms in (200, 400)]
 _REPLY = "/anticip/reply/"
-# From this machine, what is bound to every interface is here.
-_NEAR = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+# Where to send on this machine to a socket that is bound to every interface.
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class Page:
-    """The files, and who may have them.
+    """The page's files, and access to them.
 
-    On this machine alone, only what was asked for by one of its own names is answered, and only a page of
-    ours may speak (neither another site's page nor a name that was made to point here); beyond it, whoever
-    knows the token.
+    Without a token it is for this machine only: requests must be addressed to a loopback host name, and a
+    page that opens the websocket must be ours, so that neither pages of other sites nor DNS names rebound to
+    this machine have access. With a token, requests must contain it.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._token: str = options["token"]
         self._local = not self._token
         self._files = {
-            f"/{file.name}": (file.read_bytes(), _KINDS[file.name.rpartition(".")[2]])
+            f"/{file.name}": (file.read_bytes(), _CONTENT_TYPES[file.name.rpartition(".")[2]])
             for file in resources.files("realtime.monitor").joinpath("page").iterdir()
-            if file.name.rpartition(".")[2] in _KINDS
+            if file.name.rpartition(".")[2] in _CONTENT_TYPES
         }
         self._files["/"] = self._files["/index.html"]
 
-    def refuses(self, target: str, headers: Any) -> str | None:
-        """Why this request for a page or a websocket is not answered."""
+    def refusal(self, target: str, headers: Any) -> str | None:
+        """Why a request for the page or a websocket is refused; None if it is allowed."""
         host = headers.get("Host", "")
         if self._local and not is_loopback(host_of(host)):
             return "this monitor is for the machine it runs on"
@@ -81,28 +83,28 @@ class Page:
         if origin is not None and urlsplit(origin).netloc != host:
             return "a page of another site may not"
         if self._token:
-            given = parse_qs(urlsplit(target).query).get("token", [""])[-1]
-            if not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
+            token = parse_qs(urlsplit(target).query).get("token", [""])[-1]
+            if not hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
                 return "open the address, with its token, that `pyanticip live` has printed"
         return None
 
     def answer(self, connection: Any, request: Any) -> Any:
-        """Answer what is no websocket's; let that pass."""
+        """Answer a plain HTTP request; returns None for an allowed websocket request."""
         path = urlsplit(request.path).path
-        asks_for_files = "websocket" not in request.headers.get("Upgrade", "").lower()
-        # Scripts and styles hold nothing; the page that loads them does not repeat the token.
-        free = asks_for_files and path in self._files and path not in ("/", "/index.html")
-        if (why := None if free else self.refuses(request.path, request.headers)) is not None:
-            return connection.respond(403, why + "\n")
-        if not asks_for_files:
+        is_http = "websocket" not in request.headers.get("Upgrade", "").lower()
+        # Scripts and styles hold no data, and the page requests them without the token.
+        is_public = is_http and path in self._files and path not in ("/", "/index.html")
+        if (refusal := None if is_public else self.refusal(request.path, request.headers)) is not None:
+            return connection.respond(403, refusal + "\n")
+        if not is_http:
             return None if path == "/live" else connection.respond(404, "no such page\n")
         if path not in self._files:
             return connection.respond(404, "no such page\n")
-        body, kind = self._files[path]
+        body, content_type = self._files[path]
         response = connection.respond(200, "")
         response.body = body
         del response.headers["Content-Type"], response.headers["Content-Length"]
-        response.headers["Content-Type"] = f"{kind}; charset=utf-8"
+        response.headers["Content-Type"] = f"{content_type}; charset=utf-8"
         response.headers["Content-Length"] = str(len(body))
         response.headers["Cache-Control"] = "no-store"
         response.headers["Content-Security-Policy"] = (
@@ -115,22 +117,22 @@ class Page:
 
 
 class Remote(asyncio.DatagramProtocol):
-    """Speaks to the show's remote control and hears its answers."""
+    """Client of the show's remote control. ``address`` is where that listens; None: it is off."""
 
-    def __init__(self, obeys: tuple[str, int] | None, heard: Any) -> None:
-        #: Where it is, from here; what others send to the socket is not heard.
-        self.obeys = obeys and (_NEAR.get(obeys[0], obeys[0]), obeys[1])
-        self._on_reply = heard
+    def __init__(self, address: tuple[str, int] | None, on_reply: Any) -> None:
+        #: Where to send commands.
+        self.address = address and (_LOOPBACK.get(address[0], address[0]), address[1])
+        self._on_reply = on_reply
         self._transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        """The socket is there."""
+        """Called by asyncio when the socket is ready."""
         self._transport = transport
 
-    def say(self, told: dict[str, Any]) -> str | None:
-        """Send one command; why not, where it makes no sense."""
-        name, arguments = told.get("do"), told.get("with", [])
-        if self.obeys is None:
+    def send_command(self, command: dict[str, Any]) -> str | None:
+        """Send a page's command, ``{"do": name, "with": arguments}``; returns an error, or None if sent."""
+        name, arguments = command.get("do"), command.get("with", [])
+        if self.address is None:
             return "the remote control is off"
         if not isinstance(name, str) or not name.isascii() or not 0 < len(name) <= 100:
             return "no such command"
@@ -138,17 +140,17 @@ class Remote(asyncio.DatagramProtocol):
             return f"{name}: what it is told makes no sense"
         if not all(isinstance(argument, (str, bool, int, float)) for argument in arguments):
             return f"{name}: what it is told makes no sense"
-        # In OSC a NUL ends a text: what stands behind it would be taken for something else.
+        # A NUL ends an OSC string: the rest of the text would be read as something else.
         if any("\0" in text for text in (name, *arguments) if isinstance(text, str)):
             return "what has a NUL in it cannot be sent"
         builder = OscMessageBuilder("/anticip/control/" + name)
-        # Numbers beyond 32 bits and half of a character cannot be sent.
+        # Raises for numbers beyond 32 bits and lone surrogates.
         try:
             for argument in arguments:
                 if isinstance(argument, int) and not isinstance(argument, bool):
-                    # JavaScript has one kind of number. What an address has before its value may be whole.
-                    whole = name.startswith("rig/") and abs(argument) < 1 << 31
-                    argument = argument if whole else float(argument)
+                    # JavaScript does not distinguish integers; only constants of an address may be integers.
+                    is_integer = name.startswith("rig/") and abs(argument) < 1 << 31
+                    argument = argument if is_integer else float(argument)
                 builder.add_arg(argument)
             dgram = builder.build().dgram
         except (BuildError, OverflowError, UnicodeError):
@@ -157,7 +159,7 @@ class Remote(asyncio.DatagramProtocol):
         return None
 
     def datagram_received(self, data: bytes, addr: object) -> None:
-        """An answer."""
+        """Called by asyncio with a reply of the remote control."""
         with contextlib.suppress(Exception):
             message = OscMessage(data)
             if message.address.startswith(_REPLY):
@@ -167,7 +169,7 @@ class Remote(asyncio.DatagramProtocol):
 
 
 class Server:
-    """Everybody who looks, and what they are shown."""
+    """The connected pages, and the state that they show."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.page = Page(options)
@@ -177,30 +179,30 @@ class Server:
         self._parents: list[int] | None = None
         self.remote: Remote | None = None
         self._clients: set[Any] = set()
-        self._past: deque[dict[str, Any]] = deque(maxlen=_PAST)
-        # What newcomers have to know, by kind, in its newest form.
-        self._known: dict[str, str] = {"hello": _json(_hello(options))}
+        self._past: deque[dict[str, Any]] = deque(maxlen=_MAX_PAST)
+        # The newest message of each kind that a new page receives.
+        self._latest: dict[str, str] = {"hello": _json(_hello(options))}
 
-    async def look(self, client: Any) -> None:
-        """One browser."""
+    async def serve_page(self, client: Any) -> None:
+        """Serve one page's websocket until it closes."""
         from websockets.exceptions import ConnectionClosed
 
         try:
-            await client.send(self._known["hello"])
-            # From here on it hears of changes, and of the rest as each is by then.
+            await client.send(self._latest["hello"])
+            # From here on the page receives broadcasts too.
             self._clients.add(client)
-            for kind in [*self._known][1:]:
-                await client.send(self._known[kind])
+            for kind in [*self._latest][1:]:
+                await client.send(self._latest[kind])
             await client.send(_json({"past": list(self._past)}))
-            async for said in client:
+            async for message in client:
                 problem: str | None = "what was said makes no sense"
                 with contextlib.suppress(ValueError, RecursionError):
-                    told = json.loads(said)
-                    if told == {"ask": "files"}:
+                    command = json.loads(message)
+                    if command == {"ask": "files"}:
                         await client.send(_json({"files": await asyncio.to_thread(listing, self._folder)}))
                         continue
-                    if isinstance(told, dict) and self.remote is not None:
-                        problem = self.remote.say(told)
+                    if isinstance(command, dict) and self.remote is not None:
+                        problem = self.remote.send_command(command)
                 if problem is not None:
                     await client.send(_json({"reply": "", "ok": False, "text": problem}))
         except ConnectionClosed:
@@ -208,53 +210,54 @@ class Server:
         finally:
             self._clients.discard(client)
 
-    def tell(self, what: dict[str, Any], known_as: str | None = None) -> None:
-        """Tell everybody who keeps up, and newcomers where it is known as something."""
-        text = _json(what)
-        if known_as is not None:
-            self._known[known_as] = text
+    def broadcast(self, message: dict[str, Any], kind: str | None = None) -> None:
+        """Send a message to every page that keeps up; with a ``kind``, also to pages that connect later."""
+        text = _json(message)
+        if kind is not None:
+            self._latest[kind] = text
         from websockets.asyncio.server import broadcast
 
-        broadcast([c for c in self._clients if c.transport.get_write_buffer_size() < _UNREAD], text)
+        broadcast([c for c in self._clients if c.transport.get_write_buffer_size() < _MAX_UNREAD], text)
 
-    def hear(self, datagram: bytes) -> None:
-        """A frame or a status of the show."""
+    def on_datagram(self, datagram: bytes) -> None:
+        """Take a frame or a status of the show."""
         try:
-            told = _unpackb(datagram)
-            if "status" in told:
-                self.tell({"status": told["status"]}, "status")
+            frame = _unpackb(datagram)
+            if "status" in frame:
+                self.broadcast({"status": frame["status"]}, "status")
                 return
             for name, shape in _SHAPES.items():
-                values = np.frombuffer(told[name], np.float32)
-                told[name] = values.reshape(shape).astype(float).round(4).tolist() if values.size else None
+                values = np.frombuffer(frame[name], np.float32)
+                frame[name] = values.reshape(shape).astype(float).round(4).tolist() if values.size else None
             for name in ("scalars", "params"):
-                told[name] = [round(value, 4) for value in told[name]]
-            self._suit.hear(told.pop("heard"))
+                frame[name] = [round(value, 4) for value in frame[name]]
+            self._suit.decode(frame.pop("heard"))
         except Exception:
-            # Somebody else's datagram.
+            # A datagram of another program.
             return
-        self._past.append({name: told[name] for name in ("seq", "scalars", "params", "extras")})
+        self._past.append({name: frame[name] for name in ("seq", "scalars", "params", "extras")})
         if self._clients:
-            self._dress(told)
-            self.tell({"frame": told})
+            self._add_bodies(frame)
+            self.broadcast({"frame": frame})
 
-    def _dress(self, told: dict[str, Any]) -> None:
-        """Where the joints of the body are and will be, not how they are turned; where the suit's own are."""
-        pose, root = told.pop("pose"), told.pop("root")
-        told["places"] = None
+    def _add_bodies(self, frame: dict[str, Any]) -> None:
+        """Replace the pose by joint positions: ``places``, their forecast ``ghosts`` and the ``suit``'s."""
+        pose, root = frame.pop("pose"), frame.pop("root")
+        frame["places"] = None
         if pose is not None and root is not None:
-            will_be = self._ghost.hear(told["seq"], pose, root, _GHOSTS)
-            told["places"] = self._ghost.joint_positions.astype(float).round(3).tolist()
-            told["ghosts"] = will_be.astype(float).round(3).tolist()
-        body = self._suit.body if told["places"] else None
-        told["suit"] = None if body is None else body["places"]
+            ghosts = self._ghost.hear(frame["seq"], pose, root, _GHOSTS)
+            frame["places"] = self._ghost.joint_positions.astype(float).round(3).tolist()
+            frame["ghosts"] = ghosts.astype(float).round(3).tolist()
+        body = self._suit.body if frame["places"] else None
+        frame["suit"] = None if body is None else body["places"]
         if body is not None and body["parents"] != self._parents:
             self._parents = body["parents"]
-            self.tell({"suit": self._parents}, "suit")
+            self.broadcast({"suit": self._parents}, "suit")
 
 
 def _hello(options: dict[str, Any]) -> dict[str, Any]:
-    """What the page has to know to draw and to command, and where the other performers' pages are."""
+    """The first message to a page: what it needs to draw and to send commands, and the other performers'
+    ports."""
     body = canonical_skeleton()
     return {
         "hello": {
@@ -270,16 +273,17 @@ def _hello(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _json(what: dict[str, Any]) -> str:
-    """Strict JSON: numbers that are none become null."""
+def _json(message: dict[str, Any]) -> str:
+    """Strict JSON: NaN and infinity become null."""
     try:
-        return json.dumps(what, allow_nan=False, separators=(",", ":"))
+        return json.dumps(message, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        return json.dumps(json.loads(json.dumps(what), parse_constant=lambda _: None), separators=(",", ":"))
+        strict = json.loads(json.dumps(message), parse_constant=lambda _: None)
+        return json.dumps(strict, separators=(",", ":"))
 
 
 async def serve() -> None:
-    """Serve until standard input ends. Raises a DeviceError where the port is not to be had."""
+    """Serve until standard input ends. Raises a DeviceError if the port cannot be bound."""
     from websockets.asyncio.server import serve as serve_websockets
 
     lines = input_lines()
@@ -287,31 +291,31 @@ async def serve() -> None:
     server = Server(options)
     loop = asyncio.get_running_loop()
     feed = bind_udp("127.0.0.1", options["feed"], "monitor")
-    await loop.create_datagram_endpoint(lambda: Datagrams(server.hear), sock=feed)
-    obeys = None if options["obeys"] is None else (options["obeys"][0], options["obeys"][1])
-    server.remote = remote = Remote(obeys, server.tell)
-    if remote.obeys is not None:
-        await loop.create_datagram_endpoint(lambda: remote, remote_addr=remote.obeys)
+    await loop.create_datagram_endpoint(lambda: Datagrams(server.on_datagram), sock=feed)
+    control = None if options["obeys"] is None else (options["obeys"][0], options["obeys"][1])
+    server.remote = remote = Remote(control, server.broadcast)
+    if remote.address is not None:
+        await loop.create_datagram_endpoint(lambda: remote, remote_addr=remote.address)
     try:
-        listening = await serve_websockets(
-            server.look,
+        websocket_server = await serve_websockets(
+            server.serve_page,
             served_at(options["host"]),
             options["port"],
             process_request=server.page.answer,
-            max_size=_SAID,
+            max_size=_MAX_MESSAGE,
         )
     except OSError as error:
-        where = f"{options['host']}:{options['port']}"
-        raise DeviceError(f"monitor: cannot listen at {where} ({reason(error)})") from None
+        address = f"{options['host']}:{options['port']}"
+        raise DeviceError(f"monitor: cannot listen at {address} ({reason(error)})") from None
     tell_parent("ready")
     async for line in lines:
         with contextlib.suppress(ValueError):
-            for kind, told in json.loads(line).items():
-                server.tell({kind: told}, kind)
-    # Pages hear that the show has ended (1001), which is another thing than no connection; briefly.
-    listening.close()
+            for kind, content in json.loads(line).items():
+                server.broadcast({kind: content}, kind)
+    # The close code 1001 tells the pages that the show has ended, as opposed to a lost connection.
+    websocket_server.close()
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(listening.wait_closed(), _PARTING)
+        await asyncio.wait_for(websocket_server.wait_closed(), _CLOSE_TIMEOUT_S)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The body as its sender tells it, of the datagrams themselves: in the monitor's own process."""
+"""The suit's own skeleton and pose, decoded from its datagrams in the monitor's process."""
 
 from __future__ import annotations
 
@@ -15,108 +15,108 @@ from pyanticip.motion.rotations import below
 
 __all__ = ["Suit"]
 
-_MOST = 8
+_MAX_SENDERS = 8
 
 
 class Suit:
-    """Everybody who sends in wire format ``kind``; one that nobody decodes has no body of its own."""
+    """The bodies of all senders in wire format ``kind``; formats without a decoder have no body."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._senders: dict[str, _Sender] = {}
-        #: The one that was heard last.
+        #: The sender of the last datagram.
         self.newest = ""
 
-    def hear(self, datagrams: Iterable[tuple[str, bytes]]) -> None:
-        """Take datagrams in, each with its sender."""
-        for sender, datagram in datagrams:
+    def decode(self, datagrams: Iterable[tuple[str, bytes]]) -> None:
+        """Decode datagrams, each with its sender."""
+        for name, datagram in datagrams:
             if self._kind not in _core.PROTOCOLS:
                 continue
-            # In the order in which they were heard: an app that is toggled comes from a new port each time.
-            known = self._senders.pop(sender, None) or _Sender(self._kind)
-            if len(self._senders) >= _MOST:
+            # Ordered by the last datagram: an app that is restarted sends from a new port each time.
+            sender = self._senders.pop(name, None) or _Sender(self._kind)
+            if len(self._senders) >= _MAX_SENDERS:
                 del self._senders[next(iter(self._senders))]
-            self._senders[sender] = known
-            self.newest = sender
-            known.hear(datagram)
+            self._senders[name] = sender
+            self.newest = name
+            sender.decode(datagram)
 
     @property
     def body(self) -> dict[str, Any] | None:
-        """Parents (-1: none) and places (m, y up) of the newest sender's joints; None where it tells no
-        skeleton, or no frame yet."""
-        found = self._senders.get(self.newest)
-        return None if found is None else found.body()
+        """``parents`` (-1: none) and ``places`` (metres, y up) of the newest sender's joints; None without a
+        skeleton or a frame."""
+        sender = self._senders.get(self.newest)
+        return None if sender is None else sender.body()
 
 
 class _Sender:
     def __init__(self, kind: str) -> None:
         self._decoder = _core.Decoder(kind)
-        # Of VMC the bones are those of Unity's humanoid, and every frame says where they are.
+        # VMC has the bones of Unity's humanoid, and the offsets in every frame.
         self._parents: Sequence[int] | None = _core.VMC_PARENTS if kind == "vmc" else None
         self._offsets: Any = None
         self._frame: dict[str, Any] | None = None
-        # Whose joints the order is of.
+        # The joints that `_order` is for.
         self._ids: list[int] | None = None
         self._order: list[tuple[int, int, int]] = []
-        #: Where trackers are, which no skeleton joins.
-        self._dots: list[list[float]] = []
+        # Positions of trackers, which have no skeleton.
+        self._trackers: list[list[float]] = []
 
-    def hear(self, datagram: bytes) -> None:
+    def decode(self, datagram: bytes) -> None:
         with contextlib.suppress(MotionError):
-            for told in self._decoder.feed(datagram):
-                if told["kind"] == "skeleton":
-                    self._parents, self._offsets, self._ids = told["parents"], told["offsets"], None
-                elif told["kind"] == "trackers":
-                    places = told["positions"][np.isfinite(told["positions"]).all(axis=1)]
-                    self._dots = np.round(places.astype(float), 3).tolist()
+            for message in self._decoder.feed(datagram):
+                if message["kind"] == "skeleton":
+                    self._parents, self._offsets, self._ids = message["parents"], message["offsets"], None
+                elif message["kind"] == "trackers":
+                    positions = message["positions"][np.isfinite(message["positions"]).all(axis=1)]
+                    self._trackers = np.round(positions.astype(float), 3).tolist()
                 else:
-                    self._frame, self._dots = told, []
+                    self._frame, self._trackers = message, []
 
     def body(self) -> dict[str, Any] | None:
-        if self._dots:
-            return {"parents": [-1] * len(self._dots), "places": self._dots}
+        if self._trackers:
+            return {"parents": [-1] * len(self._trackers), "places": self._trackers}
         frame, parents = self._frame, self._parents
         if frame is None or parents is None:
             return None
         ids = frame["ids"].tolist()
         if ids != self._ids:
-            self._ids, self._order = ids, _order(ids, parents)
+            self._ids, self._order = ids, _parents_first(ids, parents)
         offsets = (frame["positions"] if self._offsets is None else self._offsets).tolist()
         quats, root = frame["quats"].tolist(), None if frame["root"] is None else frame["root"].tolist()
         world: list[tuple[Sequence[float], Sequence[float]]] = []
-        for joint, at, above in self._order:
-            turn, place = quats[at], offsets[at if self._offsets is None else joint]
-            if above < 0:
-                world.append((turn, place if root is None else root))
+        for joint, row, parent in self._order:
+            turn, offset = quats[row], offsets[row if self._offsets is None else joint]
+            if parent < 0:
+                world.append((turn, offset if root is None else root))
             else:
-                world.append(below(*world[above], turn, place))
-        if not world or not all(math.isfinite(x) for _, place in world for x in place):
+                world.append(below(*world[parent], turn, offset))
+        if not world or not all(math.isfinite(x) for _, position in world for x in position):
             return None
         return {
-            "parents": [above for _, _, above in self._order],
-            "places": [[round(x, 3) for x in place] for _, place in world],
+            "parents": [parent for _, _, parent in self._order],
+            "places": [[round(x, 3) for x in position] for _, position in world],
         }
 
 
-def _order(ids: Sequence[int], parents: Sequence[int]) -> list[tuple[int, int, int]]:
-    """The joints that are told, the upper ones first: each with its row among them, and which of this list is
-    above it (-1: none). Empty where they go round in circles."""
-    at = {joint: row for row, joint in enumerate(ids) if joint < len(parents)}
-    above = {joint: _above(joint, parents, at) for joint in at}
-    known, left = dict[int, int](), list(at)
-    while left:
-        ready = [joint for joint in left if above[joint] < 0 or above[joint] in known]
+def _parents_first(ids: Sequence[int], parents: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The joints ``ids`` of a frame, parents first, as (joint, row in the frame, index of the parent in this
+    list or -1). Empty if the parents form a cycle."""
+    rows = {joint: row for row, joint in enumerate(ids) if joint < len(parents)}
+    ancestors = {joint: _nearest_ancestor(joint, parents, rows) for joint in rows}
+    indices, remaining = dict[int, int](), list(rows)
+    while remaining:
+        ready = [joint for joint in remaining if ancestors[joint] < 0 or ancestors[joint] in indices]
         if not ready:
             return []
-        known |= {joint: len(known) + n for n, joint in enumerate(ready)}
-        left = [joint for joint in left if joint not in known]
-    return [(joint, at[joint], known.get(above[joint], -1)) for joint in known]
+        indices |= {joint: len(indices) + n for n, joint in enumerate(ready)}
+        remaining = [joint for joint in remaining if joint not in indices]
+    return [(joint, rows[joint], indices.get(ancestors[joint], -1)) for joint in indices]
 
 
-def _above(joint: int, parents: Sequence[int], there: dict[int, int]) -> int:
-    """The nearest joint above that is told; -1: none."""
+def _nearest_ancestor(joint: int, parents: Sequence[int], rows: dict[int, int]) -> int:
+    """The nearest ancestor that is in the frame; -1: none."""
     for _ in parents:
         joint = parents[joint]
-        if joint < 0 or joint in there:
+        if joint < 0 or joint in rows:
             return joint
     return -1

@@ -1,4 +1,4 @@
-"""Meters in the terminal below what a show says there."""
+"""Meters in the terminal, below the messages of the show."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from realtime.sockets import free_port
 
 __all__ = ["Terminal", "can_draw"]
 
-# Frames for each that is drawn.
-_EVERY = 5
+# The meters receive every fifth frame.
+_FRAME_INTERVAL = 5
 
 
 def can_draw() -> bool:
-    """Whether meters can be drawn: both outputs are a terminal that moves its cursor, and it is ours now."""
+    """Whether meters can be drawn: standard output and error are a terminal with cursor control, and this
+    process is in its foreground."""
     return (
         sys.stdout.isatty()
         and sys.stderr.isatty()
@@ -31,34 +32,34 @@ def can_draw() -> bool:
 
 
 class Terminal(Child):
-    """Runs :mod:`realtime.monitor.screen`. ``say`` is how lines are said where that is not there."""
+    """Runs :mod:`realtime.monitor.screen`. ``say`` prints lines while that does not run."""
 
     def __init__(self, title: str, say: Callable[[str], None]) -> None:
         self._port = free_port()
-        self._plain = say
+        self._say_plainly = say
         self._health: Callable[[], Mapping[str, Any]] | None = None
         keys = "keys" if in_front(sys.stdin) else "none"
         super().__init__("the meters", "realtime.monitor.screen", [str(self._port), title, keys], say)
 
     def attend(self, clock: Clock, health: Callable[[], Mapping[str, Any]]) -> MonitorFeed:
-        """Show how things stand, once a second, and the frames of the sink that is returned."""
+        """Display ``health()`` once a second, and the frames of the returned sink."""
         self._health = health
-        return MonitorFeed(self._port, clock, "meters", _EVERY)
+        return MonitorFeed(self._port, clock, "meters", _FRAME_INTERVAL)
 
     def say(self, line: str) -> None:
-        """A line above the meters."""
+        """Print a line above the meters."""
         if self.pid is None:
-            self._plain(line)
+            self._say_plainly(line)
         else:
             self.write(json.dumps({"say": line}).encode() + b"\n")
 
     def tell(self) -> None:
-        """How things stand now."""
+        """Send the current health to the process."""
         if self._health is not None:
             self.write(json.dumps(self._health()).encode() + b"\n")
 
     def poll(self) -> list[str]:
-        """See whether it lives, and tell it how things stand: once a second."""
+        """See :meth:`Child.poll`; also sends the current health. Call it once a second."""
         lines = super().poll()
         self.tell()
         return lines

@@ -83,9 +83,9 @@ def test_the_monitor_speaks_to_a_remote_control_of_either_family(host: str) -> N
         heard: list[dict[str, Any]] = []
         remote = Remote(control.address, heard.append)
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: remote, remote_addr=remote.obeys
+            lambda: remote, remote_addr=remote.address
         )
-        remote.say({"do": "panic"})
+        remote.send_command({"do": "panic"})
         await asyncio.sleep(0.1)
         transport.close()
         control.close()

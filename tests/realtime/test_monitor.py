@@ -188,7 +188,7 @@ class Taught:
 def test_what_changes_while_a_slow_page_is_greeted_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"token": "", "folder": ".", "kind": "mocopi", "everybody": {}, "obeys": None, "takes": {}}
     server, heard = Server(told), list[dict[str, Any]]()
-    server.tell({"rig": 1}, "rig")
+    server.broadcast({"rig": 1}, "rig")
 
     class Slow:
         transport = SimpleNamespace(get_write_buffer_size=lambda: 0)
@@ -196,7 +196,7 @@ def test_what_changes_while_a_slow_page_is_greeted_reaches_it(monkeypatch: pytes
         async def send(self, text: str) -> None:
             heard.append(json.loads(text))
             if "rig" in heard[-1]:
-                server.tell({"rig": 2}, "rig")
+                server.broadcast({"rig": 2}, "rig")
 
         def __aiter__(self) -> Any:
             return self
@@ -208,7 +208,7 @@ def test_what_changes_while_a_slow_page_is_greeted_reaches_it(monkeypatch: pytes
         heard.extend([json.loads(text)] * len(clients))
 
     monkeypatch.setattr("websockets.asyncio.server.broadcast", broadcast)
-    asyncio.run(server.look(Slow()))
+    asyncio.run(server.serve_page(Slow()))
     assert [next(iter(one)) for one in heard] == ["hello", "rig", "rig", "past"]
     assert heard[2] == {"rig": 2}
 
@@ -288,7 +288,7 @@ def test_nothing_that_a_page_says_raises(arguments: Any, name: str):
     sent: list[bytes] = []
     remote = Remote(("127.0.0.1", 9), lambda answer: None)
     remote.connection_made(type("Transport", (), {"sendto": lambda self, data: sent.append(data)})())
-    refused = remote.say({"do": name, "with": arguments})
+    refused = remote.send_command({"do": name, "with": arguments})
     assert (refused is None) == (len(sent) == 1)
     remote.datagram_received(name.encode(errors="replace"), None)
 
@@ -326,10 +326,10 @@ def test_the_files_of_the_show_are_listed(monitor: MonitorProcess, tmp_path):
 def test_beyond_this_machine_it_takes_the_token():
     page = Page({"token": "let-me-in"})
     here = {"Host": "192.168.1.20:8765"}
-    assert page.refuses("/?token=let-me-in", here) is None
+    assert page.refusal("/?token=let-me-in", here) is None
     for target in ("/", "/?token=", "/?token=let-me-i", "/live?token=x", "/?token=%ff"):
-        assert "token" in (page.refuses(target, here) or "")
-    assert page.refuses("/?token=let-me-in", {**here, "Origin": "http://evil.example"})
+        assert "token" in (page.refusal(target, here) or "")
+    assert page.refusal("/?token=let-me-in", {**here, "Origin": "http://evil.example"})
     process = MonitorProcess(
         MonitorRig(enabled=True, host="0.0.0.0", port=tcp_port()), None, lambda: HEALTH, lambda line: None
     )

@@ -23,7 +23,7 @@ def dancing(kind: str) -> list[bytes]:
 @pytest.mark.parametrize(("kind", "joints"), [("mocopi", 27), ("vmc", 55), ("xsens", 23), ("rokoko", 21)])
 def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
     suit = Suit(kind)
-    suit.hear(("one", data) for data in dancing(kind))
+    suit.decode(("one", data) for data in dancing(kind))
     body = suit.body
     assert len(body["parents"]) == len(body["places"]) == joints
     assert body["parents"].count(-1) == 1
@@ -32,15 +32,15 @@ def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
     assert -0.1 < min(heights) < 0.2
     assert 1.3 < max(heights) < 1.9
     before = body
-    suit.hear([("one", b"nonsense"), ("two", b"")])
+    suit.decode([("one", b"nonsense"), ("two", b"")])
     assert suit.body is None
-    suit.hear([("one", b"")])
+    suit.decode([("one", b"")])
     assert suit.body == before
     # An app that is switched off and on comes from another port every time.
     for n in range(20):
-        suit.hear((f"again {n}", data) for data in dancing(kind))
+        suit.decode((f"again {n}", data) for data in dancing(kind))
         assert suit.body == before
-    suit.hear([("one", b"")])
+    suit.decode([("one", b"")])
     assert suit.body is None, "the oldest is forgotten"
 
 
@@ -51,6 +51,6 @@ def test_no_datagram_disturbs_the_drawing_of_a_suit(kind: str, noise: list[bytes
     known = [] if kind == "phone" else dancing(kind)
     for data in [*noise, *known]:
         at = chance.randrange(len(data) + 1)
-        suit.hear([("one", data), ("one", data[:at]), ("one", data[:at] + b"\xff" + data[at + 1 :])])
+        suit.decode([("one", data), ("one", data[:at]), ("one", data[:at] + b"\xff" + data[at + 1 :])])
         assert suit.body is None or len(suit.body["parents"]) == len(suit.body["places"])
     assert kind != "phone" or suit.body is None

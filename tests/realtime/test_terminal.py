@@ -67,8 +67,8 @@ def shown(meters: Meters, width: int = 100) -> str:
 def test_meters_show_the_newest_frame_and_who_plays_and_hears() -> None:
     meters = Meters("pyanticip", keys=True)
     assert "waiting" in shown(meters)
-    meters.hear(FRAME)
-    meters.stand(HEALTH)
+    meters.set_frame(FRAME)
+    meters.set_health(HEALTH)
     text = shown(meters)
     for words in (
         "playing", "1.2 s", "commitment", "pulse", "onset 0.80 at 1.2 s", "mocopi of 10.0.0.1:4000",
@@ -82,7 +82,7 @@ def test_meters_show_the_newest_frame_and_who_plays_and_hears() -> None:
     assert "oscquery" not in text
     assert text.count("█" * 27) == 8
     assert max(map(len, text.splitlines())) < 200
-    meters.stand({**HEALTH, "rate": None, "senders": [("10.0.0.1:4000", True, 9, 5)]})
+    meters.set_health({**HEALTH, "rate": None, "senders": [("10.0.0.1:4000", True, 9, 5)]})
     assert "gone for 5 s" in shown(meters)
     assert "frames a second" not in shown(meters)
 
@@ -91,18 +91,18 @@ def test_a_receiver_that_refuses_is_told_and_one_that_hears_again_is_not() -> No
     meters = Meters("pyanticip")
     refused = {"osc 127.0.0.1:9000": {"sent": 9, "refused": 9}}
     more = {"osc 127.0.0.1:9000": {"sent": 9, "refused": 12}}
-    meters.stand(HEALTH)
-    meters.stand({**HEALTH, "sinks": refused})
+    meters.set_health(HEALTH)
+    meters.set_health({**HEALTH, "sinks": refused})
     assert "9000: nobody listens" in shown(meters)
-    meters.stand({**HEALTH, "sinks": more})
+    meters.set_health({**HEALTH, "sinks": more})
     assert "9000: nobody listens" in shown(meters)
-    meters.stand({**HEALTH, "sinks": more})
+    meters.set_health({**HEALTH, "sinks": more})
     assert "nobody" not in shown(meters)
-    meters.stand({**HEALTH, "away": ["osc 127.0.0.1:9000"]})
+    meters.set_health({**HEALTH, "away": ["osc 127.0.0.1:9000"]})
     assert "9000: cannot be reached" in shown(meters)
     # However many receivers there are, the terminal's edge hides none in trouble.
     many = {f"osc 127.0.0.1:{9000 + n}": {"sent": 9} for n in range(9)}
-    meters.stand({**HEALTH, "away": ["osc 127.0.0.1:9008"], "sinks": many})
+    meters.set_health({**HEALTH, "away": ["osc 127.0.0.1:9008"], "sinks": many})
     assert "9008: cannot be reached" in shown(meters, 80)
 
 
@@ -110,9 +110,11 @@ def test_a_receiver_that_refuses_is_told_and_one_that_hears_again_is_not() -> No
 def test_names_of_strangers_are_never_obeyed_by_the_terminal(width: int) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\n"
     meters = Meters("pyanticip")
-    meters.hear({**FRAME, "state": evil, "events": [[evil, 0.5, 0.1]]})
+    meters.set_frame({**FRAME, "state": evil, "events": [[evil, 0.5, 0.1]]})
     sinks = {evil: {"sent": 1, "refused": 0}}
-    meters.stand({**HEALTH, "source": evil, "senders": [(evil, True, 3, 0)], "backend": evil, "sinks": sinks})
+    meters.set_health(
+        {**HEALTH, "source": evil, "senders": [(evil, True, 3, 0)], "backend": evil, "sinks": sinks}
+    )
     text = shown(meters, width)
     assert "\x1b[2J" not in text
     assert not {"\x07", "\x9b", "\r"} & set(text)
@@ -124,9 +126,9 @@ def test_names_of_strangers_are_never_obeyed_by_the_terminal(width: int) -> None
 )
 def test_what_is_no_frame_leaves_the_meters_as_they_are(broken: dict[str, Any]) -> None:
     meters = Meters("pyanticip")
-    meters.hear(FRAME)
+    meters.set_frame(FRAME)
     with pytest.raises((LookupError, TypeError, ValueError)):
-        meters.hear(broken)
+        meters.set_frame(broken)
     assert "1.2 s" in shown(meters)
 
 
@@ -154,7 +156,7 @@ def test_what_goes_both_ways_is_drawn_from_the_middle(value: float, drawn: str) 
 
 def test_transition_pressure_of_nothing_is_no_bar() -> None:
     meters = Meters("pyanticip")
-    meters.hear(FRAME)
+    meters.set_frame(FRAME)
     (line,) = (line for line in shown(meters).splitlines() if "transition pressure" in line)
     assert "█" not in line.split("0.00")[0]
 
@@ -199,7 +201,7 @@ def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(stage, monkeypat
         monkeypatch.setattr(keys.sys, "stdin", there)
         os.write(write, pressed)
         os.close(write)
-        Keys(stage().pipeline, actions, pytest.fail, said.append, lambda: None)._readable()  # type: ignore[arg-type]
+        Keys(stage().pipeline, actions, pytest.fail, said.append, lambda: None)._on_readable()  # type: ignore[arg-type]
     assert said == ([does] if does else [])
 
 

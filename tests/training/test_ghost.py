@@ -71,7 +71,7 @@ def test_it_is_nearer_than_where_the_body_stands_and_its_bones_are_kept(clips) -
     for joint, parent in enumerate(ghost._parents):
         if parent >= 0:
             bones = np.linalg.norm(said[..., joint, :] - said[..., parent, :], axis=-1)
-            assert bones == pytest.approx(ghost._bones[joint], abs=1e-4)
+            assert bones == pytest.approx(ghost._bone_lengths[joint], abs=1e-4)
 
 
 def test_somewhere_else_and_turned_it_says_the_same_there(clips) -> None:

@@ -1,6 +1,4 @@
-// What is drawn on: as many pixels as the screen has, measured as the page measures.
-
-/** The cleared surface of a canvas in CSS pixels, with its width and height. */
+/** Clears a canvas at the screen's resolution; returns its 2D context, scaled to CSS pixels, and its size in these. */
 export function surface(canvas) {
   const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
   if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);

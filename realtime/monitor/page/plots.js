@@ -1,56 +1,57 @@
-// Scrolling plots, one lane a value: the past to the left of the line "now", what is foreseen to the right.
+// Scrolling plots, one lane per value: the past to the left of the line "now", the forecast to the right.
 
 import { surface } from "./canvas.js";
 
+// Visible time, seconds.
 const PAST = 6, FUTURE = 0.6;
 
 export class Plots {
-  /** lanes: {name, low, high, title}[]; with a lane for events at the foot where there are any. */
+  /** lanes: {name, low, high, title}[]; colour: key of the colours given to draw(). */
   constructor(canvas, lanes, colour) {
     this.canvas = canvas;
     this.lanes = lanes;
     this.colour = colour;
     canvas.addEventListener("pointermove", ({ offsetY }) => {
-      const one = this.lanes.find((_, i) => offsetY < this.head + (i + 1) * this.lane);
-      canvas.title = one?.title ?? "";
+      const lane = this.lanes.find((_, i) => offsetY < this.headerHeight + (i + 1) * this.laneHeight);
+      canvas.title = lane?.title ?? "";
     });
   }
 
   /**
-   * now: seconds of the newest frame; history: {t, values}[]; future: {t, v}[] a lane, or null;
-   * events: {t, name, strength, state}[] or null for no lane.
+   * now: time of the newest frame, seconds; history: {t, values}[]; future: {t, v}[] per lane, or null;
+   * events: {t, name, strength, state}[] for a lane at the bottom, or null for none.
    */
   draw(now, history, future, events, colours) {
     const { lanes } = this, { g, width, height } = surface(this.canvas);
-    // What is above the future is said above the lanes.
-    const head = future ? 18 : 0, count = lanes.length + (events ? 1 : 0), lane = (height - head) / count;
-    [this.head, this.lane] = [head, lane];
-    // The future is drawn wider than it is: it is what this is for.
-    const edge = width * (future ? 0.7 : 1) - 1;
-    // Names and numbers stand left of the past.
+    // The labels of the time axis are in a header above the lanes.
+    const headerHeight = future ? 18 : 0, count = lanes.length + (events ? 1 : 0), laneHeight = (height - headerHeight) / count;
+    [this.headerHeight, this.laneHeight] = [headerHeight, laneHeight];
+    // x of now. The time scale of the future is wider than that of the past, to show the forecast.
+    const nowX = width * (future ? 0.7 : 1) - 1;
+    // Names and numbers are to the left of the past.
     const left = Math.min(130, 0.3 * width);
-    const x = (t) => (t <= now ? edge - ((now - t) / PAST) * (edge - left) : edge + ((t - now) / FUTURE) * (width - edge));
+    const x = (t) => (t <= now ? nowX - ((now - t) / PAST) * (nowX - left) : nowX + ((t - now) / FUTURE) * (width - nowX));
     g.font = "12px system-ui, sans-serif";
     g.textBaseline = "top";
-    lanes.forEach((one, i) => {
-      const top = head + i * lane, tall = lane - 4;
-      const y = (v) => top + 2 + tall * (1 - (Math.max(one.low, Math.min(one.high, v)) - one.low) / (one.high - one.low));
+    lanes.forEach((lane, i) => {
+      const top = headerHeight + i * laneHeight, plotHeight = laneHeight - 4;
+      const y = (v) => top + 2 + plotHeight * (1 - (Math.max(lane.low, Math.min(lane.high, v)) - lane.low) / (lane.high - lane.low));
       g.strokeStyle = colours.line;
       g.lineWidth = 1;
       g.beginPath();
-      g.moveTo(0, top + lane - 1);
-      g.lineTo(width, top + lane - 1);
-      if (one.low < 0) { g.moveTo(left, y(0)); g.lineTo(edge, y(0)); }
+      g.moveTo(0, top + laneHeight - 1);
+      g.lineTo(width, top + laneHeight - 1);
+      if (lane.low < 0) { g.moveTo(left, y(0)); g.lineTo(nowX, y(0)); }
       g.stroke();
       g.strokeStyle = colours[this.colour];
       g.lineWidth = 1.6;
       g.beginPath();
-      let joined = false;
+      let isConnected = false;
       for (const { t, values } of history) {
         const v = values[i];
-        if (t < now - PAST || v === undefined || v === null) { joined = false; continue; }
-        if (joined) g.lineTo(x(t), y(v)); else g.moveTo(x(t), y(v));
-        joined = true;
+        if (t < now - PAST || v === undefined || v === null) { isConnected = false; continue; }
+        if (isConnected) g.lineTo(x(t), y(v)); else g.moveTo(x(t), y(v));
+        isConnected = true;
       }
       g.stroke();
       if (future && future[i]) {
@@ -62,12 +63,12 @@ export class Plots {
       }
       const newest = history.length ? history[history.length - 1].values[i] : undefined;
       g.fillStyle = colours.ink;
-      g.fillText(one.name.replaceAll("_", " "), 4, top + 3);
+      g.fillText(lane.name.replaceAll("_", " "), 4, top + 3);
       g.fillStyle = colours.soft;
       if (newest !== undefined && newest !== null) g.fillText(newest.toFixed(2), 4, top + 18);
     });
     if (events) {
-      const top = head + lanes.length * lane, middle = top + lane / 2;
+      const top = headerHeight + lanes.length * laneHeight, middle = top + laneHeight / 2;
       g.fillStyle = colours.ink;
       g.fillText("events", 4, top + 3);
       for (const { t, name, strength, state } of events) {
@@ -84,13 +85,13 @@ export class Plots {
       g.strokeStyle = colours.soft;
       g.setLineDash([3, 3]);
       g.beginPath();
-      g.moveTo(edge, 0);
-      g.lineTo(edge, height);
+      g.moveTo(nowX, 0);
+      g.lineTo(nowX, height);
       g.stroke();
       g.setLineDash([]);
       g.fillStyle = colours.soft;
       g.textAlign = "right";
-      g.fillText("now", edge - 3, 3);
+      g.fillText("now", nowX - 3, 3);
       g.fillText("+0.4 s", x(now + 0.4) + 16, 3);
       g.textAlign = "left";
     }
