@@ -3,8 +3,8 @@
     python examples/draw_demo.py              # needs matplotlib: pip install 'pyanticip[train]'
 
 renders realtime/data/performance.bvh offline, as `pyanticip render` does, and writes docs/img/overview.png
-(the dancer, the seven scalars, the parameters now and ahead) and docs/img/demo_spectrogram.png (the sound,
-and what plays it).
+(the dancer, the seven scalars, the parameters now and ahead) and docs/img/demo_spectrogram.png (the sound and
+the parameters that play it).
 """
 
 import argparse
@@ -32,25 +32,26 @@ from realtime.rig import Rig
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
 INK, PALE = "#1d2433", "#c9ced8"
 COLOURS = ("#d1495b", "#e09f3e", "#8a9a5b", "#3a7d74", "#2e86ab", "#5c6bc0", "#8e5ea2", "#b5838d")
-LEAD = 200
+LEAD_MS = 200
 
 
-def rendered(name: str, folder: Path, **rig: Any) -> Path:
-    """The performance rendered with a rig of its own."""
+def render_performance(name: str, folder: Path, **rig: Any) -> Path:
+    """Render the performance with the given rig tables; returns the path of the file ``name``."""
     out = folder / name
     report = render(PERFORMANCE, out, rig=Rig.model_validate(rig))
     print(f"{name}: {report['frames']} frames, model {report['model']}, {report['events']} events")
     return out
 
 
-def sound(path: Path) -> tuple[npt.NDArray[np.float64], int]:
-    """Mono samples and their rate."""
+def read_mono(path: Path) -> tuple[npt.NDArray[np.float64], int]:
+    """Read a stereo WAV file: mono samples and the sample rate."""
     with wave.open(str(path)) as file:
         raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 2, 3)
         rate = file.getframerate()
-    whole = np.zeros((*raw.shape[:2], 4), np.uint8)
-    whole[..., 1:] = raw
-    return whole.view("<i4")[..., 0].mean(axis=1) / 2**31, rate
+    # 24-bit samples as the upper bits of 32.
+    integers = np.zeros((*raw.shape[:2], 4), np.uint8)
+    integers[..., 1:] = raw
+    return integers.view("<i4")[..., 0].mean(axis=1) / 2**31, rate
 
 
 def spectrogram(x: npt.NDArray[np.float64], rate: int, columns: int) -> tuple[Any, Any]:
@@ -61,25 +62,25 @@ def spectrogram(x: npt.NDArray[np.float64], rate: int, columns: int) -> tuple[An
     power = np.abs(np.fft.rfft(frames, axis=1)) ** 2
     bands = np.geomspace(40, 12_000, 301)
     edges = np.searchsorted(np.fft.rfftfreq(size, 1 / rate), bands)
-    columns_ = [power[:, a : max(b, a + 1)].mean(axis=1) for a, b in pairwise(edges)]
-    level = 10 * np.log10(np.stack(columns_) + 1e-9)
+    band_power = [power[:, a : max(b, a + 1)].mean(axis=1) for a, b in pairwise(edges)]
+    level = 10 * np.log10(np.stack(band_power) + 1e-9)
     return level - level.max(), bands
 
 
-def bare(axis: Any, *, bottom: bool = False) -> None:
-    """Leave only what says something."""
+def hide_frame(axis: Any, *, bottom: bool = False) -> None:
+    """Hide spines, ticks and labels; with ``bottom``, keep those of the x axis."""
     for side in ("top", "right", "left", "bottom"):
         axis.spines[side].set_visible(bottom and side == "bottom")
     axis.tick_params(left=False, labelleft=False, bottom=bottom, labelbottom=bottom, colors=INK)
 
 
-def curves(
-    figure: Any, grid: Any, names: tuple[str, ...], t: Any, values: Any, spans: Any, ahead: Any = None
+def plot_rows(
+    figure: Any, grid: Any, names: tuple[str, ...], t: Any, values: Any, ranges: Any, ahead: Any = None
 ) -> None:
-    """One row a name, filled from below; ``ahead`` as a dark line."""
+    """Plot one row per name, filled from below; ``ahead`` as a dark line."""
     for i, name in enumerate(names):
         axis = figure.add_subplot(grid[i])
-        low, high = spans[i]
+        low, high = ranges[i]
         axis.fill_between(
             t, low, values[:, i], color=COLOURS[i], alpha=0.35 if ahead is not None else 0.8, lw=0
         )
@@ -91,14 +92,14 @@ def curves(
         axis.text(
             -0.008, 0.4, name.replace("_", " "), transform=axis.transAxes, ha="right", color=INK, fontsize=8
         )
-        bare(axis, bottom=i == len(names) - 1)
+        hide_frame(axis, bottom=i == len(names) - 1)
     axis.tick_params(labelsize=8)
 
 
-def overview(now: Any, ahead: Any) -> Figure:
+def draw_overview(now: Any, ahead: Any) -> Figure:
     """The dancer above the scalars above the parameters."""
     clip = load_motion(PERFORMANCE)
-    places, parents = clip.positions(), clip.skeleton.parents
+    positions, parents = clip.positions(), clip.skeleton.parents
     end = float(now["t"][-1])
     figure = plt.figure(figsize=(11, 7.6), dpi=110)
     rows = figure.add_gridspec(
@@ -106,7 +107,7 @@ def overview(now: Any, ahead: Any) -> Figure:
     )
     stage = figure.add_subplot(rows[0])
     for moment in np.arange(0.75, end, 1.45):
-        pose = places[min(int(moment * clip.rate), len(places) - 1)]
+        pose = positions[min(int(moment * clip.rate), len(positions) - 1)]
         x = (pose[:, 0] - pose[0, 0]) * 1.05 + moment
         for joint, parent in enumerate(parents):
             if parent >= 0:
@@ -119,21 +120,22 @@ def overview(now: Any, ahead: Any) -> Figure:
         stage.plot(head[0] - pose[0, 0] + moment, head[1] + 0.1, "o", color=INK, ms=6)
     stage.set_xlim(0, end)
     stage.set_ylim(-0.05, 2.3)
-    bare(stage)
-    spans = [(0.0, 1.0)] * 7
-    spans[2] = (-1.5, 1.5)
+    hide_frame(stage)
+    ranges = [(0.0, 1.0)] * 7
+    ranges[2] = (-1.5, 1.5)
     middle = rows[1].subgridspec(7, 1, hspace=0.25)
-    curves(figure, middle, SCALARS, now["t"], now["scalars"], spans)
+    plot_rows(figure, middle, SCALARS, now["t"], now["scalars"], ranges)
     lower = rows[2].subgridspec(8, 1, hspace=0.25)
-    curves(figure, lower, PARAMETERS, now["t"], now["params"], [(0, 1)] * 8, ahead["params"][: len(now["t"])])
-    words = f"seconds;  dark lines: predicted {LEAD} ms ahead"
-    figure.text(0.98, 0.008, words, ha="right", color=INK, fontsize=8)
+    future = ahead["params"][: len(now["t"])]
+    plot_rows(figure, lower, PARAMETERS, now["t"], now["params"], [(0, 1)] * 8, future)
+    caption = f"seconds;  dark lines: predicted {LEAD_MS} ms ahead"
+    figure.text(0.98, 0.008, caption, ha="right", color=INK, fontsize=8)
     return figure
 
 
-def sound_picture(now: Any, wav: Path) -> Figure:
-    """The spectrogram above the parameters, with the events across."""
-    x, rate = sound(wav)
+def draw_sound(now: Any, wav: Path) -> Figure:
+    """The spectrogram, with marks of the events, above the parameters."""
+    x, rate = read_mono(wav)
     end = float(now["t"][-1])
     x = x[: int(end * rate)]
     figure = plt.figure(figsize=(11, 7.6), dpi=110)
@@ -142,9 +144,9 @@ def sound_picture(now: Any, wav: Path) -> Figure:
     )
     axis = figure.add_subplot(rows[0])
     level, bands = spectrogram(x, rate, 900)
-    middle = np.arange(level.shape[1]) / level.shape[1] * end
+    times = np.arange(level.shape[1]) / level.shape[1] * end
     axis.pcolormesh(
-        middle, bands[:-1], level, cmap="magma", vmin=-75, vmax=0, shading="nearest", rasterized=True
+        times, bands[:-1], level, cmap="magma", vmin=-75, vmax=0, shading="nearest", rasterized=True
     )
     axis.set_yscale("log")
     axis.set_yticks([50, 100, 200, 500, 1000, 2000, 5000, 10000])
@@ -155,12 +157,12 @@ def sound_picture(now: Any, wav: Path) -> Figure:
         colour = "white" if name == "onset" else "#7fffd4"
         axis.axvline(t, ymin=0.93 if name == "onset" else 0.86, color=colour, lw=1.2)
     lower = rows[1].subgridspec(8, 1, hspace=0.25)
-    curves(figure, lower, PARAMETERS, now["t"], now["params"], [(0, 1)] * 8)
+    plot_rows(figure, lower, PARAMETERS, now["t"], now["params"], [(0, 1)] * 8)
     return figure
 
 
 def save(figure: Figure, path: Path) -> None:
-    """As a PNG of 256 colours: a third of the size, no difference to the eye."""
+    """Save as a PNG of 256 colours: a third of the size, without a visible difference."""
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path)
     plt.close(figure)
@@ -175,15 +177,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=IMAGES, help="folder for the pictures")
     parser.add_argument("--no-model", action="store_true", help="let the seven scalars play alone")
     parser.add_argument("--checkpoint", help="another model than the built-in one")
-    given = parser.parse_args()
-    model = {"enabled": not given.no_model, "checkpoint": given.checkpoint}
+    arguments = parser.parse_args()
+    model = {"enabled": not arguments.no_model, "checkpoint": arguments.checkpoint}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        now = dict(np.load(rendered("now.npz", folder, model=model, lead_ms=0)))
-        ahead = dict(np.load(rendered("ahead.npz", folder, model=model, lead_ms=LEAD)))
-        wav = rendered("now.wav", folder, model=model)
-        save(overview(now, ahead), given.out / "overview.png")
-        save(sound_picture(now, wav), given.out / "demo_spectrogram.png")
+        now = dict(np.load(render_performance("now.npz", folder, model=model, lead_ms=0)))
+        ahead = dict(np.load(render_performance("ahead.npz", folder, model=model, lead_ms=LEAD_MS)))
+        wav = render_performance("now.wav", folder, model=model)
+        save(draw_overview(now, ahead), arguments.out / "overview.png")
+        save(draw_sound(now, wav), arguments.out / "demo_spectrogram.png")
 
 
 if __name__ == "__main__":

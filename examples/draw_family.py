@@ -1,4 +1,4 @@
-"""Draw the model family: what goes where, and which part belongs to which paper.
+"""Draw the model family: the data flow, and the paper that each part comes from.
 
 python examples/draw_family.py docs/img/family.png
 """
@@ -23,7 +23,7 @@ COLOURS = {
 
 
 class Sheet:
-    """An axis to put boxes and arrows on."""
+    """Draws boxes, arrows and notes on an axis."""
 
     def __init__(self, axis: Axes) -> None:
         self.axis = axis
@@ -31,7 +31,7 @@ class Sheet:
     def box(
         self, x: float, y: float, width: float, height: float, text: str, paper: str, size: float = 9
     ) -> None:
-        """A rounded box with its lower left corner at (x, y)."""
+        """Draw a rounded box with its lower left corner at (x, y)."""
         self.axis.add_patch(
             FancyBboxPatch(
                 (x, y), width, height, boxstyle="round,pad=0.02,rounding_size=0.12",
@@ -43,7 +43,7 @@ class Sheet:
     def arrow(
         self, start: tuple[float, float], end: tuple[float, float], style: str = "-", bend: float = 0.0
     ) -> None:
-        """From one point to another."""
+        """Draw an arrow from ``start`` to ``end``."""
         self.axis.add_patch(
             FancyArrowPatch(
                 start, end, arrowstyle="-|>", mutation_scale=11, linewidth=1.1, linestyle=style,
@@ -52,12 +52,12 @@ class Sheet:
         )  # fmt: skip
 
     def note(self, x: float, y: float, text: str, size: float = 8, align: str = "center") -> None:
-        """Small text."""
+        """Draw small text."""
         self.axis.text(x, y, text, ha=align, va="center", fontsize=size, color="#333333")
 
 
 def draw(path: str) -> None:
-    """Make the picture."""
+    """Write the picture to ``path``."""
     figure, axis = plt.subplots(figsize=(12, 7.0), dpi=130)
     sheet = Sheet(axis)
     axis.set_xlim(0, 16.7)
@@ -83,7 +83,7 @@ def draw(path: str) -> None:
     sheet.box(3.1, 2.3, 2.7, 0.8, "prism: cursors move over\nplaces, learned", "001", 8)
     sheet.box(3.1, 1.1, 2.7, 0.6, "rope, alibi: fixed", "own", 8)
 
-    # the fast pathway with a block opened up
+    # The fast pathway, with the inside of a block.
     sheet.box(7.0, 1.0, 5.0, 7.6, "", "000")
     sheet.note(9.5, 8.3, "fast pathway: local blocks, every step", 9)
     sheet.box(7.3, 6.2, 2.6, 1.1, "attention over a ring\nof past steps", "000", 8.5)
@@ -140,8 +140,8 @@ def draw(path: str) -> None:
                 (x, y), 0.3, 0.24, boxstyle="round,pad=0.02", facecolor=colour, edgecolor="#444444"
             )
         )
-        words = text if len(text) < 24 else text.replace(": ", ":\n").replace(" (", "\n(")
-        sheet.note(x + 0.45, y + 0.12, words, 7.5, "left")
+        label = text if len(text) < 24 else text.replace(": ", ":\n").replace(" (", "\n(")
+        sheet.note(x + 0.45, y + 0.12, label, 7.5, "left")
     figure.tight_layout(pad=0.3)
     figure.savefig(path)
 

@@ -1,8 +1,8 @@
-"""Draw the pictures of docs/monitor.md: the monitor's page beside a show that plays the bundled performance.
+"""Take the screenshots of docs/monitor.md: the monitor's page of a show with the bundled performance.
 
     python examples/draw_monitor.py           # needs Chromium, and pip install 'pyanticip[monitor]'
 
-rehearses realtime/data/performance.bvh, plays it as a mocopi would send it into `pyanticip live --monitor`,
+rehearses realtime/data/performance.bvh, sends it like a mocopi to `pyanticip live --monitor`,
 and writes docs/img/monitor.png (a laptop, light) and docs/img/monitor_phone.png (a phone, dark).
 """
 
@@ -30,29 +30,29 @@ def main() -> None:
         page = f"127.0.0.1:{sock.getsockname()[1]}"
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "rig.toml").write_text(f"[control]\nport = {control}\n")
-        me = [sys.executable, "-m", "pyanticip"]
+        pyanticip = [sys.executable, "-m", "pyanticip"]
         memory = f"{folder}/piece.memory"
-        subprocess.run([*me, "rehearse", str(PERFORMANCE), "--out", memory], check=True)
+        subprocess.run([*pyanticip, "rehearse", str(PERFORMANCE), "--out", memory], check=True)
         source = f"mocopi://127.0.0.1:{suit}"
         live = subprocess.Popen(
             [
-                *me, "live", "--rig", f"{folder}/rig.toml", "--source", source, "--memory", memory,
+                *pyanticip, "live", "--rig", f"{folder}/rig.toml", "--source", source, "--memory", memory,
                 "--monitor", page,
             ]
         )  # fmt: skip
         time.sleep(4)
         send = subprocess.Popen(
-            [*me, "send", str(PERFORMANCE), "--as", "mocopi", "--to", f"127.0.0.1:{suit}", "--loop"]
+            [*pyanticip, "send", str(PERFORMANCE), "--as", "mocopi", "--to", f"127.0.0.1:{suit}", "--loop"]
         )
         time.sleep(10)
-        for name, size, dark in (
+        for name, size, dark_options in (
             ("monitor", "1440,1240", []),
             ("monitor_phone", "500,1300", ["--force-dark-mode"]),
         ):
             subprocess.run(
                 [
-                    BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", *dark,
-                    *(["--blink-settings=preferredColorScheme=0"] if dark else []),
+                    BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+                    *dark_options, *(["--blink-settings=preferredColorScheme=0"] if dark_options else []),
                     f"--user-data-dir={folder}/{name}", f"--window-size={size}",
                     "--virtual-time-budget=8000", f"--screenshot={IMAGES / name}.png", f"http://{page}/",
                 ],

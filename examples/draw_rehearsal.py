@@ -1,6 +1,6 @@
-"""Draw the forecast's error over a show, on the first and the second time through a dance.
+"""Plot the forecast's error over a show, at the first and the second performance of a dance.
 
-The dancer is of the validation people; the second time is the take once more, at a tempo that drifts.
+The dancer is one of the validation people; the second performance is the same take, at a tempo that drifts.
 
 python examples/draw_rehearsal.py --data TAKES docs/img/rehearsal.png
 """
@@ -25,37 +25,37 @@ from training.tasks.motion.scores import run_model
 
 TAKE = "more/g1-moves/bvh/Mitch_Chaiet/B_LongDance.bvh"
 AHEAD = 10
-"""Frames: 200 ms."""
-OVER = round(2 * RATE)
-"""Frames of a moving mean."""
+"""Horizon of the forecast, frames (200 ms)."""
+WINDOW = round(2 * RATE)
+"""Length of the moving mean, frames."""
 
 
-def again(quats: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The take at .8 to 1.25 times its tempo, which changes every few seconds."""
-    where, at = [], 0.0
-    while at < len(quats) - 1:
-        where.append(at)
-        at += 1.25 ** np.sin(2.0 * np.pi * len(where) / (7.0 * RATE))
-    return resample_at(quats, np.zeros((len(quats), 3)), np.array(where))[0].astype(np.float32)
+def vary_tempo(quats: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The take at .8 to 1.25 times its tempo, with a period of 7 s."""
+    positions, position = [], 0.0
+    while position < len(quats) - 1:
+        positions.append(position)
+        position += 1.25 ** np.sin(2.0 * np.pi * len(positions) / (7.0 * RATE))
+    return resample_at(quats, np.zeros((len(quats), 3)), np.array(positions))[0].astype(np.float32)
 
 
-def wrong(said: NDArray[np.floating], came: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The error of what was said AHEAD frames before, added up over the parameters, as a moving mean."""
-    error = np.abs(said[:-AHEAD] - came[AHEAD:]).sum(axis=1)
+def moving_error(forecast: NDArray[np.floating], actual: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Absolute error of the forecast made AHEAD frames before, summed over the parameters; a moving mean."""
+    error = np.abs(forecast[:-AHEAD] - actual[AHEAD:]).sum(axis=1)
     sums = np.concatenate([[0.0], np.cumsum(error)])
     last = np.arange(1, len(error) + 1)
-    first = np.maximum(last - OVER, 0)
+    first = np.maximum(last - WINDOW, 0)
     return np.asarray((sums[last] - sums[first]) / (last - first))
 
 
-def performed(
+def perform(
     model: MotionTransformer, quats: NDArray[np.float32], rehearsed: NDArray[np.float32] | None
 ) -> tuple[dict[str, NDArray[np.floating]], NDArray[np.floating]]:
-    """What came, and what each system said of it AHEAD frames before; trust in the forecast."""
-    given = Piece(
+    """The error of each system over a show, by name, and the trust in the forecast."""
+    piece = Piece(
         "", "", quats, np.zeros((len(quats), 3), np.float32), np.ones(len(CANONICAL_JOINTS), dtype=bool), RATE
     )
-    example = plain(given)
+    example = plain(piece)
     output = run_model(model, example).params
     memory, places = Memory(), None
     if rehearsed is not None:
@@ -63,21 +63,22 @@ def performed(
         places = Follower([rehearsed]).push_many(quats)
     mixed, trust = memory.push_many(quats, output, places)
     column = HORIZONS.index(AHEAD)
-    rivals = simple(example, Twins(quats), Baselines.load()).values()
-    best = min((each[:, :, 1] for each in rivals), key=lambda said: wrong(said, example.params).mean())
+    rivals = [baseline[:, :, 1] for baseline in simple(example, Twins(quats), Baselines.load()).values()]
+    best = min(rivals, key=lambda forecast: moving_error(forecast, example.params).mean())
     systems = {"best simple rival": best, "model": output[:, :, column], "live": mixed[:, :, column]}
-    return {name: wrong(said, example.params) for name, said in systems.items()}, trust[:, :, 1].mean(axis=1)
+    errors = {name: moving_error(forecast, example.params) for name, forecast in systems.items()}
+    return errors, trust[:, :, 1].mean(axis=1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--data", type=Path, required=True, help="the folder with cmu/ and more/")
-    given = parser.parse_args()
-    model, take = load_motion_model(None), load(given.data, TAKE)
+    arguments = parser.parse_args()
+    model, take = load_motion_model(None), load(arguments.data, TAKE)
     shows = {
-        "first time: live remembers nothing yet": performed(model, take, None),
-        "second time: rehearsed once, now at another tempo": performed(model, again(take), take),
+        "first time: live remembers nothing yet": perform(model, take, None),
+        "second time: rehearsed once, now at another tempo": perform(model, vary_tempo(take), take),
     }
     figure, axes = pyplot().subplots(
         2, 2, figsize=(10.5, 4.8), height_ratios=(2.4, 1.0), sharex="col", sharey="row"
@@ -99,7 +100,7 @@ def main() -> None:
     axes[0, 0].set_ylabel("error 200 ms ahead", fontsize=9)
     axes[1, 0].set_ylabel("trust", fontsize=9)
     figure.tight_layout()
-    given.out.write_bytes(png(figure))
+    arguments.out.write_bytes(png(figure))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Write a short example of each preset to docs/audio, played by six seconds of the bundled dance.
+"""Write a short example of each preset to docs/audio: six seconds of the bundled dance.
 
-    python examples/make_audio.py          # needs oggenc, of Debian's vorbis-tools
+    python examples/make_audio.py          # needs oggenc (Debian: vorbis-tools)
 
 The preset granular needs a folder of sounds, and has no example.
 """
@@ -30,10 +30,10 @@ def main() -> None:
         for preset in sorted(set(PRESETS) - {SAMPLED}):
             rig = Rig.model_validate({"synth": {"preset": preset}})
             render(DANCE, wav, rig=rig, seconds=SECONDS)
-            # A fixed serial number: twice the same bytes.
-            told = ["--serial", "1", "-q", "-1", "--title", f"pyanticip, preset {preset}"]
-            told += ["--comment", "dance=Jasmine Coro (G1 Moves, CC BY 4.0)"]
-            subprocess.run(["oggenc", "-Q", *told, "-o", AUDIO / f"{preset}.ogg", wav], check=True)
+            # A fixed serial number makes the file reproducible.
+            options = ["--serial", "1", "-q", "-1", "--title", f"pyanticip, preset {preset}"]
+            options += ["--comment", "dance=Jasmine Coro (G1 Moves, CC BY 4.0)"]
+            subprocess.run(["oggenc", "-Q", *options, "-o", AUDIO / f"{preset}.ogg", wav], check=True)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python examples/make_dance.py J_Dance0_StepTouch.bvh
 
-writes realtime/data/dance.bvh: 14 seconds of a dance by Jasmine Coro, from within a movement on. Who is to
-be named, and what was changed, stands in realtime/data/DANCE.md.
+writes realtime/data/dance.bvh: 14 seconds of a dance by Jasmine Coro, starting within a movement. For the
+attribution and the changes see realtime/data/DANCE.md.
 """
 
 import sys
@@ -16,11 +16,11 @@ FIRST, LAST = 420, 1260
 def main(source: Path) -> None:
     head, motion = source.read_text(encoding="ascii").split("MOTION")
     _, interval, *rows = motion.strip().splitlines()
-    cut = [
+    cut_rows = [
         " ".join(f"{float(number) + 0.0:.2f}".removesuffix("0").removesuffix(".0") for number in row.split())
         for row in rows[FIRST:LAST]
     ]
-    lines = [head.rstrip(), "MOTION", f"Frames: {len(cut)}", interval, *cut]
+    lines = [head.rstrip(), "MOTION", f"Frames: {len(cut_rows)}", interval, *cut_rows]
     TARGET.write_text("\n".join(lines) + "\n", encoding="ascii")
 
 

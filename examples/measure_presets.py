@@ -2,11 +2,11 @@
 
     python examples/measure_presets.py SAMPLES DANCE.bvh ANOTHER.bvh ...
 
-Of each preset, as `pyanticip render` makes it: integrated loudness of each clip (ITU-R BS.1770-4), the
-highest true peak (four times oversampled), processor time per second of sound, the closest other preset on
-any clip, and any two clips on average, those most alike, and how many pairs are above .95, all as the
-correlation of long-term spectra (third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB). SAMPLES is the
-folder of sounds that the preset granular plays.
+For each preset, rendered as by `pyanticip render`: integrated loudness of each clip (ITU-R BS.1770-4), the
+highest true peak (four times oversampled), processor time per second of sound, and similarities: the closest
+other preset on any clip; the mean and the maximum over all pairs of clips, and the number of pairs above .95.
+Similarity is the correlation of long-term spectra (third octaves from 50 Hz to 12 kHz, in dB, floor -60 dB).
+SAMPLES is the folder of sounds that the preset granular plays.
 """
 
 import sys
@@ -26,51 +26,52 @@ from realtime.programs.render import render
 from realtime.rig import Rig
 
 SECONDS = 40.0
-# Two clips whose spectra correlate more than this sound like one.
+# Clips whose spectra correlate more than this sound alike.
 ALIKE = 0.95
 Sound = npt.NDArray[np.float32]
 Spectrum = npt.NDArray[np.float64]
 
 
-def rendered(preset: str, clip: Path, samples: Path) -> Sound:
-    """What `pyanticip render` makes of a clip with a preset."""
+def render_sound(preset: str, clip: Path, samples: Path) -> Sound:
+    """Render a clip with a preset, shape (samples, 2)."""
     rig = Rig.model_validate({"synth": {"preset": preset, "samples": str(samples)}})
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "sound.wav")
         render(clip, out, rig=rig, seconds=SECONDS)
         with wave.open(str(out)) as file:
             raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 3)
-    # Of 32 bits the 24 higher ones.
-    whole = np.pad(raw, ((0, 0), (1, 0))).view("<i4")
-    return np.asarray(whole.reshape(-1, 2) / 2**31, np.float32)
+    # 24-bit samples as the upper bits of 32.
+    integers = np.pad(raw, ((0, 0), (1, 0))).view("<i4")
+    return np.asarray(integers.reshape(-1, 2) / 2**31, np.float32)
 
 
-def cost(preset: str, moves: dict[str, npt.NDArray[np.generic]], sounds: Samples) -> float:
-    """Processor seconds that a preset takes for a second of a clip, by its rendered numbers."""
-    voice, took = Voice(RATE, preset=preset, samples=sounds), 0.0
-    events = list(zip(*(moves[f"event_{part}"] for part in ("t", "name", "strength", "ahead")), strict=True))
-    for t, params, limbs in zip(moves["t"], moves["params"], moves["limbs"], strict=True):
-        begun = time.thread_time()
+def cost(preset: str, control: dict[str, npt.NDArray[np.generic]], sounds: Samples) -> float:
+    """Processor seconds per second of sound, with the ``control`` values that a clip was rendered to."""
+    voice, elapsed = Voice(RATE, preset=preset, samples=sounds), 0.0
+    columns = (control[f"event_{part}"] for part in ("t", "name", "strength", "ahead"))
+    events = list(zip(*columns, strict=True))
+    for t, params, limbs in zip(control["t"], control["params"], control["limbs"], strict=True):
+        start = time.thread_time()
         voice.render(max(round(float(t) * RATE) - voice.position, 0))
-        took += time.thread_time() - begun
+        elapsed += time.thread_time() - start
         voice.params(params)
-        for limb, moved in enumerate(limbs.reshape(4, 3)):
-            voice.limb(limb, *map(float, moved))
+        for limb, values in enumerate(limbs.reshape(4, 3)):
+            voice.limb(limb, *map(float, values))
         for _, name, strength, ahead in (e for e in events if e[0] == t and e[1] in EVENTS):
             voice.event(EVENTS.index(name), strength, ahead)
-    return took * RATE / voice.position
+    return elapsed * RATE / voice.position
 
 
 def true_peak(x: Sound) -> float:
-    """dB above full scale, four times oversampled."""
-    pieces = (x[max(at - 512, 0) : at + RATE + 512] for at in range(0, len(x), RATE))
+    """True peak in dB relative to full scale, four times oversampled."""
+    pieces = (x[max(start - 512, 0) : start + RATE + 512] for start in range(0, len(x), RATE))
     spectra = ((np.fft.rfft(p, axis=0), 4 * len(p)) for p in pieces if len(p) > 2_048)
     peak = max(np.abs(4 * np.fft.irfft(s, n, axis=0))[2_048:-2_048].max() for s, n in spectra)
     return float(20 * np.log10(peak + 1e-9))
 
 
 def spectrum(x: Sound) -> Spectrum:
-    """dB of third octaves, of the whole."""
+    """Levels of third octaves relative to the total, dB."""
     mono = x.mean(axis=1, dtype=np.float64)
     windows = np.lib.stride_tricks.sliding_window_view(mono, 8_192)[::4_096] * np.hanning(8_192)
     power = np.mean(np.abs(np.fft.rfft(windows, axis=1)) ** 2, axis=0)
@@ -80,39 +81,39 @@ def spectrum(x: Sound) -> Spectrum:
     return np.asarray(10 * np.log10(bands / bands.sum() + 1e-6))
 
 
-def alike(spectra: list[Spectrum]) -> Spectrum:
-    """Correlations, their diagonal left out."""
+def correlations(spectra: list[Spectrum]) -> Spectrum:
+    """Matrix of correlations between the spectra, with -1 on the diagonal."""
     table = np.asarray(np.corrcoef(np.array(spectra)))
     np.fill_diagonal(table, -1.0)
     return table
 
 
 def main(samples: Path, clips: list[Path]) -> None:
-    moves = []
+    controls = []
     with tempfile.TemporaryDirectory() as folder:
         for clip in clips:
-            render(clip, Path(folder, "moves.npz"), seconds=SECONDS)
-            with np.load(Path(folder, "moves.npz")) as found:
-                moves.append(dict(found))
-    sounds = Samples(str(samples), RATE)
-    made = {preset: [rendered(preset, clip, samples) for clip in clips] for preset in PRESETS}
-    spectra = {preset: [spectrum(sound) for sound in heard] for preset, heard in made.items()}
+            render(clip, Path(folder, "control.npz"), seconds=SECONDS)
+            with np.load(Path(folder, "control.npz")) as arrays:
+                controls.append(dict(arrays))
+    recorded = Samples(str(samples), RATE)
+    sounds = {preset: [render_sound(preset, clip, samples) for clip in clips] for preset in PRESETS}
+    spectra = {preset: [spectrum(sound) for sound in of_preset] for preset, of_preset in sounds.items()}
     presets = list(PRESETS)
-    across = np.max([alike([spectra[p][c] for p in presets]) for c in range(len(clips))], axis=0)
+    across = np.max([correlations([spectra[p][c] for p in presets]) for c in range(len(clips))], axis=0)
     print("| preset | " + " | ".join(f"LUFS {clip.stem}" for clip in clips), end="")
     print(" | true peak, dB | cost, % of a core | closest preset | two clips |")
     print("|---" * (len(clips) + 5) + "|")
     for row, preset in enumerate(presets):
-        cells = [f"{integrated(x):.1f}" for x in made[preset]]
-        share = 100 * np.median([cost(preset, clip, sounds) for clip in moves])
-        cells += [f"{max(map(true_peak, made[preset])):.1f}", f"{share:.1f}"]
+        cells = [f"{integrated(x):.1f}" for x in sounds[preset]]
+        share = 100 * np.median([cost(preset, control, recorded) for control in controls])
+        cells += [f"{max(map(true_peak, sounds[preset])):.1f}", f"{share:.1f}"]
         nearest = int(across[row].argmax())
         cells.append(f"{presets[nearest]} {across[row, nearest]:.2f}")
-        told = ""
+        similarity = ""
         if len(clips) > 1:
             pairs = np.asarray(np.corrcoef(spectra[preset]))[np.triu_indices(len(clips), 1)]
-            told = f"{pairs.mean():.2f}, {pairs.max():.2f}, {np.sum(pairs > ALIKE)} of {len(pairs)}"
-        cells.append(told)
+            similarity = f"{pairs.mean():.2f}, {pairs.max():.2f}, {np.sum(pairs > ALIKE)} of {len(pairs)}"
+        cells.append(similarity)
         print(f"| {preset} | " + " | ".join(cells) + " |")
 
 

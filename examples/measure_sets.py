@@ -1,4 +1,4 @@
-"""How long building a set takes, and how much memory: of a folder of takes, or of synthetic ones.
+"""Measure the time and memory of building a data set, from a folder of takes or from synthetic ones.
 
 python examples/measure_sets.py --takes TAKES/cmu --workers 2
 python examples/measure_sets.py --synthetic 10000 --workers 2
@@ -19,7 +19,7 @@ from training.data.sets import MotionSet, build
 
 
 def write_synthetic(folder: Path, number: int, frames: int = 100) -> None:
-    """Takes of 2 s at 50 Hz by 100 subjects: every joint sways, each body looks another way."""
+    """Write takes of 2 s at 50 Hz by 100 subjects: every joint sways at its own rate, about one axis."""
     rng = np.random.default_rng(0)
     body = canonical_skeleton()
     t = np.arange(frames)[:, None] / 50.0
@@ -47,7 +47,7 @@ def peak_mb(who: int) -> float:
 
 def measure(takes: Path, out: Path, workers: int) -> None:
     before = os.times()
-    start = peak_mb(resource.RUSAGE_SELF)
+    start_mb = peak_mb(resource.RUSAGE_SELF)
     report = build(takes, out, workers=workers)
     after = os.times()
     cpu = sum(after[:4]) - sum(before[:4])
@@ -57,12 +57,12 @@ def measure(takes: Path, out: Path, workers: int) -> None:
     print(f"processor time {cpu:.1f} s, {report.frames / cpu:.0f} frames a second; load {os.getloadavg()}")
     workers_peak = peak_mb(resource.RUSAGE_CHILDREN) if workers > 1 else 0.0
     print(
-        f"peak memory {peak_mb(resource.RUSAGE_SELF):.0f} MB, {start:.0f} of it before the build; "
+        f"peak memory {peak_mb(resource.RUSAGE_SELF):.0f} MB, {start_mb:.0f} of it before the build; "
         f"largest worker {workers_peak:.0f} MB"
     )
-    now = time.perf_counter()
+    opened_at = time.perf_counter()
     MotionSet.open(out)
-    print(f"opened in {1e3 * (time.perf_counter() - now):.0f} ms")
+    print(f"opened in {1e3 * (time.perf_counter() - opened_at):.0f} ms")
     again = build(takes, out, workers=workers)
     print(f"built again, nothing new: {again.seconds:.1f} s")
 
@@ -72,13 +72,13 @@ def main() -> None:
     parser.add_argument("--takes", type=Path)
     parser.add_argument("--synthetic", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        takes = given.takes
+        takes = arguments.takes
         if takes is None:
             takes = Path(folder, "takes")
-            write_synthetic(takes, given.synthetic)
-        measure(takes, Path(folder, "set"), given.workers)
+            write_synthetic(takes, arguments.synthetic)
+        measure(takes, Path(folder, "set"), arguments.workers)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Measure what each parameter of the built-in voice does: the tables of docs/voice.md.
+"""Measure the effect of each parameter of the built-in voice: the tables of docs/voice.md.
 
     python examples/measure_voice.py
 
-Everything but the parameter in question stands at a calm middle; every figure is taken from 8 s of sound.
+All other parameters have calm values; unless noted, every figure is from 8 s of sound.
 """
 
 import time
@@ -20,7 +20,8 @@ VALUES = (0.0, 0.25, 0.5, 0.75, 1.0)
 Sound = npt.NDArray[np.float32]
 
 
-def played(seconds: float = 8.0, **changed: float) -> Sound:
+def play(seconds: float = 8.0, **changed: float) -> Sound:
+    """Sound with the calm values and ``changed`` parameters, after 1 s to settle."""
     voice = Voice(RATE)
     voice.params(np.array([(CALM | changed)[name] for name in PARAMETERS], np.float32))
     voice.render(RATE)
@@ -28,6 +29,7 @@ def played(seconds: float = 8.0, **changed: float) -> Sound:
 
 
 def level(x: Sound) -> float:
+    """Level in dBFS."""
     return float(10 * np.log10(np.mean(np.square(x, dtype=np.float64)) + 1e-12))
 
 
@@ -36,17 +38,20 @@ def spectrum(x: Sound) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]
     return np.asarray(np.fft.rfftfreq(len(x), 1 / RATE), np.float64), np.abs(np.fft.rfft(mono))
 
 
-def strongest(x: Sound) -> float:
+def strongest_partial(x: Sound) -> float:
+    """Frequency in Hz."""
     f, a = spectrum(x)
     return float(f[a.argmax()])
 
 
 def centroid(x: Sound) -> float:
+    """Spectral centroid in Hz."""
     f, a = spectrum(x)
     return float((f * a).sum() / a.sum())
 
 
 def modulation(x: Sound, low: float, high: float) -> float:
+    """Relative depth of the strongest modulation of the envelope from ``low`` to ``high`` Hz."""
     blocks = x[: len(x) // 64 * 64].astype(np.float64).reshape(-1, 128)
     envelope = np.sqrt(np.mean(blocks**2, axis=1))
     depth = np.abs(np.fft.rfft((envelope - envelope.mean()) * np.hanning(len(envelope)))) * 4 / len(envelope)
@@ -55,6 +60,7 @@ def modulation(x: Sound, low: float, high: float) -> float:
 
 
 def strokes(x: Sound) -> float:
+    """Onsets per second, as sudden rises above 1.2 kHz."""
     frames = x.mean(axis=1, dtype=np.float64)[: len(x) // 480 * 480].reshape(-1, 480) * np.hanning(480)
     high = np.fft.rfftfreq(480, 1 / RATE) > 1200
     rise = np.diff(np.log(np.abs(np.fft.rfft(frames, axis=1))[:, high].sum(axis=1) + 1e-2))
@@ -64,6 +70,7 @@ def strokes(x: Sound) -> float:
 
 
 def decay(space: float) -> float:
+    """Seconds until the level has fallen by 30 dB."""
     voice = Voice(RATE)
     settings = [CALM | {"space": space}, CALM | {"space": space, "loudness": 0.0}]
     sounding, silent = (np.array([s[name] for name in PARAMETERS], np.float32) for s in settings)
@@ -74,31 +81,31 @@ def decay(space: float) -> float:
 
 
 FEATURES: tuple[tuple[str, str, Callable[[float], float]], ...] = (
-    ("pitch", "strongest partial, Hz", lambda v: strongest(played(pitch=v))),
-    ("loudness", "level, dBFS", lambda v: level(played(loudness=v))),
-    ("brightness", "spectral centroid, Hz", lambda v: centroid(played(brightness=v))),
-    ("roughness", "envelope's modulation at 47 Hz", lambda v: modulation(played(roughness=v), 40, 55)),
+    ("pitch", "strongest partial, Hz", lambda v: strongest_partial(play(pitch=v))),
+    ("loudness", "level, dBFS", lambda v: level(play(loudness=v))),
+    ("brightness", "spectral centroid, Hz", lambda v: centroid(play(brightness=v))),
+    ("roughness", "envelope's modulation at 47 Hz", lambda v: modulation(play(roughness=v), 40, 55)),
     (
         "density",
         "strokes heard a second",
-        lambda v: strokes(played(density=v, brightness=0.25, roughness=0.0)),
+        lambda v: strokes(play(density=v, brightness=0.25, roughness=0.0)),
     ),
     ("space", "decay by 30 dB, s", decay),
-    ("pan", "right over left, dB", lambda v: level((x := played(pan=v, space=0.0))[:, 1:]) - level(x[:, :1])),
-    ("pulse", "envelope's modulation at 4 Hz", lambda v: modulation(played(pulse=v), 3, 5)),
+    ("pan", "right over left, dB", lambda v: level((x := play(pan=v, space=0.0))[:, 1:]) - level(x[:, :1])),
+    ("pulse", "envelope's modulation at 4 Hz", lambda v: modulation(play(pulse=v), 3, 5)),
 )
 
 
 def bursts(x: Sound) -> float:
-    """Largest energy of the second difference in 2.7 ms: what a click has much of."""
+    """Largest energy of the second difference within 2.7 ms, which is high for a click."""
     d = np.diff(x.astype(np.float64), n=2, axis=0)
     return float(np.sum(d[: len(d) // 128 * 128].reshape(-1, 256) ** 2, axis=1).max())
 
 
 def jump(name: str, others: float) -> float:
-    """dB by which 40 jumps 0 <-> 1 of one parameter exceed the steady sound at either end."""
+    """Click level of 40 jumps 0 <-> 1 of one parameter, in dB relative to the steady sound at either end."""
     rest = dict.fromkeys(PARAMETERS, others) | {"loudness": 0.8, "density": 0.0}
-    steady = max(bursts(played(6.0, **(rest | {name: v}))) for v in (0.0, 1.0))
+    steady = max(bursts(play(6.0, **(rest | {name: v}))) for v in (0.0, 1.0))
     rng, voice, worst = np.random.default_rng(5), Voice(RATE), 0.0
     for n in range(41):
         voice.params(np.array([(rest | {name: float(n % 2)})[p] for p in PARAMETERS], np.float32))
@@ -110,17 +117,17 @@ def jump(name: str, others: float) -> float:
 def main() -> None:
     print("| parameter | measured | " + " | ".join(f"{v:g}" for v in VALUES) + " | jump, dB |")
     print("|---" * (3 + len(VALUES)) + "|")
-    for name, what, feature in FEATURES:
+    for name, measured, feature in FEATURES:
         cells = " | ".join(f"{feature(v):.3g}" for v in VALUES)
-        print(f"| {name} | {what} | {cells} | {max(jump(name, others) for others in (0.15, 0.6)):+.1f} |")
+        print(f"| {name} | {measured} | {cells} | {max(jump(name, others) for others in (0.15, 0.6)):+.1f} |")
     voice = Voice(RATE)
     voice.params(np.array([0.6, 0.9, 0.7, 0.6, 1.0, 0.8, 0.4, 0.7], np.float32))
-    took = []
+    elapsed = []
     for _ in range(30):
-        begun = time.process_time()
+        start = time.process_time()
         voice.render(RATE)
-        took.append(time.process_time() - begun)
-    print(f"\nrenders {1 / np.median(took):.0f} times as fast as it sounds (processor time)")
+        elapsed.append(time.process_time() - start)
+    print(f"\nrenders {1 / np.median(elapsed):.0f} times as fast as it sounds (processor time)")
 
 
 if __name__ == "__main__":

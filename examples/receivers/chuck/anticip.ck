@@ -5,7 +5,7 @@ SawOsc right => filter;
 SawOsc fifth => filter;
 SinOsc beat => blackhole;
 Gain notes => dry;
-dry => DelayL early => Gain room => out; // a small room: two echoes that feed themselves
+dry => DelayL early => Gain room => out; // a small room: two echoes with feedback
 dry => DelayL later => room;
 early => Gain again => early;
 later => Gain more => later;
@@ -17,12 +17,12 @@ out => Pan2 pan => dac;
 0.6 => again.gain => more.gain;
 0 => voice.gain;
 
-float now_[8]; // the eight parameters as they came, and gliding
-float glide[8];
+float now_[8]; // the eight parameters as received
+float glide[8]; // the same, smoothed
 [0.3, 0., 0.5, 0., 0., 0.2, 0.5, 0.] @=> now_;
 for (0 => int i; i < 8; i++) now_[i] => glide[i];
 time heard; // when the last frame came
-time onsetOff, phraseOff; // when what was called off last was due
+time onsetOff, phraseOff; // when the event that was cancelled last was due
 now - 1::hour => heard;
 heard => onsetOff => phraseOff;
 [0, 3, 5, 7, 10] @=> int scale[];
@@ -51,7 +51,7 @@ fun void listen() {
     }
 }
 
-// A beat: waits until it is due, then strikes the nearest note of the pentatonic scale on D.
+// An event: waits until it is due, then plays the nearest note of the pentatonic scale on D.
 fun void strike(float strength, dur ahead, int up, dur decay) {
     now + ahead => time due;
     ahead => now;
@@ -76,7 +76,7 @@ fun void strike(float strength, dur ahead, int up, dur decay) {
 
 spork ~ listen();
 0. => float alive => float moving;
-while (true) { // a millisecond of control
+while (true) { // control rate: once a millisecond
     for (0 => int i; i < 8; i++) glide[i] + (now_[i] - glide[i]) * 0.05 => glide[i];
     Std.mtof(38 + 36 * glide[0]) => float freq;
     freq => sine.freq;
@@ -89,7 +89,7 @@ while (true) { // a millisecond of control
     0.2 * glide[1] * glide[1] => voice.gain;
     0. => float lives => float moves;
     if (now - heard < 2::second) 1 => lives; // silent when nothing comes for 2 s
-    if (now_[1] > 0.001) 1 => moves; // who stands still, or has stopped, is not heard
+    if (now_[1] > 0.001) 1 => moves; // notes are silent while the loudness is zero
     alive + (lives - alive) * 0.02 => alive;
     moving + (moves - moving) * 0.03 => moving;
     moving => notes.gain;

@@ -5,12 +5,12 @@
 -odac -b256 -B1024 --use-system-sr
 </CsOptions>
 <CsInstruments>
-sr = 48000              ; where JACK has another rate, that one
+sr = 48000              ; with JACK, its rate
 ksmps = 32
 nchnls = 2
 0dbfs = 1
 
-giEarly = 1280 / sr     ; -b and -B, seconds: the buffers take so long, so much earlier a note is struck
+giEarly = 1280 / sr     ; latency of the buffers (-b and -B), seconds: notes start that much earlier
 giOsc OSCinit 9000
 gkPitch init 0.3
 gkLoudness init 0
@@ -19,12 +19,12 @@ gkRoughness init 0
 gkDensity init 0
 gkSpace init 0.2
 gkPan init 0.5
-gkSince init 10         ; seconds since a frame came
-gkOff init -1           ; when the beat that was called off last was due
+gkSince init 10         ; seconds since the last frame
+gkOff init -1           ; when the onset that was cancelled last was due
 gkPhraseOff init -1
 gaNotes init 0
 
-instr 1 ; listens
+instr 1 ; receives OSC
   kNow times
   gkSince = gkSince + 1 / kr
   kPulse init 0
@@ -62,7 +62,7 @@ phrasecancels:
   endif
 endin
 
-instr 3 ; a beat: waits until it is due, unless it is called off
+instr 3 ; an event: waits until it is due, unless it is cancelled
   kNow times
   iNow times
   kOff = (p6 == 24 ? gkOff : gkPhraseOff)
@@ -74,7 +74,7 @@ instr 3 ; a beat: waits until it is due, unless it is called off
   endif
 endin
 
-instr 4 ; strikes the nearest note of the pentatonic scale on D
+instr 4 ; plays the nearest note of the pentatonic scale on D
   iStep = round(i(gkPitch) * 15)
   iDegree table iStep % 5, 2
   iFreq = cpsmidinn(38 + p5 + 12 * int(iStep / 5) + iDegree)
@@ -84,7 +84,7 @@ instr 4 ; strikes the nearest note of the pentatonic scale on D
   gaNotes = gaNotes + 0.15 * (aLow + aHigh)
 endin
 
-instr 2 ; the voice, and all that is heard
+instr 2 ; the voice, and the output
   kAlive portk (gkSince < 2 ? 1 : 0), 0.06
   kMoving portk (gkLoudness > 0.001 ? 1 : 0), 0.03
   kPitch portk gkPitch, 0.015
