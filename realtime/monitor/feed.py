@@ -27,7 +27,7 @@ class MonitorFeed(DatagramSink):
 
     A frame is a msgpack map with the plain values of :class:`ControlFrame` under their names; ``gate``, the
     model's commitment gate 0..1 (None: no model step); ``pose`` (22, 4), ``root`` (3,) and ``forecast``
-    (8, 5) as float32 bytes, empty if the frame has none; ``way_ms``, the time from the datagram's arrival to
+    (8, 5) as float32 bytes, empty if the frame has none; ``way_ms``, the time from its ``t_ns`` to
     :meth:`send`; and with ``suit``, ``heard``: the datagrams since the last frame, each with its sender. A
     status frame is a map with ``status`` only.
 
@@ -49,7 +49,7 @@ class MonitorFeed(DatagramSink):
         self._suit = suit
         self._last_seq = -every
         self._datagrams: list[tuple[str, bytes]] = []
-        # Frames to send, and the nanoseconds from their datagram's arrival to `send`.
+        # Frames to send, and the nanoseconds from their `t_ns` to `send`.
         self._pending: list[tuple[ControlFrame, int]] = []
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
 

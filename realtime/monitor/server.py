@@ -81,7 +81,7 @@ class Page:
             return "this monitor is for the machine it runs on"
         origin = headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != host:
-            return "a page of another site may not"
+            return "pages of other sites have no access"
         if self._token:
             token = parse_qs(urlsplit(target).query).get("token", [""])[-1]
             if not hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
@@ -137,12 +137,12 @@ class Remote(asyncio.DatagramProtocol):
         if not isinstance(name, str) or not name.isascii() or not 0 < len(name) <= 100:
             return "no such command"
         if not isinstance(arguments, list) or len(arguments) > 128:
-            return f"{name}: what it is told makes no sense"
+            return f"{name}: invalid arguments"
         if not all(isinstance(argument, (str, bool, int, float)) for argument in arguments):
-            return f"{name}: what it is told makes no sense"
+            return f"{name}: invalid arguments"
         # A NUL ends an OSC string: the rest of the text would be read as something else.
         if any("\0" in text for text in (name, *arguments) if isinstance(text, str)):
-            return "what has a NUL in it cannot be sent"
+            return "text with a NUL character cannot be sent"
         builder = OscMessageBuilder("/anticip/control/" + name)
         # Raises for numbers beyond 32 bits and lone surrogates.
         try:
@@ -154,7 +154,7 @@ class Remote(asyncio.DatagramProtocol):
                 builder.add_arg(argument)
             dgram = builder.build().dgram
         except (BuildError, OverflowError, UnicodeError):
-            return f"{name}: what it is told cannot be sent"
+            return f"{name}: these arguments cannot be sent as OSC"
         self._transport.sendto(dgram)
         return None
 
@@ -195,7 +195,7 @@ class Server:
                 await client.send(self._latest[kind])
             await client.send(_json({"past": list(self._past)}))
             async for message in client:
-                problem: str | None = "what was said makes no sense"
+                problem: str | None = "not a command"
                 with contextlib.suppress(ValueError, RecursionError):
                     command = json.loads(message)
                     if command == {"ask": "files"}:

@@ -209,7 +209,7 @@ class SinkType(Protocol):
 
     @property
     def Config(self) -> type[BaseModel]:
-        """The keys that stand beside ``kind`` in a ``[[sink]]`` table."""
+        """The keys of a ``[[sink]]`` table besides ``kind``."""
         ...
 
     def __call__(self, config: Any, /) -> Sink:

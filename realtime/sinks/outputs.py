@@ -61,7 +61,7 @@ SENT: dict[str, Message] = {
         for name in EVENTS
     },
     **{
-        f"event/{name}{CANCEL}": Message("event", "f", f"no {name} in so many seconds", (None,), (_S,))
+        f"event/{name}{CANCEL}": Message("event", "f", f"{name} cancelled: seconds until due", (None,), (_S,))
         for name in EVENTS
     },
     "field": Message(

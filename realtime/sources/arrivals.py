@@ -285,6 +285,6 @@ def first_sender(
                 if line not in reported and len(reported) < _MAX_SENDERS:
                     reported.add(line)
                     say(line)
-        raise DeviceError(f"source auto: nobody known sent to {where}, in {seconds:g} s")
+        raise DeviceError(f"source auto: no known suit sent to {where} in {seconds:g} s")
     finally:
         arrivals.close()

@@ -39,7 +39,7 @@ _MISSING = {
     "osc": "no rotation (four numbers of length 0.5 to 2, or three angles) at an address of"
     " [source.addresses] is in them",
     "natnet": "no skeleton is tracked in them and no rigid body named after a part of a body (Hips, Head,"
-    " LeftHand ...), or Motive has not told its names yet; loose markers are not played",
+    " LeftHand ...), or Motive has not sent its names yet; loose markers are not played",
     **dict.fromkeys(_SEND_SKELETON, "the suit has not sent its skeleton yet"),
 }
 # Kinds that need more than the address of this machine.

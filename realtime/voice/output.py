@@ -31,7 +31,7 @@ _PROBE_DELAY_S, _MAX_PROBE_DELAY_S = 1.0, 8.0
 _MAX_QUEUED_S = 60.0
 # A working device stops within this time.
 _STOP_TIMEOUT_S = 2.0
-_FILE_ALONE = "going on into the file alone; start again to hear it"
+_FILE_ONLY = "going on with the file only; start again to hear it"
 
 Say = Callable[[str], None]
 
@@ -191,7 +191,7 @@ class _Tap:
                 self._file.write(block)
             if self._file is not None and (lost := self._lost - self._reported):
                 self._reported += lost
-                self._say(f"{self._file.path}: {lost / self.rate:.1f} s are left out, for the disk hung")
+                self._say(f"{self._file.path}: {lost / self.rate:.1f} s are missing, because the disk hung")
         except DeviceError as error:
             self._say(f"{error}; it ends here, the voice plays on")
             self._finish()
@@ -213,7 +213,7 @@ class _Tap:
             except DeviceError as error:
                 self._say(str(error))
             if file.path != path:
-                self._say(f"{path} is another's by now; the sound is in {file.path}")
+                self._say(f"{path} was made by another program meanwhile; the sound is in {file.path}")
 
     def close(self) -> None:
         self.flush()
@@ -274,7 +274,7 @@ class Sound:
 
     def _open(self, latency: float | str) -> None:
         self._checked_underruns = 0
-        consequence = _FILE_ALONE if self._has_file else "going on without, and looking for it"
+        consequence = _FILE_ONLY if self._has_file else "going on without, and looking for it"
         self._output = _open_device(self._render, self._name, self._tap, self._say, latency, consequence)
         if self._output is None and self._has_file:
             # The device is not looked for any more.
@@ -306,7 +306,7 @@ class Sound:
         if not isinstance(self._output, _Device):
             return
         if not self._output.is_alive():
-            consequence = _FILE_ALONE if self._has_file else "looking for it"
+            consequence = _FILE_ONLY if self._has_file else "looking for it"
             self._say(f"audio device {self._output.name!r} has gone; {consequence}")
             if self._has_file:
                 self._close(is_gone=True)

@@ -389,9 +389,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", help="number or name of the audio device")
     parser.add_argument("--gain", type=float, default=1.0, help="0..1")
     parser.add_argument("--wav", type=Path, help="also write what is played to this file")
-    parser.add_argument("--seconds", type=float, help="end after so long")
+    parser.add_argument("--seconds", type=float, help="end after this many seconds")
     parser.add_argument("--preset", default="default", help="name of the voice")
-    parser.add_argument("--options", type=json.loads, default={}, help="of the preset, as JSON")
+    parser.add_argument("--options", type=json.loads, default={}, help="options of the preset, as JSON")
     arguments = parser.parse_args(argv)
     if not 0 <= arguments.port <= 65_535:
         parser.error(f"port: expected 0 to 65535, got {arguments.port}")

@@ -1,4 +1,4 @@
-"""Single sensors over OSC, as python-osc writes them, become joints; the others are not measured."""
+"""Single sensors over OSC, encoded by python-osc, become joints; the other joints are unmeasured."""
 
 import contextlib
 import json
@@ -34,8 +34,8 @@ def osc(address: str, *floats: float) -> bytes:
     return message(address, *map(float, floats))
 
 
-def played(source: OscSource, packets: list[bytes]) -> tuple[np.ndarray, list[bool]]:
-    """The newest rotations in the world that the live front makes, and which joints it calls measured."""
+def play(source: OscSource, packets: list[bytes]) -> tuple[np.ndarray, list[bool]]:
+    """The newest world rotations of the live front, and which joints it reports as measured."""
     front = _core.LiveFront("msgpack", window=64)
     pose = None
     for n, packet in enumerate(packets):
@@ -54,14 +54,14 @@ def played(source: OscSource, packets: list[bytes]) -> tuple[np.ndarray, list[bo
 
 
 def about_z(degrees: float) -> tuple[float, float, float, float]:
-    """x, y, z, w."""
+    """The quaternion x, y, z, w."""
     return 0.0, 0.0, math.sin(math.radians(degrees) / 2), math.cos(math.radians(degrees) / 2)
 
 
 def test_what_a_phone_turns_since_it_began_is_the_hands() -> None:
     packets = [osc("/ZIGSIM/me/quaternion", *about_z(30.0 + n)) for n in range(41)]
-    pose, mask = played(OscSource(PHONE), packets)
-    # About the sensors' vertical is about y here.
+    pose, mask = play(OscSource(PHONE), packets)
+    # The sensors' vertical axis is y here.
     assert pose[RIGHT_HAND] == pytest.approx(
         [math.cos(math.radians(20)), 0, math.sin(math.radians(20)), 0], abs=1e-5
     )
@@ -91,8 +91,8 @@ def test_json_of_zig_sim_is_the_same() -> None:
         return json.dumps({"device": {"name": "p"}, "sensordata": {"quaternion": quaternion}}).encode()
 
     as_osc = [osc("/a/quaternion", *about_z(30.0 + n)) for n in range(20)]
-    spoken, _ = played(OscSource(PHONE), [message(n) for n in range(20)])
-    assert spoken == pytest.approx(played(OscSource(PHONE), as_osc)[0], abs=1e-6)
+    spoken, _ = play(OscSource(PHONE), [message(n) for n in range(20)])
+    assert spoken == pytest.approx(play(OscSource(PHONE), as_osc)[0], abs=1e-6)
 
 
 @pytest.mark.parametrize("address", ["/gyrosc/quat", "/quaternion"])
@@ -120,14 +120,14 @@ def test_orders_of_numbers() -> None:
     for order in ("xyzw", "wxyz", "euler"):
         where = Address("/q", order)
         assert where.rotation("/q", []) is None
-        pose, _ = played(OscSource({"head": where}, up="y"), [still[order], told[order]])
+        pose, _ = play(OscSource({"head": where}, up="y"), [still[order], told[order]])
         assert pose[CANONICAL_JOINTS.index("head")] == pytest.approx([w, x, y, z], abs=1e-5)
 
 
 def test_a_child_of_a_sensor_turns_within_it() -> None:
     addresses = {"right_lower_arm": Address("/wek/inputs"), "right_hand": Address("/wek/inputs", first=4)}
     still, turned = (0.0, 0.0, 0.0, 1.0), about_z(60.0)
-    pose, mask = played(OscSource(addresses), [osc("/wek/inputs", *a, *a) for a in (still, turned)])
+    pose, mask = play(OscSource(addresses), [osc("/wek/inputs", *a, *a) for a in (still, turned)])
     assert pose[[RIGHT_HAND - 1, RIGHT_HAND], 2] == pytest.approx(0.5, abs=1e-5)
     assert sum(mask) == 2
 
@@ -141,7 +141,7 @@ def test_nothing_that_comes_becomes_a_broken_frame(packet: bytes) -> None:
     try:
         natives = list(source.decode(packet))
     except Exception:
-        return  # counted by whoever listens
+        return  # the source counts it
     for native in natives:
         assert _core.recognise(native) == "msgpack"
 
@@ -152,7 +152,7 @@ def test_a_stand_in_phone_is_understood() -> None:
         :100
     ]
     assert {_core.recognise(packet) for packet in packets} == {"phone"}
-    _, mask = played(OscSource(PHONE), packets)
+    _, mask = play(OscSource(PHONE), packets)
     assert sum(mask) == 1
 
 
@@ -170,7 +170,7 @@ def test_rigs_say_where() -> None:
 
 
 def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = ("mocopi", "phone", "vmc")  # the last at a port that is taken
+    kinds = ("mocopi", "phone", "vmc")  # the last at a port in use
     held = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
     for sock in held:
         sock.bind(("127.0.0.1", 0))
@@ -183,7 +183,7 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
     def send() -> None:
         time.sleep(0.1)
         with contextlib.ExitStack() as all_of_them:
-            # More strangers than are listened to, before the first who can be played.
+            # More unknown senders than the limit, before the first that can be played.
             sender, phone, *strangers = (all_of_them.enter_context(udp()) for _ in range(4))
             known, unknown = osc("/a/quaternion", 0, 0, 0, 1), osc("/gyrosc/accel", 0, 0, 1)
             first = (sender, b"hello"), (sender, unknown)
@@ -199,10 +199,10 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
     assert "in use" in said[0]
     assert any("datagrams that begin with hello" in line for line in said)
     assert any("OSC of another program" in line for line in said)
-    with pytest.raises(DeviceError, match="nobody known sent"):
+    with pytest.raises(DeviceError, match="no known suit sent"):
         arrivals.first_sender("127.0.0.1", said.append, 0.05)
     other, said[:] = free_port(), []
-    with pytest.raises(DeviceError, match=f"nobody known sent to 127.0.0.1, port {other}, in"):
+    with pytest.raises(DeviceError, match=f"no known suit sent to 127.0.0.1, port {other} in"):
         arrivals.first_sender("127.0.0.1", said.append, 0.05, other)
     assert said == [f"waiting for whoever sends to 127.0.0.1, port {other}"]
 

@@ -159,7 +159,7 @@ class MidiControl(Range):
                 f" expected 0 to {_LAST_CONTROLLER}, bend or pressure"
             )
         if self.bits == 14 and (not isinstance(self.to, int) or self.to > 31):
-            raise ValueError("bits: controllers 0 to 31 have 14 bits, the bend has always, others 7")
+            raise ValueError("bits: 14 is for controllers 0 to 31 only (the bend always has 14 bits)")
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""Frames to bytes: what the MIDI specification says they are."""
+"""Frames become the bytes that the MIDI specification defines."""
 
 import importlib.util
 import itertools
@@ -36,24 +36,24 @@ def control(**table: Any) -> Translator:
     return translator(control=[{"from": "brightness", **table}])
 
 
-def said(items: list[Item]) -> list[str]:
+def hex_messages(items: list[Item]) -> list[str]:
     return [item.message.hex(" ") for item in items]
 
 
 def test_a_controller_of_seven_bits_speaks_when_it_changes() -> None:
     made = control(to=74, channel=3)
-    assert said(made.frame(frame(0, brightness=0.0))) == ["b2 4a 00"]
-    assert said(made.frame(frame(1, brightness=0.001))) == []
-    assert said(made.frame(frame(2, brightness=1.0))) == ["b2 4a 7f"]
-    assert said(made.frame(frame(3, brightness=7.0))) == []
+    assert hex_messages(made.frame(frame(0, brightness=0.0))) == ["b2 4a 00"]
+    assert hex_messages(made.frame(frame(1, brightness=0.001))) == []
+    assert hex_messages(made.frame(frame(2, brightness=1.0))) == ["b2 4a 7f"]
+    assert hex_messages(made.frame(frame(3, brightness=7.0))) == []
 
 
 def test_fourteen_bits_are_two_controllers_and_the_low_one_may_move_alone() -> None:
     made = control(to=1, bits=14)
-    assert said(made.frame(frame(0, brightness=0.5))) == ["b0 01 40", "b0 21 00"]
-    assert said(made.frame(frame(1, brightness=0.5 + 1.6 / 16383))) == ["b0 21 01"]
-    assert said(made.frame(frame(2, brightness=1.0))) == ["b0 01 7f", "b0 21 7f"]
-    assert said(made.frame(frame(3, brightness=0.0))) == ["b0 01 00", "b0 21 00"]
+    assert hex_messages(made.frame(frame(0, brightness=0.5))) == ["b0 01 40", "b0 21 00"]
+    assert hex_messages(made.frame(frame(1, brightness=0.5 + 1.6 / 16383))) == ["b0 21 01"]
+    assert hex_messages(made.frame(frame(2, brightness=1.0))) == ["b0 01 7f", "b0 21 7f"]
+    assert hex_messages(made.frame(frame(3, brightness=0.0))) == ["b0 01 00", "b0 21 00"]
 
 
 @PROPERTY
@@ -63,31 +63,35 @@ def test_a_receiver_of_fourteen_bits_knows_every_value(values: list[float]) -> N
     for n, value in enumerate(values):
         for item in made.frame(frame(n, brightness=value)):
             _, number, byte = item.message
-            # As the specification has it: a new high half sets the low one to zero.
+            # By the specification, a new high half sets the low one to zero.
             high, low = (byte, 0) if number == 1 else (high, byte)
         assert abs((high << 7) + low - 16383 * value) < 0.5 + 1e-9
 
 
 def test_bend_and_pressure() -> None:
     made = control(to="bend")
-    assert [said(made.frame(frame(n, brightness=v))) for n, v in enumerate((0.5, 0.0, 1.0, 0.75))] == [
+    sent = [hex_messages(made.frame(frame(n, brightness=v))) for n, v in enumerate((0.5, 0.0, 1.0, 0.75))]
+    assert sent == [
         ["e0 00 40"], ["e0 00 00"], ["e0 7f 7f"], ["e0 00 60"],
     ]  # fmt: skip
     semitones = {"from": "brightness", "to": "bend", "low": 0, "high": 6, "channel": 16}
     made = translator(bend_range=12, control=[semitones])
-    assert said(made.frame(frame(0, brightness=1.0))) == ["ef 00 60"]
-    assert said(control(to="pressure", low=127, high=0).frame(frame(0, brightness=0.0))) == ["d0 7f"]
+    assert hex_messages(made.frame(frame(0, brightness=1.0))) == ["ef 00 60"]
+    assert hex_messages(control(to="pressure", low=127, high=0).frame(frame(0, brightness=0.0))) == ["d0 7f"]
 
 
 def test_ranges_curves_and_scalars() -> None:
     made = control(to=7, low=1, high=100, curve="exponential")
-    assert said(made.frame(frame(0, brightness=0.5))) == ["b0 07 0a"]
+    assert hex_messages(made.frame(frame(0, brightness=0.5))) == ["b0 07 0a"]
     made = translator(control=[{"from": "transition_pressure", "to": 2}, {"from": "novelty", "to": 3}])
-    assert said(made.frame(frame(0, transition_pressure=-2.0, novelty=1.0))) == ["b0 02 00", "b0 03 7f"]
-    assert said(made.frame(frame(1, transition_pressure=2.0, novelty=1.0))) == ["b0 02 7f"]
+    assert hex_messages(made.frame(frame(0, transition_pressure=-2.0, novelty=1.0))) == [
+        "b0 02 00",
+        "b0 03 7f",
+    ]
+    assert hex_messages(made.frame(frame(1, transition_pressure=2.0, novelty=1.0))) == ["b0 02 7f"]
 
 
-class Taught:
+class TaughtOutput:
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -95,11 +99,11 @@ class Taught:
 def test_a_taught_output_speaks_where_there_is_one() -> None:
     made = translator(control=[{"from": "taught/wings", "to": 20}])
     assert made.frame(frame(0)) == []
-    made.announce([Taught("tail"), Taught("wings")])  # type: ignore[list-item]
+    made.announce([TaughtOutput("tail"), TaughtOutput("wings")])  # type: ignore[list-item]
     later = frame(1)
     assert made.frame(later) == [], "a frame from before the mapping"
     later.extras = [0.0, 1.0]
-    assert said(made.frame(later)) == ["b0 14 7f"]
+    assert hex_messages(made.frame(later)) == ["b0 14 7f"]
 
 
 def test_a_slow_receiver_is_told_less_often_and_hears_every_note() -> None:
@@ -146,13 +150,13 @@ def test_a_scale_gives_its_own_notes_and_never_falls(name, key, low, span, at):
 @pytest.mark.parametrize("quiet", ["stopped", "panic"])
 def test_a_start_after_a_stop_says_everything_again_to_who_came_since(quiet: str) -> None:
     made = translator(mpe=1, control=[{"from": "brightness", "to": 74}])
-    first = said(made.frame(frame(0)))
+    first = hex_messages(made.frame(frame(0)))
     assert len(first) == 16
-    assert said(made.frame(frame(1))) == []
-    assert len(said(made.frame(frame(2, state=quiet)))) == 1
-    assert said(made.frame(frame(3, state=quiet))) == []
-    assert said(made.frame(frame(4))) == first
-    assert said(made.frame(frame(5))) == []
+    assert hex_messages(made.frame(frame(1))) == []
+    assert len(hex_messages(made.frame(frame(2, state=quiet)))) == 1
+    assert hex_messages(made.frame(frame(3, state=quiet))) == []
+    assert hex_messages(made.frame(frame(4))) == first
+    assert hex_messages(made.frame(frame(5))) == []
 
 
 def test_mpe_tells_its_zone_and_gives_every_note_a_channel_of_its_own() -> None:
@@ -165,8 +169,8 @@ def test_mpe_tells_its_zone_and_gives_every_note_a_channel_of_its_own() -> None:
             {"from": "space", "to": 91},
         ],
     )
-    zone = said(made.frame(frame(0)))
-    # RPN 6 on the manager channel, RPN 0 there and on the members (MPE 1.0), then what is the zone's own.
+    zone = hex_messages(made.frame(frame(0)))
+    # RPN 6 on the manager channel, RPN 0 there and on the members (MPE 1.0), then the zone's controls.
     assert zone[:5] == ["b0 65 00", "b0 64 06", "b0 06 03", "b0 65 7f", "b0 64 7f"]
     assert zone[5:10] == ["b0 65 00", "b0 64 00", "b0 06 30", "b0 65 7f", "b0 64 7f"]
     assert [line[:2] for line in zone[5:25:5]] == ["b0", "b1", "b2", "b3"]
@@ -176,13 +180,17 @@ def test_mpe_tells_its_zone_and_gives_every_note_a_channel_of_its_own() -> None:
         items = made.frame(frame(n, [("onset", 1.0, 0.1)], loudness=1.0, pitch=0.75))
         mine = [item for item in items if item.due_ns]
         channel = mine[-1].message[0] & 15
-        assert said(mine) == [f"d{channel} 7f", f"e{channel} 00 60", f"9{channel} 3c 78"]
+        assert hex_messages(mine) == [f"d{channel} 7f", f"e{channel} 00 60", f"9{channel} 3c 78"]
         assert {item.due_ns for item in mine} == {START + n * FRAME + 100_000_000}
         channels.append(channel)
     assert channels == [1, 2, 3, 1, 2, 3], "the one whose note ends first is next"
-    # Of those that sound, each is told; before a note is due its channel is left alone.
-    assert said(made.frame(frame(9, loudness=0.0, pitch=0.75))) == ["d1 00"]
-    assert sorted(said(made.frame(frame(20, loudness=0.5, pitch=0.75)))) == ["d1 40", "d2 40", "d3 40"]
+    # Each sounding note gets the controls; a channel gets none before its note is due.
+    assert hex_messages(made.frame(frame(9, loudness=0.0, pitch=0.75))) == ["d1 00"]
+    assert sorted(hex_messages(made.frame(frame(20, loudness=0.5, pitch=0.75)))) == [
+        "d1 40",
+        "d2 40",
+        "d3 40",
+    ]
     assert made.frame(frame(80, loudness=0.9, pitch=0.1)) == [], "nothing sounds any more"
 
 
@@ -252,7 +260,7 @@ def test_no_show_leaves_a_note_hanging_or_sends_what_is_no_midi(show: Any, mpe: 
     [
         ({"note": [{"event": "onzet"}]}, r"midi\.note\.0\.event\.onzet: unknown name; did you mean onset\?"),
         ({"control": [{"from": "pich", "to": 1}]}, r"from\.pich: unknown name; did you mean pitch\?"),
-        ({"control": [{"from": "pitch", "to": 40, "bits": 14}]}, "controllers 0 to 31 have 14 bits"),
+        ({"control": [{"from": "pitch", "to": 40, "bits": 14}]}, "14 is for controllers 0 to 31 only"),
         ({"control": [{"from": "pitch", "to": 1, "channel": "note"}]}, '"note" needs mpe'),
         ({"mpe": 4, "note": [{"channel": 3}]}, "with mpe each note has a channel of its own"),
         ({"mpe": 4, "control": [{"from": "pitch", "to": 1, "channel": 5}]}, "5 is a member of the MPE zone"),
@@ -286,13 +294,13 @@ def test_a_beat_that_is_called_off_does_not_sound() -> None:
     for n, told in enumerate((events, [("onset/cancel", 0.0, 0.279)], [("onset/cancel", 0.0, 0.9)])):
         for item in made.frame(frame(n, told)):
             waiting.put(item)
-    # Of the last, nothing was left to call off but the first beat, which was still to come.
+    # Of the last, only the first beat was still ahead and could be cancelled.
     on = [m for m in waiting.take(START + 400_000_000) if m[0] == 0x90 and m[2]]
     assert [m[1] for m in on] == [62]
 
 
 class Pipe:
-    """In place of the port's process: what it would read."""
+    """Stands in for the port's process, and collects what that would read."""
 
     pid, waiting = 1, 0
 
@@ -326,11 +334,11 @@ def test_the_clock_finds_the_beat_of_the_body_and_keeps_it(bpm: float) -> None:
     made = translator(clock="body")
     beat = 60e9 / bpm
     quiet = frame(0)
-    assert said(made.frame(quiet)) == []
+    assert hex_messages(made.frame(quiet)) == []
     ticks: list[int] = []
     for n in range(1, 1000):
         told = frame(n)
-        # It is a tenth of a beat late from the tenth second on: the clock comes after it.
+        # The beat is a tenth late from the tenth second on: the clock follows.
         told.tempo = bpm, ((told.t_ns - START) / beat - (0.1 if n > 500 else 0.0)) % 1.0, 0.9
         ticks += [item.due_ns for item in made.frame(told) if item.message == b"\xf8"]
     assert FRAME <= ticks[0] - START < FRAME + beat, "from the next beat on"

@@ -1,4 +1,4 @@
-"""The voice's process: that it plays, stays alive, and ends when it should."""
+"""The voice's process: it plays, stays alive, and ends when it should."""
 
 import os
 import re
@@ -30,7 +30,7 @@ from realtime.voice import synth as synth_module
 from realtime.voice.synth import SAMPLE_RATE, Synth, VoicePlayer
 
 PARAMS = (0.4, 0.8, 0.5, 0.1, 0.3, 0.2, 0.5, 0.2)
-# The child must find the packages that are tested, wherever they lie.
+# The child process must import the packages under test.
 HOME = {"PYTHONPATH": str(Path(synth_module.__file__).resolve().parents[2])}
 COMMAND = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port"]
 
@@ -109,8 +109,8 @@ def test_a_port_in_use_is_one_clear_line() -> None:
             Synth(port)
 
 
-class Gone:
-    """A stream that its server has left: it never calls, and stopping it takes for ever."""
+class DeadStream:
+    """A stream whose server is gone: no callbacks, and stopping it blocks for ever."""
 
     active, device, latency = True, 0, 0.01
 
@@ -122,7 +122,10 @@ class Gone:
 @pytest.mark.parametrize("ends_first", [False, True])
 def test_a_device_that_has_gone_is_not_waited_for(ends_first, tmp_path, monkeypatch):
     fake = SimpleNamespace(
-        OutputStream=Gone, query_hostapis=list, query_devices=lambda _: {"name": "a"}, PortAudioError=OSError
+        OutputStream=DeadStream,
+        query_hostapis=list,
+        query_devices=lambda _: {"name": "a"},
+        PortAudioError=OSError,
     )
     monkeypatch.setitem(sys.modules, "sounddevice", fake)
     monkeypatch.setattr(output, "_STOP_TIMEOUT_S", 0.1)
@@ -132,7 +135,7 @@ def test_a_device_that_has_gone_is_not_waited_for(ends_first, tmp_path, monkeypa
     assert voice.device == "a"
     if not ends_first:
         voice.poll()
-        assert said == ["audio device 'a' has gone; going on into the file alone; start again to hear it"]
+        assert said == ["audio device 'a' has gone; going on with the file only; start again to hear it"]
         assert voice.device is None
         time.sleep(0.1)
     assert (voice.close()["seconds"] > 0.0) is not ends_first
@@ -175,8 +178,8 @@ def test_without_portaudio_it_says_so_and_writes_the_file_all_the_same(tmp_path:
         Synth(0, wav=path)
 
 
-class Breaks:
-    """A voice of somebody else's that fails while it plays."""
+class FailingVoice:
+    """A voice of another package that fails while playing."""
 
     sample_rate, latency, position = SAMPLE_RATE, 0, 0
     set = params = fade = lambda *_: None
@@ -195,13 +198,13 @@ class Breaks:
 @pytest.mark.parametrize(
     ("commands", "says"),
     [
-        ([("event", 0, 1.0, 0.0)], r"Breaks failed \(RuntimeError: no hands\)"),
-        ([], r"Breaks: cannot be rendered \(RuntimeError: no breath\)"),
+        ([("event", 0, 1.0, 0.0)], r"FailingVoice failed \(RuntimeError: no hands\)"),
+        ([], r"FailingVoice: cannot be rendered \(RuntimeError: no breath\)"),
     ],
 )
 def test_a_voice_that_fails_while_it_plays_is_silent_and_told_of(commands, says, tmp_path):
     path = tmp_path / "take.wav"
-    voice = Synth(0, wav=path, voice=Breaks())
+    voice = Synth(0, wav=path, voice=FailingVoice())
     voice.player.push(commands, time.monotonic())
     with pytest.raises(DeviceError, match=says):
         any(voice.poll() or time.sleep(0.01) for _ in range(1000))
@@ -249,10 +252,10 @@ def test_where_a_disk_hangs_for_long_what_is_left_out_is_told(tmp_path: Path, mo
     monkeypatch.setattr(output, "_MAX_QUEUED_S", 0.3)
     path, said = tmp_path / "take.wav", list[str]()
     voice = Synth(0, wav=path, say=said.append)
-    # Nobody polls: as where a write lasts for long.
+    # No polling, as during a long write.
     wait_for(lambda: voice.player.samples > SAMPLE_RATE)
     report = voice.close()
-    left_out = re.fullmatch(rf"{path}: (\d\.\d) s are left out, for the disk hung", said[1])
+    left_out = re.fullmatch(rf"{path}: (\d\.\d) s are missing, because the disk hung", said[1])
     assert left_out is not None
     kept = len(read_wav(path)) / SAMPLE_RATE
     assert 0.3 < kept < 0.35
@@ -294,7 +297,7 @@ class Child:
         raise AssertionError(self.process.communicate(timeout=5))
 
     def leave(self) -> tuple[str, str]:
-        """Close its standard input, as a dying parent does; what it says then."""
+        """Close its standard input, as a dying parent does; returns its output."""
         self.process.stdin.close()
         self.process.stdin = None
         return self.process.communicate(timeout=5)
@@ -357,7 +360,7 @@ def test_bad_usage() -> None:
 
 @pytest.fixture
 def null_sink(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A PulseAudio server of our own with one null sink; the environment that reaches it."""
+    """A private PulseAudio server with one null sink; yields the environment that reaches it."""
     with pulse() as server:
         if server is None or shutil.which("parecord") is None:
             pytest.skip("no pulseaudio here that ALSA reaches (Debian: libasound2-plugins)")
@@ -387,8 +390,8 @@ def test_what_it_plays_comes_out_of_the_device(null_sink, tmp_path, children):
     assert child.process.returncode == 0
     heard = np.frombuffer(captured.read_bytes(), "<i2").reshape(-1, 2) / 32768.0
     made = read_wav(own)[:, 0]
-    # Pieces of what was captured are found in what was made, sample for sample but for 16-bit rounding.
-    # A busy machine may stall the device now and then: the pieces across such a gap match nowhere.
+    # Pieces of the capture match the rendered sound, sample for sample up to 16-bit rounding.
+    # A busy machine may stall the device now and then: pieces across such a gap match nowhere.
     size, length = 1 << int(np.ceil(np.log2(len(made) + 2048))), 2048
     spectrum = np.fft.rfft(made, size)
     energy = np.sqrt(np.convolve(made**2, np.ones(length), "valid")) + 1e-6
@@ -411,7 +414,7 @@ def test_two_that_write_to_one_name_at_once_leave_two_files(tmp_path: Path) -> N
     for voice in voices:
         voice.close()
     first, second = (tmp_path / name for name in ("take.wav", "take.2.wav"))
-    assert said[-1] == f"{first} is another's by now; the sound is in {second}"
+    assert said[-1] == f"{first} was made by another program meanwhile; the sound is in {second}"
     assert all(len(read_wav(path)) > 0 for path in (first, second))
     assert {path.name for path in tmp_path.iterdir()} == {"take.wav", "take.2.wav"}
 
