@@ -1,4 +1,4 @@
-"""Whoever dies, stands still or comes back: the sound ends gently, or goes on, and the status tells."""
+"""Processes that die, get stuck or come back: the sound fades or goes on, and the status says so."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ LOUD = (0.5, 0.8, 0.6, 0.2, 0.4, 0.3, 0.5, 0.1)
 
 @pytest.fixture
 def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveHarness]:
-    # A guard that ends while a busy machine still begins it.
+    # A busy machine may still be starting the guard when it is closed.
     monkeypatch.setattr(Guard, "closing", (30.0, 1.0))
     made = LiveHarness(tmp_path)
     yield made
@@ -145,7 +145,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
         "the built-in voice stands still",
         "the built-in voice ended (code -9); starting it again in 1 s",
     ]
-    # To read samples may take long, and is no reason.
+    # Reading samples may take long without being stuck.
     monkeypatch.setattr(voice, "_listen", iter([['{"reads": true}'], *[[]] * 99]).__next__)
     voice.poll()
     monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 0.0)
@@ -157,7 +157,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
 
 
 def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one within a driver that hangs."""
+    """Like a process within a driver that hangs."""
     monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 0.0)
     monkeypatch.setattr(SynthProcess, "closing", (0.01, 0.01))
     said: list[str] = []
@@ -185,7 +185,7 @@ def test_a_voice_that_has_told_how_it_is_lives_however_late_the_show_hears_of_it
     try:
         for _ in range(3):
             assert voice._process is not None
-            # Nobody polls meanwhile: as where the show stood still.
+            # No polling meanwhile, as if the show stood still.
             assert select.select([voice._process.stdout], [], [], 60.0)[0]
             voice.poll()
         assert voice.state == "no (no audio device)"
@@ -196,7 +196,7 @@ def test_a_voice_that_has_told_how_it_is_lives_however_late_the_show_hears_of_it
 
 @pytest.mark.skipif(shutil.which("jackd") is None, reason="needs jackd")
 def test_the_voice_is_heard_again_when_the_sound_server_is_back(monkeypatch, tmp_path):
-    """The server that comes back has another rate, which another voice finds and plays at as well."""
+    """The server comes back with another rate, and the restarted voice plays at that."""
     name = f"deaths{os.getpid()}"
     monkeypatch.setenv("JACK_DEFAULT_SERVER", name)
     monkeypatch.setenv("JACK_NO_START_SERVER", "1")

@@ -1,4 +1,4 @@
-"""How performers stand to each other: who leads, by how much, and whether they are together at all."""
+"""Relations of performers: who leads, by how much, and whether they are in sync at all."""
 
 import itertools
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ F32 = npt.NDArray[np.float32]
 Body = tuple[F32, F32]
 
 
-class Together(NamedTuple):
-    """What :meth:`Ensemble.step` tells of nobody."""
+class EnsembleValues(NamedTuple):
+    """The values of :meth:`Ensemble.step`; by default, those without performers."""
 
     synchrony: float = 0.0
     leader: int = -1
@@ -76,7 +76,7 @@ def swaying(frames: int, seed: int) -> Body:
 
 
 def play(*bodies: Body) -> npt.NDArray[np.float64]:
-    """A row of :class:`Together` for each step."""
+    """One row of :class:`Together` per step."""
     ensemble = Ensemble(len(bodies))
     found: list[tuple[float, ...]] = []
     for n in range(min(len(quats) for quats, _ in bodies)):
@@ -87,14 +87,14 @@ def play(*bodies: Body) -> npt.NDArray[np.float64]:
 
 
 def column(rows: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
-    return rows[:, Together._fields.index(name)]
+    return rows[:, EnsembleValues._fields.index(name)]
 
 
-def late(body: Body, frames: int) -> Body:
+def delayed(body: Body, frames: int) -> Body:
     return body[0][:-frames], body[1][:-frames]
 
 
-def early(body: Body, frames: int) -> Body:
+def advanced(body: Body, frames: int) -> Body:
     return body[0][frames:], body[1][frames:]
 
 
@@ -102,7 +102,7 @@ def early(body: Body, frames: int) -> Body:
 @given(seed=st.integers(0, 1000), lag=st.integers(2, 40), swap=st.booleans())
 def test_who_does_the_same_earlier_leads_by_that_time(seed: int, lag: int, swap: bool) -> None:
     body = swaying(350, seed)
-    bodies = [early(body, lag), late(body, lag)]
+    bodies = [advanced(body, lag), delayed(body, lag)]
     rows = play(*(reversed(bodies) if swap else bodies))[200:]
     assert (column(rows, "leader") == int(swap)).all()
     np.testing.assert_allclose(column(rows, "lag_ms"), 20.0 * lag, atol=40.0)
@@ -138,7 +138,7 @@ def test_a_slow_receiver_is_told_of_all_together_as_seldom_as_of_one() -> None:
 
 def test_the_same_at_once_is_unison_and_nobody_leads() -> None:
     body = swaying(300, 3)
-    last = Together(*play(body, body, body)[-1])
+    last = EnsembleValues(*play(body, body, body)[-1])
     assert last.synchrony > 0.95
     assert (last.leader, last.lag_ms, last.distance) == (-1, 0.0, 0.0)
     assert last.posture < 1e-3
@@ -161,8 +161,8 @@ def test_who_has_gone_does_not_count_and_is_nobody_s_like_when_back() -> None:
         ensemble.hear(0, frame(n, one[0][n], one[1][n]))
         if not 150 <= n < 250:
             ensemble.hear(1, frame(n, other[0][n], other[1][n] * 0.0))
-        found.append(Together(*ensemble.step()))
-    assert found[200] == Together()
+        found.append(EnsembleValues(*ensemble.step()))
+    assert found[200] == EnsembleValues()
     assert found[100].distance == -1.0, "a place of zeros is none"
     assert max(row.trust for row in found[250:300]) < 0.3
 
@@ -174,13 +174,13 @@ def clips(data_dir: Path, names: Sequence[str]) -> list[Body]:
 @pytest.mark.parametrize("lag", [5, 20])
 def test_a_dancer_who_follows_a_dancer(lag: int, data_dir: Path) -> None:
     for body in clips(data_dir, ["05_02.bvh", "49_09.amc", "02_05.amc"]):
-        rows = play(late(body, lag), early(body, lag))[150:]
+        rows = play(delayed(body, lag), advanced(body, lag))[150:]
         right = (column(rows, "leader") == 1) & (np.abs(column(rows, "lag_ms") - 20.0 * lag) <= 40.0)
         assert right.mean() > 0.98
 
 
 def test_a_follower_who_drags_and_hurries(data_dir: Path) -> None:
-    """A copy that is 300 ms late, give or take 80 over four seconds, with arms that go further."""
+    """A copy delayed by 300 ms, varying by 80 ms over four seconds, with larger arm movements."""
     (quats, root) = clips(data_dir, ["02_05.amc"])[0]
     n = np.arange(20, len(quats))
     lag = 15.0 + 4.0 * np.sin(2.0 * np.pi * n / 200.0)
@@ -189,7 +189,7 @@ def test_a_follower_who_drags_and_hurries(data_dir: Path) -> None:
     warped /= np.linalg.norm(warped, axis=-1, keepdims=True)
     rows = play((quats[20:], root[20:]), (warped.astype(np.float32), root[20:]))[200:]
     assert (column(rows, "leader") == 0).all()
-    # What is told is of the last seconds: so late as it was then.
+    # The values describe the last seconds: the delay is that of then.
     error = np.abs(column(rows, "lag_ms") - 20.0 * lag[200:])
     assert np.median(error) <= 80.0
     assert column(rows, "trust").mean() > 0.5
@@ -205,7 +205,7 @@ def test_strangers_in_different_dances_are_not_together(data_dir: Path) -> None:
 
 def test_the_order_they_are_told_in_changes_the_leader_s_number_alone(data_dir: Path) -> None:
     bodies = clips(data_dir, ["05_02.bvh", "49_09.amc"])
-    bodies.append(early(bodies[0], 10))
+    bodies.append(advanced(bodies[0], 10))
     there, back = play(*bodies)[100:], play(*reversed(bodies))[100:]
     leaders = column(there, "leader")
     np.testing.assert_array_equal(np.where(leaders < 0, -1, 2 - leaders), column(back, "leader"))
@@ -220,8 +220,8 @@ def test_whoever_was_not_heard_for_half_a_second_is_not_there() -> None:
         ensemble.hear(0, frame(n, one[0][n], one[1][n]))
         if n < 60:
             ensemble.hear(1, frame(n, other[0][n], other[1][n] * 3.0))
-        there.append(ensemble.step() != Together())
-    # Heard last in step 59; a step counts before it is asked.
+        there.append(ensemble.step() != EnsembleValues())
+    # Last frame in step 59; a step counts before its values are read.
     assert there == [True] * (60 + 24) + [False] * (60 - 24)
 
 

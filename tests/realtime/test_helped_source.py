@@ -1,4 +1,4 @@
-"""A suit whose skeleton does not say what it means plays as one that does, once it is helped."""
+"""With options, a suit with an ambiguous skeleton plays like one with a clear skeleton."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
 
 
-def sent(clip: Clip) -> list[bytes]:
-    """As a suit sends it, whatever is made of it."""
+def suit_datagrams(clip: Clip) -> list[bytes]:
+    """The clip as a suit sends it."""
     body = clip.skeleton
     parents = [int(parent) for parent in body.parents]
     skeleton = _core.encode_native_skeleton(
@@ -34,8 +34,8 @@ def sent(clip: Clip) -> list[bytes]:
     return [skeleton, *frames]
 
 
-def heard(packets: list[bytes], **help_: object) -> np.ndarray:
-    """Canonical poses (T, 22, 4) at the end of the live front."""
+def canonical_poses(packets: list[bytes], **help_: object) -> np.ndarray:
+    """Canonical poses (T, 22, 4) of the live front."""
     front = _core.LiveFront("msgpack")
     source = HelpedSource(SOURCES.load("msgpack")(), **help_) if help_ else None
     poses = []
@@ -48,8 +48,8 @@ def heard(packets: list[bytes], **help_: object) -> np.ndarray:
     return np.array(poses)
 
 
-def apart(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest angle between poses, radians."""
+def max_angle(a: np.ndarray, b: np.ndarray) -> float:
+    """Largest angle between poses, radians."""
     assert len(a) == len(b) > 90
     return float(2 * np.arccos(np.clip(np.abs((a * b).sum(-1)), 0, 1)).max())
 
@@ -62,8 +62,8 @@ def test_names_that_say_nothing_are_told_by_a_map(tmp_path: Path) -> None:
     file = tmp_path / "map.toml"
     lines = [f'{own} = "{name}"' for own, name in zip(body.names, names, strict=True)]
     file.write_text("\n".join(["[joints]", *lines]))
-    packets = sent(Clip(clip.quats, clip.root, clip.rate, strange))
-    assert apart(heard(packets, joints=str(file)), heard(sent(clip))) < 1e-3
+    packets = suit_datagrams(Clip(clip.quats, clip.root, clip.rate, strange))
+    assert max_angle(canonical_poses(packets, joints=str(file)), canonical_poses(suit_datagrams(clip))) < 1e-3
     front = _core.LiveFront("msgpack")
     front.feed(packets[0], 0)
     assert front.refusal is not None
@@ -71,18 +71,18 @@ def test_names_that_say_nothing_are_told_by_a_map(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("up", ["z", "-y", "x"])
 def test_a_world_that_is_turned_is_put_up(up: str) -> None:
-    """The motion lies in a world whose rest pose stands y up: nothing but the option tells."""
+    """The motion lies, but the rest pose stands y up: only the option says so."""
     clip = swing(2)
     turn = conjugate(np.array(TO_Y_UP[up]))
     quats = clip.quats.astype(np.float64)
     quats[:, 0] = multiply(turn, quats[:, 0])
     root = rotate(turn, clip.root.astype(np.float64)).astype(np.float32)
-    packets = sent(Clip(quats.astype(np.float32), root, clip.rate, clip.skeleton))
-    assert apart(heard(packets, up=up), heard(sent(clip))) < 1e-3
+    packets = suit_datagrams(Clip(quats.astype(np.float32), root, clip.rate, clip.skeleton))
+    assert max_angle(canonical_poses(packets, up=up), canonical_poses(suit_datagrams(clip))) < 1e-3
 
 
 def test_the_rest_pose_is_taken_from_a_frame() -> None:
-    """The zero pose is rolled bone by bone; frame 3 of the suit stands in a T-pose."""
+    """The zero pose has arbitrary bone rolls; frame 3 of the suit is a T-pose."""
     clip = swing(2)
     rng = np.random.default_rng(0)
     roll = rng.normal(size=(22, 4))
@@ -95,9 +95,9 @@ def test_the_rest_pose_is_taken_from_a_frame() -> None:
         moved[:, joint] = multiply(multiply(conjugate(np.array(before)), moved[:, joint]), roll[joint])
         offsets[joint] = rotate(conjugate(np.array(before)), offsets[joint])
     rolled = Skeleton(clip.skeleton.names, parents, offsets.astype(np.float32))
-    packets = sent(Clip(moved.astype(np.float32), clip.root, clip.rate, rolled))
-    mine = heard(packets, rest=3)
-    assert apart(mine[1:], heard(sent(clip))[-len(mine) + 1 :]) < 1e-2
+    packets = suit_datagrams(Clip(moved.astype(np.float32), clip.root, clip.rate, rolled))
+    mine = canonical_poses(packets, rest=3)
+    assert max_angle(mine[1:], canonical_poses(suit_datagrams(clip))[-len(mine) + 1 :]) < 1e-2
 
 
 def test_a_map_that_does_not_fit_is_one_line_and_a_source_that_tells_nothing_is_refused(tmp_path):
@@ -105,7 +105,7 @@ def test_a_map_that_does_not_fit_is_one_line_and_a_source_that_tells_nothing_is_
     file.write_text('[joints]\nhips = "nothing"\n')
     source = HelpedSource(SOURCES.load("msgpack")(), joints=str(file))
     with pytest.raises(OptionError, match="no joint 'nothing'"):
-        list(source.decode(sent(swing(1))[0]))
+        list(source.decode(suit_datagrams(swing(1))[0]))
     with pytest.raises(OptionError, match="not vmc's"):
         UdpSource("vmc", "127.0.0.1", 0, up="z")
 
@@ -130,4 +130,4 @@ def test_mocopi_becomes_msgpack_and_the_rig_says_so() -> None:
         if (out := front.feed(native, n * 20_000_000))
         for pose in out.poses
     ]
-    assert apart(np.array(helped), np.array(plain)[-len(helped) :]) < 1e-3
+    assert max_angle(np.array(helped), np.array(plain)[-len(helped) :]) < 1e-3

@@ -1,4 +1,4 @@
-"""Names and addresses where a machine has IPv6 as well."""
+"""Names and addresses on machines with IPv6."""
 
 import asyncio
 import importlib.util

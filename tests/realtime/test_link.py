@@ -1,4 +1,4 @@
-"""A Link session that the body leads, heard by another process, or the other way round: Ableton's own library
+"""A Link session that the body leads, or that leads it, with another process as peer: Ableton's own library
 on both sides."""
 
 import subprocess
@@ -41,20 +41,20 @@ def test_a_rig_names_it() -> None:
 
 @pytest.fixture
 def ask() -> Iterator[Callable[[], tuple[int, float, float]]]:
-    """Of another process in the session: how many it sees beside itself, tempo, phase."""
+    """Query another process in the session: number of other peers, tempo, phase."""
     pytest.importorskip("link")
     peer = subprocess.Popen(
         [sys.executable, "-P", "-c", PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
-    def asked() -> tuple[int, float, float]:
+    def query() -> tuple[int, float, float]:
         peer.stdin.write("\n")
         peer.stdin.flush()
         peers, tempo, phase = peer.stdout.readline().split()
         return int(peers), float(tempo), float(phase)
 
     assert peer.stdout.readline() == "ready\n"
-    yield asked
+    yield query
     peer.kill()
     peer.communicate()
 
@@ -62,7 +62,7 @@ def ask() -> Iterator[Callable[[], tuple[int, float, float]]]:
 Ask = Callable[[], tuple[int, float, float]]
 
 
-def found(ask: Ask, *led: LinkSink) -> None:
+def wait_for_peers(ask: Ask, *led: LinkSink) -> None:
     """Wait until the process and sinks have found each other."""
     begun = time.monotonic()
     while ask()[0] == 0 or not all(sink.beat() for sink in led):
@@ -77,7 +77,7 @@ def test_the_beat_of_a_session_that_leads_is_heard(ask: Ask) -> None:
     early = LinkSink(LinkConfig(leads="session", latency_ms=100.0))
     body = LinkSink(LinkConfig())
     try:
-        found(ask, lonely, early)
+        wait_for_peers(ask, lonely, early)
         off = []
         for _ in range(9):
             (bpm, phase), (_, sooner) = lonely.beat(), early.beat()
@@ -87,7 +87,7 @@ def test_the_beat_of_a_session_that_leads_is_heard(ask: Ask) -> None:
         assert [sorted(map(abs, each))[4] < 0.06 for each in zip(*off, strict=True)] == [True, True]
         assert body.beat() is None, "it follows"
         assert lonely.counters() == {}, "nothing is sent"
-        # It leaves the session as it is, whatever the body does.
+        # The session stays unchanged, whatever the body does.
         lonely.send(ControlFrame(0, 0.0, [0.0] * 7, [0.0] * 8, tempo=(150.0, 0.0, 1.0)))
         assert ask()[1] == pytest.approx(tempo, abs=0.1)
     finally:
@@ -99,9 +99,9 @@ def test_the_beat_of_a_session_that_leads_is_heard(ask: Ask) -> None:
 def test_another_process_hears_the_body_s_beat(ask: Ask) -> None:
     sink: Any = LinkSink(LinkConfig())
     try:
-        found(ask)
+        wait_for_peers(ask)
         before = ask()[1]
-        # What is not trusted is not led.
+        # Without trust the body does not lead.
         sink.send(ControlFrame(0, 0.0, [0.0] * 7, [0.0] * 8, tempo=(140.0, 0.0, 0.2)))
         assert sink.counters()["sent"] == 0
         assert ask()[1] == pytest.approx(before, abs=0.1)

@@ -1,4 +1,4 @@
-"""The monitor's process: who is answered, what is shown, what is obeyed, and what its death costs."""
+"""The monitor's process: access, messages to the page, commands, and the effects of its death."""
 
 import asyncio
 import json
@@ -53,16 +53,16 @@ HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
 def test_a_suit_that_has_gone_is_told_as_gone(stage: Any) -> None:
     show = stage()
     show.frame(0)
-    told = [health(show.pipeline, Commands(show.pipeline), None, "default")]
+    snapshots = [health(show.pipeline, Commands(show.pipeline), None, "default")]
     show.silence(250)
-    told.append(health(show.pipeline, Commands(show.pipeline), None, "default"))
-    assert [each["rate"] for each in told] == [50.0, None]
-    assert [each["senders"][0] for each in told] == [("10.0.0.1:4000", True, 9, gone) for gone in (0, 5)]
+    snapshots.append(health(show.pipeline, Commands(show.pipeline), None, "default"))
+    assert [each["rate"] for each in snapshots] == [50.0, None]
+    assert [each["senders"][0] for each in snapshots] == [("10.0.0.1:4000", True, 9, gone) for gone in (0, 5)]
 
 
 @pytest.fixture
 def control() -> Iterator[socket.socket]:
-    """A remote control that hears."""
+    """A socket in place of the remote control."""
     with udp(10) as sock:
         yield sock
 
@@ -82,14 +82,14 @@ def monitor(control: socket.socket, tmp_path: Path) -> Iterator[MonitorProcess]:
 
 
 @contextmanager
-def looking(url: str, **options: Any) -> Iterator[ClientConnection]:
+def open_page(url: str, **options: Any) -> Iterator[ClientConnection]:
     where, mark, token = url.partition("/?")
     with connect(f"ws{where.removeprefix('http').rstrip('/')}/live{mark[1:]}{token}", **options) as client:
         yield client
 
 
-def told(client: ClientConnection, what: str) -> Any:
-    """The next message of a kind."""
+def next_message(client: ClientConnection, what: str) -> Any:
+    """The next message of this kind."""
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
         message = json.loads(client.recv(15))
@@ -98,7 +98,7 @@ def told(client: ClientConnection, what: str) -> Any:
     raise AssertionError(f"nothing of {what}")
 
 
-def a_frame(seq: int, **changes: Any) -> ControlFrame:
+def make_frame(seq: int, **changes: Any) -> ControlFrame:
     frame = ControlFrame(seq, seq * 0.02, [0.5] * 7, [0.25] * 8, [("onset", 0.75, 0.125)])
     frame.body = paper_frame(1, root=(0.0, 0.9, 0.0))
     frame.step = StepResult(np.full((8, 5), 0.5), np.zeros((2, 25)), np.zeros(7), 0.5)
@@ -122,32 +122,32 @@ def test_a_frame_that_does_not_leave_is_counted_once(monkeypatch, error, count):
     feed.close()
     monkeypatch.setattr(feed, "_sock", Socket())
     for n in range(2):
-        feed.send(a_frame(n))
+        feed.send(make_frame(n))
         feed.run_deferred()
     assert feed.counters() == {"sent": 0, "dropped": 0, "refused": 0, "failed": 0, count: 2}
 
 
 def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
     feed = MonitorFeed(monitor.port, MonotonicClock(), suit=True)
-    with looking(monitor.url) as client:
-        hello = told(client, "hello")
+    with open_page(monitor.url) as client:
+        hello = next_message(client, "hello")
         assert (hello["scalars"], hello["params"]) == (list(SCALARS), list(PARAMETERS))
         assert len(hello["joints"]) == len(hello["parents"]) == 22
         assert hello["obeys"] is True
         assert (hello["takes"]["memory/save"], hello["takes"].get("gain")) == ("s", None)
         monitor.poll()
-        assert told(client, "health") == HEALTH
-        settable = told(client, "rig")
+        assert next_message(client, "health") == HEALTH
+        settable = next_message(client, "rig")
         assert settable["receivers"] == ["127.0.0.1:9000"]
         assert ["shape/pan/in", "ff", [0.0, 1.0], [0.0, 1.0]] in settable["keys"]
         assert "foreseen rather than held" in settable["parts"]["trust"]
         assert "event" not in settable["parts"], "several messages, of which none speaks for the others"
         feed.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
         feed.run_deferred()
-        assert told(client, "status") == ["playing", "rate=50.0"]
-        feed.send(a_frame(7))
+        assert next_message(client, "status") == ["playing", "rate=50.0"]
+        feed.send(make_frame(7))
         feed.run_deferred()
-        frame = told(client, "frame")
+        frame = next_message(client, "frame")
         assert frame["seq"] == 7
         assert frame["params"] == [0.25] * 8
         assert frame["events"] == [["onset", 0.75, 0.125]]
@@ -156,27 +156,27 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert np.shape(frame["forecast"]) == (8, 5)
         assert frame["gate"] == 0.5
         assert 0.0 <= frame["way_ms"] < 15_000
-        feed.send(a_frame(8, body=None, step=None, params=[math.nan] * 8))
+        feed.send(make_frame(8, body=None, step=None, params=[math.nan] * 8))
         feed.run_deferred()
-        frame = told(client, "frame")
+        frame = next_message(client, "frame")
         assert (frame["places"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)
         assert frame["gate"] is None
         skeleton, moved = mocopi_datagrams(1)
         for data in (skeleton, *moved):
             feed.on_datagram("10.0.0.7:1", data)
-        feed.send(a_frame(9))
+        feed.send(make_frame(9))
         feed.run_deferred()
-        assert len(told(client, "suit")) == 27
-        assert np.shape(told(client, "frame")["suit"]) == (27, 3)
-    # Who comes later knows at once what stands.
-    with looking(monitor.url) as client:
-        assert told(client, "status") == ["playing", "rate=50.0"]
-        assert [each["seq"] for each in told(client, "past")] == [7, 8, 9]
+        assert len(next_message(client, "suit")) == 27
+        assert np.shape(next_message(client, "frame")["suit"]) == (27, 3)
+    # A page that connects later gets the current state at once.
+    with open_page(monitor.url) as client:
+        assert next_message(client, "status") == ["playing", "rate=50.0"]
+        assert [each["seq"] for each in next_message(client, "past")] == [7, 8, 9]
     feed.close()
 
 
 class Taught:
-    """A mapping that was fitted before."""
+    """A fitted mapping."""
 
     names, neutral = ("cutoff",), (0.5,)
     extras = (SimpleNamespace(name="cutoff", address=None, range=float),)
@@ -186,8 +186,8 @@ class Taught:
 
 
 def test_what_changes_while_a_slow_page_is_greeted_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"token": "", "folder": ".", "kind": "mocopi", "everybody": {}, "obeys": None, "takes": {}}
-    server, heard = Server(told), list[dict[str, Any]]()
+    options = {"token": "", "folder": ".", "kind": "mocopi", "everybody": {}, "obeys": None, "takes": {}}
+    server, heard = Server(options), list[dict[str, Any]]()
     server.broadcast({"rig": 1}, "rig")
 
     class Slow:
@@ -215,30 +215,30 @@ def test_what_changes_while_a_slow_page_is_greeted_reaches_it(monkeypatch: pytes
 
 def test_a_show_that_begins_with_a_mapping_shows_what_is_taught() -> None:
     off = {"enabled": False}
-    told_ = {"model": off, "memory": off, "control": off, "osc": [], "monitor": f"127.0.0.1:{tcp_port()}"}
-    rig, clock = Rig.model_validate(told_), ScaledClock(1.0)
+    tables = {"model": off, "memory": off, "control": off, "osc": [], "monitor": f"127.0.0.1:{tcp_port()}"}
+    rig, clock = Rig.model_validate(tables), ScaledClock(1.0)
     pipeline = assemble(rig, clock)
     taught: Any = Taught()
     pipeline.set_mapping(taught)
     show = stage(rig, pipeline, ReplaySource([], clock))
     try:
-        with looking(f"http://127.0.0.1:{rig.monitor.port}/") as client:
-            assert told(client, "hello")["obeys"] is False
+        with open_page(f"http://127.0.0.1:{rig.monitor.port}/") as client:
+            assert next_message(client, "hello")["obeys"] is False
             skeleton, moved = mocopi_datagrams(3)
             for n, data in enumerate((skeleton, *moved)):
                 pipeline.feed(data, n * 20_000_000)
-            assert list(told(client, "frame")["extras"]) == ["cutoff"]
+            assert list(next_message(client, "frame")["extras"]) == ["cutoff"]
     finally:
         close_shows([show])
 
 
 def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_not(monitor):
     for end, code in ((lambda: os.kill(monitor.pid or 0, signal.SIGKILL), None), (monitor.close, 1001)):
-        with looking(monitor.url) as client:
-            told(client, "hello")
+        with open_page(monitor.url) as client:
+            next_message(client, "hello")
             end()
             with pytest.raises(ConnectionClosed) as closed:
-                told(client, "never")
+                next_message(client, "never")
             assert (closed.value.rcvd and closed.value.rcvd.code) == code
         if code is None:
             wait_for(lambda: monitor.poll() or monitor.pid is None)
@@ -248,7 +248,7 @@ def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_no
 
 
 def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(monitor, control):
-    with looking(monitor.url) as client:
+    with open_page(monitor.url) as client:
         client.send(json.dumps({"do": "teach/param/cutoff", "with": [0.5]}))
         data, peer = control.recvfrom(65536)
         asked = OscMessage(data)
@@ -256,7 +256,11 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(monitor
         with udp() as stranger:
             stranger.sendto(message("/anticip/reply/panic", "ok", "not the show's"), peer)
         control.sendto(message("/anticip/reply/teach/param/cutoff", "error", "no such output"), peer)
-        assert told(client, "reply") == {"reply": "teach/param/cutoff", "ok": False, "text": "no such output"}
+        assert next_message(client, "reply") == {
+            "reply": "teach/param/cutoff",
+            "ok": False,
+            "text": "no such output",
+        }
         for nonsense in (
             "",
             "[",
@@ -269,10 +273,10 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(monitor
             "[" * 9000,
         ):
             client.send(nonsense)
-            assert told(client, "reply")["ok"] is False
+            assert next_message(client, "reply")["ok"] is False
         client.send(json.dumps({"do": "panic"}))
         assert OscMessage(control.recv(65536)).address == "/anticip/control/panic"
-        # What stands before a value may be a whole number.
+        # Constants before a value may be integers.
         client.send(json.dumps({"do": "rig/osc/0/addresses/pan", "with": ["/n_set", 1000, "pan"]}))
         assert OscMessage(control.recv(65536)).params == ["/n_set", 1000, "pan"]
         client.send(json.dumps({"do": "rig/shape/pan/invert", "with": [True]}))
@@ -307,20 +311,20 @@ def test_other_sites_and_other_names_are_refused(monitor: MonitorProcess):
     assert code(Host="evil.example") == 403
     with urllib.request.urlopen(monitor.url) as answer:
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
-    with pytest.raises(InvalidStatus), looking(monitor.url, origin="http://evil.example"):
+    with pytest.raises(InvalidStatus), open_page(monitor.url, origin="http://evil.example"):
         pass
-    with looking(monitor.url, origin=monitor.url.rstrip("/")) as client:
-        assert told(client, "hello")
+    with open_page(monitor.url, origin=monitor.url.rstrip("/")) as client:
+        assert next_message(client, "hello")
 
 
 def test_the_files_of_the_show_are_listed(monitor: MonitorProcess, tmp_path):
     (tmp_path / "stage.toml").write_text("gain = 0.5\n")
-    with looking(monitor.url) as client:
+    with open_page(monitor.url) as client:
         client.send(json.dumps({"ask": "files"}))
-        assert told(client, "files")["rigs"] == ["stage.toml"]
+        assert next_message(client, "files")["rigs"] == ["stage.toml"]
         for nonsense in ({"ask": "../"}, {"ask": "files", "in": "/"}):
             client.send(json.dumps(nonsense))
-            assert told(client, "reply")["ok"] is False
+            assert next_message(client, "reply")["ok"] is False
 
 
 def test_beyond_this_machine_it_takes_the_token():
@@ -341,11 +345,11 @@ def test_beyond_this_machine_it_takes_the_token():
         local = process.url.replace(
             process.url.split("/")[2], f"127.0.0.1:{process.url.split(':')[2].split('/')[0]}"
         )
-        with looking(local) as client:
-            assert told(client, "hello")
+        with open_page(local) as client:
+            assert next_message(client, "hello")
             client.send(json.dumps({"do": "panic"}))
-            assert told(client, "reply")["text"] == "the remote control is off"
-        with pytest.raises(InvalidStatus), looking(local.partition("?")[0]):
+            assert next_message(client, "reply")["text"] == "the remote control is off"
+        with pytest.raises(InvalidStatus), open_page(local.partition("?")[0]):
             pass
     finally:
         process.close()
@@ -354,26 +358,26 @@ def test_beyond_this_machine_it_takes_the_token():
 def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monitor: MonitorProcess):
     feed = MonitorFeed(monitor.port, MonotonicClock())
     monitor._pause = 0.01
-    with looking(monitor.url) as client:
-        told(client, "hello")
-        with looking(monitor.url, max_queue=1, close_timeout=0.1) as asleep:
+    with open_page(monitor.url) as client:
+        next_message(client, "hello")
+        with open_page(monitor.url, max_queue=1, close_timeout=0.1) as asleep:
             for seq in range(1500):
-                feed.send(a_frame(seq))
+                feed.send(make_frame(seq))
                 feed.run_deferred()
                 if seq % 50 == 0:
                     time.sleep(0.01)
             assert asleep.protocol.state.name == "OPEN"
-            feed.send(a_frame(5000))
+            feed.send(make_frame(5000))
             feed.run_deferred()
-            while told(client, "frame")["seq"] != 5000:
-                feed.send(a_frame(5000))
+            while next_message(client, "frame")["seq"] != 5000:
+                feed.send(make_frame(5000))
                 feed.run_deferred()
         before = monitor.pid
         assert before is not None
         os.kill(before, signal.SIGKILL)
     deadline = time.monotonic() + 20
     while monitor.restarts < 1:
-        feed.send(a_frame(0))
+        feed.send(make_frame(0))
         feed.run_deferred()
         monitor.poll()
         assert time.monotonic() < deadline
@@ -381,8 +385,8 @@ def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monito
     assert feed.counters()["failed"] == 0
     while True:
         try:
-            with looking(monitor.url) as client:
-                assert told(client, "hello")
+            with open_page(monitor.url) as client:
+                assert next_message(client, "hello")
             break
         except OSError:
             assert time.monotonic() < deadline
@@ -390,7 +394,7 @@ def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monito
     feed.close()
 
 
-class Looks(DeferredSink):
+class DeferredRecorder(DeferredSink):
     name = "looks on"
     trouble = ""
 
@@ -415,18 +419,18 @@ def test_no_frame_waits_for_who_looks_on():
     done: list[str] = []
     show = Rig.model_validate({"model": {"enabled": False}, "memory": {"enabled": False}})
     clock = OfflineClock(0)
-    pipeline = assemble(show, clock, sinks=[Looks(done)])
+    pipeline = assemble(show, clock, sinks=[DeferredRecorder(done)])
     pipeline.observer = lambda arrival, left, seq, stages: done.append("left")
     skeleton, frames = mocopi_datagrams(3)
     for n, data in enumerate([skeleton, *frames]):
         clock.advance_to(n * 20_000_000)
         pipeline.feed(data, n * 20_000_000)
-    told = [what for what in done if what != "status"]
-    assert "left" in told
-    for at, what in enumerate(told):
+    order = [what for what in done if what != "status"]
+    assert "left" in order
+    for at, what in enumerate(order):
         if what == "left":
-            assert (told[at - 1], told[at + 1]) == ("kept", "looked")
-    # Frames that no datagram brings are seen as well.
+            assert (order[at - 1], order[at + 1]) == ("kept", "looked")
+    # Bridged frames are shown as well.
     done.clear()
     pipeline.run_until(clock.now_ns() + 60_000_000)
     assert done.count("kept") == 2 <= done.count("looked")
@@ -454,8 +458,8 @@ def test_where_it_is_can_be_said_on_the_command_line(tmp_path):
 
 def test_a_suit_is_seen_without_a_show(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
-    told = f"record = 'show.anticip'\ncontrol.port = {free_port()}\nsynth.enabled = true\n"
-    file.write_text(f"{told}[[osc]]\nport = {free_port()}\n")
+    rig_text = f"record = 'show.anticip'\ncontrol.port = {free_port()}\nsynth.enabled = true\n"
+    file.write_text(f"{rig_text}[[osc]]\nport = {free_port()}\n")
     where = ["--source", f"msgpack://127.0.0.1:{free_port()}", "--at", f"127.0.0.1:{tcp_port()}"]
     done = CliRunner().invoke(cli, ["monitor", "--rig", str(file), *where, "--seconds", "0.3", "--json"])
     assert done.exit_code == 0, done.output
@@ -468,14 +472,14 @@ def test_each_of_several_performers_has_a_page_that_steers_them_alone() -> None:
     first = tcp_port()
     suits = [free_port(), free_port()]
     performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]
-    told_ = {"monitor": {"port": first, "enabled": True}, "control": {"port": free_port()}, "osc": []}
-    rig = parse_rig({"performer": performers, "model": {"enabled": False}, **told_}, "test")
+    tables = {"monitor": {"port": first, "enabled": True}, "control": {"port": free_port()}, "osc": []}
+    rig = parse_rig({"performer": performers, "model": {"enabled": False}, **tables}, "test")
 
     def look(port: int) -> tuple[dict[str, int], dict[str, Any]]:
-        with looking(f"http://127.0.0.1:{port}/") as client:
-            everybody = told(client, "hello")["everybody"]
+        with open_page(f"http://127.0.0.1:{port}/") as client:
+            everybody = next_message(client, "hello")["everybody"]
             client.send(json.dumps({"do": "gain", "with": [port / 1e5]}))
-            answer = told(client, "reply")
+            answer = next_message(client, "reply")
         return everybody, answer
 
     async def show() -> list[float]:

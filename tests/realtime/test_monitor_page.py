@@ -1,4 +1,4 @@
-"""The monitor's page in a real browser, beside a show that plays a real stream."""
+"""The monitor's page in a real browser, with a show that plays a real stream."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ INKED = """(canvas) => {
 
 @dataclass
 class Show:
-    """A show with a suit and a monitor; where that is, and how suit and show end."""
+    """A show with a suit and a monitor: the page's URL, and functions that end the suit and the show."""
 
     url: str
     suit_goes: Callable[[], None]
@@ -71,7 +71,7 @@ def show(tmp_path: Path) -> Iterator[Show]:
     told = threading.Event()
 
     def end() -> None:
-        # Told twice while it fades out it would stop at once.
+        # A second signal during the fade-out would stop it at once.
         if not told.is_set():
             told.set()
             live.send_signal(signal.SIGHUP)
@@ -94,7 +94,7 @@ def test_a_show_is_seen_and_steered(show: Show, tmp_path: Path, width: int, heig
         browser.wait('document.querySelector("#light").classList.contains("on")')
         for canvas in ("#body", "#params canvas", "#scalars canvas"):
             browser.wait(f'({INKED})(document.querySelector("{canvas}")) > 1500')
-        # What a word means is told where the pointer rests.
+        # Terms are explained under the pointer.
         words = "[...document.querySelectorAll('#facts dt')].map((e) => [e.textContent, e.title])"
         browser.wait(f"{words}.length > 0")
         assert dict(browser.ask(words))["trust"] == "share of the forecast, against the held value"
@@ -113,7 +113,7 @@ def test_a_show_is_seen_and_steered(show: Show, tmp_path: Path, width: int, heig
         )
         browser.ask('document.querySelector("#suited").click()')
         browser.wait('document.querySelector("#suits").textContent.includes("27 joints")')
-        # What is refused is shown as such.
+        # A refusal is shown as such.
         browser.wait('[...document.querySelectorAll("#sinks .bad")].length > 0')
         browser.ask('document.querySelector("[data-switch=freeze]").click()')
         browser.wait('document.querySelector("#state").textContent === "frozen"')
@@ -172,7 +172,7 @@ def test_what_is_pressed_counts_at_once_and_once(show: Show, tmp_path: Path) -> 
     try:
         browser.open(show.url)
         state("playing")
-        # A box that was ticked keeps no key to itself.
+        # A ticked checkbox does not swallow keys.
         browser.ask('document.querySelector("#suited").focus()')
         for _ in range(2):
             browser.press("f")
@@ -185,7 +185,7 @@ def test_what_is_pressed_counts_at_once_and_once(show: Show, tmp_path: Path) -> 
             browser.press("b")
             assert is_on("[data-switch=bypass]") == on
         answered("bypass off")
-        # A key that is held is pressed once.
+        # A held key counts once.
         for n in range(12):
             browser.call("Input.dispatchKeyEvent", type="keyDown", key="r", autoRepeat=n > 0)
         answered("record/start take-")
@@ -193,13 +193,13 @@ def test_what_is_pressed_counts_at_once_and_once(show: Show, tmp_path: Path) -> 
         browser.press("r")
         answered("record/stop take-")
         assert len(list(tmp_path.glob("take-*.anticip"))) == 1
-        # Sliders go on under keys.
+        # Sliders keep working with keys.
         browser.ask('document.querySelector("#gain").focus()')
         for _ in range(3):
             browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", windowsVirtualKeyCode=39)
         answered("gain 1.15")
         assert browser.ask("document.activeElement.id") == "gain"
-        # A name of digits is a name. There is something to save 1.7 s after the first frame.
+        # A name of digits stays a string. There is something to save 1.7 s after the first frame.
         browser.wait("performance.now() > 6000")
         browser.ask(
             '(() => { const e = document.querySelector("#command"); e.closest("details").open = true;'
@@ -207,7 +207,7 @@ def test_what_is_pressed_counts_at_once_and_once(show: Show, tmp_path: Path) -> 
         )
         browser.press("Enter")
         answered("2026.memory")
-        # What there is none of is not offered, and of the rest the first is chosen.
+        # Kinds without files are hidden; of the others the first file is selected.
         browser.ask('document.querySelector("#files").open = true')
         chosen = (
             "[...document.querySelectorAll('#files .row')].filter((e) => e.offsetParent)"
@@ -215,7 +215,7 @@ def test_what_is_pressed_counts_at_once_and_once(show: Show, tmp_path: Path) -> 
         )
         browser.wait(f"{chosen} === 'rig.toml,2026.memory'")
         assert browser.problems == []
-        # Of a show that has gone while it played nothing is told any more.
+        # After the show is gone, no values are shown any more.
         show.end()
         state("gone")
         facts = "[...document.querySelectorAll('#facts dd')].map((e) => e.textContent)"
@@ -275,13 +275,13 @@ def test_the_mapping_is_edited_by_hand_and_saved(show: Show, tmp_path: Path):
         fill("shape/pan/in", "0.9")
         fill("shape/pan/in", "0.4", 1)
         said("rig: shape.pan.in: expected 0 <= low < high <= 1, got 0.9, 0.4")
-        # What was refused does not go on standing there as if it were heard.
+        # A refused value is reset.
         browser.wait("""document.querySelectorAll('[data-key="shape/pan/in"]')[1].value === "1" """)
         fill("osc/0/addresses/pan", "/n_set 1000 pan")
         said("rig/osc/0/addresses/pan /n_set 1000 pan")
         fill("osc/0/send/limbs", "false")
         said("rig/osc/0/send/limbs False")
-        # Held while the body moves, a button learns how far the output goes.
+        # A button that is held while the body moves learns the range of the output.
         browser.ask('document.querySelector("[data-name=brightness]").open = true')
         button = 'document.querySelector("[data-learn=brightness]")'
         browser.ask(f"{button}.scrollIntoView({{ block: 'center' }})")
@@ -295,7 +295,7 @@ def test_the_mapping_is_edited_by_hand_and_saved(show: Show, tmp_path: Path):
         (tmp_path / "other.toml").write_text("gain = 0.25\n[silence]\nhold = 9.0\n")
         browser.ask('document.querySelector("#save").click()')
         said("rig/save rig.toml")
-        # Another rig of the folder is played by, and what would need a restart is told.
+        # Another rig of the folder is applied, and keys that need a restart are reported.
         browser.ask('document.querySelector("#files").open = true')
         choice = 'document.querySelector("[data-kind=rigs]")'
         browser.wait(f"[...{choice}.options].map((o) => o.value).join() === 'other.toml,rig.toml'")

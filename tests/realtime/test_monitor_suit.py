@@ -1,4 +1,4 @@
-"""The suit's own body on the monitor: drawn as its sender tells it, whatever else comes."""
+"""The suit's own body on the monitor: decoded from its datagrams, whatever else comes."""
 
 import functools
 import itertools
@@ -27,7 +27,7 @@ def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
     body = suit.body
     assert len(body["parents"]) == len(body["places"]) == joints
     assert body["parents"].count(-1) == 1
-    # A standing person: feet at the floor, and a head.
+    # A standing person: feet on the floor, the head above.
     heights = [place[1] for place in body["places"]]
     assert -0.1 < min(heights) < 0.2
     assert 1.3 < max(heights) < 1.9
@@ -36,7 +36,7 @@ def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
     assert suit.body is None
     suit.decode([("one", b"")])
     assert suit.body == before
-    # An app that is switched off and on comes from another port every time.
+    # A restarted app sends from another port every time.
     for n in range(20):
         suit.decode((f"again {n}", data) for data in dancing(kind))
         assert suit.body == before

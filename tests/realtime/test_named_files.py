@@ -1,4 +1,4 @@
-"""Files that a recording names: found by their sums, wherever they came along to."""
+"""Files that a recording names are found by their SHA-256, wherever they were moved."""
 
 import hashlib
 from pathlib import Path
@@ -17,7 +17,7 @@ from realtime.stage import assemble, recording_header
 TRUE = hashlib.sha256(b"true").hexdigest()
 
 
-def put(path: Path, data: bytes = b"true") -> Path:
+def write(path: Path, data: bytes = b"true") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
@@ -27,30 +27,30 @@ def test_the_very_file_is_found_where_it_was_among_the_fits_and_beside_the_recor
     recording = tmp_path / "away" / "show.anticip"
     name = "mine/mapping.safetensors"
     assert file_of(name, TRUE, recording) == name, "nowhere: as it was recorded"
-    beside = put(tmp_path / "away" / "mapping.safetensors", b"another")
+    beside = write(tmp_path / "away" / "mapping.safetensors", b"another")
     assert file_of(name, TRUE, recording) == str(beside), "what is another now is told by whoever reads it"
-    put(beside)
+    write(beside)
     assert file_of(name, TRUE, recording) == str(beside)
-    fit = put(tmp_path / "away" / "mine" / "mappings" / "r000003-001.safetensors")
-    put(tmp_path / "away" / "mine" / "mapping.safetensors", b"a later fit")
+    fit = write(tmp_path / "away" / "mine" / "mappings" / "r000003-001.safetensors")
+    write(tmp_path / "away" / "mine" / "mapping.safetensors", b"a later fit")
     assert file_of(name, TRUE, recording) == str(fit)
     there = tmp_path / name
-    put(there, b"a later fit")
-    old = put(tmp_path / "mine" / "mappings" / "r000001-001.safetensors")
+    write(there, b"a later fit")
+    old = write(tmp_path / "mine" / "mappings" / "r000001-001.safetensors")
     assert file_of(str(there), TRUE, recording) == str(old)
-    put(there)
+    write(there)
     assert file_of(str(there), TRUE, recording) == str(there)
-    # Of a checkpoint the weights count.
-    model = put(tmp_path / "away" / "other" / "model.safetensors").parent
+    # Of a checkpoint, the weights are hashed.
+    model = write(tmp_path / "away" / "other" / "model.safetensors").parent
     assert files_of("model", ("other", TRUE), recording) == (str(model), TRUE)
     assert files_of("model", ("", TRUE), recording) == ("", TRUE), "the packaged one"
     assert files_of("gain", ("other", 1.0), recording) == ("other", 1.0)
 
 
 def test_it_is_found_from_where_the_show_ran_and_under_another_name(tmp_path, monkeypatch):
-    """The recording lies elsewhere, and is played from a third folder."""
+    """The recording was moved, and is played from a third folder."""
     for name in ("ran/sub/eve.memory", "ran/model/model.safetensors"):
-        put(tmp_path / name)
+        write(tmp_path / name)
     (tmp_path / "ran" / "sounds").mkdir()
     for name in ("kept", "here"):
         (tmp_path / name).mkdir()
@@ -75,7 +75,7 @@ def test_it_is_found_from_where_the_show_ran_and_under_another_name(tmp_path, mo
     assert load_rig(None, None, tmp_path / "kept" / "show.anticip").memory.file == str(renamed)
     _, items = open_show(tmp_path / "kept" / "show.anticip")
     assert next(iter(items)) == Command(5, "memory", (str(renamed), TRUE))
-    put(tmp_path / "ran" / "model" / "model.safetensors").rename(tmp_path / "away")
+    write(tmp_path / "ran" / "model" / "model.safetensors").rename(tmp_path / "away")
     (tmp_path / "ran" / "model").rmdir()
     with pytest.raises(
         FormatError, match=r"the checkpoint that .* \(model, .*; expected --checkpoint FOLDER$"
@@ -95,8 +95,8 @@ def test_odd_names_are_left_as_they_are(tmp_path: Path, name: str) -> None:
 
 
 def test_a_show_that_began_with_a_mapping_is_played_with_that_fit(tmp_path: Path) -> None:
-    began = put(tmp_path / "mine" / "mapping.safetensors", b"a later fit")
-    fit = put(tmp_path / "mine" / "mappings" / "r000001-001.safetensors")
+    began = write(tmp_path / "mine" / "mapping.safetensors", b"a later fit")
+    fit = write(tmp_path / "mine" / "mappings" / "r000001-001.safetensors")
     header = {"rig": {"mapping": str(began)}, "mapping": {"name": "mine", "sha256": TRUE}}
     RecordingWriter(tmp_path / "show.anticip", header).close()
     assert load_rig(None, None, tmp_path / "show.anticip").mapping == str(fit)

@@ -54,12 +54,12 @@ def receiver() -> Iterator[socket.socket]:
 
 
 def is_silent(sock: socket.socket) -> bool:
-    """Whether nothing more has come."""
+    """Whether no further datagram has come."""
     sock.setblocking(False)
     return not [*arrived(sock)]
 
 
-def heard(sock: socket.socket) -> list[tuple[str, list]]:
+def received(sock: socket.socket) -> list[tuple[str, list]]:
     data = sock.recv(65536)
     assert OscBundle.dgram_is_bundle(data)
     assert data[8:16] == struct.pack(">Q", 1), "the time tag must say: immediately"
@@ -72,13 +72,13 @@ def test_a_whole_network_can_be_sent_to() -> None:
         anyone.settimeout(2)
         sink = open_sink(anyone, host="127.255.255.255")
         sink.send(frame())
-        assert heard(anyone)[0][0] == "/anticip/frame"
+        assert received(anyone)[0][0] == "/anticip/frame"
 
 
 def test_the_bundle_is_as_specified(receiver: socket.socket) -> None:
     sink = open_sink(receiver)
     sink.send(frame(events=[("onset", 0.9, 0.05)]))
-    got = heard(receiver)
+    got = received(receiver)
     assert [address for address, _ in got] == [
         "/anticip/frame",
         "/anticip/scalars",
@@ -102,17 +102,17 @@ def test_limbs_are_told_where_there_are_any(receiver: socket.socket) -> None:
     told = frame()
     told.limbs = [n / 16 for n in range(12)]
     sink.send(told)
-    assert dict(heard(receiver))["/anticip/limbs"] == told.limbs
+    assert dict(received(receiver))["/anticip/limbs"] == told.limbs
     sink.send(frame())
-    assert "/anticip/limbs" not in dict(heard(receiver))
+    assert "/anticip/limbs" not in dict(received(receiver))
 
 
 def test_patching_leaves_nothing_of_the_last_frame(receiver: socket.socket) -> None:
     sink = open_sink(receiver)
     sink.send(frame(events=[("onset", 0.9, 0.05), ("phrase", 0.8, 0.1)]))
-    first = heard(receiver)
+    first = received(receiver)
     sink.send(ControlFrame(8, 0.16, [0.0] * 7, [0.5] * 8))
-    second = heard(receiver)
+    second = received(receiver)
     assert len(first) == len(second) + 2
     assert dict(second)["/anticip/params"] == [0.5] * 8
     assert dict(second)["/anticip/frame"][0] == 8
@@ -130,7 +130,7 @@ def test_addresses_ranges_and_parts_are_per_target(receiver: socket.socket) -> N
         },
     )
     sink.send(frame(events=[("onset", 1.0, 0.02)]))
-    got = heard(receiver)
+    got = received(receiver)
     assert got[0] == ("/n_set", [1000, "freq", pytest.approx(110.0)])
     assert got[7] == ("/dancer/param/pulse", [0.0])
     assert got[8] == ("/bang", pytest.approx([1.0, 0.02]))
@@ -139,11 +139,11 @@ def test_addresses_ranges_and_parts_are_per_target(receiver: socket.socket) -> N
 
 def test_single_parameters_and_events_can_be_chosen(receiver: socket.socket) -> None:
     sink = open_sink(receiver, send=["loudness", "pan", "onset"])
-    sink.announce([SimpleNamespace(name="wobble", address=None, range=float)])  # goes with "param" alone
+    sink.announce([SimpleNamespace(name="wobble", address=None, range=float)])  # sent with "param" only
     for onset in (("onset", 0.75, 0.125), ("onset/cancel", 0.0, 0.125)):
         sink.send(frame(events=[onset, ("phrase", 0.5, 0.0), ("cue/chorus", 1.0, 0.5)]))
         numbers = [0.125] if "cancel" in onset[0] else [0.75, 0.125]
-        assert heard(receiver) == [
+        assert received(receiver) == [
             ("/anticip/param/loudness", [PARAMS[1]]),
             ("/anticip/param/pan", [PARAMS[6]]),
             (f"/anticip/event/{onset[0]}", numbers),
@@ -153,7 +153,7 @@ def test_single_parameters_and_events_can_be_chosen(receiver: socket.socket) -> 
 def test_a_status_alone_carries_no_values(receiver: socket.socket) -> None:
     sink = open_sink(receiver)
     sink.send(ControlFrame(-1, 0.0, SCALARS, (), (), ("waiting",)))
-    assert heard(receiver) == [("/anticip/status", ["waiting"])]
+    assert received(receiver) == [("/anticip/status", ["waiting"])]
 
 
 def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket) -> None:
@@ -163,7 +163,7 @@ def test_a_slow_receiver_gets_the_newest_and_every_event(receiver: socket.socket
     sink.send(frame(2))
     time.sleep(0.11)
     sink.send(frame(3))
-    first, second = heard(receiver), heard(receiver)
+    first, second = received(receiver), received(receiver)
     assert dict(first)["/anticip/frame"][0] == 0
     assert dict(second)["/anticip/frame"][0] == 3
     assert "/anticip/event/onset" in dict(second)
@@ -178,7 +178,7 @@ def test_a_slow_receiver_does_not_wait_for_silence(receiver, state, sent):
         now = frame(n)
         now.params, now.state = [value] * 8, state if n > 1 else "playing"
         sink.send(now)
-    assert [heard(receiver)[0][1][0] for _ in sent] == sent
+    assert [received(receiver)[0][1][0] for _ in sent] == sent
     assert is_silent(receiver)
 
 
@@ -188,9 +188,9 @@ def test_a_slow_receiver_is_sent_the_last_values_at_the_end_and_no_late_events(r
         for n in range(frames):
             sink.send(frame(n, events=[("onset", 1.0, 0.0)]))
         sink.close()
-        heard(receiver)
+        received(receiver)
         if frames > 1:
-            last = dict(heard(receiver))
+            last = dict(received(receiver))
             assert last["/anticip/frame"][0] == 2
             assert "/anticip/event/onset" not in last
     assert is_silent(receiver)
@@ -203,12 +203,12 @@ def test_what_the_model_tells_of_itself_comes_where_there_is_some(receiver: sock
     sink = open_sink(port)
     for field, plan in (((0.75, 0.5), [(7, 0.75), (300, 0.25)]), ((), [(2**20, 1.0)]), ((0.5, 0.0), [])):
         sink.send(ControlFrame(7, 0.14, SCALARS, PARAMS, field=field, plan=plan))
-        got = dict(heard(receiver))
+        got = dict(received(receiver))
         assert tuple(got.get("/anticip/field", ())) == field
         assert got.get("/anticip/plan", []) == [number for pair in plan for number in pair]
     other = open_sink(port, send=["param"])
     other.send(ControlFrame(7, 0.14, SCALARS, PARAMS, field=(1.0, 0.0), plan=[(1, 1.0)]))
-    assert not {"/anticip/field", "/anticip/plan"} & set(dict(heard(receiver)))
+    assert not {"/anticip/field", "/anticip/plan"} & set(dict(received(receiver)))
 
 
 def test_a_receiver_that_is_gone_is_counted_and_tried_again(receiver: socket.socket) -> None:
@@ -218,18 +218,18 @@ def test_a_receiver_that_is_gone_is_counted_and_tried_again(receiver: socket.soc
     for seq in range(20):
         sink.send(frame(seq))
         time.sleep(0.01)
-    # The answer to each bundle is told with the next one: of the last nothing is known yet.
+    # The ICMP error for a bundle is reported with the next one: for the last there is none yet.
     assert (sink.counters()["sent"], sink.counters()["refused"]) == (1, 19)
     back = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     back.bind(("127.0.0.1", port))
     back.settimeout(2)
     sink.send(frame(99))
-    assert dict(heard(back))["/anticip/frame"][0] == 99
+    assert dict(received(back))["/anticip/frame"][0] == 99
     back.close()
 
 
-class Stale:
-    """A socket whose own address is this machine's no more, as Linux has it."""
+class StaleSocket:
+    """A socket whose local address this machine no longer has, as on Linux."""
 
     def send(self, data: bytes = b"") -> int:
         raise OSError(errno.EINVAL, "Invalid argument")
@@ -253,20 +253,20 @@ def test_after_a_change_of_address_it_goes_on_from_the_new_one_and_what_does_not
         return sink.trouble
 
     with monkeypatch.context() as off:
-        off.setattr(wire, "_open", Stale().send)
-        assert send(Stale()) == ""
+        off.setattr(wire, "_open", StaleSocket().send)
+        assert send(StaleSocket()) == ""
         seconds = 6.1
-        assert send(Stale()) == "invalid argument"
-    assert send(Stale()) == "invalid argument", "a new socket at most once a second"
+        assert send(StaleSocket()) == "invalid argument"
+    assert send(StaleSocket()) == "invalid argument", "a new socket at most once a second"
     seconds = 7.2
-    assert send(Stale()) == "invalid argument"
+    assert send(StaleSocket()) == "invalid argument"
     sink.send(frame(99))
-    assert dict(heard(receiver))["/anticip/frame"][0] == 99
+    assert dict(received(receiver))["/anticip/frame"][0] == 99
     assert sink.trouble == ""
 
 
-def scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tuple[int, list[Any]]]:
-    """Time tag and messages of every datagram that a scheduling receiver gets."""
+def send_scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tuple[int, list[Any]]]:
+    """Time tag and messages of every datagram that a receiver with ``schedule`` gets."""
     with udp() as sock:
         sink = open_sink(sock, schedule=True, **options)
         sink.send(ControlFrame(7, 0.14, SCALARS, PARAMS, events, t_ns=5, wall_ns=wall_ns))
@@ -282,10 +282,10 @@ def test_what_is_due_leaves_in_a_bundle_of_its_own_with_its_time() -> None:
     wall = 1_700_000_000_250_000_000
     events = [
         *(("onset", 0.9, 0.125), ("phrase", 0.5, 0.03125)),
-        # The second calls off what has begun where the receiver sounds late.
+        # The second comes too late, because the receiver's latency has started the event already.
         *(("onset/cancel", 0.1, 0.0625), ("phrase/cancel", 0.1, 0.03125)),
     ]
-    now, onset, phrase, called_off = scheduled(
+    now, onset, phrase, called_off = send_scheduled(
         events, wall, latency_ms=50, clock_offset_ms=-1000, send=["param", "event"]
     )
     assert now[0] == 1
@@ -293,8 +293,8 @@ def test_what_is_due_leaves_in_a_bundle_of_its_own_with_its_time() -> None:
     assert [address for address, _ in now[1]] == [f"/anticip/param/{name}" for name in PARAMETERS]
     assert onset[1] == [("/anticip/event/onset", pytest.approx([0.9, 0.125]))]
     assert phrase[1] == [("/anticip/event/phrase", pytest.approx([0.5, 0.03125]))]
-    # As python-osc reads a time tag, which is not ours.
-    # 50 ms before the moment, for so late does it sound, but never before now.
+    # python-osc's reading of the time tag, independent of ours.
+    # 50 ms (the latency) before it is due, but never before now.
     for tag, due in ((onset[0], 0.125 - 0.05), (phrase[0], 0.0)):
         said = ntp.ntp_to_system_time(tag.to_bytes(8, "big"))
         assert said == pytest.approx(1_700_000_000.25 + due - 1.0, abs=1e-6)
@@ -318,7 +318,7 @@ def test_where_an_event_has_an_address_of_its_own_what_calls_it_off_needs_one(re
     ):
         sink = open_sink(receiver, addresses=addresses)
         sink.send(frame(events=events))
-        assert heard(receiver)[12:] == expected
+        assert received(receiver)[12:] == expected
 
 
 def test_what_waited_for_a_slow_receiver_is_so_much_nearer(receiver: socket.socket) -> None:
@@ -327,12 +327,12 @@ def test_what_waited_for_a_slow_receiver_is_so_much_nearer(receiver: socket.sock
     sink.send(frame(events=[("onset", 1.0, 0.2)]))
     time.sleep(0.11)
     sink.send(ControlFrame(9, 0.2, SCALARS, PARAMS, [], t_ns=110_000_000))
-    assert [heard(receiver)[0][1][1] for _ in range(2)] == pytest.approx([0.2, 0.09])
+    assert [received(receiver)[0][1][1] for _ in range(2)] == pytest.approx([0.2, 0.09])
 
 
-def paced(frames: dict[int, tuple[str, list[Any]]], **options: Any) -> tuple[list[Any], int]:
-    """The events that a slow receiver hears of frames at these ms, the first of which is sent, and of one at
-    300 ms that the pace lets pass; how many were past."""
+def send_paced(frames: dict[int, tuple[str, list[Any]]], **options: Any) -> tuple[list[Any], int]:
+    """The events that a slow receiver gets of frames at these ms, the first of which is sent, and of one at
+    300 ms that ``max_rate`` allows; and the number of stale events."""
     with udp() as sock:
         sink = open_sink(sock, max_rate=0.01, send=["event", "class"], **options)
         for ms, (state, events) in {0: ("playing", []), **frames, 300: ("playing", [])}.items():
@@ -351,13 +351,13 @@ def test_what_waited_for_a_slow_receiver_is_sent_only_where_it_still_comes() -> 
     onset, off = ("onset", 0.9, 0.4), ("onset/cancel", 0.0, 0.36)
     shown = ("class/pose/leave:crouch", 0.1, 0.0)
     for frames, expected in (
-        # What is called off goes with what calls it off, and no other does.
+        # A cancellation removes its own event, and no other.
         ({20: ("playing", [onset]), 60: ("playing", [off])}, ([], 0)),
         (
             {20: ("playing", [onset]), 60: ("playing", [("onset/cancel", 0.0, 0.28)])},
             ([("event/onset", pytest.approx(0.12)), ("event/onset/cancel", pytest.approx(0.04))], 0),
         ),
-        # What is past is counted, but for what lasts.
+        # Overdue events are counted, except changes of state, which are sent.
         (
             {20: ("playing", [("onset", 0.9, 0.12), ("onset/cancel", 0.0, 0.2), shown])},
             ([("class/pose/leave", 0.0)], 2),
@@ -368,7 +368,7 @@ def test_what_waited_for_a_slow_receiver_is_sent_only_where_it_still_comes() -> 
             for state in ("panic", "stopped", "frozen")
         ),
     ):
-        assert paced(frames) == expected, frames
+        assert send_paced(frames) == expected, frames
 
 
 def test_what_calls_a_scheduled_event_off_is_not_paced() -> None:
@@ -377,7 +377,7 @@ def test_what_calls_a_scheduled_event_off_is_not_paced() -> None:
         60: ("frozen", [("onset/cancel", 0.0, 0.36), ("phrase/cancel", 0.0, 0.0)]),
     }
     told = [("event/onset", pytest.approx(0.4)), ("event/onset/cancel", pytest.approx(0.36))]
-    assert paced(frames, schedule=True) == (told, 1)
+    assert send_paced(frames, schedule=True) == (told, 1)
 
 
 @pytest.mark.skipif(shutil.which("oscdump") is None, reason="liblo's oscdump is not here")

@@ -1,4 +1,4 @@
-"""OSC over TCP: strangers' programs read it; who stalls, dies or was never there holds nothing up."""
+"""OSC over TCP: other programs read it; a receiver that stalls, dies or never existed blocks nothing."""
 
 import errno
 import itertools
@@ -45,7 +45,7 @@ def open_sink(port: int, **options: Any) -> OscSink:
 
 
 def send_until(sink: OscSink, condition: Callable[[], object], seconds: float = 20.0) -> int:
-    """Send frames 0, 1 ... every 5 ms until then; how many."""
+    """Send frames 0, 1 ... every 5 ms until the condition holds; returns how many."""
     deadline = time.monotonic() + seconds
     count = 0
     while not condition():
@@ -73,7 +73,7 @@ def test_who_is_not_there_is_asked_less_and_less_often(monkeypatch: pytest.Monke
     assert pauses == pytest.approx([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0], abs=0.011)
     assert wire.counts["refused"] == 5000
     assert "refused" in wire.trouble
-    # Who was there for a second begins anew, who came and went does not.
+    # A connection of a second resets the delay, a shorter one does not.
     for stayed_s, pause_s in ((0.9, 8.0), (1.1, 0.25)):
         wire._connected, wire._since_ns = True, now
         now += round(stayed_s * 1e9)
@@ -83,7 +83,7 @@ def test_who_is_not_there_is_asked_less_and_less_often(monkeypatch: pytest.Monke
 
 def test_windows_says_something_else_of_a_connection_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     class Windows:
-        """Says WSAEWOULDBLOCK, then WSAEINVAL, then WSAEISCONN, which are the names' own numbers there."""
+        """Returns WSAEWOULDBLOCK, then WSAEINVAL, then WSAEISCONN, which errno names so on Windows."""
 
         says = iter((errno.EWOULDBLOCK, 10022, errno.EISCONN))
 
@@ -100,7 +100,7 @@ def test_windows_says_something_else_of_a_connection_under_way(monkeypatch: pyte
 
 
 class Reader:
-    """A receiver that accepts, and reads when it is told to."""
+    """A receiver that accepts, and reads on request only."""
 
     def __init__(self, port: int = 0) -> None:
         self.listener = socket.create_server(("127.0.0.1", port))
@@ -117,7 +117,7 @@ class Reader:
         return self.data
 
     def packets(self) -> list[bytes]:
-        """Whole packets by their lengths."""
+        """The complete packets, by their length prefixes."""
         data, found = self.read(), []
         while len(data) >= 4 and len(data) >= 4 + (size := struct.unpack(">I", data[:4])[0]):
             found.append(data[4 : 4 + size])
@@ -138,7 +138,7 @@ def reader() -> Iterator[Reader]:
 
 
 def sequence(packets: list[bytes]) -> list[int]:
-    """Frame numbers of whole bundles; what is no bundle raises."""
+    """Frame numbers of complete bundles; raises for anything else."""
     found = [{m.address: m.params for m in OscBundle(p) if isinstance(m, OscMessage)} for p in packets]
     return [messages["/anticip/frame"][0] for messages in found]
 
@@ -222,7 +222,7 @@ def test_supercolliders_server_holds_what_was_sent() -> None:
 
 def test_who_does_not_read_loses_whole_frames_and_nobody_waits(reader: Reader) -> None:
     sink = open_sink(reader.port, framing="length")
-    # More than both systems' buffers hold.
+    # More than the buffers of both sockets hold.
     count = send_until(sink, lambda: sink.counters()["dropped"] > 200)
     sent = sink.counters()["sent"]
     assert sent + sink.counters()["dropped"] <= count
@@ -230,7 +230,7 @@ def test_who_does_not_read_loses_whole_frames_and_nobody_waits(reader: Reader) -
     numbers = sequence(reader.packets())
     assert numbers == sorted(set(numbers))
     assert len(numbers) < count
-    # It reads again: what waited, the newest at last, and what comes from now on.
+    # It reads again: the queued packets, the newest last, and then new ones.
     sink.send(frame(count))
     numbers = sequence(reader.packets())
     assert numbers[-1] == count

@@ -1,4 +1,4 @@
-"""OSCQuery: what is described is what is sent and obeyed, and no request does harm."""
+"""OSCQuery: the description matches what is sent and accepted, and no request does harm."""
 
 import asyncio
 import contextlib
@@ -63,7 +63,7 @@ def space() -> Space:
 
 
 def types_of(data: bytes) -> dict[str, str]:
-    """Addresses and type tags of a bundle, read off the bytes."""
+    """Addresses and type tags of a bundle, parsed independently."""
     found = {}
     for each in OscBundle(data):
         assert isinstance(each, OscMessage)
@@ -73,7 +73,7 @@ def types_of(data: bytes) -> dict[str, str]:
 
 
 def everything_sent() -> list[bytes]:
-    """Bundles with all that there can be: a frame's and the status."""
+    """A frame's bundle with every possible part, and the status."""
     with udp(2) as ear:
         sink = OscSink(OscConfig(port=port_of(ear)))
         sink.announce(EXTRAS)
@@ -104,7 +104,7 @@ def test_what_is_described_is_what_is_sent() -> None:
         node = json.loads(body)
         assert (status, node["TYPE"], node["ACCESS"]) == (HTTPStatus.OK, tags, 1)
         assert len(node["VALUE"]) == len(tags)
-        # One for each value, or none at all.
+        # One per value, or none.
         assert {len(node[name]) for name in ("RANGE", "UNIT") if name in node} <= {len(tags)}
     node = json.loads(heard.answer("/anticip/param/cutoff")[1])
     assert (node["RANGE"], node["VALUE"]) == ([{"MIN": 200.0, "MAX": 8000.0}], [4100.0])
@@ -113,7 +113,7 @@ def test_what_is_described_is_what_is_sent() -> None:
 
 
 def methods(node: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every method below a node, by its own address."""
+    """Every method below a node, by its address."""
     found = {node["FULL_PATH"]: node} if "TYPE" in node else {}
     for name, child in node.get("CONTENTS", {}).items():
         assert child["FULL_PATH"] == f"{node['FULL_PATH'].rstrip('/')}/{name}"
@@ -122,7 +122,7 @@ def methods(node: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def ask(port: int, target: str = "/") -> Any:
-    """What a client is answered."""
+    """The answer to a client's request."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=5) as answer:
         return json.loads(answer.read())
 
@@ -133,17 +133,17 @@ def answers(port: int) -> bool:
     return False
 
 
-def offered() -> Any:
-    """A show that offers what it is told."""
+def make_offer() -> Any:
+    """An offer whose nodes can be set."""
     told = {a: node for a, node in OFFERED.items() if a != "/fx/mix"}
     return SimpleNamespace(told=told, version=lambda: str(told), nodes=lambda: told)
 
 
-class Served:
-    """The process, and a client's view of it."""
+class ServerProcess:
+    """The server process, as a client sees it."""
 
     def __init__(self) -> None:
-        self.offer, self.said = offered(), list[str]()
+        self.offer, self.said = make_offer(), list[str]()
         self.rig = OscQueryRig(enabled=True, port=tcp_port(), name=f"test {os.getpid()}")
         self.process = OscQueryProcess(self.rig, ("127.0.0.1", 9010), self.offer, self.said.append)
 
@@ -156,14 +156,14 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Served]:
-    made = Served()
+def server() -> Iterator[ServerProcess]:
+    made = ServerProcess()
     yield made
     made.process.close()
 
 
 @served
-def test_a_client_reads_values_over_http(server: Served) -> None:
+def test_a_client_reads_values_over_http(server: ServerProcess) -> None:
     info = server.get("/?HOST_INFO")
     assert (info["NAME"], info["OSC_IP"], info["OSC_PORT"]) == (server.rig.name, "127.0.0.1", 9010)
     server.send(everything_sent()[0])
@@ -175,14 +175,14 @@ def test_a_client_reads_values_over_http(server: Served) -> None:
 
 
 @served
-def test_a_client_listens_and_hears_of_what_comes_and_goes(server: Served) -> None:
+def test_a_client_listens_and_hears_of_what_comes_and_goes(server: ServerProcess) -> None:
     from websockets.asyncio.client import connect
 
     async def client() -> tuple[dict[str, OscMessage], dict[str, Any]]:
         async with connect(f"ws://127.0.0.1:{server.rig.port}", proxy=None) as stream:
             for strange in ("", "[]", "{}", '{"COMMAND": []}', b"\xff\xfe", "[" * 5000):
                 await stream.send(strange)
-            # The last is not there yet.
+            # The last does not exist yet.
             for address in ("/nowhere", "/nonsense*", "/anticip/param/density", "/fx/mix"):
                 await stream.send(json.dumps({"COMMAND": "LISTEN", "DATA": address}))
             heard: dict[str, OscMessage] = {}
@@ -198,7 +198,7 @@ def test_a_client_listens_and_hears_of_what_comes_and_goes(server: Served) -> No
             news: str | bytes = b""
             while isinstance(news, bytes) or "/fx/mix" not in news:
                 news = await asyncio.wait_for(stream.recv(), 10)
-            # Of a setting, whoever sets it.
+            # Changes of a setting, whoever made them.
             gain = "/anticip/control/gain"
             await stream.send(json.dumps({"COMMAND": "LISTEN", "DATA": gain}))
             changed: str | bytes = b""
@@ -222,7 +222,7 @@ def test_a_client_listens_and_hears_of_what_comes_and_goes(server: Served) -> No
 
 
 @served
-def test_a_page_of_somebody_elses_may_not_listen(server: Served) -> None:
+def test_a_page_of_somebody_elses_may_not_listen(server: ServerProcess) -> None:
     from websockets.asyncio.client import connect
     from websockets.exceptions import InvalidStatus
 
@@ -246,7 +246,9 @@ STRANGE = [
 
 @served
 @pytest.mark.parametrize("upgrade", [{}, {"Connection": "Upgrade", "Upgrade": "websocket"}])
-def test_a_name_that_was_made_to_point_here_reads_nothing(server: Served, upgrade: dict[str, str]) -> None:
+def test_a_name_that_was_made_to_point_here_reads_nothing(
+    server: ServerProcess, upgrade: dict[str, str]
+) -> None:
     url = f"http://127.0.0.1:{server.rig.port}/"
     told = {"Host": f"evil.example:{server.rig.port}", **upgrade}
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -258,7 +260,7 @@ def test_a_name_that_was_made_to_point_here_reads_nothing(server: Served, upgrad
 
 
 @served
-def test_what_is_no_http_leaves_it_as_it_is(server: Served) -> None:
+def test_what_is_no_http_leaves_it_as_it_is(server: ServerProcess) -> None:
     pid = server.process.pid
     for strange in STRANGE:
         with (
@@ -276,7 +278,7 @@ def test_what_is_no_http_leaves_it_as_it_is(server: Served) -> None:
 
 
 @served
-def test_it_is_found_by_mdns(server: Served) -> None:
+def test_it_is_found_by_mdns(server: ServerProcess) -> None:
     from zeroconf import ServiceBrowser, Zeroconf
 
     found: dict[str, Any] = {}
@@ -302,7 +304,7 @@ def test_who_is_announced_by_another_name_is_called_so(monkeypatch: pytest.Monke
     found: list[str] = []
 
     class Taken:
-        """A network where the first name is somebody's already."""
+        """A network where the first name is taken."""
 
         def __init__(self, **_: Any) -> None: ...
 
@@ -342,7 +344,7 @@ def test_a_remote_control_is_offered_where_it_can_be_reached(monkeypatch, host, 
 
 
 @served
-def test_it_is_started_again_where_it_dies_and_tells_all_anew(server: Served) -> None:
+def test_it_is_started_again_where_it_dies_and_tells_all_anew(server: ServerProcess) -> None:
     pid = server.process.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -364,17 +366,17 @@ def test_a_taken_port_and_an_extra_that_is_not_there_are_one_line(monkeypatch: p
         rig = OscQueryRig(enabled=True, port=taken.getsockname()[1])
         listens = r"^OSCQuery: cannot listen at 127\.0\.0\.1:\d+ \(.*in use.*\)$"
         with pytest.raises(DeviceError, match=listens):
-            OscQueryProcess(rig, None, offered(), print)
+            OscQueryProcess(rig, None, make_offer(), print)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DeviceError, match=r"OSCQuery needs websockets: pip install 'pyanticip\[oscquery\]'"):
-        OscQueryProcess(OscQueryRig(), None, offered(), print)
+        OscQueryProcess(OscQueryRig(), None, make_offer(), print)
 
 
 MISSAID = ("number of arguments", "expected a number", "unknown command", "expected a code", "pairs")
 
 
-def as_described(address: str, node: dict[str, Any]) -> bytes:
-    """A command with what the description says that it takes."""
+def described_command(address: str, node: dict[str, Any]) -> bytes:
+    """A command with arguments as described."""
     plain: dict[str, Any] = {"N": None, "T": True, "i": 1, "f": 0.5, "s": "x"}
     builder = OscMessageBuilder(address)
     for kind, ends in zip_longest(node["TYPE"], node.get("RANGE", [])):
@@ -411,9 +413,9 @@ def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
         told = {a: node["TYPE"] for a, node in nodes.items() if not a.startswith("/anticip/control/")}
         assert heard.keys() <= told.keys()
         assert {a for a in told if "/event/" not in a} <= heard.keys()
-        # But for the status: as many words as there are to say.
+        # Except the status, whose number of values varies.
         assert all(heard[a] == told[a] for a in heard.keys() - {"/anticip/status"})
-        # What is obeyed; that it is, is asked below.
+        # The commands, which are sent below.
         commands = {a: node for a, node in nodes.items() if a.startswith("/anticip/control/")}
         of_the_rig = ("rig/shape/", "rig/smoothing/", "rig/osc/0/", "learn/")
         keys = {a for a in commands if a.startswith(tuple(f"/anticip/control/{key}" for key in of_the_rig))}
@@ -423,16 +425,16 @@ def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
         assert commands.keys() - keys == named
         assert [a for a, node in commands.items() if not node["DESCRIPTION"]] == []
         for address, node in commands.items():
-            hand.sendto(as_described(address, node), ("127.0.0.1", control))
+            hand.sendto(described_command(address, node), ("127.0.0.1", control))
             reply = OscMessage(hand.recv(65536))
-            # No host is obeyed without end.
+            # The rate of commands of one host is limited.
             time.sleep(0.006)
             assert reply.address == address.replace("/control/", "/reply/")
             verdict, text = reply.params
-            # It may have its reasons, but not that it was said in the wrong way.
+            # It may be refused, but not for its form.
             assert verdict == "ok" or not any(word in text for word in MISSAID), (address, text)
             if "RANGE" in node:
-                # Both ends of a range, or a gate and what it shuts at, may not be the same; a clock needs a
+                # The ends of a range, or a gate's two thresholds, may not be equal; a clock needs a
                 # schedule.
                 apart = "/load", "/in", "/hysteresis", "/clock_offset_ms"
                 assert verdict == "ok" or address.endswith(apart), (address, text)

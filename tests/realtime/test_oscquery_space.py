@@ -1,4 +1,4 @@
-"""What OSCQuery clients are answered: values that change, several performers, what makes no sense."""
+"""Answers to OSCQuery clients: changing values, several performers, malformed input."""
 
 import asyncio
 import json
@@ -90,7 +90,7 @@ def test_a_value_that_changes_is_a_message_of_its_type() -> None:
     made = space()
     values = {"gain": 1.25, "bypass": False}
     changed = made.describe({**OFFERED, **controls(CONTROLS, values=values)})
-    # One that had no value before is told as well.
+    # A node that had no value before is streamed as well.
     said = {at.removeprefix("/anticip/control/"): OscMessage(m).params[0] for at, m in changed}
     assert said == values
     assert made.describe({**OFFERED, **controls(CONTROLS, values=values)}) == []

@@ -1,4 +1,4 @@
-"""More performers than a core can do: each one's newest frame leaves soon; what is left out is recorded."""
+"""More performers than a core can serve: each one's newest frame is sent soon; skipped ones are recorded."""
 
 import asyncio
 import socket
@@ -39,18 +39,18 @@ def shared(turns: Turns, socket: Any = None) -> SharedSource:
 
 
 def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
-    turns, heard = Turns(), []
+    turns, calls = Turns(), []
     at_one, at_another = shared(turns), shared(turns)
     places = [at_one.add_performer("a"), at_one.add_performer("b"), at_another.add_performer(None)]
     for name, place in zip("abc", places, strict=True):
-        place.receive = lambda datagram, t, sender, name=name: heard.append((name, datagram, t))
-        place.hold = lambda count, t, name=name: heard.append((name, count, t))
+        place.receive = lambda datagram, t, sender, name=name: calls.append((name, datagram, t))
+        place.hold = lambda count, t, name=name: calls.append((name, count, t))
     at_another.route(b"1", 1, "whoever:1")
     for n, sender in enumerate(["b:1", "a:1", "b:1", "b:1"]):
         at_one.route(str(n).encode(), n, sender)
     while turns.take():
-        heard.append("next")
-    assert heard == [
+        calls.append("next")
+    assert calls == [
         *[("c", b"1", 1), "next"],
         *[("b", 2, 0), ("b", b"0", 0), ("b", b"2", 2), ("b", b"3", 3), "next"],
         *[("a", b"1", 1), "next"],
@@ -65,7 +65,7 @@ def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
 
 
 def test_everybody_is_played_fresh_and_as_often_where_the_core_can_do_a_third() -> None:
-    """32 suits at 50 Hz; a turn takes 2 ms, and what waits a twentieth of that: 64 ms for a round of all."""
+    """32 suits at 50 Hz; a turn takes 2 ms, and a skipped datagram a twentieth of that: 64 ms per round."""
     turns, clock, count = Turns(), OfflineClock(), 32
     here = shared(turns)
     late: list[int] = []
@@ -105,7 +105,7 @@ def test_everybody_is_played_fresh_and_as_often_where_the_core_can_do_a_third() 
     assert all(played[n] + left_out[n] == 500 for n in range(count))
 
 
-def heard(pipeline: Pipeline) -> list[bytes]:
+def parameters(pipeline: Pipeline) -> list[bytes]:
     found: list[bytes] = []
     (sink,) = (sink for sink in pipeline.sinks if isinstance(sink, OscSink))
     sink._transmit = lambda data: found.append(bytes(data))
@@ -113,7 +113,7 @@ def heard(pipeline: Pipeline) -> list[bytes]:
 
 
 def play(pipeline: Pipeline, held: set[int], n: int = 0) -> dict[int, Any]:
-    """What leaves of each frame; each of those ``held`` waits for the one behind it."""
+    """Output of each frame; each of those ``held`` waits for the next one."""
     left = {}
     frame = pipeline._leave
     pipeline._leave = lambda it, t: (left.__setitem__(it.seq, it), frame(it, t))
@@ -174,9 +174,9 @@ def test_a_take_that_is_taught_has_the_movement_of_what_is_left_out(tmp_path: Pa
 
 
 def test_where_the_last_that_waits_completes_no_frame_none_is_left_out() -> None:
-    """As with several datagrams a frame, or somebody else's suit."""
+    """As with several datagrams per frame, or another suit."""
     pipeline = assemble(RIG, OfflineClock())
-    sent = heard(pipeline)
+    sent = parameters(pipeline)
     pipeline.feed(SKELETON, 0, SUIT)
     for n, datagram in enumerate(FRAMES[:50]):
         pipeline.clock.advance_to(n * NS)
@@ -210,11 +210,11 @@ def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp
     files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
     rig = parse_rig({"control": {"enabled": False}}, "test")
     live = assemble(rig, OfflineClock())
-    sent = heard(live)
+    sent = parameters(live)
     with RecordingWriter(files[0], t_ns=0) as live.tape:
         play(live, HELD)
     again = assemble(rig, OfflineClock())
-    commands, found = Commands(again, pytest.fail, rig), heard(again)
+    commands, found = Commands(again, pytest.fail, rig), parameters(again)
     with RecordingWriter(files[1], t_ns=0) as again.tape:
         play_offline(open_show(files[0])[1], again.clock, again.feed, commands.replay_command)
     assert len(sent) > 150
@@ -255,22 +255,22 @@ def test_a_replay_eases_from_what_was_heard_before_a_standstill_where_several_wa
 
 
 def test_what_has_come_is_found_behind_whatever_came_before() -> None:
-    """A frame that lies in the socket is not late."""
+    """A frame that waits in the socket is not late."""
     source = UdpSource("mocopi", "127.0.0.1", 0)
     suits = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
     for suit in suits:
         suit.bind(("127.0.0.1", 0))
-    here, heard = shared(Turns(), source), []
+    here, received = shared(Turns(), source), []
     for suit in suits:
         place = here.add_performer(f"127.0.0.1:{suit.getsockname()[1]}")
-        place.receive = lambda datagram, t, sender: heard.append(datagram)
+        place.receive = lambda datagram, t, sender: received.append(datagram)
     loop = asyncio.new_event_loop()
     source.start(loop, here.route)
     for _ in range(150):
         suits[0].sendto(b"alice", source.address)
     suits[1].sendto(b"bob", source.address)
     place.poll()
-    assert heard == [b"bob"]
+    assert received == [b"bob"]
     for each in (source, loop, *suits):
         each.close()
 

@@ -1,4 +1,4 @@
-"""A recording played again: at its pace, as fast as can be, and until when; the same frames at any pace."""
+"""Replays: at the recorded pace, as fast as possible, and until when; the same frames at any pace."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ from realtime.show import Show
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, open_show, play_offline
 
 
-def shown(count: int) -> list[Item]:
+def make_items(count: int) -> list[Item]:
     return [Datagram(5_000_000_000 + n * 20_000_000, str(n).encode(), "a:1") for n in range(count)]
 
 
@@ -30,7 +30,7 @@ def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
         loop = asyncio.get_running_loop()
         clock = ScaledClock(4.0)
         ended = asyncio.Event()
-        source = ReplaySource(shown(41), clock, ended.set)
+        source = ReplaySource(make_items(41), clock, ended.set)
         begun = loop.time()
         source.start(loop, lambda data, t, sender: got.append((int(data), t)))
         await asyncio.wait_for(ended.wait(), 5)
@@ -44,7 +44,7 @@ def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
 
 
 def test_a_replay_that_is_too_fast_for_the_machine_leaves_nothing_behind(stage: Any) -> None:
-    # More datagrams than frames: 20 us apart, of which a machine does a few hundred thousand a second.
+    # Datagrams 20 us apart, more than frames; a machine handles a few hundred thousand per second.
     items: list[Item] = []
     for n in range(100):
         many = (Datagram(5_000_000_000 + n * 20_000_000 + i * 20_000, b"?", "a:1") for i in range(1, 400))
@@ -71,7 +71,13 @@ def test_offline_everything_comes_at_its_time_until_the_end() -> None:
     clock = OfflineClock(5_000_000_000)
     got: list[tuple[int, object]] = []
     gain = Command(5_030_000_000, "gain", (0.5,))
-    items = [*shown(2), gain, Datagram(5_040_000_000, b"2"), Command(5_300_000_000, "end"), *shown(1)]
+    items = [
+        *make_items(2),
+        gain,
+        Datagram(5_040_000_000, b"2"),
+        Command(5_300_000_000, "end"),
+        *make_items(1),
+    ]
     play_offline(
         items,
         clock,
@@ -85,14 +91,14 @@ def test_offline_everything_comes_at_its_time_until_the_end() -> None:
 def test_a_replay_stops_in_time_counted_from_the_first_frame_of_motion() -> None:
     def frames(data: bytes, t_ns: int, sender: str) -> bool:
         got.append(t_ns)
-        return len(got) > 20  # until then there was no suit
+        return len(got) > 20  # before that there was no suit
 
     got: list[int] = []
-    play_offline(shown(100), OfflineClock(5_000_000_000), frames, seconds=1.0)
+    play_offline(make_items(100), OfflineClock(5_000_000_000), frames, seconds=1.0)
     assert len(got) == 20 + 51
 
     async def paced() -> None:
-        source = ReplaySource(shown(1000), ScaledClock(10.0), seconds=0.1)
+        source = ReplaySource(make_items(1000), ScaledClock(10.0), seconds=0.1)
         ended = asyncio.Event()
         source.ended = ended.set
         source.start(asyncio.get_running_loop(), frames)
@@ -169,7 +175,7 @@ def test_a_replay_tells_of_damage_and_of_what_follows_the_end(speed: float | Non
     assert "the checksum does not hold" in damage
     # The magic of the second file is the fourth.
     assert "and 3 more such places" in damage
-    # Takes of a memory are all that there are.
+    # A memory's takes are all recordings of the file.
     _, items = open_show(tmp_path / "j.anticip", joined=True)
     assert sum(isinstance(item, Datagram) for item in items) > 51 + 45
 
@@ -193,7 +199,7 @@ def test_what_was_joined_a_year_later_is_not_waited_for(tmp_path: Path) -> None:
     for name, t_ns in (("a", 3 * day), ("b", 366 * day)):
         with RecordingWriter(tmp_path / name, t_ns=t_ns) as tape:
             tape.raw(t_ns, "mocopi", b"frame")
-            # Nor does one of before change what is late.
+            # An earlier one does not change what is late either.
             tape.raw(0, "mocopi", b"frame")
             tape.raw(t_ns + day, "mocopi", b"frame")
     (tmp_path / "j").write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())

@@ -1,4 +1,4 @@
-"""What a person at the terminal is told about the suit."""
+"""Messages for the terminal about the suit."""
 
 import json
 
@@ -18,7 +18,7 @@ from realtime.sources.watch import SourceWatch, listening, why_silent
 HERE = ("127.0.0.1", 12351)
 
 
-def said(seen: list[tuple[float, dict[str, int]]]) -> list[str]:
+def messages_of(seen: list[tuple[float, dict[str, int]]]) -> list[str]:
     attendance = SourceWatch("mocopi", HERE, 0.0)
     return [line for now, counts in seen if (line := attendance.look(now, counts))]
 
@@ -36,7 +36,7 @@ def test_why_there_is_no_frame() -> None:
     for kind, lacks in lacking.items():
         assert f"no frame: {lacks}" in why_silent(kind, HERE, 3.0, {"packets": 120})
     assert "0.0.0.0" not in why_silent("vmc", ("192.168.0.7", 39539), 3.0, {})
-    # No address is typed into Motive where it multicasts, or is asked.
+    # Motive needs no address if it multicasts or is asked.
     for told in (why_silent("natnet", ("0.0.0.0", 1511), 3.0, {}), listening("natnet", ("0.0.0.0", 1511))):
         assert "Multicast, or Unicast with `from` under [source]" in told
         assert "type into" not in told
@@ -116,7 +116,7 @@ def test_a_phone_without_its_quaternion_is_told_what_to_switch_on() -> None:
 
 def test_a_halted_sender_that_repeats_its_last_frame_is_told_from_one_that_is_gone() -> None:
     counts = {"packets": 9, "frames": 5, "doubled": 4}
-    lines = said([(1.0, counts), (4.0, counts | {"packets": 99, "doubled": 94})])
+    lines = messages_of([(1.0, counts), (4.0, counts | {"packets": 99, "doubled": 94})])
     assert lines[1].startswith("90 datagrams repeat the last frame")
 
 
@@ -131,13 +131,13 @@ def test_frames_of_another_clock_are_not_told_as_lacking_bones() -> None:
 EULER = b"MXTP01" + bytes(754)
 
 
-def said_of_xsens(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[float, str]]:
-    """Of looks at times, with frames and unusable packets so far and what has come last."""
+def xsens_messages(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[float, str]]:
+    """Messages for a list of (time, frames and unusable packets so far, last datagram)."""
     last = b""
     attendance = SourceWatch("xsens", HERE, 0.0, newest=lambda: last)
     told = []
     for now, frames, bad, newest in seen:
-        # A new object for each datagram, as a socket makes it.
+        # A new object for each datagram, as from a socket.
         last = bytes(bytearray(newest))
         counters = {"frames": frames, "packets": frames + bad, "malformed": bad}
         if line := attendance.look(now, counters):
@@ -151,7 +151,7 @@ def test_a_show_that_gets_what_cannot_be_played_is_told_why_and_when_that_change
     euler = [(2.0 + t, 120, 60 * t, EULER) for t in range(1, 41)]
     other = [(42.0 + t, 120, 2400 + 60 * t, vmc) for t in range(1, 41)]
     again = [(83.0, 180, 4800, b"")]
-    (_, come), (_, why), (then, changed), (_, back) = said_of_xsens(first + euler + other + again)
+    (_, come), (_, why), (then, changed), (_, back) = xsens_messages(first + euler + other + again)
     assert (come, back) == ("receiving xsens", "receiving xsens again")
     assert why.startswith("180 datagrams came")
     assert "choose Position + Orientation" in why
@@ -162,7 +162,7 @@ def test_a_show_that_gets_what_cannot_be_played_is_told_why_and_when_that_change
 def test_what_comes_late_and_cannot_be_played_is_told_of_soon_and_then_every_half_minute() -> None:
     quiet = [(float(t), 0, 0, b"") for t in range(1, 9)]
     euler = [(8.0 + t, 0, 60 * t, EULER) for t in range(1, 41)]
-    (_, nothing), (soon, why), (later, same) = said_of_xsens(quiet + euler)
+    (_, nothing), (soon, why), (later, same) = xsens_messages(quiet + euler)
     assert nothing.startswith("no frame of xsens came")
     assert (soon, later) == (11.0, 41.0)
     assert all("choose Position + Orientation" in line for line in (why, same))
@@ -172,12 +172,12 @@ def test_what_comes_after_a_body_that_is_refused_is_told_of() -> None:
     refused = [(t / 2, {"packets": 30 * t, "refused": 30 * t}) for t in range(1, 5)]
     aliens = [(2.0 + t, {"packets": 120 + 50 * t, "refused": 120, "alien": 50 * t}) for t in range(1, 11)]
     gone = [(12.0 + t, {"packets": 620, "refused": 120, "alien": 500}) for t in range(1, 11)]
-    lines = said([*refused, *aliens, *gone])
+    lines = messages_of([*refused, *aliens, *gone])
     assert ["datagrams came" in line for line in lines] == [True, False], lines
 
 
 class Front:
-    """What a front end says of its senders."""
+    """Stands in for a front end, with its counters and senders."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -205,11 +205,11 @@ class Front:
     [
         ((), 0, False),
         (("hips",), 30, False),
-        # On its side, as by a system whose z is up; on its head; legs up, as by a model's own axes.
+        # On its side, as from a z-up system; on its head; legs up, as from a model's own axes.
         (("hips",), 90, True),
         (("hips",), 180, True),
         (("left_upper_leg", "right_upper_leg"), 180, True),
-        # Legs along the floor, as trackers of a z that is up are solved; kneeling.
+        # Legs along the floor, as solved from z-up trackers; kneeling.
         (("left_upper_leg", "right_upper_leg"), 90, True),
         (("left_lower_leg", "right_lower_leg"), 90, False),
     ],
@@ -243,7 +243,7 @@ def test_who_plays_who_does_not_and_at_which_rate() -> None:
     front.frames = 200
     assert attendance.watch(5.0, front) == []
     front.frames, front.heard = 260, [("b:2", True, 60, 0), ("a:1", False, 60, 0)]
-    # Who has gone is ignored no more.
+    # A sender that is gone is no longer reported as ignored.
     assert attendance.watch(6.0, front) == ["b:2 plays, not a:1 any more"]
     front.frames, front.refusal = 300, "no hips"
     assert attendance.watch(7.0, front) == ["the body of this mocopi cannot be played: no hips"]
@@ -269,7 +269,7 @@ def test_every_kind_by_another_encoder(kind: str) -> None:
         ("wek", osc("/wek/inputs", 0.5, 0.1)),
         ("phone", osc("/ZIGSIM/me/quaternion", 0.0, 0.0, 0.0, 1.0)),
         ("phone", osc("/me/quaternion", 0.0, 0.0, 0.0, 1.0)),
-        # They begin with w; so may others that are no phone's.
+        # Their first number is w, as it may be for other sensors.
         ("osc", osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0)),
         ("osc", bundle(osc("/sensors", *[0.0] * 10), osc("/quaternion", 1.0, 0.0, 0.0, 0.0))),
         ("phone", bundle(osc("/ZIGSIM/me/accel", 0.0, 0.0, 1.0), osc("/ZIGSIM/me/quaternion", 0, 0, 0, 1))),
@@ -310,10 +310,10 @@ def test_what_to_do_is_said() -> None:
 
 def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_there_is_asked_for_anew():
     here = {"packets": 5, "frames": 5}
-    assert said([(1.0, here), (3.99, here)]) == ["receiving mocopi"]
-    assert said([(1.0, here), (4.0, here)])[1:] == ["nothing from the suit for 3 s; waiting for it"]
-    assert said([(1.0, here), (4.0, here), (40.0, here), (80.0, here)])[2:] == [], "once is enough"
-    asked = said([(2.99, {}), *((float(now), {}) for now in range(3, 66))])
+    assert messages_of([(1.0, here), (3.99, here)]) == ["receiving mocopi"]
+    assert messages_of([(1.0, here), (4.0, here)])[1:] == ["nothing from the suit for 3 s; waiting for it"]
+    assert messages_of([(1.0, here), (4.0, here), (40.0, here), (80.0, here)])[2:] == [], "once is enough"
+    asked = messages_of([(2.99, {}), *((float(now), {}) for now in range(3, 66))])
     assert asked == [
         f"no frame of mocopi came to 127.0.0.1:12351 in {seconds} s; a suit on the network needs"
         " --source mocopi://0.0.0.0:12351"

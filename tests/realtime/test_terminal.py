@@ -1,4 +1,4 @@
-"""Meters and keys in a real terminal: what is drawn, what a key does, how the terminal is left."""
+"""Meters and keys in a real terminal: the display, the commands, and the restored terminal."""
 
 import asyncio
 import json
@@ -100,7 +100,7 @@ def test_a_receiver_that_refuses_is_told_and_one_that_hears_again_is_not() -> No
     assert "nobody" not in shown(meters)
     meters.set_health({**HEALTH, "away": ["osc 127.0.0.1:9000"]})
     assert "9000: cannot be reached" in shown(meters)
-    # However many receivers there are, the terminal's edge hides none in trouble.
+    # With many receivers, those in trouble are not cut off at the terminal's edge.
     many = {f"osc 127.0.0.1:{9000 + n}": {"sent": 9} for n in range(9)}
     meters.set_health({**HEALTH, "away": ["osc 127.0.0.1:9008"], "sinks": many})
     assert "9008: cannot be reached" in shown(meters, 80)
@@ -186,7 +186,7 @@ def test_each_key_is_a_command(stage: Any) -> None:
     ("pressed", "does"),
     [
         (b"\x1b", "panic"), (b"\x1b\x1b", "panic"), (b"\x1b[A", ""), (b"\x1bOP", ""), (b"\x1b[1;5C", ""),
-        # F1 of Linux' console, an arrow with Alt, with Shift as rxvt has it, Pos1 of the same.
+        # F1 of the Linux console; an arrow with Alt; with Shift, and Home, in rxvt.
         (b"\x1b[[A", ""), (b"\x1b\x1b[A", ""), (b"\x1b[a", ""), (b"\x1b[7^", ""), (b"\x1b[[Bs", "start"),
         # Alt with a letter.
         (b"\x1bp", "panic"), (b"\x1bz", ""),
@@ -206,7 +206,7 @@ def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(stage, monkeypat
 
 
 def test_keys_that_another_program_leaves_unread_cost_nothing(stage, monkeypatch):
-    """In the background, while who is in front reads nothing."""
+    """In the background, while the foreground process reads nothing."""
     looks: list[bool] = []
     ours = True
 
@@ -250,7 +250,7 @@ def test_where_there_is_no_terminal_nothing_is_read_or_drawn(monkeypatch: pytest
 
 
 class Live(Suit):
-    """A stranger's mocopi, and an ear for what comes of it."""
+    """A mocopi of another program, and a socket for the show's output."""
 
     def __init__(self) -> None:
         super().__init__(free_port())
@@ -288,7 +288,7 @@ def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: 
         time.sleep(0.3)
         show.press("s")
         place = show.wait_for("pyanticip   playing", after=place)
-        show.press("\x1b[A")  # an arrow is no Esc
+        show.press("\x1b[A")  # an arrow is not Esc
         show.press("f")
         place = show.wait_for("pyanticip   frozen", after=place)
         show.press("r")
@@ -312,7 +312,7 @@ def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: 
         [(r.t_ns, r.seq, tuple(r.params)) for r in read_recording(path) if isinstance(r, Output)]
         for path in (take, tmp_path / "again.anticip")
     )
-    # The recording was stopped in the middle of the show: what followed its last datagram is unknown.
+    # The recording was stopped during the show: what followed its last datagram is unknown.
     last = max(r.t_ns for r in read_recording(take) if isinstance(r, Raw))
     first = [output for output in first if output[0] <= last]
     assert len(first) > 20

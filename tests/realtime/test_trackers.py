@@ -1,4 +1,4 @@
-"""Trackers become a body: VRChat's, by SlimeVR's arithmetic of a right-handed body, and OptiTrack's."""
+"""Trackers become a body: VRChat's, by SlimeVR's arithmetic for a right-handed body, and OptiTrack's."""
 
 import math
 import struct
@@ -19,12 +19,12 @@ from realtime.seams import SOURCES
 from training.tasks.completion.fit import in_the_world
 from training.teacher.kinematics import positions
 
-# Where SlimeVR's right-handed body, which faces -z with its left towards -x, has its trackers standing.
+# Tracker positions of SlimeVR's standing right-handed body, which faces -z with its left towards -x.
 STANDING = {"1": (0.0, 0.95, 0.0), "2": (-0.09, 0.08, 0.0), "3": (0.09, 0.08, 0.0), "head": (0.0, 1.6, 0.0)}
 
 
-def told(places: dict[str, tuple[float, ...]], turns: dict[str, Rotation], yaw: float = 0.0):
-    """Addresses and numbers: z negated, and of the quaternion x and y; then Euler angles YXZ in degrees."""
+def tracker_numbers(places: dict[str, tuple[float, ...]], turns: dict[str, Rotation], yaw: float = 0.0):
+    """Addresses and numbers: z and the quaternion's x and y negated; then Euler angles YXZ in degrees."""
     about = Rotation.from_euler("y", yaw, degrees=True)
     for number, place in places.items():
         x, y, z = about.apply(place)
@@ -35,11 +35,13 @@ def told(places: dict[str, tuple[float, ...]], turns: dict[str, Rotation], yaw: 
 
 
 def bundle(*given, **words) -> bytes:
-    return wire.bundle(*(wire.message(address, *values) for address, values in told(*given, **words)))
+    return wire.bundle(
+        *(wire.message(address, *values) for address, values in tracker_numbers(*given, **words))
+    )
 
 
 def world(datagrams: list[bytes]):
-    """Rotations in the world (22, 4) of the newest frame, which joints were measured, and the hips' place."""
+    """World rotations (22, 4) of the newest frame, which joints were measured, and the hip position."""
     front = _core.LiveFront("vrchat", window=64)
     out = None
     for n, datagram in enumerate(datagrams):
@@ -58,7 +60,7 @@ def joint(name: str) -> int:
 
 @pytest.mark.parametrize("yaw", [0.0, 130.0])
 def test_a_bow_is_forward_whichever_way_the_room_lies(yaw: float) -> None:
-    # Facing -z, a negative turn about x bows forward.
+    # Facing -z, a negative rotation about x bends forward.
     bow = {"head": Rotation.from_euler("x", -40.0, degrees=True)}
     sent = [bundle(STANDING, turns, yaw=yaw) for turns in ({}, {}, *(bow,) * 40)]
     found, measured, root = world(sent)
@@ -85,7 +87,7 @@ def test_a_foot_that_rises_bends_its_own_knee_forward() -> None:
     lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
     found, _, _ = world([bundle(place, {}) for place in (STANDING, STANDING, *(lifted,) * 40)])
     thigh, shin = found[joint("left_upper_leg")], found[joint("left_lower_leg")]
-    # The thigh swings forward (about -x), the shin back; the other leg stands.
+    # The thigh swings forward (about -x), the shin back; the other leg stays.
     assert thigh[1] / thigh[0] < -0.2
     assert shin[1] / shin[0] > 0.2
     for name in ("right_upper_leg", "right_lower_leg"):
@@ -95,13 +97,15 @@ def test_a_foot_that_rises_bends_its_own_knee_forward() -> None:
 def test_messages_of_their_own_make_the_frames_of_a_bundle() -> None:
     lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
     frames = (STANDING, STANDING, *(lifted,) * 40)
-    alone = [wire.message(address, *values) for places in frames for address, values in told(places, {})]
+    alone = [
+        wire.message(address, *values) for places in frames for address, values in tracker_numbers(places, {})
+    ]
     decoder = _core.Decoder("vrchat")
     assert sum(len(decoder.feed(datagram)) for datagram in alone) in (41, 42)
     apart, _, _ = world(alone)
     together, _, _ = world([bundle(places, {}) for places in frames])
     legs = [joint(f"{s}_{part}") for s in ("left", "right") for part in ("upper_leg", "lower_leg", "foot")]
-    # One frame more or less goes before.
+    # One frame more or less may come before.
     assert angle_between(apart[legs], together[legs]).max() < 0.02
 
 
@@ -124,12 +128,12 @@ def test_a_stand_in_is_understood_and_its_legs_are_the_bodys() -> None:
 
 
 def motive(kind: int, body: bytes) -> bytes:
-    """A message of NatNet 4.0: sections without sizes."""
+    """A message of NatNet 4.0, whose sections have no sizes."""
     return struct.pack("<HH", kind, len(body)) + body
 
 
 def test_rigid_bodies_of_optitrack_are_a_body() -> None:
-    # Somebody who faces +x, her hands hanging; the wand is nobody's.
+    # A person who faces +x with hanging hands; the wand is no part of a body.
     places = {
         "Waist": (0.0, 0.95, 0.0),
         "Head": (0.0, 1.56, 0.0),
@@ -139,13 +143,13 @@ def test_rigid_bodies_of_optitrack_are_a_body() -> None:
         "foot.R": (0.0, 0.08, 0.09),
         "wand": (2.0, 1.0, 2.0),
     }
-    told = struct.pack("<i", len(places)) + b"".join(
+    markers = struct.pack("<i", len(places)) + b"".join(
         struct.pack("<i", 1) + name.encode() + b"\0" + struct.pack("<ii3fi", n, -1, 0, 0, 0, 0)
         for n, name in enumerate(places)
     )
 
     def frame(number: int, reach: float) -> bytes:
-        # The left hand goes ahead and up.
+        # The left hand moves forward and up.
         moved = places | {"LeftHand": (0.35 * reach, 0.9 + 0.4 * reach, -0.16)}
         rigid = b"".join(
             struct.pack("<i8fh", n, *place, 0.0, 0.0, 0.0, 1.0, 0.0, 1)
@@ -155,7 +159,7 @@ def test_rigid_bodies_of_optitrack_are_a_body() -> None:
         return motive(7, sections + bytes(8) + struct.pack("<d", number / 50.0) + bytes(24 + 6))
 
     front, out = _core.LiveFront("natnet", window=64), None
-    for n, packet in enumerate((motive(5, told), *(frame(i, min(i / 50.0, 1.0)) for i in range(100)))):
+    for n, packet in enumerate((motive(5, markers), *(frame(i, min(i / 50.0, 1.0)) for i in range(100)))):
         out = front.feed(packet, n * 20_000_000) or out
     assert front.counters()["malformed"] == 0
     wanted = {"hips", "head"} | {f"{side}_{part}" for side in ("left", "right") for part in ("foot", "hand")}
@@ -165,9 +169,9 @@ def test_rigid_bodies_of_optitrack_are_a_body() -> None:
     pose = np.array(out.poses[-1], np.float64)
     bends = [angle_between(pose[joint(f"{side}_lower_arm")], [1.0, 0, 0, 0]) for side in ("left", "right")]
     assert bends[0] > math.radians(60) > bends[1]
-    # She faces +x, so that is ahead: nothing of her body is turned.
+    # She faces +x, so that is forward: no part of her body is rotated.
     assert angle_between(pose[0], [1.0, 0, 0, 0]) < 1e-3
-    # A skeleton that comes takes over, and is as if it had been there from the first.
+    # A skeleton that comes later takes over, as if it had been there from the start.
     alone = _core.LiveFront("natnet", window=64)
     body = list(datagrams(load_motion(PERFORMANCE), "natnet"))[:100]
     for one, since in ((front, 3_000_000_000), (alone, 0)):
@@ -180,7 +184,7 @@ def test_hands_and_feet_are_where_their_trackers_are_though_limbs_and_torso_are_
     clip = load_motion(PERFORMANCE).resample(50.0).retarget("humanoid")
     names = ["hips", "head", "left_hand", "right_hand", "left_foot", "right_foot"]
     joints = [joint(name) for name in names]
-    # Put on in T-pose.
+    # Mounted in a T-pose.
     quats = np.concatenate([np.tile([1.0, 0, 0, 0], (1, 22, 1)), clip.quats[:400]])
     rotations, places = in_the_world(quats), positions(quats, upright=True)
     tracked = _core.solve_trackers(names, rotations[:, joints], places[:, joints])
@@ -188,7 +192,7 @@ def test_hands_and_feet_are_where_their_trackers_are_though_limbs_and_torso_are_
     completed, confidence = _core.complete_body(*tracked)
     apart = np.linalg.norm(from_hips(completed) - from_hips(quats), axis=-1)[50:]
     assert np.median(apart[:, joints[1:]], axis=0) == pytest.approx(0.0, abs=0.05)
-    # Who hears of turns alone does not know where they are.
+    # With rotations only, the position is unknown.
     turned, _ = _core.complete_body(tracked[0], np.isin(np.arange(22), joints))
     before = np.linalg.norm(from_hips(turned) - from_hips(quats), axis=-1)[50:]
     assert np.median(before[:, joints[2:]]) > 2.0 * np.median(apart[:, joints[2:]])
@@ -202,7 +206,7 @@ def from_hips(quats: np.ndarray) -> np.ndarray:
 
 def test_the_monitor_shows_where_the_trackers_are() -> None:
     suit = Suit("vrchat")
-    suit.hear([("somebody", bundle(STANDING, {}))] * 2)
+    suit.decode([("somebody", bundle(STANDING, {}))] * 2)
     body = suit.body
     assert body["parents"] == [-1] * 4
     assert sorted(body["places"]) == sorted([x, y, z] for x, y, z in STANDING.values())

@@ -25,11 +25,11 @@ def test_arrivals_are_kernel_stamps_on_the_monotonic_clock() -> None:
     async def show() -> tuple[str, int, int]:
         source = UdpSource("mocopi", "127.0.0.1", 0)
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        time.sleep(0.2)  # Linux begins to stamp a moment after the first socket asks for it
+        time.sleep(0.2)  # Linux starts to timestamp a moment after the first socket enables it
         before = time.monotonic_ns()
         sender.sendto(b"one", source.address)
         after = time.monotonic_ns()
-        time.sleep(0.05)  # the loop is held up: the stamp must not be
+        time.sleep(0.05)  # blocks the loop; the timestamp must be unaffected
         source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append((data, t)))
         await asyncio.sleep(0.02)
         sender.close()
@@ -139,7 +139,7 @@ def test_waiting_ends_when_something_comes() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::"])
 def test_a_server_is_asked_to_send_and_told_that_somebody_listens(host, monkeypatch):
-    """NatNet's unicast: Motive answers from its command port and streams from another."""
+    """NatNet unicast: Motive answers from its command port and streams from another."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as command,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
@@ -158,7 +158,7 @@ def test_a_server_is_asked_to_send_and_told_that_somebody_listens(host, monkeypa
         try:
             source.start(loop, front.feed)
             hello, who = command.recvfrom(1000)
-            # Kind, bytes that follow, who asks, and the version that they understand.
+            # Kind, number of bytes that follow, client name, and the version that it understands.
             assert hello == b"\0\0\x0f\x01Ping" + bytes(261) + b"\x04\x01\0\0\0\0"
             assert len(hello) == 4 + 0x10F
             data.sendto(frames[0], who)
@@ -198,7 +198,7 @@ def test_a_group_is_heard_at_the_interface_of_an_address_and_at_each(host, monke
         source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as motive:
             motive.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, LO)
-            # What another program of this machine has joined is not ours.
+            # Groups that another program on this machine has joined are not received.
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
                 other.setsockopt(
                     socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.255.42.98") + LO
@@ -305,7 +305,7 @@ def test_what_the_kernel_threw_away_is_counted() -> None:
         while before != len(got):
             before = len(got)
             await asyncio.sleep(0.02)
-        # The count comes with the next one that is there.
+        # The count comes with the next datagram.
         sender.sendto(b"last", source.address)
         await asyncio.sleep(0.05)
         sender.close()

@@ -1,4 +1,4 @@
-"""What a MIDI clock says of the beat."""
+"""The beat that a MIDI clock gives."""
 
 import sys
 from copy import deepcopy
@@ -11,12 +11,12 @@ from realtime.seams import SINKS
 from realtime.sinks.midi.clock import ClockConfig, ClockSink, Ticks
 
 SECOND = 1_000_000_000
-# A machine that has been up for two weeks.
+# Monotonic time of a machine that has been up for two weeks.
 NOW = 1_200_000 * SECOND
 
 
-def ticked(ticks: Ticks, count: int, bpm: float, begin_ns: int) -> int:
-    """Hear ``count`` ticks that come now early, now late; when the next one is due."""
+def send_ticks(ticks: Ticks, count: int, bpm: float, begin_ns: int) -> int:
+    """Send ``count`` ticks with jitter; returns when the next one is due."""
     for n in range(count):
         ticks.on_message([0xF8], begin_ns + round(n * 60e9 / bpm / 24) + (n * 7919 % 3 - 1) * 1_000_000)
     return begin_ns + round(count * 60e9 / bpm / 24)
@@ -28,38 +28,38 @@ def phase(ticks: Ticks, t_ns: int) -> float:
     return (beat[1] + t_ns * beat[0] / 60e9) % 1.0
 
 
-def off(phase: float, wanted: float) -> float:
-    return abs((phase - wanted + 0.5) % 1.0 - 0.5)
+def phase_error(phase: float, expected: float) -> float:
+    return abs((phase - expected + 0.5) % 1.0 - 0.5)
 
 
 @pytest.mark.parametrize("bpm", [40.0, 123.4, 300.0])
 def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> None:
     ticks = Ticks()
-    ticked(ticks, 5, bpm, NOW - SECOND)
+    send_ticks(ticks, 5, bpm, NOW - SECOND)
     ticks.on_message([0xFA], NOW)
-    ticked(ticks, 11, bpm, NOW)
+    send_ticks(ticks, 11, bpm, NOW)
     assert ticks.beat(NOW) is None, "too few to tell, those before the start are not its"
-    now = ticked(ticks, 110, bpm, NOW + round(11 * 60e9 / bpm / 24))
+    now = send_ticks(ticks, 110, bpm, NOW + round(11 * 60e9 / bpm / 24))
     beat = ticks.beat(now)
     assert beat is not None
     assert beat[0] == pytest.approx(bpm, rel=0.002)
-    assert off(phase(ticks, now), 121 / 24) < 0.01
+    assert phase_error(phase(ticks, now), 121 / 24) < 0.01
     # Three sixteenths into the song.
     ticks.on_message([0xF2, 3, 0], now)
-    later = ticked(ticks, 30, bpm, now)
-    assert off(phase(ticks, later), 0.75 + 30 / 24) < 0.01
+    later = send_ticks(ticks, 30, bpm, now)
+    assert phase_error(phase(ticks, later), 0.75 + 30 / 24) < 0.01
     assert ticks.beat(later + SECOND) is None, "it has stopped"
-    # It ticks while it stands, and goes on where it stopped or was put to.
+    # It ticks while stopped, and continues where it stopped or at a new position.
     for put, wanted in ([], 0.75 + 30 / 24), ([[0xF2, 8, 0]], 2.0):
         copied = deepcopy(ticks)
         for message in ([0xFC], *put):
             copied.on_message(message, later)
-        standing = ticked(copied, 31, bpm, later)
+        standing = send_ticks(copied, 31, bpm, later)
         copied.on_message([0xFB], standing)
-        assert off(phase(copied, ticked(copied, 24, bpm, standing)), wanted) < 0.01
-    # It goes on where it was, at another tempo.
-    again = ticked(ticks, 48, 90.0, later + 2 * SECOND)
-    assert off(phase(ticks, again), 0.75 + 78 / 24) < 0.01
+        assert phase_error(phase(copied, send_ticks(copied, 24, bpm, standing)), wanted) < 0.01
+    # It continues where it was, at another tempo.
+    again = send_ticks(ticks, 48, 90.0, later + 2 * SECOND)
+    assert phase_error(phase(ticks, again), 0.75 + 78 / 24) < 0.01
 
 
 def test_ticks_of_one_moment_say_nothing() -> None:

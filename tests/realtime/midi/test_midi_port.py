@@ -1,4 +1,4 @@
-"""A real port: JACK with a dummy driver, and a program of its own, ``jack_midi_dump``, that listens."""
+"""A real port: JACK with a dummy driver, and another program, ``jack_midi_dump``, that listens."""
 
 import importlib.util
 import os
@@ -39,13 +39,13 @@ pytestmark = [
 
 NOTE = {"note": 60, "length_ms": 60_000, "velocity": {"low": 100, "high": 100}}
 ON, OFF, ALL_NOTES, ALL_SOUND = "90 3c 64", "80 3c 40", "b0 7b 00", "b0 78 00"
-# What follows at the end of a show: test_schedule.
+# The messages at the end of a show are tested in test_schedule.
 RESET = "b0 79 00", "e0 00 40", "b0 0b 7f"
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
-    """A JACK server of our own, which every program finds by the environment."""
+    """A private JACK server, which every program finds by the environment."""
     with jack_server() as name, pytest.MonkeyPatch.context() as patch:
         patch.setenv("JACK_DEFAULT_SERVER", name)
         yield
@@ -57,7 +57,7 @@ def ports() -> list[str] | None:
 
 
 class Listener:
-    """The stranger's program: what it prints of each message."""
+    """The other program, and what it prints of each message."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -80,7 +80,7 @@ class Listener:
                 self.heard.append(found[1].strip())
 
     def ended(self) -> list[str]:
-        """The last four messages but the reset, of which a busy listener may see a part."""
+        """The last four messages without the reset, of which a busy listener may miss some."""
         return [line for line in self.heard if line not in RESET][-4:]
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ def test_a_killed_port_process_is_started_again(listener: Listener) -> None:
         n += 1
         sink.send(frame(n, level=n % 2 / 1))
         sink.send(STATUS)
-        # Notes that the dead one had begun are off.
+        # The notes of the dead process are ended.
         return sink.counters()["failed"] == 1 and {"b0 7b 00", "bf 7b 00"} <= set(listener.heard)
 
     wait_for(again)
@@ -251,7 +251,7 @@ def test_a_performance_plays_a_synth_and_ends_in_silence(listener: Listener, tmp
     assert "playing midi listener:input" in err
     wait_for(lambda: ALL_SOUND in listener.heard)
     assert listener.ended()[-2:] == [ALL_NOTES, ALL_SOUND]
-    # What a busy listener loses is not judged (none is ended twice: test_schedule); a note that hangs is.
+    # A busy listener may lose messages, so only hanging notes fail (test_schedule checks for double ends).
     last = {line[3:5]: line[:2] for line in listener.heard if line[:2] in ("80", "90")}
     assert set(last.values()) == {"80"}
     assert {line[:5] for line in listener.heard if line[:2] == "b0"} >= {"b0 0b", "b0 4a", "b0 10"}
@@ -274,7 +274,7 @@ def test_a_clock_that_comes_in_leads_and_its_port_may_go(server: None) -> None:
         wait_for(lambda: asked(dict(os.environ), "jack_lsp", "-c").stdout.count("ticks") > 1)
         off, tempi, begun = [], [], time.monotonic()
         out.send_message([0xFA])
-        # 150 beats a minute: a tick in a sixtieth of a second.
+        # 150 beats per minute: 60 ticks per second.
         for n in range(180):
             time.sleep(max(begun + n / 60 - time.monotonic(), 0.0))
             out.send_message([0xF8])
@@ -282,7 +282,7 @@ def test_a_clock_that_comes_in_leads_and_its_port_may_go(server: None) -> None:
                 tempi.append(told[0])
                 ahead = (time.monotonic() - begun + 0.12) * 2.5
                 off.append(abs((told[1] - ahead + 0.5) % 1.0 - 0.5))
-        # A busy machine ticks late now and then.
+        # A busy machine may tick late now and then.
         assert sorted(tempi)[len(tempi) // 2] == pytest.approx(150.0, rel=0.02)
         assert sorted(off)[len(off) // 2] < 0.06, off
         wait_for(lambda: ours.beat() is None)

@@ -1,4 +1,4 @@
-"""No note is left hanging, whatever is asked for and when the show ends."""
+"""No note is left hanging, whatever is queued and whenever the show ends."""
 
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ items = st.one_of(
 
 
 class Synth:
-    """A receiver that knows which notes sound; it minds being told twice."""
+    """A receiver that tracks the sounding notes; it fails if a note starts or ends twice."""
 
     def __init__(self) -> None:
         self.sounding: set[tuple[int, int]] = set()
@@ -157,7 +157,7 @@ def served(cable: Cable, monkeypatch: pytest.MonkeyPatch, *asked: tuple[float, I
 
 
 def test_a_note_that_ended_while_the_port_was_gone_ends_when_it_is_back(monkeypatch):
-    # Half a second before the port goes, which is seen at the next look; the bend is a member's of MPE.
+    # Half a second before the port goes, which the next check notices; the bend is on an MPE member channel.
     asked = (1.5, Item(0, 800 * MS, b"\x90\x3c\x64")), (1.6, Item(0, 0, b"\xe3\x00\x40"))
     heard = served(Cable(range(2, 5)), monkeypatch, *asked)
     assert heard[:5] == ["90 3c 64", "e3 00 40", "80 3c 40", "b0 7b 00", "b3 7b 00"]
@@ -167,7 +167,7 @@ def test_the_end_of_the_show_leaves_the_synth_as_it_was(monkeypatch: pytest.Monk
     faded = (1.0, Item(0, 0, b"\xb0\x0b\x00")), (1.1, Item(0, 0, b"\xb2\x40\x7f"))
     heard = served(Cable(range(0)), monkeypatch, *faded, (2.0, Item(0, 0, SILENCE)))
     stopped = ["b0 7b 00", "b0 78 00", "b2 7b 00", "b2 78 00"]
-    # Panic leaves the controllers alone, the end does not.
+    # A panic leaves the controllers alone, the end resets them.
     assert heard[2:6] == stopped
     assert heard[6:] == [
         *stopped, "b0 79 00", "e0 00 40", "b0 0b 7f", "b2 79 00", "e2 00 40", "b2 40 00",

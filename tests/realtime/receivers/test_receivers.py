@@ -1,4 +1,4 @@
-"""What `examples/receivers` promises, with the real programs: they hear a performance, we hear them.
+"""The receivers of `examples/receivers` in the real programs: they play a performance, and are recorded.
 
 All play at once, to one JACK server with a dummy driver, so that a performance is waited for once. Times are
 judged by medians, and where a busy machine lost a part of the recording nothing is judged. ``-rP`` shows the
@@ -63,16 +63,16 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def there(concert: Concert, name: str, begin: float, end: float) -> bool:
-    """Whether all of it was recorded, and the program had its turn: who has not leaves blocks of zeros."""
+def is_recorded(concert: Concert, name: str, begin: float, end: float) -> bool:
+    """Whether all of it was recorded, without blocks of zeros, which a program without CPU time leaves."""
     part = slice(round(begin * RATE), round(end * RATE))
     sound = np.abs(concert.heard[name].sound[part]).max(1)
     blocks = sound[: len(sound) // 64 * 64].reshape(-1, 64).max(1)
     return bool(concert.there[part].all() and (blocks > 0).all())
 
 
-def followed(concert: Concert, name: str) -> tuple[NDArray[np.float64], ...]:
-    """Times while it plays and no note rings, with the voice's pitch (semitones) and level at each."""
+def voice_track(concert: Concert, name: str) -> tuple[NDArray[np.float64], ...]:
+    """Times at which the voice plays and no note rings, with its pitch (semitones) and level at each."""
     sound, times, pitch, level = concert.heard[name].sound, [], [], []
     window = np.hanning(_WINDOW)
     plays = ((concert.sent[0][0] + 0.8, concert.panic - 0.1), (concert.resumed + 0.6, concert.killed - 0.1))
@@ -80,7 +80,7 @@ def followed(concert: Concert, name: str) -> tuple[NDArray[np.float64], ...]:
     for start in range(0, len(sound) - _WINDOW, _HOP):
         begin, end = start / RATE, (start + _WINDOW) / RATE
         now = (begin + end) / 2
-        if not any(a < now < b for a, b in plays) or not there(concert, name, begin, end):
+        if not any(a < now < b for a, b in plays) or not is_recorded(concert, name, begin, end):
             continue
         if any(due - 0.05 < now < due + 0.5 for due in struck):
             continue
@@ -100,7 +100,7 @@ def followed(concert: Concert, name: str) -> tuple[NDArray[np.float64], ...]:
 def correlation(
     concert: Concert, times: NDArray[np.float64], heard: NDArray[np.float64], parameter: int
 ) -> tuple[float, float]:
-    """The best correlation with what was sent 0 to 150 ms before, and how many seconds before."""
+    """The best correlation with the values sent 0 to 150 ms before, and that delay in seconds."""
     at, sent = np.array([t for t, _ in concert.sent]), np.array([p[parameter] for _, p in concert.sent])
     return max(
         (float(np.corrcoef(np.interp(times - lag, at, sent), heard)[0, 1]), float(lag))
@@ -108,14 +108,14 @@ def correlation(
     )
 
 
-def strokes(concert: Concert, name: str, dues: list[float]) -> list[tuple[float, float]]:
-    """Of each moment: how many seconds after it the sharpest attack within 80 ms comes, and how much louder
-    the 10 ms after that are than those before, above some kHz (a second difference)."""
+def attacks(concert: Concert, name: str, dues: list[float]) -> list[tuple[float, float]]:
+    """For each due time, the seconds until the sharpest attack within 80 ms, and how much louder
+    the 10 ms after it are than those before, above some kHz (a second difference)."""
     sharp = np.diff(concert.heard[name].sound.sum(1).astype(np.float64), 2)
     power = np.concatenate([[0.0], np.cumsum(sharp**2)])
     found = []
     for due in dues:
-        if there(concert, name, due - 0.1, due + 0.1):
+        if is_recorded(concert, name, due - 0.1, due + 0.1):
             at = np.round((due + np.arange(-0.08, 0.08, 0.001)) * RATE).astype(int)
             before, after = power[at] - power[at - RATE // 100], power[at + RATE // 100] - power[at]
             rise = (after + 1e-9) / (before + 1e-9)
@@ -124,7 +124,7 @@ def strokes(concert: Concert, name: str, dues: list[float]) -> list[tuple[float,
 
 
 def peak(concert: Concert, name: str, begin: float, end: float) -> float:
-    """dB of full scale."""
+    """Peak level in dBFS."""
     sound = concert.heard[name].sound[round(begin * RATE) : round(end * RATE)]
     return float(20 * np.log10(np.abs(sound).max() + 1e-9))
 
@@ -132,14 +132,14 @@ def peak(concert: Concert, name: str, begin: float, end: float) -> float:
 @jack
 @pytest.mark.slow
 def test_pitch_and_level_follow(concert: Concert, name: str) -> None:
-    times, pitch, level = followed(concert, name)
-    if len(times) <= 100:  # were it silent by itself, the test of silence would say so
+    times, pitch, level = voice_track(concert, name)
+    if len(times) <= 100:  # the test of silence would notice if it were silent
         pytest.skip("the machine lost too much of the recording")
     loudness = np.interp(times, [t for t, _ in concert.sent], [p[1] for _, p in concert.sent])
     heard = loudness > 0.15
     found = {
         "pitch": correlation(concert, times[heard], pitch[heard], 0),
-        "level": correlation(concert, times, np.sqrt(level), 1),  # goes with the square of loudness
+        "level": correlation(concert, times, np.sqrt(level), 1),  # proportional to the square of loudness
     }
     for what, (r, lag) in found.items():
         print(f"{name}: {what} r {r:.3f}, {1000 * lag:.0f} ms after it was sent")
@@ -149,14 +149,14 @@ def test_pitch_and_level_follow(concert: Concert, name: str) -> None:
 @jack
 @pytest.mark.slow
 def test_beats_are_struck_when_they_are_due_and_not_when_they_are_called_off(concert, name):
-    beats = strokes(concert, name, [due for due, kind, _ in concert.events if kind == "onset"])
+    beats = attacks(concert, name, [due for due, kind, _ in concert.events if kind == "onset"])
     if len(beats) < 3:
         pytest.skip("the machine lost too much of the recording")
     error, late = np.median([abs(late) for late, _ in beats]), [round(1000 * late) for late, _ in beats]
     print(f"{name}: beats {1000 * error:.1f} ms from when they are due (median), late by {late} ms")
     assert error <= 0.015
-    off = strokes(concert, name, [due for due, _ in concert.called_off])
-    if name != "scsynth" and off:  # the server alone plays what it was told
+    off = attacks(concert, name, [due for due, _ in concert.called_off])
+    if name != "scsynth" and off:  # scsynth cannot cancel what was sent
         assert np.median([rise for _, rise in off]) < 0.3 * np.median([rise for _, rise in beats])
 
 
@@ -165,7 +165,7 @@ def test_beats_are_struck_when_they_are_due_and_not_when_they_are_called_off(con
 def test_it_falls_silent_at_a_panic_and_when_nothing_comes(concert: Concert, name: str) -> None:
     assert peak(concert, name, concert.panic - 0.5, concert.panic) > -30
     assert peak(concert, name, concert.panic + 1.0, concert.resumed) < -55
-    # It holds what it heard last for 2 s, then fades.
+    # It holds the last values for 2 s, then fades.
     assert peak(concert, name, concert.killed + 1.0, concert.killed + 1.5) > -40
     assert peak(concert, name, concert.killed + 3.0, concert.killed + 3.4) < -55
 

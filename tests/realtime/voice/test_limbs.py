@@ -1,4 +1,4 @@
-"""The four limbs: told of the body, sent, heard by the voice."""
+"""The four limbs: computed from the body, sent, and played by the voice."""
 
 import time
 from dataclasses import replace
@@ -24,8 +24,8 @@ from realtime.voice.synth import VoicePlayer
 RATE = 48_000
 
 
-def followed(moving: str) -> npt.NDArray[np.float64]:
-    """Limbs (T, 4, 3) of a body that stands and swings one joint by a radian, once a second."""
+def swing_limbs(moving: str) -> npt.NDArray[np.float64]:
+    """Limbs (T, 4, 3) of a standing body that swings one joint by a radian, once a second."""
     clip = load_motion(PERFORMANCE)
     joint = list(clip.skeleton.names).index(moving)
     quats = np.repeat(clip.quats[:1], 200, axis=0)
@@ -33,7 +33,7 @@ def followed(moving: str) -> npt.NDArray[np.float64]:
     swing = np.stack([np.cos(angle / 2), np.sin(angle / 2), 0 * angle, 0 * angle], axis=1)
     w, x = swing[:, 0], swing[:, 1]
     qw, qx, qy, qz = np.moveaxis(quats[:, joint], -1, 0)
-    # About the parent's x: swing times what it was.
+    # About the parent's x axis: the swing times the rest rotation.
     quats[:, joint] = np.stack([w * qw - x * qx, w * qx + x * qw, w * qy - x * qz, w * qz + x * qy], axis=1)
     stood = replace(clip, quats=quats, root=np.repeat(clip.root[:1], 200, axis=0))
     front = LiveFront("msgpack")
@@ -43,11 +43,11 @@ def followed(moving: str) -> npt.NDArray[np.float64]:
 
 @pytest.mark.parametrize(("moving", "limb"), [("LeftLeg", 2), ("RightLeg", 3)])
 def test_each_limb_is_told_by_itself(moving: str, limb: int) -> None:
-    told = followed(moving)[20:]
+    told = swing_limbs(moving)[20:]
     others = np.delete(told, limb, axis=1)
     assert told[:, limb, 0].max() > 0.3
     assert others[:, :, 0].max() < 0.05
-    # It goes there and back, and each way ends in a stroke, for 3.6 s.
+    # Each way there and back ends in a stroke, for 3.6 s.
     assert 6 <= np.count_nonzero(told[:, limb, 2]) <= 14
     assert not others[:, :, 2].any()
     assert told.min() >= 0.0
@@ -70,7 +70,7 @@ def test_each_stroke_is_sent_once_at_any_rate(rate: float) -> None:
     strokes = [np.sort(np.reshape(limbs, (-1, 4, 3))[:, :, 2], axis=0)[-20:] for limbs in (made, told)]
     assert np.count_nonzero(strokes[0]) > 10
     np.testing.assert_array_equal(*strokes)
-    # While frames are bridged they are told, too; of a source that has gone they are not.
+    # Bridged frames have limbs too; after the source is gone there are none.
     assert len(ear.frames) - len(told) == pipeline.counts["ticks"] > 10
 
 

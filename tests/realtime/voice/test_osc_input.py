@@ -1,4 +1,4 @@
-"""What the voice's process hears: our own bundles, other types, and nonsense."""
+"""Input of the voice's process: our own bundles, other types, and malformed data."""
 
 import pytest
 from hypothesis import given

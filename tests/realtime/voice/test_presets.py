@@ -1,4 +1,4 @@
-"""Every preset: each parameter is heard, switching does not click, stillness is silence, keys hold."""
+"""Every preset: each parameter is audible, switching does not click, stillness is silent, keys hold."""
 
 import functools
 import tempfile
@@ -42,7 +42,7 @@ def vector(**changed: float) -> npt.NDArray[np.float32]:
 
 @functools.cache
 def sounds() -> Samples:
-    """Sounds from dull to bright and from smooth to noisy, for the preset that plays a folder."""
+    """Sounds from dull to bright and from smooth to noisy, for the preset granular."""
     rng, t = np.random.default_rng(7), np.arange(RATE) / RATE
     with tempfile.TemporaryDirectory() as folder:
         for n, f in enumerate((110.0, 196.0, 392.0, 784.0)):
@@ -55,12 +55,12 @@ def sounds() -> Samples:
         return Samples(folder, RATE)
 
 
-def opened(preset: str = "default") -> Voice:
+def open_preset(preset: str = "default") -> Voice:
     return Voice(RATE, preset=preset, samples=sounds())
 
 
 def played(preset: str, seconds: float = 8.0, **changed: float) -> Sound:
-    voice = opened(preset)
+    voice = open_preset(preset)
     voice.params(vector(**changed))
     voice.render(RATE)
     return voice.render(int(seconds * RATE))
@@ -80,7 +80,7 @@ def centroid(x: Sound) -> float:
 
 
 def height(x: Sound) -> float:
-    """Octaves above 1 Hz of the lowest of the strong partials: of two voices the upper may be stronger."""
+    """Octaves above 1 Hz of the lowest strong partial, because the upper of two voices may be stronger."""
     f, p = power(x)
     return float(np.log2(f[1:][p[1:] > p[1:].max() / 6].min()))
 
@@ -98,7 +98,7 @@ def modulation(low: float, high: float) -> Callable[[Sound], float]:
 
 
 def flux(x: Sound) -> float:
-    """How much the spectrum rises from each 10 ms to the next: what strokes have much of."""
+    """Rise of the spectrum from each 10 ms to the next, which is high for strokes."""
     frames = x.mean(axis=1, dtype=np.float64)[: len(x) // 480 * 480].reshape(-1, 480) * np.hanning(480)
     s = np.log(np.abs(np.fft.rfft(frames, axis=1)) + 1e-3)
     return float(np.maximum(np.diff(s, axis=0), 0).mean())
@@ -106,7 +106,7 @@ def flux(x: Sound) -> float:
 
 def reverberation(preset: str, space: float) -> float:
     """Level of the second from 0.5 s after the end of the dry sound, against the sound before, dB."""
-    voice = opened(preset)
+    voice = open_preset(preset)
     voice.params(vector(space=space))
     before = level(voice.render(2 * RATE)[RATE:])
     voice.params(vector(space=space, loudness=0.0))
@@ -129,7 +129,7 @@ DESCRIPTORS: tuple[tuple[str, Callable[[Sound], float], float], ...] = (
     ("name", "descriptor", "least"), DESCRIPTORS, ids=lambda x: x if isinstance(x, str) else ""
 )
 def test_every_parameter_is_heard_in_every_preset(preset, name, descriptor, least):
-    # Strokes and rhythm take longer to tell than what sounds on.
+    # Strokes and rhythm need more sound to measure than steady tones.
     seconds = 6.0 if name in ("density", "pulse") else 2.0
     low, high = (descriptor(played(preset, seconds, **{name: value})) for value in (0.2, 0.8))
     assert high - low > least, (low, high)
@@ -142,7 +142,7 @@ def test_space_is_heard_in_every_preset(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_stillness_is_silence_and_the_ceiling_holds(preset: str) -> None:
-    voice = opened(preset)
+    voice = open_preset(preset)
     voice.params(np.ones(8, np.float32))
     for n in range(20):
         voice.event(n % 2, 1.0)
@@ -154,9 +154,9 @@ def test_stillness_is_silence_and_the_ceiling_holds(preset: str) -> None:
 
 
 def test_switching_presets_does_not_click() -> None:
-    """Around a switch there is nothing sharper than what the presets themselves have."""
+    """Around a switch nothing is sharper than the presets themselves."""
     steady = {name: bursts(played(name, 4.0)).max() for name in PRESETS}
-    rng, voice, last = np.random.default_rng(1), opened(), "default"
+    rng, voice, last = np.random.default_rng(1), open_preset(), "default"
     voice.params(vector())
     voice.render(RATE)
     for name in rng.permutation(list(PRESETS) * 4):
@@ -168,20 +168,20 @@ def test_switching_presets_does_not_click() -> None:
 
 def test_onsets_are_heard_when_they_are_due() -> None:
     for preset in PRESETS:
-        voice, plain = opened(preset), opened(preset)
+        voice, plain = open_preset(preset), open_preset(preset)
         for v in (voice, plain):
             v.params(vector(density=0.0, space=0.0))
             v.render(RATE)
         voice.event(0, 1.0, 0.2)
-        apart = np.abs(voice.render(RATE) - plain.render(RATE)).max(axis=1)
-        # 64 samples of a frame before, the limiter's look-ahead and a string's attack behind.
-        assert 0.2 * RATE - 64 <= np.flatnonzero(apart)[0] <= 0.2 * RATE + 200, preset
-        loud = np.flatnonzero(apart > 0.3 * apart[: RATE // 2].max())[0]
+        difference = np.abs(voice.render(RATE) - plain.render(RATE)).max(axis=1)
+        # 64 samples before; after it, the limiter's look-ahead and a string's attack.
+        assert 0.2 * RATE - 64 <= np.flatnonzero(difference)[0] <= 0.2 * RATE + 200, preset
+        loud = np.flatnonzero(difference > 0.3 * difference[: RATE // 2].max())[0]
         assert loud < 0.28 * RATE, preset
 
 
 def partials(root: str, **options: object) -> float:
-    """Hz of the strongest partial of the drone at the lowest pitch."""
+    """Frequency (Hz) of the strongest partial of the drone at the lowest pitch."""
     voice = open_voice("drone", {"root": root, **options}, RATE)
     voice.params(vector(pitch=0.0, density=0.0, brightness=0.0))
     voice.render(RATE)
@@ -208,18 +208,18 @@ def test_the_rig_sets_key_and_tuning() -> None:
         assert np.isfinite(voice.render(RATE)).all()
 
 
-class Kept(list[Sound]):
-    """In the place of a file."""
+class MemoryFile(list[Sound]):
+    """Stands in for a file."""
 
     write = list.append
 
 
-def performed(voices: Sequence[Voice]) -> list[Sound]:
-    """The bundled performance on each voice: one show, each heard by a player of ``render``'s own."""
+def render_performance(voices: Sequence[Voice]) -> list[Sound]:
+    """The bundled performance on each voice, by one show and a player of ``render`` for each."""
     source, show = open_show(PERFORMANCE)
     items = list(show)
     clock = OfflineClock(items[0].t_ns)
-    heard = [Kept() for _ in voices]
+    heard = [MemoryFile() for _ in voices]
     players = [OfflinePlayer(file, voice) for file, voice in zip(heard, voices, strict=True)]
     rig = load_rig(None, {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []})
     sinks = [CaptureSink(clock, player) for player in players]
@@ -235,19 +235,19 @@ def performed(voices: Sequence[Voice]) -> list[Sound]:
 def test_a_performance_is_about_as_loud_at_every_root() -> None:
     others = {"plucked": ("C1", "A2", "B3"), "glass": ("C1", "E3", "B3"), "duo": ("C1", "A1", "B3")}
     keys = [(preset, root) for preset, roots in others.items() for root in ("D2", *roots)]
-    heard = performed([open_voice(preset, {"root": root}, RATE) for preset, root in keys])
+    heard = render_performance([open_voice(preset, {"root": root}, RATE) for preset, root in keys])
     lufs = {key: integrated(sound) for key, sound in zip(keys, heard, strict=True)}
     for preset, roots in others.items():
-        apart = {root: lufs[preset, root] - lufs[preset, "D2"] for root in roots}
-        assert max(map(abs, apart.values())) < 3.0, (preset, apart)
+        differences = {root: lufs[preset, root] - lufs[preset, "D2"] for root in roots}
+        assert max(map(abs, differences.values())) < 3.0, (preset, differences)
 
 
 def test_no_two_presets_play_a_performance_with_like_spectra() -> None:
-    """Long-term spectra in third octaves; granular sounds as its folder does."""
+    """Compares long-term spectra in third octaves; granular sounds like its folder."""
     names = [name for name in PRESETS if name != "granular"]
     edges = 50 * 2 ** ((np.arange(25) - 0.5) / 3)
     spectra = []
-    for sound in performed([Voice(RATE, preset=name) for name in names]):
+    for sound in render_performance([Voice(RATE, preset=name) for name in names]):
         f, p = power(sound)
         bands = np.array([p[(f >= low) & (f < high)].sum() for low, high in pairwise(edges)])
         spectra.append(10 * np.log10(bands / bands.sum() + 1e-6))
@@ -256,16 +256,16 @@ def test_no_two_presets_play_a_performance_with_like_spectra() -> None:
 
 
 def test_the_manner_of_the_last_seconds_colours_what_the_choir_sings_now() -> None:
-    """Two performers do the same after 8 s of something else: heard at once, and no longer 40 s later."""
-    voices = [opened("choir"), opened("choir")]
+    """Two performers do the same after 8 s of different movement: audible at once, and gone 40 s later."""
+    voices = [open_preset("choir"), open_preset("choir")]
     for voice, manner in zip(voices, ({"pulse": 0.1, "roughness": 0.8}, {"pulse": 0.6}), strict=True):
         voice.params(vector(**manner))
         voice.render(8 * RATE)
-        # What rang before has gone.
+        # Earlier sounds have decayed.
         voice.params(vector(loudness=0.0))
         voice.render(4 * RATE)
 
-    def apart() -> float:
+    def level_change() -> float:
         for voice in voices:
             voice.params(vector())
         f, p = zip(*(power(voice.render(4 * RATE)) for voice in voices), strict=True)
@@ -273,11 +273,11 @@ def test_the_manner_of_the_last_seconds_colours_what_the_choir_sings_now() -> No
         bands = [[q[(f[0] >= a) & (f[0] < b)].sum() for a, b in pairwise(edges)] for q in p]
         return float(np.abs(np.diff(10 * np.log10(bands), axis=0)).max())
 
-    soon = apart()
+    soon = level_change()
     for voice in voices:
         voice.render(36 * RATE)
     assert soon > 4.0
-    assert apart() < soon / 2
+    assert level_change() < soon / 2
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_the_manner_of_the_last_seconds_colours_what_the_choir_sings_now() -> No
         ({"root": "Cb1"}, "root: expected a note from C1 to B3"),
         ({"scale": "blue"}, "scale: expected one of dorian, .* got 'blue'"),
         ({"scale": [0, 12]}, "scale: expected 1 to 12 semitones"),
-        # In the core, which counts in 32 bits, these would be the same note, and an octave.
+        # In the core's 32-bit floats these would be the same note, and an octave.
         ({"scale": [0, 5.0, 5.00000001]}, "scale: expected 1 to 12 semitones"),
         ({"scale": [0, 11.99999999]}, "scale: expected 1 to 12 semitones"),
         ({"tuning": "pythagorean"}, "tuning: input should be 'equal' or 'just'"),
@@ -329,8 +329,8 @@ def test_the_voice_obeys_the_control_address() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_panic_silences_what_rings(preset: str) -> None:
-    """Within 50 ms to -60 dBFS, with the longest room; and once it is over nothing of before is heard."""
-    player = VoicePlayer(opened(preset))
+    """Falls to -60 dBFS within 50 ms, with the longest room; afterwards nothing of before is audible."""
+    player = VoicePlayer(open_preset(preset))
     now = 0.0
 
     def play(seconds: float, *more: Any, **changed: float) -> Sound:
@@ -351,14 +351,14 @@ def test_a_panic_silences_what_rings(preset: str) -> None:
     assert np.abs(play(0.8, ("status", "playing"), loudness=0.0)).max() < 1e-3
     assert np.abs(play(1.0, ("status", "playing"), ("event", 0, 1.0, 0.0))).max() > 0.01
     play(0.1, ("status", "panic"))
-    # Whoever panicked has gone: another that says nothing of it is heard.
+    # The sender of the panic is gone: another that sends no panic is audible.
     now += 1.0
     player.render(RATE // 50, now)
     assert np.abs(play(1.0, ("event", 0, 1.0, 0.0))).max() > 0.01
 
 
 def test_a_recording_plays_the_change_of_preset_and_the_panic_again(tmp_path: Path) -> None:
-    """Recorded where no voice plays, and heard where the recording is rendered."""
+    """A preset command is recorded without a voice, and applies when the recording is rendered."""
     alone: dict[str, object] = {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []}
     kind, show = open_show(PERFORMANCE)
     begun: list[Item] = []
@@ -385,8 +385,8 @@ def test_a_recording_plays_the_change_of_preset_and_the_panic_again(tmp_path: Pa
     assert "preset: expected one of" in said[0]
     plain, changed, second = (read_wav(tmp_path / f"{n}.wav") for n in ("plain-a", "changed-a", "changed-b"))
     assert np.array_equal(changed, second)
-    apart = np.flatnonzero((plain != changed).any(axis=1))[0] / RATE
-    assert 2.48 < apart < 2.6
+    changed_at = np.flatnonzero((plain != changed).any(axis=1))[0] / RATE
+    assert 2.48 < changed_at < 2.6
     before, silent, after = (
         np.abs(changed)[round(a * RATE) : round(b * RATE)] for a, b in ((2.9, 3), (3.05, 3.4), (3.4, 4))
     )

@@ -1,4 +1,4 @@
-"""A folder of sounds made by another program: read in every format, found by how they sound."""
+"""A folder of sounds from another program: read in every format, selected by their sound."""
 
 import os
 import shutil
@@ -58,7 +58,7 @@ def played(folder: Path, seconds: float = 6.0, **changed: float) -> Sound:
     ],
 )
 def test_every_format_and_rate_sounds_at_its_pitch(tmp_path, name, more, rate):
-    """The note that is asked for is played, so the sound was read at its rate and its pitch was found."""
+    """The requested note is played, so the sound was read at its rate and its pitch was found."""
     try:
         tone(tmp_path / name, 300.0, *more, rate=rate)
     except subprocess.CalledProcessError:
@@ -73,7 +73,7 @@ def test_every_format_and_rate_sounds_at_its_pitch(tmp_path, name, more, rate):
 
 @needs_sox
 def test_brightness_and_roughness_find_their_sounds(tmp_path: Path) -> None:
-    """Bands of noise and tones, dull and bright: what is heard is what was asked for."""
+    """Bands of noise and tones, dull and bright: the parameters select the matching ones."""
     sox("-n", tmp_path / "dull tone.wav", "synth", "2", "sine", "200")
     sox("-n", tmp_path / "dull noise.wav", "synth", "2", "noise", "sinc", "-400")
     sox("-n", tmp_path / "bright tone.wav", "synth", "2", "sine", "1400")
@@ -97,8 +97,8 @@ def test_a_quiet_recording_is_as_loud_as_a_loud_one(tmp_path: Path, gain: str) -
 
 @needs_sox
 def test_what_is_no_sound_is_left_alone(tmp_path: Path) -> None:
-    """Links, pipes, damaged and foreign files: nothing blocks, a link leads to its file, one line says
-    what is left out."""
+    """Links, pipes, damaged and foreign files: nothing blocks, links are followed, one line says
+    what is skipped."""
     outside = tmp_path / "outside"
     outside.mkdir()
     tone(outside / "chosen.wav", 100.0)
@@ -141,7 +141,7 @@ def test_channels_that_cancel_are_heard_and_what_is_silent_is_not_counted(tmp_pa
 
 @needs_sox
 def test_the_memory_is_bounded_and_said(tmp_path: Path) -> None:
-    # A second of sound in a quarter of an hour that takes no room on the disk.
+    # A second of sound in a sparse file of a quarter of an hour.
     whole = tone(tmp_path / "long.wav", 50.0, "-b", "16", rate=RATE)
     head = bytearray(whole.read_bytes())
     size = 44 + 2 * 900 * RATE
@@ -158,7 +158,7 @@ def test_the_memory_is_bounded_and_said(tmp_path: Path) -> None:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_files_harm_nobody(tmp_path: Path, data: st.DataObject) -> None:
-    """Whatever is wrong with the bytes of a real file: it is read as far as it goes, or left out."""
+    """A damaged real file is read as far as possible, or skipped."""
     name = data.draw(st.sampled_from(["a.wav", "a.flac", "a.ogg", "a.aiff"]))
     whole = tmp_path / name
     if not whole.exists():
@@ -230,7 +230,7 @@ def test_a_folder_without_a_sound_is_no_preset_to_choose(tmp_path: Path) -> None
 
 
 def test_a_preset_that_is_chosen_while_samples_are_read_plays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that listens late, and one that begins again, are told as long as it takes."""
+    """The preset is repeated for a process that listens late, and for a restarted one."""
     monkeypatch.setattr(Child, "_start", lambda self: self._greet())
     listened: list[bool] = []
     monkeypatch.setattr(SynthProcess, "_send_preset", lambda self: listened.append(True))
@@ -243,7 +243,7 @@ def test_a_preset_that_is_chosen_while_samples_are_read_plays(monkeypatch: pytes
         listened.clear()
         process.poll()
         assert len(listened) == still
-    process._greet()  # it begins again
+    process._greet()  # a restart
     process.poll()
     assert len(listened) == 1
     assert process._arguments[:2] == ["--preset", "choir"]

@@ -1,4 +1,4 @@
-"""Events that wait for a voice: struck at their sample, however blocks are cut; called off in time."""
+"""Queued events of a voice: played at their sample for any block size, and cancelled in time."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +15,8 @@ from realtime.voice.synth import VoicePlayer
 
 
 @dataclass
-class Struck:
-    """A voice that writes down at which sample it was struck."""
+class RecordingVoice:
+    """A voice that records the sample of each event."""
 
     sample_rate: float = 48_000.0
     latency: int = 0
@@ -42,7 +42,7 @@ class Struck:
     st.lists(st.integers(1, 4000), min_size=1),
 )
 def test_every_stroke_falls_on_its_sample_however_the_blocks_are_cut(events, blocks):
-    voice = Struck()
+    voice = RecordingVoice()
     strokes = Strokes(voice)
     for index, seconds in events:
         strokes.strike(index, 1.0, seconds)
@@ -53,7 +53,7 @@ def test_every_stroke_falls_on_its_sample_however_the_blocks_are_cut(events, blo
 
 
 def test_only_the_stroke_that_is_meant_is_called_off() -> None:
-    voice = Struck()
+    voice = RecordingVoice()
     strokes = Strokes(voice)
     for index, seconds in ((0, 0.10), (0, 0.15), (1, 0.15)):
         strokes.strike(index, 1.0, seconds)
@@ -75,7 +75,7 @@ def test_the_voice_hears_what_is_called_off_as_everybody_does() -> None:
     assert off == ("cancel", 0, 0.0, pytest.approx(0.15))
     assert heard.decode(message("/anticip/event/onset/cancel", float("nan"))) == []
     for commands, hits in (([struck], 1), ([struck, off], 0)):
-        voice = Struck()
+        voice = RecordingVoice()
         player = VoicePlayer(voice)
         for block in range(40):
             now = 1.0 + 0.01 * block

@@ -1,4 +1,4 @@
-"""The built-in voice: pan, roughness, events, nothing clicks; and its file, exact, whole or not there."""
+"""The built-in voice: pan, roughness, events, no clicks; and its file: exact, and complete or absent."""
 
 import wave
 from pathlib import Path
@@ -38,13 +38,13 @@ def sound(seconds: float = 4.0, **changed: float) -> Sound:
 
 
 def fundamental(x: Sound) -> float:
-    """Hz of the strongest partial: the root of the pad."""
+    """Frequency (Hz) of the strongest partial: the root of the pad."""
     f, p = spectrum(x)
     return float(f[p.argmax()])
 
 
 def sides(x: Sound) -> float:
-    """Level of the right channel over the left, dB."""
+    """Level of the right channel relative to the left, dB."""
     return level(x[:, 1:]) - level(x[:, :1])
 
 
@@ -108,7 +108,7 @@ def test_a_phrase_changes_the_chord() -> None:
 @pytest.mark.parametrize("name", PARAMETERS)
 @pytest.mark.parametrize("others", [0.15, 0.6])
 def test_no_parameter_jump_clicks(name: str, others: float) -> None:
-    """Around every jump the high-band energy stays near what the steady states themselves have at most."""
+    """Around every jump the high-band energy stays near the maximum of the steady states."""
     rng = np.random.default_rng(5)
     rest = {n: others for n in PARAMETERS if n not in ("loudness", "density")} | {"loudness": 0.8}
     if name in ("pulse", "density"):
