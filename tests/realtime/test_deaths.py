@@ -97,7 +97,7 @@ def test_the_guard_ends_what_sounds_where_it_was_told_last(harness: LiveHarness)
     sink.close()
     told = harness.listen()
     assert {address for message in told for address in message} == {"/n_set"}
-    assert told[-1]["/n_set"] == [1000, "amp", pytest.approx(NEUTRAL[1])], "slow as it is"
+    assert told[-1]["/n_set"] == [1000, "amp", pytest.approx(NEUTRAL[1])], "in spite of its low max_rate"
 
 
 def test_the_guard_opens_no_stream_in_the_moment_in_which_the_show_s_ends() -> None:

@@ -163,7 +163,7 @@ def test_who_has_gone_does_not_count_and_is_nobody_s_like_when_back() -> None:
             ensemble.hear(1, frame(n, other[0][n], other[1][n] * 0.0))
         found.append(EnsembleValues(*ensemble.step()))
     assert found[200] == EnsembleValues()
-    assert found[100].distance == -1.0, "a place of zeros is none"
+    assert found[100].distance == -1.0, "a position of zeros means unknown"
     assert max(row.trust for row in found[250:300]) < 0.3
 
 

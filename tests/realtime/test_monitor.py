@@ -141,7 +141,7 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert settable["receivers"] == ["127.0.0.1:9000"]
         assert ["shape/pan/in", "ff", [0.0, 1.0], [0.0, 1.0]] in settable["keys"]
         assert "foreseen rather than held" in settable["parts"]["trust"]
-        assert "event" not in settable["parts"], "several messages, of which none speaks for the others"
+        assert "event" not in settable["parts"], "several messages, so no common description"
         feed.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
         feed.run_deferred()
         assert next_message(client, "status") == ["playing", "rate=50.0"]

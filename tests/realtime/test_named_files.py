@@ -26,9 +26,9 @@ def write(path: Path, data: bytes = b"true") -> Path:
 def test_the_very_file_is_found_where_it_was_among_the_fits_and_beside_the_recording(tmp_path: Path) -> None:
     recording = tmp_path / "away" / "show.anticip"
     name = "mine/mapping.safetensors"
-    assert file_of(name, TRUE, recording) == name, "nowhere: as it was recorded"
+    assert file_of(name, TRUE, recording) == name, "not found: the recorded path"
     beside = write(tmp_path / "away" / "mapping.safetensors", b"another")
-    assert file_of(name, TRUE, recording) == str(beside), "what is another now is told by whoever reads it"
+    assert file_of(name, TRUE, recording) == str(beside), "the reader reports a changed file"
     write(beside)
     assert file_of(name, TRUE, recording) == str(beside)
     fit = write(tmp_path / "away" / "mine" / "mappings" / "r000003-001.safetensors")
@@ -101,4 +101,4 @@ def test_a_show_that_began_with_a_mapping_is_played_with_that_fit(tmp_path: Path
     RecordingWriter(tmp_path / "show.anticip", header).close()
     assert load_rig(None, None, tmp_path / "show.anticip").mapping == str(fit)
     chosen = load_rig(None, {"mapping": str(began)}, tmp_path / "show.anticip")
-    assert chosen.mapping == str(began), "the command line goes before"
+    assert chosen.mapping == str(began), "the command line takes precedence"

@@ -45,7 +45,7 @@ def play(source: OscSource, packets: list[bytes]) -> tuple[np.ndarray, list[bool
     assert pose is not None
     assert front.counters()["malformed"] == 0
     assert front.counters()["frames"] == len(packets)
-    assert front.mask.all(), "the others are solved"
+    assert front.mask.all(), "the others are estimated"
     world = np.array(pose, np.float64)
     for joint, parent in enumerate(_core.CANONICAL_PARENTS):
         if parent >= 0:

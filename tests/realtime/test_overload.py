@@ -57,8 +57,8 @@ def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
     ]
     at_one.route(b"", 9, "stranger:1")
     places[0].close()
-    assert turns.take(), "b hears strangers, too"
-    assert not turns.take(), "who has finished hears nothing more"
+    assert turns.take(), "b receives unknown senders, too"
+    assert not turns.take(), "a closed source receives nothing more"
     for n in range(1000):
         at_one.route(b"", n, "b:1")
     assert places[1].dropped == 488
@@ -99,7 +99,7 @@ def test_everybody_is_played_fresh_and_as_often_where_the_core_can_do_a_third() 
             t, n = coming.pop(0)
             here.route(b"", t, f"h{n}:1")
         turns.take()
-    assert max(late) < NS + 5_000_000, "only what came since the last of a suit is as old"
+    assert max(late) < NS + 5_000_000, "no datagram is older than the suit's last turn"
     assert max(played.values()) - min(played.values()) <= 3
     assert 100 < min(played.values()) < 160
     assert all(played[n] + left_out[n] == 500 for n in range(count))
@@ -143,7 +143,7 @@ def test_what_is_left_out_is_heard_and_the_model_goes_on_as_if_it_had_been_playe
         assert frame.tempo == wanted[n].tempo
     for limb in range(4):
         strokes = [sum(f.limbs[3 * limb + 2] > 0 for f in frames.values()) for frames in (left, wanted)]
-        assert 0 < strokes[0] <= strokes[1], "a stroke of what was left out leaves with the next frame"
+        assert 0 < strokes[0] <= strokes[1], "a stroke of a skipped frame is sent with the next one"
     counts = some.counters()
     assert (counts["skipped"], counts["frames"], counts["bridged"]) == (len(HELD), 300, 0)
     assert f"skipped={len(HELD)}" in some.status()
@@ -202,7 +202,7 @@ def test_with_a_buffer_what_came_at_once_has_its_turns_and_what_waited_longer_is
     pipeline.hold(1, 51 * NS)
     assert [pipeline.feed(FRAMES[n], (n + 1) * NS, SUIT) for n in (50, 51)] == [False, True]
     Commands(pipeline, pytest.fail, rig).replay_command(Command(55 * NS, "hold", (1,)))
-    assert not pipeline.feed(FRAMES[52], 55 * NS, SUIT), "a replay leaves out what was left out"
+    assert not pipeline.feed(FRAMES[52], 55 * NS, SUIT), "a replay skips the same frames"
     pipeline.close()
 
 
@@ -219,7 +219,7 @@ def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp
         play_offline(open_show(files[0])[1], again.clock, again.feed, commands.replay_command)
     assert len(sent) > 150
     assert found == sent
-    assert [*open_show(files[0])[1]] == [*open_show(files[1])[1]], "one of a replay says so, too"
+    assert [*open_show(files[0])[1]] == [*open_show(files[1])[1]], "a recording of a replay says so, too"
     info = recording_info(files[0])
     assert (info["heard"]["mocopi"]["counters"]["frames"], info["missing_frames"]) == (300, len(HELD))
     for pipeline in (live, again):
@@ -305,7 +305,7 @@ def test_of_what_waits_for_a_show_the_newest_frame_of_each_performer_is_played()
 def test_the_terminal_says_once_that_frames_are_left_out_and_once_that_no_more_are() -> None:
     load = LoadWatch()
     said = [load.look(n) for n in (0, 5, 5, 9, 9, 9)]
-    assert not any(said), "of a standstill or two there is nothing to say"
+    assert not any(said), "one or two stalls are not reported"
     behind = [load.look(n) for n in range(10, 40)]
     assert [line is not None for line in behind] == [False, False, True, *[False] * 27]
     assert "one core cannot do" in str(behind[2])

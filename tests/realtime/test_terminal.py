@@ -316,7 +316,7 @@ def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: 
     last = max(r.t_ns for r in read_recording(take) if isinstance(r, Raw))
     first = [output for output in first if output[0] <= last]
     assert len(first) > 20
-    assert first == again[: len(first)], "a key does in a replay what it did in the show"
+    assert first == again[: len(first)], "a key has the same effect in a replay as in the show"
 
 
 @pytest.mark.slow

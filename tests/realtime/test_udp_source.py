@@ -82,7 +82,7 @@ def test_arrivals_do_not_go_back_whatever_the_wall_clock_does(monkeypatch: pytes
 
     asyncio.run(show())
     assert len(got) == 3
-    assert got[1] == got[0], "what seems to be five seconds old comes with the one before"
+    assert got[1] == got[0], "a datagram that seems five seconds old arrives with the previous one"
     assert got[2] >= got[1]
 
 
@@ -134,7 +134,7 @@ def test_waiting_ends_when_something_comes() -> None:
     assert time.monotonic() - begun < 4.0
     sender.close()
     source.close()
-    assert not source.wait(0.0), "whoever fades out has closed it"
+    assert not source.wait(0.0), "during the fade-out it is closed already"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::"])
@@ -170,11 +170,11 @@ def test_a_server_is_asked_to_send_and_told_that_somebody_listens(host, monkeypa
                 data.sendto(frame, who)
             loop.run_until_complete(asyncio.sleep(1.2))
             assert command.recv(1000) == b"\x0a\0\0\0"
-            assert front.counters()["frames"] > 30, "the answer and the stream are one sender's"
+            assert front.counters()["frames"] > 30, "the answer and the stream are from one sender"
             assert [name for name, *_ in front.senders()] == [f"127.0.0.1:{command.getsockname()[1]}"]
             monkeypatch.setattr(udp, "_ASK_INTERVAL_NS", 500_000_000)
             loop.run_until_complete(asyncio.sleep(1.2))
-            assert command.recv(1000) == hello, "it was silent: it may have begun anew"
+            assert command.recv(1000) == hello, "after silence it may have been restarted"
         finally:
             source.close()
             loop.close()
@@ -273,7 +273,7 @@ def test_who_has_to_be_asked_for_their_skeleton_is_asked(monkeypatch: pytest.Mon
             motive.sendto(packets[1], source.address)
             assert source.wait(10.0)
             source.poll()
-            assert front.counters()["frames"] == 0, "nobody has said who that is"
+            assert front.counters()["frames"] == 0, "the server is unknown"
             question, who = motive.recvfrom(100)
             assert question == ask[0]
             for packet in packets:

@@ -38,7 +38,7 @@ def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> Non
     send_ticks(ticks, 5, bpm, NOW - SECOND)
     ticks.on_message([0xFA], NOW)
     send_ticks(ticks, 11, bpm, NOW)
-    assert ticks.beat(NOW) is None, "too few to tell, those before the start are not its"
+    assert ticks.beat(NOW) is None, "too few ticks: those before the start do not count"
     now = send_ticks(ticks, 110, bpm, NOW + round(11 * 60e9 / bpm / 24))
     beat = ticks.beat(now)
     assert beat is not None

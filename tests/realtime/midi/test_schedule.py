@@ -37,10 +37,10 @@ class Synth:
             self.heard.append(message)
             key = message[0] & 15, message[1] if len(message) > 1 else 0
             if message[0] & 0xF0 == 0x90:
-                assert key not in self.sounding, "a note begins that sounds"
+                assert key not in self.sounding, "a sounding note starts again"
                 self.sounding.add(key)
             elif message[0] & 0xF0 == 0x80:
-                assert key in self.sounding, "a note ends that does not sound"
+                assert key in self.sounding, "a silent note ends"
                 self.sounding.remove(key)
             elif message in (b"\xfa", b"\xfc"):
                 self.runs = message == b"\xfa"

@@ -101,7 +101,7 @@ def test_a_taught_output_speaks_where_there_is_one() -> None:
     assert made.frame(frame(0)) == []
     made.announce([TaughtOutput("tail"), TaughtOutput("wings")])  # type: ignore[list-item]
     later = frame(1)
-    assert made.frame(later) == [], "a frame from before the mapping"
+    assert made.frame(later) == [], "a frame made before the mapping was loaded"
     later.extras = [0.0, 1.0]
     assert hex_messages(made.frame(later)) == ["b0 14 7f"]
 
@@ -202,7 +202,7 @@ def test_panic_and_stop_end_what_sounds_and_what_was_to_come() -> None:
     assert made.frame(frame(2, state="panic")) == []
     assert made.frame(frame(3, state="playing"))[0].message == b"\xfa"
     assert [item.message for item in made.frame(frame(4, state="stopped"))] == [RELEASE]
-    assert made.frame(frame(5, state="frozen"))[0].message == b"\xfa", "frozen is no silence"
+    assert made.frame(frame(5, state="frozen"))[0].message == b"\xfa", "frozen is not silence"
 
 
 def test_the_clock_has_24_ticks_a_beat_whatever_the_frames() -> None:
@@ -214,7 +214,7 @@ def test_the_clock_has_24_ticks_a_beat_whatever_the_frames() -> None:
     assert {b - a for a, b in itertools.pairwise(times)} == {FRAME}, "480 ms a beat: 20 ms a tick"
     assert times[0] == START + FRAME
     again = made.frame(frame(1000))
-    assert [item.message for item in again[:2]] == [b"\xfa", b"\xf8"], "after a long gap it begins anew"
+    assert [item.message for item in again[:2]] == [b"\xfa", b"\xf8"], "the clock restarts after a long gap"
 
 
 states = st.sampled_from(["playing", "silent", "frozen", "stopped", "panic"])
@@ -326,7 +326,7 @@ def test_a_beat_is_called_off_however_late_each_frame_is(monkeypatch: pytest.Mon
         made.send(one)
     schedule = made._child.schedule  # type: ignore[attr-defined]
     velocities = [m[2] for m in schedule.take(START + 400_000_000) if m[0] == 0x90]
-    assert velocities == [80], "the second alone"
+    assert velocities == [80], "only the second"
 
 
 @pytest.mark.parametrize("bpm", [50.0, 112.0, 180.0])

@@ -109,7 +109,7 @@ def correlation(
 
 
 def attacks(concert: Concert, name: str, dues: list[float]) -> list[tuple[float, float]]:
-    """For each due time, the seconds until the sharpest attack within 80 ms, and how much louder
+    """For each due time, the offset (seconds) of the sharpest attack within 80 ms, and how much louder
     the 10 ms after it are than those before, above some kHz (a second difference)."""
     sharp = np.diff(concert.heard[name].sound.sum(1).astype(np.float64), 2)
     power = np.concatenate([[0.0], np.cumsum(sharp**2)])
