@@ -2,7 +2,7 @@
 
     python examples/measure_voice.py
 
-All other parameters have calm values; unless noted, every figure is from 8 s of sound.
+All other parameters have calm values; all figures but decay and jump are from 8 s of sound.
 """
 
 import time
