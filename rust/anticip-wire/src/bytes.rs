@@ -1,12 +1,12 @@
-//! Reading numbers out of bytes that may end anywhere.
+//! Bounds-checked reading of numbers.
 
-/// `N` bytes from `at` on, if they are there.
+/// The `N` bytes at offset `at`, or `None` if the data ends before.
 #[inline]
 pub(crate) fn array<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
     data.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// `N` little-endian floats from `at` on, if they are there.
+/// The `N` little-endian floats at offset `at`, or `None` if the data ends before.
 #[inline]
 pub(crate) fn f32s_le<const N: usize>(data: &[u8], at: usize) -> Option<[f32; N]> {
     let raw = data.get(at..at.checked_add(4 * N)?)?;

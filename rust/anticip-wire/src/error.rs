@@ -1,56 +1,55 @@
 use thiserror::Error;
 
-/// Why bytes are not the datagram they were taken for.
+/// Why bytes could not be decoded, or a value not encoded.
 ///
-/// `at` is a byte offset into the datagram. Nothing in here allocates: a flood of garbage costs nothing
-/// but the parse.
+/// `at` is a byte offset into the datagram. No variant allocates, so a flood of garbage costs only the parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// The bytes belong to another protocol, or to a part of this one that carries no motion.
+    /// The bytes belong to another protocol, or to a packet of this one that carries no motion.
     #[error("not a {expected}")]
     Alien {
         /// What was expected.
         expected: &'static str,
     },
-    /// A declared length reaches beyond the end of the datagram.
+    /// A declared length exceeds the end of the datagram.
     #[error("cut short at byte {at}: {what} needs {needed} bytes, {left} are left")]
     Truncated {
         /// What was being read.
         what: &'static str,
-        /// Where it starts.
+        /// Offset at which it starts.
         at: usize,
         /// How many bytes it needs.
         needed: usize,
         /// How many bytes are left.
         left: usize,
     },
-    /// The structure holds, a value in it makes no sense.
+    /// The lengths are consistent, but a value is invalid.
     #[error("malformed datagram at byte {at}: {reason}")]
     Malformed {
         /// What is wrong and what was expected.
         reason: &'static str,
-        /// Where.
+        /// Offset of the value.
         at: usize,
     },
-    /// A body that is not whole, while what its joints are apart is not known.
+    /// Joints are missing before a complete frame has given the bone lengths.
     #[error("{found} of {needed} joints came: all are needed before the body can play")]
     Partial {
-        /// How many joints came.
+        /// Number of joints received.
         found: usize,
-        /// How many the body has.
+        /// Number of joints of the body.
         needed: usize,
     },
-    /// A newer major version of the format than this program knows.
+    /// The format's major version is newer than this program supports.
     #[error("{what} version {found} is newer than {known}, the newest this program reads")]
     Version {
-        /// Which format.
+        /// Name of the format.
         what: &'static str,
         /// The version found.
         found: u32,
-        /// The newest version known.
+        /// The newest supported version.
         known: u32,
     },
-    /// A value handed to an encoder cannot be written.
+    /// An encoder was given a value that the format cannot express.
     #[error("cannot encode: {reason}")]
     Unencodable {
         /// What is wrong and what was expected.

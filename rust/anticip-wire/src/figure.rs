@@ -1,4 +1,4 @@
-//! Bodies whose joints are told in the world: made local to their parents, and the way back.
+//! Conversion between world and parent-local transforms, and Euler angles.
 
 use crate::WireError;
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
@@ -23,14 +23,14 @@ fn rotate(q: [f64; 4], [x, y, z]: [f64; 3]) -> [f64; 3] {
     [x, y, z]
 }
 
-fn unit(q: [f32; 4]) -> [f64; 4] {
+fn normalized(q: [f32; 4]) -> [f64; 4] {
     let q = q.map(f64::from);
     let norm = q.iter().map(|v| v * v).sum::<f64>().sqrt();
     q.map(|v| v / norm)
 }
 
-/// The rotation of degrees about y, x and z, turned in that order.
-pub(crate) fn turned(degrees: [f32; 3]) -> [f32; 4] {
+/// The rotation by intrinsic Euler angles in degrees about y, then x, then z.
+pub(crate) fn from_euler_yxz(degrees: [f32; 3]) -> [f32; 4] {
     let [y, x, z] = degrees.map(|d| (f64::from(d) / 2.0).to_radians().sin_cos());
     let about_y = [y.1, 0.0, y.0, 0.0];
     let about_x = [x.1, x.0, 0.0, 0.0];
@@ -38,8 +38,8 @@ pub(crate) fn turned(degrees: [f32; 3]) -> [f32; 4] {
     product(product(about_y, about_x), about_z).map(|v| v as f32)
 }
 
-/// The way back.
-pub(crate) fn degrees(q: [f32; 4]) -> [f32; 3] {
+/// The inverse of [`from_euler_yxz`]: degrees about y, x and z.
+pub(crate) fn to_euler_yxz(q: [f32; 4]) -> [f32; 3] {
     let q = q.map(f64::from);
     let norm = q.iter().map(|v| v * v).sum::<f64>().sqrt().max(1e-12);
     let [w, x, y, z] = q.map(|v| v / norm);
@@ -51,76 +51,79 @@ pub(crate) fn degrees(q: [f32; 4]) -> [f32; 3] {
             (2.0 * (x * y + w * z)).atan2(1.0 - 2.0 * (x * x + z * z)),
         )
     } else {
-        // Straight up or down the two turn about the same axis: all of it is one's.
+        // Gimbal lock: y and z turn about the same axis, so all of it is assigned to y.
         ((-2.0 * (x * z - w * y)).atan2(1.0 - 2.0 * (y * y + z * z)), 0.0)
     };
     [about_y, about_x, about_z].map(|v| v.to_degrees() as f32)
 }
 
-/// Where a joint is in the world.
+/// A joint's transform in world coordinates.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct WorldTransform {
     pub(crate) rotation: [f32; 4],
     pub(crate) position: [f32; 3],
 }
 
-impl Placed {
+impl WorldTransform {
     /// Rotation and position relative to `parent`.
-    pub(crate) fn within(&self, parent: &Self) -> ([f32; 4], [f32; 3]) {
-        let back = conjugate(unit(parent.rotation));
-        let apart = [0, 1, 2].map(|i| f64::from(self.position[i]) - f64::from(parent.position[i]));
+    pub(crate) fn relative_to(&self, parent: &Self) -> ([f32; 4], [f32; 3]) {
+        let inverse = conjugate(normalized(parent.rotation));
+        let offset = [0, 1, 2].map(|i| f64::from(self.position[i]) - f64::from(parent.position[i]));
         (
-            product(back, unit(self.rotation)).map(|v| v as f32),
-            rotate(back, apart).map(|v| v as f32),
+            product(inverse, normalized(self.rotation)).map(|v| v as f32),
+            rotate(inverse, offset).map(|v| v as f32),
         )
     }
 }
 
-/// Where every joint of a pose is; joints in order, parents first. A joint that is left out is where its parent is.
-pub(crate) fn place(pose: &PoseUpdate, parents: &[i32]) -> Vec<Placed> {
-    let mut placed: Vec<Placed> = Vec::with_capacity(parents.len());
+/// World transforms of every joint of a pose; `parents` lists parents before children. A missing joint coincides with
+/// its parent.
+pub(crate) fn world_transforms(pose: &PoseUpdate, parents: &[i32]) -> Vec<WorldTransform> {
+    let mut world: Vec<WorldTransform> = Vec::with_capacity(parents.len());
     for (id, parent) in parents.iter().enumerate() {
         let (rotation, position) = pose
             .joint(id as u16)
             .map_or(([1.0, 0.0, 0.0, 0.0], [0.0; 3]), |j| (j.rotation, j.position));
-        let here = match usize::try_from(*parent) {
-            Err(_) => Placed { rotation, position },
+        let transform = match usize::try_from(*parent) {
+            Err(_) => WorldTransform { rotation, position },
             Ok(parent) => {
-                let above = placed[parent];
-                let turn = unit(above.rotation);
-                let moved = rotate(turn, position.map(f64::from));
-                Placed {
+                let above = world[parent];
+                let turn = normalized(above.rotation);
+                let offset = rotate(turn, position.map(f64::from));
+                WorldTransform {
                     rotation: product(turn, rotation.map(f64::from)).map(|v| v as f32),
-                    position: [0, 1, 2].map(|i| above.position[i] + moved[i] as f32),
+                    position: [0, 1, 2].map(|i| above.position[i] + offset[i] as f32),
                 }
             }
         };
-        placed.push(here);
+        world.push(transform);
     }
-    placed
+    world
 }
 
-/// Most joints are farther than so many centimetres from the first one, also of a child who is rolled up, and none is
-/// farther than so many metres.
-const REACH: f32 = 3.0;
+/// Distance from the first joint, in the sender's unit, that tells centimetres from metres: in centimetres most joints
+/// of even a curled-up child are farther, in metres no joint is.
+const CENTIMETRE_THRESHOLD: f32 = 3.0;
 
-/// A body of fixed joints, told joint by joint in the world. Its bones' lengths are those of the first whole frame.
+/// A body with fixed joints that is received joint by joint in world coordinates. The first complete frame gives the
+/// bone lengths.
 #[derive(Clone, Debug)]
-pub(crate) struct Figure {
-    joints: Vec<Option<Placed>>,
+pub(crate) struct WorldBody {
+    /// The joints received in the current frame.
+    joints: Vec<Option<WorldTransform>>,
     skeleton: SkeletonUpdate,
     skeleton_sent: bool,
-    /// Metres of what places are told in.
-    unit: f32,
+    /// Metres per unit of the sender's positions.
+    metres_per_unit: f32,
     pub(crate) pose: PoseUpdate,
 }
 
-impl Figure {
-    /// `rest` are the joints' rotations in the world in T-pose; parents come before their children.
+impl WorldBody {
+    /// `rest` holds the joints' world rotations in T-pose; `parents` lists parents before children.
     pub(crate) fn new(names: &[&str], parents: &[i32], rest: &[[f32; 4]]) -> Self {
         let local = |(id, parent): (usize, &i32)| {
             usize::try_from(*parent).map_or(rest[id], |parent| {
-                product(conjugate(unit(rest[parent])), unit(rest[id])).map(|v| v as f32)
+                product(conjugate(normalized(rest[parent])), normalized(rest[id])).map(|v| v as f32)
             })
         };
         Self {
@@ -133,27 +136,27 @@ impl Figure {
                 rate: None,
             },
             skeleton_sent: false,
-            unit: 1.0,
+            metres_per_unit: 1.0,
             pose: PoseUpdate::default(),
         }
     }
 
-    /// The next whole frame tells the body anew.
-    pub(crate) fn forget(&mut self) {
+    /// Makes the next complete frame define the skeleton again.
+    pub(crate) fn reset_skeleton(&mut self) {
         self.skeleton_sent = false;
     }
 
     /// Begins a frame.
-    pub(crate) fn begin(&mut self, rate: Option<f64>) {
+    pub(crate) fn begin_frame(&mut self, rate: Option<f64>) {
         self.joints.fill(None);
         self.pose.clear();
         self.skeleton.rate = rate;
     }
 
-    /// Takes metres or centimetres for what places are told in, as the sizes of the body say until one is known.
-    pub(crate) fn guess_unit(&mut self) {
+    /// Detects metres or centimetres by the size of the body, until a skeleton has been sent.
+    pub(crate) fn detect_unit(&mut self) {
         if !self.skeleton_sent {
-            self.unit = if self.is_in_centimetres() { 0.01 } else { 1.0 };
+            self.metres_per_unit = if self.is_in_centimetres() { 0.01 } else { 1.0 };
         }
     }
 
@@ -161,42 +164,44 @@ impl Figure {
         let Some(Some(first)) = self.joints.first() else {
             return false;
         };
-        let is_far = |joint: &&Placed| (0..3).any(|i| (joint.position[i] - first.position[i]).abs() > REACH);
+        let is_far = |joint: &&WorldTransform| {
+            (0..3).any(|i| (joint.position[i] - first.position[i]).abs() > CENTIMETRE_THRESHOLD)
+        };
         2 * self.joints.iter().flatten().filter(is_far).count() > self.joints.len()
     }
 
-    /// Whether what [`Figure::end`] says of a frame is that it has too few joints for a body, those included that are
-    /// there but unusable: an object, not somebody of whom a sensor fails.
-    pub(crate) fn is_no_body(&self, told: &Result<(), WireError>) -> bool {
-        matches!(told, Err(WireError::Partial { found, needed }) if *needed > found + self.pose.unusable as usize)
+    /// Whether `result`, from [`WorldBody::finish_frame`], says that the sender has too few joints for a body even counting
+    /// unusable ones: a tracked object, rather than a performer with a failed sensor.
+    pub(crate) fn is_not_a_body(&self, result: &Result<(), WireError>) -> bool {
+        matches!(result, Err(WireError::Partial { found, needed }) if *needed > found + self.pose.unusable as usize)
     }
 
-    /// Takes one joint of the frame.
-    pub(crate) fn put(&mut self, id: usize, rotation: [f32; 4], position: [f32; 3]) {
+    /// Sets one joint of the frame; an invalid transform is only counted.
+    pub(crate) fn set_joint(&mut self, id: usize, rotation: [f32; 4], position: [f32; 3]) {
         if is_rotation(&rotation) && is_position(&position) {
-            self.joints[id] = Some(Placed { rotation, position });
+            self.joints[id] = Some(WorldTransform { rotation, position });
         } else {
             self.pose.unusable += 1;
         }
     }
 
-    /// Ends the frame and hands it on, the body before it where that is new. A joint without its parent is left out.
+    /// Ends the frame and delivers it, after the skeleton if that is new. A joint whose parent is missing is left out.
     ///
     /// # Errors
-    /// [`WireError::Partial`] before the first whole frame.
-    pub(crate) fn end(&mut self, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    /// [`WireError::Partial`] before the first complete frame.
+    pub(crate) fn finish_frame(&mut self, on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         for joint in self.joints.iter_mut().flatten() {
-            joint.position = joint.position.map(|v| v * self.unit);
+            joint.position = joint.position.map(|v| v * self.metres_per_unit);
         }
         for (id, parent) in self.skeleton.parents.iter().enumerate() {
-            let Some(here) = self.joints[id] else { continue };
+            let Some(joint) = self.joints[id] else { continue };
             let (rotation, position) = match usize::try_from(*parent) {
                 Err(_) => {
-                    self.pose.root = Some(here.position);
-                    (unit(here.rotation).map(|v| v as f32), here.position)
+                    self.pose.root = Some(joint.position);
+                    (normalized(joint.rotation).map(|v| v as f32), joint.position)
                 }
                 Ok(parent) => match &self.joints[parent] {
-                    Some(above) => here.within(above),
+                    Some(above) => joint.relative_to(above),
                     None => continue,
                 },
             };
@@ -212,7 +217,7 @@ impl Figure {
             for (offset, joint) in self.skeleton.offsets.iter_mut().zip(&self.pose.joints).skip(1) {
                 *offset = joint.position;
             }
-            take(Update::Skeleton(&self.skeleton));
+            on_update(Update::Skeleton(&self.skeleton));
         }
         if !self.skeleton_sent {
             return Err(WireError::Partial {
@@ -221,7 +226,7 @@ impl Figure {
             });
         }
         if !self.pose.joints.is_empty() {
-            take(Update::Frame(&self.pose));
+            on_update(Update::Frame(&self.pose));
         }
         Ok(())
     }

@@ -1,15 +1,16 @@
-//! Datagrams of motion-capture systems, decoded and encoded; pure functions of bytes that never panic.
+//! Decoders and encoders for motion-capture datagrams: pure functions of bytes that never panic.
 //!
-//! What comes in ([`PROTOCOLS`]): Sony mocopi ([`mocopi`]), VMC over OSC ([`vmc`]), Xsens MVN ([`xsens`]), Rokoko Studio
-//! ([`rokoko`]), Axis Studio ([`axis`]), OptiTrack ([`natnet`]), VRChat's trackers ([`vrchat`]) and this project's own msgpack datagrams ([`native`]). Each is a
-//! [`Source`] and becomes the same values: [`SkeletonUpdate`] and [`PoseUpdate`], every rotation local to its parent, or, of parts that are no skeleton, [`TrackerUpdate`],
-//! already in this project's convention: right-handed, y up, metres, seconds, unit quaternions `w, x, y, z` (Hamilton).
+//! [`PROTOCOLS`] lists the formats: Sony mocopi ([`mocopi`]), VMC over OSC ([`vmc`]), Xsens MVN ([`xsens`]), Rokoko
+//! Studio ([`rokoko`]), Axis Studio ([`axis`]), OptiTrack ([`natnet`]), VRChat trackers ([`vrchat`]) and this project's
+//! own msgpack datagrams ([`native`]). Each decoder is a [`Source`] and produces the same values: [`SkeletonUpdate`] and
+//! [`PoseUpdate`], with transforms local to the parent joint, or [`TrackerUpdate`] for trackers without a skeleton. All
+//! are in this project's convention: right-handed, y up, metres, seconds, quaternions `w, x, y, z` (Hamilton).
 //!
-//! A datagram is untrusted. Every parser checks each declared length against what is really there, bounds
-//! its recursion, keeps no reference to the input and answers with a value or one [`WireError`]. After the
-//! first frame no parser allocates but that of JSON: callers hand in the value to overwrite.
+//! Datagrams are untrusted. Every parser checks each declared length against the bytes that are there, bounds its
+//! recursion, keeps no reference to the input and returns a value or one [`WireError`]. After the first frame only the
+//! parsers of Rokoko's JSON and of NatNet allocate; the others reuse their buffers.
 //!
-//! [`recording`] is the framing of recorded shows: magic, version, and records with a checksum each.
+//! [`recording`] frames the records of a recording file: magic, version, and a checksum per record.
 #![forbid(unsafe_code)]
 
 pub mod axis;
@@ -36,7 +37,7 @@ pub use pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, TrackerUp
 pub use protocols::{PROTOCOLS, Protocol, recognise};
 pub use source::{Source, Update};
 
-/// CRC-32C (Castagnoli) of `data`, as iSCSI and the recording format use it.
+/// CRC-32C (Castagnoli) of `data`, the checksum of iSCSI and of the recording format.
 pub fn crc32c(data: &[u8]) -> u32 {
     ::crc32c::crc32c(data)
 }
@@ -45,7 +46,7 @@ pub fn crc32c(data: &[u8]) -> u32 {
 mod tests {
     #[test]
     fn crc32c_matches_the_published_check_value() {
-        // RFC 3720, appendix B.4, and the check value of the CRC catalogue.
+        // RFC 3720, appendix B.4, and the check value in the CRC catalogue.
         assert_eq!(super::crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(super::crc32c(&[0u8; 32]), 0x8a91_36aa);
         assert_eq!(super::crc32c(b""), 0);

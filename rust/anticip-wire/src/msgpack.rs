@@ -1,14 +1,14 @@
-//! Reading msgpack without copying, with every length checked and nesting bounded.
+//! A zero-copy msgpack reader that checks every length and bounds nesting.
 
 use rmp::Marker;
 
 use crate::WireError;
 use crate::bytes::array;
 
-/// Arrays and maps nest at most this deep in what is skipped.
+/// Levels of nesting that [`Reader::skip`] follows: the skipped value itself and 15 within it.
 const MAX_DEPTH: usize = 16;
 
-/// One value; of arrays and maps only the head, their items follow.
+/// One value. Arrays and maps are only their length; the items follow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value<'a> {
     Uint(u64),
@@ -18,11 +18,11 @@ pub(crate) enum Value<'a> {
     Bin(&'a [u8]),
     Array(usize),
     Map(usize),
-    /// Nothing, true or false, or of somebody's own type.
+    /// Nil, a boolean or an extension type.
     Other,
 }
 
-/// A place in a datagram.
+/// A cursor over a datagram.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     data: &'a [u8],
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         Ok(Value::Other)
     }
 
-    /// The value here; of arrays and maps only the head.
+    /// Reads one value; of an array or map only its length.
     pub(crate) fn value(&mut self) -> Result<Value<'a>, WireError> {
         let [marker] = self.raw()?;
         let uint = |bytes: u64| Ok(Value::Uint(bytes));
@@ -124,10 +124,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over the value here with all it holds.
+    /// Skips one value with all its items.
     pub(crate) fn skip(&mut self) -> Result<(), WireError> {
-        // How many values are still to come at each level; every one takes at least a byte, so a head that
-        // promises more than the datagram holds ends at its end.
+        // Values left at each level. Each takes at least a byte, so a length beyond the datagram ends at its end.
         let mut left = [0usize; MAX_DEPTH];
         let mut depth = 0;
         left[0] = 1;
@@ -141,7 +140,7 @@ impl<'a> Reader<'a> {
             }
             left[depth] -= 1;
             let at = self.at;
-            let inside = match self.value()? {
+            let items = match self.value()? {
                 Value::Array(items) => items,
                 Value::Map(entries) => entries.saturating_mul(2),
                 _ => continue,
@@ -150,7 +149,7 @@ impl<'a> Reader<'a> {
             *left.get_mut(depth).ok_or(WireError::Malformed {
                 reason: "nested deeper than 15",
                 at,
-            })? = inside;
+            })? = items;
         }
     }
 }
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_of_billions_of_items_and_deep_nests_end_soon() {
+    fn huge_lengths_and_deep_nesting_end_soon() {
         assert!(Reader::new(&[0xdd, 0xff, 0xff, 0xff, 0xff, 0x01]).skip().is_err());
         assert!(Reader::new(&[0xdf, 0xff, 0xff, 0xff, 0xff]).skip().is_err());
         assert!(matches!(

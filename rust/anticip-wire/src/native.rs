@@ -1,14 +1,14 @@
 //! This project's own datagrams: msgpack maps, one per datagram.
 //!
 //! A frame: `{"v": 1, "type": "frame", "seq": uint32, "t": float64 seconds, "quats": bin, "root": bin}`.
-//! `quats` holds `w, x, y, z` of every joint in the skeleton's order as little-endian binary32 (16 bytes a
-//! joint, parent-local), `root` the root joint's `x, y, z` in metres (12 bytes); `root` may be left out.
+//! `quats` holds the parent-local `w, x, y, z` of every joint in the skeleton's order as little-endian binary32 (16 bytes a
+//! joint), `root` the root joint's `x, y, z` in metres (12 bytes). `root` is optional.
 //!
-//! A skeleton, sent at the start and every few seconds: `{"v": 1, "type": "skeleton", "rate": float64 Hz,
+//! A skeleton, to be sent at the start and every few seconds: `{"v": 1, "type": "skeleton", "rate": float64 Hz,
 //! "names": [str], "parents": [int, -1 for a root], "offsets": bin (12 bytes a joint), "rest": bin (16 bytes
-//! a joint)}`; `rate` and `rest` may be left out (rest: identity).
+//! a joint)}`. `rate` and `rest` are optional (default rest rotations: the identity).
 //!
-//! Keys come in any order, unknown keys are skipped. `v` above 1 is refused.
+//! Keys may come in any order; unknown keys are skipped. A `v` above 1 is refused.
 
 use crate::WireError;
 use crate::bytes::f32s_le;
@@ -16,12 +16,12 @@ use crate::msgpack::{Reader, Value};
 use crate::pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_position, is_rotation};
 use crate::source::{Source, Update};
 
-/// The newest version of these datagrams.
+/// The format's version.
 pub const VERSION: u32 = 1;
 
 const EXPECTED: &str = "msgpack datagram";
 
-/// Which of the two a datagram is.
+/// Kind of a decoded datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NativeKind {
     /// [`NativePacket::skeleton`] was replaced.
@@ -30,7 +30,7 @@ pub enum NativeKind {
     Frame,
 }
 
-/// One decoded datagram; hand the same one to every [`decode`], its memory is reused.
+/// The decoded values; pass the same one to every [`decode`] to reuse its memory.
 #[derive(Clone, Debug, Default)]
 pub struct NativePacket {
     /// The last frame.
@@ -39,25 +39,25 @@ pub struct NativePacket {
     pub skeleton: SkeletonUpdate,
 }
 
-/// Whether this is one of these datagrams, or one of a newer version.
+/// Whether this is such a datagram, of this or a newer version.
 pub fn recognises(datagram: &[u8]) -> bool {
-    match keys(datagram) {
+    match read_keys(datagram) {
         Ok(keys) => matches!(keys.kind, Some(b"frame" | b"skeleton")),
         Err(error) => matches!(error, WireError::Version { .. }),
     }
 }
 
 impl Source for NativePacket {
-    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         match decode(datagram, self)? {
-            NativeKind::Skeleton => take(Update::Skeleton(&self.skeleton)),
-            NativeKind::Frame => take(Update::Frame(&self.pose)),
+            NativeKind::Skeleton => on_update(Update::Skeleton(&self.skeleton)),
+            NativeKind::Frame => on_update(Update::Frame(&self.pose)),
         }
         Ok(())
     }
 }
 
-/// The values of the keys that are known, wherever they stand.
+/// The values of the known keys.
 #[derive(Default)]
 struct Keys<'a> {
     kind: Option<&'a [u8]>,
@@ -69,11 +69,12 @@ struct Keys<'a> {
     root: Option<&'a [u8]>,
     offsets: Option<&'a [u8]>,
     rest: Option<&'a [u8]>,
-    /// Where the array's items begin, and how many there are.
+    /// Offset of the array's first item, and their count.
     names: Option<(usize, usize)>,
+    /// As `names`.
     parents: Option<(usize, usize)>,
-    /// The first value of another kind than its key's; the rest of the map still tells whose it is.
-    wrong: Option<WireError>,
+    /// Error of the first value of the type_error type; the other keys still show whose datagram it is.
+    type_error: Option<WireError>,
 }
 
 fn malformed(at: usize, reason: &'static str) -> WireError {
@@ -104,8 +105,8 @@ fn uint(value: Value<'_>, at: usize, reason: &'static str) -> Result<Option<u64>
 }
 
 impl<'a> Keys<'a> {
-    /// Notes one value; `at` is where it begins, `items` where those of an array do.
-    fn note(&mut self, key: &[u8], value: Value<'a>, at: usize, items: usize) -> Result<(), WireError> {
+    /// Stores one value; `at` is its offset, `items` that of the first item of an array.
+    fn set(&mut self, key: &[u8], value: Value<'a>, at: usize, items: usize) -> Result<(), WireError> {
         match key {
             b"v" => self.version = uint(value, at, "v is not an unsigned integer")?,
             b"type" => match value {
@@ -136,13 +137,13 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Walks the map once and notes what lies where.
-fn keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
+/// Reads the known keys in one pass over the map.
+fn read_keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
     let alien = WireError::Alien { expected: EXPECTED };
     let mut reader = Reader::new(datagram);
     let entries = match reader.value() {
         Ok(Value::Map(entries)) => entries,
-        // A map whose length was cut off begins like a map all the same.
+        // A map that is cut off within its length.
         Err(error) if matches!(datagram.first(), Some(0xde | 0xdf)) => return Err(error),
         _ => return Err(alien),
     };
@@ -155,8 +156,8 @@ fn keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
         let at = reader.at();
         let before = reader;
         let value = reader.value()?;
-        if let Err(error) = keys.note(key, value, at, reader.at()) {
-            keys.wrong.get_or_insert(error);
+        if let Err(error) = keys.set(key, value, at, reader.at()) {
+            keys.type_error.get_or_insert(error);
         }
         if matches!(value, Value::Array(_) | Value::Map(_)) {
             reader = before;
@@ -167,7 +168,7 @@ fn keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
         return Err(malformed(reader.at(), "bytes after the end of the map"));
     }
     match keys.version {
-        None if keys.wrong.is_none() => Err(alien),
+        None if keys.type_error.is_none() => Err(alien),
         Some(version) if version > VERSION.into() => Err(WireError::Version {
             what: "msgpack datagram",
             found: version as u32,
@@ -182,21 +183,23 @@ fn keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
 /// After an error, `pose` and `skeleton` may hold parts of the datagram.
 ///
 /// # Errors
-/// [`WireError::Alien`] if it is no map with a `v`, [`WireError::Version`] if a newer program wrote it,
-/// [`WireError::Truncated`] if it was cut, [`WireError::Malformed`] otherwise.
+/// [`WireError::Alien`] if it is no map with a `v`, [`WireError::Version`] if `v` is newer than [`VERSION`],
+/// [`WireError::Truncated`] if it is cut short, [`WireError::Malformed`] otherwise.
 pub fn decode(datagram: &[u8], out: &mut NativePacket) -> Result<NativeKind, WireError> {
-    let mut keys = keys(datagram)?;
-    if let Some(error) = keys.wrong.take() {
+    let mut keys = read_keys(datagram)?;
+    if let Some(error) = keys.type_error.take() {
         return Err(error);
     }
     match keys.kind {
-        Some(b"frame") => frame(&keys, &mut out.pose).map(|()| NativeKind::Frame),
-        Some(b"skeleton") => skeleton(datagram, &keys, &mut out.skeleton).map(|()| NativeKind::Skeleton),
+        Some(b"frame") => decode_frame(&keys, &mut out.pose).map(|()| NativeKind::Frame),
+        Some(b"skeleton") => {
+            decode_skeleton(datagram, &keys, &mut out.skeleton).map(|()| NativeKind::Skeleton)
+        }
         _ => Err(WireError::Alien { expected: EXPECTED }),
     }
 }
 
-fn frame(keys: &Keys<'_>, pose: &mut PoseUpdate) -> Result<(), WireError> {
+fn decode_frame(keys: &Keys<'_>, pose: &mut PoseUpdate) -> Result<(), WireError> {
     pose.clear();
     let (Some(seq), Some(time), Some(quats)) = (keys.seq, keys.time, keys.quats) else {
         return Err(malformed(0, "a frame needs seq, t and quats"));
@@ -216,7 +219,7 @@ fn frame(keys: &Keys<'_>, pose: &mut PoseUpdate) -> Result<(), WireError> {
         if is_position(&root) {
             pose.root = Some(root);
         } else {
-            // The root is told in its own place: no joint of the frame is unusable for it.
+            // Not counted as unusable: the root is not one of the joints.
             root = [0.0; 3];
         }
     }
@@ -237,7 +240,7 @@ fn frame(keys: &Keys<'_>, pose: &mut PoseUpdate) -> Result<(), WireError> {
     Ok(())
 }
 
-fn skeleton(datagram: &[u8], keys: &Keys<'_>, out: &mut SkeletonUpdate) -> Result<(), WireError> {
+fn decode_skeleton(datagram: &[u8], keys: &Keys<'_>, out: &mut SkeletonUpdate) -> Result<(), WireError> {
     let (Some((names_at, names)), Some((parents_at, parents)), Some(offsets)) =
         (keys.names, keys.parents, keys.offsets)
     else {
@@ -301,42 +304,43 @@ fn skeleton(datagram: &[u8], keys: &Keys<'_>, out: &mut SkeletonUpdate) -> Resul
 }
 
 mod write {
-    //! `rmp` writing into memory: nothing there can fail.
+    //! `rmp`'s encoders writing into memory, which cannot fail.
 
     use rmp::encode;
 
     pub(super) fn map(out: &mut Vec<u8>, entries: u32) {
-        encode::write_map_len(out, entries).expect("memory");
+        encode::write_map_len(out, entries).expect("writing into memory");
     }
 
     pub(super) fn str(out: &mut Vec<u8>, text: &str) {
-        encode::write_str(out, text).expect("memory");
+        encode::write_str(out, text).expect("writing into memory");
     }
 
     pub(super) fn uint(out: &mut Vec<u8>, value: u64) {
-        encode::write_uint(out, value).expect("memory");
+        encode::write_uint(out, value).expect("writing into memory");
     }
 
     pub(super) fn sint(out: &mut Vec<u8>, value: i64) {
-        encode::write_sint(out, value).expect("memory");
+        encode::write_sint(out, value).expect("writing into memory");
     }
 
     pub(super) fn f64(out: &mut Vec<u8>, value: f64) {
-        encode::write_f64(out, value).expect("memory");
+        encode::write_f64(out, value).expect("writing into memory");
     }
 
     pub(super) fn array(out: &mut Vec<u8>, items: usize) {
-        encode::write_array_len(out, items as u32).expect("memory");
+        encode::write_array_len(out, items as u32).expect("writing into memory");
     }
 
     pub(super) fn floats<'a>(out: &mut Vec<u8>, count: usize, values: impl Iterator<Item = &'a f32>) {
-        encode::write_bin_len(out, 4 * count as u32).expect("memory");
+        encode::write_bin_len(out, 4 * count as u32).expect("writing into memory");
         for value in values {
             out.extend_from_slice(&value.to_le_bytes());
         }
     }
 }
 
+/// Begins a map with the two keys of every datagram.
 fn begin(out: &mut Vec<u8>, entries: u32, kind: &str) {
     write::map(out, entries);
     write::str(out, "v");

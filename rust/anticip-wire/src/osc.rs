@@ -1,8 +1,7 @@
-//! Open Sound Control 1.0, borrowed: where messages lie in a datagram and what their arguments are.
+//! A zero-copy parser of Open Sound Control 1.0.
 //!
-//! `rosc` builds a `String` and a `Vec` for every message and recurses as deep as the datagram nests; this
-//! walk allocates nothing, stops at a depth, and lets one bad message be dropped instead of the datagram.
-//! The tests hold it against `rosc`.
+//! Unlike `rosc`, which builds a `String` and a `Vec` for every message and recurses as deep as the datagram nests, it
+//! allocates nothing, limits the depth, and drops one bad message rather than the datagram. The tests compare the two.
 
 use crate::WireError;
 
@@ -11,14 +10,14 @@ const MAX_DEPTH: usize = 8;
 
 const BUNDLE: &[u8] = b"#bundle\0";
 
-/// A message whose address and type tags are well formed.
+/// A message with a well-formed address and type tags.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Message<'a> {
     /// Address, without the padding.
     pub(crate) address: &'a [u8],
-    /// Type tags, without the comma; empty where the sender left them out.
+    /// Type tags, without the comma; empty if the sender left them out.
     pub(crate) tags: &'a [u8],
-    /// The arguments' bytes.
+    /// The encoded arguments.
     pub(crate) arguments: &'a [u8],
 }
 
@@ -27,7 +26,7 @@ pub(crate) fn is_bundle(datagram: &[u8]) -> bool {
     datagram.starts_with(BUNDLE)
 }
 
-/// The string `data` begins with and what follows its padding.
+/// Splits `data` into the string it begins with and the bytes after its padding.
 #[inline]
 pub(crate) fn string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = data.iter().position(|byte| *byte == 0)?;
@@ -35,8 +34,8 @@ pub(crate) fn string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&data[..end], after))
 }
 
-/// The first `N` arguments as numbers, whole ones too, which some languages write where no decimals are left; none
-/// where one is missing or something else.
+/// The first `N` arguments as numbers, or `None` if one is missing or no number. Integers count, as some languages send
+/// whole floats as integers.
 #[inline]
 pub(crate) fn numbers<const N: usize>(tags: &[u8], mut data: &[u8]) -> Option<[f64; N]> {
     let mut numbers = [0.0; N];
@@ -60,7 +59,7 @@ pub(crate) fn numbers<const N: usize>(tags: &[u8], mut data: &[u8]) -> Option<[f
     Some(numbers)
 }
 
-/// The message in `data`, if it is one.
+/// Parses `data` as one message.
 #[inline]
 pub(crate) fn message(data: &[u8]) -> Option<Message<'_>> {
     if data.first() != Some(&b'/') {
@@ -82,24 +81,24 @@ pub(crate) fn message(data: &[u8]) -> Option<Message<'_>> {
     })
 }
 
-/// Checks the sizes of a bundle's elements, all the way down, before anything in it is believed.
+/// Checks the sizes of all elements of a bundle, including nested ones. Must precede [`walk`].
 pub(crate) fn check(datagram: &[u8]) -> Result<(), WireError> {
     if is_bundle(datagram) {
-        bundle(datagram, 0, 0)
+        check_bundle(datagram, 0, 0)
     } else {
         Ok(())
     }
 }
 
-fn bundle(data: &[u8], base: usize, depth: usize) -> Result<(), WireError> {
+fn check_bundle(data: &[u8], base: usize, depth: usize) -> Result<(), WireError> {
     if depth >= MAX_DEPTH {
         return Err(WireError::Malformed {
             reason: "bundles nested deeper than 8",
             at: base,
         });
     }
-    // In an inner bundle the size of the element was wrong, in the outermost one the datagram was cut.
-    let short = |what, at: usize, needed, left| {
+    // In a nested bundle an element's size is wrong; in the outermost one the datagram was cut short.
+    let too_short = |what, at: usize, needed, left| {
         if depth == 0 {
             WireError::Truncated {
                 what,
@@ -115,19 +114,19 @@ fn bundle(data: &[u8], base: usize, depth: usize) -> Result<(), WireError> {
         }
     };
     let Some(mut rest) = data.get(16..) else {
-        return Err(short("a bundle's time tag", base, 16, data.len()));
+        return Err(too_short("a bundle's time tag", base, 16, data.len()));
     };
     let mut at = base + 16;
     while !rest.is_empty() {
         let Some((size, after)) = rest.split_first_chunk::<4>() else {
-            return Err(short("an element's size", at, 4, rest.len()));
+            return Err(too_short("an element's size", at, 4, rest.len()));
         };
         let size = u32::from_be_bytes(*size) as usize;
         let Some((element, after)) = after.split_at_checked(size) else {
-            return Err(short("an element", at, size.saturating_add(4), rest.len()));
+            return Err(too_short("an element", at, size.saturating_add(4), rest.len()));
         };
         if is_bundle(element) {
-            bundle(element, at + 4, depth + 1)?;
+            check_bundle(element, at + 4, depth + 1)?;
         }
         at += 4 + size;
         rest = after;
@@ -135,8 +134,7 @@ fn bundle(data: &[u8], base: usize, depth: usize) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Calls `visit` for every message of a checked datagram, in order; with none for an element that is no
-/// message.
+/// Calls `visit` for every message of a datagram that passed [`check`], in order; with `None` for a malformed message.
 pub(crate) fn walk<'a>(data: &'a [u8], visit: &mut impl FnMut(Option<Message<'a>>)) {
     if !is_bundle(data) {
         return visit(message(data));
@@ -151,7 +149,7 @@ pub(crate) fn walk<'a>(data: &'a [u8], visit: &mut impl FnMut(Option<Message<'a>
     }
 }
 
-/// The address of the first message, if this is OSC with one in it.
+/// The address of the first message, if the datagram is OSC and has one.
 pub(crate) fn first_address(datagram: &[u8]) -> Option<&[u8]> {
     check(datagram).ok()?;
     let mut first = None;
@@ -168,13 +166,13 @@ pub(crate) fn put_string(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&[0; 4][..padding]);
 }
 
-/// Begins a bundle to be acted upon immediately.
+/// Begins a bundle with the time tag "immediately".
 pub(crate) fn put_bundle(out: &mut Vec<u8>) {
     out.extend_from_slice(BUNDLE);
     out.extend_from_slice(&1u64.to_be_bytes());
 }
 
-/// Appends one element, written by `write`, with its size before it.
+/// Appends one element, encoded by `write`, preceded by its size.
 pub(crate) fn put_element(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);

@@ -1,6 +1,6 @@
-//! What every protocol's datagrams become.
+//! The values that every protocol is decoded to.
 
-/// No source has more joints than this; a joint id is below it.
+/// Maximum number of joints of a source; joint ids are below it.
 pub const MAX_JOINTS: usize = 256;
 
 /// One joint of a pose.
@@ -8,36 +8,34 @@ pub const MAX_JOINTS: usize = 256;
 pub struct Joint {
     /// Index into the source's skeleton.
     pub id: u16,
-    /// Rotation local to the parent, `w, x, y, z`; finite and not zero, otherwise exactly as sent (not
-    /// renormalised).
+    /// Rotation local to the parent, `w, x, y, z`: finite and not zero, but not renormalised.
     pub rotation: [f32; 4],
-    /// Translation local to the parent in metres, as sent; zero where the protocol sends none.
+    /// Translation local to the parent in metres; zero where the protocol has none.
     pub position: [f32; 3],
-    /// False when this datagram did not carry the joint and the last pose is held.
+    /// False if this frame lacked the joint and the last known transform is repeated.
     pub fresh: bool,
 }
 
-/// One pose, as one frame of a source gave it.
+/// One frame of a source.
 ///
-/// `joints` holds each id at most once, in the order of arrival. A joint that the source left out (or sent
-/// with a rotation that is no rotation) is either absent or, where the protocol is stateful, listed with
-/// `fresh` false.
+/// `joints` holds each id at most once, in the order of arrival. A joint that the source left out or sent with an
+/// invalid transform is either absent or, for stateful protocols, listed with `fresh` false.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoseUpdate {
     /// The source's frame number.
     pub seq: Option<u32>,
-    /// The source's own clock in seconds; its zero is the source's affair.
+    /// The source's own clock in seconds; its origin is arbitrary.
     pub time: Option<f64>,
-    /// Where the root joint is, in metres; none where that is not known.
+    /// Position of the root joint in metres, if known.
     pub root: Option<[f32; 3]>,
     /// The joints.
     pub joints: Vec<Joint>,
-    /// How many joints of this frame carried numbers that are no transform (not finite, zero rotation).
+    /// Number of joints with an invalid transform in this frame (not finite, or a zero rotation).
     pub unusable: u32,
 }
 
 impl PoseUpdate {
-    /// Forgets everything but the memory.
+    /// Clears every field and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.seq = None;
         self.time = None;
@@ -46,7 +44,7 @@ impl PoseUpdate {
         self.unusable = 0;
     }
 
-    /// The joint with this id.
+    /// The joint with this id, if the frame has it.
     pub fn joint(&self, id: u16) -> Option<&Joint> {
         // Almost every source lists its joints in order.
         match self.joints.get(usize::from(id)) {
@@ -56,42 +54,42 @@ impl PoseUpdate {
     }
 }
 
-/// Something rigid on a part of a body, told in the world.
+/// A rigid body worn by the performer, in world coordinates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tracker {
-    /// What its sender calls it, or the part of the body that its number stands for.
+    /// The sender's name for it, or the body part that its number stands for.
     pub name: String,
-    /// Rotation, `w, x, y, z`; none where it is not known.
+    /// Rotation, `w, x, y, z`, if known.
     pub rotation: Option<[f32; 4]>,
-    /// Place in metres; none where it is not known.
+    /// Position in metres, if known.
     pub position: Option<[f32; 3]>,
 }
 
-/// One frame of trackers; which part of a body each is on, its name says.
+/// One frame of trackers; their names say which part of the body each is on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrackerUpdate {
     /// The source's frame number.
     pub seq: Option<u32>,
     /// The source's own clock in seconds.
     pub time: Option<f64>,
-    /// The axis of a tracker of hips or head that points ahead where its wearer looks; none where nobody knows.
+    /// The local axis of a hip or head tracker that points forward, if the protocol defines it.
     pub ahead: Option<[f32; 3]>,
     /// The trackers.
     pub trackers: Vec<Tracker>,
 }
 
-/// A source's skeleton; all four lists have one entry per joint, a joint's id is its index.
+/// A source's skeleton. All four lists have one entry per joint; a joint's id is its index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SkeletonUpdate {
     /// Joint names.
     pub names: Vec<String>,
-    /// Parent indices, -1 for a root; never a joint itself, never a cycle.
+    /// Parent indices, -1 for a root; free of cycles.
     pub parents: Vec<i32>,
-    /// Translations local to the parent at rest, metres.
+    /// Translations local to the parent in the rest pose, in metres.
     pub offsets: Vec<[f32; 3]>,
-    /// Rotations local to the parent at rest, `w, x, y, z`.
+    /// Rotations local to the parent in the rest pose, `w, x, y, z`.
     pub rest: Vec<[f32; 4]>,
-    /// Frames per second, where the source says so.
+    /// Frames per second, if the source states it.
     pub rate: Option<f64>,
 }
 
@@ -101,13 +99,13 @@ impl SkeletonUpdate {
         self.parents.len()
     }
 
-    /// Whether there is no joint at all.
+    /// Whether there are no joints.
     pub fn is_empty(&self) -> bool {
         self.parents.is_empty()
     }
 }
 
-/// Whether following `parents` from every joint ends at a root.
+/// Whether every chain of `parents` ends at a root (-1).
 pub(crate) fn is_forest(parents: &[i32]) -> bool {
     let joints = parents.len();
     (0..joints).all(|start| {
@@ -123,14 +121,14 @@ pub(crate) fn is_forest(parents: &[i32]) -> bool {
     })
 }
 
-/// Whether these numbers are a rotation that can be normalised in single precision.
+/// Whether the quaternion can be normalised in single precision.
 #[inline]
 pub(crate) fn is_rotation(q: &[f32; 4]) -> bool {
     let norm = q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3];
     norm.is_finite() && norm > 1e-12
 }
 
-/// Whether these numbers are a place (a billion metres is not).
+/// Whether the position is finite and each coordinate below 1e9 metres.
 #[inline]
 pub(crate) fn is_position(p: &[f32; 3]) -> bool {
     p.iter().all(|v| v.abs() < 1e9)
@@ -141,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forests_have_no_cycles_and_no_strangers() {
+    fn forests_have_no_cycles_and_no_unknown_parents() {
         assert!(is_forest(&[-1, 0, 1, 0, -1, 4]));
         assert!(is_forest(&[1, -1]));
         assert!(is_forest(&[]));
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_transform_are_told_apart() {
+    fn invalid_transforms_are_detected() {
         assert!(is_rotation(&[1.0, 0.0, 0.0, 0.0]));
         for bad in [0.0, f32::NAN, f32::INFINITY, 1e30] {
             assert!(!is_rotation(&[bad; 4]));

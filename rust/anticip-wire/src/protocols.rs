@@ -1,85 +1,84 @@
-//! Which protocols there are, and whose a datagram is.
+//! The registry of protocols, and detection of a datagram's protocol.
 
 use crate::source::Source;
 
-/// A protocol.
+/// One protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Protocol {
-    /// What users call it.
+    /// Name in options and status, for example `mocopi`.
     pub name: &'static str,
-    /// A decoder that has seen nothing.
+    /// Creates a decoder.
     pub open: fn() -> Box<dyn Source>,
-    /// Whether a datagram looks like one of these, whole and usable or not.
+    /// Whether a datagram looks like this protocol, even if it is incomplete or unusable.
     pub recognises: fn(&[u8]) -> bool,
 }
 
-/// A decoder of that type which has seen nothing.
-fn new<S: Source + Default + 'static>() -> Box<dyn Source> {
+fn open<S: Source + Default + 'static>() -> Box<dyn Source> {
     Box::<S>::default()
 }
 
-/// The protocols, the most usual first.
+/// All protocols, the most common first.
 pub const PROTOCOLS: [Protocol; 8] = [
     Protocol {
         name: "mocopi",
-        open: new::<crate::mocopi::MocopiPacket>,
+        open: open::<crate::mocopi::MocopiPacket>,
         recognises: crate::mocopi::recognises,
     },
     Protocol {
         name: "vmc",
-        open: new::<crate::vmc::VmcAssembler>,
+        open: open::<crate::vmc::VmcAssembler>,
         recognises: crate::vmc::recognises,
     },
     Protocol {
         name: "xsens",
-        open: new::<crate::xsens::XsensAssembler>,
+        open: open::<crate::xsens::XsensAssembler>,
         recognises: crate::xsens::recognises,
     },
     Protocol {
         name: "rokoko",
-        open: new::<crate::rokoko::RokokoDecoder>,
+        open: open::<crate::rokoko::RokokoDecoder>,
         recognises: crate::rokoko::recognises,
     },
     Protocol {
         name: "axis",
-        open: new::<crate::axis::AxisDecoder>,
+        open: open::<crate::axis::AxisDecoder>,
         recognises: crate::axis::recognises,
     },
     Protocol {
         name: "natnet",
-        open: new::<crate::natnet::NatnetDecoder>,
+        open: open::<crate::natnet::NatnetDecoder>,
         recognises: crate::natnet::recognises,
     },
     Protocol {
         name: "msgpack",
-        open: new::<crate::native::NativePacket>,
+        open: open::<crate::native::NativePacket>,
         recognises: crate::native::recognises,
     },
     Protocol {
         name: "vrchat",
-        open: new::<crate::vrchat::VrchatAssembler>,
+        open: open::<crate::vrchat::VrchatAssembler>,
         recognises: crate::vrchat::recognises,
     },
 ];
 
-/// The end of the address of ZIG SIM's quaternion, behind a name of the phone. Only that: those of other apps (`/quaternion`,
-/// `/gyrosc/quat`) may begin with w. A phone's other messages (acceleration, rotation vectors) tell nothing: none of them
-/// can be played as a phone's, and its quaternion may come beside them.
-const QUATERNION: &[u8] = b"/quaternion";
+/// Suffix of the address of ZIG SIM's quaternion, after the phone's name. The addresses of other apps (`/quaternion`,
+/// `/gyrosc/quat`) are not recognised, as their quaternions may start with w. A phone's other messages (acceleration,
+/// rotation vectors) decide nothing: they cannot be played, and the quaternion may follow in the same bundle.
+const QUATERNION_SUFFIX: &[u8] = b"/quaternion";
 
-/// The kind of sender a datagram is from, by its looks: a protocol's name, `wek`, `phone`, or `osc` for OSC
-/// of somebody else's; none where it is nothing known.
+/// Detects the kind of sender of a datagram: a protocol's name, `wek` (Wekinator inputs), `phone`, `osc` for any other
+/// OSC, or `None`.
 pub fn recognise(datagram: &[u8]) -> Option<&'static str> {
     if let Some(protocol) = PROTOCOLS.iter().find(|p| (p.recognises)(datagram)) {
         return Some(protocol.name);
     }
     crate::osc::check(datagram).ok()?;
     let mut kind = None;
-    // In any message of a bundle.
+    // Any message of a bundle decides; a specific kind wins over `osc`.
     crate::osc::walk(datagram, &mut |message| match message.map(|m| m.address) {
         Some(_) if kind.is_some_and(|known| known != "osc") => {}
         Some(b"/wek/inputs") => kind = Some("wek"),
-        Some(at) if at.ends_with(QUATERNION) && at != QUATERNION => kind = Some("phone"),
+        Some(at) if at.ends_with(QUATERNION_SUFFIX) && at != QUATERNION_SUFFIX => kind = Some("phone"),
         Some(_) => kind = Some("osc"),
         None => {}
     });

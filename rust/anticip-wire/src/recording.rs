@@ -1,64 +1,63 @@
 //! The framing of `.anticip` recordings.
 //!
-//! A file is the magic `ANTICIP\0`, `u16` major and `u16` minor version, then records: `u32` length of the
-//! payload, `u32` CRC-32C of the payload, payload; all little-endian. What a payload holds (a msgpack array
-//! that begins with its type and a time) is not this module's affair. A length is believed only between 1
-//! and [`MAX_RECORD`].
+//! A file is the magic `ANTICIP\0`, `u16` major and `u16` minor version, then records: `u32` payload length, `u32` CRC-32C
+//! of the payload, payload; all little-endian. Lengths are valid from 1 to [`MAX_RECORD`]. The payload is a msgpack array
+//! that begins with the record's type and a time; this module does not decode it.
 
 use crate::{WireError, crc32c};
 
-/// What every recording begins with.
+/// First bytes of every recording.
 pub const MAGIC: [u8; 8] = *b"ANTICIP\0";
 
-/// Major version written; a file with a newer one is refused.
+/// Major version written; files with a newer one are refused.
 pub const MAJOR: u16 = 1;
 
-/// Minor version written; files with a newer one are read, unknown record types skipped.
+/// Minor version written; files with a newer one are read, without their unknown record types.
 pub const MINOR: u16 = 0;
 
-/// Bytes before the first record.
+/// Bytes of the file header.
 pub const HEADER: usize = 12;
 
-/// Bytes before a record's payload.
+/// Bytes of a record before its payload.
 pub const RECORD_HEADER: usize = 8;
 
-/// The longest payload; a longer one is a corrupt length.
+/// Maximum payload length in bytes; a greater length is corrupt.
 pub const MAX_RECORD: usize = 1 << 24;
 
-/// The longest payload that [`find`] looks for: a datagram's has at most 64 KiB.
-const FOUND: usize = 1 << 17;
+/// Maximum payload length that [`find`] considers; a datagram has at most 64 KiB.
+const MAX_FOUND_RECORD: usize = 1 << 17;
 
-/// Bytes that [`find`] checks at most, whatever claims to be a record.
-const CHECKED: usize = 1 << 26;
+/// Bytes of false candidates whose checksums [`find`] computes before it gives up.
+const MAX_CHECKED: usize = 1 << 26;
 
-/// What stands at an offset.
+/// The result of reading at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A whole record whose checksum holds.
+    /// A complete record with a valid checksum.
     Record {
-        /// Where its payload begins.
+        /// Offset of the payload.
         start: usize,
-        /// Where it ends, and the next record begins.
+        /// Offset of the next record.
         end: usize,
     },
-    /// The bytes end inside this record.
+    /// The bytes end within this record.
     More {
-        /// How many bytes from the offset on make it whole, as far as is known.
+        /// Bytes needed from the offset on, as far as known: the header, or the whole record.
         needed: usize,
     },
-    /// A whole record whose checksum does not hold.
+    /// A complete record with a wrong checksum.
     Corrupt {
-        /// Where it ends if its length can be believed.
+        /// Offset of the next record, if the length is right.
         end: usize,
     },
-    /// A length that no record has: [`find`] says where the next one begins.
+    /// An invalid length; [`find`] looks for the next record.
     Lost {
-        /// The length.
+        /// The length that was read.
         length: u32,
     },
 }
 
-/// The bytes a recording begins with.
+/// The file header of a new recording.
 pub fn header() -> [u8; HEADER] {
     let mut out = [0; HEADER];
     out[..8].copy_from_slice(&MAGIC);
@@ -67,14 +66,14 @@ pub fn header() -> [u8; HEADER] {
     out
 }
 
-/// The major and minor version of the recording that begins with `bytes`.
+/// Checks the file header and returns its major and minor version.
 ///
 /// # Errors
-/// [`WireError::Alien`] if it is no recording, [`WireError::Truncated`] if it ends inside the header,
-/// [`WireError::Version`] if its major version is newer than [`MAJOR`] or is 0.
+/// [`WireError::Alien`] if it is no recording, [`WireError::Truncated`] if it ends within the header,
+/// [`WireError::Version`] if the major version is newer than [`MAJOR`], [`WireError::Malformed`] if it is 0.
 pub fn check_header(bytes: &[u8]) -> Result<(u16, u16), WireError> {
-    let known = bytes.len().min(MAGIC.len());
-    if bytes[..known] != MAGIC[..known] || bytes.is_empty() {
+    let length = bytes.len().min(MAGIC.len());
+    if bytes[..length] != MAGIC[..length] || bytes.is_empty() {
         return Err(WireError::Alien {
             expected: "pyanticip recording",
         });
@@ -105,15 +104,15 @@ pub fn check_header(bytes: &[u8]) -> Result<(u16, u16), WireError> {
     Ok((major, minor))
 }
 
-/// What stands at `at` in `bytes`.
+/// Reads the record at offset `at`.
 pub fn next(bytes: &[u8], at: usize) -> Next {
     let rest = bytes.get(at..).unwrap_or_default();
-    let Some(&[a, b, c, d, e, f, g, h]) = rest.first_chunk::<RECORD_HEADER>() else {
+    let Some(&[l0, l1, l2, l3, c0, c1, c2, c3]) = rest.first_chunk::<RECORD_HEADER>() else {
         return Next::More {
             needed: RECORD_HEADER,
         };
     };
-    let length = u32::from_le_bytes([a, b, c, d]);
+    let length = u32::from_le_bytes([l0, l1, l2, l3]);
     let size = length as usize;
     if size == 0 || size > MAX_RECORD {
         return Next::Lost { length };
@@ -124,29 +123,30 @@ pub fn next(bytes: &[u8], at: usize) -> Next {
         };
     };
     let (start, end) = (at + RECORD_HEADER, at + RECORD_HEADER + size);
-    // Whoever fuzzes does not guess checksums.
-    if cfg!(fuzzing) || crc32c(payload) == u32::from_le_bytes([e, f, g, h]) {
+    // A fuzzer cannot guess checksums.
+    if cfg!(fuzzing) || crc32c(payload) == u32::from_le_bytes([c0, c1, c2, c3]) {
         Next::Record { start, end }
     } else {
         Next::Corrupt { end }
     }
 }
 
-/// The first offset from `at` on where a whole record begins whose checksum holds: where to read on behind damage.
+/// Finds the first offset from `at` on with a complete record and a valid checksum, to resume reading after damage.
+/// `ended` says that `bytes` is all that the file has.
 ///
 /// # Errors
-/// There is none: from where to look again with more bytes. Where the file has `ended` that is the end of the bytes.
+/// None was found: the offset from which to search again with more bytes, or the end of `bytes` if the file has `ended`.
 pub fn find(bytes: &[u8], at: usize, ended: bool) -> Result<usize, usize> {
     let mut checked = 0;
     for at in at..bytes.len() {
         let rest = &bytes[at..];
-        let Some(begins) = rest.first_chunk::<{ RECORD_HEADER + 2 }>() else {
+        let Some(start) = rest.first_chunk::<{ RECORD_HEADER + 2 }>() else {
             return Err(if ended { bytes.len() } else { at });
         };
-        let length = u32::from_le_bytes([begins[0], begins[1], begins[2], begins[3]]) as usize;
-        // An array of three to fifteen that begins with a small number.
-        let is_payload = matches!(begins[RECORD_HEADER], 0x93..=0x9f) && begins[RECORD_HEADER + 1] < 0x80;
-        if !is_payload || length > FOUND {
+        let length = u32::from_le_bytes([start[0], start[1], start[2], start[3]]) as usize;
+        // A msgpack array of 3 to 15 items, the first a small integer.
+        let is_payload = matches!(start[RECORD_HEADER], 0x93..=0x9f) && start[RECORD_HEADER + 1] < 0x80;
+        if !is_payload || length > MAX_FOUND_RECORD {
             continue;
         }
         match next(bytes, at) {
@@ -155,14 +155,14 @@ pub fn find(bytes: &[u8], at: usize, ended: bool) -> Result<usize, usize> {
             Next::Corrupt { .. } => checked += length,
             Next::More { .. } | Next::Lost { .. } => {}
         }
-        if checked > CHECKED {
+        if checked > MAX_CHECKED {
             break;
         }
     }
     Err(bytes.len().max(at))
 }
 
-/// Appends one record with this payload to `out`.
+/// Appends a record with this payload to `out`.
 ///
 /// # Errors
 /// [`WireError::Unencodable`] if the payload is empty or longer than [`MAX_RECORD`].

@@ -1,98 +1,101 @@
-//! What every protocol's decoder does, and what several need: the performer who is followed, counters that skip.
+//! The decoder interface, and what several decoders share: choosing one sender, and numbering frames by a counter that skips.
 
 use crate::WireError;
 use crate::pose::{PoseUpdate, SkeletonUpdate, TrackerUpdate};
 
-/// What a datagram held.
+/// One update decoded from a datagram.
 #[derive(Clone, Copy, Debug)]
 pub enum Update<'a> {
-    /// The sender's body.
+    /// The sender's skeleton.
     Skeleton(&'a SkeletonUpdate),
-    /// A frame of it.
+    /// One frame of the skeleton.
     Frame(&'a PoseUpdate),
-    /// A frame of parts that are no skeleton.
+    /// One frame of trackers without a skeleton.
     Trackers(&'a TrackerUpdate),
-    /// The number of a frame that comes after a newer one, or once more; nothing else of it is told.
+    /// The number of a late or repeated frame, whose content is discarded.
     Past(u32),
 }
 
-/// The decoder of one sender's datagrams; it may remember.
+/// Decoder of the datagrams of one sender; it may keep state between them.
 pub trait Source: Send + Sync {
-    /// Reads one datagram and hands on what it completes, oldest first.
+    /// Decodes one datagram and calls `on_update` for each update it completes, oldest first.
     ///
     /// # Errors
-    /// The bytes are another protocol's, cut short or malformed. What was handed on before holds.
-    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError>;
+    /// The bytes belong to another protocol, are cut short or malformed. Updates already delivered stay valid.
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError>;
 
-    /// Why something of the frames that were handed on is not played, where that is so.
+    /// Why some of the sender's joints cannot be played, if any.
     fn left_out(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// So many messages with others alone make one of them the active one.
-const AWAY: u32 = 200;
+/// Messages without the active sender after which another sender replaces it.
+const SWITCH_AFTER: u32 = 200;
 
-/// Who is followed: the first who comes, another one when that has been away for [`AWAY`] messages of others.
+/// The one sender (performer, avatar, character) that is decoded: the first to appear, until it has been absent for
+/// [`SWITCH_AFTER`] messages from others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Active<T> {
     pub(crate) id: Option<T>,
-    others: u32,
+    messages_without: u32,
 }
 
 impl<T: PartialEq> Active<T> {
-    /// Takes who is in a message, the active one where it is there: whether they are another one than before; none
-    /// where they are not followed.
+    /// Registers the sender of a message (the active one, if the message has several) and returns whether it has just
+    /// become the active one; `None` if it is to be ignored.
     pub(crate) fn accept(&mut self, id: T) -> Option<bool> {
         let is_new = self.id.as_ref() != Some(&id);
-        if is_new && self.id.is_some() && self.others < AWAY {
-            self.others += 1;
+        if is_new && self.id.is_some() && self.messages_without < SWITCH_AFTER {
+            self.messages_without += 1;
             return None;
         }
-        self.others = 0;
+        self.messages_without = 0;
         self.id = Some(id);
         Some(is_new)
     }
 }
 
-/// A counter this far back is that of a datagram that was overtaken; farther, of a stream that began anew.
-pub(crate) const OVERTAKEN: u32 = 100;
-/// Steps of a counter after which its smallest one may have become larger.
-const STEPS: u8 = 64;
+/// Counter values at most this far behind the newest belong to reordered datagrams; values farther behind, to a
+/// restarted stream.
+pub(crate) const MAX_REORDER: u32 = 100;
+/// Steps after which the smallest step is determined anew.
+const STRIDE_WINDOW: u8 = 64;
 
-/// The smallest step that a counter took lately.
+/// The smallest recent step of a frame counter, which counts one frame (senders may skip a fixed number of counts).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stride {
-    least: u32,
-    next: u32,
-    steps: u8,
+    smallest: u32,
+    /// The smallest step of the current window of [`STRIDE_WINDOW`] steps.
+    window_smallest: u32,
+    window_steps: u8,
 }
 
 impl Stride {
     pub(crate) const NEW: Self = Self {
-        least: u32::MAX,
-        next: u32::MAX,
-        steps: 0,
+        smallest: u32::MAX,
+        window_smallest: u32::MAX,
+        window_steps: 0,
     };
 
-    /// How many frames so many steps back are.
-    pub(crate) fn back(&self, steps: u32) -> u32 {
-        let least = self.least.min(steps).max(1);
-        (steps - least / 2).div_ceil(least)
+    /// Number of frames in `counts` counts back.
+    pub(crate) fn frames_back(&self, counts: u32) -> u32 {
+        let smallest = self.smallest.min(counts).max(1);
+        (counts - smallest / 2).div_ceil(smallest)
     }
 
-    /// How many frames a step of the counter is.
-    pub(crate) fn frames(&mut self, step: u32) -> u32 {
-        self.least = self.least.min(step);
-        self.next = self.next.min(step);
-        self.steps += 1;
-        if self.steps == STEPS {
+    /// Number of frames in a `step` forward, which is taken into account.
+    pub(crate) fn advance(&mut self, step: u32) -> u32 {
+        self.smallest = self.smallest.min(step);
+        self.window_smallest = self.window_smallest.min(step);
+        self.window_steps += 1;
+        if self.window_steps == STRIDE_WINDOW {
             *self = Self {
-                least: self.next,
+                smallest: self.window_smallest,
                 ..Self::NEW
             };
         }
-        // A step is at least the smallest.
-        (step - self.least / 2).div_ceil(self.least)
+        // Rounded to the nearest count; no underflow, as `smallest` is at most `step`.
+        (step - self.smallest / 2).div_ceil(self.smallest)
     }
 }

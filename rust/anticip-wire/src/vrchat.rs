@@ -1,19 +1,19 @@
 //! VRChat's trackers over OSC, as SlimeVR and others send them, UDP port 9000.
 //!
-//! Read are `/tracking/trackers/N/position ,fff` (metres) and `/tracking/trackers/N/rotation ,fff` (degrees, Unity's: turned
-//! about z, then x, then y), N being 1 to 8 or `head`. VRChat numbers no parts of the body; [`TRACKERS`] are SlimeVR's
-//! numbers, which others follow. Unity's axes become right-handed, z negated.
+//! The messages are `/tracking/trackers/N/position ,fff` (metres) and `/tracking/trackers/N/rotation ,fff` (Unity's Euler
+//! angles in degrees, about z, then x, then y), with N from 1 to 8 or `head`. VRChat does not assign the numbers to parts
+//! of the body; [`TRACKERS`] is the assignment of SlimeVR, which others follow. Negating z makes the axes right-handed.
 //!
-//! A frame is what the frame before had, told again, in a bundle or message by message; there are no times in it. A tracker that is not
-//! told again stays where it was.
+//! A frame is complete when every value of the previous frame has come again, in a bundle or message by message. Frames
+//! have no times. A tracker that is missing keeps its last transform.
 
 use crate::WireError;
-use crate::figure::{degrees, turned};
+use crate::figure::{from_euler_yxz, to_euler_yxz};
 use crate::osc;
 use crate::pose::{Tracker, TrackerUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
 
-/// What numbers a tracker has in its address, and the part of the body.
+/// Number in the address, and part of the body, of each tracker.
 pub const TRACKERS: [(&str, &str); 9] = [
     ("1", "hips"),
     ("2", "left_foot"),
@@ -26,22 +26,23 @@ pub const TRACKERS: [(&str, &str); 9] = [
     ("head", "head"),
 ];
 
-const ADDRESS: &[u8] = b"/tracking/trackers/";
-/// A body that faces ahead in Unity looks along z, which is negated here.
-const AHEAD: [f32; 3] = [0.0, 0.0, -1.0];
+const ADDRESS_PREFIX: &[u8] = b"/tracking/trackers/";
+/// Forward axis of a tracker: z in Unity, which is negated here.
+const FORWARD_AXIS: [f32; 3] = [0.0, 0.0, -1.0];
 
-/// Whether the first message is one of a tracker.
+/// Whether the first message is a tracker's.
 pub fn recognises(datagram: &[u8]) -> bool {
-    osc::first_address(datagram).is_some_and(|address| address.starts_with(ADDRESS))
+    osc::first_address(datagram).is_some_and(|address| address.starts_with(ADDRESS_PREFIX))
 }
 
-/// Makes frames of datagrams; see the module's documentation.
+/// Decoder of tracker messages; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct VrchatAssembler {
     update: TrackerUpdate,
-    /// Bits: what was told since the last frame, and what that had. Two a tracker: its place, its rotation.
-    sweep: u32,
-    usual: u32,
+    /// Values received since the last frame, two bits per tracker: position, rotation.
+    received: u32,
+    /// Values of the last frame.
+    previous: u32,
 }
 
 impl Default for VrchatAssembler {
@@ -52,50 +53,49 @@ impl Default for VrchatAssembler {
         };
         Self {
             update: TrackerUpdate {
-                ahead: Some(AHEAD),
+                ahead: Some(FORWARD_AXIS),
                 trackers: TRACKERS.map(tracker).to_vec(),
                 ..TrackerUpdate::default()
             },
-            sweep: 0,
-            usual: 0,
+            received: 0,
+            previous: 0,
         }
     }
 }
 
 impl VrchatAssembler {
-    fn apply(&mut self, message: &osc::Message<'_>, take: &mut dyn FnMut(Update<'_>)) {
-        let Some((number, turns)) = part(message.address) else {
+    fn apply(&mut self, message: &osc::Message<'_>, on_update: &mut dyn FnMut(Update<'_>)) {
+        let Some((index, is_angles)) = parse_address(message.address) else {
             return;
         };
-        let Some(values) = three(message) else { return };
-        let bit = 1 << (2 * number + usize::from(turns));
-        let tracker = |update: &mut TrackerUpdate| {
-            let tracker = &mut update.trackers[number];
-            if turns {
-                tracker.rotation = Some(turn(values));
-            } else {
-                let [x, y, z] = values;
-                tracker.position = Some([x, y, -z]);
-            }
+        let Some(values) = three_numbers(message) else {
+            return;
         };
-        if self.sweep & bit != 0 {
-            self.flush(take);
+        let bit = 1 << (2 * index + usize::from(is_angles));
+        if self.received & bit != 0 {
+            self.flush(on_update);
         }
-        self.sweep |= bit;
-        tracker(&mut self.update);
+        self.received |= bit;
+        let tracker = &mut self.update.trackers[index];
+        if is_angles {
+            tracker.rotation = Some(from_unity_euler(values));
+        } else {
+            let [x, y, z] = values;
+            tracker.position = Some([x, y, -z]);
+        }
     }
 
-    /// Completes the frame.
-    fn flush(&mut self, take: &mut dyn FnMut(Update<'_>)) {
-        self.usual = std::mem::take(&mut self.sweep);
+    /// Completes the frame; it is delivered once any rotation is known.
+    fn flush(&mut self, on_update: &mut dyn FnMut(Update<'_>)) {
+        self.previous = std::mem::take(&mut self.received);
         if self.update.trackers.iter().any(|t| t.rotation.is_some()) {
-            take(Update::Trackers(&self.update));
+            on_update(Update::Trackers(&self.update));
         }
     }
 }
 
 impl Source for VrchatAssembler {
-    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         if !osc::is_bundle(datagram) && osc::message(datagram).is_none() {
             return Err(WireError::Alien {
                 expected: "VRChat tracker datagram",
@@ -104,67 +104,70 @@ impl Source for VrchatAssembler {
         osc::check(datagram)?;
         osc::walk(datagram, &mut |message| {
             if let Some(message) = message {
-                self.apply(&message, take);
+                self.apply(&message, on_update);
             }
         });
-        if self.usual != 0 && self.sweep & self.usual == self.usual {
-            self.flush(take);
+        if self.previous != 0 && self.received & self.previous == self.previous {
+            self.flush(on_update);
         }
         Ok(())
     }
 }
 
-/// Which tracker an address is of, and whether of its rotation.
-fn part(address: &[u8]) -> Option<(usize, bool)> {
-    let rest = address.strip_prefix(ADDRESS)?;
-    let (rest, turns) = match rest.strip_suffix(b"/rotation") {
+/// The index of the tracker that an address names, and whether it is for its rotation.
+fn parse_address(address: &[u8]) -> Option<(usize, bool)> {
+    let rest = address.strip_prefix(ADDRESS_PREFIX)?;
+    let (rest, is_angles) = match rest.strip_suffix(b"/rotation") {
         Some(rest) => (rest, true),
         None => (rest.strip_suffix(b"/position")?, false),
     };
-    let number = TRACKERS
+    let index = TRACKERS
         .iter()
         .position(|(number, _)| number.as_bytes() == rest)?;
-    Some((number, turns))
+    Some((index, is_angles))
 }
 
-/// The first three numbers of a message, if they are a place or angles.
-fn three(message: &osc::Message<'_>) -> Option<[f32; 3]> {
+/// The first three numbers of a message, if they are valid.
+fn three_numbers(message: &osc::Message<'_>) -> Option<[f32; 3]> {
     let values = osc::numbers(message.tags, message.arguments)?.map(|v| v as f32);
     is_position(&values).then_some(values)
 }
 
-/// Of Unity's degrees about x, y, z, which turns about z, then x, then y; right-handed.
-fn turn([x, y, z]: [f32; 3]) -> [f32; 4] {
-    let [w, x, y, z] = turned([y, x, z]);
+/// The right-handed rotation of Unity's Euler angles: degrees about x, y and z, applied about z, then x, then y.
+fn from_unity_euler([x, y, z]: [f32; 3]) -> [f32; 4] {
+    let [w, x, y, z] = from_euler_yxz([y, x, z]);
     [w, -x, -y, z]
 }
 
-/// The way back.
-fn angles([w, x, y, z]: [f32; 4]) -> [f32; 3] {
-    let [y, x, z] = degrees([w, -x, -y, z]);
+/// The inverse of [`from_unity_euler`].
+fn to_unity_euler([w, x, y, z]: [f32; 4]) -> [f32; 3] {
+    let [y, x, z] = to_euler_yxz([w, -x, -y, z]);
     [x, y, z]
 }
 
-/// Appends a frame to `out`, one bundle: what the trackers of [`TRACKERS`], in that order, tell.
+/// Appends a frame to `out` as one bundle. `trackers` are in the order of [`TRACKERS`]; their unknown values are left out.
 ///
 /// # Errors
-/// [`WireError::Unencodable`] if there are more of them, or one tells no rotation or place.
+/// [`WireError::Unencodable`] if there are more than nine trackers, or a rotation or position is invalid.
 pub fn encode_frame(trackers: &[Tracker], out: &mut Vec<u8>) -> Result<(), WireError> {
-    let usable = |tracker: &Tracker| {
+    let is_valid = |tracker: &Tracker| {
         tracker.rotation.is_none_or(|q| is_rotation(&q)) && tracker.position.is_none_or(|p| is_position(&p))
     };
-    if trackers.len() > TRACKERS.len() || !trackers.iter().all(usable) {
+    if trackers.len() > TRACKERS.len() || !trackers.iter().all(is_valid) {
         return Err(WireError::Unencodable {
             reason: "VRChat has nine trackers, of finite places and rotations",
         });
     }
     osc::put_bundle(out);
     for (tracker, (number, _)) in trackers.iter().zip(TRACKERS) {
-        let place = tracker.position.map(|[x, y, z]| [x, y, -z]);
-        for (what, values) in [("position", place), ("rotation", tracker.rotation.map(angles))] {
+        let position = tracker.position.map(|[x, y, z]| [x, y, -z]);
+        for (name, values) in [
+            ("position", position),
+            ("rotation", tracker.rotation.map(to_unity_euler)),
+        ] {
             let Some(values) = values else { continue };
             osc::put_element(out, |out| {
-                osc::put_string(out, &format!("/tracking/trackers/{number}/{what}"));
+                osc::put_string(out, &format!("/tracking/trackers/{number}/{name}"));
                 osc::put_string(out, ",fff");
                 values
                     .iter()

@@ -1,28 +1,29 @@
 //! Perception Neuron: the BVH broadcast of Axis Studio (and Axis Neuron), binary or text, UDP port 7012.
 //!
-//! Binary, little-endian: a header of 64 bytes (u16 `0xddff`, u32 version, u16 count of numbers, u8 with displacement, u8
-//! with reference, u32 avatar, 32 bytes name, u32 frame, three reserved u32, u16 `0xeeff`), then so many f32; in
-//! one datagram or two. Text: the avatar, its name (of any number of words), the same numbers and `||`, blanks between.
+//! Binary, little-endian: a 64-byte header (u16 `0xddff`, u32 version, u16 number count, u8 has-displacement, u8
+//! has-reference, u32 avatar, 32-byte name, u32 frame, three reserved u32, u16 `0xeeff`), then the numbers as f32, in one
+//! datagram or two. Text: avatar index, name (any number of words), the same numbers, `||`, separated by blanks.
 //!
-//! The numbers are a line of BVH's motion for 59 bones: six of the reference where there is one; of each bone the
-//! displacement (cm; without displacement of the hips alone) and degrees about y, x and z, turned in that order. Axes are
-//! right-handed, y up, z forward, and in T-pose every rotation is zero. Of several avatars the first is heard, another
-//! one when that has been away for 200 datagrams of others.
+//! The numbers are one BVH motion line for 59 bones: six for the reference, if there is one, then per bone the displacement
+//! (cm; without has-displacement only the hips have one) and the intrinsic Euler angles in degrees about y, x and z. Axes
+//! are right-handed, y up, z forward; all rotations are zero in T-pose. Only one avatar is decoded: the first, until it
+//! has been absent for 200 datagrams from others.
 
 use crate::WireError;
 use crate::bytes::array;
-use crate::figure::{degrees, turned};
+use crate::figure::{from_euler_yxz, to_euler_yxz};
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
-use crate::source::{Active, OVERTAKEN, Source, Stride, Update};
+use crate::source::{Active, MAX_REORDER, Source, Stride, Update};
 
-/// Bones of the body, fingers and all.
+/// Number of bones of the body, including fingers.
 pub const BONES: usize = 59;
-/// Those before the arms; then an arm each.
-const TRUNK: usize = 13;
-const ARM: usize = 23;
+/// Number of bones that precede the arms.
+const TRUNK_BONES: usize = 13;
+/// Number of bones of one arm.
+const ARM_BONES: usize = 23;
 
-/// Names, parents (places) and offsets (metres, of a left arm or leg) of the bones before the arms.
-const BODY: [(&str, i32, [f32; 3]); TRUNK] = [
+/// Name, parent index and default offset (metres) of the bones that precede the arms.
+const TRUNK: [(&str, i32, [f32; 3]); TRUNK_BONES] = [
     ("Hips", -1, [0.0, 0.0, 0.0]),
     ("RightUpLeg", 0, [-0.1, 0.0, 0.0]),
     ("RightLeg", 1, [0.0, -0.42, 0.0]),
@@ -37,8 +38,9 @@ const BODY: [(&str, i32, [f32; 3]); TRUNK] = [
     ("Neck1", 10, [0.0, 0.05, 0.0]),
     ("Head", 11, [0.0, 0.05, 0.01]),
 ];
-/// Of an arm: parents by place in the arm, -1 the topmost bone of the spine; offsets along the arm and forward.
-const LIMB: [(&str, i32, f32, f32); ARM] = [
+/// Name without side, parent index within the arm (-1: the top of the spine) and default offset (metres along the arm and
+/// forward) of an arm's bones.
+const ARM: [(&str, i32, f32, f32); ARM_BONES] = [
     ("Shoulder", -1, 0.03, 0.0),
     ("Arm", 0, 0.13, 0.0),
     ("ForeArm", 1, 0.28, 0.0),
@@ -63,64 +65,73 @@ const LIMB: [(&str, i32, f32, f32); ARM] = [
     ("HandPinky2", 20, 0.03, 0.0),
     ("HandPinky3", 21, 0.02, 0.0),
 ];
-/// The bone that the shoulders hang from, and how high above it.
-const TOP: (i32, f32) = (9, 0.1);
+/// Index of the bone that the shoulders are attached to.
+const CHEST: i32 = 9;
+/// Height of the shoulders above that bone, in metres.
+const SHOULDER_HEIGHT_M: f32 = 0.1;
 
 const HEADER: usize = 64;
-const BEGINS: [u8; 2] = [0xff, 0xdd];
-const ENDS: [u8; 2] = [0xff, 0xee];
-/// Numbers of a reference; with the displacement of every bone; with that of the hips alone.
+/// First two bytes of a binary header.
+const START_TOKEN: [u8; 2] = [0xff, 0xdd];
+/// Last two bytes of a binary header.
+const END_TOKEN: [u8; 2] = [0xff, 0xee];
+/// Count of numbers of a reference.
 const REFERENCE: usize = 6;
+/// Count of numbers of a frame with a displacement for every bone.
 const FULL: usize = 6 * BONES;
+/// Count of numbers of a frame with a displacement for the hips only.
 const SHORT: usize = 3 + 3 * BONES;
 const COUNTS: [usize; 4] = [FULL, FULL + REFERENCE, SHORT, SHORT + REFERENCE];
-/// So many words at the end of a name may be numbers; as many as a bone's are one bone more.
-const NAMED: usize = 2;
-/// A bone whose length changes by more than this (metres) is another body's.
-const SAME: f32 = 1e-3;
+/// Numeric words that an avatar's name may end with; as many as a bone has would be taken for another bone.
+const MAX_NUMERIC_NAME_WORDS: usize = 2;
+/// Change of a bone's offset, in metres, from which the datagrams describe another body.
+const OFFSET_TOLERANCE_M: f32 = 1e-3;
 const EXPECTED: &str = "BVH broadcast of Axis Studio";
 
-/// The body as it is taken to be where no displacement tells it: names, parents, offsets; rest is zero.
+/// The skeleton assumed until displacements give the real offsets; its rest rotations are the identity.
 #[must_use]
 pub fn standard() -> SkeletonUpdate {
-    let mut found = SkeletonUpdate::default();
+    let mut skeleton = SkeletonUpdate::default();
     let mut put = |name: String, parent, offset| {
-        found.names.push(name);
-        found.parents.push(parent);
-        found.offsets.push(offset);
-        found.rest.push([1.0, 0.0, 0.0, 0.0]);
+        skeleton.names.push(name);
+        skeleton.parents.push(parent);
+        skeleton.offsets.push(offset);
+        skeleton.rest.push([1.0, 0.0, 0.0, 0.0]);
     };
-    for (name, parent, offset) in BODY {
+    for (name, parent, offset) in TRUNK {
         put(name.to_owned(), parent, offset);
     }
-    for (side, sign, first) in [("Right", -1.0, TRUNK), ("Left", 1.0, TRUNK + ARM)] {
-        for (name, parent, along, ahead) in LIMB {
-            let above = if parent < 0 { TOP.0 } else { first as i32 + parent };
-            let up = if parent < 0 { TOP.1 } else { 0.0 };
-            put(format!("{side}{name}"), above, [sign * along, up, ahead]);
+    for (side, sign, first) in [
+        ("Right", -1.0, TRUNK_BONES),
+        ("Left", 1.0, TRUNK_BONES + ARM_BONES),
+    ] {
+        for (name, parent, along, forward) in ARM {
+            let above = if parent < 0 { CHEST } else { first as i32 + parent };
+            let up = if parent < 0 { SHOULDER_HEIGHT_M } else { 0.0 };
+            put(format!("{side}{name}"), above, [sign * along, up, forward]);
         }
     }
-    found
+    skeleton
 }
 
-/// Whether this looks like a broadcast of Axis: its two tokens, or text that begins with a number and ends with `||`.
+/// Whether this looks like an Axis broadcast: its two tokens, or text that starts with a digit and ends with `||`.
 pub fn recognises(datagram: &[u8]) -> bool {
-    if datagram.starts_with(&BEGINS) {
-        return datagram.len() < HEADER || datagram[HEADER - 2..HEADER] == ENDS;
+    if datagram.starts_with(&START_TOKEN) {
+        return datagram.len() < HEADER || datagram[HEADER - 2..HEADER] == END_TOKEN;
     }
     let text = datagram.trim_ascii_end();
     text.first().is_some_and(u8::is_ascii_digit) && text.ends_with(b"||")
 }
 
-/// Makes frames of datagrams; see the module's documentation.
+/// Decoder of Axis broadcasts; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct AxisDecoder {
     skeleton: SkeletonUpdate,
     skeleton_sent: bool,
     avatar: Active<u32>,
-    /// A frame whose rest has not come.
-    begun: Vec<u8>,
-    /// Frame and number of the newest.
+    /// The first part of a frame that comes in two datagrams.
+    partial: Vec<u8>,
+    /// The newest frame: its number as sent, and as delivered.
     newest: Option<(u32, u32)>,
     stride: Stride,
     numbers: Vec<f32>,
@@ -133,7 +144,7 @@ impl Default for AxisDecoder {
             skeleton: standard(),
             skeleton_sent: false,
             avatar: Active::default(),
-            begun: Vec::with_capacity(HEADER + 4 * (REFERENCE + FULL)),
+            partial: Vec::with_capacity(HEADER + 4 * (REFERENCE + FULL)),
             newest: None,
             stride: Stride::NEW,
             numbers: Vec::with_capacity(REFERENCE + FULL),
@@ -143,33 +154,33 @@ impl Default for AxisDecoder {
 }
 
 impl AxisDecoder {
-    /// Reads the numbers of a datagram; whose they are and of which frame.
+    /// Reads a datagram's numbers into `self.numbers`; returns the avatar and, if binary, the frame.
     fn read(&mut self, datagram: &[u8]) -> Result<(u32, Option<u32>), WireError> {
         self.numbers.clear();
-        if !datagram.starts_with(&BEGINS) {
+        if !datagram.starts_with(&START_TOKEN) {
             let bad = WireError::Malformed {
                 reason: "not the text of a BVH broadcast",
                 at: 0,
             };
-            // By bytes: the name is in whatever encoding.
-            let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'|';
+            // Split as bytes: the name may be in any encoding.
+            let is_separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'|';
             let mut words = datagram
-                .split(blank)
+                .split(is_separator)
                 .filter(|word| !word.is_empty())
                 .map(|word| std::str::from_utf8(word).unwrap_or_default());
             let avatar = words.next().and_then(|word| word.parse().ok()).ok_or(bad)?;
-            // Its name stands between: of any words or none, the last few perhaps numbers.
+            // Read from the end: before the numbers stands the name, any number of words, the last of them perhaps numeric.
             let numbers = words.rev().map_while(|word| word.parse::<f32>().ok());
             self.numbers.extend(numbers);
             self.numbers.reverse();
-            let more = |whole| {
+            let name_words = |count| {
                 self.numbers
                     .len()
-                    .checked_sub(whole)
-                    .filter(|more| *more <= NAMED)
+                    .checked_sub(count)
+                    .filter(|surplus| *surplus <= MAX_NUMERIC_NAME_WORDS)
             };
-            let more = COUNTS.into_iter().find_map(more).unwrap_or(0);
-            self.numbers.drain(..more);
+            let name_words = COUNTS.into_iter().find_map(name_words).unwrap_or(0);
+            self.numbers.drain(..name_words);
             return Ok((avatar, None));
         }
         let (Some(count), Some(avatar), Some(frame), true) = (
@@ -200,14 +211,14 @@ impl AxisDecoder {
         Ok((u32::from_le_bytes(avatar), Some(u32::from_le_bytes(frame))))
     }
 
-    /// The number of a frame: one by one, where frames skip.
-    fn number(&mut self, frame: u32) -> u32 {
+    /// The consecutive number of a frame whose sent number may skip by a fixed step.
+    fn frame_number(&mut self, frame: u32) -> u32 {
         let (newest, number) = self.newest.unwrap_or((frame, frame));
         let step = frame.wrapping_sub(newest);
         let number = match newest.wrapping_sub(frame) {
             0 => number,
-            back @ 1..=OVERTAKEN => return number.wrapping_sub(self.stride.back(back)),
-            _ if step < u32::MAX / 2 => number.wrapping_add(self.stride.frames(step)),
+            back @ 1..=MAX_REORDER => return number.wrapping_sub(self.stride.frames_back(back)),
+            _ if step < u32::MAX / 2 => number.wrapping_add(self.stride.advance(step)),
             _ => frame,
         };
         self.newest = Some((frame, number));
@@ -216,33 +227,42 @@ impl AxisDecoder {
 }
 
 impl Source for AxisDecoder {
-    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        let begins = recognises(datagram);
-        let waited = !self.begun.is_empty();
-        if !begins && !waited {
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        let is_start = recognises(datagram);
+        let has_partial = !self.partial.is_empty();
+        if !is_start && !has_partial {
             return Err(WireError::Alien { expected: EXPECTED });
         }
-        let mut whole = std::mem::take(&mut self.begun);
-        if begins {
-            whole.clear();
+        let mut bytes = std::mem::take(&mut self.partial);
+        if is_start {
+            bytes.clear();
         }
-        whole.extend_from_slice(datagram);
-        let result = self.frame(&whole, take);
-        // On a Mac Axis Neuron sends a frame as two datagrams.
-        let waits = begins && datagram.len() >= HEADER && matches!(result, Err(WireError::Truncated { .. }));
-        if !waits {
-            whole.clear();
+        bytes.extend_from_slice(datagram);
+        let result = self.decode_frame(&bytes, on_update);
+        // On macOS Axis Neuron sends a frame as two datagrams.
+        let is_partial =
+            is_start && datagram.len() >= HEADER && matches!(result, Err(WireError::Truncated { .. }));
+        if !is_partial {
+            bytes.clear();
         }
-        self.begun = whole;
-        if waits && !waited { Ok(()) } else { result }
+        self.partial = bytes;
+        if is_partial && !has_partial {
+            Ok(())
+        } else {
+            result
+        }
     }
 }
 
 impl AxisDecoder {
-    fn frame(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    fn decode_frame(
+        &mut self,
+        datagram: &[u8],
+        on_update: &mut dyn FnMut(Update<'_>),
+    ) -> Result<(), WireError> {
         let (avatar, frame) = self.read(datagram)?;
         let count = self.numbers.len();
-        let (first, full) = match count {
+        let (first, is_full) = match count {
             FULL => (0, true),
             SHORT => (0, false),
             _ if count == FULL + REFERENCE => (REFERENCE, true),
@@ -259,39 +279,39 @@ impl AxisDecoder {
         };
         self.skeleton_sent &= !is_new;
         self.pose.clear();
-        self.pose.seq = frame.map(|frame| self.number(frame));
+        self.pose.seq = frame.map(|frame| self.frame_number(frame));
         let numbers = &self.numbers[first..];
         for id in 0..BONES {
-            let at = if full { 6 * id } else { 3 * id + 3 };
-            let place = if full || id == 0 {
-                let at = if full { at } else { 0 };
+            let at = if is_full { 6 * id } else { 3 * id + 3 };
+            let position = if is_full || id == 0 {
+                let at = if is_full { at } else { 0 };
                 [0, 1, 2].map(|i| numbers[at + i] / 100.0)
             } else {
                 self.skeleton.offsets[id]
             };
-            let angles = if full { at + 3 } else { at };
-            let rotation = turned([0, 1, 2].map(|i| numbers[angles + i]));
-            if !is_rotation(&rotation) || !is_position(&place) {
+            let angles = if is_full { at + 3 } else { at };
+            let rotation = from_euler_yxz([0, 1, 2].map(|i| numbers[angles + i]));
+            if !is_rotation(&rotation) || !is_position(&position) {
                 self.pose.unusable += 1;
                 continue;
             }
             if id == 0 {
-                self.pose.root = Some(place);
+                self.pose.root = Some(position);
             }
             self.pose.joints.push(Joint {
                 id: id as u16,
                 rotation,
-                position: place,
+                position,
                 fresh: true,
             });
         }
         if self.pose.joints.is_empty() {
             return Ok(());
         }
-        // Lengths are those of the first whole frame, and of any that has other ones.
-        if full && self.pose.joints.len() == BONES {
+        // Any complete frame with other offsets than before redefines the skeleton.
+        if is_full && self.pose.joints.len() == BONES {
             for (offset, joint) in self.skeleton.offsets.iter_mut().zip(&self.pose.joints).skip(1) {
-                if (0..3).any(|i| (offset[i] - joint.position[i]).abs() > SAME) {
+                if (0..3).any(|i| (offset[i] - joint.position[i]).abs() > OFFSET_TOLERANCE_M) {
                     *offset = joint.position;
                     self.skeleton_sent = false;
                 }
@@ -299,15 +319,15 @@ impl AxisDecoder {
         }
         if !self.skeleton_sent {
             self.skeleton_sent = true;
-            take(Update::Skeleton(&self.skeleton));
+            on_update(Update::Skeleton(&self.skeleton));
         }
-        take(Update::Frame(&self.pose));
+        on_update(Update::Frame(&self.pose));
         Ok(())
     }
 }
 
-/// Appends a frame of the whole body to `out`, binary with displacement and without reference, as avatar 0: the pose's
-/// `seq` (0 where there is none). Rotations and positions are local, the hips' is the place.
+/// Appends a binary frame of the whole body to `out`, with displacement and without reference, as avatar 0; a missing
+/// `seq` is sent as 0. Transforms are parent-local; the hips' position is that in the world.
 ///
 /// # Errors
 /// [`WireError::Unencodable`] if the pose has a joint beyond the 59.
@@ -317,7 +337,7 @@ pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireErro
             reason: "a bone of Axis is 0 to 58",
         });
     }
-    out.extend_from_slice(&BEGINS);
+    out.extend_from_slice(&START_TOKEN);
     out.extend_from_slice(&0x0101_0000_u32.to_le_bytes());
     out.extend_from_slice(&(FULL as u16).to_le_bytes());
     out.extend_from_slice(&[1, 0, 0, 0, 0, 0]);
@@ -326,12 +346,12 @@ pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireErro
     out.extend_from_slice(&name);
     out.extend_from_slice(&pose.seq.unwrap_or(0).to_le_bytes());
     out.extend_from_slice(&[0; 12]);
-    out.extend_from_slice(&ENDS);
+    out.extend_from_slice(&END_TOKEN);
     for id in 0..BONES {
-        let (place, degrees) = pose.joint(id as u16).map_or(([0.0; 3], [0.0; 3]), |joint| {
-            (joint.position.map(|v| v * 100.0), degrees(joint.rotation))
+        let (position, angles) = pose.joint(id as u16).map_or(([0.0; 3], [0.0; 3]), |joint| {
+            (joint.position.map(|v| v * 100.0), to_euler_yxz(joint.rotation))
         });
-        for value in place.iter().chain(&degrees) {
+        for value in position.iter().chain(&angles) {
             out.extend_from_slice(&value.to_le_bytes());
         }
     }

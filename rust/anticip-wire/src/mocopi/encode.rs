@@ -2,7 +2,7 @@ use super::FORMAT;
 use crate::WireError;
 use crate::pose::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest};
 
-/// Begins a field and returns where its length stands.
+/// Begins a field and returns the offset of its length.
 fn open(out: &mut Vec<u8>, name: &[u8; 4]) -> usize {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -10,7 +10,7 @@ fn open(out: &mut Vec<u8>, name: &[u8; 4]) -> usize {
     at
 }
 
-/// Ends the field begun at `at`.
+/// Ends the field that [`open`] began at `at`.
 fn close(out: &mut [u8], at: usize) {
     // A datagram of 256 bones is far below 4 GiB.
     let length = (out.len() - at - 8) as u32;
@@ -23,7 +23,7 @@ fn put(out: &mut Vec<u8>, name: &[u8; 4], value: &[u8]) {
     close(out, at);
 }
 
-/// Begins a datagram, from an address that is not told.
+/// Begins a datagram; the sender's address is left zero.
 fn begin(out: &mut Vec<u8>) {
     let head = open(out, b"head");
     put(out, b"ftyp", FORMAT);
@@ -76,8 +76,8 @@ pub fn encode_skeleton(skeleton: &SkeletonUpdate, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Appends a frame datagram to `out`: the pose's `seq` (0 where there is none) and joints, with `time_bits`
-/// and `unix_time` as given (older apps send no `uttm`).
+/// Appends a frame datagram to `out`, with the pose's joints and `seq` (0 if missing). `time_bits` is written as `time`,
+/// `unix_time` (seconds) as `uttm`, which older apps lack.
 ///
 /// # Errors
 /// [`WireError::Unencodable`] if the pose has no joint or more than [`MAX_JOINTS`].

@@ -1,17 +1,17 @@
 //! Sony mocopi: the `sony motion format` datagrams of UDP port 12351.
 //!
-//! A datagram is a sequence of fields, each `u32 length, 4-byte name, value`, little-endian; some values are
-//! fields again. Every datagram has `head` (`ftyp`, `vrsn`) and `sndf` (`ipad`, `rcvp`), then either `skdf`
-//! (the skeleton, at the start and every few seconds) or `fram` (a frame). Fields with other names are
-//! skipped at every level, so that newer apps (`tmcd` time codes and whatever follows) are read as well.
+//! A datagram is a sequence of fields, each `u32 length, 4-byte name, value`, little-endian; some values contain fields
+//! themselves. Every datagram has `head` (`ftyp`, `vrsn`) and `sndf` (`ipad`, `rcvp`), then either `skdf` (the skeleton, at
+//! the start and every few seconds) or `fram` (a frame). Fields with other names are skipped at every level, so that newer
+//! apps, which add `tmcd` time codes and more, can be read.
 //!
-//! Quaternions travel as `x, y, z, w`, local to the parent, right-handed with y up, metres: only the order
-//! changes here, bit for bit, and encoding what was decoded gives the same bytes again, but for the sender's address
-//! and the clock that is not read.
+//! Transforms are parent-local, right-handed, y up, in metres. Quaternions are sent as `x, y, z, w`; only their order
+//! changes, so encoding a decoded datagram gives the same bytes except for the sender's address and the clock that is
+//! not read.
 //!
-//! A frame has up to two clocks. `time` is four bytes: apps that fill it write the seconds since the stream
-//! began as binary32 (Sony's own receiver library returns a float too); `uttm`, in newer apps only, is Unix
-//! time in seconds as binary64. [`PoseUpdate::time`] is `uttm` where there is one, else `time`.
+//! A frame has up to two clocks. `time` is four bytes: apps that fill it write the seconds since the start of the stream as
+//! binary32 (Sony's own receiver library returns a float too); `uttm`, in newer apps only, is Unix time in seconds as
+//! binary64. [`PoseUpdate::time`] is `uttm` if there is one, else `time`.
 
 mod encode;
 
@@ -22,7 +22,7 @@ use crate::bytes::{array, f32s_le};
 use crate::pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_position, is_rotation};
 use crate::source::{Source, Update};
 
-/// Number of bones of every mocopi skeleton seen so far.
+/// Number of bones of all known mocopi skeletons.
 pub const BONES: usize = 27;
 
 /// Names of the bones, by id.
@@ -64,7 +64,7 @@ pub const BONE_PARENTS: [i32; BONES] = [
 const FORMAT: &[u8] = b"sony motion format";
 const EXPECTED: &str = "mocopi datagram";
 
-/// Which of the two a datagram is.
+/// Kind of a decoded datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MocopiKind {
     /// [`MocopiPacket::skeleton`] was replaced.
@@ -73,7 +73,7 @@ pub enum MocopiKind {
     Frame,
 }
 
-/// One decoded datagram; hand the same one to every [`decode`], its memory is reused.
+/// The decoded values; pass the same one to every [`decode`] to reuse its memory.
 #[derive(Clone, Debug, Default)]
 pub struct MocopiPacket {
     /// The last frame; `root` is the position of bone 0.
@@ -83,59 +83,59 @@ pub struct MocopiPacket {
     seen: Seen,
 }
 
-/// Whether this begins as every datagram of mocopi does.
+/// Whether this begins like every mocopi datagram.
 pub fn recognises(datagram: &[u8]) -> bool {
     let head = &datagram[..datagram.len().min(64)];
     head.get(4..8) == Some(b"head") && head.windows(FORMAT.len()).any(|part| part == FORMAT)
 }
 
 impl Source for MocopiPacket {
-    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         match decode(datagram, self)? {
-            MocopiKind::Skeleton => take(Update::Skeleton(&self.skeleton)),
-            MocopiKind::Frame => take(Update::Frame(&self.pose)),
+            MocopiKind::Skeleton => on_update(Update::Skeleton(&self.skeleton)),
+            MocopiKind::Frame => on_update(Update::Frame(&self.pose)),
         }
         Ok(())
     }
 }
 
-/// Which ids a datagram has already used.
+/// The set of bone ids seen in a datagram.
 #[derive(Clone, Debug, Default)]
 struct Seen([u64; MAX_JOINTS / 64]);
 
 impl Seen {
-    /// Marks `id`; false if it is out of range or was there before.
+    /// Inserts `id`; false if it is out of range or already there.
     fn insert(&mut self, id: u16) -> bool {
         let Some(word) = self.0.get_mut(usize::from(id) / 64) else {
             return false;
         };
         let bit = 1u64 << (id % 64);
-        let new = *word & bit == 0;
+        let is_new = *word & bit == 0;
         *word |= bit;
-        new
+        is_new
     }
 }
 
-/// The seconds in a frame's `time` field: binary32, finite and not negative; anything else is no time (a
-/// small integer there would read as a subnormal, and its unit is not known).
+/// The seconds of a frame's `time` field: binary32, zero or a positive normal number. Anything else is `None`: a small
+/// integer would read as a subnormal, and its unit is unknown.
 pub fn stream_seconds(time_bits: u32) -> Option<f64> {
     let seconds = f32::from_bits(time_bits);
     (time_bits == 0 || (seconds.is_normal() && seconds > 0.0)).then_some(f64::from(seconds))
 }
 
-/// One field: its name, where its value begins, and the value.
+/// One field; `at` is the offset of its value in the datagram.
 struct Field<'a> {
     name: [u8; 4],
     at: usize,
     value: &'a [u8],
 }
 
-/// The fields of `value`, which begins at `at` in the datagram.
+/// Iterator over the fields of `data`, which begins at offset `at` of the datagram.
 struct Fields<'a> {
     data: &'a [u8],
     at: usize,
-    /// Whether `data` ends where the datagram ends: then what is missing was cut off.
-    outermost: bool,
+    /// Whether `data` is the datagram itself: then missing bytes mean that it was cut short.
+    is_outermost: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -143,7 +143,7 @@ impl<'a> Fields<'a> {
         Self {
             data: field.value,
             at: field.at,
-            outermost: false,
+            is_outermost: false,
         }
     }
 
@@ -170,7 +170,7 @@ impl<'a> Fields<'a> {
     }
 
     fn short(&self, what: &'static str, needed: usize) -> WireError {
-        if self.outermost {
+        if self.is_outermost {
             WireError::Truncated {
                 what,
                 at: self.at,
@@ -197,46 +197,45 @@ fn fixed<const N: usize>(field: &Field<'_>, reason: &'static str) -> Result<[u8;
 
 /// Decodes one datagram into `out`.
 ///
-/// After an error, what the failed part would have replaced (`pose` or `skeleton`) is unspecified; the rest
-/// of `out` is as it was.
+/// After an error, the one of `pose` and `skeleton` that was being decoded is unspecified; the other is unchanged.
 ///
 /// # Errors
-/// [`WireError::Alien`] if it is no mocopi datagram, [`WireError::Truncated`] if it was cut,
+/// [`WireError::Alien`] if it is no mocopi datagram, [`WireError::Truncated`] if it was cut short,
 /// [`WireError::Malformed`] otherwise.
 pub fn decode(datagram: &[u8], out: &mut MocopiPacket) -> Result<MocopiKind, WireError> {
     let alien = WireError::Alien { expected: EXPECTED };
-    // Whatever the rest is like: without this beginning it is somebody else's datagram.
+    // Without this start the datagram is another protocol's, whatever else is wrong with it.
     if array::<4>(datagram, 4) != Some(*b"head") {
         return Err(alien);
     }
     let mut fields = Fields {
         data: datagram,
         at: 0,
-        outermost: true,
+        is_outermost: true,
     };
     let mut kind = None;
-    let mut strangers = false;
+    let mut has_unknown_fields = false;
     while let Some(field) = fields.next()? {
         match &field.name {
-            b"head" => head(&field)?,
+            b"head" => check_head(&field)?,
             b"sndf" => {}
             b"skdf" | b"fram" if kind.is_some() => {
                 return Err(malformed(&field, "a second skdf or fram in one datagram"));
             }
             b"skdf" => {
-                skeleton(&field, out)?;
+                decode_skeleton(&field, out)?;
                 kind = Some(MocopiKind::Skeleton);
             }
             b"fram" => {
-                frame(&field, out)?;
+                decode_frame(&field, out)?;
                 kind = Some(MocopiKind::Frame);
             }
-            _ => strangers = true,
+            _ => has_unknown_fields = true,
         }
     }
     match kind {
         Some(kind) => Ok(kind),
-        None if strangers => Err(alien),
+        None if has_unknown_fields => Err(alien),
         None => Err(WireError::Truncated {
             what: "skdf or fram",
             at: datagram.len(),
@@ -246,23 +245,23 @@ pub fn decode(datagram: &[u8], out: &mut MocopiPacket) -> Result<MocopiKind, Wir
     }
 }
 
-/// Whether the format is this one; its version has always been 1.
-fn head(field: &Field<'_>) -> Result<(), WireError> {
-    let mut ours = false;
+/// Checks the format's name. The version is not checked; it has always been 1.
+fn check_head(field: &Field<'_>) -> Result<(), WireError> {
+    let mut is_mocopi = false;
     let mut fields = Fields::of(field);
     while let Some(inner) = fields.next()? {
         if &inner.name == b"ftyp" {
-            ours = inner.value == FORMAT;
+            is_mocopi = inner.value == FORMAT;
         }
     }
-    if ours {
+    if is_mocopi {
         Ok(())
     } else {
         Err(WireError::Alien { expected: EXPECTED })
     }
 }
 
-/// A bone's id, parent (skeleton only) and transform.
+/// A bone of a frame or, with `parent`, of a skeleton.
 struct Bone {
     id: u16,
     parent: Option<i16>,
@@ -270,7 +269,7 @@ struct Bone {
     position: [f32; 3],
 }
 
-fn bone(field: &Field<'_>) -> Result<Bone, WireError> {
+fn decode_bone(field: &Field<'_>) -> Result<Bone, WireError> {
     let (mut id, mut parent, mut transform) = (None, None, None);
     let mut fields = Fields::of(field);
     while let Some(inner) = fields.next()? {
@@ -298,22 +297,22 @@ fn bone(field: &Field<'_>) -> Result<Bone, WireError> {
     })
 }
 
-fn frame(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
+fn decode_frame(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
     let MocopiPacket { pose, seen, .. } = out;
     pose.clear();
     *seen = Seen::default();
-    let mut bits = None;
-    let mut unix = None;
-    let mut bones = false;
+    let mut time_bits = None;
+    let mut unix_time = None;
+    let mut has_bones = false;
     let mut fields = Fields::of(field);
     while let Some(inner) = fields.next()? {
         match &inner.name {
             b"fnum" => pose.seq = Some(u32::from_le_bytes(fixed(&inner, "fnum is not 4 bytes")?)),
-            b"time" => bits = Some(u32::from_le_bytes(fixed(&inner, "time is not 4 bytes")?)),
-            b"uttm" => unix = Some(f64::from_le_bytes(fixed(&inner, "uttm is not 8 bytes")?)),
+            b"time" => time_bits = Some(u32::from_le_bytes(fixed(&inner, "time is not 4 bytes")?)),
+            b"uttm" => unix_time = Some(f64::from_le_bytes(fixed(&inner, "uttm is not 8 bytes")?)),
             b"btrs" => {
-                bones = true;
-                transforms(&inner, pose, seen)?;
+                has_bones = true;
+                decode_transforms(&inner, pose, seen)?;
             }
             _ => {}
         }
@@ -321,15 +320,15 @@ fn frame(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
     if pose.seq.is_none() {
         return Err(malformed(field, "fram without fnum"));
     }
-    if !bones {
+    if !has_bones {
         return Err(malformed(field, "fram without btrs"));
     }
-    let usable = unix.filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
-    pose.time = usable.or(bits.and_then(stream_seconds));
+    let unix_time = unix_time.filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0);
+    pose.time = unix_time.or(time_bits.and_then(stream_seconds));
     Ok(())
 }
 
-fn transforms(field: &Field<'_>, pose: &mut PoseUpdate, seen: &mut Seen) -> Result<(), WireError> {
+fn decode_transforms(field: &Field<'_>, pose: &mut PoseUpdate, seen: &mut Seen) -> Result<(), WireError> {
     let mut fields = Fields::of(field);
     while let Some(inner) = fields.next()? {
         if &inner.name != b"btdt" {
@@ -340,7 +339,7 @@ fn transforms(field: &Field<'_>, pose: &mut PoseUpdate, seen: &mut Seen) -> Resu
             rotation,
             position,
             ..
-        } = bone(&inner)?;
+        } = decode_bone(&inner)?;
         if !seen.insert(id) {
             return Err(malformed(&inner, "a bone id that is doubled or above 255"));
         }
@@ -361,7 +360,7 @@ fn transforms(field: &Field<'_>, pose: &mut PoseUpdate, seen: &mut Seen) -> Resu
     Ok(())
 }
 
-fn skeleton(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
+fn decode_skeleton(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
     const DENSE: &str = "the skeleton's bone ids are not 0 to n-1, each once";
     let MocopiPacket { skeleton, seen, .. } = out;
     *seen = Seen::default();
@@ -392,7 +391,7 @@ fn skeleton(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> 
                 parent,
                 rotation,
                 position,
-            } = bone(&inner)?;
+            } = decode_bone(&inner)?;
             let Some(parent) = parent else {
                 return Err(malformed(&inner, "a bone without pbid"));
             };

@@ -1,15 +1,16 @@
 //! OptiTrack Motive: NatNet 3.0 to 4.2, skeletons of the multicast data stream, UDP port 1511.
 //!
-//! Little-endian. Every message: u16 kind, u16 bytes that follow. A frame of mocap data (kind 7) has i32 number, then
-//! sections, each an i32 count (since 4.1 the section's bytes as an i32 as well): marker sets, other markers, rigid bodies,
-//! skeletons, assets (since 4.1), labelled markers, force plates, devices; then time code, f64 seconds, camera stamps, flags.
-//! A rigid body and a bone are the same 38 bytes: i32 id, `x y z` metres, `x y z w`, f32 error, i16 flags (1: tracked); the
-//! high half of a bone's id is its skeleton's. Nothing says whether sections carry sizes: a frame that fits with them has them.
+//! Little-endian. Every message starts with u16 kind and u16 length of the rest. A frame of mocap data (kind 7) has an i32
+//! number, then sections, each with an i32 count (since 4.1 followed by the section's i32 size in bytes): marker sets, other
+//! markers, rigid bodies, skeletons, assets (since 4.1), labelled markers, force plates, devices; then time code, f64
+//! seconds, camera stamps, flags. A rigid body and a bone have the same 38 bytes: i32 id, `x y z` metres, `x y z w`, f32
+//! error, i16 flags (1: tracked); the high half of a bone's id is its skeleton's. A frame does not say whether its sections
+//! carry sizes: it has them if it can be read with them.
 //!
-//! Names, parents and offsets come as model definitions (kind 5), which a client asks for (kind 4, to port 1510). Bones
-//! are told in the world or in their parents, as Motive's *Skeleton Coordinates* says; which, the definitions' offsets
-//! tell. Right-handed, y up, and in T-pose every bone's rotation is the identity. Of several skeletons the first is heard, another
-//! one when that has been away for 200 frames with others. Where none has been tracked, rigid bodies are trackers.
+//! Names, parents and offsets come as model definitions (kind 5), which a client requests (kind 4, to port 1510). Bones
+//! are in world or parent-local coordinates, depending on Motive's *Skeleton Coordinates*; the definitions' offsets show
+//! which. Axes are right-handed, y up; in T-pose every bone's rotation is the identity. Only one skeleton is decoded: the
+//! first, until it has been absent for 200 frames with others. Until one is tracked, rigid bodies are delivered as trackers.
 
 mod encode;
 mod reader;
@@ -18,52 +19,62 @@ pub use encode::{encode_frame, encode_skeleton};
 
 use crate::WireError;
 use crate::bytes::array;
-use crate::figure::Placed;
+use crate::figure::WorldTransform;
 use crate::pose::{
     Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, TrackerUpdate, is_forest, is_position,
     is_rotation,
 };
 use crate::source::{Active, Source, Update};
-use reader::{Bone, Definition, Definitions, Frame, Layout, definition, frame};
+use reader::{
+    Bone, BoneDefinition, Definitions, Frame, Layout, SkeletonDefinition, read_definitions, read_frame,
+};
 
+/// Message kind: the server describes itself.
 const SERVER: u16 = 1;
+/// Message kind: model definitions.
 const MODELDEF: u16 = 5;
+/// Message kind: frame of mocap data.
 const FRAME: u16 = 7;
+/// Bytes of a message's header.
 const HEADER: usize = 4;
-/// Bones as near (metres, mean) to their offsets as this are told in their parents.
-const NEAR: f32 = 0.02;
+/// Mean distance of the bones from their offsets, in metres, below which positions are parent-local.
+const LOCAL_TOLERANCE_M: f32 = 0.02;
 const EXPECTED: &str = "NatNet message";
 
-/// Whether this looks like a message of a NatNet server: a kind that it sends, and as many bytes as it says.
+/// Whether this looks like a message of a NatNet server: a known kind, and the declared length.
 pub fn recognises(datagram: &[u8]) -> bool {
     let word = |at| array::<2>(datagram, at).map(u16::from_le_bytes);
     matches!(word(0), Some(SERVER | MODELDEF | FRAME))
         && word(2).is_some_and(|bytes| usize::from(bytes) + HEADER == datagram.len() && bytes >= 16)
 }
 
-/// Makes frames of datagrams; see the module's documentation.
+/// Decoder of NatNet messages; see the module documentation.
 #[derive(Clone, Debug, Default)]
 pub struct NatnetDecoder {
-    definitions: Vec<Definition>,
-    /// The rigid bodies' ids, in the order of `trackers`.
-    rigid: Vec<i32>,
+    definitions: Vec<SkeletonDefinition>,
+    /// Ids of the rigid bodies, in the order of `trackers`.
+    rigid_body_ids: Vec<i32>,
     trackers: TrackerUpdate,
-    /// The skeleton that is heard.
+    /// Id of the skeleton that is decoded.
     active: Active<i32>,
     skeleton: SkeletonUpdate,
     pose: PoseUpdate,
 }
 
 impl NatnetDecoder {
-    fn frame(&mut self, found: &Frame, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        let tracked = |(_, bones): &&(i32, Vec<Bone>)| bones.iter().any(|bone| bone.tracked);
-        let active = |(id, _): &&(i32, Vec<Bone>)| Some(*id) == self.active.id;
-        let known = |(id, _): &&(i32, Vec<Bone>)| self.definitions.iter().any(|d| d.id == *id);
-        let mut there = found.skeletons.iter().filter(tracked);
-        let Some((id, bones)) = there.clone().find(active).or_else(|| there.find(known)) else {
-            // Nobody is tracked, or nobody has said yet who that is. A skeleton that was heard may come back.
+    fn on_frame(&mut self, frame: &Frame, on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        let is_tracked = |(_, bones): &&(i32, Vec<Bone>)| bones.iter().any(|bone| bone.is_tracked);
+        let is_active = |(id, _): &&(i32, Vec<Bone>)| Some(*id) == self.active.id;
+        let is_defined = |(id, _): &&(i32, Vec<Bone>)| self.definitions.iter().any(|d| d.id == *id);
+        let mut candidates = frame.skeletons.iter().filter(is_tracked);
+        let Some((id, bones)) = candidates
+            .clone()
+            .find(is_active)
+            .or_else(|| candidates.find(is_defined))
+        else {
+            // No skeleton is tracked, or its definition has not come. One that was active may return.
             if self.active.id.is_none() {
-                self.rigid(found, take);
+                self.on_rigid_bodies(frame, on_update);
             }
             return Ok(());
         };
@@ -74,33 +85,33 @@ impl NatnetDecoder {
             return Ok(());
         };
         if is_new {
-            self.skeleton = definition.body.clone();
-            take(Update::Skeleton(&self.skeleton));
+            self.skeleton = definition.skeleton.clone();
+            on_update(Update::Skeleton(&self.skeleton));
         }
-        let mut placed: Vec<Option<Placed>> = vec![None; definition.bones.len()];
+        let mut transforms: Vec<Option<WorldTransform>> = vec![None; definition.bone_ids.len()];
         self.pose.clear();
-        for bone in bones.iter().filter(|bone| bone.tracked) {
-            let Some(place) = definition.bones.iter().position(|id| *id == bone.id & 0xffff) else {
+        for bone in bones.iter().filter(|bone| bone.is_tracked) {
+            let Some(index) = definition.bone_ids.iter().position(|id| *id == bone.id & 0xffff) else {
                 continue;
             };
             if is_rotation(&bone.rotation) && is_position(&bone.position) {
                 let (rotation, position) = (bone.rotation, bone.position);
-                placed[place] = Some(Placed { rotation, position });
+                transforms[index] = Some(WorldTransform { rotation, position });
             } else {
                 self.pose.unusable += 1;
             }
         }
-        let local = definition.is_local(&placed);
+        let is_local = definition.is_local(&transforms);
         for (id, parent) in self.skeleton.parents.iter().enumerate() {
-            let Some(here) = placed[id] else { continue };
+            let Some(bone) = transforms[id] else { continue };
             let (rotation, position) = match usize::try_from(*parent) {
                 Err(_) => {
-                    self.pose.root = Some(here.position);
-                    (here.rotation, here.position)
+                    self.pose.root = Some(bone.position);
+                    (bone.rotation, bone.position)
                 }
-                Ok(_) if local => (here.rotation, here.position),
-                Ok(parent) => match &placed[parent] {
-                    Some(above) => here.within(above),
+                Ok(_) if is_local => (bone.rotation, bone.position),
+                Ok(parent) => match &transforms[parent] {
+                    Some(above) => bone.relative_to(above),
                     None => continue,
                 },
             };
@@ -111,41 +122,44 @@ impl NatnetDecoder {
                 fresh: true,
             });
         }
-        self.pose.seq = Some(found.number);
-        self.pose.time = found.seconds;
+        self.pose.seq = Some(frame.number);
+        self.pose.time = frame.seconds;
         if !self.pose.joints.is_empty() {
-            take(Update::Frame(&self.pose));
+            on_update(Update::Frame(&self.pose));
         }
         Ok(())
     }
 
-    /// Rigid bodies that have names, as trackers.
-    fn rigid(&mut self, found: &Frame, take: &mut dyn FnMut(Update<'_>)) {
-        for (id, tracker) in self.rigid.iter().zip(&mut self.trackers.trackers) {
-            let here = found.rigid.iter().find(|body| body.id == *id && body.tracked);
-            tracker.rotation = here.map(|body| body.rotation).filter(is_rotation);
-            tracker.position = here.map(|body| body.position).filter(is_position);
+    /// Delivers the rigid bodies with known names as trackers.
+    fn on_rigid_bodies(&mut self, frame: &Frame, on_update: &mut dyn FnMut(Update<'_>)) {
+        for (id, tracker) in self.rigid_body_ids.iter().zip(&mut self.trackers.trackers) {
+            let body = frame
+                .rigid_bodies
+                .iter()
+                .find(|body| body.id == *id && body.is_tracked);
+            tracker.rotation = body.map(|body| body.rotation).filter(is_rotation);
+            tracker.position = body.map(|body| body.position).filter(is_position);
         }
-        self.trackers.seq = Some(found.number);
-        self.trackers.time = found.seconds;
+        self.trackers.seq = Some(frame.number);
+        self.trackers.time = frame.seconds;
         if self.trackers.trackers.iter().any(|t| t.rotation.is_some()) {
-            take(Update::Trackers(&self.trackers));
+            on_update(Update::Trackers(&self.trackers));
         }
     }
 
-    fn define(&mut self, found: Definitions, take: &mut dyn FnMut(Update<'_>)) {
-        self.definitions = found.skeletons;
-        self.rigid = found.rigid.iter().map(|(id, _)| *id).collect();
-        let named = |(_, name): (i32, String)| Tracker {
+    fn on_definitions(&mut self, definitions: Definitions, on_update: &mut dyn FnMut(Update<'_>)) {
+        self.definitions = definitions.skeletons;
+        self.rigid_body_ids = definitions.rigid_bodies.iter().map(|(id, _)| *id).collect();
+        let tracker = |(_, name): (i32, String)| Tracker {
             name,
             ..Tracker::default()
         };
-        self.trackers.trackers = found.rigid.into_iter().map(named).collect();
+        self.trackers.trackers = definitions.rigid_bodies.into_iter().map(tracker).collect();
         let active = self.definitions.iter().find(|d| Some(d.id) == self.active.id);
         match active {
-            Some(definition) if definition.body != self.skeleton => {
-                self.skeleton = definition.body.clone();
-                take(Update::Skeleton(&self.skeleton));
+            Some(definition) if definition.skeleton != self.skeleton => {
+                self.skeleton = definition.skeleton.clone();
+                on_update(Update::Skeleton(&self.skeleton));
             }
             Some(_) => {}
             None => self.active = Active::default(),
@@ -153,28 +167,28 @@ impl NatnetDecoder {
     }
 }
 
-impl Definition {
-    /// Whether bones are told in their parents: they then are where the offsets say.
-    fn is_local(&self, placed: &[Option<Placed>]) -> bool {
-        let apart = |(place, id): (&Placed, usize)| {
-            let offset = self.body.offsets[id];
-            (0..3).map(|i| (place.position[i] - offset[i]).abs()).sum::<f32>()
+impl SkeletonDefinition {
+    /// Whether the transforms are parent-local: then the positions are close to the offsets.
+    fn is_local(&self, transforms: &[Option<WorldTransform>]) -> bool {
+        let distance = |(bone, id): (&WorldTransform, usize)| {
+            let offset = self.skeleton.offsets[id];
+            (0..3).map(|i| (bone.position[i] - offset[i]).abs()).sum::<f32>()
         };
-        let children = placed
+        let children = transforms
             .iter()
             .enumerate()
-            .filter(|(id, _)| self.body.parents[*id] >= 0);
+            .filter(|(id, _)| self.skeleton.parents[*id] >= 0);
         let (mut sum, mut count) = (0.0, 0.0_f32);
-        for found in children.filter_map(|(id, place)| Some((place.as_ref()?, id))) {
-            sum += apart(found);
+        for child in children.filter_map(|(id, bone)| Some((bone.as_ref()?, id))) {
+            sum += distance(child);
             count += 1.0;
         }
-        count > 0.0 && sum / count < NEAR
+        count > 0.0 && sum / count < LOCAL_TOLERANCE_M
     }
 }
 
 impl Source for NatnetDecoder {
-    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let (Some(kind), Some(bytes)) = (array::<2>(datagram, 0), array::<2>(datagram, 2)) else {
             return Err(WireError::Alien { expected: EXPECTED });
         };
@@ -191,50 +205,52 @@ impl Source for NatnetDecoder {
                 left: body.len(),
             });
         };
-        let bad = |reason| WireError::Malformed { reason, at: HEADER };
+        let malformed = |reason| WireError::Malformed { reason, at: HEADER };
         match kind {
             FRAME => {
-                let found = frame(body, true).or_else(|| frame(body, false));
-                let found = found.ok_or(bad("a frame of mocap data that is none of NatNet 3.0 to 4.2"))?;
-                self.frame(&found, take)
+                let frame = read_frame(body, true).or_else(|| read_frame(body, false));
+                let frame = frame.ok_or(malformed(
+                    "a frame of mocap data that is none of NatNet 3.0 to 4.2",
+                ))?;
+                self.on_frame(&frame, on_update)
             }
             MODELDEF => {
-                // Read by a wrong layout they end early, at what looks like a camera.
-                let found = Layout::ALL
+                // In a wrong layout reading ends early, at what looks like a camera: the layout that gives most is right.
+                let definitions = Layout::ALL
                     .into_iter()
                     .rev()
-                    .filter_map(|layout| definition(body, layout))
-                    .max_by_key(|found| found.skeletons.len() + found.rigid.len());
-                self.define(
-                    found.ok_or(bad("model definitions of no NatNet 3.0 to 4.2"))?,
-                    take,
+                    .filter_map(|layout| read_definitions(body, layout))
+                    .max_by_key(|definitions| definitions.skeletons.len() + definitions.rigid_bodies.len());
+                self.on_definitions(
+                    definitions.ok_or(malformed("model definitions of no NatNet 3.0 to 4.2"))?,
+                    on_update,
                 );
                 Ok(())
             }
-            // Who the server is.
+            // SERVER: nothing to decode.
             _ => Ok(()),
         }
     }
 }
 
-/// A body that a definition tells, if it is one.
-fn body(bones: &[(i32, i32, String, [f32; 3])]) -> Option<SkeletonUpdate> {
+/// The skeleton of these bones, if their parents form a tree and their offsets are valid.
+fn skeleton_update(bones: &[BoneDefinition]) -> Option<SkeletonUpdate> {
     if bones.is_empty() || bones.len() > MAX_JOINTS {
         return None;
     }
     let parents: Vec<i32> = bones
         .iter()
-        .map(|(_, parent, ..)| {
+        .map(|bone| {
             bones
                 .iter()
-                .position(|(id, ..)| id == parent)
-                .map_or(-1, |p| p as i32)
+                .position(|other| other.id == bone.parent)
+                .map_or(-1, |index| index as i32)
         })
         .collect();
-    let fits = is_forest(&parents) && bones.iter().all(|(.., offset)| is_position(offset));
-    fits.then(|| SkeletonUpdate {
-        names: bones.iter().map(|(_, _, name, _)| name.clone()).collect(),
-        offsets: bones.iter().map(|(.., offset)| *offset).collect(),
+    let is_valid = is_forest(&parents) && bones.iter().all(|bone| is_position(&bone.offset));
+    is_valid.then(|| SkeletonUpdate {
+        names: bones.iter().map(|bone| bone.name.clone()).collect(),
+        offsets: bones.iter().map(|bone| bone.offset).collect(),
         rest: vec![[1.0, 0.0, 0.0, 0.0]; bones.len()],
         rate: None,
         parents,

@@ -1,51 +1,60 @@
-//! The sections of frames and of model definitions.
+//! Reading of frames and model definitions.
 
-use super::body;
+use super::skeleton_update;
 use crate::bytes::{array, f32s_le};
 use crate::pose::{MAX_JOINTS, SkeletonUpdate};
 
-/// Bytes of a labelled marker; of what ends a frame, without and with sizes.
-const MARKER: usize = 26;
-const END: [usize; 2] = [46, 54];
-/// A newer server may add so much.
-const MORE: usize = 16;
-/// Nobody has more of anything.
-const MOST: usize = 4096;
+/// Bytes of a labelled marker.
+const LABELLED_MARKER: usize = 26;
+/// Bytes after the sections of a frame, without and with section sizes.
+const TRAILER: [usize; 2] = [46, 54];
+/// Bytes that newer servers may append to the trailer.
+const MAX_EXTRA: usize = 16;
+/// Maximum plausible count of anything.
+const MAX_COUNT: usize = 4096;
 
-/// A bone of a frame.
+/// A bone or rigid body of a frame.
 #[derive(Clone, Debug)]
 pub(super) struct Bone {
     pub(super) id: i32,
     pub(super) position: [f32; 3],
     pub(super) rotation: [f32; 4],
-    pub(super) tracked: bool,
+    pub(super) is_tracked: bool,
 }
 
-/// What of a frame is a body.
+/// The parts of a frame that are decoded.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) number: u32,
     pub(super) seconds: Option<f64>,
-    pub(super) rigid: Vec<Bone>,
-    /// By their ids.
+    pub(super) rigid_bodies: Vec<Bone>,
+    /// Skeleton ids and bones.
     pub(super) skeletons: Vec<(i32, Vec<Bone>)>,
 }
 
-/// What model definitions tell.
+/// Model definitions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Definitions {
-    pub(super) skeletons: Vec<Definition>,
-    /// Rigid bodies: their ids and names.
-    pub(super) rigid: Vec<(i32, String)>,
+    pub(super) skeletons: Vec<SkeletonDefinition>,
+    /// Ids and names of rigid bodies.
+    pub(super) rigid_bodies: Vec<(i32, String)>,
 }
 
-/// A skeleton's definition.
+/// Definition of a skeleton.
 #[derive(Clone, Debug)]
-pub(super) struct Definition {
+pub(super) struct SkeletonDefinition {
     pub(super) id: i32,
-    /// The bones' own ids, in the body's order.
-    pub(super) bones: Vec<i32>,
-    pub(super) body: SkeletonUpdate,
+    /// Bone ids, in the order of `skeleton`.
+    pub(super) bone_ids: Vec<i32>,
+    pub(super) skeleton: SkeletonUpdate,
+}
+
+/// Definition of a rigid body, or of a bone of a skeleton.
+pub(super) struct BoneDefinition {
+    pub(super) id: i32,
+    pub(super) parent: i32,
+    pub(super) name: String,
+    pub(super) offset: [f32; 3],
 }
 
 struct Reader<'a> {
@@ -61,7 +70,7 @@ impl Reader<'_> {
     }
 
     fn count(&mut self) -> Option<usize> {
-        usize::try_from(self.int()?).ok().filter(|n| *n <= MOST)
+        usize::try_from(self.int()?).ok().filter(|n| *n <= MAX_COUNT)
     }
 
     fn floats<const N: usize>(&mut self) -> Option<[f32; N]> {
@@ -91,14 +100,14 @@ impl Reader<'_> {
             id,
             position: [x, y, z],
             rotation: [qw, qx, qy, qz],
-            tracked: flags & 1 != 0,
+            is_tracked: flags & 1 != 0,
         })
     }
 
-    /// A section: how many things it has, and where it ends where that is told.
-    fn section(&mut self, sized: bool) -> Option<(usize, Option<usize>)> {
+    /// Reads a section's header: the count of its items and, if sections carry sizes, the offset of its end.
+    fn section(&mut self, has_sizes: bool) -> Option<(usize, Option<usize>)> {
         let count = self.count()?;
-        if !sized {
+        if !has_sizes {
             return Some((count, None));
         }
         let bytes = usize::try_from(self.int()?).ok()?;
@@ -106,33 +115,38 @@ impl Reader<'_> {
         Some((count, Some(end)))
     }
 
-    fn pass(&mut self, sized: bool, mut one: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
-        let (count, end) = self.section(sized)?;
+    /// Skips a section, by its size or item by item with `skip_item`.
+    fn skip_section(
+        &mut self,
+        has_sizes: bool,
+        mut skip_item: impl FnMut(&mut Self) -> Option<()>,
+    ) -> Option<()> {
+        let (count, end) = self.section(has_sizes)?;
         if let Some(end) = end {
             self.at = end;
             return Some(());
         }
-        (0..count).try_for_each(|_| one(self))
+        (0..count).try_for_each(|_| skip_item(self))
     }
 }
 
-/// A frame whose sections carry their sizes, or do not.
-pub(super) fn frame(data: &[u8], sized: bool) -> Option<Frame> {
+/// Reads a frame; `has_sizes` says whether its sections carry their sizes in bytes.
+pub(super) fn read_frame(data: &[u8], has_sizes: bool) -> Option<Frame> {
     let mut r = Reader { data, at: 0 };
     let number = r.int()? as u32;
-    r.pass(sized, |r| {
+    r.skip_section(has_sizes, |r| {
         r.text()?;
         let markers = r.count()?;
         r.skip(12 * markers)
     })?;
-    r.pass(sized, |r| r.skip(12))?;
-    let (count, end) = r.section(sized)?;
-    let rigid: Option<Vec<Bone>> = (0..count).map(|_| r.bone()).collect();
-    let rigid = rigid?;
+    r.skip_section(has_sizes, |r| r.skip(12))?;
+    let (count, end) = r.section(has_sizes)?;
+    let rigid_bodies: Option<Vec<Bone>> = (0..count).map(|_| r.bone()).collect();
+    let rigid_bodies = rigid_bodies?;
     if end.is_some_and(|end| end != r.at) {
         return None;
     }
-    let (count, end) = r.section(sized)?;
+    let (count, end) = r.section(has_sizes)?;
     let mut skeletons = Vec::new();
     for _ in 0..count {
         let id = r.int()?;
@@ -143,12 +157,12 @@ pub(super) fn frame(data: &[u8], sized: bool) -> Option<Frame> {
     if end.is_some_and(|end| end != r.at) {
         return None;
     }
-    if sized {
-        r.pass(true, |_| None)?;
+    if has_sizes {
+        r.skip_section(true, |_| None)?;
     }
-    r.pass(sized, |r| r.skip(MARKER))?;
+    r.skip_section(has_sizes, |r| r.skip(LABELLED_MARKER))?;
     for _ in ["force plates", "devices"] {
-        r.pass(sized, |r| {
+        r.skip_section(has_sizes, |r| {
             r.int()?;
             let channels = r.count()?;
             (0..channels).try_for_each(|_| {
@@ -158,30 +172,32 @@ pub(super) fn frame(data: &[u8], sized: bool) -> Option<Frame> {
         })?;
     }
     let left = data.len() - r.at;
-    let most = END[usize::from(sized)] + if sized { MORE } else { 0 };
-    if !(END[usize::from(sized)]..=most).contains(&left) {
+    let longest = TRAILER[usize::from(has_sizes)] + if has_sizes { MAX_EXTRA } else { 0 };
+    if !(TRAILER[usize::from(has_sizes)]..=longest).contains(&left) {
         return None;
     }
     let seconds = array::<8>(data, r.at + 8).map(f64::from_le_bytes);
     Some(Frame {
         number,
-        rigid,
+        rigid_bodies,
         seconds: seconds.filter(|s| s.is_finite() && *s >= 0.0),
         skeletons,
     })
 }
 
-/// How definitions are laid out: whether they carry their sizes, rigid bodies and bones a rotation (which in T-pose is
-/// none), markers names.
+/// Layout of model definitions, which depends on the protocol's version.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
-    sized: bool,
-    turned: bool,
-    named: bool,
+    /// Definitions carry their sizes in bytes.
+    has_sizes: bool,
+    /// Rigid bodies and bones have a rotation (in T-pose the identity).
+    has_rotations: bool,
+    /// Markers have names.
+    has_marker_names: bool,
 }
 
 impl Layout {
-    /// Those of NatNet 4.2 and later, 4.1, 4.0, 3.
+    /// The layouts of NatNet 4.2 and later, 4.1, 4.0, and 3.
     pub(super) const ALL: [Self; 4] = [
         Self::new(true, true, true),
         Self::new(true, false, true),
@@ -189,31 +205,44 @@ impl Layout {
         Self::new(false, false, false),
     ];
 
-    const fn new(sized: bool, turned: bool, named: bool) -> Self {
-        Self { sized, turned, named }
+    const fn new(has_sizes: bool, has_rotations: bool, has_marker_names: bool) -> Self {
+        Self {
+            has_sizes,
+            has_rotations,
+            has_marker_names,
+        }
     }
 }
 
-/// Model definitions of that layout.
-pub(super) fn definition(data: &[u8], layout: Layout) -> Option<Definitions> {
-    let Layout { sized, turned, named } = layout;
+/// Reads model definitions in the given layout.
+pub(super) fn read_definitions(data: &[u8], layout: Layout) -> Option<Definitions> {
+    let Layout {
+        has_sizes,
+        has_rotations,
+        has_marker_names,
+    } = layout;
     let mut r = Reader { data, at: 0 };
-    let rigid = |r: &mut Reader<'_>| -> Option<(i32, i32, String, [f32; 3])> {
+    let read_bone = |r: &mut Reader<'_>| -> Option<BoneDefinition> {
         let name = r.text()?;
         let (id, parent) = (r.int()?, r.int()?);
         let offset = r.floats::<3>()?;
-        r.skip(if turned { 16 } else { 0 })?;
+        r.skip(if has_rotations { 16 } else { 0 })?;
         let markers = r.count()?;
         r.skip(16 * markers)?;
-        for _ in 0..if named { markers } else { 0 } {
+        for _ in 0..if has_marker_names { markers } else { 0 } {
             r.text()?;
         }
-        Some((id, parent, name, offset))
+        Some(BoneDefinition {
+            id,
+            parent,
+            name,
+            offset,
+        })
     };
-    let mut found = Definitions::default();
+    let mut definitions = Definitions::default();
     for _ in 0..r.count()? {
         let kind = r.int()?;
-        let end = if sized {
+        let end = if has_sizes {
             let bytes = usize::try_from(r.int()?).ok()?;
             Some(r.at.checked_add(bytes).filter(|end| *end <= data.len())?)
         } else {
@@ -227,33 +256,33 @@ pub(super) fn definition(data: &[u8], layout: Layout) -> Option<Definitions> {
                 }
             }
             1 => {
-                let (id, _, name, _) = rigid(&mut r)?;
-                found.rigid.push((id, name));
+                let body = read_bone(&mut r)?;
+                definitions.rigid_bodies.push((body.id, body.name));
             }
             2 => {
                 r.text()?;
                 let id = r.int()?;
                 let count = r.count().filter(|n| *n <= MAX_JOINTS)?;
-                let bones: Option<Vec<_>> = (0..count).map(|_| rigid(&mut r)).collect();
+                let bones: Option<Vec<_>> = (0..count).map(|_| read_bone(&mut r)).collect();
                 let bones = bones?;
-                found.skeletons.push(Definition {
+                definitions.skeletons.push(SkeletonDefinition {
                     id,
-                    body: body(&bones)?,
-                    bones: bones.iter().map(|(id, ..)| *id).collect(),
+                    skeleton: skeleton_update(&bones)?,
+                    bone_ids: bones.iter().map(|bone| bone.id).collect(),
                 });
             }
-            3..=6 if end.is_none() => return Some(found),
+            3..=6 if end.is_none() => return Some(definitions),
             0..=6 => {}
             _ => return None,
         }
         if let Some(end) = end {
-            // What is read tells by its size whether it was read rightly.
+            // The size shows whether the layout was the right one.
             if matches!(kind, 1 | 2) && r.at != end {
                 return None;
             }
             r.at = end;
         }
     }
-    // Without sizes nothing else tells whether this was the right way to read it.
-    (sized || r.at == data.len()).then_some(found)
+    // Without sizes only the end shows whether the layout was the right one.
+    (has_sizes || r.at == data.len()).then_some(definitions)
 }

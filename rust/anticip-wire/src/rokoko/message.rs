@@ -1,4 +1,4 @@
-//! The parts of a message that a body is in; everything else is passed over.
+//! The parts of a message that describe bodies; everything else is skipped.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(super) struct Message<'a> {
     pub(super) scene: Option<Scene<'a>>,
 }
 
-/// A number, or one as text with a point or a comma: Studios differ.
+/// A number, or text with a decimal point or comma, depending on Studio's version and locale.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Version<'a> {
@@ -28,7 +28,7 @@ enum Version<'a> {
 }
 
 impl Message<'_> {
-    /// What stands before the point of the version.
+    /// The major version, or 0 if it is unreadable. A number keeps its fraction.
     pub(super) fn version(&self) -> f64 {
         match &self.version {
             Version::Number(number) => *number,
@@ -46,7 +46,7 @@ pub(super) struct Scene<'a> {
     pub(super) timestamp: f64,
     #[serde(borrow, default)]
     pub(super) actors: Vec<Actor<'a>>,
-    /// Bodies of JSON v4.
+    /// Bodies in JSON v4, which is not supported.
     #[serde(default)]
     pub(super) newtons: Vec<IgnoredAny>,
 }
@@ -62,13 +62,13 @@ pub(super) struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// The body, unless the sender says that it is made up.
+    /// The body, unless `meta.hasBody` is false (the sender then fills in a made-up one).
     pub(super) fn body(&self) -> Option<&Body> {
-        let made_up = self
+        let is_made_up = self
             .meta
             .as_ref()
             .is_some_and(|meta| meta.has_body == Some(false));
-        self.body.as_ref().filter(|_| !made_up)
+        self.body.as_ref().filter(|_| !is_made_up)
     }
 }
 
@@ -110,13 +110,13 @@ impl Bone {
     }
 }
 
-/// The joints of [`JOINT_NAMES`] that a body has; fingers and toe ends are passed over.
+/// A body's joints, in the order of [`JOINT_NAMES`]; fingers and toe ends are skipped.
 pub(super) struct Body(pub(super) [Option<Bone>; JOINTS]);
 
 impl<'de> Deserialize<'de> for Body {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Joints;
-        impl<'de> Visitor<'de> for Joints {
+        struct BodyVisitor;
+        impl<'de> Visitor<'de> for BodyVisitor {
             type Value = Body;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,6 +134,6 @@ impl<'de> Deserialize<'de> for Body {
                 Ok(body)
             }
         }
-        from.deserialize_map(Joints)
+        from.deserialize_map(BodyVisitor)
     }
 }

@@ -1,12 +1,13 @@
 //! Rokoko Studio: custom streaming as JSON v3, plain or as an LZ4 frame, UDP port 14043.
 //!
-//! One object: `version`, `fps`, `scene` with `timestamp` (seconds) and `actors`, each with `name`, `meta` and `body`:
-//! by joint `position {x, y, z}` in metres and `rotation {x, y, z, w}`, both in the world, in Unity's left-handed axes,
-//! y up. The rotations in T-pose are not the identity; they are those of the vendor's plug-ins (rokoko-studio-live-blender,
-//! `core/animation_lists.py`). Everything becomes right-handed as VMC does: `(x, y, -z)` and `(-w, x, y, -z)`.
+//! A message is one object with `version`, `fps` and `scene`, which has `timestamp` (seconds) and `actors`, each with
+//! `name`, `meta` and `body`: per joint `position {x, y, z}` in metres and `rotation {x, y, z, w}`, both in world
+//! coordinates with Unity's left-handed axes, y up. The T-pose rotations are not the identity but those of the vendor's
+//! plug-ins (rokoko-studio-live-blender, `core/animation_lists.py`). The conversion to right-handed axes is that of VMC:
+//! `(x, y, -z)` and `w, x, y, z = (-w, x, y, -z)`.
 //!
-//! Of several actors the first with a whole body is heard, another one when that has been away for 200 messages with
-//! others. Reading JSON allocates.
+//! Only one actor is decoded: the first with a complete body, until it has been absent for 200 messages with others.
+//! Parsing JSON allocates.
 
 mod message;
 
@@ -16,12 +17,12 @@ use std::io::Read;
 use lz4_flex::frame::FrameDecoder;
 
 use crate::WireError;
-use crate::figure::{Figure, place};
+use crate::figure::{WorldBody, world_transforms};
 use crate::pose::PoseUpdate;
 use crate::source::{Active, Source, Update};
 use message::{Message, Scene};
 
-/// Joints of the body.
+/// Number of joints of the body.
 pub const JOINTS: usize = 21;
 
 /// Names of the joints.
@@ -56,7 +57,7 @@ pub const JOINT_PARENTS: [i32; JOINTS] = [
 
 const R: f32 = std::f32::consts::FRAC_1_SQRT_2;
 
-/// Rotations of the joints in the world in T-pose, right-handed.
+/// World rotations of the joints in T-pose, right-handed.
 pub const REST: [[f32; 4]; JOINTS] = [
     [1.0, 0.0, 0.0, 0.0],
     [0.0, 0.0, 0.0, 1.0],
@@ -81,33 +82,34 @@ pub const REST: [[f32; 4]; JOINTS] = [
     [0.0, 0.0, R, R],
 ];
 
-/// What begins an LZ4 frame.
-const LZ4: &[u8] = b"\x04\x22\x4d\x18";
-/// A message is never longer than this.
-const LONGEST: u64 = 1 << 20;
+/// First bytes of an LZ4 frame.
+const LZ4_MAGIC: &[u8] = b"\x04\x22\x4d\x18";
+/// Maximum size of an uncompressed message, in bytes; the rest is cut off.
+const MAX_MESSAGE: u64 = 1 << 20;
 const EXPECTED: &str = "Rokoko Studio JSON v3 datagram: choose JSON v3 in Studio's custom streaming";
 
-/// Whether this looks like a message of Studio: an LZ4 frame, or an object of JSON that speaks of a scene or of actors.
+/// Whether this looks like a message of Studio: an LZ4 frame, or a JSON object that has a scene, actors or trackers.
 pub fn recognises(datagram: &[u8]) -> bool {
     let head = &datagram[..datagram.len().min(512)];
-    let says = |word: &[u8]| head.windows(word.len()).any(|part| part == word);
-    datagram.starts_with(LZ4)
+    let contains = |word: &[u8]| head.windows(word.len()).any(|part| part == word);
+    datagram.starts_with(LZ4_MAGIC)
         || (datagram.starts_with(b"{")
-            && (says(b"\"scene\"") || says(b"\"actors\"") || says(b"\"trackers\"")))
+            && (contains(b"\"scene\"") || contains(b"\"actors\"") || contains(b"\"trackers\"")))
 }
 
-/// Makes frames of messages; see the module's documentation.
+/// Decoder of Studio's messages; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct RokokoDecoder {
-    figure: Figure,
+    body: WorldBody,
     actor: Active<String>,
+    /// Buffer for uncompressed messages.
     text: Vec<u8>,
 }
 
 impl Default for RokokoDecoder {
     fn default() -> Self {
         Self {
-            figure: Figure::new(&JOINT_NAMES, &JOINT_PARENTS, &REST),
+            body: WorldBody::new(&JOINT_NAMES, &JOINT_PARENTS, &REST),
             actor: Active::default(),
             text: Vec::new(),
         }
@@ -115,15 +117,15 @@ impl Default for RokokoDecoder {
 }
 
 impl RokokoDecoder {
-    fn read(&mut self, text: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    fn decode_json(&mut self, text: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let message: Message = serde_json::from_slice(text).map_err(|error| WireError::Malformed {
             reason: "not the JSON of Rokoko Studio",
             at: error.column(),
         })?;
         let version = message.version();
-        let is_other =
+        let is_other_version =
             |scene: &Scene| version < 3.0 || (scene.actors.is_empty() && !scene.newtons.is_empty());
-        let Some(scene) = message.scene.filter(|scene| !is_other(scene)) else {
+        let Some(scene) = message.scene.filter(|scene| !is_other_version(scene)) else {
             return Err(WireError::Alien { expected: EXPECTED });
         };
         let is_active = |name: &str| self.actor.id.as_deref() == Some(name);
@@ -138,44 +140,47 @@ impl RokokoDecoder {
             .or_else(|| actors().find(|(_, body)| body.0.iter().all(Option::is_some)))
             .or_else(|| actors().next())
         else {
-            // Nobody is in the scene, or only props and faces.
+            // The scene is empty, or has only props and faces.
             return Ok(());
         };
         match self.actor.accept(name.to_owned()) {
             None => return Ok(()),
-            Some(true) => self.figure.forget(),
+            Some(true) => self.body.reset_skeleton(),
             Some(false) => {}
         }
-        self.figure
-            .begin(message.fps.filter(|fps| fps.is_finite() && *fps > 0.0));
-        self.figure.pose.time = Some(scene.timestamp).filter(|time| time.is_finite());
+        self.body
+            .begin_frame(message.fps.filter(|fps| fps.is_finite() && *fps > 0.0));
+        self.body.pose.time = Some(scene.timestamp).filter(|time| time.is_finite());
         for (id, bone) in body.0.iter().enumerate() {
             if let Some(bone) = bone {
                 let ([x, y, z], [qx, qy, qz, qw]) = (bone.position(), bone.rotation());
-                self.figure.put(id, [-qw, qx, qy, -qz], [x, y, -z]);
+                self.body.set_joint(id, [-qw, qx, qy, -qz], [x, y, -z]);
             }
         }
-        let told = self.figure.end(take);
-        if self.figure.is_no_body(&told) {
-            // Whoever is next may be one.
+        let result = self.body.finish_frame(on_update);
+        if self.body.is_not_a_body(&result) {
+            // Not a person: another actor may be one.
             self.actor = Active::default();
         }
-        told
+        result
     }
 }
 
 impl Source for RokokoDecoder {
-    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         if datagram.starts_with(b"{") {
-            return self.read(datagram, take);
+            return self.decode_json(datagram, on_update);
         }
-        if !datagram.starts_with(LZ4) {
+        if !datagram.starts_with(LZ4_MAGIC) {
             return Err(WireError::Alien { expected: EXPECTED });
         }
         let mut text = std::mem::take(&mut self.text);
         text.clear();
-        let result = match FrameDecoder::new(datagram).take(LONGEST).read_to_end(&mut text) {
-            Ok(_) => self.read(&text, take),
+        let result = match FrameDecoder::new(datagram)
+            .take(MAX_MESSAGE)
+            .read_to_end(&mut text)
+        {
+            Ok(_) => self.decode_json(&text, on_update),
             Err(_) => Err(WireError::Malformed {
                 reason: "an LZ4 frame that does not unpack",
                 at: 0,
@@ -186,13 +191,13 @@ impl Source for RokokoDecoder {
     }
 }
 
-/// Appends a frame of one actor with the whole body to `out`, as plain JSON: the pose's `time` (0 where there is none).
-/// Positions are local, the hips' is the place.
+/// Appends a frame of one actor with the whole body to `out`, as plain JSON; a missing `time` is sent as 0. The pose is
+/// parent-local; the hips' position is that in the world.
 ///
 /// # Errors
-/// [`WireError::Unencodable`] if the pose has a joint beyond the 21, or a number that is none.
+/// [`WireError::Unencodable`] if a joint's id exceeds 20, or a number is not finite.
 pub fn encode_frame(pose: &PoseUpdate, fps: f64, out: &mut Vec<u8>) -> Result<(), WireError> {
-    let numbers = |joint: &crate::Joint| {
+    let is_finite = |joint: &crate::Joint| {
         joint
             .rotation
             .iter()
@@ -202,7 +207,7 @@ pub fn encode_frame(pose: &PoseUpdate, fps: f64, out: &mut Vec<u8>) -> Result<()
     if pose
         .joints
         .iter()
-        .any(|joint| usize::from(joint.id) >= JOINTS || !numbers(joint))
+        .any(|joint| usize::from(joint.id) >= JOINTS || !is_finite(joint))
         || !(fps + pose.time.unwrap_or(0.0)).is_finite()
     {
         return Err(WireError::Unencodable {
@@ -213,7 +218,7 @@ pub fn encode_frame(pose: &PoseUpdate, fps: f64, out: &mut Vec<u8>) -> Result<()
         r#"{{"version":3.0,"fps":{fps:.1},"scene":{{"timestamp":{},"actors":[{{"name":"pyanticip","color":[255,255,255],"meta":{{"hasGloves":false,"hasLeftGlove":false,"hasRightGlove":false,"hasBody":true,"hasFace":false}},"dimensions":{{"totalHeight":1.8,"hipHeight":1.0}},"body":{{"#,
         pose.time.unwrap_or(0.0)
     );
-    for (id, joint) in place(pose, &JOINT_PARENTS).iter().enumerate() {
+    for (id, joint) in world_transforms(pose, &JOINT_PARENTS).iter().enumerate() {
         let ([x, y, z], [w, qx, qy, qz]) = (joint.position, joint.rotation);
         let comma = if id == 0 { "" } else { "," };
         // Writing to a string cannot fail.

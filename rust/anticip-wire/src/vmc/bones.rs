@@ -1,7 +1,7 @@
 /// Number of humanoid bones.
 pub const BONES: usize = 55;
 
-/// Names of the bones by id, in the order of Unity's `HumanBodyBones`, which is the order senders use.
+/// Names of the bones by id, in the order of Unity's `HumanBodyBones`, in which senders list them.
 pub const BONE_NAMES: [&str; BONES] = [
     "Hips",
     "LeftUpperLeg",
@@ -60,15 +60,15 @@ pub const BONE_NAMES: [&str; BONES] = [
     "UpperChest",
 ];
 
-/// Parents of the bones by id. A bone the model lacks counts as identity at no distance, so its children
-/// hang on the next bone above.
+/// Parents of the bones by id. A bone that a model lacks counts as the identity at offset zero, so its children are
+/// attached to the next bone above.
 pub const BONE_PARENTS: [i32; BONES] = [
     -1, 0, 0, 1, 2, 3, 4, 0, 7, 54, 9, 54, 54, 11, 12, 13, 14, 15, 16, 5, 6, 10, 10, 10, 17, 24, 25, 17, 27,
     28, 17, 30, 31, 17, 33, 34, 17, 36, 37, 18, 39, 40, 18, 42, 43, 18, 45, 46, 18, 48, 49, 18, 51, 52, 8,
 ];
 
-/// The bones' ids in alphabetical order of their names.
-const SORTED: [u8; BONES] = sorted();
+/// Bone ids in byte order of their names.
+const SORTED_BY_NAME: [u8; BONES] = sorted_by_name();
 
 const fn less(a: &[u8], b: &[u8]) -> bool {
     let mut i = 0;
@@ -81,11 +81,11 @@ const fn less(a: &[u8], b: &[u8]) -> bool {
     a.len() < b.len()
 }
 
-const fn sorted() -> [u8; BONES] {
+const fn sorted_by_name() -> [u8; BONES] {
     let mut ids = [0; BONES];
     let mut i = 0;
     while i < BONES {
-        // Insertion sort: const functions know no other.
+        // Insertion sort, as `sort` is not const.
         let mut j = i;
         while j > 0
             && less(
@@ -102,14 +102,14 @@ const fn sorted() -> [u8; BONES] {
     ids
 }
 
-/// The id of the bone called `name`, in whatever case, as receivers in Unity read it; `guess` is tried first.
+/// The id of the bone `name`, case-insensitive as in Unity's receivers; the id `guess` is tried first.
 #[inline]
 pub(super) fn find(name: &[u8], guess: usize) -> Option<usize> {
     if BONE_NAMES.get(guess).is_some_and(|bone| bone.as_bytes() == name) {
         return Some(guess);
     }
-    match SORTED.binary_search_by(|id| BONE_NAMES[usize::from(*id)].as_bytes().cmp(name)) {
-        Ok(at) => Some(usize::from(SORTED[at])),
+    match SORTED_BY_NAME.binary_search_by(|id| BONE_NAMES[usize::from(*id)].as_bytes().cmp(name)) {
+        Ok(at) => Some(usize::from(SORTED_BY_NAME[at])),
         Err(_) => BONE_NAMES
             .iter()
             .position(|bone| bone.as_bytes().eq_ignore_ascii_case(name)),
@@ -128,8 +128,8 @@ mod tests {
                 assert_eq!(find(name.to_lowercase().as_bytes(), guess), Some(id));
             }
         }
-        for stranger in ["LastBone", "", "Hips ", "UpperChestt"] {
-            assert_eq!(find(stranger.as_bytes(), 0), None);
+        for unknown in ["LastBone", "", "Hips ", "UpperChestt"] {
+            assert_eq!(find(unknown.as_bytes(), 0), None);
         }
     }
 
@@ -138,11 +138,11 @@ mod tests {
         assert!(crate::pose::is_forest(&BONE_PARENTS));
         assert_eq!(BONE_PARENTS.iter().filter(|parent| **parent == -1).count(), 1);
         for (id, parent) in BONE_PARENTS.iter().enumerate().skip(1) {
-            let (name, above) = (BONE_NAMES[id], BONE_NAMES[*parent as usize]);
+            let (name, parent_name) = (BONE_NAMES[id], BONE_NAMES[*parent as usize]);
             let side = |name: &str| (name.starts_with("Left"), name.starts_with("Right"));
             assert!(
-                side(above) == (false, false) || side(above) == side(name),
-                "{name} on {above}"
+                side(parent_name) == (false, false) || side(parent_name) == side(name),
+                "{name} on {parent_name}"
             );
         }
     }

@@ -19,8 +19,8 @@ fn put_transform(
     }
 }
 
-/// Appends a whole frame to `out`, one bundle as senders make it: `/VMC/Ext/OK 1`, `/VMC/Ext/T` where the pose has a time,
-/// the root at the origin, then the pose's bones (4588 bytes for all 55); the hips carry the place.
+/// Appends a frame to `out` as one bundle: `/VMC/Ext/OK 1`, `/VMC/Ext/T` if the pose has a time, the root at the origin,
+/// then the pose's bones (4588 bytes for all 55 with a time). The hips' position is that in the world.
 ///
 /// # Errors
 /// [`WireError::Unencodable`] if the pose has no bone, more than 55, or an id above 54.
@@ -43,7 +43,7 @@ pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireErro
             out.extend_from_slice(&(seconds as f32).to_be_bytes());
         });
     }
-    // Unity's identity: what -w becomes on the way back.
+    // `put_transform` negates w and z: this is sent as Unity's identity at the origin.
     put_element(out, |out| {
         put_transform(
             out,

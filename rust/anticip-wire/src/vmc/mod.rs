@@ -1,19 +1,23 @@
 //! The VMC protocol: humanoid bones over OSC, UDP port 39539.
 //!
-//! Read are `/VMC/Ext/Bone/Pos ,sfffffff` and `/VMC/Ext/Root/Pos ,sfffffff` (name, position, quaternion
-//! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's seconds); any number may be `f`, `d`, `i` or
-//! `h`, but for a clock of whole numbers alone, which is ignored. Other addresses and further arguments are ignored;
-//! a message of these with too few or wrongly typed arguments is dropped.
+//! The messages are `/VMC/Ext/Bone/Pos ,sfffffff` and `/VMC/Ext/Root/Pos ,sfffffff` (name, position, quaternion
+//! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's clock in seconds). A number may be `f`, `d`, `i`
+//! or `h`, but a clock that only ever sends integers is ignored. Other addresses and further arguments are ignored;
+//! messages with too few or wrongly typed arguments are dropped.
 //!
-//! Unity is left-handed: positions become `(x, y, -z)`, quaternions `w, x, y, z = (-qw, qx, qy, -qz)`. The
-//! root's transform is composed into the hips; of who sends no hips, a root that is not at the origin is the hips.
+//! Unity is left-handed: positions become `(x, y, -z)`, quaternions `w, x, y, z = (-qw, qx, qy, -qz)`. The root's
+//! transform is composed into the hips; for a sender without hips, a root that ever left the origin serves as the hips.
 //!
-//! VMC marks no frames. [`VmcAssembler`] makes them. A frame ends at a bone that it already has and at a second `T`;
-//! message by message, at `T` as well. A bundle ends one where it has `T` after bones, as VirtualMotionCapture's
-//! last bundle of a frame has; of who sends no `T` so, where the frame has every bone of the body that the one before
-//! had, or where that had come in one bundle. A `T` that begins a bundle, and without any `T` hips that do, begin a frame. So a frame may come in several
-//! bundles, and several in one. Bones that a frame lacks keep their last pose and are listed with `fresh` false;
-//! bones never seen are not listed.
+//! VMC does not mark frames; [`VmcAssembler`] finds their ends:
+//! * A frame ends before a bone that it already has, and before a second `T` of another value.
+//! * Unbundled, it also ends at a `T` that follows bones.
+//! * A bundle with `T` after bones ends a frame, like the last of VirtualMotionCapture's several bundles per frame. For a
+//!   sender that never does so, a bundle ends the frame if the frame has every body bone of the previous one, or if the
+//!   previous one came complete in a single bundle.
+//! * A `T` before the bones of its bundle begins a frame; without any `T`, so do hips that come first in a bundle.
+//!
+//! So a frame may span bundles, and a bundle may hold several. Bones that a frame lacks repeat their last transform with
+//! `fresh` false; bones never seen are not listed.
 
 mod bones;
 mod encode;
@@ -27,11 +31,11 @@ use crate::osc;
 use crate::pose::{Joint, PoseUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
 
-const BONE: &[u8] = b"/VMC/Ext/Bone/Pos";
-const ROOT: &[u8] = b"/VMC/Ext/Root/Pos";
-const TIME: &[u8] = b"/VMC/Ext/T";
-/// Bits of the bones that frames are told by: all but eyes, jaw and fingers, which some send at a rate of their own.
-const BODY: u64 = ((1 << 21) - 1) | (1 << 54);
+const BONE_ADDRESS: &[u8] = b"/VMC/Ext/Bone/Pos";
+const ROOT_ADDRESS: &[u8] = b"/VMC/Ext/Root/Pos";
+const TIME_ADDRESS: &[u8] = b"/VMC/Ext/T";
+/// Bit mask of the bones that delimit frames: all except eyes, jaw and fingers, which some senders send at another rate.
+const BODY_BONES: u64 = ((1 << 21) - 1) | (1 << 54);
 
 #[derive(Clone, Copy, Debug)]
 struct Transform {
@@ -45,15 +49,15 @@ const IDENTITY: Transform = Transform {
 };
 
 impl Transform {
-    /// Whether this is a rotation; composing none would only cost bits.
-    fn turns(&self) -> bool {
+    /// Whether there is a rotation; composing the identity would only lose precision.
+    fn has_rotation(&self) -> bool {
         self.rotation[1..] != [0.0; 3]
     }
 
-    /// `self` after `inner`: where the child is in the space that `self` is in.
-    fn then(&self, inner: &Self) -> Self {
+    /// Composes the transforms: maps `inner`, a child's, to the parent space of `self`.
+    fn compose(&self, inner: &Self) -> Self {
         let [x, y, z] = inner.position;
-        if !self.turns() {
+        if !self.has_rotation() {
             let [rx, ry, rz] = self.position;
             return Self {
                 rotation: inner.rotation,
@@ -62,31 +66,28 @@ impl Transform {
         }
         let q = self.rotation.map(f64::from);
         let scale = 1.0 / q.iter().map(|v| v * v).sum::<f64>();
-        let moved = product(
+        let rotated = product(
             product(q, [0.0, x.into(), y.into(), z.into()]),
             [q[0], -q[1], -q[2], -q[3]],
         );
-        let turned = product(q, inner.rotation.map(f64::from)).map(|v| (v * scale.sqrt()) as f32);
+        let rotation = product(q, inner.rotation.map(f64::from)).map(|v| (v * scale.sqrt()) as f32);
         let mut position = self.position;
-        for (out, v) in position.iter_mut().zip(&moved[1..]) {
+        for (out, v) in position.iter_mut().zip(&rotated[1..]) {
             *out = (f64::from(*out) + v * scale) as f32;
         }
-        Self {
-            rotation: turned,
-            position,
-        }
+        Self { rotation, position }
     }
 }
 
-/// Whether the first message is one of VMC.
+/// Whether the first message is VMC's.
 pub fn recognises(datagram: &[u8]) -> bool {
     osc::first_address(datagram).is_some_and(|address| address.starts_with(b"/VMC/"))
 }
 
 impl Source for VmcAssembler {
-    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let poses = self.feed(datagram)?;
-        poses.iter().for_each(|pose| take(Update::Frame(pose)));
+        poses.iter().for_each(|pose| on_update(Update::Frame(pose)));
         Ok(())
     }
 
@@ -95,42 +96,50 @@ impl Source for VmcAssembler {
     }
 }
 
-/// Makes frames of datagrams; see the module's documentation. Allocates only until it has seen its busiest
-/// datagram.
+/// Assembles frames from datagrams; see the module documentation. It allocates only when a datagram completes more
+/// frames than any before.
 #[derive(Clone, Debug)]
 pub struct VmcAssembler {
-    pose: [Transform; BONES],
+    /// Last known transform of each bone.
+    bones: [Transform; BONES],
     root: Transform,
-    /// The hips' bit: whether the root ever was not at the origin; whether it is told in this frame.
-    carries: u64,
-    rooted: u64,
-    /// Bit per bone: ever received.
+    /// The hips' bit (1) if the root ever left the origin, else 0.
+    root_moved: u64,
+    /// The hips' bit (1) if this frame has a root, else 0.
+    root_received: u64,
+    /// Bit per bone: ever received with a valid transform.
     seen: u64,
-    /// Bit per bone: received in the frame being assembled.
+    /// Bit per bone: received with a valid transform in this frame.
     fresh: u64,
-    /// Bit per bone of the body: told in this frame, usable or not, and in the one before.
+    /// Bit per body bone: received in this frame, valid or not.
     received: u64,
-    usual: u64,
-    /// Bundles with bones of this frame; whether the one before was whole in one.
+    /// Bit per body bone: received in the previous frame.
+    previous: u64,
+    /// Number of bundles with body bones of this frame.
     bundles: u32,
-    single: bool,
-    /// The sender's clock for the frame being assembled.
+    /// Whether the previous frame came complete in a single bundle.
+    was_single_bundle: bool,
+    /// The sender's clock of this frame.
     time: Option<f64>,
-    /// What a bundle that has had no bone yet says of the clock, while a frame is begun: whose it is the next bone tells.
-    opening: Option<f64>,
-    /// Whether this bundle has had a bone of the body, and `T` after one.
+    /// A `T` before any bone of its bundle, within a frame: a bone after it makes it the next frame's.
+    leading_time: Option<f64>,
+    /// Whether this bundle has a body bone.
     has_bone: bool,
-    closes: bool,
-    /// Whether there was ever a `T`, and one that closed a bundle with bones.
-    timed: bool,
-    time_closes: bool,
-    /// The bone expected next: senders keep their order.
-    guess: usize,
+    /// Whether this bundle has a `T` after a body bone.
+    has_closing_time: bool,
+    /// Whether the sender ever sent a usable `T`.
+    sends_time: bool,
+    /// Whether the sender ever sent a `T` after the bones of a bundle.
+    sends_closing_time: bool,
+    /// The id expected next, as senders keep their order.
+    next_id: usize,
     unusable: u32,
-    /// Why the first bone was that could not be used.
+    /// Why the first unplayable bone was dropped.
     left_out: Option<&'static str>,
+    /// Frames completed by the last datagram, then spare ones.
     poses: Vec<PoseUpdate>,
-    ready: usize,
+    /// Number of completed frames in `poses`.
+    completed: usize,
 }
 
 impl Default for VmcAssembler {
@@ -140,49 +149,48 @@ impl Default for VmcAssembler {
 }
 
 impl VmcAssembler {
-    /// One that has seen nothing.
+    /// Creates an assembler.
     pub fn new() -> Self {
         Self {
-            pose: [IDENTITY; BONES],
+            bones: [IDENTITY; BONES],
             root: IDENTITY,
-            carries: 0,
-            rooted: 0,
+            root_moved: 0,
+            root_received: 0,
             seen: 0,
             fresh: 0,
             received: 0,
-            usual: 0,
+            previous: 0,
             bundles: 0,
-            single: false,
+            was_single_bundle: false,
             time: None,
-            opening: None,
+            leading_time: None,
             has_bone: false,
-            closes: false,
-            timed: false,
-            time_closes: false,
-            guess: 0,
+            has_closing_time: false,
+            sends_time: false,
+            sends_closing_time: false,
+            next_id: 0,
             unusable: 0,
             left_out: None,
             poses: Vec::new(),
-            ready: 0,
+            completed: 0,
         }
     }
 
     /// The frames completed by the last [`feed`](Self::feed), oldest first.
     pub fn poses(&self) -> &[PoseUpdate] {
-        &self.poses[..self.ready]
+        &self.poses[..self.completed]
     }
 
-    /// Takes one datagram in and returns the frames it completes, oldest first: usually one for a bundle with a body,
+    /// Decodes one datagram and returns the frames it completes, oldest first: usually one for a bundle with a whole body,
     /// none or one for a part of it.
     ///
     /// # Errors
-    /// [`WireError::Alien`] if it is no OSC, [`WireError::Truncated`] or [`WireError::Malformed`] if a
-    /// bundle's sizes do not fit; then nothing of the datagram was used. [`WireError::Malformed`] as well if it
-    /// speaks of bones and none of them could be read.
+    /// [`WireError::Alien`] if it is not OSC, [`WireError::Truncated`] or [`WireError::Malformed`] if its sizes are
+    /// inconsistent; then nothing of it was used. [`WireError::Malformed`] also if it has bones and none could be read.
     pub fn feed(&mut self, datagram: &[u8]) -> Result<&[PoseUpdate], WireError> {
-        self.ready = 0;
-        let bundled = osc::is_bundle(datagram);
-        if !bundled && osc::message(datagram).is_none() {
+        self.completed = 0;
+        let is_bundled = osc::is_bundle(datagram);
+        if !is_bundled && osc::message(datagram).is_none() {
             return Err(match datagram.first() {
                 Some(b'/') => WireError::Truncated {
                     what: "an OSC message",
@@ -196,40 +204,40 @@ impl VmcAssembler {
             });
         }
         osc::check(datagram)?;
-        (self.has_bone, self.closes, self.opening) = (false, false, None);
-        let (mut read, mut lost) = (0, None);
+        (self.has_bone, self.has_closing_time, self.leading_time) = (false, false, None);
+        let (mut bones_read, mut dropped) = (0, None);
         osc::walk(datagram, &mut |message| match message {
-            Some(message) if message.address == BONE => match self.read(&message, bundled) {
-                Ok(()) => read += 1,
+            Some(message) if message.address == BONE_ADDRESS => match self.read_bone(&message, is_bundled) {
+                Ok(()) => bones_read += 1,
                 Err(reason) => {
                     self.left_out.get_or_insert(reason);
-                    lost = Some(reason);
+                    dropped = Some(reason);
                 }
             },
-            Some(message) => self.apply(&message, bundled),
+            Some(message) => self.read_other(&message, is_bundled),
             None => {}
         });
-        if bundled {
+        if is_bundled {
             self.end_bundle();
         }
-        match lost {
-            Some(reason) if read == 0 => Err(WireError::Malformed { reason, at: 0 }),
+        match dropped {
+            Some(reason) if bones_read == 0 => Err(WireError::Malformed { reason, at: 0 }),
             _ => Ok(self.poses()),
         }
     }
 
-    /// Takes a bone, or says what is wrong with it.
-    fn read(&mut self, message: &osc::Message<'_>, bundled: bool) -> Result<(), &'static str> {
-        let (name, numbers) = named(message)?;
-        let Some(id) = bones::find(name, self.guess) else {
+    /// Reads a bone message; the error is the reason for which it is dropped.
+    fn read_bone(&mut self, message: &osc::Message<'_>, is_bundled: bool) -> Result<(), &'static str> {
+        let (name, numbers) = split_name(message)?;
+        let Some(id) = bones::find(name, self.next_id) else {
             let is_last = name == b"LastBone";
             return is_last
                 .then_some(())
                 .ok_or("a bone by a name that Unity's humanoid does not have");
         };
-        self.tell(id, bundled);
-        if let Some(transform) = transform(message.tags, numbers)? {
-            self.pose[id] = transform;
+        self.on_bone(id, is_bundled);
+        if let Some(transform) = read_transform(message.tags, numbers)? {
+            self.bones[id] = transform;
             self.seen |= 1 << id;
             self.fresh |= 1 << id;
         } else {
@@ -240,110 +248,111 @@ impl VmcAssembler {
         Ok(())
     }
 
-    fn apply(&mut self, message: &osc::Message<'_>, bundled: bool) {
+    /// Reads a message of the root or of the clock.
+    fn read_other(&mut self, message: &osc::Message<'_>, is_bundled: bool) {
         match message.address {
-            ROOT => {
-                let told = named(message).and_then(|(_, numbers)| transform(message.tags, numbers));
-                if let Ok(Some(transform)) = told {
-                    self.carries |= u64::from(transform.turns() || transform.position != [0.0; 3]);
-                    (self.root, self.rooted) = (transform, 1);
+            ROOT_ADDRESS => {
+                let root = split_name(message).and_then(|(_, numbers)| read_transform(message.tags, numbers));
+                if let Ok(Some(transform)) = root {
+                    self.root_moved |= u64::from(transform.has_rotation() || transform.position != [0.0; 3]);
+                    (self.root, self.root_received) = (transform, 1);
                 }
             }
-            TIME => {
-                // Whole numbers alone are milliseconds or count something; among others they are seconds.
-                let counts = !self.timed && matches!(message.tags.first(), Some(b'i' | b'h'));
+            TIME_ADDRESS => {
+                // A clock that sends only integers has milliseconds or a counter; among floats integers are whole seconds.
+                let is_integer_clock = !self.sends_time && matches!(message.tags.first(), Some(b'i' | b'h'));
                 if let Some([seconds]) = osc::numbers(message.tags, message.arguments)
                     && seconds.is_finite()
-                    && !counts
+                    && !is_integer_clock
                 {
-                    self.tick(seconds, bundled);
+                    self.on_time(seconds, is_bundled);
                 }
             }
             _ => {}
         }
     }
 
-    /// Whether the frame being assembled has a bone of the body.
-    fn is_begun(&self) -> bool {
-        self.fresh & BODY != 0
+    /// Whether the current frame has a valid body bone.
+    fn has_body_bone(&self) -> bool {
+        self.fresh & BODY_BONES != 0
     }
 
-    /// A bone is told, whether or not its numbers can be used.
-    fn tell(&mut self, id: usize, bundled: bool) {
+    /// Ends the current frame if a bone begins the next one, and registers the bone, valid or not.
+    fn on_bone(&mut self, id: usize, is_bundled: bool) {
         let bit = 1 << id;
-        self.guess = id + 1;
-        let begins = bundled && id == 0 && !self.has_bone && !self.timed;
-        if let Some(seconds) = self.opening.take() {
+        self.next_id = id + 1;
+        let is_first_hips = is_bundled && id == 0 && !self.has_bone && !self.sends_time;
+        if let Some(seconds) = self.leading_time.take() {
             self.flush();
             self.time = Some(seconds);
-        } else if self.is_begun() && (begins || self.fresh & bit != 0) {
+        } else if self.has_body_bone() && (is_first_hips || self.fresh & bit != 0) {
             self.flush();
         }
-        if bit & BODY != 0 {
+        if bit & BODY_BONES != 0 {
             self.received |= bit;
-            self.bundles += u32::from(bundled && !self.has_bone);
+            self.bundles += u32::from(is_bundled && !self.has_bone);
             self.has_bone = true;
         }
     }
 
-    /// The sender's clock. Some send it before the bones, some after them: a frame takes the first it gets.
-    fn tick(&mut self, seconds: f64, bundled: bool) {
-        self.timed = true;
-        if !self.is_begun() {
+    /// Registers the sender's clock, which comes before or after a frame's bones; a frame takes its first one.
+    fn on_time(&mut self, seconds: f64, is_bundled: bool) {
+        self.sends_time = true;
+        if !self.has_body_bone() {
             self.time = Some(seconds);
         } else if self.time.is_some() {
             if self.time != Some(seconds) {
                 self.flush();
             }
             self.time = Some(seconds);
-        } else if !bundled {
+        } else if !is_bundled {
             self.time = Some(seconds);
             self.flush();
         } else if self.has_bone {
             self.time = Some(seconds);
-            (self.closes, self.time_closes) = (true, true);
+            (self.has_closing_time, self.sends_closing_time) = (true, true);
         } else {
-            self.opening = Some(seconds);
+            self.leading_time = Some(seconds);
         }
     }
 
-    /// Completes the frame being assembled, if this bundle was its last one.
+    /// Completes the current frame if this bundle was its last one.
     fn end_bundle(&mut self) {
-        if let Some(seconds) = self.opening.take() {
-            // No bone came after it.
+        if let Some(seconds) = self.leading_time.take() {
+            // No bone followed, so it is this frame's.
             self.time = Some(seconds);
-            self.closes = true;
+            self.has_closing_time = true;
         }
-        let is_last = !self.time_closes && (self.single || self.is_whole());
-        if self.is_begun() && (self.closes || is_last) {
+        let is_last = !self.sends_closing_time && (self.was_single_bundle || self.is_complete());
+        if self.has_body_bone() && (self.has_closing_time || is_last) {
             self.flush();
         }
     }
 
-    /// Whether the frame being assembled has every bone of the body that the one before had.
-    fn is_whole(&self) -> bool {
-        self.received & self.usual == self.usual
+    /// Whether the current frame has every body bone of the previous one.
+    fn is_complete(&self) -> bool {
+        self.received & self.previous == self.previous
     }
 
-    /// Completes the frame being assembled.
+    /// Completes the current frame.
     fn flush(&mut self) {
-        if self.poses.len() == self.ready {
+        if self.poses.len() == self.completed {
             self.poses.push(PoseUpdate::default());
         }
-        let out = &mut self.poses[self.ready];
-        self.ready += 1;
+        let out = &mut self.poses[self.completed];
+        self.completed += 1;
         out.clear();
         out.time = self.time.take();
         out.unusable = std::mem::take(&mut self.unusable);
-        // The hips move with the root, whether or not they are told themselves.
-        let seen = self.seen | self.carries;
-        let fresh = self.fresh | (self.carries & std::mem::take(&mut self.rooted));
-        for (id, bone) in self.pose.iter().enumerate() {
+        // A root that moves makes the hips known and fresh even without a message of their own.
+        let seen = self.seen | self.root_moved;
+        let fresh = self.fresh | (self.root_moved & std::mem::take(&mut self.root_received));
+        for (id, bone) in self.bones.iter().enumerate() {
             let bit = 1 << id;
             if seen & bit == 0 {
                 continue;
             }
-            let Transform { rotation, position } = if id == 0 { self.root.then(bone) } else { *bone };
+            let Transform { rotation, position } = if id == 0 { self.root.compose(bone) } else { *bone };
             if id == 0 {
                 out.root = Some(position);
             }
@@ -354,32 +363,32 @@ impl VmcAssembler {
                 fresh: fresh & bit != 0,
             });
         }
-        self.single = self.bundles == 1 && self.usual != 0 && self.is_whole();
-        self.usual = std::mem::take(&mut self.received);
+        self.was_single_bundle = self.bundles == 1 && self.previous != 0 && self.is_complete();
+        self.previous = std::mem::take(&mut self.received);
         (self.fresh, self.bundles) = (0, 0);
-        // What follows in the same bundle is another frame's.
-        (self.has_bone, self.closes) = (false, false);
+        // The rest of the bundle belongs to the next frame.
+        (self.has_bone, self.has_closing_time) = (false, false);
     }
 }
 
 const EXPECTED: &str = "a transform without a name and seven numbers";
 
-/// The name that a message begins with, and what follows it.
+/// Splits a message's arguments into the leading name and the rest.
 #[inline]
-fn named<'a>(message: &osc::Message<'a>) -> Result<(&'a [u8], &'a [u8]), &'static str> {
+fn split_name<'a>(message: &osc::Message<'a>) -> Result<(&'a [u8], &'a [u8]), &'static str> {
     let name = osc::string(message.arguments).filter(|_| message.tags.starts_with(b"s"));
     name.ok_or(EXPECTED)
 }
 
-/// What the seven numbers behind a name say, right-handed; nothing where they are no transform.
+/// The right-handed transform of the seven numbers after a name; `None` if it is invalid.
 #[inline]
-fn transform(tags: &[u8], numbers: &[u8]) -> Result<Option<Transform>, &'static str> {
+fn read_transform(tags: &[u8], numbers: &[u8]) -> Result<Option<Transform>, &'static str> {
     let tags = tags.strip_prefix(b"s").unwrap_or_default();
     let [px, py, pz, qx, qy, qz, qw] = osc::numbers(tags, numbers).ok_or(EXPECTED)?.map(|v| v as f32);
     let transform = Transform {
         rotation: [-qw, qx, qy, -qz],
         position: [px, py, -pz],
     };
-    let usable = is_rotation(&transform.rotation) && is_position(&transform.position);
-    Ok(usable.then_some(transform))
+    let is_valid = is_rotation(&transform.rotation) && is_position(&transform.position);
+    Ok(is_valid.then_some(transform))
 }

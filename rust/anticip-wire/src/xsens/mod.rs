@@ -2,29 +2,29 @@
 //!
 //! Big-endian. A header of 24 bytes: `MXTP02`, u32 sample counter, u8 datagram counter (the high bit: the last of its
 //! sample), u8 items, u32 time code (milliseconds), u8 character, u8 body, prop and finger segments, two reserved
-//! bytes, u16 payload size (older programs leave the last bytes zero). Then items of 32 bytes: u32 segment id from 1
-//! on, `x y z` in metres (the vendor's document has centimetres: the body's size tells), `w x y z`.
+//! bytes, u16 payload size (older programs leave the last bytes zero). Then items of 32 bytes: u32 segment id from 1,
+//! position `x y z` in metres (in centimetres by the vendor's document; the body's size shows which), rotation `w x y z`.
 //!
-//! Both are told in the world: z up, x forward, and in T-pose every segment's rotation is the identity. A cyclic swap
-//! of the axes makes that y up and z forward. Segments 1 to 23 are the body; props and fingers are passed over.
+//! Transforms are in world coordinates, z up, x forward; in T-pose every rotation is the identity. A cyclic permutation of
+//! the axes makes y up and z forward. Segments 1 to 23 are the body; props and fingers are skipped.
 //!
-//! A sample may come in several datagrams, in any order; it is a frame when all are there, or when the next one
-//! begins. The counter skips where fewer samples are sent than are captured: frames are numbered by the smallest step
-//! that it takes. Where it stands still, another time code is another sample, and so is another content of one datagram.
-//! Of several characters the first whole one is heard, another one when that has been away for 200 datagrams of others.
+//! A sample may come in several datagrams, in any order; it becomes a frame once all have come, or when the next sample
+//! begins. If MVN sends fewer samples than it captures, the counter skips; frames are numbered by its smallest step. If
+//! the counter stands still, a new time code is a new sample, and so is new content of a sample in a single datagram.
+//! Only one character is decoded: the first complete one, until it has been absent for 200 datagrams of others.
 
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::WireError;
 use crate::bytes::array;
-use crate::figure::{Figure, place};
+use crate::figure::{WorldBody, world_transforms};
 use crate::pose::PoseUpdate;
-use crate::source::{Active, OVERTAKEN, Source, Stride, Update};
+use crate::source::{Active, MAX_REORDER, Source, Stride, Update};
 
-/// Segments of the body.
+/// Number of segments of the body.
 pub const SEGMENTS: usize = 23;
 
-/// Names of the segments; a segment's id is its place in here and one.
+/// Names of the segments; a segment's id is its index plus one.
 pub const SEGMENT_NAMES: [&str; SEGMENTS] = [
     "Pelvis",
     "L5",
@@ -51,14 +51,17 @@ pub const SEGMENT_NAMES: [&str; SEGMENTS] = [
     "Left Toe",
 ];
 
-/// Parents of the segments, by place.
+/// Parent indices of the segments.
 pub const SEGMENT_PARENTS: [i32; SEGMENTS] = [
     -1, 0, 1, 2, 3, 4, 5, 4, 7, 8, 9, 4, 11, 12, 13, 0, 15, 16, 17, 0, 19, 20, 21,
 ];
 
+/// Bytes of the header.
 const HEADER: usize = 24;
+/// Bytes of an item.
 const ITEM: usize = 32;
-/// Whether these are bytes of MVN's network streamer, whatever message they are.
+
+/// Whether this is a datagram of MVN's network streamer, of any message type.
 pub fn recognises(datagram: &[u8]) -> bool {
     datagram.starts_with(b"MXTP") && datagram.len() >= 6 && datagram[4..6].iter().all(u8::is_ascii_digit)
 }
@@ -69,44 +72,44 @@ struct Sample {
     counter: u32,
     time_ms: u32,
     /// Bit per datagram: received.
-    got: u128,
-    /// How many datagrams it has, once the last one is there.
+    received: u128,
+    /// Number of datagrams, once the last one has come.
     parts: Option<u32>,
-    done: bool,
-    /// A number of what the newest datagram held, none where it is one of several.
-    content: Option<u64>,
+    is_finished: bool,
+    /// Hash of the content, if the sample is a single datagram.
+    content_hash: Option<u64>,
 }
 
-/// Makes frames of datagrams; see the module's documentation.
+/// Assembles frames from datagrams; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct XsensAssembler {
-    figure: Figure,
+    body: WorldBody,
     character: Active<u8>,
     sample: Option<Sample>,
-    /// The number of the frame that is assembled.
-    number: u32,
+    /// Consecutive number of the current frame.
+    frame_number: u32,
     stride: Stride,
 }
 
 impl Default for XsensAssembler {
     fn default() -> Self {
         Self {
-            figure: Figure::new(
+            body: WorldBody::new(
                 &SEGMENT_NAMES,
                 &SEGMENT_PARENTS,
                 &[[1.0, 0.0, 0.0, 0.0]; SEGMENTS],
             ),
             character: Active::default(),
             sample: None,
-            number: 0,
+            frame_number: 0,
             stride: Stride::NEW,
         }
     }
 }
 
-/// What there is to do about another message of the same program.
-fn expected(message: &[u8]) -> &'static str {
-    match message {
+/// What was expected instead of another message type of MVN, and the setting to change.
+fn expected(message_type: &[u8]) -> &'static str {
+    match message_type {
         b"01" => {
             "MXTP02 but MXTP01 (Euler angles): choose Position + Orientation (Quaternion) in MVN's network streamer"
         }
@@ -118,92 +121,99 @@ fn expected(message: &[u8]) -> &'static str {
 }
 
 impl XsensAssembler {
-    /// The sample of this counter, new or begun; none where it is past.
-    fn sample(
+    /// The sample that a datagram belongs to, finishing the current one if a new one begins; `None` if the datagram is late.
+    fn sample_for(
         &mut self,
         counter: u32,
         time_ms: u32,
-        content: Option<u64>,
-        take: &mut dyn FnMut(Update<'_>),
+        content_hash: Option<u64>,
+        on_update: &mut dyn FnMut(Update<'_>),
     ) -> Option<&mut Sample> {
-        if let Some(now) = self.sample {
-            let back = now.counter.wrapping_sub(counter);
-            // All of a sample has one time, and one content where it is one datagram: with another it is the next,
-            // whose counter stands still.
-            let other = content.zip(now.content).is_some_and(|(a, b)| a != b);
-            let stands = back == 0 && now.done && (now.time_ms != time_ms || other);
-            if (1..=OVERTAKEN).contains(&back) || (back == 0 && now.done && !stands) {
+        if let Some(current) = self.sample {
+            let counts_back = current.counter.wrapping_sub(counter);
+            // A sample has one time and, in a single datagram, one content: other ones mean that the counter stands still.
+            let is_other_content = content_hash
+                .zip(current.content_hash)
+                .is_some_and(|(a, b)| a != b);
+            let counter_stands_still =
+                counts_back == 0 && current.is_finished && (current.time_ms != time_ms || is_other_content);
+            if (1..=MAX_REORDER).contains(&counts_back)
+                || (counts_back == 0 && current.is_finished && !counter_stands_still)
+            {
                 return None;
             }
-            if stands {
-                self.number = self.number.wrapping_add(1);
-                self.begin(counter, time_ms);
+            if counter_stands_still {
+                self.frame_number = self.frame_number.wrapping_add(1);
+                self.begin_sample(counter, time_ms);
             }
-            if back != 0 {
-                // What is missing of a sample that was cut off says nothing of the body.
-                let _ = self.finish(take);
-                if back < u32::MAX / 2 {
-                    self.figure.forget();
+            if counts_back != 0 {
+                // Missing parts of an incomplete sample are not an error of this datagram.
+                let _ = self.finish_sample(on_update);
+                if counts_back < u32::MAX / 2 {
+                    self.body.reset_skeleton();
                 }
             }
         }
-        if self.sample.is_none_or(|now| now.counter != counter) {
-            let step = self.sample.map(|now| counter.wrapping_sub(now.counter));
-            self.number = match step.filter(|step| *step < u32::MAX / 2) {
-                Some(step) => self.number.wrapping_add(self.stride.frames(step)),
+        if self.sample.is_none_or(|current| current.counter != counter) {
+            let step = self.sample.map(|current| counter.wrapping_sub(current.counter));
+            self.frame_number = match step.filter(|step| *step < u32::MAX / 2) {
+                Some(step) => self.frame_number.wrapping_add(self.stride.advance(step)),
                 None => counter,
             };
-            self.begin(counter, time_ms);
+            self.begin_sample(counter, time_ms);
         }
         self.sample.as_mut()
     }
 
-    fn begin(&mut self, counter: u32, time_ms: u32) {
-        self.figure.begin(None);
+    fn begin_sample(&mut self, counter: u32, time_ms: u32) {
+        self.body.begin_frame(None);
         self.sample = Some(Sample {
             counter,
             time_ms,
-            got: 0,
+            received: 0,
             parts: None,
-            done: false,
-            content: None,
+            is_finished: false,
+            content_hash: None,
         });
     }
 
-    /// The number of the frame that a past sample is or would have been.
-    fn past(&self, counter: u32) -> u32 {
-        let back = self.sample.map_or(0, |now| now.counter.wrapping_sub(counter));
-        self.number.wrapping_sub(self.stride.back(back))
+    /// The frame number of a late sample.
+    fn late_frame_number(&self, counter: u32) -> u32 {
+        let counts_back = self
+            .sample
+            .map_or(0, |current| current.counter.wrapping_sub(counter));
+        self.frame_number
+            .wrapping_sub(self.stride.frames_back(counts_back))
     }
 
-    /// Hands the sample on, as far as it is there.
-    fn finish(&mut self, take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        let Some(sample) = self.sample.as_mut().filter(|sample| !sample.done) else {
+    /// Delivers the current sample, complete or not, unless that was done.
+    fn finish_sample(&mut self, on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        let Some(sample) = self.sample.as_mut().filter(|sample| !sample.is_finished) else {
             return Ok(());
         };
-        sample.done = true;
-        self.figure.pose.seq = Some(self.number);
-        self.figure.pose.time = Some(f64::from(sample.time_ms) / 1000.0);
-        self.figure.guess_unit();
-        self.figure.end(take)
+        sample.is_finished = true;
+        self.body.pose.seq = Some(self.frame_number);
+        self.body.pose.time = Some(f64::from(sample.time_ms) / 1000.0);
+        self.body.detect_unit();
+        self.body.finish_frame(on_update)
     }
 }
 
-/// A number that datagrams share which hold the same.
-fn content(items: &[u8]) -> u64 {
+/// Hash of a datagram's items.
+fn hash(items: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(items);
     hasher.finish()
 }
 
 impl Source for XsensAssembler {
-    fn decode(&mut self, datagram: &[u8], take: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let alien = |expected| Err(WireError::Alien { expected });
         if !recognises(datagram) {
             return alien("MVN datagram (MXTP02)");
         }
         if &datagram[4..6] != b"02" {
-            // Beside the pose there may be whatever else was chosen.
+            // MVN may be set to send other message types beside the pose.
             if self.character.id.is_some() {
                 return Ok(());
             }
@@ -222,65 +232,69 @@ impl Source for XsensAssembler {
                 left: datagram.len(),
             });
         };
-        let body = &datagram[HEADER..];
+        let payload = &datagram[HEADER..];
         let needed = usize::from(items) * ITEM;
-        if body.len() < needed {
+        if payload.len() < needed {
             return Err(WireError::Truncated {
                 what: "the segments",
                 at: HEADER,
                 needed,
-                left: body.len(),
+                left: payload.len(),
             });
         }
         let (counter, time_ms) = (u32::from_be_bytes(counter), u32::from_be_bytes(time));
         match self.character.accept(character) {
             None => return Ok(()),
             Some(true) => {
-                self.figure.forget();
+                self.body.reset_skeleton();
                 self.sample = None;
             }
             Some(false) => {}
         }
-        let number = u32::from(part & 0x7f);
-        let last = part & 0x80 != 0;
-        let alone = (last && number == 0).then(|| content(&body[..needed]));
-        let Some(sample) = self.sample(counter, time_ms, alone, take) else {
-            // Each sample has one last datagram.
-            if last {
-                take(Update::Past(self.past(counter)));
+        let part_number = u32::from(part & 0x7f);
+        let is_last = part & 0x80 != 0;
+        let content_hash = (is_last && part_number == 0).then(|| hash(&payload[..needed]));
+        let Some(sample) = self.sample_for(counter, time_ms, content_hash, on_update) else {
+            // Reported once per sample, at its last datagram.
+            if is_last {
+                on_update(Update::Past(self.late_frame_number(counter)));
             }
             return Ok(());
         };
-        sample.content = alone;
-        sample.got |= 1 << number;
-        if last {
-            sample.parts = Some(number + 1);
+        sample.content_hash = content_hash;
+        sample.received |= 1 << part_number;
+        if is_last {
+            sample.parts = Some(part_number + 1);
         }
-        let whole = sample
+        let is_complete = sample
             .parts
-            .is_some_and(|parts| sample.got.trailing_ones() >= parts);
-        for item in body[..needed].as_chunks::<ITEM>().0 {
+            .is_some_and(|parts| sample.received.trailing_ones() >= parts);
+        for item in payload[..needed].as_chunks::<ITEM>().0 {
             let word = |at: usize| array::<4>(item, at).unwrap_or_default();
             let id = u32::from_be_bytes(word(0)) as usize;
             if (1..=SEGMENTS).contains(&id) {
                 let [x, y, z, qw, qx, qy, qz] = std::array::from_fn(|i| f32::from_be_bytes(word(4 + 4 * i)));
-                self.figure.put(id - 1, [qw, qy, qz, qx], [y, z, x]);
+                self.body.set_joint(id - 1, [qw, qy, qz, qx], [y, z, x]);
             }
         }
-        let told = if whole { self.finish(take) } else { Ok(()) };
-        if self.figure.is_no_body(&told) {
-            // A tracked object comes as a character of its own: whoever is next may be a body.
+        let result = if is_complete {
+            self.finish_sample(on_update)
+        } else {
+            Ok(())
+        };
+        if self.body.is_not_a_body(&result) {
+            // A tracked object is a character of its own: another one may be a body.
             self.character = Active::default();
         }
-        told
+        result
     }
 }
 
-/// Appends a frame of the whole body to `out`, one datagram of 760 bytes as MVN sends it without props and fingers:
-/// the pose's `seq` and `time` (0 where there is none), character 0. Positions are local, the hips' is the place.
+/// Appends a frame of the whole body to `out`: one datagram of 760 bytes, as MVN sends it without props and fingers, of
+/// character 0. A missing `seq` or `time` is sent as 0. The pose is parent-local; the pelvis' position is that in the world.
 ///
 /// # Errors
-/// [`WireError::Unencodable`] if the pose has a joint beyond the 23 segments.
+/// [`WireError::Unencodable`] if a joint's id exceeds 22.
 pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
     if pose.joints.iter().any(|joint| usize::from(joint.id) >= SEGMENTS) {
         return Err(WireError::Unencodable {
@@ -294,7 +308,7 @@ pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireErro
     out.extend_from_slice(&milliseconds.to_be_bytes());
     out.extend_from_slice(&[0, SEGMENTS as u8, 0, 0, 0, 0]);
     out.extend_from_slice(&((SEGMENTS * ITEM) as u16).to_be_bytes());
-    for (id, joint) in place(pose, &SEGMENT_PARENTS).iter().enumerate() {
+    for (id, joint) in world_transforms(pose, &SEGMENT_PARENTS).iter().enumerate() {
         out.extend_from_slice(&(id as u32 + 1).to_be_bytes());
         let ([y, z, x], [w, qy, qz, qx]) = (joint.position, joint.rotation);
         for value in [x, y, z, w, qx, qy, qz] {
