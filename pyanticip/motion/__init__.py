@@ -1,1 +1,1 @@
-"""Skeletons, clips, readers; typed face of retargeting and resampling."""
+"""Skeletons and clips, readers and writers of motion files and recordings, retargeting and resampling."""

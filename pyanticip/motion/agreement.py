@@ -1,4 +1,4 @@
-"""The guard: nobody plays, sends or learns from a body that is not the one its file shows."""
+"""Check that the canonical body shows the same movement as the file, before anything uses it."""
 
 import re
 
@@ -11,46 +11,46 @@ from pyanticip.motion.canonical import retargeter
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
-FRAMES = 100
-"""So many frames, spread over the clip, are compared."""
+COMPARED_FRAMES = 100
+"""Number of frames, spread over the clip, that are compared."""
 
-_SECOND = re.compile(r"(.+)_\d+")
+_NUMBERED_NAME = re.compile(r"(.+)_\d+")
+"""Readers append a number to a joint name that occurs again."""
 _LIMBS = (("shoulder", "upper_arm", "lower_arm", "hand"), ("upper_leg", "lower_leg", "foot", "toes"))
 
 
 def checked_retargeter(skeleton: Skeleton, quats: NDArray[np.float32], label: str) -> _core.Retargeter:
-    """The map of a skeleton onto the canonical body, if the two show the same movement.
+    """The mapping of a skeleton onto the canonical body, if both show the same movement.
 
-    Bone directions (trunk, hip and shoulder line, upper and lower limbs) of the source and of the canonical
-    body are compared on the movement's own frames, ``quats`` (T, J, 4). ``label`` is what errors begin with.
+    Compares bone directions (trunk, hip and shoulder line, upper and lower limbs) of the source and of the
+    canonical body in frames of ``quats`` (T, J, 4). Errors start with ``label``.
 
     Raises:
-        SkeletonError: Joints that cannot be recognised, bones that point more than 10 degrees elsewhere in
-            the mean of all (or one 30), or a body that lies while its source stands: which file, why, and
-            what to say.
+        SkeletonError: Joints cannot be recognised, bone directions differ by more than 10 degrees on average
+            (or by 30 for one bone), or the body lies while its source stands. The message says what to do.
     """
     prefix = f"{label}: " if label else ""
     try:
         mapped = retargeter(skeleton)
-        _check_twins(skeleton, mapped)
+        _check_duplicate_names(skeleton, mapped)
     except SkeletonError as error:
         raise SkeletonError(
             f"{prefix}{error}; only whole bodies play: where a joint only has another name, say which is"
             " which: `pyanticip info FILE --joints > map.toml`, then --joints map.toml"
         ) from None
-    refused = mapped.agreement(quats[spread(len(quats), FRAMES)])[1]
-    if refused is not None:
+    refusal = mapped.agreement(quats[spread_frames(len(quats), COMPARED_FRAMES)])[1]
+    if refusal is not None:
         raise SkeletonError(
-            f"{prefix}{refused}; say --rest FRAME (one in which it stands straight or in a T-pose) "
+            f"{prefix}{refusal}; say --rest FRAME (one in which it stands straight or in a T-pose) "
             "or --up AXIS (`pyanticip info FILE` tells what was found)"
         )
     return mapped
 
 
-def _check_twins(skeleton: Skeleton, mapped: _core.Retargeter) -> None:
-    """Refuse two joints of one name where the second has its place on the other side, which lacks one.
+def _check_duplicate_names(skeleton: Skeleton, mapped: _core.Retargeter) -> None:
+    """Refuse two joints of one name if the second belongs to the other side, which lacks that joint.
 
-    Another joint of that side, as the clavicle, would stand in for it, unnoticed.
+    Otherwise another joint of that side, such as the clavicle, would silently take its place.
     """
     joint_of = {
         index: joint
@@ -59,31 +59,31 @@ def _check_twins(skeleton: Skeleton, mapped: _core.Retargeter) -> None:
     }
     parents = skeleton.parents.tolist()
     for second, name in enumerate(skeleton.names):
-        found = _SECOND.fullmatch(name)
-        if found is None or found[1] not in skeleton.names:
+        match = _NUMBERED_NAME.fullmatch(name)
+        if match is None or match[1] not in skeleton.names:
             continue
-        twins = (skeleton.names.index(found[1]), second)
+        twins = (skeleton.names.index(match[1]), second)
         side, _, part = next((joint_of[twin] for twin in twins if twin in joint_of), "").partition("_")
         other = {"left": "right", "right": "left"}.get(side)
-        beside = {parents[twin] for twin in twins} | {i for i, p in enumerate(parents) if p in twins}
-        if not any(joint_of.get(index, "").startswith(f"{other}_") for index in beside):
+        neighbours = {parents[twin] for twin in twins} | {i for i, p in enumerate(parents) if p in twins}
+        if not any(joint_of.get(index, "").startswith(f"{other}_") for index in neighbours):
             continue
         limb = next((limb for limb in _LIMBS if part in limb), ())
-        lacks = [f"{other}_{part}" for part in limb if f"{other}_{part}" not in joint_of.values()]
-        if lacks:
+        missing = [f"{other}_{part}" for part in limb if f"{other}_{part}" not in joint_of.values()]
+        if missing:
             raise SkeletonError(
-                f"two joints are called {found[1]!r}, and no joint was found for {', '.join(lacks)}"
+                f"two joints are called {match[1]!r}, and no joint was found for {', '.join(missing)}"
             )
 
 
-def angles(skeleton: Skeleton, quats: NDArray[np.float32]) -> dict[str, float]:
-    """Mean angle in degrees between each bone of a body and of its canonical body, by the bone's name."""
-    found, _ = retargeter(skeleton).agreement(quats[spread(len(quats), FRAMES)])
+def bone_angles(skeleton: Skeleton, quats: NDArray[np.float32]) -> dict[str, float]:
+    """Mean angle in degrees between each bone of a body and that of its canonical body, by bone name."""
+    angles, _ = retargeter(skeleton).agreement(quats[spread_frames(len(quats), COMPARED_FRAMES)])
     return {
-        name: angle for name, angle in zip(_core.COMPARED_BONES, found, strict=True) if np.isfinite(angle)
+        name: angle for name, angle in zip(_core.COMPARED_BONES, angles, strict=True) if np.isfinite(angle)
     }
 
 
-def spread(frames: int, most: int) -> NDArray[np.intp]:
-    """Indices of at most ``most`` frames, evenly spread over all."""
-    return np.unique(np.linspace(0, frames - 1, min(frames, most)).astype(np.intp))
+def spread_frames(frames: int, limit: int) -> NDArray[np.intp]:
+    """Indices of at most ``limit`` frames, evenly spread over all."""
+    return np.unique(np.linspace(0, frames - 1, min(frames, limit)).astype(np.intp))

@@ -30,11 +30,10 @@ def read_amc(
     rate: float | None = None,
     length_unit: str | float | None = None,
 ) -> Clip:
-    """The motion of an AMC file's bytes; its ASF is ``skeleton`` or looked for beside it.
+    """The clip of an AMC file's bytes; its ASF file is ``skeleton``, or found by :func:`.asf.find_asf`.
 
-    A bone keeps its rotation through frames that leave it out; a bone that never comes is at rest.
-    Rotations are the joints' changes from the ASF's rest pose, in the world's axes, so a frame
-    of all zeros is that rest pose.
+    A bone that a frame leaves out keeps its rotation; a bone without any rotation is at rest. Rotations are
+    relative to the ASF's rest pose, in world axes, so a frame of zeros is that rest pose.
 
     Raises:
         FormatError: One line with file, line and reason.
@@ -45,9 +44,9 @@ def read_amc(
     warnings: list[str] = []
     header = _HEADER.match(data)
     start = header.end() if header else 0
-    # What the motion says of its angles counts, else what its skeleton says.
-    unit = _ANGLES.search(data, 0, start)
-    degrees = acclaim.degrees if unit is None else unit[1].upper() == b"DEGREES"
+    # The AMC file's angle unit takes precedence over its skeleton's.
+    angle_unit = _ANGLES.search(data, 0, start)
+    degrees = acclaim.degrees if angle_unit is None else angle_unit[1].upper() == b"DEGREES"
     columns, rows = _read_regular(path, data, start, acclaim) or _read_lines(
         path, data, start, acclaim, warnings
     )
@@ -55,31 +54,31 @@ def read_amc(
         after = int(rows[np.argmax(np.diff(rows[:, 0]) != 1.0), 0])
         warnings.append(f"frame numbers do not go on by one after frame {after}; every frame was kept")
     scale = acclaim.metres_per_unit(length_unit)
-    turn = np.pi / 180.0 if degrees else 1.0
+    to_radians = np.pi / 180.0 if degrees else 1.0
     body = acclaim.skeleton(scale)
     quats = np.empty((len(rows), len(body), 4), np.float32)
     quats[..., 0] = 1.0
     quats[..., 1:] = 0.0
     root = np.tile(acclaim.position, (len(rows), 1))
     stretched: list[str] = []
-    still: list[str] = []
+    unmoved: list[str] = []
     for index, bone in enumerate(acclaim.bones):
         if bone.name not in columns:
             if bone.channels:
-                still.append(bone.name)
+                unmoved.append(bone.name)
             continue
         first = columns[bone.name]
         values = rows[:, first : first + len(bone.channels)]
-        quats[:, index] = _rotations(bone, values, turn)
+        quats[:, index] = _rotations(bone, values, to_radians)
         if index == 0:
             root = root + _translations(bone, values)
         elif _stretches(bone, values):
             stretched.append(bone.name)
-    if still:
-        warnings.append(f"in no frame, so at rest throughout: {text.listed(still)}")
+    if unmoved:
+        warnings.append(f"in no frame, so at rest throughout: {text.list_names(unmoved)}")
     if stretched:
         warnings.append(
-            f"bones do not stretch here: the translations of {text.listed(stretched)} are left out"
+            f"bones do not stretch here: the translations of {text.list_names(stretched)} are left out"
         )
     if rate is None:
         rate = DEFAULT_RATE
@@ -98,25 +97,25 @@ def read_amc(
     )
 
 
-def _rotations(bone: Bone, values: NDArray[np.float64], turn: float) -> NDArray[np.float64]:
-    """(T, 4): C M inverse(C), the first rotation listed being applied first."""
-    turns = [(index, _AXES[name]) for index, name in enumerate(bone.channels) if name in _AXES]
-    angles = values[:, [index for index, _ in reversed(turns)]] * turn
-    motion = from_euler(angles, [axis for _, axis in reversed(turns)])
+def _rotations(bone: Bone, values: NDArray[np.float64], to_radians: float) -> NDArray[np.float64]:
+    """(T, 4) rotations C M inverse(C); the first channel's rotation is applied first."""
+    rotations = [(index, _AXES[name]) for index, name in enumerate(bone.channels) if name in _AXES]
+    angles = values[:, [index for index, _ in reversed(rotations)]] * to_radians
+    motion = from_euler(angles, [axis for _, axis in reversed(rotations)])
     return multiply(multiply(bone.axis, motion), conjugate(bone.axis))
 
 
 def _translations(bone: Bone, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(T, 3) in file units."""
-    path = np.zeros((len(values), 3))
+    """(T, 3) translations in file units."""
+    translations = np.zeros((len(values), 3))
     for index, name in enumerate(bone.channels):
         if name in ("tx", "ty", "tz"):
-            path[:, "xyz".index(name[1])] = values[:, index]
-    return path
+            translations[:, "xyz".index(name[1])] = values[:, index]
+    return translations
 
 
 def _stretches(bone: Bone, values: NDArray[np.float64]) -> bool:
-    """Whether a bone is moved off its parent's end, or changes its length."""
+    """Whether a bone moves off its parent's end, or changes its length."""
     lengths = values[:, [name == "l" for name in bone.channels]]
     return bool(_translations(bone, values).any() or (lengths != lengths[0]).any())
 
@@ -124,7 +123,7 @@ def _stretches(bone: Bone, values: NDArray[np.float64]) -> bool:
 def _read_regular(
     path: Path, data: bytes, start: int, acclaim: AcclaimSkeleton
 ) -> tuple[dict[str, int], NDArray[np.float64]] | None:
-    """All frames at NumPy's speed, when every frame has the same bones in the same order; else None.
+    """The fast path: all frames parsed by NumPy, if each has the same bones in the same order; else None.
 
     Returns (bone name -> its first column, rows); column 0 is the frame number.
     """
@@ -174,7 +173,7 @@ def _read_regular(
 def _read_lines(
     path: Path, data: bytes, start: int, acclaim: AcclaimSkeleton, warnings: list[str]
 ) -> tuple[dict[str, int], NDArray[np.float64]]:
-    """Line by line: frames may leave bones out or order them freely; errors name their line."""
+    """The general path, line by line: frames may omit or reorder bones. Errors name their line."""
     columns: dict[str, int] = {}
     width = 1
     widths = {bone.name: len(bone.channels) for bone in acclaim.bones}
@@ -197,27 +196,27 @@ def _read_lines(
             seen.append(set())
             continue
         if not rows:
-            raise text.fail(path, line, f"expected a frame number, given {text.show(content.strip())}")
+            raise text.fail(path, line, f"expected a frame number, given {text.quote(content.strip())}")
         if name not in columns:
-            raise text.fail(path, line, f"a bone {text.show(name)} that the skeleton does not have")
+            raise text.fail(path, line, f"a bone {text.quote(name)} that the skeleton does not have")
         if name in seen[-1]:
-            raise text.fail(path, line, f"bone {text.show(name)} comes twice in a frame")
+            raise text.fail(path, line, f"bone {text.quote(name)} comes twice in a frame")
         if len(words) - 1 != widths[name]:
             raise text.fail(
                 path, line, f"{name} has {widths[name]} numbers, given {len(words) - 1} (truncated?)"
             )
         rows[-1][columns[name] : columns[name] + widths[name]] = [
-            text.number(path, line, word) for word in words[1:]
+            text.parse_number(path, line, word) for word in words[1:]
         ]
         seen[-1].add(name)
     if not rows:
         raise text.fail(path, line, "has no frame (truncated?)")
-    ever = set().union(*seen)
-    if not ever:
+    all_bones = set().union(*seen)
+    if not all_bones:
         raise text.fail(path, line, "no frame has a bone (truncated?)")
-    if len(rows) > 1 and seen[-1] != ever and all(bones == ever for bones in seen[:-1]):
-        raise text.fail(path, line, f"the last frame lacks {len(ever - seen[-1])} bones (truncated?)")
-    holes = sum(bones != ever for bones in seen)
-    if holes:
-        warnings.append(f"{holes} frames leave bones out: these kept the rotation they had")
-    return {name: column for name, column in columns.items() if name in ever}, np.stack(rows)
+    if len(rows) > 1 and seen[-1] != all_bones and all(bones == all_bones for bones in seen[:-1]):
+        raise text.fail(path, line, f"the last frame lacks {len(all_bones - seen[-1])} bones (truncated?)")
+    incomplete = sum(bones != all_bones for bones in seen)
+    if incomplete:
+        warnings.append(f"{incomplete} frames leave bones out: these kept the rotation they had")
+    return {name: column for name, column in columns.items() if name in all_bones}, np.stack(rows)

@@ -1,4 +1,4 @@
-"""Acclaim ASF files: the skeleton that the motion of AMC files needs."""
+"""Acclaim ASF files: the skeletons of AMC files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,9 +14,12 @@ from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton, longest_chain
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 MAX_ASF_BYTES = 4 * 1024 * 1024
+"""Maximum file size."""
 CHANNELS = ("tx", "ty", "tz", "rx", "ry", "rz", "l")
+"""Channels of a bone: translation, rotation and length."""
 
 Line = tuple[int, list[str]]
+"""A line's number and words."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,10 @@ class Bone:
     """A bone of an ASF file, or its root.
 
     Attributes:
-        name: As the AMC file calls it.
-        channels: The numbers an AMC line of this bone has, of tx ty tz rx ry rz l, in that order.
-        axis: (4,) the rotation C of the bone's own axes, w x y z: a motion M is applied as C M inverse(C).
-        vector: (3,) from the bone's joint to its end, in file units, in the world of the rest pose.
+        name: Name in the AMC file.
+        channels: The bone's numbers in an AMC line, of tx ty tz rx ry rz l, in that order.
+        axis: (4,) rotation C of the bone's axes, w x y z: a motion M is applied as C M inverse(C).
+        vector: (3,) from the bone's joint to its end, in file units and world axes of the rest pose.
     """
 
     name: str
@@ -38,7 +41,15 @@ class Bone:
 
 @dataclass(frozen=True)
 class AcclaimSkeleton:
-    """What an ASF file says: bones with parents first (the root is bone 0), and its units."""
+    """The content of an ASF file.
+
+    Attributes:
+        bones: Bones, parents first; bone 0 is the root.
+        parents: Index of each bone's parent; -1 for the root.
+        position: (3,) start position of the root, in file units.
+        length: The file's ``length``: inches per unit, inverted.
+        degrees: Whether angles are in degrees.
+    """
 
     bones: tuple[Bone, ...]
     parents: tuple[int, ...]
@@ -47,9 +58,9 @@ class AcclaimSkeleton:
     degrees: bool
 
     def metres_per_unit(self, length_unit: str | float | None) -> float:
-        """The scale to metres: the file's ``length`` is inches per unit inverted (0.45 at CMU).
+        """The scale to metres, by the file's ``length`` (0.45 at CMU) unless ``length_unit`` is given.
 
-        Where that makes no human size, the unit is guessed from the size as for BVH files.
+        If that gives no human size, the unit is guessed from the size, as for BVH files.
         """
         offsets, tips = self._offsets()
         reach = longest_chain(self.parents, offsets, tips)
@@ -59,7 +70,7 @@ class AcclaimSkeleton:
         return units.metres_per_unit(length_unit, reach)
 
     def skeleton(self, scale: float) -> Skeleton:
-        """The joints in metres: a bone's joint is at its near end, its offset is its parent's bone."""
+        """The skeleton in metres: each bone's joint is at its near end, offset by its parent's bone."""
         offsets, tips = self._offsets()
         return Skeleton(
             tuple(bone.name for bone in self.bones),
@@ -96,31 +107,31 @@ class _Draft:
 
 
 def read_asf(path: Path, data: bytes | None = None) -> AcclaimSkeleton:
-    """Read an ASF file (or its bytes); one-line :class:`FormatError` when it is broken."""
+    """Read an ASF file (or its bytes); raises a one-line FormatError."""
     data = text.text_lines(path, text.read_bytes(path) if data is None else data)
     if len(data) > MAX_ASF_BYTES:
         raise text.fail(path, None, f"is larger than {MAX_ASF_BYTES >> 20} MB, the most a skeleton may have")
     sections = _sections(path, data)
     degrees, length = _units(path, sections.get("units", []))
-    turn = np.pi / 180.0 if degrees else 1.0
+    to_radians = np.pi / 180.0 if degrees else 1.0
     if "root" not in sections or "bonedata" not in sections or "hierarchy" not in sections:
         missing = next(name for name in ("root", "bonedata", "hierarchy") if name not in sections)
         raise text.fail(path, data.count(b"\n") + 1, f"has no :{missing} (truncated?)")
-    root, position = _root(path, sections["root"], turn)
+    root, position = _root(path, sections["root"], to_radians)
     drafts = _bone_data(path, sections["bonedata"])
     if len(drafts) >= MAX_JOINTS:
         raise text.fail(path, drafts[MAX_JOINTS - 1].line, f"more than {MAX_JOINTS} joints")
     bones = {"root": root}
     for draft in drafts:
         if draft.name.lower() in (name.lower() for name in bones):
-            raise text.fail(path, draft.line, f"a second bone {text.show(draft.name)}")
-        bones[draft.name] = _finish(draft, turn)
+            raise text.fail(path, draft.line, f"a second bone {text.quote(draft.name)}")
+        bones[draft.name] = _bone(draft, to_radians)
     order, parents = _hierarchy(path, sections["hierarchy"], bones)
     return AcclaimSkeleton(tuple(bones[name] for name in order), tuple(parents), position, length, degrees)
 
 
 def _sections(path: Path, data: bytes) -> dict[str, list[Line]]:
-    """The lines of each ``:name`` section, comments left out."""
+    """The lines of each ``:name`` section, without comments."""
     sections: dict[str, list[Line]] = {}
     current: list[Line] | None = None
     for number, content in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
@@ -133,7 +144,7 @@ def _sections(path: Path, data: bytes) -> dict[str, list[Line]]:
                 current.append((number, words[1:]))
         elif current is None:
             raise text.fail(
-                path, number, f"expected a section like :root, given {text.show(content.strip())}"
+                path, number, f"expected a section like :root, given {text.quote(content.strip())}"
             )
         else:
             current.append((number, words))
@@ -149,12 +160,12 @@ def _floats(path: Path, line: int, words: list[str], count: int) -> tuple[float,
     except ValueError:
         values = ()
     if len(values) != count or not np.isfinite(values).all() or any(abs(value) > 1e6 for value in values):
-        raise text.fail(path, line, f"expected {count} numbers, given {text.show(' '.join(words))}")
+        raise text.fail(path, line, f"expected {count} numbers, given {text.quote(' '.join(words))}")
     return values
 
 
 def _units(path: Path, lines: list[Line]) -> tuple[bool, float]:
-    """(angles in degrees, length factor)."""
+    """Whether angles are in degrees, and the length factor."""
     degrees, length = True, 1.0
     for line, words in lines:
         key = words[0].lower()
@@ -170,12 +181,12 @@ def _units(path: Path, lines: list[Line]) -> tuple[bool, float]:
 def _order(path: Path, line: int, word: str) -> str:
     lower = word.lower()
     if sorted(lower) != ["x", "y", "z"]:
-        raise text.fail(path, line, f"expected an axis order like XYZ, given {text.show(word)}")
+        raise text.fail(path, line, f"expected an axis order like XYZ, given {text.quote(word)}")
     return lower
 
 
-def _root(path: Path, lines: list[Line], turn: float) -> tuple[Bone, NDArray[np.float64]]:
-    """The root as a bone without length, and where it starts."""
+def _root(path: Path, lines: list[Line], to_radians: float) -> tuple[Bone, NDArray[np.float64]]:
+    """The root as a bone without length, and its start position."""
     channels: tuple[str, ...] = ("tx", "ty", "tz", "rx", "ry", "rz")
     order = "xyz"
     angles: tuple[float, ...] = (0.0, 0.0, 0.0)
@@ -190,7 +201,7 @@ def _root(path: Path, lines: list[Line], turn: float) -> tuple[Bone, NDArray[np.
             position = _floats(path, line, words[1:], 3)
         elif key == "orientation":
             angles = _floats(path, line, words[1:], 3)
-    axis = _rotation(order, angles, turn)
+    axis = _rotation(order, angles, to_radians)
     return Bone("root", channels, axis, np.zeros(3)), np.array(position)
 
 
@@ -198,13 +209,13 @@ def _channels(path: Path, line: int, words: list[str]) -> tuple[str, ...]:
     channels = tuple(word.lower() for word in words)
     if len(set(channels)) != len(channels) or not set(channels) <= set(CHANNELS):
         raise text.fail(
-            path, line, f"expected some of {' '.join(CHANNELS)}, given {text.show(' '.join(words))}"
+            path, line, f"expected some of {' '.join(CHANNELS)}, given {text.quote(' '.join(words))}"
         )
     return channels
 
 
 def _bone_data(path: Path, lines: list[Line]) -> list[_Draft]:
-    """The bones between ``begin`` and ``end``."""
+    """The bones of the ``:bonedata`` section."""
     drafts: list[_Draft] = []
     current: _Draft | None = None
     for line, words in lines:
@@ -214,7 +225,7 @@ def _bone_data(path: Path, lines: list[Line]) -> list[_Draft]:
                 raise text.fail(path, line, "a bone begins inside another")
             current = _Draft(line)
         elif current is None:
-            raise text.fail(path, line, f"expected begin, given {text.show(words[0])}")
+            raise text.fail(path, line, f"expected begin, given {text.quote(words[0])}")
         elif key == "end":
             if not current.name or not {"direction", "length"} <= current.seen:
                 raise text.fail(path, current.line, "a bone needs a name, a direction and a length")
@@ -238,22 +249,22 @@ def _bone_data(path: Path, lines: list[Line]) -> list[_Draft]:
     return drafts
 
 
-def _rotation(order: str, angles: tuple[float, ...], turn: float) -> NDArray[np.float64]:
-    """The rotation about fixed axes in the written order: XYZ is first x, then y, then z."""
-    # A product of matrices acts from the right, so the first rotation stands last.
-    values = np.array([angles[_AXES[axis]] for axis in reversed(order)]) * turn
+def _rotation(order: str, angles: tuple[float, ...], to_radians: float) -> NDArray[np.float64]:
+    """The rotation about fixed axes in the written order: for XYZ about x, then y, then z."""
+    # A product of rotations acts from the right, so the first rotation comes last.
+    values = np.array([angles[_AXES[axis]] for axis in reversed(order)]) * to_radians
     return from_euler(values, [_AXES[axis] for axis in reversed(order)])
 
 
-def _finish(draft: _Draft, turn: float) -> Bone:
+def _bone(draft: _Draft, to_radians: float) -> Bone:
     direction = np.array(draft.direction)
     size = float(np.linalg.norm(direction))
     vector = direction / size * draft.length if size > 1e-9 else np.zeros(3)
-    return Bone(draft.name, draft.channels, _rotation(draft.order, draft.angles, turn), vector)
+    return Bone(draft.name, draft.channels, _rotation(draft.order, draft.angles, to_radians), vector)
 
 
 def _hierarchy(path: Path, lines: list[Line], bones: dict[str, Bone]) -> tuple[list[str], list[int]]:
-    """Names and parents, parents first and each joint's descendants after it."""
+    """Bone names and parent indices, depth first from the root."""
     children: dict[str, list[str]] = {}
     parent_of: dict[str, str] = {}
     for line, words in lines:
@@ -261,10 +272,12 @@ def _hierarchy(path: Path, lines: list[Line], bones: dict[str, Bone]) -> tuple[l
             continue
         for name in words:
             if name not in bones:
-                raise text.fail(path, line, f"the hierarchy names a bone {text.show(name)} that is not there")
+                raise text.fail(
+                    path, line, f"the hierarchy names a bone {text.quote(name)} that is not there"
+                )
         for name in words[1:]:
             if name in parent_of or name == "root":
-                raise text.fail(path, line, f"bone {text.show(name)} has two parents")
+                raise text.fail(path, line, f"bone {text.quote(name)} has two parents")
             parent_of[name] = words[0]
             children.setdefault(words[0], []).append(name)
     order: list[str] = []
@@ -275,12 +288,12 @@ def _hierarchy(path: Path, lines: list[Line], bones: dict[str, Bone]) -> tuple[l
     if len(order) != len(bones):
         missing = next(name for name in bones if name not in order)
         last = lines[-1][0] if lines else None
-        raise text.fail(path, last, f"bone {text.show(missing)} does not hang on the root")
+        raise text.fail(path, last, f"bone {text.quote(missing)} does not hang on the root")
     return order, parents
 
 
 def _walk(children: dict[str, list[str]]) -> Iterator[tuple[str, int]]:
-    """Depth first from the root: (name, index of its parent in this walk)."""
+    """Depth-first walk from the root: (name, index of its parent in this walk)."""
     stack = [("root", -1)]
     index = 0
     while stack:
@@ -291,18 +304,18 @@ def _walk(children: dict[str, list[str]]) -> Iterator[tuple[str, int]]:
 
 
 def find_asf(amc: Path) -> Path:
-    """The ASF file of an AMC file: same name, else its subject's, else the only one in the folder."""
+    """The ASF file of an AMC file: of the same name, else its subject's, else the only one in the folder."""
     folder = amc.parent
     try:
-        found = sorted(entry for entry in folder.iterdir() if entry.suffix.lower() == ".asf")
+        candidates = sorted(entry for entry in folder.iterdir() if entry.suffix.lower() == ".asf")
     except OSError:
-        found = []
-    for wanted in (amc.stem, amc.stem.split("_")[0]):
-        for candidate in found:
-            if candidate.stem.lower() == wanted.lower():
+        candidates = []
+    for stem in (amc.stem, amc.stem.split("_")[0]):
+        for candidate in candidates:
+            if candidate.stem.lower() == stem.lower():
                 return candidate
-    if len(found) == 1:
-        return found[0]
+    if len(candidates) == 1:
+        return candidates[0]
     raise FormatError(
         f"{amc}: has no skeleton beside it: expected {amc.stem.split('_')[0]}.asf, or give"
         " --skeleton FILE.asf (skeleton= in Python)"

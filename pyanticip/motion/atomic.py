@@ -1,4 +1,4 @@
-"""Files and folders that are either whole or not there, and no litter of programs that were killed."""
+"""Atomic writing of files and folders, and removal of drafts that killed processes left behind."""
 
 import errno
 import os
@@ -15,19 +15,18 @@ from typing import IO
 from pyanticip.errors import DeviceError, OptionError, reason
 from pyanticip.system import REPLACES_OPEN_FILES, try_lock
 
-_YOUNG_S = 2.0
-"""A draft so young may be one whose maker has not locked it yet."""
+_LOCK_GRACE_S = 2.0
+"""Age below which a draft may not have been locked by its process yet."""
 
-_swept: set[Path] = set()
-"""Folders that this process has looked through."""
+_swept_folders: set[Path] = set()
+"""Folders in which this process has already removed old drafts."""
 
 
 def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False, new: bool = False) -> None:
-    """Write ``data`` beside ``path`` and move it there: the file is whole or it is the old one.
+    """Write ``data`` to a draft beside ``path`` and rename it: the file is either complete or the old one.
 
-    A link stays, for what it leads to is written, and an existing file keeps its mode.
-    ``durable`` waits until the disk has it, so that this holds when the power fails as well; ``new`` raises
-    a FileExistsError where a file has come to lie there, by another program too.
+    A symbolic link is followed and kept; an existing file keeps its mode. ``durable`` syncs to disk first, so
+    that the guarantee covers power failures. ``new`` raises a FileExistsError if the file exists by then.
     """
     handle, draft = draft_file(path)
     try:
@@ -40,12 +39,12 @@ def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = False,
     except BaseException as error:
         draft.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            error.filename = str(path)  # a full disk names none
+            error.filename = str(path)  # e.g. for a full disk
         raise
 
 
 def write_file(path: Path, data: bytes | memoryview, *, durable: bool = False, new: bool = False) -> None:
-    """:func:`write_atomic`; a DeviceError of one line where the file cannot be written."""
+    """:func:`write_atomic`, which raises a one-line DeviceError if the file cannot be written."""
     check_folder(path)
     with writing(path):
         write_atomic(path.absolute(), data, durable=durable, new=new)
@@ -53,7 +52,7 @@ def write_file(path: Path, data: bytes | memoryview, *, durable: bool = False, n
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """A DeviceError of one line where the file of this name cannot be written."""
+    """Turn an OSError in the block into a one-line DeviceError that names ``path``."""
     try:
         yield
     except OSError as error:
@@ -61,34 +60,34 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def draft_file(path: Path) -> tuple[int, Path]:
-    """A new hidden file beside ``path``, or what that links to, to be renamed to it; its handle and its name.
+    """Create a hidden draft beside ``path`` (or its link target), to be renamed; returns handle and path.
 
-    The handle holds a lock: while it is open, other processes leave the file alone. The first draft in a
-    folder removes those that killed processes left there. Raises an OSError where something else than a file
-    lies at ``path``: a folder, or a device, which a rename would put an end to.
+    The handle holds a lock, which keeps other processes from removing the draft. The first draft in a folder
+    removes those left by killed processes. Raises an OSError if ``path`` is a folder or a device, which a
+    rename would replace.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "a device lies there, expected a file", str(path))
-    path = _followed(path)
+    path = _link_target(path)
     folder = path.parent
-    if folder not in _swept:  # thousands of files may go into one folder
-        _swept.add(folder)
-        _sweep(folder, r"\..+\.part-")
+    if folder not in _swept_folders:  # once, as thousands of files may go into one folder
+        _swept_folders.add(folder)
+        _remove_drafts(folder, r"\..+\.part-")
     handle, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.part-")
     try_lock(handle)
     return handle, Path(name)
 
 
 def finish_draft(file: IO[bytes], draft: Path, path: Path, new: bool = False) -> None:
-    """Give a draft its name, and close it.
+    """Rename a draft to ``path`` and close it.
 
-    In its lock, which keeps others from taking it for a dead program's, where the system lets us. What waits
-    in the buffer goes to the disk before: if that is full, the old file stays.
+    It is renamed while locked, if the system allows that, so that no process removes it as abandoned. The
+    buffer is flushed first: if the disk is full, the old file stays.
     """
     file.flush()
-    path = _followed(path)
+    path = _link_target(path)
     if path.exists():
         draft.chmod(stat.S_IMODE(path.stat().st_mode))
     else:
@@ -96,39 +95,39 @@ def finish_draft(file: IO[bytes], draft: Path, path: Path, new: bool = False) ->
     if not REPLACES_OPEN_FILES:
         file.close()
     if new:
-        _put(draft, path)
+        _rename_new(draft, path)
     else:
         draft.replace(path)
     file.close()
 
 
-def _put(draft: Path, path: Path) -> None:
-    """Rename where nothing lies: a link is never made over a file."""
+def _rename_new(draft: Path, path: Path) -> None:
+    """Rename without overwriting: creating a hard link fails if the file exists."""
     try:
         path.hardlink_to(draft)
     except OSError:
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
-        draft.rename(path)  # a disk without links
+        draft.rename(path)  # a file system without hard links
     else:
         draft.unlink()
 
 
-def _followed(path: Path) -> Path:
-    """What a link leads to, or would; ``Path.resolve`` raises for links in a circle."""
+def _link_target(path: Path) -> Path:
+    """The target of a link, existing or not; unlike ``Path.resolve`` for circular links too."""
     return Path(os.path.realpath(path))
 
 
 @contextmanager
 def draft_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """A hidden folder for work under way; when the block ends it goes, unless it was renamed.
+    """A hidden draft folder, removed at the end of the block unless it was renamed.
 
-    What killed processes left in ``parent`` under the same ``prefix`` is removed first.
+    Folders of the same ``prefix`` left in ``parent`` by killed processes are removed first.
     """
-    _sweep(parent, re.escape(prefix))
+    _remove_drafts(parent, re.escape(prefix))
     folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
     handle = None
-    with suppress(OSError):  # no handles of folders here, then no locks either: nothing is ever swept
+    with suppress(OSError):  # on systems without folder handles there are no locks, and nothing is removed
         handle = os.open(folder, os.O_RDONLY)
         try_lock(handle)
     try:
@@ -140,21 +139,21 @@ def draft_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def ordinary_mode(path: Path, *, folder: bool = False) -> None:
-    """Give what ``tempfile`` made for the owner alone the permissions that a new file or folder gets."""
+    """Give a file or folder from ``tempfile``, which is private, the default permissions of new ones."""
     mask = os.umask(0)
     os.umask(mask)
     path.chmod((0o777 if folder else 0o666) & ~mask)
 
 
-def _sweep(parent: Path, prefix: str) -> None:
-    """Remove the drafts, named by a pattern and eight letters, that nobody has locked: the maker is gone."""
+def _remove_drafts(parent: Path, prefix: str) -> None:
+    """Remove abandoned drafts: named by ``prefix`` (a pattern) and eight letters, and not locked."""
     name = re.compile(prefix + "[a-z0-9_]{8}")
-    found: list[Path] = []
+    drafts: list[Path] = []
     with suppress(OSError):
-        found = [draft for draft in parent.iterdir() if name.fullmatch(draft.name)]
-    for draft in found:
+        drafts = [draft for draft in parent.iterdir() if name.fullmatch(draft.name)]
+    for draft in drafts:
         with suppress(OSError):
-            if time.time() - draft.stat().st_mtime < _YOUNG_S:
+            if time.time() - draft.stat().st_mtime < _LOCK_GRACE_S:
                 continue
             handle = os.open(draft, os.O_RDONLY)
             try:
@@ -172,9 +171,9 @@ def _remove(draft: Path) -> None:
 
 
 def check_out(out: Path, suffixes: Sequence[str]) -> str:
-    """The suffix of a file that will be written, in small letters.
+    """Check an output file's name and folder; returns its suffix in lower case.
 
-    Raises an OptionError where it is another than these, a DeviceError where the folder is not there.
+    Raises an OptionError for a suffix other than ``suffixes``, and a DeviceError as :func:`check_folder`.
     """
     suffix = out.suffix.lower()
     if suffix not in suffixes:
@@ -184,7 +183,7 @@ def check_out(out: Path, suffixes: Sequence[str]) -> str:
 
 
 def check_folder(out: Path) -> None:
-    """Raises a DeviceError where the folder of a file that will be written is not there, or not writable."""
+    """Raise a DeviceError if the folder of an output file does not exist or is not writable."""
     folder = out.absolute().parent
     if not folder.is_dir():
         raise DeviceError(f"{out}: the folder {folder} does not exist")

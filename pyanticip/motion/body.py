@@ -1,4 +1,4 @@
-"""Where in a hierarchy the body is: its hips, and how far it reaches from them."""
+"""The body within a hierarchy: its hips, and its reach from them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,19 +9,19 @@ from pyanticip.motion.skeleton import Skeleton, longest_chain
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 _ENDS = ("left_hand", "right_hand", "left_foot", "right_foot")
-_BEYOND = 1.3
-"""In the test data the longest chain of bones is 1.0 to 1.21 times that from the hips to a wrist or ankle."""
+_MAX_REACH_RATIO = 1.3
+"""Maximum ratio of the reach to the longest chain from hips to wrist or ankle (test data: 1.0 to 1.21)."""
 
 
-def hips(names: list[str], parents: list[int], offsets: NDArray[np.float64]) -> int:
-    """The hips of a body that is known by its names, else the first joint that carries two chains."""
-    known = _known(names, parents, offsets)
+def find_hips(names: list[str], parents: list[int], offsets: NDArray[np.float64]) -> int:
+    """The hips of a body that is recognised by its names, else the first joint with two branches."""
+    known = _recognised(names, parents, offsets)
     if known is not None:
         return known["hips"]
     inner = sorted(set(parents[1:]))
     joint = 0
-    while len(chains := [index for index in inner if parents[index] == joint]) == 1:
-        joint = chains[0]
+    while len(children := [index for index in inner if parents[index] == joint]) == 1:
+        joint = children[0]
     return joint
 
 
@@ -31,42 +31,44 @@ def reach(
     offsets: NDArray[np.float64],
     tips: dict[int, tuple[float, float, float]],
 ) -> float:
-    """The longest chain of bones from the hips (joint 0 where names do not say) to a tip, in the unit given.
+    """Length of the longest chain of bones from the hips (else joint 0) to a tip, in the unit of ``offsets``.
 
-    Beyond wrists and ankles no more counts than hands and feet can be long: what is longer is a prop.
+    Limited to the plausible length of hands and feet beyond wrists and ankles, as what is longer is a prop.
     """
-    known = _known(names, parents, offsets)
+    known = _recognised(names, parents, offsets)
     if known is None:
         return longest_chain(parents, offsets, tips)
-    kept = below(parents, known["hips"])
+    joints_below = descendants(parents, known["hips"])
     bones = np.zeros_like(offsets)
-    bones[kept[1:]] = offsets[kept[1:]]
-    whole = longest_chain(parents, bones, {index: tip for index, tip in tips.items() if index in kept})
+    bones[joints_below[1:]] = offsets[joints_below[1:]]
+    full_reach = longest_chain(
+        parents, bones, {index: tip for index, tip in tips.items() if index in joints_below}
+    )
     if not known.keys() >= set(_ENDS):
-        return whole
-    limbs = [np.linalg.norm(bones[way(parents, known[end])], axis=1).sum() for end in _ENDS]
-    return min(whole, _BEYOND * float(max(limbs)))
+        return full_reach
+    limbs = [np.linalg.norm(bones[path_to(parents, known[end])], axis=1).sum() for end in _ENDS]
+    return min(full_reach, _MAX_REACH_RATIO * float(max(limbs)))
 
 
-def way(parents: list[int], joint: int) -> list[int]:
-    """The joints from joint 0 down to ``joint``."""
+def path_to(parents: list[int], joint: int) -> list[int]:
+    """The chain of joints from joint 0 to ``joint``."""
     joints = [joint]
     while joints[0] > 0:
         joints.insert(0, parents[joints[0]])
     return joints
 
 
-def below(parents: list[int], top: int) -> list[int]:
-    """``top`` and all that descends from it, parents first."""
-    kept = [top]
+def descendants(parents: list[int], top: int) -> list[int]:
+    """``top`` and all its descendants, parents first."""
+    joints_below = [top]
     for index in range(top + 1, len(parents)):
-        if parents[index] in kept:
-            kept.append(index)
-    return kept
+        if parents[index] in joints_below:
+            joints_below.append(index)
+    return joints_below
 
 
-def _known(names: list[str], parents: list[int], offsets: NDArray[np.float64]) -> dict[str, int] | None:
-    """The first joint of each canonical one; None where names and hierarchy make no body."""
+def _recognised(names: list[str], parents: list[int], offsets: NDArray[np.float64]) -> dict[str, int] | None:
+    """The first joint of each canonical joint's chain; None if the names and hierarchy form no body."""
     try:
         ends = retargeter(Skeleton(tuple(names), np.array(parents), offsets.astype(np.float32))).ends
     except SkeletonError:

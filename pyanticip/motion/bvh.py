@@ -1,4 +1,4 @@
-"""Biovision BVH files, as real programs write them."""
+"""Reading and writing of Biovision BVH files."""
 
 import math
 import os
@@ -24,15 +24,16 @@ _COMMENT = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 _AXES = {"x": 0, "y": 1, "z": 2}
 _UNSAFE = re.compile(r"[\s{}]+")
 _CENTIMETRES = 100.0
-_STRETCH = 0.05
-"""Position channels that move by less than this part of the body are the give of its joints."""
-_MOVES = 0.5
-"""An angle that changes by as much is that of a body that moves, if it is in radians."""
+_MIN_STRETCH = 0.05
+"""Movement of a joint's positions, relative to the reach, from which its bone counts as stretching."""
+_MIN_RADIANS_RANGE = 0.5
+"""Range of an angle from which a body moves, if the angle is in radians."""
 _BLOCK_FRAMES = 4096
-"""So many frames are turned into quaternions at once: what that takes does not grow with the file."""
+"""Frames converted to quaternions at once, so that working memory does not grow with the file."""
 MAX_CHANNELS = 6
+"""Maximum number of channels of a joint."""
 MAX_HEADER_BYTES = 4 * 1024 * 1024
-"""1024 joints, indented 1000 deep, fit in less."""
+"""Maximum size of the hierarchy; 1024 joints, indented 1000 deep, need less."""
 
 
 @dataclass
@@ -56,11 +57,10 @@ def read_bvh(
     rate: float | None = None,
     length_unit: str | float | None = None,
 ) -> Clip:
-    """The motion of a BVH file's bytes.
+    """The clip of a BVH file's bytes.
 
-    Rotations of any order, mixed from joint to joint, become quaternions; position channels of the
-    root (or of the first joint that moves below a fixed reference joint) become the root track.
-    Position channels of other joints only set the length of their bones.
+    Rotation orders may differ from joint to joint. The root track comes from the position channels of the
+    root, or of the first moving joint below a fixed reference joint; those of others only set bone lengths.
 
     Raises:
         FormatError: One line with file, line and reason.
@@ -76,34 +76,35 @@ def read_bvh(
         raise text.fail(path, data.count(b"\n") + 1, "ends without a MOTION part (truncated?)")
     declared, frame_time, start = _read_timing(path, data, motion.end())
     count_line, time_line = declared[0], frame_time[0]
-    sure = True
+    is_certain = True
     if rate is None:
         try:
-            rate, sure = units.rate_from_frame_time(frame_time[1])
+            rate, is_certain = units.rate_from_frame_time(frame_time[1])
         except FormatError as error:
-            doubt = f"{error}{text.comma(frame_time[1])}; correct it, or give {units.RATE_HINT}"
-            raise text.fail(path, time_line, doubt) from None
+            reason = f"{error}{text.comma_hint(frame_time[1])}; correct it, or give {units.RATE_HINT}"
+            raise text.fail(path, time_line, reason) from None
     else:
         rate = units.check_rate(rate)
     warnings: list[str] = []
-    mend = f"if that is wrong, correct Frame Time: in the file or give {units.RATE_HINT}"
-    if rate < units.SLOW:
-        warnings.append(f"a frame every {1.0 / rate:.3g} s (is it in milliseconds?): {mend}")
-    elif not sure:
-        warnings.append(f"a frame time of {frame_time[1]} s may mean other rates than {rate:g} Hz: {mend}")
+    advice = f"if that is wrong, correct Frame Time: in the file or give {units.RATE_HINT}"
+    if rate < units.MIN_PLAYABLE_RATE:
+        warnings.append(f"a frame every {1.0 / rate:.3g} s (is it in milliseconds?): {advice}")
+    elif not is_certain:
+        warnings.append(f"a frame time of {frame_time[1]} s may mean other rates than {rate:g} Hz: {advice}")
     rows = text.number_rows(path, data, start, time_line + 1, columns)
     _check_count(path, count_line, declared[1], len(rows), warnings)
     text.check_size(path, None, len(rows), columns, len(joints))
 
     quats, root, skeleton, unit = _convert(path, joints, rows, length_unit, warnings)
     del rows
-    quats.flags.writeable = False  # so that the clip takes them as they are
-    told = tuple(warnings)
-    return Clip(quats, root, rate, skeleton, name=path.stem, warnings=told, source=str(path), unit=unit)
+    quats.flags.writeable = False  # so that the clip does not copy them
+    return Clip(
+        quats, root, rate, skeleton, name=path.stem, warnings=tuple(warnings), source=str(path), unit=unit
+    )
 
 
 def _read_timing(path: Path, data: bytes, start: int) -> tuple[tuple[int, str], tuple[int, str], int]:
-    """(line, value) of ``Frames:`` and of ``Frame Time:`` after MOTION, and where the numbers start."""
+    """(line, value) of ``Frames:`` and of ``Frame Time:`` after MOTION, and the offset of the numbers."""
     line = data.count(b"\n", 0, start) + 1
     values: list[tuple[int, str]] = []
     for key in ("frames", "frametime"):
@@ -118,17 +119,19 @@ def _read_timing(path: Path, data: bytes, start: int) -> tuple[tuple[int, str], 
         name, _, value = content.decode("utf-8", "replace").partition(":")
         if "".join(name.split()).lower() != key:
             expected = "Frames: N" if key == "frames" else "Frame Time: SECONDS"
-            raise text.fail(path, line - 1, f"expected {expected!r} after MOTION, given {text.show(content)}")
+            raise text.fail(
+                path, line - 1, f"expected {expected!r} after MOTION, given {text.quote(content)}"
+            )
         values.append((line - 1, value.strip()))
     return values[0], values[1], start
 
 
 def _check_count(path: Path, line: int, written: str, found: int, warnings: list[str]) -> None:
-    """Compare the declared number of frames with what is there: off by one is common and kept."""
+    """Check the declared number of frames against ``found``: one missing, or more, is only warned of."""
     try:
         declared = int(written)
     except ValueError:
-        raise text.fail(path, line, f"expected a number of frames, given {text.show(written)}") from None
+        raise text.fail(path, line, f"expected a number of frames, given {text.quote(written)}") from None
     if found == 0:
         raise text.fail(path, line, f"has no frame, {declared} declared (truncated?)")
     if found < declared - 1:
@@ -138,7 +141,7 @@ def _check_count(path: Path, line: int, written: str, found: int, warnings: list
 
 
 def _header_parts(path: Path, header: bytes) -> Iterator[tuple[int, list[str]]]:
-    """(line, words) of the header; a brace always comes as a part of its own."""
+    """(line, words) of the header; each brace is a part of its own."""
     for line, content in enumerate(header.decode("utf-8", "replace").split("\n"), start=1):
         if len(content) > 10_000:
             raise text.fail(path, line, "a line of more than 10000 characters in the hierarchy")
@@ -151,9 +154,9 @@ def _header_parts(path: Path, header: bytes) -> Iterator[tuple[int, list[str]]]:
 def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
     """The joints, parents first, and the number of columns of the motion."""
     joints: list[_Joint] = []
-    open_joints: list[int] = []  # -1 stands for an End Site
+    open_joints: list[int] = []  # -1 for an End Site
     columns = 0
-    pending: int | None = None  # a joint that waits for its brace
+    pending: int | None = None  # the joint whose opening brace is expected
     line = 1
     parts = _header_parts(path, header)
     start = next(parts, None)
@@ -162,7 +165,7 @@ def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
     for line, words in parts:
         key = words[0].upper()
         if pending is not None and key != "{":
-            raise text.fail(path, line, f"expected '{{', given {text.show(' '.join(words))}")
+            raise text.fail(path, line, f"expected '{{', given {text.quote(' '.join(words))}")
         if key in ("ROOT", "JOINT"):
             if key == "ROOT" and joints:
                 raise text.fail(path, line, "a second ROOT: expected one performer a file")
@@ -187,7 +190,7 @@ def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
                 raise text.fail(path, line, "a '}' too many")
             closed = open_joints.pop()
             if closed >= 0 and joints[closed].offset is None:
-                raise text.fail(path, line, f"joint {text.show(joints[closed].name)} has no OFFSET")
+                raise text.fail(path, line, f"joint {text.quote(joints[closed].name)} has no OFFSET")
         elif key == "OFFSET":
             offset = _offset(path, line, words)
             if not open_joints:
@@ -197,13 +200,13 @@ def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
             else:
                 joints[open_joints[-2]].tip = offset
         elif key == "CHANNELS" and open_joints and open_joints[-1] < 0 and words[1:] == ["0"]:
-            pass  # of an End Site
+            pass  # some exporters write this in an End Site
         elif key == "CHANNELS":
             if not open_joints or open_joints[-1] < 0:
                 raise text.fail(path, line, "CHANNELS outside any joint")
             columns = _channels(path, line, words, joints[open_joints[-1]], columns)
         else:
-            raise text.fail(path, line, f"expected a joint, OFFSET or CHANNELS, given {text.show(words[0])}")
+            raise text.fail(path, line, f"expected a joint, OFFSET or CHANNELS, given {text.quote(words[0])}")
     if not joints:
         raise text.fail(path, line, "has no ROOT")
     if open_joints or pending is not None:
@@ -219,24 +222,24 @@ def _offset(path: Path, line: int, words: list[str]) -> tuple[float, float, floa
     except ValueError:
         given = " ".join(words)
         raise text.fail(
-            path, line, f"expected OFFSET x y z, given {text.show(given)}{text.comma(given)}"
+            path, line, f"expected OFFSET x y z, given {text.quote(given)}{text.comma_hint(given)}"
         ) from None
     if not np.isfinite((x, y, z)).all() or max(abs(x), abs(y), abs(z)) > 1e6:
-        raise text.fail(path, line, f"an OFFSET out of range: {text.show(' '.join(words))}")
+        raise text.fail(path, line, f"an OFFSET out of range: {text.quote(' '.join(words))}")
     return x, y, z
 
 
 def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: int) -> int:
-    """Note the channels of ``joint``, whose first column is ``columns``; returns the next column."""
+    """Read the channels of ``joint``, the first in column ``columns``; returns the next free column."""
     names = words[2:]
     if joint.channels_line is not None:
-        raise text.fail(path, line, f"second CHANNELS of joint {text.show(joint.name)}")
+        raise text.fail(path, line, f"second CHANNELS of joint {text.quote(joint.name)}")
     joint.channels_line = line
     try:
         count = int(words[1])
     except (IndexError, ValueError):
         raise text.fail(
-            path, line, f"expected CHANNELS n names, given {text.show(' '.join(words))}"
+            path, line, f"expected CHANNELS n names, given {text.quote(' '.join(words))}"
         ) from None
     if not 0 <= count <= MAX_CHANNELS:
         expected = f"at most {MAX_CHANNELS} channels, positions and rotations (no scale)"
@@ -248,12 +251,12 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
         axis, kind = _AXES.get(lower[:1]), lower[1:]
         if axis is None or kind not in ("position", "rotation"):
             raise text.fail(
-                path, line, f"expected a channel like Xposition or Zrotation, given {text.show(name)}"
+                path, line, f"expected a channel like Xposition or Zrotation, given {text.quote(name)}"
             )
-        channels, same = (joint.positions, 3) if kind == "position" else (joint.rotations, 1)
-        # ZXZ is an order of rotations; about one axis twice in a row nothing turns.
-        if axis in (known for _, known in channels[-same:]):
-            raise text.fail(path, line, f"channel {text.show(name)} stands twice")
+        channels, lookback = (joint.positions, 3) if kind == "position" else (joint.rotations, 1)
+        # Rotations may repeat an axis (ZXZ), but not twice in a row; positions may not at all.
+        if axis in (previous for _, previous in channels[-lookback:]):
+            raise text.fail(path, line, f"channel {text.quote(name)} stands twice")
         channels.append((columns, axis))
         columns += 1
     return columns
@@ -266,7 +269,7 @@ def _convert(
     length_unit: str | float | None,
     warnings: list[str],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], Skeleton, float]:
-    """Local quaternions, the root's path in metres, the skeleton, and metres per unit."""
+    """Local quaternions, root positions in metres, the skeleton, and metres per unit."""
     offsets = np.array([joint.offset for joint in joints], np.float64)
     quats = _quaternions(joints, rows)
     for index in range(1, len(joints)):
@@ -276,39 +279,39 @@ def _convert(
     tips = {index: joint.tip for index, joint in enumerate(joints) if joint.tip is not None}
     names = _unique_names(joints, warnings)
 
-    # What stands above the body is folded into its first joint; what hangs beside that is no body's.
-    way = _way_to_body(joints, rows, names, parents, offsets)
+    # Joints above the body are folded into its first joint; their other branches are no part of the body.
+    path_down = _path_to_body(joints, rows, names, parents, offsets)
     root = _positions(joints[0], rows, offsets[0])
-    for above, below in pairwise(way):
-        root = root + rotate(quats[:, above], _place(joints[below], rows, offsets[below]))
+    for above, below in pairwise(path_down):
+        root = root + rotate(quats[:, above], _local_positions(joints[below], rows, offsets[below]))
         quats[:, below] = multiply(quats[:, above], quats[:, below])
         warnings.append(f"the reference joint {names[above]!r} was folded into {names[below]!r}")
-    kept = body.below(parents, way[-1])
-    beside = [name for index, name in enumerate(names) if index not in kept and index not in way]
-    if beside:
-        warnings.append(f"not of the body and left out: {text.listed(beside)}")
+    kept = body.descendants(parents, path_down[-1])
+    dropped = [name for index, name in enumerate(names) if index not in kept and index not in path_down]
+    if dropped:
+        warnings.append(f"not of the body and left out: {text.list_names(dropped)}")
     if len(kept) < len(joints):
         new = {index: number for number, index in enumerate(kept)}
         joints, names = [joints[index] for index in kept], [names[index] for index in kept]
         quats, offsets = quats[:, kept], offsets[kept]
         parents = [-1] + [new[parents[index]] for index in kept[1:]]
         tips = {new[index]: tip for index, tip in tips.items() if index in new}
-    # A body whose joints only have places would stand still, and agree with itself.
+    # Without rotations the body would stand still, and still pass the check of its bones.
     inner = joints[1:]
     if any(joint.positions for joint in inner) and not any(joint.rotations for joint in inner):
         raise text.fail(path, None, "holds places of joints and no rotations: export rotations")
-    warnings += _angle_doubts(joints, rows)
+    warnings += _angle_warnings(joints, rows)
 
     reach = body.reach(names, parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)
-    warnings += units.size_doubts(reach * scale)
+    warnings += units.size_warnings(reach * scale)
     stretched = [
         name
         for name, joint in zip(names[1:], joints[1:], strict=True)
-        if _range(joint, rows, outliers=2.0) > _STRETCH * reach
+        if _range(joint, rows, outliers=2.0) > _MIN_STRETCH * reach
     ]
     if stretched:
-        moved = text.listed(stretched)
+        moved = text.list_names(stretched)
         warnings.append(f"bones do not stretch here: the positions of {moved} move, their median is taken")
     skeleton = Skeleton(
         tuple(names),
@@ -320,82 +323,84 @@ def _convert(
 
 
 def _quaternions(joints: list[_Joint], rows: NDArray[np.float64]) -> NDArray[np.float32]:
-    """All Euler angles of ``rows`` as quaternions, joints of one rotation order at a time."""
+    """All Euler angles of ``rows`` as quaternions (T, J, 4), grouped by rotation order."""
     quats = np.empty((len(rows), len(joints), 4), np.float32)
     orders: dict[tuple[int, ...], list[int]] = {}
     for index, joint in enumerate(joints):
         orders.setdefault(tuple(axis for _, axis in joint.rotations), []).append(index)
     for axes, members in orders.items():
         columns = [[column for column, _ in joints[index].rotations] for index in members]
-        wanted = np.array(columns, np.intp).reshape(len(members), len(axes))
+        column_table = np.array(columns, np.intp).reshape(len(members), len(axes))
         for start in range(0, len(rows), _BLOCK_FRAMES):
             block = slice(start, start + _BLOCK_FRAMES)
-            # In double precision unwrapped angles of many turns lose nothing.
-            quats[block, members] = from_euler(np.radians(rows[block, wanted]), axes)
+            # In double precision, as unwrapped angles may be many turns large.
+            quats[block, members] = from_euler(np.radians(rows[block, column_table]), axes)
     return quats
 
 
-def _angle_doubts(joints: list[_Joint], rows: NDArray[np.float64]) -> list[str]:
-    """What is odd about angles that move and would all be small in degrees."""
+def _angle_warnings(joints: list[_Joint], rows: NDArray[np.float64]) -> list[str]:
+    """A warning if angles that vary are all so small that they may be in radians."""
     columns = [column for joint in joints for column, _ in joint.rotations]
     low, high = rows.min(axis=0)[columns], rows.max(axis=0)[columns]
     largest = max(high.max(initial=0.0), -low.min(initial=0.0))
-    if largest > 2.0 * math.pi or (high - low).max(initial=0.0) < _MOVES:
+    if largest > 2.0 * math.pi or (high - low).max(initial=0.0) < _MIN_RADIANS_RANGE:
         return []
     return [f"rotations of up to {largest:.3g} degrees: are its angles in radians? BVH has degrees"]
 
 
 def _positions(joint: _Joint, rows: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(T, 3) in file units: the position channels, and the offset for axes that have none."""
-    path = np.tile(np.asarray(offset, np.float64), (len(rows), 1))
+    """(T, 3) in file units: the position channels, or the offset on axes without one."""
+    positions = np.tile(np.asarray(offset, np.float64), (len(rows), 1))
     for column, axis in joint.positions:
-        path[:, axis] = rows[:, column]
-    return path
+        positions[:, axis] = rows[:, column]
+    return positions
 
 
 def _set_bone_length(
     joint: _Joint, rows: NDArray[np.float64], offsets: NDArray[np.float64], index: int
 ) -> None:
-    """Position channels of an inner joint replace its offset, unless they are the changes of it."""
-    middle = np.median(_positions(joint, rows, offsets[index]), axis=0)
-    if np.linalg.norm(middle) > 0.1 * np.linalg.norm(offsets[index]):
-        offsets[index] = middle
+    """Replace an inner joint's offset by its position channels, unless these are relative to the offset."""
+    median = np.median(_positions(joint, rows, offsets[index]), axis=0)
+    if np.linalg.norm(median) > 0.1 * np.linalg.norm(offsets[index]):
+        offsets[index] = median
 
 
-def _place(joint: _Joint, rows: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where an inner joint is in its parent's frame: (T, 3), or (3,) where it does not move."""
+def _local_positions(
+    joint: _Joint, rows: NDArray[np.float64], offset: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Positions of an inner joint in its parent's frame: (T, 3), or (3,) if constant."""
     return _positions(joint, rows, np.asarray(joint.offset)) if _range(joint, rows) else offset
 
 
 def _range(joint: _Joint, rows: NDArray[np.float64], outliers: float = 0.0) -> float:
-    """By how much the position channels of a joint move, in file units; 0 where it has none.
+    """The largest range of a joint's position channels, in file units; 0 without any.
 
-    ``outliers`` is the part of the frames, in per cent, that does not count at either end.
+    ``outliers`` is the percentage of frames to ignore at either end.
     """
     limits = (outliers, 100.0 - outliers)
     ends = [np.percentile(rows[:, column], limits) for column, _ in joint.positions]
     return max((float(high - low) for low, high in ends), default=0.0)
 
 
-def _way_to_body(
+def _path_to_body(
     joints: list[_Joint],
     rows: NDArray[np.float64],
     names: list[str],
     parents: list[int],
     offsets: NDArray[np.float64],
 ) -> list[int]:
-    """The joints from joint 0 down to the one that carries the body and moves it, often 0 alone.
+    """The joints from joint 0 down to the one that moves the whole body; often only joint 0.
 
-    That is the last with position channels that move, on the way to the hips.
+    That is the last joint on the path to the hips whose position channels vary.
     """
-    way = body.way(parents, body.hips(names, parents, offsets))
-    while len(way) > 1 and not _range(joints[way[-1]], rows):
-        way.pop()
-    return way
+    path = body.path_to(parents, body.find_hips(names, parents, offsets))
+    while len(path) > 1 and not _range(joints[path[-1]], rows):
+        path.pop()
+    return path
 
 
 def _unique_names(joints: list[_Joint], warnings: list[str]) -> list[str]:
-    """Joint names, with a number added where one comes twice."""
+    """Joint names, with a number appended to repeated ones."""
     names: list[str] = []
     used: set[str] = set()
     for joint in joints:
@@ -410,11 +415,11 @@ def _unique_names(joints: list[_Joint], warnings: list[str]) -> list[str]:
 
 
 def save_bvh(clip: Clip, path: str | os.PathLike[str]) -> None:
-    """Write ``clip`` to ``path``: centimetres, rotation order ZYX, atomic.
+    """Write ``clip`` to ``path`` atomically: centimetres, rotation order ZYX.
 
-    The root has six channels, every other joint three. Joints come depth first, as BVH demands; blanks
-    and braces in names become underscores. Angles are written to a millionth of a degree. The rest
-    rotations of the skeleton have no place in a BVH: they are lost, unless frame 0 holds that pose.
+    The root has six channels, every other joint three. Joints are written depth first, as BVH requires;
+    blanks and braces in names become underscores. Angles have six decimals of a degree. BVH cannot express
+    rest rotations: they are lost unless frame 0 holds the rest pose.
     """
     order = _depth_first(clip.skeleton)
     degrees = np.degrees(to_euler_zyx(clip.quats[:, order])).reshape(len(clip), -1)
@@ -432,7 +437,7 @@ def save_bvh(clip: Clip, path: str | os.PathLike[str]) -> None:
 
 
 def _depth_first(skeleton: Skeleton) -> list[int]:
-    """Joints in the order in which the hierarchy names them."""
+    """Joint indices in the order in which the hierarchy lists them."""
     order: list[int] = []
     stack = [0]
     while stack:
@@ -467,12 +472,12 @@ def _header(skeleton: Skeleton) -> list[str]:
         pad = "\t" * depth
         name = _UNSAFE.sub("_", skeleton.names[joint])
         offset = tuple(float(value) for value in skeleton.offsets[joint]) if parent >= 0 else (0.0, 0.0, 0.0)
-        place = "6 Xposition Yposition Zposition" if parent < 0 else "3"
+        channels = "6 Xposition Yposition Zposition" if parent < 0 else "3"
         lines += [
             f"{pad}{'JOINT' if parent >= 0 else 'ROOT'} {name}",
             f"{pad}{{",
             f"{pad}\tOFFSET {_triple(offset)}",
-            f"{pad}\tCHANNELS {place} Zrotation Yrotation Xrotation",
+            f"{pad}\tCHANNELS {channels} Zrotation Yrotation Xrotation",
         ]
         open_joints.append(joint)
         if not _children(skeleton, joint):

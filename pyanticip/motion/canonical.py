@@ -1,4 +1,4 @@
-"""The canonical body of 22 joints as a :class:`Skeleton`, and what maps others onto it."""
+"""The canonical body of 22 joints as a :class:`Skeleton`, and the mapping of others onto it."""
 
 from functools import cache
 
@@ -30,8 +30,8 @@ def canonical_skeleton() -> Skeleton:
 def retargeter(skeleton: Skeleton) -> _core.Retargeter:
     """The compiled mapping of ``skeleton`` onto the canonical body.
 
-    Rest rotations are handed over only where a T-pose was found (they are not all identity);
-    else the mapping takes the rest pose from the offsets.
+    Rest rotations that are all the identity are not passed on; the mapping then derives the rest pose from
+    the offsets.
     """
     identity = np.array((1.0, 0.0, 0.0, 0.0), np.float32)
     rest = (
@@ -44,7 +44,7 @@ def retargeter(skeleton: Skeleton) -> _core.Retargeter:
 
 @cache
 def mirror_order() -> NDArray[np.intp]:
-    """For each canonical joint the index of the one on the other side (itself in the middle)."""
+    """For each canonical joint, the index of its counterpart on the other side (itself in the middle)."""
     names = canonical_skeleton().names
 
     def other(name: str) -> str:

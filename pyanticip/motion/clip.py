@@ -1,4 +1,4 @@
-"""A clip: joint rotations and the root's path over time, on a skeleton."""
+"""A clip: joint rotations and the root's position over time, on a skeleton."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -22,23 +22,23 @@ BODIES = ("humanoid",)
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Motion of one performer; right-handed, y up, metres. Immutable, arrays are read-only.
+    """Motion of one performer; right-handed, y up, metres. Immutable; arrays are read-only.
 
     Attributes:
         quats: (T, J, 4) float32: unit quaternions w x y z, each local to its parent joint.
-        root: (T, 3) float32, metres: where the root joint is.
-        rate: Frames a second.
+        root: (T, 3) float32, metres: position of the root joint.
+        rate: Frames per second.
         skeleton: The J joints.
-        name: What to call the clip, usually the file's name without its suffix.
-        warnings: What a reader had to mend or decide: one line each.
-        mask: (J,) bool: False for a joint that the source does not have (its rotation is then identity).
-        source: The file it was read from, as it was given; empty for a clip that was made.
-        up: The axis that is up in that file: "y", "z", "x", "-y", "-z" or "-x". In the clip it is y.
-        unit: Metres per unit of length in that file.
+        name: Name of the clip, usually the file's without its suffix.
+        warnings: One line for each thing that the reader repaired or decided.
+        mask: (J,) bool: False for a joint that the source lacks (its rotation is then the identity).
+        source: Path of the file that was read; empty for a clip from arrays.
+        up: Up axis of that file: "y", "z", "x", "-y", "-z" or "-x". In the clip it is always y.
+        unit: Metres per unit of length of that file.
 
     Raises:
-        ShapeError: Arrays that do not fit each other, hold no frame, are not finite unit quaternions, or are
-            masked.
+        ShapeError: Arrays of inconsistent shape, without a frame, with quaternions that are not finite unit
+            quaternions, or masked.
     """
 
     quats: NDArray[np.float32]
@@ -78,7 +78,7 @@ class Clip:
         object.__setattr__(self, "mask", mask)
 
     def __reduce__(self) -> tuple[type["Clip"], tuple[object, ...]]:
-        return Clip, tuple(getattr(self, each.name) for each in fields(self))
+        return Clip, tuple(getattr(self, item.name) for item in fields(self))
 
     def __len__(self) -> int:
         """The number of frames."""
@@ -107,18 +107,18 @@ class Clip:
         return len(self) / self.rate
 
     def seconds(self, start: float, stop: float) -> "Clip":
-        """The part from ``start`` to ``stop``, in seconds of the clip; infinity is its end."""
+        """The part from ``start`` to ``stop`` seconds; a ``stop`` beyond the end is the end."""
         if not 0.0 <= start < stop:
             raise OptionError(f"expected 0 <= start < stop, given {start} and {stop}")
         first, last = (round(min(time, self.duration) * self.rate) for time in (start, stop))
         return self[first:last]
 
     def global_rotations(self) -> NDArray[np.float32]:
-        """World rotation of every joint, (T, J, 4) float32, w x y z; computed once and kept."""
+        """World rotation of every joint, (T, J, 4) float32, w x y z; cached."""
         return self._global[0]
 
     def positions(self) -> NDArray[np.float32]:
-        """World position of every joint, (T, J, 3) float32 metres; computed once and kept."""
+        """World position of every joint, (T, J, 3) float32 metres; cached."""
         return self._global[1]
 
     @cached_property
@@ -129,8 +129,8 @@ class Clip:
     def resample(self, rate: float) -> "Clip":
         """The clip on a uniform grid of ``rate`` Hz: slerp between frames, linear for the root.
 
-        The live resampler's code without its curves, fed with the whole clip. The first frame stays; the grid
-        ends at or before the last.
+        Uses the live resampler's code without its curves. The first frame is kept; the grid ends at or before
+        the last.
         """
         rate = check_rate(rate)
         if rate == self.rate:
@@ -141,7 +141,7 @@ class Clip:
         return replace(self, quats=quats, root=root, rate=rate)
 
     def retargeter(self) -> "_core.Retargeter":
-        """The map onto the canonical body, once it is known to show the same movement.
+        """The mapping onto the canonical body, checked to show the same movement.
 
         Raises:
             SkeletonError: As :meth:`retarget`.
@@ -151,39 +151,38 @@ class Clip:
         return checked_retargeter(self.skeleton, self.quats, str(self.source or self.name or ""))
 
     def retarget(self, body: Literal["humanoid"] = "humanoid") -> "Clip":
-        """The same motion on the canonical body of 22 joints that every source is mapped onto.
+        """The same motion on the canonical body of 22 joints, with that body's proportions.
 
-        Joints are found by name; the source's rest pose is taken from ``skeleton.rest`` where a
-        T-pose was found in the motion, else from the offsets. Joints the source lacks are identity and
-        False in ``mask``. The new skeleton has the proportions of the canonical body.
+        Joints are found by name. The source's rest pose is ``skeleton.rest`` if that is set, else that of the
+        offsets. Joints that the source lacks are the identity, and False in ``mask``.
 
         Raises:
-            SkeletonError: A skeleton whose joints cannot be recognised, or whose bones point elsewhere on the
-                canonical body (:func:`pyanticip.motion.agreement.checked_retargeter`).
+            SkeletonError: Joints that cannot be recognised, or bones that point elsewhere on the canonical
+                body (:func:`pyanticip.motion.agreement.checked_retargeter`).
         """
         if body not in BODIES:
             raise OptionError(f"body is one of {', '.join(BODIES)}, given {body!r}")
         from pyanticip.motion.canonical import canonical_skeleton
 
         skeleton = canonical_skeleton()
-        named = self.skeleton.names == skeleton.names
-        if named and self.skeleton.rests_as(skeleton):
+        has_canonical_names = self.skeleton.names == skeleton.names
+        if has_canonical_names and self.skeleton.rests_as(skeleton):
             return self
         mapped = self.retargeter()
         quats, root = mapped.apply(self.quats, self.root)
         mask = np.asarray(mapped.mask, np.bool_)
-        if named:  # a body of these joints that rests otherwise: it knows which of them it lacks
+        if has_canonical_names:  # with another rest pose: the clip knows which joints it lacks
             mask = mask & self.mask
         return replace(self, quats=quats, root=root, skeleton=skeleton, mask=mask)
 
     def features(self, *, window: int = 256) -> NDArray[np.float32]:
         """The model's input, (T, 279) float32, at 50 Hz (version 3 of the features).
 
-        A clip that is not canonical or not at 50 Hz is retargeted and resampled first; T is then the
-        number of frames at 50 Hz. ``window`` is that of the scalars, 32 to 16384 frames.
+        The clip is first retargeted to the canonical body and resampled to 50 Hz, if need be; T counts frames
+        at 50 Hz. ``window`` is the scalars' window, 32 to 16384 frames.
 
         Raises:
-            OptionError: Another window.
+            OptionError: A window outside that range.
             SkeletonError: As :meth:`retarget`.
         """
         from pyanticip import _core
@@ -197,7 +196,7 @@ class Clip:
         """Left and right exchanged: the reflection in the plane x = 0, for canonical clips.
 
         A rotation (w, x, y, z) becomes (w, x, -y, -z), a position (x, y, z) becomes (-x, y, z), and
-        every left joint takes the motion of its right one. Mirroring twice gives the clip back.
+        each left joint takes the motion of the right one and vice versa. Mirroring twice restores the clip.
 
         Raises:
             SkeletonError: The clip is not on the canonical body; call ``retarget("humanoid")`` first.
@@ -215,16 +214,16 @@ class Clip:
 def forward_kinematics(
     skeleton: Skeleton, quats: ArrayLike, root: ArrayLike
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """World rotations (T, J, 4) and positions (T, J, 3) from local rotations and the root's path."""
+    """World rotations (T, J, 4) and positions (T, J, 3) from local rotations and root positions (T, 3)."""
     local = np.asarray(quats, np.float64)
-    place = np.asarray(root, np.float64)
+    root_positions = np.asarray(root, np.float64)
     rotations: list[NDArray[np.float64]] = []
     positions: list[NDArray[np.float64]] = []
     offsets = skeleton.offsets.astype(np.float64)
     for joint, parent in enumerate(skeleton.parents.tolist()):
         if parent < 0:
             rotations.append(local[:, joint])
-            positions.append(place)
+            positions.append(root_positions)
             continue
         positions.append(positions[parent] + rotate(rotations[parent], offsets[joint]))
         rotations.append(multiply(rotations[parent], local[:, joint]))

@@ -1,4 +1,4 @@
-"""A clip as the datagrams a suit would send: what ``send``, ``replay`` and the benches stream."""
+"""A clip as the datagrams that a suit would send, for ``send``, ``replay`` and the benches."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -17,22 +17,22 @@ Protocol = Literal["mocopi", "vmc", "xsens", "rokoko", "axis", "natnet", "msgpac
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 
 USUAL_RATE = 60.0
-"""Frames a second unless told otherwise, of all but mocopi and msgpack; no protocol has a rate of its own.
-Most senders of VMC follow a 60 Hz display; MVN streams 60 of Awinda's and up to 240 of Link's."""
+"""Default frames per second of protocols other than mocopi and msgpack; no protocol prescribes a rate.
+Most VMC senders follow a 60 Hz display; MVN streams 60 Hz from Awinda and up to 240 Hz from Link."""
 
 USUAL_RATES = {"mocopi": 50.0}
-"""Of other suits. Today's mocopi app sends 60, older ones 50."""
+"""Default frames per second of other protocols. Current mocopi apps send 60, older ones 50."""
 
 RATE_LIMITS = (1.0, 1000.0)
-"""What a stand-in suit may send, frames a second."""
+"""Minimum and maximum frames per second to send."""
 
 SKELETON_SECONDS = 2.5
-"""The skeleton is sent at the start and again after this long, as a mocopi does every few seconds."""
+"""Interval at which the skeleton is sent again, in seconds; mocopi does so every few seconds."""
 
 _NS = 1_000_000_000
 # (seconds since the start, sequence number, frame of the clip) -> datagram
 _Encode = Callable[[float, int, int], bytes]
-# frames, frames a second, skeleton datagram, encoder of frames
+# number of frames, frames per second, skeleton datagram, frame encoder
 _Source = tuple[int, float, bytes | None, _Encode]
 
 
@@ -45,23 +45,23 @@ def datagrams(
     unix_time: float | None = None,
     first_number: int = 0,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield ``(t_ns, datagram)``: when to send, in nanoseconds since the start, and what.
+    """Yield ``(t_ns, datagram)``: the time to send at, in nanoseconds from the start, and the bytes.
 
     Args:
-        clip: Any clip. It is put on the canonical body, resampled and spread over the bones of the protocol.
-            For "msgpack" it goes out as it is, on its own skeleton, and the receiver does all that.
+        clip: Any clip. It is retargeted to the canonical body, resampled and distributed over the protocol's
+            bones; for "msgpack" it is sent unchanged, on its own skeleton, and the receiver does that.
         protocol: One of :data:`PROTOCOLS`; "msgpack" is this project's own.
-        rate: Frames a second, 1 to 1000. If not given: mocopi 50, msgpack the clip's, else 60. The msgpack
-            skeleton declares it.
-        loop: Begin again at the end, for ever; sequence numbers and times go on.
-        unix_time: mocopi: Unix seconds of the first frame, for the field ``uttm`` of newer apps; left out if
+        rate: Frames per second, 1 to 1000. Default: mocopi 50, msgpack the clip's, else 60. The msgpack
+            skeleton states it.
+        loop: Repeat for ever; sequence numbers and times continue.
+        unix_time: mocopi: Unix seconds of the first frame, for the field ``uttm`` of newer apps; omitted if
             None.
-        first_number: mocopi, xsens, axis and msgpack: number of the first frame. They have 32 bits and wrap;
-            times begin at 0.
+        first_number: Number of the first frame, for protocols that have one; numbers wrap at 32 bits. Times
+            start at 0.
 
     Raises:
         OptionError: An unknown protocol, or a rate out of range.
-        SkeletonError: A clip that cannot be put on the canonical body.
+        SkeletonError: The clip cannot be mapped onto the canonical body.
     """
     if protocol not in PROTOCOLS:
         raise OptionError(f"protocol is one of {', '.join(PROTOCOLS)}, given {protocol!r}")
@@ -91,15 +91,15 @@ def _stream(
 
 
 def _mocopi(body: Clip, unix_time: float | None) -> _Source:
-    quats, places = _spread(body, "mocopi")
+    quats, positions = _expand(body, "mocopi")
     _, parents, _ = _core.standard_skeleton("mocopi")
-    skeleton = _core.encode_mocopi_skeleton([int(parent) for parent in parents], places[0])
+    skeleton = _core.encode_mocopi_skeleton([int(parent) for parent in parents], positions[0])
 
     def encode(seconds: float, sequence: int, frame: int) -> bytes:
         return _core.encode_mocopi_frame(
             sequence,
             quats[frame],
-            places[frame],
+            positions[frame],
             stream_time=seconds,
             unix_time=None if unix_time is None else unix_time + seconds,
         )
@@ -107,40 +107,40 @@ def _mocopi(body: Clip, unix_time: float | None) -> _Source:
     return len(body), body.rate, skeleton, encode
 
 
-def _spread(body: Clip, target: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Rotations (T, J, 4) and positions (T, J, 3) of a standard body, local."""
+def _expand(body: Clip, target: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Local rotations (T, J, 4) and positions (T, J, 3) on the standard body of a protocol."""
     quats, root = _core.expand(target, body.quats, body.root)
     _, _, offsets = _core.standard_skeleton(target)
-    places = np.tile(np.asarray(offsets, np.float32), (len(body), 1, 1))
-    places[:, 0] = root
-    return quats, places
+    positions = np.tile(np.asarray(offsets, np.float32), (len(body), 1, 1))
+    positions[:, 0] = root
+    return quats, positions
 
 
 def _bones(body: Clip, protocol: str) -> _Source:
-    quats, places = _spread(body, protocol)
+    quats, positions = _expand(body, protocol)
     ids = None
     if protocol == "vmc":
         ids = [_core.VMC_BONES.index(name) for name in _core.standard_skeleton("vmc")[0]]
 
     def encode(seconds: float, sequence: int, frame: int) -> bytes:
         return _core.encode_frame(
-            protocol, sequence, seconds, quats[frame], places[frame], ids=ids, rate=body.rate
+            protocol, sequence, seconds, quats[frame], positions[frame], ids=ids, rate=body.rate
         )
 
     return len(body), body.rate, None, encode
 
 
 def _natnet(body: Clip) -> _Source:
-    """On the canonical body."""
+    """NatNet, which has no body of its own: on the canonical body."""
     names, parents, offsets = _core.standard_skeleton("humanoid")
-    above = parents.tolist()
+    parent_list = parents.tolist()
 
     def encode(seconds: float, sequence: int, frame: int) -> bytes:
-        places = np.array(offsets, np.float32)
-        places[0] = body.root[frame]
-        return _core.encode_natnet_frame(sequence, seconds, body.quats[frame], places, above)
+        positions = np.array(offsets, np.float32)
+        positions[0] = body.root[frame]
+        return _core.encode_natnet_frame(sequence, seconds, body.quats[frame], positions, parent_list)
 
-    return len(body), body.rate, _core.encode_natnet_skeleton(names, above, offsets), encode
+    return len(body), body.rate, _core.encode_natnet_skeleton(names, parent_list, offsets), encode
 
 
 def _native(clip: Clip) -> _Source:
@@ -157,7 +157,7 @@ def _native(clip: Clip) -> _Source:
 
 
 def at_speed(clip: Clip, speed: float) -> Clip:
-    """The same motion ``speed`` times as fast: the frames stay, the rate changes."""
+    """The same frames at ``speed`` times the rate; 0.01 to 100."""
     if not 0.01 <= speed <= 100.0:
         raise OptionError(f"speed must be 0.01 to 100, given {speed:g}")
     return clip if speed == 1.0 else replace(clip, rate=check_rate(clip.rate * speed))

@@ -1,11 +1,11 @@
-"""What a motion file holds and what is made of it: ``pyanticip info``."""
+"""Summary of a motion file and of how it is interpreted, for ``pyanticip info``."""
 
 import os
 from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import SkeletonError
-from pyanticip.motion.agreement import angles
+from pyanticip.motion.agreement import bone_angles
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import guessed
 from pyanticip.motion.load import load_motion
@@ -13,11 +13,11 @@ from pyanticip.vocabulary import CANONICAL_JOINTS
 
 
 def describe(path: str | os.PathLike[str], **reading: Any) -> tuple[Clip, dict[str, Any]]:
-    """The clip of a motion file, and what there is to say about it, ready for JSON.
+    """The clip of a motion file, and its summary, which is JSON-serialisable.
 
     Args:
-        path: Any file :func:`pyanticip.load_motion` reads.
-        reading: Its options.
+        path: Any file that :func:`pyanticip.load_motion` reads.
+        reading: Options of ``load_motion``.
 
     Returns:
         Clip and dict: file, kind (the suffix), frames, rate (Hz), duration_s, up (the axis in the file), unit
@@ -31,13 +31,13 @@ def describe(path: str | os.PathLike[str], **reading: Any) -> tuple[Clip, dict[s
     clip = load_motion(path, **reading)
     body = clip.skeleton
     known = guessed(body)
-    refused, bones = None, {}
+    refusal, bones = None, {}
     try:
         clip.retargeter()
     except SkeletonError as error:
-        refused = str(error)
+        refusal = str(error)
     else:
-        bones = {name: round(angle, 2) for name, angle in angles(clip.skeleton, clip.quats).items()}
+        bones = {name: round(angle, 2) for name, angle in bone_angles(clip.skeleton, clip.quats).items()}
     return clip, {
         "file": str(path),
         "kind": Path(path).suffix.lower().removeprefix("."),
@@ -53,30 +53,30 @@ def describe(path: str | os.PathLike[str], **reading: Any) -> tuple[Clip, dict[s
         "missing": [joint for joint in CANONICAL_JOINTS if joint not in known],
         "agreement": bones,
         "agreement_mean": round(sum(bones.values()) / len(bones), 2) if bones else None,
-        "refused": refused,
+        "refused": refusal,
         "warnings": list(clip.warnings),
     }
 
 
-def as_lines(found: dict[str, Any]) -> list[str]:
-    """The same for a person."""
+def as_lines(summary: dict[str, Any]) -> list[str]:
+    """The summary of :func:`describe` as lines of text."""
     lines = [
-        f"{found['file']}: {found['kind']}, {found['duration_s']:.1f} s, {found['frames']} frames at "
-        f"{found['rate']:g} Hz, {len(found['joints'])} joints",
-        f"  {found['up']} is up, {found['unit']:.4g} m a unit, {found['reach_m']:.2f} m from the root to the "
-        "farthest tip",
+        f"{summary['file']}: {summary['kind']}, {summary['duration_s']:.1f} s, "
+        f"{summary['frames']} frames at {summary['rate']:g} Hz, {len(summary['joints'])} joints",
+        f"  {summary['up']} is up, {summary['unit']:.4g} m a unit, {summary['reach_m']:.2f} m from the root "
+        "to the farthest tip",
     ]
-    for joint, names in found["map"].items():
+    for joint, names in summary["map"].items():
         lines.append(f"  {joint:16} {' ... '.join(names)}")
-    if found["missing"]:
-        lines.append(f"  not found: {', '.join(found['missing'])}")
-    if found["agreement"]:
-        worst = max(found["agreement"], key=lambda bone: found["agreement"][bone])
+    if summary["missing"]:
+        lines.append(f"  not found: {', '.join(summary['missing'])}")
+    if summary["agreement"]:
+        worst = max(summary["agreement"], key=lambda bone: summary["agreement"][bone])
         lines.append(
-            f"  its bones and the canonical body's differ by {found['agreement_mean']:.1f} degrees, "
-            f"the {worst} most ({found['agreement'][worst]:.1f})"
+            f"  its bones and the canonical body's differ by {summary['agreement_mean']:.1f} degrees, "
+            f"the {worst} most ({summary['agreement'][worst]:.1f})"
         )
-    lines += [f"  warning: {line}" for line in found["warnings"]]
-    if found["refused"]:
-        lines.append(f"  refused: {found['refused']}")
+    lines += [f"  warning: {line}" for line in summary["warnings"]]
+    if summary["refused"]:
+        lines.append(f"  refused: {summary['refused']}")
     return lines

@@ -1,4 +1,4 @@
-"""Which joint is which: the map that a skeleton's names suggest, as a file to edit, and back again."""
+"""Joint maps: guessed from a skeleton's names, written to and read from TOML, and applied to a clip."""
 
 import json
 import os
@@ -14,18 +14,18 @@ from pyanticip.untrusted import parse_toml, read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 Joints = Mapping[str, tuple[str, ...]]
-"""Names of a file's joints by the name of the canonical joint: one, or the first and the last of a chain."""
+"""Canonical joint -> the file's joint, or the first and last joint of a chain."""
 
 _TRUNK = ("spine", "chest", "upper_chest")
 
-_PARTS = {"left_hand": "left_fingerbase", "right_hand": "right_fingerbase"}
-"""What the last joint of a chain is called where its number would make it a thing that hangs on the first."""
+_CHAIN_END_NAMES = {"left_hand": "left_fingerbase", "right_hand": "right_fingerbase"}
+"""Name given to the last joint of a chain, where the default (a number appended) would read as a prop."""
 
-_LARGEST = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 def guessed(skeleton: Skeleton) -> dict[str, tuple[str, ...]]:
-    """What the names of a skeleton's joints suggest; a joint that is not found is left out."""
+    """The joint map that the joints' names suggest; canonical joints that are not found are left out."""
     ends = _core.guess_joints(list(skeleton.names), skeleton.parents, skeleton.offsets)
     return {
         joint: tuple(dict.fromkeys(skeleton.names[index] for index in pair))
@@ -35,7 +35,7 @@ def guessed(skeleton: Skeleton) -> dict[str, tuple[str, ...]]:
 
 
 def as_toml(skeleton: Skeleton) -> str:
-    """The guessed map as TOML to edit, with the names that nothing was made of."""
+    """The guessed map as TOML to edit, with the unused joints in a comment."""
     found = guessed(skeleton)
     lines = [
         "# Which joint is which: the canonical joint = the file's joint, or [first, last] of a chain.",
@@ -50,21 +50,21 @@ def as_toml(skeleton: Skeleton) -> str:
             value = _text(names[0]) if len(names) == 1 else f"[{', '.join(map(_text, names))}]"
             lines.append(f"{joint} = {value}")
     used = {name for names in found.values() for name in names}
-    left = [name for name in skeleton.names if name not in used]
-    if left:
-        lines.append(f"# not used: {', '.join(map(_text, left))}")
+    unused = [name for name in skeleton.names if name not in used]
+    if unused:
+        lines.append(f"# not used: {', '.join(map(_text, unused))}")
     return "\n".join(lines) + "\n"
 
 
 def _text(name: str) -> str:
-    # TOML's basic strings are JSON's; nothing stands in them that a terminal obeys.
+    # JSON strings are valid TOML; control characters are escaped, so that a terminal does not obey them.
     return json.dumps(name, ensure_ascii=not name.isprintable())
 
 
 def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
-    """The map of a TOML file; :class:`FormatError` where it is none."""
+    """Read a joint map from a TOML file; raises a FormatError."""
     file = Path(path)
-    tree = parse_toml(read_file(file, _LARGEST, what="a map of joints"), file)
+    tree = parse_toml(read_file(file, _MAX_BYTES, what="a map of joints"), file)
     table = tree.get("joints", tree)
     if not isinstance(table, dict) or not table:
         raise FormatError(f"{file}: expected a table [joints]")
@@ -85,22 +85,22 @@ def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
 
 
 def with_joints(clip: Clip, joints: Joints) -> Clip:
-    """``clip`` with its joints named after the map, so that they are taken for what it says, no more.
+    """``clip`` with its joints renamed to the map's canonical names, the others to ``... (unmapped)``.
 
     Raises:
-        OptionError: A name that the skeleton does not have, or that the map uses twice.
+        OptionError: A joint that the skeleton does not have, or that the map uses twice.
     """
     body = clip.skeleton
     new: dict[str, str] = {}
     for joint, names in joints.items():
-        # The trunk is told by the order of its joints: one for each.
-        given = names[-1:] if joint in _TRUNK else names
-        for number, name in enumerate(given):
+        # Trunk joints are recognised by their order, so a chain is named only by its last joint.
+        chain = names[-1:] if joint in _TRUNK else names
+        for number, name in enumerate(chain):
             if name not in body.names:
                 hint = suggestion(name, body.names) or f"; there are {', '.join(body.names)}"
                 raise OptionError(f"joints.{joint}: no joint {name!r} in the file{hint}")
             if name in new:
                 raise OptionError(f"joints.{joint}: {name!r} is named twice")
-            new[name] = joint if number == 0 else _PARTS.get(joint, f"{joint}_{number + 1}")
+            new[name] = joint if number == 0 else _CHAIN_END_NAMES.get(joint, f"{joint}_{number + 1}")
     renamed = tuple(new.get(name, f"{name} (unmapped)") for name in body.names)
     return replace(clip, skeleton=Skeleton(renamed, body.parents, body.offsets, body.rest, body.tips))

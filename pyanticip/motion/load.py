@@ -1,4 +1,4 @@
-"""Open a motion file, whatever its kind."""
+"""Loading of motion files of any supported format."""
 
 import os
 import re
@@ -11,14 +11,14 @@ from pyanticip.motion import text
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import Joints, read_joints, with_joints
 from pyanticip.motion.understand import understand
-from pyanticip.motion.units import RATE_HINT, SLOW, check_rate
+from pyanticip.motion.units import MIN_PLAYABLE_RATE, RATE_HINT, check_rate
 
 SUFFIXES = (".amc", ".bvh", ".c3d", ".mvnx", ".npz", ".anticip")
-"""Names that motion files end in. What a file is, is told by its content."""
+"""Suffixes of motion files. The format is detected by content, not by suffix."""
 
 RECORDING_MAGIC = b"ANTICIP\0"
 _KINDS = "BVH, AMC (with its ASF), C3D, MVNX, npz (ours, AMASS or SMPL), or an .anticip recording"
-_OTHERS = (
+_OTHER_FORMATS = (
     (rb"Kaydara FBX|; ?FBX \d", "FBX"),
     (rb"glTF", "glTF, VRM or VRMA"),
     (rb"PathFileType", "TRC"),
@@ -29,7 +29,7 @@ _OTHERS = (
     (rb"\x93NUMPY", "a NumPy array (npy)"),
     (rb"\x80[\x02-\x05]", "a pickle"),
 )
-"""What strangers have instead, by its first bytes."""
+"""Unsupported formats, named in the error: a pattern of their first bytes, and their name."""
 _BVH_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s*#[^\r\n]*[\r\n])*\s*HIERARCHY", re.IGNORECASE)
 _ASF_START = re.compile(rb"^[ \t]*:(?:bonedata|hierarchy|root|units)", re.MULTILINE | re.IGNORECASE)
 _AMC_START = re.compile(
@@ -48,32 +48,30 @@ def load_motion(
     rest: int | None = None,
     joints: str | os.PathLike[str] | Joints | None = None,
 ) -> Clip:
-    """Read a motion file, told by its content: BVH, AMC with its ASF, C3D, MVNX, npz, ``.anticip`` recording.
+    """Read a motion file, detected by content: BVH, AMC with its ASF, C3D, MVNX, npz, ``.anticip`` recording.
 
     Args:
         path: The file.
-        rate: Frames a second, instead of what the file says. AMC files say nothing: 120 Hz if not given.
-        skeleton: The ASF file of an AMC file. If not given: the ASF of the same name beside it, else the one
+        rate: Frames per second, overriding the file's. AMC files have none: 120 Hz by default.
+        skeleton: The ASF file of an AMC file. Default: the ASF of the same name beside it, else the one
             named after the subject (``05.asf`` for ``05_02.amc``), else the only one in the folder.
-        units: The file's unit of length: "m", "cm", "mm", "in", "cmu" or metres per unit. If not given it is
-            told from the size of the body (``pyanticip.motion.units.guess_unit``).
-        keep_tpose: Keep frame 0 where it is a T-pose from which the motion jumps away. It is dropped
-            otherwise, with a line in ``clip.warnings``; its pose becomes ``clip.skeleton.rest`` either way.
-        up: The axis that is up in the file: "y", "z", "x", "-y", "-z" or "-x", instead of what its motion
-            tells.
-        rest: The frame of the file whose pose is the rest pose: a T- or A-pose, or standing straight. If not
-            given it is the zero pose where that is one, else a T-pose in the motion, else what the motion
-            tells.
-        joints: Which joint is which, where names do not say: a TOML file as ``pyanticip info FILE --joints``
-            writes it, or its contents.
+        units: The file's unit of length: "m", "cm", "mm", "in", "cmu" or metres per unit. Default: guessed
+            from the size of the body (``pyanticip.motion.units.guess_unit``).
+        keep_tpose: Keep a T-pose in frame 0 from which the motion jumps away. By default it is dropped, with
+            a line in ``clip.warnings``; its pose becomes ``clip.skeleton.rest`` either way.
+        up: The up axis of the file: "y", "z", "x", "-y", "-z" or "-x". Default: estimated from the motion.
+        rest: Index of a frame whose pose is the rest pose: a T- or A-pose, or standing straight. Default: the
+            zero pose if it is a T-pose, else a T-pose in the motion, else an estimate from the motion.
+        joints: Map of canonical joints to the file's joints, if names are not enough: a TOML file as written
+            by ``pyanticip info FILE --joints``, or its contents.
 
     Returns:
         Clip: Local quaternions (T, J, 4) w x y z, root (T, 3) in metres, y up.
 
     Raises:
-        FormatError: Missing, empty, truncated, binary, huge or malformed: one line with file, line and
-            reason.
-        OptionError: A rate or unit that makes no sense.
+        FormatError: The file is missing, empty, truncated, binary, too large or malformed; one line with
+            file, line and reason.
+        OptionError: An invalid rate, unit, axis, frame or joint map.
     """
     file = Path(path)
     if rate is not None:
@@ -81,7 +79,7 @@ def load_motion(
     if text.read_start(file, len(RECORDING_MAGIC)) == RECORDING_MAGIC:
         from pyanticip.motion.recorded import read_recorded
 
-        # A show may last for hours: recordings are read as a stream, whatever their size.
+        # Recordings may last for hours, so they are streamed and have no size limit.
         return read_recorded(file, rate=rate)
     return parse_motion(
         file,
@@ -97,14 +95,16 @@ def load_motion(
 
 
 def load_take(path: str | os.PathLike[str], **reading: Any) -> Clip:
-    """:func:`load_motion` of what is played or learned from: frames that come fast enough to tell a movement.
+    """:func:`load_motion` for playing or learning: refuses rates too low to show movement.
 
-    A frame time in milliseconds would make a show of hours. Raises FormatError, OptionError.
+    A frame time given in milliseconds, for example, would turn a take into hours. Raises FormatError and
+    OptionError.
     """
     clip = load_motion(path, **reading)
-    if clip.rate < SLOW:
+    if clip.rate < MIN_PLAYABLE_RATE:
         raise FormatError(
-            f"{path}: {clip.rate:.3g} frames a second, expected at least {SLOW:g}; give {RATE_HINT}"
+            f"{path}: {clip.rate:.3g} frames a second, expected at least {MIN_PLAYABLE_RATE:g};"
+            f" give {RATE_HINT}"
         )
     return clip
 
@@ -121,14 +121,14 @@ def parse_motion(
     rest: int | None = None,
     joints: str | os.PathLike[str] | Joints | None = None,
 ) -> Clip:
-    """:func:`load_motion` for bytes that were read already; ``file`` names them in errors."""
+    """As :func:`load_motion`, for the bytes of a file; ``file`` is its name in errors."""
     clip = _parse(file, data, rate, skeleton, units)
     try:
         if joints is not None:
             clip = with_joints(clip, joints if isinstance(joints, Mapping) else read_joints(joints))
-        helped = up is not None or rest is not None or joints is not None
-        if _is_npz(data) and clip.up == "y" and not helped:
-            return clip  # ours say how they are meant
+        has_hints = up is not None or rest is not None or joints is not None
+        if _is_npz(data) and clip.up == "y" and not has_hints:
+            return clip  # our own files need no interpretation
         return understand(clip, up=up, rest_frame=rest, lead_in=_is_bvh(data), keep=keep_tpose)
     except OptionError as error:
         raise OptionError(f"{file}: {error}") from None
@@ -137,16 +137,21 @@ def parse_motion(
 def check_reading(
     paths: Collection[Path], given: Iterable[str], *, rated: bool = False, folder: Path | None = None
 ) -> None:
-    """Refuse options of a command line that no file has a use for; ``rated``: recordings have, for a rate.
+    """Refuse command-line options that apply to none of the files.
 
-    Of a ``folder``, files that cannot be read are passed over: each will say so itself.
+    Args:
+        paths: The files.
+        given: Names of the reading options that were given.
+        rated: Whether a rate applies to recordings too.
+        folder: The folder that ``paths`` are from. Its unreadable files are not refused here: each is
+            reported when it is read.
 
     Raises:
         FormatError: A file that cannot be read.
-        OptionError: Only an AMC has its skeleton elsewhere, and a recording needs no help.
+        OptionError: ``skeleton`` without an AMC file, or another option for recordings only.
     """
     for name in given:
-        if not any(_helps(name, path, rated, folder is not None) for path in paths):
+        if not any(_applies(name, path, rated, folder is not None) for path in paths):
             what = "AMC files" if name == "skeleton" else "motion files that are no recording"
             raise OptionError(
                 f"--{name.replace('_', '-')} is for {what}; "
@@ -154,17 +159,18 @@ def check_reading(
             )
 
 
-def _helps(name: str, path: Path, rated: bool, pass_over: bool) -> bool:
+def _applies(name: str, path: Path, rated: bool, ignore_unreadable: bool) -> bool:
+    """Whether the option ``name`` applies to a file."""
     try:
         head = text.read_start(path, 65536)
     except FormatError:
-        if pass_over:
+        if ignore_unreadable:
             return True
         raise
     if head.startswith(RECORDING_MAGIC):
         return rated and name.endswith("rate")
-    told = _is_bvh(head) or _is_npz(head) or _is_c3d(head) or b"<mvnx" in head
-    return name != "skeleton" or not told
+    has_skeleton = _is_bvh(head) or _is_npz(head) or _is_c3d(head) or b"<mvnx" in head
+    return name != "skeleton" or not has_skeleton
 
 
 def _is_bvh(data: bytes) -> bool:
@@ -176,7 +182,7 @@ def _is_npz(data: bytes) -> bool:
 
 
 def _is_c3d(data: bytes) -> bool:
-    """Where the parameters begin, a mark, and there the kind of processor that wrote them."""
+    """Whether byte 1 is C3D's mark, and the section that byte 0 points to has a known processor type."""
     return data[1:2] == b"P" and data[:1] > b"\0" and data[512 * data[0] - 509 :][:1] in (b"T", b"U", b"V")
 
 
@@ -218,5 +224,5 @@ def _parse(
         return read_amc(file, data, skeleton=asf, rate=rate, length_unit=units)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or _is_bvh(data[:400].replace(b"\0", b"")):
         raise text.fail(file, 1, "is text in UTF-16: save it as UTF-8")
-    other = next((f", it is {name}" for start, name in _OTHERS if re.match(start, head)), "")
+    other = next((f", it is {name}" for start, name in _OTHER_FORMATS if re.match(start, head)), "")
     raise text.fail(file, 1, f"is not a motion file that can be read{other}: expected {_KINDS}")

@@ -1,4 +1,4 @@
-"""Xsens MVNX files: what MVN Animate, MVN Analyze and Movella's tools export as XML."""
+"""Xsens MVNX files, the XML export of MVN Animate, MVN Analyze and Movella's tools."""
 
 from pathlib import Path
 from xml.parsers import expat
@@ -12,41 +12,43 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import conjugate, multiply, normalized, rotate
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
 
-_ENDS = {"Head": "pTopOfHead"} | {
+_END_POINTS = {"Head": "pTopOfHead"} | {
     f"{side}{segment}": f"p{side}{end}"
     for side in ("Left", "Right")
     for segment, end in (("Hand", "TopOfHand"), ("Toe", "Toe"))
 }
-"""The point of a segment without a child at which it ends."""
+"""For a segment without a child, the name of the point at its end."""
 
-_TEXTS = frozenset(("connector1", "connector2", "pos_b", "pos_s", "orientation", "position"))
-"""Elements whose text is wanted. The others of a frame (velocities, sensors, ...) are most of a file."""
+_TEXT_ELEMENTS = frozenset(("connector1", "connector2", "pos_b", "pos_s", "orientation", "position"))
+"""Elements whose text is read. The others (velocities, sensors, ...) are most of a file."""
 
 
 def read_mvnx(
     path: Path, data: bytes, *, rate: float | None = None, length_unit: str | float | None = None
 ) -> Clip:
-    """The motion of an MVNX file's bytes: orientations and positions of the segments of the body.
+    """The clip of an MVNX file's bytes, from the segments' orientations and positions. Metres, z up.
 
-    Segments are joints, called as the file does. Frames of calibration poses are left out. Bones have the
-    median of what positions say, so any set of exported fields will do that has these two. Metres, z up.
+    Segments become joints of the same name. Calibration poses are left out. Bone offsets are the median over
+    the frames, so that the file needs no other fields than these two.
 
     Raises:
         FormatError: One line with file, line and reason.
     """
-    found = _Parser(path).parse(data)
-    labels, parents, kept = found.tree()
-    warnings = list(found.warnings)
-    if left_out := len(found.labels) - len(kept):
+    content = _Parser(path).parse(data)
+    labels, parents, kept = content.tree()
+    warnings = list(content.warnings)
+    if left_out := len(content.labels) - len(kept):
         warnings.append(f"{left_out} segments that hang on no joint (props) were left out")
-    turns = np.stack(found.orientations).reshape(len(found.orientations), -1, 4)[:, kept]
-    places = np.stack(found.positions).reshape(len(found.positions), -1, 3)[:, kept]
+    rotations = np.stack(content.orientations).reshape(len(content.orientations), -1, 4)[:, kept]
+    positions = np.stack(content.positions).reshape(len(content.positions), -1, 3)[:, kept]
     above = parents[1:]
     offsets = np.zeros((len(labels), 3))
-    offsets[1:] = np.median(rotate(conjugate(turns[:, above]), places[:, 1:] - places[:, above]), axis=0)
-    quats = turns
-    quats[:, 1:] = multiply(conjugate(turns[:, above]), turns[:, 1:])
-    tips = {labels.index(label): tip for label, tip in found.tips.items() if label in labels}
+    offsets[1:] = np.median(
+        rotate(conjugate(rotations[:, above]), positions[:, 1:] - positions[:, above]), axis=0
+    )
+    quats = rotations
+    quats[:, 1:] = multiply(conjugate(rotations[:, above]), rotations[:, 1:])
+    tips = {labels.index(label): tip for label, tip in content.tips.items() if label in labels}
     scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
     skeleton = Skeleton(
         labels,
@@ -56,18 +58,18 @@ def read_mvnx(
     )
     return Clip(
         quats.astype(np.float32),
-        (places[:, 0] * scale).astype(np.float32),
-        found.rate if rate is None else rate,
+        (positions[:, 0] * scale).astype(np.float32),
+        content.rate if rate is None else rate,
         skeleton,
         path.stem,
-        (*warnings, *units.size_doubts(skeleton.reach())),
+        (*warnings, *units.size_warnings(skeleton.reach())),
         source=str(path),
         unit=scale,
     )
 
 
 class _Parser:
-    """What is wanted of the XML, taken as it comes by: no tree is built of a file that may be large."""
+    """A streaming parser of the parts that are needed; files may be too large for an XML tree."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -77,10 +79,10 @@ class _Parser:
         self.orientations: list[NDArray[np.float64]] = []
         self.positions: list[NDArray[np.float64]] = []
         self.warnings: list[str] = []
-        self._above: dict[str, str] = {}
+        self._parent_of: dict[str, str] = {}
         self._subjects = 0
-        self._point = self._upper = ""
-        self._moves = False
+        self._point = self._upper_segment = ""
+        self._is_motion = False
         self._frame: dict[str, NDArray[np.float64]] = {}
         self._text: list[str] | None = None
         self._xml = expat.ParserCreate()
@@ -94,28 +96,28 @@ class _Parser:
         try:
             self._xml.Parse(data, True)
         except expat.ExpatError as error:
-            why = expat.ErrorString(error.code)
-            raise text.fail(self.path, error.lineno, f"is not whole XML: {why} (truncated?)") from None
+            reason = expat.ErrorString(error.code)
+            raise text.fail(self.path, error.lineno, f"is not whole XML: {reason} (truncated?)") from None
         if not self.orientations:
             raise self._fail("has no frame of motion (truncated?)")
         return self
 
     def tree(self) -> tuple[tuple[str, ...], NDArray[np.int32], list[int]]:
-        """Names and parents of the segments that hang together, and their places in the file."""
+        """Names and parents of the segments connected to the first, and their indices in the file."""
         kept = [0]
         for index, label in enumerate(self.labels[1:], 1):
-            above = self._above.get(label)
-            if above is not None and any(self.labels[place] == above for place in kept):
+            parent = self._parent_of.get(label)
+            if parent is not None and any(self.labels[segment] == parent for segment in kept):
                 kept.append(index)
-        labels = tuple(self.labels[place] for place in kept)
-        parents = [-1] + [labels.index(self._above[label]) for label in labels[1:]]
+        labels = tuple(self.labels[segment] for segment in kept)
+        parents = [-1] + [labels.index(self._parent_of[label]) for label in labels[1:]]
         return labels, np.array(parents, np.int32), kept
 
     def _fail(self, reason: str) -> FormatError:
         return text.fail(self.path, self._xml.CurrentLineNumber, reason)
 
     def _entity(self, name: str, *_: object) -> None:
-        raise self._fail(f"declares an entity, {text.show(name)}: MVNX has none")
+        raise self._fail(f"declares an entity, {text.quote(name)}: MVNX has none")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "subject":
@@ -123,8 +125,8 @@ class _Parser:
             if self._subjects == 2:
                 self.warnings.append("more than one performer: the first was read")
             elif self._subjects == 1:
-                said = attributes.get("frameRate", "")
-                self.rate = text.number(self.path, self._xml.CurrentLineNumber, said.encode())
+                rate = attributes.get("frameRate", "")
+                self.rate = text.parse_number(self.path, self._xml.CurrentLineNumber, rate.encode())
                 try:
                     units.check_rate(self.rate)
                 except OptionError as error:
@@ -134,14 +136,14 @@ class _Parser:
         if tag == "segment":
             label = attributes.get("label", "")
             if not label or label in self.labels or len(self.labels) == MAX_JOINTS:
-                raise self._fail(f"expected a new segment with a label, given {text.show(label)}")
+                raise self._fail(f"expected a new segment with a label, given {text.quote(label)}")
             self.labels.append(label)
         elif tag == "point":
             self._point = attributes.get("label", "")
         elif tag == "frame":
-            self._moves = attributes.get("type", "normal") == "normal"
+            self._is_motion = attributes.get("type", "normal") == "normal"
             self._frame = {}
-        self._text = [] if tag in _TEXTS else None
+        self._text = [] if tag in _TEXT_ELEMENTS else None
 
     def _characters(self, content: str) -> None:
         if self._text is not None:
@@ -152,21 +154,21 @@ class _Parser:
         if self._subjects != 1:
             return
         if tag == "connector1":
-            self._upper = content.partition("/")[0].strip()
+            self._upper_segment = content.partition("/")[0].strip()
         elif tag == "connector2":
-            self._above.setdefault(content.partition("/")[0].strip(), self._upper)
+            self._parent_of.setdefault(content.partition("/")[0].strip(), self._upper_segment)
         elif tag in ("pos_b", "pos_s"):
-            if self.labels and _ENDS.get(self.labels[-1]) == self._point:
+            if self.labels and _END_POINTS.get(self.labels[-1]) == self._point:
                 x, y, z = self._numbers("a point", content, 3)
                 self.tips[self.labels[-1]] = (x, y, z)
-        elif tag == "orientation" and self._moves:
+        elif tag == "orientation" and self._is_motion:
             self._frame[tag] = self._unit(self._numbers(tag, content, 4 * len(self.labels)))
-        elif tag == "position" and self._moves:
+        elif tag == "position" and self._is_motion:
             self._frame[tag] = self._numbers(tag, content, 3 * len(self.labels))
-        elif tag == "frame" and self._moves:
-            for wanted in ("orientation", "position"):
-                if wanted not in self._frame:
-                    raise self._fail(f"a frame without {wanted}: export segment orientations and positions")
+        elif tag == "frame" and self._is_motion:
+            for element in ("orientation", "position"):
+                if element not in self._frame:
+                    raise self._fail(f"a frame without {element}: export segment orientations and positions")
             self.orientations.append(self._frame["orientation"])
             self.positions.append(self._frame["position"])
             frames, joints = len(self.positions), len(self.labels)

@@ -1,4 +1,4 @@
-"""NumPy archives: our own clips, and AMASS / SMPL motion."""
+"""NumPy archives (npz): this project's own clips, and AMASS / SMPL motion."""
 
 import io
 import os
@@ -19,24 +19,27 @@ from pyanticip.untrusted import BROKEN_ARCHIVE, check_unpacked
 FORMAT = "pyanticip-clip"
 VERSION = 1
 MAX_MEMBER_BYTES = 512 * 1024 * 1024
+"""Maximum size of an uncompressed array."""
 
-_LARGEST_TURN = 4.0 * np.pi
-"""No solver winds a joint up further than this, in radians."""
+_MAX_ANGLE = 4.0 * np.pi
+"""Largest plausible angle of a joint in radians."""
 _MAX_HEADER_BYTES = 65536
-"""More than NumPy reads of a header."""
+"""Bytes of an array that are searched for its header; NumPy reads fewer."""
 _BLOCK_FRAMES = 4096
-"""So many frames are turned into quaternions at once: what that takes does not grow with the file."""
-_BODIES = (22, 24, 52, 55)
-"""Joints of SMPL without hands, SMPL, SMPL+H and SMPL-X."""
+"""Frames converted to quaternions at once, so that working memory does not grow with the file."""
+_JOINT_COUNTS = (22, 24, 52, 55)
+"""Number of joints of SMPL without hands, SMPL, SMPL+H and SMPL-X."""
 _OTHER_ROTATIONS = {6: "6D rotations", 9: "rotation matrices"}
-"""What else a joint's numbers may be. No body has as many joints as their widths would mean in threes."""
-_FASTEST, _HIGHEST = 15.0, 10.0
-"""Metres a second that nobody runs, and metres that nobody rises in a take."""
-_RATES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
-# Names and tree as in SMPL (Loper et al. 2015), the 22 joints that SMPL, SMPL+H and SMPL-X share.
-# The offsets are those of a plain adult of 1.7 m in T-pose facing +z, rounded to centimetres: the
-# files have no bones, and retargeting looks only at their directions.
-_BODY: tuple[tuple[str, int, tuple[float, float, float]], ...] = (
+"""Unsupported rotations by numbers per joint; their widths are never three times a joint count."""
+_MAX_SPEED = 15.0
+"""Plausible maximum speed of the root, in m/s."""
+_MAX_RISE = 10.0
+"""Plausible maximum vertical range of the root, in metres."""
+_RATE_NAMES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
+# Name, parent index and offset of the 22 joints that SMPL (Loper et al. 2015), SMPL+H and SMPL-X share. The
+# files have no offsets, and retargeting uses only their directions: these are an average adult's of 1.7 m, in
+# a T-pose facing +z, rounded to centimetres.
+_BODY_JOINTS: tuple[tuple[str, int, tuple[float, float, float]], ...] = (
     ("pelvis", -1, (0.0, 0.0, 0.0)),
     ("left_hip", 0, (0.08, -0.08, 0.0)),
     ("right_hip", 0, (-0.08, -0.08, 0.0)),
@@ -61,11 +64,11 @@ _BODY: tuple[tuple[str, int, tuple[float, float, float]], ...] = (
     ("right_wrist", 19, (-0.25, 0.0, 0.0)),
 )
 
-_JOINTS = len(_BODY)
+_JOINTS = len(_BODY_JOINTS)
 
 
 def save_npz(clip: Clip, path: str | os.PathLike[str]) -> None:
-    """Write ``clip`` as an npz that :func:`load_motion` reads back exactly; atomic.
+    """Write ``clip`` atomically as an npz file that :func:`load_motion` reads back exactly.
 
     Arrays: quats (T, J, 4), root (T, 3), rate, names, parents, offsets, rest, tip_joints, tips, mask, name,
     format and version. No pickled objects.
@@ -94,7 +97,7 @@ def save_npz(clip: Clip, path: str | os.PathLike[str]) -> None:
 def read_npz(
     path: Path, data: bytes, *, rate: float | None = None, length_unit: str | float | None = None
 ) -> Clip:
-    """A clip from the bytes of an npz: ours, or AMASS / SMPL with ``poses`` and ``trans``.
+    """The clip of an npz file's bytes: this project's own, or AMASS / SMPL with ``poses`` and ``trans``.
 
     Raises:
         FormatError: One line with file and reason.
@@ -102,9 +105,9 @@ def read_npz(
     arrays = _Archive(path, data)
     try:
         if "quats" in arrays.names:
-            return _ours(path, arrays, rate)
+            return _read_own(path, arrays, rate)
         if "poses" in arrays.names or "root_orient" in arrays.names:
-            return _amass(path, arrays, rate, length_unit)
+            return _read_amass(path, arrays, rate, length_unit)
     except FormatError:
         raise
     except MotionError as error:
@@ -113,7 +116,7 @@ def read_npz(
 
 
 class _Archive:
-    """The arrays of an npz, read when asked for; sizes are checked before memory is taken."""
+    """The arrays of an npz, read on access; sizes are checked before memory is allocated."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path
@@ -135,7 +138,7 @@ class _Archive:
         content = bytearray()
         try:
             with self._zip.open(name + ".npy") as member:
-                # All at once would take what is packed a second time, and what is unpacked too.
+                # In blocks: reading it at once would hold the compressed and the uncompressed data twice.
                 while len(content) <= MAX_MEMBER_BYTES and (block := member.read(text.BLOCK_BYTES)):
                     content += block
         except BROKEN_ARCHIVE as error:
@@ -146,7 +149,7 @@ class _Archive:
 
 
 def _array(path: Path, name: str, content: bytearray) -> NDArray[np.generic]:
-    """An array from .npy bytes; the header is believed only as far as there are bytes."""
+    """An array from .npy bytes; the header is checked against the number of bytes."""
     stream = io.BytesIO(content[:_MAX_HEADER_BYTES])
     try:
         version = np.lib.format.read_magic(stream)
@@ -155,7 +158,7 @@ def _array(path: Path, name: str, content: bytearray) -> NDArray[np.generic]:
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
         shape, fortran, dtype = read_header(stream)
-    # NumPy evaluates the header as a Python literal: damaged ones raise nearly anything.
+    # NumPy evaluates the header as a Python literal: damaged ones raise almost any exception.
     except Exception as error:
         raise text.fail(path, None, f"array {name!r} has a broken header: {one_line(error)}") from None
     if dtype.hasobject or dtype.fields is not None:
@@ -168,30 +171,30 @@ def _array(path: Path, name: str, content: bytearray) -> NDArray[np.generic]:
         )
     try:
         if dtype.itemsize == 0:
-            # NumPy takes a byte for each text without a letter; the file has none.
+            # NumPy allocates a byte for each empty string, although the file has none.
             if size > MAX_JOINTS:
                 raise ValueError(f"{size} texts of no length")
             return np.zeros(shape, dtype)
         flat = np.frombuffer(content, dtype, count=size, offset=stream.tell())
         return flat.reshape(shape, order="F" if fortran else "C")
-    # Lengths that are True, more dimensions than NumPy has, or one beyond its numbers beside a 0.
+    # Lengths that are booleans, too many dimensions, or a length beyond 64 bits beside a 0.
     except (TypeError, ValueError, OverflowError) as error:
         raise text.fail(path, None, f"array {name!r} has a broken header: {one_line(error)}") from None
 
 
 def _numbers(arrays: _Archive, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """The array as float64, of ``shape`` (None: any length), all finite."""
+    """The array as float64, checked to be finite and of ``shape`` (None: any length)."""
     return _checked(arrays, name, shape).astype(np.float64, copy=False)
 
 
 def _checked(
     arrays: _Archive, name: str, shape: tuple[int | None, ...], array: NDArray[np.generic] | None = None
 ) -> NDArray[np.generic]:
-    """The array with numbers as they are in the file, of ``shape`` (None: any length), all finite."""
+    """The array in the file's number type, checked to be finite and of ``shape`` (None: any length)."""
     array = arrays[name] if array is None else array
     expected = "(" + ", ".join("T" if length is None else str(length) for length in shape) + ")"
     fits = len(array.shape) == len(shape) and all(
-        want is None or want == have for want, have in zip(shape, array.shape, strict=True)
+        length is None or length == actual for length, actual in zip(shape, array.shape, strict=True)
     )
     if not fits or array.dtype.kind not in "fiub":
         raise text.fail(
@@ -211,7 +214,7 @@ def _scalar(arrays: _Archive, name: str) -> float:
     return float(values[0])
 
 
-def _ours(path: Path, arrays: _Archive, rate: float | None) -> Clip:
+def _read_own(path: Path, arrays: _Archive, rate: float | None) -> Clip:
     if "version" in arrays.names and _scalar(arrays, "version") > VERSION:
         raise text.fail(
             path, None, f"is of version {_scalar(arrays, 'version'):g}, this program reads {VERSION}"
@@ -250,24 +253,24 @@ def _ours(path: Path, arrays: _Archive, rate: float | None) -> Clip:
     )
 
 
-def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | float | None) -> Clip:
-    """AMASS (Mahmood et al. 2019): axis-angle ``poses`` (T, >= 66), ``trans`` (T, 3) metres, mostly z up.
+def _read_amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | float | None) -> Clip:
+    """AMASS (Mahmood et al. 2019): axis-angle ``poses`` (T, >= 66), ``trans`` (T, 3) metres, usually z up.
 
-    ``trans`` is taken as the pelvis; the true one stands a constant few centimetres beside it, by an
-    offset that depends on the body's shape, which is not read.
+    ``trans`` is taken as the pelvis' position; the true one differs by a constant few centimetres that depend
+    on the body's shape parameters, which are not read.
     """
-    quats, largest = _turns(_vectors(path, arrays))
+    quats, largest = _to_quaternions(_vectors(path, arrays))
     frames = len(quats)
     warnings: list[str] = []
     if rate is None:
-        found = next((name for name in _RATES if name in arrays.names), None)
+        found = next((name for name in _RATE_NAMES if name in arrays.names), None)
         if found is None:
-            raise text.fail(path, None, f"has no frame rate ({_RATES[0]}): give {units.RATE_HINT}")
+            raise text.fail(path, None, f"has no frame rate ({_RATE_NAMES[0]}): give {units.RATE_HINT}")
         rate = _scalar(arrays, found)
     root = _numbers(arrays, "trans", (frames, 3)) if "trans" in arrays.names else np.zeros((frames, 3))
     if "trans" not in arrays.names:
         warnings.append("has no 'trans': the root stays at the origin")
-    if largest > _LARGEST_TURN:
+    if largest > _MAX_ANGLE:
         warnings.append(f"rotations of up to {largest:.3g} rad: are its poses in degrees?")
     root = root * (1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0))
     return Clip(
@@ -276,19 +279,19 @@ def _amass(path: Path, arrays: _Archive, rate: float | None, length_unit: str | 
         rate,
         smpl_skeleton(),
         name=path.stem,
-        warnings=(*warnings, *_way_doubts(root, rate)),
+        warnings=(*warnings, *_path_warnings(root, rate)),
         source=str(path),
         up="z",
     )
 
 
-def _way_doubts(root: NDArray[np.float64], rate: float) -> list[str]:
-    """A warning where a way (T, 3) in metres makes one doubt the unit of length; y or z is up."""
+def _path_warnings(root: NDArray[np.float64], rate: float) -> list[str]:
+    """A warning if root positions (T, 3) in metres suggest another unit of length; y or z is up."""
     steps = np.linalg.norm(np.diff(root, axis=0), axis=1)
-    # A jump from one frame to the next is a fault of the capture.
+    # A percentile, as single jumps are capture faults.
     fastest = rate * float(np.percentile(steps, 99.0)) if len(steps) else 0.0
     rise = float(np.ptp(root[:, 1:], axis=0).min())
-    if fastest <= _FASTEST and rise <= _HIGHEST:
+    if fastest <= _MAX_SPEED and rise <= _MAX_RISE:
         return []
     return [
         f"a root that moves by {fastest:.3g} m/s and rises by {rise:.3g} m: if that is wrong, give"
@@ -297,13 +300,13 @@ def _way_doubts(root: NDArray[np.float64], rate: float) -> list[str]:
 
 
 def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:
-    """The rotation vectors of the 22 joints as they are in the file: side by side (T, 66), T >= 1."""
+    """The rotation vectors of the 22 joints, as arrays that together are (T, 66), T >= 1."""
     if "poses" in arrays.names:
         poses = arrays["poses"]
         if poses.ndim != 2 or poses.shape[1] < 3 * _JOINTS:
             raise text.fail(path, None, f"poses must have shape (T, >= {3 * _JOINTS}), given {poses.shape}")
         for numbers, kind in _OTHER_ROTATIONS.items():
-            if poses.shape[1] in (numbers * joints for joints in _BODIES):
+            if poses.shape[1] in (numbers * joints for joints in _JOINT_COUNTS):
                 raise text.fail(
                     path,
                     None,
@@ -320,7 +323,7 @@ def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:
     return parts
 
 
-def _turns(parts: list[NDArray[np.generic]]) -> tuple[NDArray[np.float32], float]:
+def _to_quaternions(parts: list[NDArray[np.generic]]) -> tuple[NDArray[np.float32], float]:
     """Quaternions (T, 22, 4) of rotation vectors, and the largest of their angles in radians."""
     quats = np.empty((len(parts[0]), _JOINTS, 4), np.float32)
     largest = 0.0
@@ -334,9 +337,9 @@ def _turns(parts: list[NDArray[np.generic]]) -> tuple[NDArray[np.float32], float
 
 
 def smpl_skeleton() -> Skeleton:
-    """The 22 body joints of SMPL, in its order, with the proportions of a plain adult."""
+    """The 22 body joints of SMPL, in its order, with the proportions of an average adult."""
     return Skeleton(
-        tuple(name for name, _, _ in _BODY),
-        np.array([parent for _, parent, _ in _BODY], np.int32),
-        np.array([offset for _, _, offset in _BODY], np.float32),
+        tuple(name for name, _, _ in _BODY_JOINTS),
+        np.array([parent for _, parent, _ in _BODY_JOINTS], np.int32),
+        np.array([offset for _, _, offset in _BODY_JOINTS], np.float32),
     )

@@ -1,4 +1,4 @@
-"""Options that help a motion file which does not say what it means."""
+"""Command-line options for what a motion file leaves unsaid."""
 
 import contextlib
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ __all__ = ["BodyOptions", "ReadingOptions"]
 
 
 def _unit(value: str | float) -> str | float:
-    """A name of a unit, or metres, which a command line says as text."""
+    """Validate a unit: its name, or metres per unit as a number or text."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = float(value)
@@ -21,7 +21,7 @@ def _unit(value: str | float) -> str | float:
 
 
 class BodyOptions(Options):
-    """What a skeleton means that does not say it; see :func:`pyanticip.load_motion`."""
+    """Interpretation of a skeleton: up axis, rest pose, joints; see :func:`pyanticip.load_motion`."""
 
     up: Literal["y", "z", "x", "-y", "-z", "-x"] | None = option("The up axis of the file.", None)
     rest: Annotated[int, Field(ge=0)] | None = option(
@@ -32,7 +32,7 @@ class BodyOptions(Options):
     )
 
     def body(self) -> dict[str, Any]:
-        """What was given, by name."""
+        """The body options that were given, by name."""
         return self.model_dump(include=set(BodyOptions.model_fields), exclude_none=True)
 
 
@@ -48,5 +48,5 @@ class ReadingOptions(BodyOptions):
     )
 
     def reading(self) -> dict[str, Any]:
-        """What was given, as options of ``load_motion``."""
+        """The options that were given, as keyword arguments of ``load_motion``."""
         return self.model_dump(include=set(ReadingOptions.model_fields), exclude_none=True)

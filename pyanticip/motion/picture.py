@@ -1,4 +1,4 @@
-"""Source and canonical body side by side, to look at: ``pyanticip info FILE --picture``. Needs matplotlib."""
+"""Picture of a clip above its canonical body, for ``pyanticip info --picture``. Needs matplotlib."""
 
 import io
 import warnings
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import DeviceError
-from pyanticip.motion.agreement import spread
+from pyanticip.motion.agreement import spread_frames
 from pyanticip.motion.atomic import write_file
 from pyanticip.motion.clip import Clip, forward_kinematics
 from pyanticip.motion.rotations import rotate
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POSES = 6
-_SIDES = {"left": "tab:blue", "right": "tab:red", "": "0.25"}
+"""Number of moments shown."""
+_COLOURS = {"left": "tab:blue", "right": "tab:red", "": "0.25"}
 _VIEW = np.radians(35.0)
-"""The camera stands so far to the side of what the rest pose faces."""
+"""Angle of the camera from the direction that the rest pose faces."""
 
 
 def draw(clip: Clip, out: Path) -> None:
-    """Write a PNG: six moments of a clip, above as its file has them, below as the canonical body.
+    """Write a PNG of six moments of a clip: above as in its file, below on the canonical body.
 
     Left is blue, right is red; both face the same way.
 
     Raises:
-        SkeletonError: A body that is refused.
+        SkeletonError: The body cannot be mapped.
         DeviceError: matplotlib is missing, or the picture cannot be written.
     """
     try:
@@ -40,7 +41,7 @@ def draw(clip: Clip, out: Path) -> None:
         raise DeviceError("--picture needs matplotlib: pip install 'pyanticip[train]'") from None
 
     mapped = clip.retargeter()
-    frames = spread(len(clip), POSES)
+    frames = spread_frames(len(clip), POSES)
     body = clip.retarget("humanoid")
     sides = [""] * len(clip.skeleton)
     for joint, chain in zip(CANONICAL_JOINTS, mapped.sources, strict=True):
@@ -55,8 +56,10 @@ def draw(clip: Clip, out: Path) -> None:
         for row, (shown, colours) in enumerate(
             ((clip, sides), (body, [_side(joint) for joint in CANONICAL_JOINTS]))
         ):
-            turn, places = forward_kinematics(shown.skeleton, shown.quats[frame, None], np.zeros((1, 3)))
-            bones = _bones(shown.skeleton, turn[0], places[0])
+            rotations, positions = forward_kinematics(
+                shown.skeleton, shown.quats[frame, None], np.zeros((1, 3))
+            )
+            bones = _bones(shown.skeleton, rotations[0], positions[0])
             if shown is clip and clip is not body:
                 bones = [(joint, rotate(world, ends)) for joint, ends in bones]
             _pose(axes[row, column], bones, colours)
@@ -80,24 +83,24 @@ def _side(joint: str) -> str:
 
 
 def _bones(
-    skeleton: Skeleton, turns: NDArray[np.float32], places: NDArray[np.float32]
+    skeleton: Skeleton, rotations: NDArray[np.float32], positions: NDArray[np.float32]
 ) -> list[tuple[int, NDArray[np.float64]]]:
-    """(joint, (2, 3) its bone from parent to joint, or from joint to tip)."""
+    """Pairs of joint and (2, 3) ends of a bone: from parent to joint, or from joint to tip."""
     bones = [
-        (joint, np.array((places[parent], places[joint]), np.float64))
+        (joint, np.array((positions[parent], positions[joint]), np.float64))
         for joint, parent in enumerate(skeleton.parents.tolist())
         if parent >= 0
     ]
     for joint, tip in skeleton.tips.items():
-        end = places[joint] + rotate(turns[joint], np.array(tip))
-        bones.append((joint, np.array((places[joint], end), np.float64)))
+        end = positions[joint] + rotate(rotations[joint], np.array(tip))
+        bones.append((joint, np.array((positions[joint], end), np.float64)))
     return bones
 
 
 def _pose(axes: "Axes", bones: list[tuple[int, NDArray[np.float64]]], sides: list[str]) -> None:
     for joint, ends in bones:
         across = ends[:, 0] * np.cos(_VIEW) - ends[:, 2] * np.sin(_VIEW)
-        axes.plot(across, ends[:, 1], color=_SIDES[sides[joint]], linewidth=2, solid_capstyle="round")
+        axes.plot(across, ends[:, 1], color=_COLOURS[sides[joint]], linewidth=2, solid_capstyle="round")
     axes.set_aspect("equal")
     axes.set_axis_off()
     heights = [height for _, ends in bones for height in ends[:, 1]]

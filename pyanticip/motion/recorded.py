@@ -1,4 +1,4 @@
-"""The motion in an ``.anticip`` recording: its frames on the 50 Hz grid, as a clip."""
+"""The frames of an ``.anticip`` recording as a clip at 50 Hz."""
 
 from pathlib import Path
 
@@ -17,47 +17,47 @@ from pyanticip.vocabulary import RATE
 def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
     """The frames of a recording on the canonical body, at 50 Hz.
 
-    Gaps of up to 25 frames in the numbering are filled by slerp, as the live resampler does; longer ones, and
-    numbers that begin again, are joined, with a warning. What cannot be read is left out, with a warning too.
-    The mask has the joints that the source had in most frames.
+    Gaps of up to 25 frames in the numbering are filled by slerp, as the live resampler does. Longer gaps, and
+    numbers that start again, are joined with a warning; unreadable records are left out with a warning. The
+    mask has the joints that the source had in most frames.
 
     Raises:
-        FormatError: No recording, a newer version, or no frame of the canonical body in it: one line.
+        FormatError: Not a recording, of a newer version, or without a frame of the canonical body; one line.
     """
     joints = len(canonical_skeleton())
     recording = read_recording(path)
     quats: list[NDArray[np.float32]] = []
     roots: list[NDArray[np.float32]] = []
     steps: list[int] = []
-    had = np.zeros(joints)
+    joint_counts = np.zeros(joints)
     warnings: list[str] = []
     last: int | None = None
     frames = 0
     for frame in recording.frames():
-        step, note = _step(frame, last)
-        if note and len(warnings) < 20:
-            warnings.append(note)
+        step, warning = _step(frame, last)
+        if warning and len(warnings) < 20:
+            warnings.append(warning)
         last = frame.seq
         quats.append(frame.quats)
         roots.append(frame.root)
-        had += 1 if frame.mask is None else frame.mask
+        joint_counts += 1 if frame.mask is None else frame.mask
         steps.append(step)
         frames += step
         text.check_size(path, None, frames, joints * 4)
-    told = tuple(line.removeprefix(f"{path}: ") for line in recording.warnings)
+    read_warnings = tuple(line.removeprefix(f"{path}: ") for line in recording.warnings)
     if not quats:
-        why = f" ({told[0]})" if told else ""
-        raise text.fail(path, None, f"holds no frame of motion{why}: replay it from its datagrams instead")
+        detail = f" ({read_warnings[0]})" if read_warnings else ""
+        raise text.fail(path, None, f"holds no frame of motion{detail}: replay it from its datagrams instead")
     try:
-        pose, place = on_grid(np.stack(quats), np.stack(roots), steps)
+        grid_quats, grid_root = _on_grid(np.stack(quats), np.stack(roots), steps)
         return Clip(
-            pose,
-            place,
+            grid_quats,
+            grid_root,
             RATE if rate is None else rate,
             canonical_skeleton(),
             name=path.stem,
-            mask=had > len(quats) / 2,
-            warnings=(*warnings, *told),
+            mask=joint_counts > len(quats) / 2,
+            warnings=(*warnings, *read_warnings),
             source=str(path),
         )
     except MotionError as error:
@@ -65,7 +65,7 @@ def read_recorded(path: Path, *, rate: float | None = None) -> Clip:
 
 
 def _step(frame: Frame, last: int | None) -> tuple[int, str]:
-    """Grid steps since the frame before, and what there is to say about them."""
+    """Grid steps since frame number ``last``, and a warning or an empty text."""
     if last is None:
         return 1, ""
     step = frame.seq - last
@@ -76,17 +76,17 @@ def _step(frame: Frame, last: int | None) -> tuple[int, str]:
     return step, ""
 
 
-def on_grid(
+def _on_grid(
     quats: NDArray[np.float32], roots: NDArray[np.float32], steps: list[int]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """All frames one step apart: the streaming resampler fills the gaps."""
+    """Rotations and root positions for every grid step; the streaming resampler fills the gaps."""
     if max(steps) == 1:
         return quats, roots
     resampler = _core.Resampler(quats.shape[1], RATE)
-    filled: list[NDArray[np.float32]] = []
-    places: list[NDArray[np.float32]] = []
-    for pose, place, index in zip(quats, roots, np.cumsum(steps).tolist(), strict=True):
-        made, at = resampler.push(index / RATE, pose, place)
-        filled.append(made)
-        places.append(at)
-    return np.concatenate(filled), np.concatenate(places)
+    filled_quats: list[NDArray[np.float32]] = []
+    filled_roots: list[NDArray[np.float32]] = []
+    for pose, root, index in zip(quats, roots, np.cumsum(steps).tolist(), strict=True):
+        new_quats, new_roots = resampler.push(index / RATE, pose, root)
+        filled_quats.append(new_quats)
+        filled_roots.append(new_roots)
+    return np.concatenate(filled_quats), np.concatenate(filled_roots)

@@ -1,24 +1,24 @@
-"""Recordings of shows: the ``.anticip`` file, written as it happens and read as a stream.
+"""Recordings of shows: the ``.anticip`` file, written during the show and read as a stream.
 
 A file is the magic ``ANTICIP\\0``, u16 major and u16 minor version, then records: u32 length, u32 CRC-32C
-(little-endian), and a msgpack array ``[type, t_ns, ...]``. ``t_ns`` is nanoseconds of the monotonic clock; in
-the recording of a replay, of the show that is played again. The types:
+(little-endian), and a msgpack array ``[type, t_ns, ...]``. ``t_ns`` is in nanoseconds of the monotonic clock;
+in the recording of a replay, of the original show's. The types:
 
 ==== ======== =====================================================================================
 0    header   map: skeleton, rig, model, versions, ``unix_ns`` (the wall clock at ``t_ns``, once)
-1    raw      source (its protocol, or protocol@host:port), the datagram as it came
+1    raw      source (its protocol, or protocol@host:port), the datagram as received
 2    frame    seq, t_source_ns, quats (binary float32, the 22 canonical joints x 4 w x y z), root (binary
-              float32, 3, metres); where the source lacks joints: a whole number with a bit, the lowest
-              first, for each that it has
+              float32, 3, metres); if the source lacks joints, an integer with a bit, the lowest first, set
+              for each joint that it has
 3    output   seq, parameters (binary float32), scalars (binary float32), events [[name, strength, seconds]]
 4    note     text
-5    control  name, arguments [...]: a command that was obeyed, see :mod:`realtime.control.commands`
+5    control  name, arguments [...]: a command that was executed, see :mod:`realtime.control.commands`
 ==== ======== =====================================================================================
 
-Unknown types and further elements are skipped; a newer major version is refused. A file that ends inside a
-record (its writer was killed) is read up to there, with a warning; what is damaged, or of a time that is none
-(below 0, 2^62 or more, or more than a day after the records before), is left out, with a warning, and reading
-goes on with the next record whose checksum holds.
+Unknown types and further elements are skipped; a newer major version is refused. A file that ends within a
+record (its writer was killed) is read up to there, with a warning. Damaged records, and records with an
+invalid time (below 0, 2^62 or more, or more than a day after the previous records), are left out with a
+warning, and reading continues at the next record with a valid checksum.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ __all__ = [
 
 MAGIC = _core.recording_header()[:8]
 
-# msgpack has no types.
+# msgpack has no type annotations.
 _packb: Callable[..., bytes] = msgpack.packb
 
 _HEADER_BYTES = 12
-_MOST_WARNINGS = 100
+_MAX_WARNINGS = 100
 
 
 class Raw(NamedTuple):
-    """A datagram as it came from ``source``: its protocol, or protocol@host:port."""
+    """A datagram as received from ``source``: its protocol, or protocol@host:port."""
 
     t_ns: int
     source: str
@@ -79,10 +79,10 @@ class Raw(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A pose of the canonical body on the 50 Hz grid: quats (22, 4) float32 w x y z local, unit; root (3,)
-    float32 metres.
+    """A pose of the canonical body on the 50 Hz grid.
 
-    ``mask`` (22,) bool: which joints the source has, None: all of them.
+    ``quats`` (22, 4) float32 are local unit quaternions w x y z, ``root`` (3,) float32 is in metres; ``mask``
+    (22,) bool says which joints the source has, None that it has all.
     """
 
     t_ns: int
@@ -94,10 +94,10 @@ class Frame(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What was sent: parameters (8,) and scalars (7,) float32, events (name, strength, seconds ahead).
+    """The output of one frame: parameters (8,), scalars (7,) float32, events (name, strength, seconds ahead).
 
-    Behind the eight parameters stand the taught outputs of a mapping, in 0..1; the header names them. Where
-    the model told of itself: ``field`` trust and curvature, ``plan`` codes expected and their weights.
+    A mapping's taught outputs, in 0..1, follow the eight parameters; the header names them. If the model
+    reports them, ``field`` is trust and curvature, and ``plan`` the expected codes with their weights.
     """
 
     t_ns: int
@@ -117,7 +117,7 @@ class Note(NamedTuple):
 
 
 class Control(NamedTuple):
-    """A command that was obeyed."""
+    """A command that was executed."""
 
     t_ns: int
     name: str
@@ -139,20 +139,19 @@ def _floats(values: npt.ArrayLike) -> bytes:
 
 
 def pack_header(t_ns: int, header: Mapping[str, Any]) -> bytes:
-    """The record that a recording begins with; what msgpack does not know is written as text, and what of a
-    file's name is no UTF-8 as question marks."""
-    told = HEADER, t_ns, dict(header)
-    return _core.recording_frame(_packb(told, use_bin_type=True, default=str, unicode_errors="replace"))
+    """The header record. Values that msgpack does not support are written as text, and bytes of a file name
+    that are not UTF-8 as question marks."""
+    record = HEADER, t_ns, dict(header)
+    return _core.recording_frame(_packb(record, use_bin_type=True, default=str, unicode_errors="replace"))
 
 
 def pack_control(t_ns: int, name: str, arguments: Iterable[object] = ()) -> bytes:
-    """The record of a command: its arguments are numbers, texts and truths."""
+    """The record of a command; arguments are numbers, strings and booleans."""
     return _pack(CONTROL, t_ns, name, list(arguments))
 
 
 def complete_header(header: Mapping[str, Any], t_ns: int | None = None) -> tuple[int, dict[str, Any]]:
-    """When it begins (None: now) and ``header`` with what every recording says: versions, wall clock, the
-    frames' body."""
+    """The start time (default: now), and ``header`` completed with versions, wall clock and skeleton."""
     versions = {"pyanticip": _core.__version__, "features": _core.FEATURES_VERSION}
     versions.update(header.get("versions") or {})
     body = {
@@ -160,26 +159,26 @@ def complete_header(header: Mapping[str, Any], t_ns: int | None = None) -> tuple
         "parents": [int(parent) for parent in _core.CANONICAL_PARENTS],
         "offsets": np.asarray(_core.CANONICAL_OFFSETS, np.float64).round(6).tolist(),
     }
-    whole = {**header, "versions": versions, "unix_ns": time.time_ns()}
-    if whole.get("skeleton") is None:
-        whole["skeleton"] = body
-    return time.monotonic_ns() if t_ns is None else t_ns, whole
+    complete = {**header, "versions": versions, "unix_ns": time.time_ns()}
+    if complete.get("skeleton") is None:
+        complete["skeleton"] = body
+    return time.monotonic_ns() if t_ns is None else t_ns, complete
 
 
 class Records(ABC):
-    """Takes the records of a show, packs them, and hands them on."""
+    """Packs the records of a show and passes them to :meth:`_put`."""
 
     @abstractmethod
     def _put(self, record: bytes) -> None:
-        """Hand on a record."""
+        """Write or send a packed record."""
 
     @property
     def words(self) -> list[str]:
-        """What the status says of them: whether they are written."""
+        """Words for the status line: whether a recording is written."""
         return ["recording=yes"]
 
     def raw(self, t_ns: int, source: str, data: bytes) -> None:
-        """A datagram as it came from ``source`` (the name of its protocol)."""
+        """Record a datagram as received from ``source`` (its protocol, or protocol@host:port)."""
         self._put(_pack(RAW, t_ns, source, data))
 
     def frame(
@@ -191,11 +190,11 @@ class Records(ABC):
         root: npt.ArrayLike,
         mask: npt.NDArray[np.bool_] | None = None,
     ) -> None:
-        """A pose: quats (J, 4), root (3,); mask (J,) bool: the joints that the source has, None: all."""
-        some: tuple[int, ...] = ()
+        """Record a pose: quats (J, 4), root (3,); mask (J,) bool: joints the source has, None for all."""
+        mask_bits: tuple[int, ...] = ()
         if mask is not None and not mask.all():
-            some = (int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little"),)
-        self._put(_pack(FRAME, t_ns, seq, t_source_ns, _floats(quats), _floats(root), *some))
+            mask_bits = (int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little"),)
+        self._put(_pack(FRAME, t_ns, seq, t_source_ns, _floats(quats), _floats(root), *mask_bits))
 
     def output(
         self,
@@ -207,33 +206,36 @@ class Records(ABC):
         field: Sequence[float] = (),
         plan: Sequence[tuple[int, float]] = (),
     ) -> None:
-        """What was sent: params (P,), scalars (S,), events (name, strength, seconds ahead); and what the
-        model told of itself, if it did: trust and curvature, a plan's codes and weights."""
-        sent = [(str(name), float(strength), float(ahead)) for name, strength, ahead in events]
-        told: tuple[object, ...] = ()
+        """Record an output: params (P,), scalars (S,), events (name, strength, seconds ahead), and optionally
+        the model's ``field`` (trust and curvature) and ``plan`` (codes and weights)."""
+        packed_events = [(str(name), float(strength), float(ahead)) for name, strength, ahead in events]
+        model_fields: tuple[object, ...] = ()
         if len(field) or len(plan):
             codes, weights = np.asarray([c for c, _ in plan], "<i4"), [w for _, w in plan]
-            told = (_floats(field), codes.tobytes(), _floats(weights))
-        self._put(_pack(OUTPUT, t_ns, seq, _floats(params), _floats(scalars), sent, *told))
+            model_fields = (_floats(field), codes.tobytes(), _floats(weights))
+        self._put(_pack(OUTPUT, t_ns, seq, _floats(params), _floats(scalars), packed_events, *model_fields))
 
     def control(self, t_ns: int, name: str, arguments: Iterable[object] = ()) -> None:
-        """A command that was obeyed."""
+        """Record a command that was executed."""
         self._put(pack_control(t_ns, name, arguments))
 
     def note(self, t_ns: int, text: str) -> None:
-        """A remark."""
+        """Record a remark."""
         self._put(_pack(NOTE, t_ns, text))
 
 
 class RecordingWriter(Records):
-    """Writes a recording in this process; every record reaches the operating system at once.
+    """Writes a recording in this process, unbuffered.
 
-    ``header`` should hold what it takes to understand the show later: "rig", "model", "source". The versions
-    and the wall clock are added, and as "skeleton" the canonical body unless another is given. ``t_ns`` is
-    when it begins, on the clock of its records; None: now, on the monotonic one.
+    Args:
+        path: The file, which must not exist.
+        header: What is needed to understand the show later: "rig", "model", "source". Versions and wall clock
+            are added, and the canonical body as "skeleton" unless that is given.
+        t_ns: Start time, on the clock of the records. Default: now, on the monotonic clock.
 
     Raises:
-        OptionError, DeviceError: The file exists already; it cannot be written.
+        OptionError: The file exists already.
+        DeviceError: The file cannot be written.
     """
 
     def __init__(
@@ -244,19 +246,19 @@ class RecordingWriter(Records):
         t_ns: int | None = None,
     ) -> None:
         self.path = Path(path)
-        begun = pack_header(*complete_header(header or {}, t_ns))
-        self._file = create(self.path, _core.recording_header() + begun)
+        first = pack_header(*complete_header(header or {}, t_ns))
+        self._file = create(self.path, _core.recording_header() + first)
 
     def _put(self, record: bytes) -> None:
         self.write(record)
 
     def write(self, records: bytes) -> None:
-        """Append whole records, packed before. Raises a DeviceError where the disk takes no more."""
+        """Append complete packed records. Raises a DeviceError, for example if the disk is full."""
         with writing(self.path):
             write_all(self._file, records)
 
     def close(self) -> None:
-        """Finish; everything is on the disk after this."""
+        """Flush everything to the disk and close the file."""
         if not self._file.closed:
             os.fsync(self._file.fileno())
             self._file.close()
@@ -279,15 +281,15 @@ def is_recording(data: bytes) -> bool:
 
 
 class Recording:
-    """A recording, read as a stream: each iteration reads the file anew and holds a few MB at most.
+    """A recording, read as a stream: each iteration reads the file again, holding a few MB at most.
 
     Attributes:
         path: The file.
         version: (major, minor) of the format.
-        header: The header's map; empty where it was torn or is missing.
-        start_ns: The header's time, of which the others are later ones; None where it is missing.
-        warnings: What could not be read, one line each with the offset; complete after an iteration.
-        skipped: Records of unknown types in the last iteration.
+        header: The header's map; empty if it is damaged or missing.
+        start_ns: The header's time, from which the others count; None if it is missing.
+        warnings: One line with the offset for each thing that could not be read; complete after an iteration.
+        skipped: Number of records of unknown types in the last iteration.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, strict: bool = False) -> None:
@@ -299,11 +301,11 @@ class Recording:
         self.start_ns: int | None = None
         try:
             with open_file(self.path) as file:
-                begins = file.read(_HEADER_BYTES)
+                start = file.read(_HEADER_BYTES)
         except OSError as error:
             raise FormatError(f"{self.path}: cannot be read: {error.strerror}") from None
         try:
-            self.version = _core.recording_check(begins)
+            self.version = _core.recording_check(start)
         except FormatError as error:
             raise FormatError(f"{self.path}: {error}") from None
         first = next(self._payloads(), None)
@@ -334,17 +336,17 @@ class Recording:
                 yield record
 
     def datagrams(self) -> Iterator[tuple[int, str, bytes]]:
-        """(t_ns, source, datagram) as they came: what a replay starts from."""
+        """(t_ns, source, datagram) of the raw records, in order, as a replay needs them."""
         for record in self:
             if isinstance(record, Raw):
                 yield record.t_ns, record.source, record.data
 
     def frames(self) -> Iterator[Frame]:
-        """The poses on the 50 Hz grid."""
+        """The frame records: poses on the 50 Hz grid."""
         return (record for record in self if isinstance(record, Frame))
 
     def _is_foreign(self) -> bool:
-        """Whether the frames are of another body. A list in older headers tells the source's joints."""
+        """Whether the frames are of another body. (In older headers a list holds the source's joints.)"""
         body = self.header.get("skeleton")
         return isinstance(body, dict) and body.get("names") not in (None, list(CANONICAL_JOINTS))
 
@@ -352,7 +354,7 @@ class Recording:
         line = f"{self.path}: byte {offset}: {reason}"
         if self._strict:
             raise FormatError(line)
-        if len(self.warnings) < _MOST_WARNINGS:
+        if len(self.warnings) < _MAX_WARNINGS:
             self.warnings.append(line)
 
     def _payloads(self) -> Iterator[Payload]:
@@ -391,14 +393,15 @@ def _field_and_plan(field: object, codes: object, weights: object) -> dict[str, 
     """The last fields of an :class:`Output`."""
     if not isinstance(codes, bytes):
         raise TypeError("expected binary whole numbers")
-    known = np.frombuffer(codes, "<i4").tolist()
+    code_list = np.frombuffer(codes, "<i4").tolist()
     return {
         "field": tuple(_as_floats(field).tolist()),
-        "plan": tuple(zip(known, _as_floats(weights).tolist(), strict=True)),
+        "plan": tuple(zip(code_list, _as_floats(weights).tolist(), strict=True)),
     }
 
 
 def _record(payload: Payload) -> Record | None:
+    """Decode a payload; None for an unknown type. Raises TypeError, ValueError or IndexError."""
     t_ns, rest = payload.t_ns, payload.rest
     if payload.type == RAW:
         if not isinstance(rest[1], bytes):
@@ -417,8 +420,8 @@ def _record(payload: Payload) -> Record | None:
         return Frame(t_ns, _seq(rest[0]), _seq(rest[1]), quats, root, mask)
     if payload.type == OUTPUT:
         events = [(_text(name), float(strength), float(ahead)) for name, strength, ahead in rest[3]]
-        sent = Output(t_ns, _seq(rest[0]), _as_floats(rest[1]), _as_floats(rest[2]), events)
-        return sent if len(rest) < 7 else sent._replace(**_field_and_plan(*rest[4:7]))
+        output = Output(t_ns, _seq(rest[0]), _as_floats(rest[1]), _as_floats(rest[2]), events)
+        return output if len(rest) < 7 else output._replace(**_field_and_plan(*rest[4:7]))
     if payload.type == NOTE:
         return Note(t_ns, _text(rest[0]))
     if payload.type == CONTROL:
@@ -429,14 +432,13 @@ def _record(payload: Payload) -> Record | None:
 
 
 def read_recording(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
-    """Open a recording; its records come when it is iterated.
+    """Open a recording; iterate it to read its records.
 
     Args:
         path: The file.
-        strict: Raise at the first thing that cannot be read instead of noting it in ``warnings``.
+        strict: Raise at the first unreadable record instead of adding a line to ``warnings``.
 
     Raises:
-        FormatError: No recording, or one of a newer major version; with ``strict`` anything that cannot be
-            read.
+        FormatError: Not a recording, or of a newer major version; with ``strict``, also an unreadable record.
     """
     return Recording(path, strict=strict)

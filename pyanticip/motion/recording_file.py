@@ -1,6 +1,6 @@
-"""A recording's file as the process that writes it needs it: the types of records, and a file that is new.
+"""Record types and file creation, for the process that writes a recording beside a show.
 
-It loads no NumPy: there is such a process beside every show.
+Does not import NumPy, to keep that process small.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["CONTROL", "FRAME", "HEADER", "NOTE", "OUTPUT", "RAW", "create", "wri
 HEADER, RAW, FRAME, OUTPUT, NOTE, CONTROL = range(6)
 
 
-def create(path: Path, begins: bytes) -> IO[bytes]:
-    """A new unbuffered file that begins so; what is there already is never overwritten.
+def create(path: Path, start: bytes) -> IO[bytes]:
+    """Create an unbuffered file that begins with ``start``; existing files are never overwritten.
 
     Raises:
-        OptionError: It exists.
-        DeviceError: It cannot be written; none is there then.
+        OptionError: The file exists.
+        DeviceError: It cannot be written; then no file is left.
     """
     with writing(path):
         try:
@@ -29,7 +29,7 @@ def create(path: Path, begins: bytes) -> IO[bytes]:
         except FileExistsError:
             raise OptionError(f"{path}: exists already; a recording is never overwritten") from None
         try:
-            write_all(file, begins)
+            write_all(file, start)
         except OSError:
             file.close()
             path.unlink()
@@ -38,7 +38,7 @@ def create(path: Path, begins: bytes) -> IO[bytes]:
 
 
 def write_all(file: IO[bytes], data: bytes) -> None:
-    """Write to an unbuffered file, which may take a part at a time."""
+    """Write all of ``data`` to an unbuffered file, whose ``write`` may take only a part."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]

@@ -1,4 +1,4 @@
-"""From record to record through a recording's file, and past what is damaged."""
+"""Iteration over the records of a recording's file, skipping damage."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pyanticip.motion.recording_file import HEADER
 
 __all__ = ["LONGEST_PAUSE_NS", "Payload", "payloads"]
 
-#: What is played lets all time between two records pass: nobody's file may make that a year.
+#: Maximum time between records. A replay waits between records, so a wrong time could make it last for years.
 LONGEST_PAUSE_NS = 86_400 * 10**9
 
-# msgpack has no types.
+# msgpack has no type annotations.
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 _CHUNK = 1 << 20
-_ALONE = "a record alone more than a day after those before is left out"
+_LONE_RECORD = "a record alone more than a day after those before is left out"
 
 
 class Payload(NamedTuple):
-    """What stands in a record, and the record's offset."""
+    """A record's decoded array, and its offset in the file."""
 
     offset: int
     type: int
@@ -31,34 +31,34 @@ class Payload(NamedTuple):
 
 
 def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> Iterator[Payload]:
-    """All records that can be read; ``file`` stands at offset ``base``.
+    """Yield all readable records; ``file`` is at offset ``base``.
 
-    ``warn`` is told the offset of what cannot, and why.
+    ``warn`` is called with the offset of each unreadable part, and the reason.
     """
-    before: int | None = None  # the latest so far
-    late: Payload | None = None  # one much later than that, until another agrees
+    latest_ns: int | None = None
+    late: Payload | None = None  # a record much later than that, until another one confirms its time
     for offset, data in _walk(file, base, warn):
-        found = _payload(offset, data)
-        if found is None:
+        payload = _payload(offset, data)
+        if payload is None:
             warn(offset, "a record that is no msgpack array [type, t_ns (0 to 2^62), ...] is left out")
             continue
-        # A header in the midst of a file is another show's.
-        if found.type == HEADER or before is None:
-            before = found.t_ns
-        if found.t_ns - before > LONGEST_PAUSE_NS:
-            if late is None or abs(found.t_ns - late.t_ns) > LONGEST_PAUSE_NS:
+        # A header in the middle of a file starts another show, with another clock.
+        if payload.type == HEADER or latest_ns is None:
+            latest_ns = payload.t_ns
+        if payload.t_ns - latest_ns > LONGEST_PAUSE_NS:
+            if late is None or abs(payload.t_ns - late.t_ns) > LONGEST_PAUSE_NS:
                 if late is not None:
-                    warn(late.offset, _ALONE)
-                late = found
+                    warn(late.offset, _LONE_RECORD)
+                late = payload
                 continue
-            # Nobody had sent anything for days: of wrong times there is but one.
+            # Two records agree: there really was a pause of days.
             yield late
         elif late is not None:
-            warn(late.offset, _ALONE)
-        before, late = max(before, found.t_ns), None
-        yield found
+            warn(late.offset, _LONE_RECORD)
+        latest_ns, late = max(latest_ns, payload.t_ns), None
+        yield payload
     if late is not None:
-        warn(late.offset, _ALONE)
+        warn(late.offset, _LONE_RECORD)
 
 
 def _payload(offset: int, data: bytes) -> Payload | None:
@@ -77,22 +77,22 @@ def _is_int(value: object) -> bool:
 
 
 def _walk(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> Iterator[tuple[int, bytes]]:
-    """The payloads of all whole records and their offsets; ``file`` stands at offset ``base``.
+    """Yield the offsets and payloads of all complete records; ``file`` is at offset ``base``.
 
-    ``warn`` is told the offset of what cannot be read, and why.
+    ``warn`` is called with the offset of each unreadable part, and the reason.
     """
     at, buffer = 0, b""
     while True:
-        found, start, end = _core.recording_next(buffer, at)
-        if found == "more":
-            # The length may be a lie: what is read is bounded by the longest record.
+        status, start, end = _core.recording_next(buffer, at)
+        if status == "more":
+            # The length may be wrong; the core limits it to the longest record.
             chunk = file.read(max(_CHUNK, end - len(buffer)))
             if chunk:
                 buffer, base, at = buffer[at:] + chunk, base + at, 0
                 continue
             if at == len(buffer):
                 return
-        if found == "record":
+        if status == "record":
             yield base + at, buffer[start:end]
             at = end
             continue
@@ -100,25 +100,25 @@ def _walk(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> Itera
         base, at, buffer, is_found = _find(file, base, at + 1, buffer)
         cut = base + at - damage
         if not is_found:
-            warn(damage, f"{_reason(found, end)}; its last {cut} bytes are cut")
+            warn(damage, f"{_reason(status, end)}; its last {cut} bytes are cut")
             return
-        # A length that leads beyond the end was wrong, for more records come.
+        # If a length exceeded the file, it was wrong, as more records follow.
         warn(
             damage,
-            f"{_reason(found, end) if found != 'more' else 'a length is wrong'}; {cut} bytes are left out",
+            f"{_reason(status, end) if status != 'more' else 'a length is wrong'}; {cut} bytes are left out",
         )
 
 
-def _reason(found: str, length: int) -> str:
+def _reason(status: str, length: int) -> str:
     return {
         "more": "the file ends inside a record",
         "lost": f"no record has a length of {length}",
         "corrupt": "the checksum does not hold",
-    }[found]
+    }[status]
 
 
 def _find(file: IO[bytes], base: int, at: int, buffer: bytes) -> tuple[int, int, bytes, bool]:
-    """Behind damage: the window moved to where the next whole record begins, and whether there is one."""
+    """``base``, ``at`` and ``buffer`` moved to the next complete record, and whether there is one."""
     ended = False
     while True:
         at, is_found = _core.recording_find(buffer, at, ended)

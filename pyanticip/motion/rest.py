@@ -1,4 +1,4 @@
-"""The pose in which a skeleton would stand in a T-pose: found in the motion where the zero pose is none."""
+"""The rest pose of a skeleton: checked by its motion, and found or estimated if it is no T-pose."""
 
 from dataclasses import dataclass
 
@@ -14,27 +14,28 @@ from pyanticip.motion.rotations import (
     multiply,
     normalized,
     rotate,
-    turn_between,
+    rotation_between,
     unit,
 )
 from pyanticip.motion.skeleton import Skeleton
-from pyanticip.motion.world import cross, joint, trunk
+from pyanticip.motion.world import cross, locate, trunk_vector
 
-_BENT = float(np.sin(np.radians(20.0)))
-"""A limb bent by more than this (its sine) shows the axis of its hinge."""
-_EVIDENCE = 0.05
-"""... in at least this part of the frames."""
+_BENT_SINE = float(np.sin(np.radians(20.0)))
+"""Sine of the bend from which a limb shows its hinge axis."""
+_MIN_BENT_SHARE = 0.05
+"""Share of the frames in which a limb must be bent to show its hinge axis."""
 
 MEAN_LIMIT = 8.0
+"""Maximum error of a correct rest pose's bone directions: degrees, mean of all bones."""
 BONE_LIMIT = 20.0
-"""Bones of a rest pose that is one are off by less than this (degrees, mean of all, and mean of each)."""
+"""Maximum error of a correct rest pose's bone directions: degrees, mean of one bone over the frames."""
 HINGE_LIMIT = 75.0
-"""Elbows and knees bend about the axis they should, give or take this: 30 degrees in the CMU database."""
+"""Maximum error in degrees of the axes about which elbows and knees bend; it is 30 in the CMU database."""
 TRUNK_LIMIT = 45.0
-"""The trunk's joints have the head above and the left shoulder to the left at times, give or take this."""
+"""Maximum error in degrees of the directions to the head and to the left shoulder in the trunk's joints."""
 
-_TIP = 0.02
-"""Metres from a hand to its end, or to its fingers, from which on that tells where it points."""
+_MIN_TIP_M = 0.02
+"""Distance in metres from a hand to its tip or fingers from which that shows where the hand points."""
 
 _LIMBS = tuple(
     (f"{side}_{upper}", f"{side}_{lower}", f"{side}_{end}", straight, hinge)
@@ -44,78 +45,79 @@ _LIMBS = tuple(
         ("upper_leg", "lower_leg", "foot", (0.0, -1.0, 0.0), (1.0, 0.0, 0.0)),
     )
 )
-"""Limbs of two bones: their joints, where they point in a T-pose, and about which axis they bend there."""
-
+"""Limbs of two bones: their three joints, their direction and their hinge axis in a T-pose."""
 
 _TRUNK = ("hips", "spine", "chest", "upper_chest")
 
-_AHEAD = unit(np.asarray(_core.CANONICAL_OFFSETS, np.float64)[canonical_skeleton().names.index("left_toes")])
+_FOOT_DIRECTION = unit(
+    np.asarray(_core.CANONICAL_OFFSETS, np.float64)[canonical_skeleton().names.index("left_toes")]
+)
 
 
 @dataclass(frozen=True)
-class Watched:
+class MotionSample:
     """Some frames of a motion, in a world with y up.
 
     Attributes:
         quats: (T, J, 4) local rotations of the source.
-        places, turns: (T, 22, 3) and (T, 22, 4): where the source of each canonical joint is and how it is
-            turned; NaN where there is none.
+        positions: (T, 22, 3) world positions of the canonical joints; NaN for those the source lacks.
+        rotations: (T, 22, 4) world rotations of the canonical joints; NaN for those the source lacks.
     """
 
     quats: NDArray[np.float32]
-    places: Doubles
-    turns: Doubles
+    positions: Doubles
+    rotations: Doubles
 
 
-def verdict(skeleton: Skeleton, mapped: _core.Retargeter, watched: Watched) -> float:
-    """How wrong a skeleton's rest pose is by its motion: 1 at the limit of what is taken, less is better."""
-    angles, refused = mapped.agreement(watched.quats)
-    found = np.array(angles)[np.isfinite(angles)]
+def rest_error(skeleton: Skeleton, mapped: _core.Retargeter, sample: MotionSample) -> float:
+    """Error of a skeleton's rest pose, judged by the motion, relative to the limits: acceptable up to 1."""
+    angles, refusal = mapped.agreement(sample.quats)
+    known = np.array(angles)[np.isfinite(angles)]
     worst = max(
-        float(found.mean()) / MEAN_LIMIT, float(found.max()) / BONE_LIMIT, _trunk_off(mapped, watched)
+        float(known.mean()) / MEAN_LIMIT, float(known.max()) / BONE_LIMIT, _trunk_error(mapped, sample)
     )
-    if not is_t_pose(skeleton):  # one is exact as it is, whatever a puppet does with its knees
+    if not is_t_pose(skeleton):  # a T-pose is exact, however the motion bends the knees
         for upper, _, _, _, axis in _LIMBS:
-            hinge = hinge_axis(watched, upper)
+            hinge = hinge_axis(sample, upper)
             if hinge is not None:
-                off = rotate(np.asarray(mapped.t_pose)[_index(upper)], hinge) @ axis
-                worst = max(worst, float(np.degrees(np.arccos(np.clip(off, -1, 1)))) / HINGE_LIMIT)
-    return worst if refused is None else max(worst, 1.0)
+                cosine = rotate(np.asarray(mapped.t_pose)[_index(upper)], hinge) @ axis
+                worst = max(worst, float(np.degrees(np.arccos(np.clip(cosine, -1, 1)))) / HINGE_LIMIT)
+    return worst if refusal is None else max(worst, 1.0)
 
 
-def _trunk_off(mapped: _core.Retargeter, watched: Watched) -> float:
-    """How wrong the trunk's joints rest, as :func:`verdict`: whose bones are too short to show it.
+def _trunk_error(mapped: _core.Retargeter, sample: MotionSample) -> float:
+    """Error of the trunk's rest rotations, as :func:`rest_error`; their bones are too short to show it.
 
-    A joint with axes of its own among others that have none leaves all limbs where they are.
+    A wrong rotation of a single trunk joint leaves all limbs in place.
     """
-    places, rest = watched.places, np.asarray(mapped.t_pose)
-    left = joint(places, "left_upper_arm") - joint(places, "right_upper_arm")
+    positions, rest = sample.positions, np.asarray(mapped.t_pose)
+    left = locate(positions, "left_upper_arm") - locate(positions, "right_upper_arm")
     worst = 0.0
     for name in _TRUNK:
-        up = joint(places, "head", "neck") - joint(places, name)
-        for way, axis in ((up, 1), (left, 0)):
-            local = rotate(conjugate(watched.turns[:, _index(name)]), unit(way))
-            # The best moments count, for nobody is bent throughout, but not empty frames before them. What is
-            # missing is not finite.
-            along = np.quantile(rotate(rest[_index(name)], local)[:, axis], 0.9)
-            if np.isfinite(along):
-                worst = max(worst, float(np.degrees(np.arccos(np.clip(along, -1, 1)))) / TRUNK_LIMIT)
+        up = locate(positions, "head", "neck") - locate(positions, name)
+        for direction, axis in ((up, 1), (left, 0)):
+            local = rotate(conjugate(sample.rotations[:, _index(name)]), unit(direction))
+            # A high quantile, as nobody is bent throughout, but not the maximum, for there may be empty
+            # frames. It is not finite for missing joints.
+            cosine = np.quantile(rotate(rest[_index(name)], local)[:, axis], 0.9)
+            if np.isfinite(cosine):
+                worst = max(worst, float(np.degrees(np.arccos(np.clip(cosine, -1, 1)))) / TRUNK_LIMIT)
     return worst
 
 
-def hinge_axis(watched: Watched, upper: str, of: str | None = None) -> Doubles | None:
-    """(3,) the axis about which a limb bends, in the frame of its upper joint (or of joint ``of``).
+def hinge_axis(sample: MotionSample, upper: str, of: str | None = None) -> Doubles | None:
+    """(3,) axis about which a limb bends, in the frame of its upper joint (or of the joint ``of``).
 
-    None where it is never bent, or bends about no axis.
+    None if the limb is hardly ever bent, or about no constant axis.
     """
     _, lower, end, _, _ = next(limb for limb in _LIMBS if limb[0] == upper)
-    first = unit(joint(watched.places, lower) - joint(watched.places, upper))
-    second = unit(joint(watched.places, end) - joint(watched.places, lower))
+    first = unit(locate(sample.positions, lower) - locate(sample.positions, upper))
+    second = unit(locate(sample.positions, end) - locate(sample.positions, lower))
     axis = cross(first, second)
-    bent = np.linalg.norm(axis, axis=-1) > _BENT
-    if bent.mean() < _EVIDENCE:
+    is_bent = np.linalg.norm(axis, axis=-1) > _BENT_SINE
+    if is_bent.mean() < _MIN_BENT_SHARE:
         return None
-    local = rotate(conjugate(watched.turns[bent, _index(of or upper)]), axis[bent])
+    local = rotate(conjugate(sample.rotations[is_bent, _index(of or upper)]), axis[is_bent])
     total = local.sum(axis=0)
     if np.linalg.norm(total) < 0.5 * np.linalg.norm(local, axis=-1).sum():
         return None
@@ -123,73 +125,77 @@ def hinge_axis(watched: Watched, upper: str, of: str | None = None) -> Doubles |
 
 
 def is_t_pose(skeleton: Skeleton, pose: NDArray[np.float32] | None = None) -> bool:
-    """Whether a pose (J, 4), or the rest pose, is a T-pose, give or take 25 degrees."""
-    given = skeleton.rest if pose is None else pose
-    off = _core.t_pose_deviation(list(skeleton.names), skeleton.parents, skeleton.offsets, given)
-    return off < _core.T_POSE_TOLERANCE
+    """Whether ``pose`` (J, 4), by default the rest pose, is a T-pose within 25 degrees."""
+    pose = skeleton.rest if pose is None else pose
+    deviation = _core.t_pose_deviation(list(skeleton.names), skeleton.parents, skeleton.offsets, pose)
+    return deviation < _core.T_POSE_TOLERANCE
 
 
-def t_pose_of(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """The pose (J, 4) of some (T, J, 4) that is most nearly a T-pose, if one is."""
-    best, least = None, float(_core.T_POSE_TOLERANCE)
+def find_t_pose(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    """The pose (J, 4) among ``quats`` (T, J, 4) that is closest to a T-pose, or None if none is one."""
+    best, smallest = None, float(_core.T_POSE_TOLERANCE)
     for pose in quats:
-        off = _core.t_pose_deviation(list(skeleton.names), skeleton.parents, skeleton.offsets, pose)
-        if off < least:
-            best, least = pose, off
+        deviation = _core.t_pose_deviation(list(skeleton.names), skeleton.parents, skeleton.offsets, pose)
+        if deviation < smallest:
+            best, smallest = pose, deviation
     return best
 
 
 def upright(skeleton: Skeleton, mapped: _core.Retargeter | None = None) -> Skeleton:
-    """``skeleton`` with its rest pose turned as a whole so that it stands in a world with y up, facing +z."""
+    """``skeleton`` with its rest pose rotated as a whole to stand with y up, facing +z."""
     rest = skeleton.rest.astype(np.float64)
     rest[0] = multiply(np.array((mapped or retargeter(skeleton)).world), rest[0])
     return skeleton.with_rest(normalized(rest))
 
 
-def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
-    """``skeleton`` with the T-pose that its motion tells.
+def estimate_rest(skeleton: Skeleton, sample: MotionSample) -> Skeleton:
+    """``skeleton`` with a T-pose estimated from its motion.
 
-    The trunk rests as it does where the performer stands straightest. Arms and legs are straight, by the
-    directions of their bones, and rolled so that elbows bend forward and knees backward as in the motion.
+    The trunk is taken from the frames in which the performer stands straightest. Arms and legs are
+    straightened by the directions of their bones, and rolled so that elbows bend forward and knees backward.
     """
-    heading, straightest = _stance(watched.places)
+    heading, straightest = _stance(sample.positions)
     mean = {
-        name: _mean(multiply(conjugate(heading[straightest]), watched.turns[straightest, index]))
+        name: _mean(multiply(conjugate(heading[straightest]), sample.rotations[straightest, index]))
         for index, name in enumerate(canonical_skeleton().names)
-        if np.isfinite(watched.turns[:, index]).all()
+        if np.isfinite(sample.rotations[:, index]).all()
     }
-    # Trunk and head: as they are when standing, less the lean of those moments.
-    lean = _mean_direction(rotate(conjugate(heading[straightest]), trunk(watched.places)[straightest]))
-    raise_up = turn_between(lean, np.array((0.0, 1.0, 0.0)))
-    rest = {name: multiply(raise_up, turn) for name, turn in mean.items()}
-    # Hips and shoulders: square, whatever the twist of those moments.
+    # Trunk and head: the mean of those frames, without its lean.
+    lean = _mean_direction(
+        rotate(conjugate(heading[straightest]), trunk_vector(sample.positions)[straightest])
+    )
+    raise_up = rotation_between(lean, np.array((0.0, 1.0, 0.0)))
+    rest = {name: multiply(raise_up, rotation) for name, rotation in mean.items()}
+    # Hips and shoulders: squared, without the twist of those frames.
     chest = next((name for name in ("upper_chest", "chest", "spine") if name in rest), "")
-    for limb, carried in (
+    for limb, names in (
         ("upper_leg", ("hips",)),
         ("upper_arm", (chest, "left_shoulder", "right_shoulder")),
     ):
-        across = joint(watched.places, f"left_{limb}") - joint(watched.places, f"right_{limb}")
+        across = locate(sample.positions, f"left_{limb}") - locate(sample.positions, f"right_{limb}")
         side = rotate(raise_up, _mean_direction(rotate(conjugate(heading[straightest]), across[straightest])))
-        square = turn_between(side, np.array((1.0, 0.0, 0.0)))
-        rest.update({name: multiply(square, rest[name]) for name in carried if name in rest})
+        untwist = rotation_between(side, np.array((1.0, 0.0, 0.0)))
+        rest.update({name: multiply(untwist, rest[name]) for name in names if name in rest})
     ends = dict(zip(canonical_skeleton().names, retargeter(skeleton).ends, strict=True))
     for upper, lower, end, straight, axis in _LIMBS:
         for name, to in ((upper, lower), (lower, end)):
-            rest[name] = _limb(watched, mean, name, to, upper, np.array(straight), np.array(axis))
+            rest[name] = _limb(sample, mean, name, to, upper, np.array(straight), np.array(axis))
         toes = end.replace("foot", "toes")
         if end != toes and end in mean:
-            rest[end] = _limb(watched, mean, end, toes, upper, _AHEAD, np.array(axis))
-            follows = (toes, end)
+            rest[end] = _limb(sample, mean, end, toes, upper, _FOOT_DIRECTION, np.array(axis))
+            end_pair = (toes, end)
         else:
-            follows = (end, lower)
-        if set(follows) <= mean.keys():
-            last, carrier = follows
+            end_pair = (end, lower)
+        if set(end_pair) <= mean.keys():
+            last, carrier = end_pair
             rest[last] = multiply(rest[carrier], multiply(conjugate(mean[carrier]), mean[last]))
             pair = ends[last] if last == end else None
             tip = None if pair is None else _hand_tip(skeleton, pair[1])
             if tip is not None:
-                rest[last] = multiply(turn_between(rotate(rest[last], tip), np.array(straight)), rest[last])
-    locals_ = _mean(watched.quats[straightest])
+                rest[last] = multiply(
+                    rotation_between(rotate(rest[last], tip), np.array(straight)), rest[last]
+                )
+    locals_ = _mean(sample.quats[straightest])
     target = {pair[1]: rest[name] for name, pair in ends.items() if pair is not None and name in rest}
     world: list[Doubles] = []
     for index, parent in enumerate(skeleton.parents.tolist()):
@@ -200,18 +206,18 @@ def standing_rest(skeleton: Skeleton, watched: Watched) -> Skeleton:
 
 
 def _hand_tip(skeleton: Skeleton, index: int) -> Doubles | None:
-    """(3,) where a hand points in its own frame: to its end, or to the middle of its fingers; else None."""
+    """(3,) direction of a hand in its own frame: to its fingers' centre, else to its tip; None if unknown."""
     fingers = [
         skeleton.offsets[child]
         for child in np.flatnonzero(skeleton.parents == index)
         if "thumb" not in skeleton.names[child].lower()
     ]
-    way = np.mean(fingers, axis=0) if fingers else np.array(skeleton.tips.get(index, (0.0, 0.0, 0.0)))
-    return unit(way.astype(np.float64)) if np.linalg.norm(way) > _TIP else None
+    direction = np.mean(fingers, axis=0) if fingers else np.array(skeleton.tips.get(index, (0.0, 0.0, 0.0)))
+    return unit(direction.astype(np.float64)) if np.linalg.norm(direction) > _MIN_TIP_M else None
 
 
 def _limb(
-    watched: Watched,
+    sample: MotionSample,
     mean: dict[str, Doubles],
     name: str,
     to: str,
@@ -219,32 +225,32 @@ def _limb(
     straight: Doubles,
     axis: Doubles,
 ) -> Doubles:
-    """World rotation of a limb's joint in the T-pose."""
-    turns = watched.turns[:, _index(name)]
-    bone = joint(watched.places, to) - joint(watched.places, name)
+    """World rotation in the T-pose of the limb's joint ``name``, whose bone ends at ``to``."""
+    rotations = sample.rotations[:, _index(name)]
+    bone = locate(sample.positions, to) - locate(sample.positions, name)
     if not np.isfinite(bone).all():
         return mean[name]
-    along = _mean_direction(rotate(conjugate(turns), bone))
-    hinge = hinge_axis(watched, upper, of=name)
+    along = _mean_direction(rotate(conjugate(rotations), bone))
+    hinge = hinge_axis(sample, upper, of=name)
     if hinge is None:
-        return multiply(turn_between(rotate(mean[name], along), straight), mean[name])
+        return multiply(rotation_between(rotate(mean[name], along), straight), mean[name])
     return multiply(from_axes(straight, axis), conjugate(from_axes(along, hinge)))
 
 
-def _stance(places: Doubles) -> tuple[Doubles, NDArray[np.intp]]:
-    """(T, 4) the turn from +z to where the body faces, and the frames in which it stands straightest."""
+def _stance(positions: Doubles) -> tuple[Doubles, NDArray[np.intp]]:
+    """(T, 4) rotation from +z to where the body faces, and the eighth of frames where it is straightest."""
     up = np.array((0.0, 1.0, 0.0))
-    across = joint(places, "left_upper_leg") - joint(places, "right_upper_leg")
-    shoulders = joint(places, "left_upper_arm") - joint(places, "right_upper_arm")
+    across = locate(positions, "left_upper_leg") - locate(positions, "right_upper_leg")
+    shoulders = locate(positions, "left_upper_arm") - locate(positions, "right_upper_arm")
     left = unit((unit(across) + unit(shoulders)) * (1.0, 0.0, 1.0))
     half = 0.5 * np.arctan2(-left[:, 2], left[:, 0])
     zero = np.zeros(len(half))
     heading = np.stack((np.cos(half), zero, np.sin(half), zero), axis=-1)
 
-    costs = [_angle(trunk(places), up), _angle(across, left), _angle(shoulders, left)]
+    costs = [_angle(trunk_vector(positions), up), _angle(across, left), _angle(shoulders, left)]
     for name, lower, end, straight, _ in _LIMBS:
-        first = joint(places, lower) - joint(places, name)
-        second = joint(places, end) - joint(places, lower)
+        first = locate(positions, lower) - locate(positions, name)
+        second = locate(positions, end) - locate(positions, lower)
         bend = np.nan_to_num(_angle(first, second))
         costs.append(0.5 * bend)
         if straight[1]:
@@ -267,7 +273,7 @@ def _mean_direction(vectors: Doubles) -> Doubles:
 
 
 def _mean(quats: NDArray[np.floating]) -> Doubles:
-    """The mean rotation over the first axis of (T, ..., 4), of rotations that lie near each other."""
+    """Mean over the first axis of (T, ..., 4), for rotations that are close to each other."""
     q = np.asarray(quats, np.float64)
     signs = np.where((q * q[:1]).sum(axis=-1, keepdims=True) < 0.0, -1.0, 1.0)
     return normalized((q * signs).sum(axis=0))

@@ -1,7 +1,7 @@
 """Vectorised quaternion arithmetic on NumPy arrays, for whole clips.
 
-Quaternions are Hamilton, ordered w, x, y, z, in the last axis; every function broadcasts over the
-leading axes. The per-frame work of the live path is done in Rust; this is for files.
+Quaternions are Hamilton, ordered w, x, y, z, in the last axis; every function broadcasts over the leading
+axes. The live path uses the Rust core instead.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Doubles = NDArray[np.float64]
 
 
 def _components(values: Floats) -> tuple[Doubles, ...]:
-    """The parts of quaternions or vectors, apart, in double precision."""
+    """The components of quaternions or vectors, as separate arrays in double precision."""
     array = np.asarray(values, np.float64)
     return tuple(array[..., index] for index in range(array.shape[-1]))
 
@@ -61,13 +61,15 @@ def rotate(q: Floats, v: Floats) -> Doubles:
 def below(
     above: Sequence[float], there: Sequence[float], turn: Sequence[float], place: Sequence[float]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """How a joint is turned in the world, and where it is.
+    """World rotation and position of a single joint, given its parent's.
 
-    In plain numbers: of single joints NumPy would take ten times as long.
+    In plain floats, which are ten times faster than NumPy for one joint.
 
     Args:
-        above, there: The unit quaternion and the place of the joint above, in the world.
-        turn, place: Its own, local.
+        above: World rotation of the parent, a unit quaternion.
+        there: World position of the parent.
+        turn: Local rotation of the joint, a unit quaternion.
+        place: Local position of the joint.
     """
     aw, ax, ay, az = above
     bw, bx, by, bz = turn
@@ -93,19 +95,21 @@ def angle_between(a: Floats, b: Floats) -> Doubles:
     a = np.asarray(a, np.float64)
     b = np.asarray(b, np.float64)
     # atan2 of the chord lengths keeps its precision near 0 and pi, where acos of the dot has none.
-    apart = np.linalg.norm(a - b, axis=-1)
-    along = np.linalg.norm(a + b, axis=-1)
-    return np.asarray(4.0 * np.arctan2(np.minimum(apart, along), np.maximum(apart, along)), np.float64)
+    difference = np.linalg.norm(a - b, axis=-1)
+    total = np.linalg.norm(a + b, axis=-1)
+    return np.asarray(
+        4.0 * np.arctan2(np.minimum(difference, total), np.maximum(difference, total)), np.float64
+    )
 
 
 def are_units(q: Floats) -> NDArray[np.bool_]:
-    """Which of the quaternions (..., 4) are unit quaternions, as far as files are exact; NaN is none."""
+    """Which quaternions (..., 4) are unit quaternions, within the precision of files; False for NaN."""
     squares = np.einsum("...c,...c->...", q, q)
     return np.asarray(np.abs(squares - 1.0) <= 2e-3)
 
 
 def normalized(q: Floats) -> Doubles:
-    """Unit quaternions along ``q`` (..., 4); the caller has made sure that none is zero."""
+    """``q`` (..., 4) scaled to unit quaternions; none may be zero."""
     q = np.asarray(q, np.float64)
     return np.asarray(q / np.linalg.norm(q, axis=-1, keepdims=True), np.float64)
 
@@ -144,9 +148,9 @@ def from_euler(angles: Floats, axes: Sequence[int]) -> Doubles:
 
 
 def from_axes(along: Floats, across: Floats) -> Doubles:
-    """The rotations that take x to ``along`` (..., 3) and y as near to ``across`` as can be, (..., 4).
+    """Rotations (..., 4) that take x to ``along`` (..., 3) and y as close to ``across`` (..., 3) as possible.
 
-    The identity where the two are parallel or none.
+    The identity if the two are parallel or one is zero.
     """
     x = unit(along)
     z = unit(np.cross(x, across))
@@ -160,20 +164,20 @@ def from_axes(along: Floats, across: Floats) -> Doubles:
     best = np.argmax(np.stack(four, axis=-1), axis=-1)[..., None, None]
     table = np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
     quats = normalized(np.take_along_axis(table, best, axis=-2)[..., 0, :])
-    none = (np.abs(z) < 0.5).all(axis=-1, keepdims=True)
-    return np.where(none, (1.0, 0.0, 0.0, 0.0), quats)
+    is_degenerate = (np.abs(z) < 0.5).all(axis=-1, keepdims=True)
+    return np.where(is_degenerate, (1.0, 0.0, 0.0, 0.0), quats)
 
 
-def turn_between(a: Floats, b: Floats) -> Doubles:
+def rotation_between(a: Floats, b: Floats) -> Doubles:
     """The smallest rotations (..., 4) that take unit vectors ``a`` to ``b``, both (..., 3)."""
     w = 1.0 + (a * b).sum(axis=-1, keepdims=True)
-    back = unit(np.cross(a, np.eye(3)[np.argmin(np.abs(a), axis=-1)]))  # half a turn, about any axis across
+    half_turn = unit(np.cross(a, np.eye(3)[np.argmin(np.abs(a), axis=-1)]))  # about any perpendicular axis
     quats = np.concatenate((w, np.cross(a, b)), axis=-1)
-    return normalized(np.where(w < 1e-9, np.concatenate((np.zeros_like(w), back), axis=-1), quats))
+    return normalized(np.where(w < 1e-9, np.concatenate((np.zeros_like(w), half_turn), axis=-1), quats))
 
 
 def unit(vectors: Floats) -> Doubles:
-    """Vectors (..., 3) with length 1; those without a direction stay 0."""
+    """``vectors`` (..., 3) scaled to length 1; zero vectors stay zero."""
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12))
 
 

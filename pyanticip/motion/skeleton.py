@@ -1,4 +1,4 @@
-"""A skeleton: joints in a tree, the bones between them, and the pose it rests in."""
+"""A skeleton: a tree of joints with their offsets and a rest pose."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from pyanticip.geometry import checked_numbers
 S = TypeVar("S", bound=np.generic)
 
 MAX_JOINTS = 1024
-"""More joints than this in a file is taken for damage, not for a performer."""
+"""Maximum number of joints; a file with more is taken to be damaged."""
 
 
 def frozen(name: str, values: ArrayLike, dtype: type[S]) -> NDArray[S]:
     """A read-only, contiguous array of ``dtype`` that shares memory only with read-only arrays.
 
-    Raises a ShapeError for a masked array, and for what are no real numbers.
+    Raises a ShapeError for a masked array, and for values that are not real numbers.
     """
-    given = checked_numbers(name, values, "biuf" if dtype is np.bool_ else "iuf")
-    array = np.ascontiguousarray(given, dtype)
-    if array.dtype.kind == "i" and not np.array_equal(array, given):
+    checked = checked_numbers(name, values, "biuf" if dtype is np.bool_ else "iuf")
+    array = np.ascontiguousarray(checked, dtype)
+    if array.dtype.kind == "i" and not np.array_equal(array, checked):
         raise ShapeError(f"{name}: expected whole numbers of {8 * array.itemsize} bits")
-    base = array.base  # of a tensor or a memory map: another object than was given
+    base = array.base  # for a tensor or memory map, another object than `values`
     if (array is values or base is not None) and (
         array.flags.writeable or (isinstance(base, np.ndarray) and base.flags.writeable)
     ):
@@ -40,14 +40,13 @@ class Skeleton:
     """Joints in a tree; right-handed, y up, metres. Arrays are read-only.
 
     Attributes:
-        names: J different joint names, as the file spells them.
-        parents: (J,) int32: the parent of each joint, always an earlier one; -1 for the root, which is joint
-            0.
-        offsets: (J, 3) float32, metres: the joint's place in its parent's frame. The root's is not used by
-            :class:`~pyanticip.motion.clip.Clip`, whose ``root`` track says where the root is.
-        rest: (J, 4) float32, w x y z: the local rotations of the pose the performer rests in. Identity unless
-            a T-pose was found in the motion.
-        tips: Ends of the bones that have no further joint: joint index -> (x, y, z) metres in its frame.
+        names: J distinct joint names, as spelt in the file.
+        parents: (J,) int32: index of each joint's parent, always an earlier joint; -1 for the root, joint 0.
+        offsets: (J, 3) float32, metres: position of each joint in its parent's frame. The root's is unused by
+            :class:`~pyanticip.motion.clip.Clip`, which has a ``root`` track.
+        rest: (J, 4) float32, w x y z: local rotations of the rest pose. Identity unless a rest pose was found
+            in the motion.
+        tips: Ends of the bones without a further joint: joint index -> (x, y, z) metres in its frame.
     """
 
     names: tuple[str, ...]
@@ -62,23 +61,25 @@ class Skeleton:
         if not 1 <= joints <= MAX_JOINTS:
             raise SkeletonError(f"a skeleton has 1 to {MAX_JOINTS} joints, given {joints}")
         if len(set(names)) != joints:
-            twice = next(name for index, name in enumerate(names) if name in names[:index])
-            raise SkeletonError(f"joint names must differ, {twice!r} is there twice")
+            duplicate = next(name for index, name in enumerate(names) if name in names[:index])
+            raise SkeletonError(f"joint names must differ, {duplicate!r} is there twice")
         parents = frozen("parents", self.parents, np.int32)
         offsets = frozen("offsets", self.offsets, np.float32)
         rest = self.rest
         if np.size(rest) == 0:
             rest = np.tile(np.array((1.0, 0.0, 0.0, 0.0), np.float32), (joints, 1))
         rest = frozen("rest", rest, np.float32)
-        for what, array, shape in (
+        for field_name, array, shape in (
             ("parents", parents, (joints,)),
             ("offsets", offsets, (joints, 3)),
             ("rest", rest, (joints, 4)),
         ):
             if array.shape != shape:
-                raise SkeletonError(f"{what} of {joints} joints have shape {shape}, given {array.shape}")
+                raise SkeletonError(
+                    f"{field_name} of {joints} joints have shape {shape}, given {array.shape}"
+                )
             if not np.isfinite(array).all():
-                raise SkeletonError(f"{what} must be finite numbers")
+                raise SkeletonError(f"{field_name} must be finite numbers")
         if parents[0] != -1 or ((parents[1:] < 0) | (parents[1:] >= np.arange(1, joints))).any():
             raise SkeletonError("the first joint is the root (parent -1), every other parent comes earlier")
         lengths = np.linalg.norm(rest.astype(np.float64), axis=1)
@@ -101,23 +102,23 @@ class Skeleton:
         return Skeleton, (self.names, self.parents, self.offsets, self.rest, dict(self.tips))
 
     def index(self, name: str) -> int:
-        """The index of the joint called ``name``; :class:`SkeletonError` when there is none."""
+        """The index of the joint ``name``; raises a SkeletonError if there is none."""
         try:
             return self.names.index(name)
         except ValueError:
             raise SkeletonError(f"no joint {name!r}; there are {', '.join(self.names)}") from None
 
     def reach(self) -> float:
-        """Length in metres of the longest chain of bones from the root to a tip, whatever the pose.
+        """Length in metres of the longest chain of bones from the root to a tip, independent of the pose.
 
-        1.05 to 1.5 m for an adult (hips to fingertips). The root's own offset does not count.
+        1.05 to 1.5 m for an adult (hips to fingertips). The root's own offset is excluded.
         """
         return longest_chain(self.parents, self.offsets, self.tips)
 
     def rests_as(self, other: "Skeleton") -> bool:
-        """Whether both have the same tree, bones (to a millimetre) and rest rotations, whatever their names.
+        """Whether both have the same tree, bones (to a millimetre) and rest rotations.
 
-        The root's offset does not count.
+        Names and the root's offset are not compared.
         """
         return (
             np.array_equal(self.parents, other.parents)

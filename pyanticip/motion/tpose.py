@@ -1,7 +1,7 @@
-"""Is the first frame a T-pose, and does the motion only begin after it?
+"""Detection of a T-pose in the first frames, from which the motion jumps away.
 
-Many exporters put the rest pose into frame 0 and jump to the motion in frame 1. The test needs no
-joint names: it looks at the body's shape.
+Many exporters put the rest pose into frame 0 and begin the motion in frame 1. The test uses the body's shape,
+not joint names.
 """
 
 import numpy as np
@@ -11,53 +11,53 @@ from pyanticip.motion.rotations import angle_between
 from pyanticip.motion.skeleton import Skeleton
 
 JUMP_DEGREES = 20.0
-"""A T-pose is dropped only when some joint turns by more than this to the next frame ..."""
-
-MAX_LEAD_IN = 250
-"""A longer stillness at the start is the performer's own."""
+"""Minimum rotation of some joint, in degrees, in the step from the lead-in to the motion."""
 
 JUMP_RATIO = 4.0
-"""... and by more than this many times what any joint turns in the steps that follow."""
+"""Minimum ratio of that rotation to the median step that follows, of the joint that turns most."""
+
+MAX_LEAD_IN = 250
+"""Maximum number of lead-in frames; in a longer stillness it is the performer who stands still."""
 
 
 def is_t_pose(skeleton: Skeleton, quats: NDArray[np.float32]) -> bool:
     """Whether local rotations (J, 4) put ``skeleton`` into a T-pose.
 
-    In a T-pose the two ends of the body that are farthest apart across the ground are the hands:
-    level with each other, with a nearly straight chain of bones between them, about as long as
-    the body is tall; and the body below the hands is nearly as tall as its leg chain is long.
+    In a T-pose the two points that are farthest apart horizontally are the hands: level with each other,
+    joined by a nearly straight chain of bones, and about as far apart as the body is tall. The hands are
+    high, and the legs nearly straight.
     """
     points = _points(skeleton, quats)
     parents = skeleton.parents
     flat = points[:, [0, 2]]
-    apart = np.linalg.norm(flat[:, None] - flat[None], axis=-1)
-    left, right = np.unravel_index(int(np.argmax(apart)), apart.shape)
-    span = float(apart[left, right])
+    distances = np.linalg.norm(flat[:, None] - flat[None], axis=-1)
+    left, right = np.unravel_index(int(np.argmax(distances)), distances.shape)
+    span = float(distances[left, right])
     height = float(np.ptp(points[:, 1]))
     if span <= 1e-6 or height <= 1e-6:
         return False
-    level = abs(points[left, 1] - points[right, 1]) <= 0.08 * span
-    straight = span >= 0.9 * _path_length(points, parents, int(left), int(right))
-    tall = 0.75 <= height / span <= 1.6
+    is_level = abs(points[left, 1] - points[right, 1]) <= 0.08 * span
+    is_straight = span >= 0.9 * _path_length(points, parents, int(left), int(right))
+    is_tall = 0.75 <= height / span <= 1.6
     hands = 0.5 * (points[left, 1] + points[right, 1])
     low = int(np.argmin(points[:, 1]))
-    legs = 0.8 * _path_length(points, parents, 0, low) <= points[0, 1] - points[low, 1]
-    high_hands = hands - points[low, 1] >= 0.65 * height
-    return bool(level and straight and tall and legs and high_hands)
+    legs_straight = 0.8 * _path_length(points, parents, 0, low) <= points[0, 1] - points[low, 1]
+    hands_high = hands - points[low, 1] >= 0.65 * height
+    return bool(is_level and is_straight and is_tall and legs_straight and hands_high)
 
 
 def lead_in(quats: NDArray[np.float32]) -> int:
-    """How many frames stand before the motion (T, J, 4), when frame 0 is a T-pose: 0 or more.
+    """Number of frames before the motion (T, J, 4) begins, given that frame 0 is a T-pose.
 
-    These are frame 0, copies of it and frames without any rotation (exporters fill in such), if the
-    motion jumps away from them. A motion that flows out of its T-pose has none.
+    The lead-in is frame 0, copies of it and frames without any rotation (which exporters insert), if the
+    motion jumps away from them. It is 0 if the motion starts smoothly from the T-pose.
     """
     start = quats[: MAX_LEAD_IN + 1]
     still = (np.abs(start - quats[0]).max(axis=(1, 2)) < 1e-6) | (
         np.abs(start[..., 1:]).max(axis=(1, 2)) < 1e-6
     )
     first = len(start) - 1 if still.all() else int(np.argmin(still))
-    # A motion may begin with a frame without rotation itself: the last jump tells where the lead-in ends.
+    # The motion itself may begin with a frame without rotation, so the last jump ends the lead-in.
     return next((lead for lead in range(first, 0, -1) if _jumps(quats, lead)), 0)
 
 
@@ -71,20 +71,20 @@ def _jumps(quats: NDArray[np.float32], frame: int) -> bool:
 
 
 def _points(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Where the joints (J, 3) of one pose are, the root at the origin."""
-    # One frame: plain floats are several times faster here than arrays of four numbers.
-    turns: list[tuple[float, float, float, float]] = []
-    places: list[tuple[float, float, float]] = []
+    """Joint positions (J, 3) of one pose, with the root at the origin."""
+    # For a single frame plain floats are several times faster than arrays of four numbers.
+    rotations: list[tuple[float, float, float, float]] = []
+    positions: list[tuple[float, float, float]] = []
     local = quats.tolist()
     offsets = skeleton.offsets.tolist()
     for joint, parent in enumerate(skeleton.parents.tolist()):
         w, x, y, z = local[joint]
         if parent < 0:
-            turns.append((w, x, y, z))
-            places.append((0.0, 0.0, 0.0))
+            rotations.append((w, x, y, z))
+            positions.append((0.0, 0.0, 0.0))
             continue
-        pw, px, py, pz = turns[parent]
-        turns.append(
+        pw, px, py, pz = rotations[parent]
+        rotations.append(
             (
                 pw * w - px * x - py * y - pz * z,
                 pw * x + px * w + py * z - pz * y,
@@ -94,19 +94,19 @@ def _points(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float6
         )
         a, b, c = offsets[joint]
         ta, tb, tc = 2.0 * (py * c - pz * b), 2.0 * (pz * a - px * c), 2.0 * (px * b - py * a)
-        at = places[parent]
-        places.append(
+        origin = positions[parent]
+        positions.append(
             (
-                at[0] + a + pw * ta + py * tc - pz * tb,
-                at[1] + b + pw * tb + pz * ta - px * tc,
-                at[2] + c + pw * tc + px * tb - py * ta,
+                origin[0] + a + pw * ta + py * tc - pz * tb,
+                origin[1] + b + pw * tb + pz * ta - px * tc,
+                origin[2] + c + pw * tc + px * tb - py * ta,
             )
         )
-    return np.array(places)
+    return np.array(positions)
 
 
 def _path_length(points: NDArray[np.float64], parents: NDArray[np.int32], a: int, b: int) -> float:
-    """Length of the bones on the way from joint ``a`` to joint ``b`` through the tree."""
+    """Length of the path of bones between joints ``a`` and ``b``."""
     lengths: dict[int, float] = {}
     total, joint = 0.0, a
     while joint >= 0:

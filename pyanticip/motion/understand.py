@@ -1,7 +1,7 @@
-"""From what a file says to what it shows: its world with y up, its sides right, its rest pose a T-pose.
+"""Normalisation of a clip as read: y up, left and right as in the body, the rest pose a T-pose.
 
-Files leave the axis that is up, the hand of their axes and the meaning of their zero pose unsaid. The
-motion tells all three. What is right already is left exactly as it is.
+Files do not state their up axis, the handedness of their axes or the meaning of their zero pose; all three
+are estimated from the motion. A clip that is already right is returned unchanged.
 """
 
 from dataclasses import replace
@@ -11,21 +11,21 @@ import numpy as np
 from pyanticip import _core
 from pyanticip.errors import OptionError, SkeletonError
 from pyanticip.motion import rest, tpose, world
-from pyanticip.motion.agreement import spread
+from pyanticip.motion.agreement import spread_frames
 from pyanticip.motion.canonical import canonical_skeleton, retargeter
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import Doubles, multiply, normalized, rotate
 from pyanticip.motion.skeleton import Skeleton
 
-FRAMES = 48
-"""So many frames, spread over the file, tell."""
+SAMPLE_FRAMES = 48
+"""Number of frames, spread over the clip, from which the estimates are made."""
 
-_LAST = tuple(
+_TIP_JOINTS = tuple(
     (f"{side}_{joint}", f"{side}_{end}")
     for side in ("left", "right")
     for joint, end in (("lower_arm", "hand"), ("foot", "toes"))
 )
-"""Joints whose tip stands for the next where the file has none."""
+"""Joints whose tip replaces the next joint if the file lacks that."""
 
 
 def understand(
@@ -38,18 +38,18 @@ def understand(
 ) -> Clip:
     """``clip`` in a world with y up, on a skeleton whose rest pose is a T-pose or near it.
 
-    As read it is in the file's world, where its ``up`` is usual in files of its kind. What was decided is in
-    the ``warnings`` of what is returned, the axis that was up in its ``up``.
+    On entry, ``clip`` has the file's axes, and ``clip.up`` is the up axis usual for its format. On return
+    ``up`` is the file's actual up axis, and ``warnings`` has a line for each decision.
 
     Args:
-        up: The axis that is up ("y", "z", "x", "-y" ...), instead of what the motion says.
-        rest_frame: The frame whose pose is the rest pose (a T- or A-pose, or standing), instead of what is
-            found.
-        lead_in: Drop a T-pose at the start from which the motion jumps away, or with ``keep`` only tell of
-            it.
+        up: The up axis of the file ("y", "z", "x", "-y" ...), overriding the estimate.
+        rest_frame: Index of the frame whose pose is the rest pose (a T- or A-pose, or standing), overriding
+            the estimate.
+        lead_in: Drop a T-pose at the start from which the motion jumps away.
+        keep: Keep such a T-pose and only warn of it.
 
     Raises:
-        OptionError: A frame that is not there, or an axis that is none.
+        OptionError: An unknown axis, or a frame outside the clip.
     """
     if rest_frame is not None:
         if rest_frame not in range(len(clip)):
@@ -60,11 +60,11 @@ def understand(
     try:
         mapped = retargeter(clip.skeleton)
     except SkeletonError:
-        # A body that is not recognised: nothing tells its head from its feet.
-        clip = turned(clip, axis)
-        return _begun(clip, rest_frame, keep) if lead_in else clip
+        # An unrecognised body: head and feet are unknown.
+        clip = _turn_up(clip, axis)
+        return _without_lead_in(clip, rest_frame, keep) if lead_in else clip
     if clip.skeleton.names == canonical_skeleton().names and clip.skeleton.rests_as(canonical_skeleton()):
-        return turned(clip, axis)
+        return _turn_up(clip, axis)
     warnings: list[str] = []
     order = canonical_skeleton().names
     missing = [joint for joint in ("neck", "head") if not mapped.mask[order.index(joint)]]
@@ -72,62 +72,62 @@ def understand(
         warnings.append(
             f"no joint found for {', '.join(missing)}: if there is one, give --joints MAP (joints= in Python)"
         )
-    watched = _watched(clip, mapped)
-    wrong = rest.verdict(clip.skeleton, mapped, watched)
+    sample = _sample(clip, mapped)
+    error = rest.rest_error(clip.skeleton, mapped, sample)
 
-    # Up: by the motion. Where the rest pose stands (if it does) counts only as a habit.
-    habit = _rests_along(mapped) if wrong <= 1.0 else None
-    sure, other = True, "AXIS"
+    # The up axis, by the motion; the axis along which a valid rest pose stands is only a prior.
+    prior = _rest_axis(mapped) if error <= 1.0 else None
+    is_certain, alternative = True, "AXIS"
     if up is None:
-        axis, sure = world.up_axis(watched.places, habit if usual == "y" else usual)
+        axis, is_certain = world.up_axis(sample.positions, prior if usual == "y" else usual)
         if usual != "y" and axis not in (usual, "y"):
-            if world.stands_along(watched.places, axis):
-                other = f"{axis}, which has the head up"
-            axis, sure = usual, False
-    if not sure:
+            if world.stands_along(sample.positions, axis):
+                alternative = f"{axis}, which has the head up"
+            axis, is_certain = usual, False
+    if not is_certain:
         warnings.append(
             f"head, feet and floor do not tell which way is up: {axis} is taken;"
-            f" if that is wrong, give --up {other} (up= in Python)"
+            f" if that is wrong, give --up {alternative} (up= in Python)"
         )
     if axis != usual:
         warnings.append(
             f"{axis} is up in the file" + (f", where {usual} is usual" if axis == "y" else ": turned")
         )
     if axis == "y":
-        clip = turned(clip, axis)
+        clip = _turn_up(clip, axis)
     else:
-        told = axis == habit and _stands(mapped, axis)
-        clip = _turned_by(clip, np.array(mapped.world), axis) if told else turned(clip, axis)
-    if axis != "y" or not _stands(mapped, "y"):
+        is_rest_axis = axis == prior and _rest_stands(mapped, axis)
+        clip = _rotate_clip(clip, np.array(mapped.world), axis) if is_rest_axis else _turn_up(clip, axis)
+    if axis != "y" or not _rest_stands(mapped, "y"):
         clip = replace(clip, skeleton=rest.upright(clip.skeleton, mapped))
         mapped = retargeter(clip.skeleton)
-        watched = _watched(clip, mapped)
+        sample = _sample(clip, mapped)
 
-    # The sides.
-    if world.is_mirrored(watched.places):
+    # Left and right.
+    if world.is_mirrored(sample.positions):
         warnings.append("knees bend forward: left and right are exchanged in the file, and were put right")
-        clip = _mirrored(clip)
+        clip = _mirror(clip)
         mapped = retargeter(clip.skeleton)
-        watched = _watched(clip, mapped)
-        wrong = rest.verdict(clip.skeleton, mapped, watched)
+        sample = _sample(clip, mapped)
+        error = rest.rest_error(clip.skeleton, mapped, sample)
 
     # The rest pose.
     clip = replace(clip, warnings=(*clip.warnings, *warnings)) if warnings else clip
-    begun = _begun(clip, rest_frame, keep) if lead_in else clip
-    skeleton = begun.skeleton
+    trimmed = _without_lead_in(clip, rest_frame, keep) if lead_in else clip
+    skeleton = trimmed.skeleton
     if rest_frame is not None:
-        return replace(begun, skeleton=rest.upright(skeleton.with_rest(clip.quats[rest_frame])))
+        return replace(trimmed, skeleton=rest.upright(skeleton.with_rest(clip.quats[rest_frame])))
     if skeleton is not clip.skeleton:
-        wrong = rest.verdict(skeleton, retargeter(skeleton), watched)
-    return begun if wrong <= 1.0 else _with_better_rest(begun, watched, wrong)
+        error = rest.rest_error(skeleton, retargeter(skeleton), sample)
+    return trimmed if error <= 1.0 else _with_better_rest(trimmed, sample, error)
 
 
-def _begun(clip: Clip, rest_frame: int | None, keep: bool) -> Clip:
-    """``clip`` without a T-pose at the start from which it jumps away (with ``keep`` only told of)."""
+def _without_lead_in(clip: Clip, rest_frame: int | None, keep: bool) -> Clip:
+    """``clip`` without a T-pose at the start from which the motion jumps away; ``keep`` only warns of it."""
     first = clip.quats[0]
     if tpose.is_t_pose(clip.skeleton, first):
-        # The offsets are the exact rest pose wherever they make a T-pose themselves; frame 0 is posed
-        # by hand or by a solver, often with drooping arms.
+        # If the offsets form a T-pose, they are the exact rest pose: frame 0 is posed by hand or by a solver,
+        # often with drooping arms.
         if not tpose.is_t_pose(clip.skeleton, clip.skeleton.rest):
             clip = replace(clip, skeleton=clip.skeleton.with_rest(first))
     elif rest_frame != 0:
@@ -139,76 +139,91 @@ def _begun(clip: Clip, rest_frame: int | None, keep: bool) -> Clip:
     lead = tpose.lead_in(clip.quats)
     if not lead:
         return clip
-    what = "frame 0 is a T-pose" if lead == 1 else f"frames 0 to {lead - 1} are a T-pose or empty"
-    told = f"{what}, {'kept' if keep else 'dropped'}: the motion begins in frame {lead}"
-    return replace(clip if keep else clip[lead:], warnings=(*clip.warnings, told))
+    frames = "frame 0 is a T-pose" if lead == 1 else f"frames 0 to {lead - 1} are a T-pose or empty"
+    warning = f"{frames}, {'kept' if keep else 'dropped'}: the motion begins in frame {lead}"
+    return replace(clip if keep else clip[lead:], warnings=(*clip.warnings, warning))
 
 
-def turned(clip: Clip, up: str) -> Clip:
-    """``clip`` with the axis ``up`` turned to +y."""
+def _turn_up(clip: Clip, up: str) -> Clip:
+    """``clip`` rotated so that its axis ``up`` becomes +y."""
     if up == "y":
         return clip if clip.up == "y" else replace(clip, up="y")
-    return _turned_by(clip, np.array(world.TO_Y_UP[up]), up)
+    return _rotate_clip(clip, np.array(world.TO_Y_UP[up]), up)
 
 
-def _turned_by(clip: Clip, turn: Doubles, up: str) -> Clip:
+def _rotate_clip(clip: Clip, rotation: Doubles, up: str) -> Clip:
+    """``clip`` rotated as a whole, with ``up`` noted as the file's up axis."""
     quats = np.empty_like(clip.quats)
-    for joint in range(quats.shape[1]):  # all at once are four times the memory of the clip
+    for joint in range(quats.shape[1]):  # joint by joint, to save four times the clip's memory
         quats[:, joint] = normalized(clip.quats[:, joint])
-    quats[:, 0] = normalized(multiply(turn, clip.quats[:, 0]))
-    quats.flags.writeable = False  # or a clip copies them
-    return replace(clip, quats=quats, root=rotate(turn, clip.root).astype(np.float32), up=up)
+    quats[:, 0] = normalized(multiply(rotation, clip.quats[:, 0]))
+    quats.flags.writeable = False  # so that the clip does not copy them
+    return replace(clip, quats=quats, root=rotate(rotation, clip.root).astype(np.float32), up=up)
 
 
-def _mirrored(clip: Clip) -> Clip:
-    """The reflection of everything in the plane x = 0."""
+def _mirror(clip: Clip) -> Clip:
+    """``clip`` and its skeleton reflected in the plane x = 0."""
     signs = np.array((1.0, 1.0, -1.0, -1.0), np.float32)
-    across = np.array((-1.0, 1.0, 1.0), np.float32)
+    flip = np.array((-1.0, 1.0, 1.0), np.float32)
     body = clip.skeleton
     tips = {index: (-x, y, z) for index, (x, y, z) in body.tips.items()}
-    skeleton = Skeleton(body.names, body.parents, body.offsets * across, body.rest * signs, tips)
-    return replace(clip, quats=clip.quats * signs, root=clip.root * across, skeleton=skeleton)
+    skeleton = Skeleton(body.names, body.parents, body.offsets * flip, body.rest * signs, tips)
+    return replace(clip, quats=clip.quats * signs, root=clip.root * flip, skeleton=skeleton)
 
 
-def _watched(clip: Clip, mapped: _core.Retargeter) -> rest.Watched:
-    frames = spread(len(clip), FRAMES)
+def _sample(clip: Clip, mapped: _core.Retargeter) -> rest.MotionSample:
+    frames = spread_frames(len(clip), SAMPLE_FRAMES)
     quats = clip.quats[frames]
     places, turns = mapped.observe(quats, clip.root[frames])
     order, ends = canonical_skeleton().names, mapped.ends
-    for name, end in _LAST:
+    for name, end in _TIP_JOINTS:
         carrier, joint = order.index(name), order.index(end)
         pair = ends[carrier]
         tip = None if pair is None or ends[joint] is not None else clip.skeleton.tips.get(pair[1])
         if tip is not None and np.linalg.norm(tip) > 0.02:
             places[:, joint] = places[:, carrier] + rotate(turns[:, carrier], np.array(tip))
-    return rest.Watched(quats, places, turns)
+    return rest.MotionSample(quats, places, turns)
 
 
-def _rests_along(mapped: _core.Retargeter) -> str:
-    """The axis along which the rest pose stands."""
-    turn = np.array(mapped.world)
-    return max(world.UPS, key=lambda name: float(rotate(turn, np.array(world.UPS[name]))[1]))
+def _rest_axis(mapped: _core.Retargeter) -> str:
+    """The axis along which the rest pose stands best."""
+    to_canonical = np.array(mapped.world)
+    return max(world.UPS, key=lambda name: float(rotate(to_canonical, np.array(world.UPS[name]))[1]))
 
 
-def _stands(mapped: _core.Retargeter, axis: str) -> bool:
-    """Whether the rest pose stands along an axis exactly."""
+def _rest_stands(mapped: _core.Retargeter, axis: str) -> bool:
+    """Whether the rest pose stands exactly along ``axis``."""
     return bool(rotate(np.array(mapped.world), np.array(world.UPS[axis]))[1] > 0.9999)
 
 
-def _with_better_rest(clip: Clip, watched: rest.Watched, wrong: float) -> Clip:
-    """With what is best of the rest: a T-pose anywhere in the motion, or what the motion tells."""
+def _with_better_rest(clip: Clip, sample: rest.MotionSample, error: float) -> Clip:
+    """``clip`` with the best rest pose: its own, a T-pose anywhere in the motion, or an estimate."""
     skeleton = clip.skeleton
-    told = [(wrong, 0, skeleton, "")]
-    pose = rest.t_pose_of(skeleton, watched.quats)
+    candidates = [(error, 0, skeleton, "")]
+    pose = rest.find_t_pose(skeleton, sample.quats)
     if pose is not None:
-        found = rest.upright(skeleton.with_rest(pose))
-        told.append((rest.verdict(found, retargeter(found), watched), 1, found, "a T-pose in it is taken"))
-    if told[-1][0] > 1.0:
-        found = rest.standing_rest(skeleton, watched)
-        told.append(
-            (rest.verdict(found, retargeter(found), watched), 2, found, "its motion tells the rest pose")
+        candidate = rest.upright(skeleton.with_rest(pose))
+        candidates.append(
+            (
+                rest.rest_error(candidate, retargeter(candidate), sample),
+                1,
+                candidate,
+                "a T-pose in it is taken",
+            )
         )
-    _, _, best, what = min(told, key=lambda each: each[:2])
-    if not what:
+    if candidates[-1][0] > 1.0:
+        candidate = rest.estimate_rest(skeleton, sample)
+        candidates.append(
+            (
+                rest.rest_error(candidate, retargeter(candidate), sample),
+                2,
+                candidate,
+                "its motion tells the rest pose",
+            )
+        )
+    _, _, best, description = min(candidates, key=lambda item: item[:2])
+    if not description:
         return clip
-    return replace(clip, skeleton=best, warnings=(*clip.warnings, f"the zero pose is no T-pose: {what}"))
+    return replace(
+        clip, skeleton=best, warnings=(*clip.warnings, f"the zero pose is no T-pose: {description}")
+    )

@@ -1,4 +1,4 @@
-"""What a file does not say, or says badly: its unit of length and its frame rate."""
+"""Units of length and frame rates that a file leaves unsaid or states imprecisely."""
 
 import math
 from decimal import Decimal, InvalidOperation
@@ -9,28 +9,29 @@ CMU_METRES = 0.0254 / 0.45
 """One unit of the CMU database in metres: inches scaled by the 0.45 of its ASF files, 0.056444."""
 
 UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "cmu": CMU_METRES}
-"""Names for ``load_motion(..., units=)``, in metres."""
+"""Unit names of ``load_motion(..., units=)``, and their length in metres."""
 
 _WHOLE_RATES = (24.0, 25.0, 30.0, 50.0, 60.0, 90.0, 100.0, 120.0, 144.0, 150.0, 180.0, 200.0, 240.0)
 _NTSC_RATES = (24000 / 1001, 30000 / 1001, 60000 / 1001, 120000 / 1001)
 _CUT_RATES = (60.0, 30.0)
-"""Common rates whose frame times come with decimals cut off: .016, .03."""
+"""Common rates whose frame times are often written with decimals cut off: .016, .03."""
 
 RATE_LIMITS = (0.1, 10_000.0)
+"""Minimum and maximum frame rate in Hz."""
 
 RATE_HINT = "--rate (send: --file-rate; rate= in Python)"
-"""How to overrule a rate."""
+"""How to override a rate, for messages."""
 UNITS_HINT = "--units m, cm, mm, in, cmu or metres (units= in Python)"
-"""... and a unit of length."""
+"""How to override a unit of length, for messages."""
 
-SLOW = 5.0
-"""Frames a second below which no movement of a body can be told; a frame time in milliseconds looks so."""
+MIN_PLAYABLE_RATE = 5.0
+"""Rate in Hz below which frames show no movement; a frame time in milliseconds reads as such a rate."""
 
 # The longest chain of bones of an adult, hips to fingertips, is 1.05 to 1.5 m. The limits lie between
 # the clusters that this gives: 1.05 to 1.5 (m), 19 to 27 (CMU), 41 to 59 (in), 105 to 150 (cm).
 _UNIT_LIMITS = ((4.0, "m"), (28.0, "cmu"), (70.0, "in"), (400.0, "cm"), (math.inf, "mm"))
-_SIZES = (0.8, 1.65)
-"""Metres: what is smaller or larger may be of another unit."""
+_PLAUSIBLE_REACH_M = (0.8, 1.65)
+"""Range of the longest chain of bones, in metres, outside of which the unit is in doubt."""
 
 
 def guess_unit(reach: float) -> str:
@@ -54,25 +55,24 @@ def metres_per_unit(units: str | float | None, reach: float) -> float:
     return float(units)
 
 
-def size_doubts(reach: float) -> list[str]:
-    """A warning where a longest chain of bones of ``reach`` metres makes one doubt the unit of length."""
-    if _SIZES[0] <= reach <= _SIZES[1]:
+def size_warnings(reach: float) -> list[str]:
+    """A warning if the longest chain of bones, ``reach`` metres, suggests another unit of length."""
+    if _PLAUSIBLE_REACH_M[0] <= reach <= _PLAUSIBLE_REACH_M[1]:
         return []
     return [f"a body {reach:.3g} m from hips to fingertips: if that is wrong, give {UNITS_HINT}"]
 
 
 def rate_from_frame_time(text: str) -> tuple[float, bool]:
-    """Frames a second from a frame time as a file writes it, and whether that is sure.
+    """The rate in Hz that a frame time, as written in a file, stands for, and whether it is certain.
 
-    ``.0083333`` gives 120.0 and True. A written number stands for an interval one unit of its last
-    decimal wide. A frame time that is 1 over a whole number is that rate; else 60 or 30 Hz where
-    further decimals were cut off; else the nearest standard rate in the interval, whole ones first;
-    else the nearest whole rate in it; else 1 over what is written. Where the interval is wider than a
-    hundredth of it, that is not sure.
+    ``.0083333`` gives 120.0 and True. The last decimal sets the precision of the written number. The result
+    is the first of: a whole rate whose inverse it is; 60 or 30 Hz, if decimals were cut off; the nearest
+    standard rate within the precision, whole ones first; the nearest whole rate within it; the exact inverse.
+    It is uncertain if the precision is coarser than 1% of the frame time.
 
     Raises:
-        FormatError: Not a number, not positive, or a rate outside 0.1..10000 Hz (without file and line: the
-            caller adds them).
+        FormatError: Not a number, not positive, or a rate outside 0.1..10000 Hz (without file and line, which
+            the caller adds).
     """
     try:
         number = Decimal(text)
@@ -86,11 +86,11 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
     if abs(raw - round(raw)) < 1e-6 * raw:
         return float(round(raw)), True
     exponent = number.as_tuple().exponent
-    step = 10.0**exponent if isinstance(exponent, int) else 0.0
-    sure = step <= 0.01 * seconds
+    precision = 10.0**exponent if isinstance(exponent, int) else 0.0
+    is_certain = precision <= 0.01 * seconds
     for rate in _CUT_RATES:
-        if 0.0 <= 1.0 / rate - seconds < step:
-            return rate, sure
+        if 0.0 <= 1.0 / rate - seconds < precision:
+            return rate, is_certain
 
     def distance(rate: float) -> float:
         return abs(1.0 / rate - seconds)
@@ -98,14 +98,14 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
     whole = [float(max(1, math.floor(raw))), float(math.ceil(raw))]
     for candidates in (_WHOLE_RATES, _NTSC_RATES, whole):
         nearest = min(candidates, key=distance)
-        # Two per cent guards against a frame time of one or two decimals, which fits everything.
-        if distance(nearest) < step and distance(nearest) < 0.02 * seconds:
-            return nearest, sure
-    return raw, sure
+        # The 2% limit is for frame times of one or two decimals, which would match any rate.
+        if distance(nearest) < precision and distance(nearest) < 0.02 * seconds:
+            return nearest, is_certain
+    return raw, is_certain
 
 
 def check_rate(rate: float) -> float:
-    """``rate`` as a float; :class:`OptionError` for what is no number, and outside 0.1..10000 Hz."""
+    """``rate`` as a float; raises an OptionError if it is not a number from 0.1 to 10000 Hz."""
     if isinstance(rate, bool) or not hasattr(rate, "__float__"):
         raise OptionError(f"rate is a number of frames a second, given {rate!r}")
     low, high = RATE_LIMITS

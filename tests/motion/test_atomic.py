@@ -30,8 +30,8 @@ with draft_folder(folder, ".fit-") as draft:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atomic, "_YOUNG_S", 0.0)
-    monkeypatch.setattr(atomic, "_swept", set())
+    monkeypatch.setattr(atomic, "_LOCK_GRACE_S", 0.0)
+    monkeypatch.setattr(atomic, "_swept_folders", set())
 
 
 def test_the_next_start_removes_what_a_killed_program_left(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_draft_is_locked_while_its_handle_is_open(tmp_path: Path) -> None:
     handle, first = draft_file(tmp_path / "a")
     other, second = draft_file(tmp_path / "a")
     os.close(handle)
-    atomic._swept.clear()
+    atomic._swept_folders.clear()
     write_atomic(tmp_path / "a", b"")
     assert not first.exists()
     assert second.exists()

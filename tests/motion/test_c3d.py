@@ -13,7 +13,7 @@ from support.odd_rigs import walker
 import pyanticip as pa
 from pyanticip.motion.c3d import _count, read_c3d
 from pyanticip.motion.c3d import _markers as marked
-from pyanticip.motion.markers import Subject, body_of_markers, find_subjects
+from pyanticip.motion.markers import Subject, body_from_markers, find_subjects
 
 BONES = {
     "trunk": ("hips", "neck"),
@@ -115,7 +115,7 @@ def test_bones_point_where_those_of_the_body_do_that_wore_the_markers(data_dir, 
 
 def test_a_real_performers_joints_are_where_vicon_found_them():
     frame = {name: np.array([place]) / 1000 for name, place in REAL.items()}
-    found = body_of_markers(Path("real.c3d"), frame)
+    found = body_from_markers(Path("real.c3d"), frame)
     clip = pa.Clip(found.quats, found.root, 100.0, found.skeleton)
     at = dict(zip(clip.skeleton.names, clip.positions()[0], strict=True))
     for name, place in VICON.items():

@@ -15,7 +15,7 @@ import pyanticip as pa
 from pyanticip.errors import FormatError
 from pyanticip.motion.canonical import retargeter
 from pyanticip.motion.npz import save_npz, smpl_skeleton
-from pyanticip.motion.rotations import angle_between, conjugate, multiply, turn_between
+from pyanticip.motion.rotations import angle_between, conjugate, multiply, rotation_between
 
 FRAMES = 5
 Z_UP = Rotation.from_euler("x", 90, degrees=True)
@@ -105,7 +105,7 @@ def test_of_a_camera_s_world_the_axis_that_has_the_head_up_is_named(tmp_path: Pa
 
 def test_the_motion_tells_whether_y_or_z_is_up(tmp_path: Path) -> None:
     body = walking_clip(4.0)
-    bow, quats = turn_between(np.array((0.0, 1.0, 0.0)), np.array((0.0, 0.1, 1.0))), body.quats.copy()
+    bow, quats = rotation_between(np.array((0.0, 1.0, 0.0)), np.array((0.0, 0.1, 1.0))), body.quats.copy()
     bowed = slice(0, len(body) // 5)  # hips that lie while the body stands
     quats[bowed, 0] = multiply(quats[bowed, 0], bow)
     for joint in map(body.skeleton.index, ("left_upper_leg", "right_upper_leg")):

@@ -7,14 +7,14 @@ from scipy.spatial.transform import Rotation
 from support.motions import posed
 
 from pyanticip.motion.canonical import canonical_skeleton
-from pyanticip.motion.rest import Watched, hinge_axis, is_t_pose, t_pose_of
+from pyanticip.motion.rest import MotionSample, find_t_pose, hinge_axis, is_t_pose
 
 Array = NDArray[np.float64]
 BODY = canonical_skeleton()
 UPPER, LOWER, END = (BODY.index(f"left_{name}") for name in ("upper_arm", "lower_arm", "hand"))
 
 
-def bending(degrees: Array, axes: Array, turned: Rotation) -> Watched:
+def bending(degrees: Array, axes: Array, turned: Rotation) -> MotionSample:
     """An arm whose upper part points along x, whose elbow bends about ``axes``, turned as a whole."""
     frames = len(degrees)
     places = np.full((frames, 22, 3), np.nan)
@@ -25,7 +25,7 @@ def bending(degrees: Array, axes: Array, turned: Rotation) -> Watched:
     turns = np.full((frames, 22, 4), np.nan)
     turns[:, UPPER] = turned.as_quat()[[3, 0, 1, 2]]
     turns[:, LOWER] = (1.0, 0.0, 0.0, 0.0)
-    return Watched(np.zeros((frames, 22, 4), np.float32), places, turns)
+    return MotionSample(np.zeros((frames, 22, 4), np.float32), places, turns)
 
 
 TURNED = Rotation.from_rotvec((0.4, -1.2, 0.7))
@@ -33,11 +33,11 @@ TURNED = Rotation.from_rotvec((0.4, -1.2, 0.7))
 
 @pytest.mark.parametrize("axis", [(0.0, -1.0, 0.0), (0.0, 0.6, 0.8)])
 def test_a_limb_bends_about_an_axis_that_is_told_in_its_own_frame(axis: tuple[float, float, float]) -> None:
-    watched = bending(np.linspace(0.0, 120.0, 50), np.array([axis]), TURNED)
-    found = hinge_axis(watched, "left_upper_arm")
+    sample = bending(np.linspace(0.0, 120.0, 50), np.array([axis]), TURNED)
+    found = hinge_axis(sample, "left_upper_arm")
     assert found is not None
     np.testing.assert_allclose(found, axis, atol=1e-9)
-    other = hinge_axis(watched, "left_upper_arm", of="left_lower_arm")
+    other = hinge_axis(sample, "left_upper_arm", of="left_lower_arm")
     assert other is not None
     np.testing.assert_allclose(other, TURNED.apply(axis), atol=1e-9)
 
@@ -47,8 +47,8 @@ def test_a_limb_bends_about_an_axis_that_is_told_in_its_own_frame(axis: tuple[fl
 )
 def test_a_limb_that_hardly_ever_bends_shows_no_axis(most: float, times: int, seen: bool) -> None:
     degrees = np.where(np.arange(100) < times, most, 3.0)
-    watched = bending(degrees, np.array([[0.0, 1.0, 0.0]]), TURNED)
-    assert (hinge_axis(watched, "left_upper_arm") is not None) == seen
+    sample = bending(degrees, np.array([[0.0, 1.0, 0.0]]), TURNED)
+    assert (hinge_axis(sample, "left_upper_arm") is not None) == seen
 
 
 @pytest.mark.parametrize(("apart", "seen"), [(59.0, True), (61.0, False)])
@@ -69,5 +69,5 @@ def test_of_several_poses_the_one_most_like_a_t_pose_is_taken_if_any_is_within_2
     for degrees, wanted in ((0.0, True), (15.0, True), (60.0, False)):
         assert is_t_pose(BODY, lowered(degrees)) == wanted
     poses = np.stack([lowered(degrees) for degrees in (60.0, 12.0, 4.0, 9.0)])
-    np.testing.assert_array_equal(t_pose_of(BODY, poses), poses[2])
-    assert t_pose_of(BODY, poses[:1]) is None
+    np.testing.assert_array_equal(find_t_pose(BODY, poses), poses[2])
+    assert find_t_pose(BODY, poses[:1]) is None

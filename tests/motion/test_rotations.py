@@ -71,14 +71,14 @@ def test_axes_that_are_parallel_or_none_turn_nothing(along: list[float]) -> None
         np.testing.assert_array_equal(rotations.from_axes(np.array(along), across), [1.0, 0.0, 0.0, 0.0])
 
 
-def test_the_smallest_turn_between_two_directions() -> None:
+def test_the_smallest_rotation_between_two_directions() -> None:
     units = np.concatenate([AXES, -AXES, VECTORS[0] / np.linalg.norm(VECTORS[0], axis=-1, keepdims=True)])
     a, b = pairs(units, units)
-    found = rotations.turn_between(a, b)
+    found = rotations.rotation_between(a, b)
     np.testing.assert_allclose(rotations.rotate(found, a), b, atol=1e-7)
     angle = np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), (a * b).sum(-1))
     np.testing.assert_allclose(rotations.angle_between(found, np.eye(4)[:1]), angle, atol=1e-7)
-    back = rotations.turn_between(units, -units)
+    back = rotations.rotation_between(units, -units)
     np.testing.assert_allclose(rotations.rotate(back, units), -units, atol=1e-12)
 
 

@@ -69,9 +69,9 @@ def test_the_largest_is_taken_and_one_more_is_refused() -> None:
     ):
         with pytest.raises(FormatError, match=reason):
             text.check_size(FILE, 1, *sizes)
-    assert text.number(FILE, 1, b"-1e9") == -1e9
+    assert text.parse_number(FILE, 1, b"-1e9") == -1e9
     with pytest.raises(FormatError, match=r"^file.txt:1: expected a finite number of at most 1e\+09"):
-        text.number(FILE, 1, b"1000000001")
+        text.parse_number(FILE, 1, b"1000000001")
 
 
 def test_any_line_end_is_one_and_binary_is_refused_with_its_line() -> None:
@@ -81,6 +81,6 @@ def test_any_line_end_is_one_and_binary_is_refused_with_its_line() -> None:
 
 
 def test_what_is_shown_of_a_file_is_short() -> None:
-    assert text.show("a" * 40) == repr("a" * 40)
-    assert text.show(b"a" * 41) == repr("a" * 40 + "...")
-    assert text.show("ä".encode() * 30) == repr("ä" * 30)
+    assert text.quote("a" * 40) == repr("a" * 40)
+    assert text.quote(b"a" * 41) == repr("a" * 40 + "...")
+    assert text.quote("ä".encode() * 30) == repr("ä" * 30)

@@ -24,7 +24,7 @@ from support.odd_rigs import (
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError, SkeletonError
-from pyanticip.motion.agreement import angles
+from pyanticip.motion.agreement import bone_angles
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.joints import as_toml, guessed, read_joints
@@ -243,7 +243,7 @@ def test_what_is_said_counts(tmp_path, right, body):
     path = saved(local_axes(turned_world(right, WORLDS["z"]), 4), tmp_path)
     told = pa.load_motion(path, up="z", rest=0)  # standing, arms hanging
     assert told.warnings == ("z is up in the file: turned",)
-    assert max(angles(told.skeleton, told.quats).values()) < 15.0
+    assert max(bone_angles(told.skeleton, told.quats).values()) < 15.0
     assert difference(told.retarget("humanoid"), body).mean() < 6.0
     for option in ({"up": "w"}, *({"rest": frame} for frame in (len(right), -1, 1.5))):
         with pytest.raises(OptionError, match=rf"{path.name}: {next(iter(option))} is"):
@@ -412,7 +412,9 @@ def test_files_of_every_maker_show_the_right_body(data_dir):
         assert said(clip) == (path.stem == "Male1_A9_LieDown"), path
         assert np.mean(list(errors.values())) < 6.0, (path, errors)
         assert max(errors.values()) < 10.0, (path, errors)
-        assert max(angles(clip.skeleton, clip.quats).values()) < 15.0, path  # trunk, hip and shoulder line
+        assert max(bone_angles(clip.skeleton, clip.quats).values()) < 15.0, (
+            path
+        )  # trunk, hip and shoulder line
 
 
 @pytest.mark.parametrize(
