@@ -42,7 +42,7 @@ def checked_retargeter(skeleton: Skeleton, quats: NDArray[np.float32], label: st
     if refusal is not None:
         raise SkeletonError(
             f"{prefix}{refusal}; say --rest FRAME (one in which it stands straight or in a T-pose) "
-            "or --up AXIS (`pyanticip info FILE` tells what was found)"
+            "or --up AXIS (`pyanticip info FILE` shows what was found)"
         )
     return mapped
 

@@ -288,7 +288,7 @@ def _hierarchy(path: Path, lines: list[Line], bones: dict[str, Bone]) -> tuple[l
     if len(order) != len(bones):
         missing = next(name for name in bones if name not in order)
         last = lines[-1][0] if lines else None
-        raise text.fail(path, last, f"bone {text.quote(missing)} does not hang on the root")
+        raise text.fail(path, last, f"bone {text.quote(missing)} is not connected to the root")
     return order, parents
 
 

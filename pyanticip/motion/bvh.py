@@ -256,7 +256,7 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
         channels, lookback = (joint.positions, 3) if kind == "position" else (joint.rotations, 1)
         # Rotations may repeat an axis (ZXZ), but not twice in a row; positions may not at all.
         if axis in (previous for _, previous in channels[-lookback:]):
-            raise text.fail(path, line, f"channel {text.quote(name)} stands twice")
+            raise text.fail(path, line, f"channel {text.quote(name)} is there twice")
         channels.append((columns, axis))
         columns += 1
     return columns
@@ -299,7 +299,7 @@ def _convert(
     # Without rotations the body would stand still, and still pass the check of its bones.
     inner = joints[1:]
     if any(joint.positions for joint in inner) and not any(joint.rotations for joint in inner):
-        raise text.fail(path, None, "holds places of joints and no rotations: export rotations")
+        raise text.fail(path, None, "has positions of joints and no rotations: export rotations")
     warnings += _angle_warnings(joints, rows)
 
     reach = body.reach(names, parents, offsets, tips)
@@ -312,7 +312,7 @@ def _convert(
     ]
     if stretched:
         moved = text.list_names(stretched)
-        warnings.append(f"bones do not stretch here: the positions of {moved} move, their median is taken")
+        warnings.append(f"bones do not stretch here: the positions of {moved} move, their median is used")
     skeleton = Skeleton(
         tuple(names),
         np.array(parents, np.int32),

@@ -67,7 +67,7 @@ def read_c3d(
         messages.append(f"more than one performer: the first, {subject.name}, was read")
     if length_unit is None and unit not in units.UNITS:
         messages.append(
-            f"its unit of length is {text.quote(unit)}: millimetres are taken; if that is wrong, give"
+            f"its unit of length is {text.quote(unit)}: millimetres are assumed; if that is wrong, give"
             f" {units.UNITS_HINT}"
         )
     scale = (

@@ -39,7 +39,7 @@ def as_toml(skeleton: Skeleton) -> str:
     found = guessed(skeleton)
     lines = [
         "# Which joint is which: the canonical joint = the file's joint, or [first, last] of a chain.",
-        "# Joints that stand nowhere here are not used. Give it back with --joints.",
+        "# Joints that are not listed are not used. Pass this file with --joints.",
         "[joints]",
     ]
     for joint in CANONICAL_JOINTS:

@@ -122,7 +122,7 @@ def body_from_markers(path: Path, markers: dict[str, NDArray[np.float64]]) -> Ma
         if markers:
             has = f"it has {', '.join(seen)}" if seen else "all are hidden in more than half of the frames"
         raise text.fail(
-            path, None, f"markers of a whole body are wanted, missing: {', '.join(missing)}; {has}"
+            path, None, f"needs the markers of a whole body, missing: {', '.join(missing)}; {has}"
         )
     often = [f"{name} {hidden[name]:.0%}" for name in seen if hidden.get(name, 0.0) > _WARN_HIDDEN]
     warnings = [f"markers often hidden, bridged straight: {', '.join(often)}"] if often else []

@@ -38,7 +38,7 @@ def read_mvnx(
     labels, parents, kept = content.tree()
     warnings = list(content.warnings)
     if left_out := len(content.labels) - len(kept):
-        warnings.append(f"{left_out} segments that hang on no joint (props) were left out")
+        warnings.append(f"{left_out} segments that belong to no joint (props) were left out")
     rotations = np.stack(content.orientations).reshape(len(content.orientations), -1, 4)[:, kept]
     positions = np.stack(content.positions).reshape(len(content.positions), -1, 3)[:, kept]
     above = parents[1:]
@@ -97,7 +97,7 @@ class _Parser:
             self._xml.Parse(data, True)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
-            raise text.fail(self.path, error.lineno, f"is not whole XML: {reason} (truncated?)") from None
+            raise text.fail(self.path, error.lineno, f"is not complete XML: {reason} (truncated?)") from None
         if not self.orientations:
             raise self._fail("has no frame of motion (truncated?)")
         return self

@@ -328,7 +328,7 @@ class Recording:
             try:
                 record = _record(payload)
             except (TypeError, ValueError, IndexError) as error:
-                self._warn(payload.offset, f"a record of type {payload.type} makes no sense: {error}")
+                self._warn(payload.offset, f"a record of type {payload.type} is invalid: {error}")
                 continue
             if record is None:
                 self.skipped += 1

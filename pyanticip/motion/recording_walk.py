@@ -18,7 +18,7 @@ LONGEST_PAUSE_NS = 86_400 * 10**9
 # msgpack has no type annotations.
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 _CHUNK = 1 << 20
-_LONE_RECORD = "a record alone more than a day after those before is left out"
+_LONE_RECORD = "a single record more than a day after the others is left out"
 
 
 class Payload(NamedTuple):

@@ -86,7 +86,7 @@ def understand(
             axis, is_certain = usual, False
     if not is_certain:
         warnings.append(
-            f"head, feet and floor do not tell which way is up: {axis} is taken;"
+            f"head, feet and floor do not show which way is up: {axis} is assumed;"
             f" if that is wrong, give --up {alternative} (up= in Python)"
         )
     if axis != usual:
@@ -208,7 +208,7 @@ def _with_better_rest(clip: Clip, sample: rest.MotionSample, error: float) -> Cl
                 rest.rest_error(candidate, retargeter(candidate), sample),
                 1,
                 candidate,
-                "a T-pose in it is taken",
+                "a T-pose in the motion is used",
             )
         )
     if candidates[-1][0] > 1.0:
@@ -218,7 +218,7 @@ def _with_better_rest(clip: Clip, sample: rest.MotionSample, error: float) -> Cl
                 rest.rest_error(candidate, retargeter(candidate), sample),
                 2,
                 candidate,
-                "its motion tells the rest pose",
+                "the rest pose is estimated from the motion",
             )
         )
     _, _, best, description = min(candidates, key=lambda item: item[:2])

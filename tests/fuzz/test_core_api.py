@@ -1,4 +1,4 @@
-"""No input from Python breaks the core: all that is public is called with what is meant and what is not."""
+"""No input from Python breaks the core: all public calls are made with valid and invalid arguments."""
 
 import os
 import subprocess
@@ -17,17 +17,18 @@ from support.core_calls import DOES, MAKES, classes, does, functions, methods, p
 from pyanticip import _core
 from pyanticip.errors import FormatError, MotionError, ShapeError, SkeletonError, WireError
 
-TRIED: Counter[str] = Counter()
-PAST: Counter[str] = Counter()
-"""How often everything was called, and how often the call got past the checks of its arguments."""
+CALLED: Counter[str] = Counter()
+"""Number of calls, by name."""
+ACCEPTED: Counter[str] = Counter()
+"""Number of calls that passed the checks of their arguments, by name."""
 
 VERDICTS = (FormatError, WireError, SkeletonError)
-"""What is said of contents that were read: the call got past the checks."""
+"""Errors about content that was read, after the arguments passed the checks."""
 REFUSED = (MotionError, TypeError, ValueError, OverflowError, AttributeError)
-"""The last one of objects that lack what is read of them."""
+"""Errors for invalid arguments; AttributeError for objects that lack an attribute."""
 
-# NumPy says so of complex numbers where real ones are meant, and of what is no number in single precision;
-# what becomes of them is tested.
+# NumPy warns of complex numbers where real ones are expected, and of overflow in single precision; the
+# results are tested.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning"),
     pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning"),
@@ -37,19 +38,19 @@ pytestmark = [
 FEW = settings(max_examples=settings().max_examples // 2)
 
 
-def attempt(name: str, what: Any, call: Call) -> Any:
-    """What a call gives, or None; it may refuse its arguments in one line, and nothing else."""
-    TRIED[name] += 1
-    found, refused = None, None
+def attempt(name: str, function: Any, call: Call) -> Any:
+    """The result of a call, or None; the only other allowed outcome is a one-line error."""
+    CALLED[name] += 1
+    result, refusal = None, None
     try:
-        found = what(*call.args, **call.kwargs)
+        result = function(*call.args, **call.kwargs)
     except REFUSED as error:
-        refused = error
-    said = str(refused)
-    assert "\n" not in said
-    assert len(said) < 2000
-    PAST[name] += refused is None or isinstance(refused, VERDICTS)
-    return found
+        refusal = error
+    message = str(refusal)
+    assert "\n" not in message
+    assert len(message) < 2000
+    ACCEPTED[name] += refusal is None or isinstance(refusal, VERDICTS)
+    return result
 
 
 @pytest.mark.parametrize("name", functions())
@@ -73,7 +74,7 @@ def test_constructors(name: str, data: st.DataObject) -> None:
 @FEW
 @given(data=st.data())
 def test_what_is_done_with_an_object(name: str, data: st.DataObject) -> None:
-    """Up to eight calls of one object's methods, one after the other, and all its properties."""
+    """Up to eight method calls in sequence on one object, and all its properties."""
     made = data.draw(MAKES[name])
     one = attempt(name, getattr(_core, name), made)
     if one is None:
@@ -149,7 +150,7 @@ for name, call in calls.items():
 
 
 def test_nothing_of_a_size_beyond_all_use_is_made() -> None:
-    """In three gigabytes, where whoever asks for more dies."""
+    """In a process limited to three gigabytes."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RAYON_NUM_THREADS": "1"}
     command = [sys.executable, "-P", "-c", HUGE]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=120)
@@ -157,7 +158,7 @@ def test_nothing_of_a_size_beyond_all_use_is_made() -> None:
 
 
 def test_fields_of_packed_records_are_read_as_they_are() -> None:
-    """Their numbers lie apart by no multiple of a number's size."""
+    """Arrays whose strides are no multiple of the item size."""
 
     def packed(x: Any) -> Any:
         records = np.zeros(len(x), [("flag", "u1"), ("value", x.dtype, x.shape[1:])])
@@ -183,7 +184,7 @@ def test_fields_of_packed_records_are_read_as_they_are() -> None:
 @settings(max_examples=10)
 @given(data=st.data())
 def test_what_can_be_set(name: str, data: st.DataObject) -> None:
-    """What a property is set to, it is; or it cannot be set, or not to that."""
+    """A property has the value it was set to, or refuses it."""
     one = attempt(name, getattr(_core, name), data.draw(MAKES[name]))
     field = data.draw(st.sampled_from(properties(name)))
     value = data.draw(st.one_of(st.booleans(), st.floats(), ANYTHING))
@@ -195,7 +196,7 @@ def test_what_can_be_set(name: str, data: st.DataObject) -> None:
 
 
 def test_everything_public_is_called() -> None:
-    """A name without a drawer is a hole in the fuzzer."""
+    """Every public name has a generator of arguments."""
     assert set(functions()) | set(MADE) == set(MAKES)
     made = {name: _meant(name) for name in classes()}
     assert {name: set(methods(name)) for name in classes()} == {name: set(m) for name, m in made.items()}
@@ -209,13 +210,13 @@ def _meant(name: str) -> dict[str, Any]:
 
 
 def test_at_least_half_of_the_calls_get_past_the_checks(pytestconfig: pytest.Config) -> None:
-    """Of the calls in this run of the file; what never got past its checks was not tested."""
-    if len(TRIED) < 100:
+    """Every name was called with accepted arguments in this run of the file; else it was not tested."""
+    if len(CALLED) < 100:
         # A rerun of failures alone must not hide that this failed.
         assert not pytestconfig.getoption("lf"), "run the whole file again"
         pytest.skip("only meaningful after the other tests of this file")
-    share = PAST.total() / TRIED.total()
-    print(f"{TRIED.total()} calls of {len(TRIED)} names, {100 * share:.0f} % past the checks")
-    # At 50 calls the least likely (one in six gets past) is never reached by chance once in 10,000 runs.
-    assert not [name for name, tried in TRIED.items() if tried >= 50 and not PAST[name]]
+    share = ACCEPTED.total() / CALLED.total()
+    print(f"{CALLED.total()} calls of {len(CALLED)} names, {100 * share:.0f} % past the checks")
+    # Even the least likely name (one call in six accepted) misses 50 times in a row in 1 of 10,000 runs.
+    assert not [name for name, calls in CALLED.items() if calls >= 50 and not ACCEPTED[name]]
     assert share >= 0.5

@@ -1,4 +1,4 @@
-"""What several threads call waits its turn: nothing is "already borrowed", nobody waits for ever."""
+"""Calls from several threads are serialised: no "already borrowed" errors, and no deadlocks."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ THREADS = 8
 
 @pytest.fixture(autouse=True)
 def _often() -> Iterator[None]:
-    """Threads take turns a hundred times as often as usual."""
+    """Switch threads a hundred times as often as usual."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(5e-5)
     yield
@@ -29,7 +29,7 @@ def _often() -> Iterator[None]:
 
 
 def together(*acts: Callable[[], object]) -> None:
-    """Each act in a thread of its own, all begun at a time; the first error of any."""
+    """Run each act in its own thread, started together; raises the first error."""
     start, errors = Barrier(len(acts)), []
 
     def run(act: Callable[[], object]) -> None:
@@ -44,7 +44,7 @@ def together(*acts: Callable[[], object]) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert not any(thread.is_alive() for thread in threads), "a thread waits for ever"
+    assert not any(thread.is_alive() for thread in threads), "deadlock"
     if errors:
         raise errors[0]
 
@@ -59,7 +59,7 @@ def _model() -> Any:
 
 
 LONG: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Callable[[Any], object]]] = {
-    # what is made, a call that lets the interpreter go, a call that does not
+    # the object, a call that releases the GIL, a call that does not
     "ScalarStream": (lambda: ScalarStream(22), lambda s: s.push_many(BODY), lambda s: s.push(BODY[0])),
     "VectorStream": (lambda: VectorStream(279), lambda s: s.push_many(ROWS), lambda s: (s.valid, s.frames)),
     "TempoTracker": (_core.TempoTracker, lambda t: t.push_many(ROWS), lambda t: t.push_many(ROWS[:1])),
@@ -121,7 +121,7 @@ def test_any_calls_of_eight_threads(name: str, data: st.DataObject) -> None:
 
 
 def test_an_array_that_is_being_written_is_refused_in_a_line() -> None:
-    """The kernels write where they are told to; who reads there meanwhile is told so."""
+    """The kernels write into their arguments; concurrent readers get an error."""
     moves, start = np.full((8, 4, 300, 5), 0.2), np.full((8, 4, 88), 1 / 88)
     out = np.zeros((8, 4, 300, 88))
     frame, refused = out[0, 0, :1].reshape(1, 22, 4), []

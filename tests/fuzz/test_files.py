@@ -1,4 +1,4 @@
-"""Readers of files: the seeds of :mod:`support.file_trees` are read, and a hundred changed files of each."""
+"""Fuzzing of file readers: the seeds of :mod:`support.file_trees`, and a hundred mutations of each."""
 
 import itertools
 import random
@@ -16,7 +16,7 @@ def test_seeds_are_read(target: Target) -> None:
 
 @pytest.mark.parametrize("target", ALL.values(), ids=ALL)
 def test_what_is_changed_is_read_or_refused_in_one_line(target: Target) -> None:
-    found = itertools.islice(inputs(target, random.Random(1)), 100)
-    read = [attempt(target, data) for data in found]
+    mutations = itertools.islice(inputs(target, random.Random(1)), 100)
+    read = [attempt(target, data) for data in mutations]
     assert any(read)
     assert not all(read)

@@ -34,8 +34,8 @@ def test_channels_are_applied_about_the_bones_own_axes(tmp_path):
         (1, 0, Rotation.from_euler("xyz", [13, 1.5, -0.9], degrees=True)),
         (1, 3, Rotation.identity()),
     ):
-        given = Rotation.from_quat(clip.quats[frame, joint][[1, 2, 3, 0]])
-        assert (given.inv() * expected).magnitude() < 1e-6
+        actual = Rotation.from_quat(clip.quats[frame, joint][[1, 2, 3, 0]])
+        assert (actual.inv() * expected).magnitude() < 1e-6
 
 
 def test_a_joint_sits_at_the_end_of_its_parents_bone(tmp_path):
@@ -49,9 +49,9 @@ def test_a_joint_sits_at_the_end_of_its_parents_bone(tmp_path):
 
 def test_no_rate_is_said(tmp_path):
     assert "120 Hz assumed" in pa.load_motion(write_amc(tmp_path)).warnings[0]
-    given = pa.load_motion(write_amc(tmp_path), rate=60)
-    assert given.rate == 60.0
-    assert given.warnings == ()
+    clip_60 = pa.load_motion(write_amc(tmp_path), rate=60)
+    assert clip_60.rate == 60.0
+    assert clip_60.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -115,17 +115,17 @@ def test_a_bone_that_never_comes_stays_at_rest(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("channel", "values", "told"),
+    ("channel", "values", "warns"),
     [("tx", "222", True), ("ty", "121", True), ("l", "787", True), ("l", "777", False), ("tz", "000", False)],
 )
-def test_translations_of_bones_are_left_out_and_told(tmp_path, channel, values, told):
+def test_translations_of_bones_are_left_out_with_a_warning(tmp_path, channel, values, warns):
     amc = AMC
     for place, value in zip(("61.06", "60.06", "59.06"), values, strict=True):
         amc = amc.replace(f"ltibia {place}", f"ltibia {place} {value}")
     asf = ASF.replace("dof rx\n", f"dof rx {channel}\n")
     clip = pa.load_motion(write_amc(tmp_path, amc, asf), rate=120)
     says = "bones do not stretch here: the translations of 'ltibia' are left out"
-    assert clip.warnings == ((says,) if told else ())
+    assert clip.warnings == ((says,) if warns else ())
     np.testing.assert_array_equal(clip.quats, pa.load_motion(write_amc(tmp_path)).quats)
 
 
@@ -183,7 +183,7 @@ BROKEN_ASF = {
         ASF.replace("    lowerback lclavicle", "    lowerback lclavicle\n    ltibia lfemur"),
         "two parents",
     ),
-    "loose": (ASF.replace("    lowerback lclavicle\n", ""), "'lclavicle' does not hang on the root"),
+    "loose": (ASF.replace("    lowerback lclavicle\n", ""), "'lclavicle' is not connected to the root"),
     "named twice": (ASF.replace("name ltibia", "name lfemur"), "a second bone 'lfemur'"),
 }
 
@@ -235,12 +235,12 @@ def test_a_bone_is_as_long_as_it_says_whatever_its_direction_measures() -> None:
     np.testing.assert_array_equal(nowhere["lowerback"], 0.0)
 
 
-def test_a_root_may_stand_elsewhere_and_be_turned(tmp_path: Path) -> None:
+def test_a_root_may_have_a_position_and_orientation(tmp_path: Path) -> None:
     asf = ASF.replace("position 0 0 0", "position 1 2 3").replace("orientation 0 0 0", "orientation 0 90 0")
     asf = asf.replace("order TX TY TZ RX RY RZ", "order TY RX TX")
     clip = pa.load_motion(write_amc(tmp_path, "1\nroot 5 40 7\n", asf))
     np.testing.assert_allclose(clip.root[0], np.array([8.0, 7.0, 3.0]) * CMU, atol=1e-6)
-    # About the root's own x axis, which is the world's z axis the other way round.
+    # About the root's own x axis, which is the world's -z axis.
     about = Rotation.from_euler("z", -40, degrees=True)
     assert (Rotation.from_quat(clip.quats[0, 0][[1, 2, 3, 0]]).inv() * about).magnitude() < 1e-6
 

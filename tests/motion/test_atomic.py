@@ -1,4 +1,4 @@
-"""Files are whole or not there, and what killed programs left is taken away by the next."""
+"""Atomic files: complete or absent, and the drafts of killed programs are removed."""
 
 import os
 import signal
@@ -76,7 +76,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
 def test_on_a_full_disk_the_old_file_stays_and_a_new_one_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "take.json").write_bytes(b"old")
     for name in ("take.json", "new.json"):
-        # So little that it waits in a buffer until the file is closed.
+        # Little enough to stay in the buffer until the file is closed.
         with full_disk(), pytest.raises(DeviceError, match=rf"{name}: cannot be written \(file too large\)"):
             write_file(tmp_path / name, b"{}")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
@@ -84,7 +84,7 @@ def test_on_a_full_disk_the_old_file_stays_and_a_new_one_is_not_there(tmp_path: 
 
 def test_a_file_that_came_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, links in (("new", True), ("there", True), ("without", False)):
-        if not links:  # as on a disk that has none
+        if not links:  # as on a file system without hard links
             monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(PermissionError()))
         (tmp_path / "there").write_bytes(b"old")
         if name == "there":

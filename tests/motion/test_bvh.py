@@ -1,4 +1,4 @@
-"""BVH: read, refused in one line, and written."""
+"""BVH files: reading, one-line errors, and writing."""
 
 from pathlib import Path
 
@@ -53,8 +53,8 @@ def test_the_unit_is_told_from_the_size(tmp_path, scale, unit):
         header = header.replace(f"OFFSET {number}\n", f"OFFSET {scaled}\n")
     clip = pa.load_motion(write_bvh(tmp_path, header + bvh_text()[len(BVH_HEADER) :]))
     assert clip.skeleton.reach() == pytest.approx(1.25, rel=1e-4)
-    given = pa.load_motion(tmp_path / "clip.bvh", units=unit)
-    np.testing.assert_allclose(given.skeleton.offsets, clip.skeleton.offsets, atol=1e-5)
+    with_unit = pa.load_motion(tmp_path / "clip.bvh", units=unit)
+    np.testing.assert_allclose(with_unit.skeleton.offsets, clip.skeleton.offsets, atol=1e-5)
 
 
 def test_unwrapped_angles_are_the_same_rotations(tmp_path):
@@ -133,8 +133,8 @@ def test_a_frame_time_of_few_decimals_is_told(tmp_path, written, sure):
 def test_a_frame_time_in_milliseconds_is_told(tmp_path):
     clip = pa.load_motion(write_bvh(tmp_path, bvh_text(frame_time="8.3333")))
     assert clip.rate == pytest.approx(0.12, rel=1e-4)
-    told = [line for line in clip.warnings if "frame" in line]
-    assert told == [
+    frame_warnings = [line for line in clip.warnings if "frame" in line]
+    assert frame_warnings == [
         "a frame every 8.33 s (is it in milliseconds?): if that is wrong, correct Frame Time: in the file"
         " or give --rate (send: --file-rate; rate= in Python)"
     ]
@@ -301,11 +301,11 @@ def test_too_many_joints_or_bytes_are_refused(tmp_path, monkeypatch):
 
 
 def test_quaternions_are_made_of_some_frames_at_a_time(tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr("pyanticip.motion.bvh.from_euler", lambda *a: made.append(a) or from_euler(*a))
+    calls = []
+    monkeypatch.setattr("pyanticip.motion.bvh.from_euler", lambda *a: calls.append(a) or from_euler(*a))
     rows = np.tile(ROWS, (1000, 1)) + 0.01 * np.arange(6000)[:, None]
     clip = pa.load_motion(write_bvh(tmp_path, bvh_text(rows)))
-    assert max(len(angles) for angles, _ in made) == 4096
+    assert max(len(angles) for angles, _ in calls) == 4096
     np.testing.assert_array_equal(
         clip.quats[:, 1], from_euler(np.radians(rows[:, 6:9]), (2, 0, 1)).astype(np.float32)
     )
@@ -352,15 +352,15 @@ def test_joints_are_put_in_the_order_of_the_file(tmp_path):
 
 
 def read(header: str = BVH_HEADER, rows: np.ndarray = ROWS, **options: float) -> pa.Clip:
-    """A file of bytes, its unit the metre unless one is given."""
+    """Read a BVH file from bytes, in metres by default."""
     data = (header + bvh_text(rows)[len(BVH_HEADER) :]).encode()
     return read_bvh(Path("clip.bvh"), data, **{"length_unit": 1.0} | options)
 
 
 @pytest.mark.parametrize(("reach", "odd"), [(0.79, True), (0.81, False), (1.64, False), (1.66, True)])
 def test_a_body_that_nobody_has_is_told(reach: float, odd: bool) -> None:
-    said = read(length_unit=reach / 125.0).warnings
-    assert said == (
+    warnings = read(length_unit=reach / 125.0).warnings
+    assert warnings == (
         (f"a body {reach} m from hips to fingertips: if that is wrong, give {UNITS_HINT}",) if odd else ()
     )
 
@@ -378,11 +378,11 @@ def test_places_of_an_inner_joint_are_its_bone_unless_they_are_changes_of_it(bon
     header = BVH_HEADER.replace("CHANNELS 3 Yrotation Xrotation Zrotation", six)
     header = header.replace("OFFSET 0 -42 0", f"OFFSET {bone}")
     rows = np.insert(ROWS, [9, 9, 9], moved, axis=1)
-    # One frame that is off does not stretch it.
+    # A single outlier is no stretch.
     rows[2, 9:12] = 900.0
     clip = read(header, rows, length_unit=0.01)
-    wanted = moved if taken else (0.0, -42.0, 0.0)
-    np.testing.assert_allclose(clip.skeleton.offsets[2], np.array(wanted) / 100.0, atol=1e-6)
+    expected = moved if taken else (0.0, -42.0, 0.0)
+    np.testing.assert_allclose(clip.skeleton.offsets[2], np.array(expected) / 100.0, atol=1e-6)
     np.testing.assert_array_equal(clip.quats, read().quats)
 
 
@@ -412,8 +412,8 @@ def test_a_joint_has_six_channels_at_most_in_one_line_and_none_twice_in_a_row() 
     line = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation"
     for wrong, reason in (
         (line.replace("6", "7") + " Xrotation", "expected at most 6 channels, positions and rotations"),
-        (line.replace("Yrotation", "Zrotation"), "5: channel 'Zrotation' stands twice"),
-        (line.replace("Xposition", "Zposition"), "5: channel 'Zposition' stands twice"),
+        (line.replace("Yrotation", "Zrotation"), "5: channel 'Zrotation' is there twice"),
+        (line.replace("Xposition", "Zposition"), "5: channel 'Zposition' is there twice"),
         (line + "\n" + line, "6: second CHANNELS of joint 'Hips'"),
         ("CHANNELS", "5: expected CHANNELS n names"),
     ):
@@ -438,7 +438,7 @@ def test_a_joint_above_the_hips_that_carries_more_than_them_or_does_not_move_the
     assert read(head + other + "JOINT Hips" + inner + "}\n", rows).skeleton.names[0] == "Reference"
     rows[:, 3:6] = 7.0
     assert read(head + "JOINT Hips" + inner + "}\n", rows).skeleton.names[0] == "Reference"
-    # One such joint above another: both are folded, and what they do adds up.
+    # Two such joints in a chain: both are folded, and their motions add up.
     rows = np.concatenate((np.tile([0.0, 40.0, 0.0, 1.0, 2.0, 3.0, 0.0, 50.0, 0.0], (6, 1)), ROWS), axis=1)
     rows[0, 3] = 1.5
     middle = head.replace("HIERARCHY\nROOT Reference", "JOINT Carrier").replace(

@@ -1,4 +1,4 @@
-"""Where in a BVH the body is: what stands above its hips, beside and on it; and other spellings."""
+"""The body within a BVH hierarchy: joints above, beside and on it; and unusual spellings."""
 
 import re
 
@@ -15,7 +15,7 @@ from pyanticip.motion.units import UNITS
 
 SIX = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation\n"
 NAMED = {"UpLegEnd": "Leg", "ArmEnd": "ForeArm"}
-"""With these names the joints of ``t_pose_bvh`` are known as a body's."""
+"""Names with which the joints of ``t_pose_bvh`` are recognised as a body."""
 
 
 @pytest.mark.parametrize("names", [NAMED, {"Hips": "b1", "UpLeg": "b2", "Arm": "b3", "Spine": "b4"}])
@@ -27,7 +27,7 @@ def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
     rows = np.loadtxt(motion.strip().split("\n")[2:])
     rows[:, 0] += np.arange(30)
     helper = f"JOINT LeftFootIK\n{{\nOFFSET 0 0 0\n{SIX}}}\n"
-    if names is NAMED:  # in a body that is known they may be chains
+    if names is NAMED:  # in a recognised body they may be chains
         helper = helper.replace("}", "JOINT Pole\n{\nOFFSET 0 9 0\n}\n}")
     above = np.zeros((30, 18))
     above[:, 2], above[:, 6], above[:, 12] = 30.0, 20.0, np.arange(30)
@@ -45,8 +45,8 @@ def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
     assert np.ptp(clip.root[:, 0]) > 0.25
     assert "the reference joint 'World' was folded into 'Reference'" in clip.warnings
     assert f"the reference joint 'Reference' was folded into {clip.skeleton.names[0]!r}" in clip.warnings
-    told = "no joint found for neck, head: if there is one, give --joints MAP (joints= in Python)"
-    assert (told in clip.warnings) == (names is NAMED)
+    warning = "no joint found for neck, head: if there is one, give --joints MAP (joints= in Python)"
+    assert (warning in clip.warnings) == (names is NAMED)
     assert any(line.startswith("not of the body and left out: 'LeftFootIK'") for line in clip.warnings)
 
 
@@ -57,7 +57,7 @@ def test_neither_a_staff_nor_a_root_on_the_floor_makes_a_body_longer(tmp_path, u
     metres = np.concatenate((np.zeros((1, 3)), body.offsets * tall, [[0, 0, staff]]))
     metres[1, 1] = 0.95
     parents = [-1, *(body.parents + 1).tolist(), 1 + body.names.index("right_hand")]
-    in_file = metres * 0.01 / UNITS[unit]  # what is written is centimetres
+    in_file = metres * 0.01 / UNITS[unit]  # files are written in centimetres
     skeleton = Skeleton(("Root", *body.names, "Staff"), np.array(parents), in_file)
     still = np.tile([1.0, 0.0, 0.0, 0.0], (5, len(parents), 1))
     save_bvh(pa.Clip(still, np.zeros((5, 3)), 50, skeleton), tmp_path / "clip.bvh")
@@ -69,12 +69,12 @@ def test_neither_a_staff_nor_a_root_on_the_floor_makes_a_body_longer(tmp_path, u
 def test_positions_that_are_lost_are_told_of(tmp_path):
     text = bvh_text().replace("CHANNELS 3 Yrotation Xrotation Zrotation", SIX.strip())
     start = text.index("Frame Time: 0.02\n") + len("Frame Time: 0.02\n")
-    for reach, told in ((2.0, False), (20.0, True)):
+    for reach, warns in ((2.0, False), (20.0, True)):
         moves = np.stack((np.zeros(6), -42.0 + np.linspace(0, reach, 6), np.zeros(6)), axis=1)
         rows = np.insert(ROWS, [9, 9, 9], moves, axis=1)
         lines = "\n".join(" ".join(f"{value:g}" for value in row) for row in rows)
         clip = pa.load_motion(write_bvh(tmp_path, text[:start] + lines))
-        assert any("positions of 'LeftLeg' move" in line for line in clip.warnings) == told
+        assert any("positions of 'LeftLeg' move" in line for line in clip.warnings) == warns
 
 
 @pytest.mark.parametrize("root", [True, False])
@@ -84,16 +84,16 @@ def test_a_body_without_rotations_is_refused(tmp_path, root):
     if not root:
         text = text.replace("CHANNELS 6", "CHANNELS 3").replace(" Zrotation Yrotation Xrotation", "")
         text = text.split("Frame Time")[0] + "Frame Time: 0.02\n" + "\n".join(["1 " * 15] * 6) + "\n"
-    with pytest.raises(FormatError, match=r"holds places of joints and no rotations: export rotations$"):
+    with pytest.raises(FormatError, match=r"has positions of joints and no rotations: export rotations$"):
         pa.load_motion(write_bvh(tmp_path, text))
 
 
-@pytest.mark.parametrize(("factor", "told"), [(1.0, False), (np.pi / 180.0, True), (0.01 / 60.0, False)])
-def test_angles_in_radians_are_told_of(tmp_path, factor, told):
+@pytest.mark.parametrize(("factor", "warns"), [(1.0, False), (np.pi / 180.0, True), (0.01 / 60.0, False)])
+def test_angles_in_radians_are_warned_of(tmp_path, factor, warns):
     rows = ROWS.copy()
     rows[:, 3:] *= factor
     clip = pa.load_motion(write_bvh(tmp_path, bvh_text(rows)))
-    assert any("are its angles in radians? BVH has degrees" in line for line in clip.warnings) == told
+    assert any("are its angles in radians? BVH has degrees" in line for line in clip.warnings) == warns
 
 
 def test_comments_and_other_spellings_of_an_end_site_are_read(tmp_path):

@@ -1,4 +1,4 @@
-"""C3D: markers that are put onto a known body, written, and read back as that body."""
+"""C3D files: markers are placed on a known body, written, and read back as that body."""
 
 import io
 import sys
@@ -31,8 +31,8 @@ BONES = {
     },
 }
 
-# A frame of somebody who stands with bent arms, as a laboratory's Vicon wrote it, and the joint centres that
-# Vicon's own Plug-in Gait found in it with the widths that were measured: the first of Sample_Static.csv in
+# A frame of a person standing with bent arms, as written by a laboratory's Vicon, and the joint centres that
+# Vicon's own Plug-in Gait computed with measured widths: the first frame of Sample_Static.csv in
 # pyCGM's SampleData/ROM (github.com/cadop/pyCGM, MIT), millimetres, z up.
 REAL = {
     "LFHD": (175, 325, 1729), "RFHD": (315, 326, 1731), "LBHD": (194, 170, 1689), "RBHD": (303, 168, 1688),
@@ -58,7 +58,7 @@ def angle(a, b):
 
 
 def places(clip):
-    """Where a clip's own joints are, (T, 3) each by their canonical names; the hips are between the legs."""
+    """Positions (T, 3) of a clip's joints by canonical name; the hips are the midpoint of the legs."""
     joints, _ = clip.retargeter().observe(clip.quats, clip.root)
     names = list(clip.retarget("humanoid").skeleton.names)
     at = {name: joints[:, index] for index, name in enumerate(names)}
@@ -66,7 +66,7 @@ def places(clip):
 
 
 def directions(clip):
-    """Where the bones of a clip's own body point, (T, 3) each."""
+    """Directions (T, 3) of a clip's bones."""
     at = places(clip)
     return {bone: at[end] - at[start] for bone, (start, end) in BONES.items()}
 
@@ -93,7 +93,7 @@ def body(markers, tmp_path_factory):
 
 
 def same(a, b, degrees=0.5):
-    """Whether two clips point with their bones where the other does."""
+    """Whether the bones of two clips have the same directions."""
     mine, other = directions(a), directions(b)
     return all(angle(mine[bone], other[bone]).max() < degrees for bone in BONES)
 
@@ -115,8 +115,8 @@ def test_bones_point_where_those_of_the_body_do_that_wore_the_markers(data_dir, 
 
 def test_a_real_performers_joints_are_where_vicon_found_them():
     frame = {name: np.array([place]) / 1000 for name, place in REAL.items()}
-    found = body_from_markers(Path("real.c3d"), frame)
-    clip = pa.Clip(found.quats, found.root, 100.0, found.skeleton)
+    marker_body = body_from_markers(Path("real.c3d"), frame)
+    clip = pa.Clip(marker_body.quats, marker_body.root, 100.0, marker_body.skeleton)
     at = dict(zip(clip.skeleton.names, clip.positions()[0], strict=True))
     for name, place in VICON.items():
         assert np.linalg.norm(at[name] - np.array(place) / 1000) < 0.033, name
@@ -195,7 +195,7 @@ def test_axes_of_the_left_hand_are_put_right_before_there_is_a_body(markers, bod
     [
         (
             lambda m: {n: p for n, p in m.items() if n not in ("LELB", "C7")},
-            "markers of a whole body are wanted, missing: C7, LELB; it has CLAV",
+            "needs the markers of a whole body, missing: C7, LELB; it has CLAV",
         ),
         (lambda m: {f"m{n}": p for n, p in m.items()}, "it has none of Plug-in Gait's or CMU's names"),
         (
@@ -251,11 +251,13 @@ def test_what_a_header_says_otherwise_is_told_or_refused(markers):
     plain = read_c3d(Path("take.c3d"), data)
     idle = read_c3d(Path("take.c3d"), data[:18] + b"\1\0" + data[20:])  # an analog sample of no channel
     assert (idle.rate, idle.warnings) == (120.0, plain.warnings)
-    for rate, said in ((0.0, "0"), (119.88, "119.88")):
+    for rate, stated in ((0.0, "0"), (119.88, "119.88")):
         other = data[:20] + np.float32(rate).tobytes() + data[24:]
         read = read_c3d(Path("take.c3d"), other)
         assert read.rate == 120.0
-        assert f"POINT:RATE is 120 Hz, its header says {said}: if that is wrong, give --" in read.warnings[0]
+        assert (
+            f"POINT:RATE is 120 Hz, its header says {stated}: if that is wrong, give --" in read.warnings[0]
+        )
         assert read_c3d(Path("take.c3d"), other, rate=120.0).warnings == plain.warnings
     with pytest.raises(pa.FormatError, match="inconsistent point count: 2 in its header"):
         read_c3d(Path("take.c3d"), data[:2] + b"\2\0" + data[4:])
@@ -282,7 +284,7 @@ def test_a_reader_that_is_missing_is_named_with_its_extra(markers, tmp_path, mon
 
 
 def test_labels_beyond_255_stand_in_a_second_parameter(markers, body, tmp_path, monkeypatch):
-    """As Vicon writes them, where its models' results are points as well."""
+    """As written by Vicon, whose models' results are points as well."""
     many = {f"Angles{number}": markers["C7"] for number in range(240)} | markers
 
     def two(self, labels):
@@ -345,11 +347,11 @@ def test_a_unit_that_is_given_is_taken_at_its_word(markers):
     plain = read_c3d(Path("take.c3d"), c3d_bytes(few, 60.0))
     assert not [line for line in plain.warnings if "--units" in line]
     ells = c3d_bytes(few, 60.0, unit="ells")
-    said = "its unit of length is 'ells': millimetres are taken; if that is wrong, give --units "
-    assert read_c3d(Path("take.c3d"), ells).warnings[0].startswith(said)
-    given = read_c3d(Path("take.c3d"), ells, length_unit="cm", rate=50.0)
-    assert said not in given.warnings
-    assert (given.rate, given.unit) == (50.0, 0.01)
-    assert "m from hips to fingertips: if that is wrong, give --units" in given.warnings[-1]
-    # How far a joint is from its markers does not grow with them.
-    np.testing.assert_allclose(given.root, 10.0 * plain.root, atol=0.15)
+    warning = "its unit of length is 'ells': millimetres are assumed; if that is wrong, give --units "
+    assert read_c3d(Path("take.c3d"), ells).warnings[0].startswith(warning)
+    in_cm = read_c3d(Path("take.c3d"), ells, length_unit="cm", rate=50.0)
+    assert warning not in in_cm.warnings
+    assert (in_cm.rate, in_cm.unit) == (50.0, 0.01)
+    assert "m from hips to fingertips: if that is wrong, give --units" in in_cm.warnings[-1]
+    # The distance of a joint from its markers does not scale with them.
+    np.testing.assert_allclose(in_cm.root, 10.0 * plain.root, atol=0.15)

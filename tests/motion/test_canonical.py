@@ -1,4 +1,4 @@
-"""The canonical body, alone and against an implementation of its definition."""
+"""The canonical body, alone and against a reference implementation of its definition."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_a_reading_that_lacks_joints_says_so_in_the_mask(data_dir):
 def test_the_t_pose_of_a_file_is_close_to_the_canonical_one(data_dir):
     clip = pa.load_motion(data_dir / "cmu" / "05_02.bvh", keep_tpose=True)
     pose = clip[0:1].retarget("humanoid").quats[0]
-    # The rest are the exact offsets; the T-pose in frame 0 was posed by hand, with drooping arms.
+    # The rest pose is that of the exact offsets; the T-pose in frame 0 was posed by hand, with drooping arms.
     assert np.degrees(angle_between(pose, np.array([1.0, 0.0, 0.0, 0.0]))).max() < 12.0
 
 
@@ -73,16 +73,16 @@ def test_canonical_names_on_a_body_that_rests_otherwise_are_retargeted(tmp_path)
     turn[:, 0], turn[:, 3] = np.cos(down / 2.0), np.sin(down / 2.0)
     above = np.maximum(body.parents, 0)
     hanging = Skeleton(body.names, body.parents, rotate(turn[above], body.offsets.astype(np.float64)))
-    # The same movement in the room: local rotations between bones that rest elsewhere.
+    # The same movement in the world, by local rotations between bones with another rest pose.
     quats = multiply(turn[above], multiply(clip.quats.astype(np.float64), conjugate(turn)))
     mask = np.arange(22) != 3
     quats[:, ~mask] = (1.0, 0.0, 0.0, 0.0)
-    given = pa.Clip(quats, clip.root, clip.rate, hanging, mask=mask)
-    made = given.retarget("humanoid")
-    np.testing.assert_allclose(made.skeleton.offsets, body.offsets)
-    np.testing.assert_array_equal(made.mask, mask)
-    assert np.degrees(angle_between(made.quats[:, mask], clip.quats[:, mask])).max() < 0.1
+    posed = pa.Clip(quats, clip.root, clip.rate, hanging, mask=mask)
+    retargeted = posed.retarget("humanoid")
+    np.testing.assert_allclose(retargeted.skeleton.offsets, body.offsets)
+    np.testing.assert_array_equal(retargeted.mask, mask)
+    assert np.degrees(angle_between(retargeted.quats[:, mask], clip.quats[:, mask])).max() < 0.1
     assert clip.retarget("humanoid") is clip
-    save_bvh(clip, tmp_path / "own.bvh")  # offsets rounded to what a text holds
+    save_bvh(clip, tmp_path / "own.bvh")  # offsets are rounded to the text's precision
     own = pa.load_motion(tmp_path / "own.bvh")
     assert own.retarget("humanoid") is own

@@ -1,4 +1,4 @@
-"""Clips and skeletons: what they promise, cut, compute and refuse."""
+"""Clips and skeletons: guarantees, slicing, computed values and errors."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""A clip as datagrams, read back by the decoders and by the live front-end: the same motion."""
+"""A clip as datagrams, decoded by the decoders and by the live front-end to the same motion."""
 
 import itertools
 import struct
@@ -17,32 +17,32 @@ from pyanticip.motion.rotations import angle_between
 
 
 def received(protocol, stream):
-    """Canonical rotations (T, 22, 4) and root (T, 3) of what a decoder finds in datagrams."""
+    """Canonical rotations (T, 22, 4) and root (T, 3) decoded from datagrams."""
     quats, roots, names, parents, offsets = [], [], None, None, None
     if protocol == "vmc":
         names, parents = _core.VMC_BONES, _core.VMC_PARENTS
     decoder = _core.Decoder(protocol)
     for _, datagram in stream:
-        (told,) = decoder.feed(datagram)
+        (update,) = decoder.feed(datagram)
         if protocol == "vmc":
-            order = np.argsort(told["ids"])
-            told = {**told, "quats": told["quats"][order], "positions": told["positions"][order]}
-            offsets = told["positions"]
-        elif told["kind"] == "skeleton":
-            names = told["names"] or _core.MOCOPI_BONES
-            parents, offsets = told["parents"], told["offsets"]
+            order = np.argsort(update["ids"])
+            update = {**update, "quats": update["quats"][order], "positions": update["positions"][order]}
+            offsets = update["positions"]
+        elif update["kind"] == "skeleton":
+            names = update["names"] or _core.MOCOPI_BONES
+            parents, offsets = update["parents"], update["offsets"]
             continue
-        assert told["unusable"] == 0
-        assert len(told["quats"]) == len(names)
-        quats.append(told["quats"])
-        roots.append(told["positions"][0])
+        assert update["unusable"] == 0
+        assert len(update["quats"]) == len(names)
+        quats.append(update["quats"])
+        roots.append(update["positions"][0])
     return _core.Retargeter(list(names), parents, offsets).apply(np.array(quats), np.array(roots))
 
 
 @pytest.mark.parametrize(("protocol", "own"), [("mocopi", 50.0), ("vmc", 60.0), ("msgpack", 120.0)])
 @pytest.mark.parametrize("rate", [None, 1.0, 23.976, 60.0, 1000.0])
 def test_any_rate_is_the_same_motion_at_that_pace(protocol, own, rate):
-    """Where none is told, the protocol's own; msgpack has none and keeps the clip's."""
+    """The default rate is the protocol's; msgpack has none and keeps the clip's."""
     clip = walking_clip(2.0)
     expected = clip.resample(rate or own)
     same_motion(protocol, datagrams(clip, protocol, rate=rate), expected)
@@ -77,7 +77,7 @@ def test_mocopi_datagrams_are_laid_out_as_the_real_ones(data_dir):
 
 
 def skeleton_of_fields(data):
-    """Every field's name, place and length: all of a datagram but the values."""
+    """Name, offset and length of every field of a datagram."""
     leaves = {"ftyp", "vrsn", "ipad", "rcvp", "bnid", "pbid", "tran", "fnum", "time", "uttm"}
     found, at = [], 0
     while at < len(data):
@@ -89,16 +89,16 @@ def skeleton_of_fields(data):
 
 
 def test_a_mocopi_numbers_frames_and_tells_seconds_whatever_the_rate():
-    """Read by hand, not by the project's own decoder."""
+    """Parsed by hand, not by this project's decoder."""
     stream = datagrams(walking_clip(1.0), "mocopi", rate=60.0, unix_time=1.7e9, first_number=2**32 - 20)
     frames = [datagram for _, datagram in stream if b"fram" in datagram]
-    told = [
+    fields = [
         [field(name, code, f) for f in frames]
         for name, code in (("fnum", "<I"), ("time", "<f"), ("uttm", "<d"))
     ]
-    assert told[0] == [(2**32 - 20 + i) % 2**32 for i in range(60)]
-    np.testing.assert_allclose(told[1], np.arange(60) / 60, atol=1e-6)
-    np.testing.assert_allclose(told[2], 1.7e9 + np.arange(60) / 60, atol=1e-6)
+    assert fields[0] == [(2**32 - 20 + i) % 2**32 for i in range(60)]
+    np.testing.assert_allclose(fields[1], np.arange(60) / 60, atol=1e-6)
+    np.testing.assert_allclose(fields[2], 1.7e9 + np.arange(60) / 60, atol=1e-6)
 
 
 def field(name, code, datagram):
@@ -111,10 +111,10 @@ def field(name, code, datagram):
 def test_a_msgpack_skeleton_declares_the_rate_of_its_frames(rate, speed):
     stream = list(datagrams(at_speed(walking_clip(1.0), speed), "msgpack", rate=rate))
     decoder = _core.Decoder("msgpack")
-    told = [update for _, datagram in stream for update in decoder.feed(datagram)]
-    assert told[0]["rate"] == (rate or 120.0 * speed)
-    times = [frame["time"] for frame in told if frame["kind"] == "frame"]
-    np.testing.assert_allclose(np.diff(times), 1 / told[0]["rate"], atol=1e-9)
+    updates = [update for _, datagram in stream for update in decoder.feed(datagram)]
+    assert updates[0]["rate"] == (rate or 120.0 * speed)
+    times = [frame["time"] for frame in updates if frame["kind"] == "frame"]
+    np.testing.assert_allclose(np.diff(times), 1 / updates[0]["rate"], atol=1e-9)
 
 
 def test_a_loop_goes_on_with_numbers_and_times():
@@ -150,7 +150,7 @@ def test_wrong_protocols_and_rates_are_refused():
 
 
 def through_the_front(protocol, stream):
-    """Canonical rotations that the live front-end makes of datagrams that arrive when they were sent."""
+    """Canonical rotations from the live front-end, for datagrams that arrive when sent."""
     front = _core.LiveFront(protocol)
     quats, roots = [], []
     for t_ns, datagram in stream:
@@ -162,7 +162,7 @@ def through_the_front(protocol, stream):
 
 
 def same_joints(protocol):
-    """Studio's back has two bones for three: neck and shoulders tell what it turns. Axis lacks toes."""
+    """Studio has two back bones for three, so neck and shoulders are compared. Axis lacks toes."""
     lacking = {"rokoko": (3, 4, 6, 10), "axis": (17, 21)}.get(protocol, ())
     return [j for j in range(22) if j not in lacking]
 
@@ -176,15 +176,14 @@ def test_what_is_sent_arrives_as_the_same_motion(protocol):
     assert abs(len(quats) - len(expected)) <= 1
     count = min(len(quats), len(expected))
     apart = np.degrees(angle_between(quats[:count], expected.quats[:count]))[..., same_joints(protocol)]
-    # The others go through 60 Hz on the way to 50 Hz, and live frames are joined by curves: a clip's slerp
-    # cuts corners.
+    # Others are resampled to 60 and then 50 Hz; live frames are interpolated by curves, a clip's by slerp.
     assert apart.max() < {"msgpack": 0.02, "mocopi": 0.01}.get(protocol, 0.5)
     np.testing.assert_allclose(roots[:count], expected.root[:count], atol=2e-3)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_rig_that_had_to_be_understood_is_streamed_right(tmp_path, protocol):
-    """The rest pose that was found goes out with the skeleton: the receiver sees the same body."""
+    """The rest pose that was found is sent with the skeleton, so that the receiver has the same body."""
     odd = turned_world(local_axes(walker(), 2), about((1.0, 0.0, 0.0), 90.0))
     save_bvh(odd, tmp_path / "odd.bvh")
     clip = pa.load_motion(tmp_path / "odd.bvh")

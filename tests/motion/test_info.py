@@ -1,4 +1,4 @@
-"""``pyanticip info`` of motion files, and the options that help the other commands to read them."""
+"""``pyanticip info`` of motion files, and the reading options of the other commands."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ def run(*words: object) -> Result:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Somebody who walks, z up, on bones with axes of their own: as BVH, and as npz nobody understands."""
+    """A walk, z up, on bones with their own axes: as BVH, and as an npz without interpretation."""
     where = tmp_path_factory.mktemp("files")
     clip = turned_world(local_axes(walker(), 5), about((1.0, 0.0, 0.0), 90.0))
     save_bvh(clip, where / "odd.bvh")
@@ -33,14 +33,14 @@ def folder(tmp_path_factory) -> Path:
 
 
 def test_a_file_is_described(folder):
-    found = json.loads(run("info", folder / "odd.bvh", "--json").stdout)
-    assert (found["kind"], found["frames"], found["rate"], found["up"]) == ("bvh", 240, 60.0, "z")
-    assert found["unit"] == 0.01
-    assert found["map"]["left_upper_arm"] == ["LeftUpperArm"]
-    assert found["missing"] == []
-    assert found["agreement_mean"] < 2.0
-    assert found["refused"] is None
-    assert len(found["warnings"]) == 2
+    summary = json.loads(run("info", folder / "odd.bvh", "--json").stdout)
+    assert (summary["kind"], summary["frames"], summary["rate"], summary["up"]) == ("bvh", 240, 60.0, "z")
+    assert summary["unit"] == 0.01
+    assert summary["map"]["left_upper_arm"] == ["LeftUpperArm"]
+    assert summary["missing"] == []
+    assert summary["agreement_mean"] < 2.0
+    assert summary["refused"] is None
+    assert len(summary["warnings"]) == 2
     text = run("info", folder / "odd.bvh").output
     assert "z is up, 0.01 m a unit" in text
     assert "  left_upper_arm   LeftUpperArm" in text
@@ -48,13 +48,13 @@ def test_a_file_is_described(folder):
 
 
 def test_what_is_refused_is_said(folder):
-    told = run("info", folder / "odd.npz", "--json")
-    found = json.loads(told.stdout)
-    assert "rest pose" in found["refused"]
-    assert found["agreement"] == {}
+    result = run("info", folder / "odd.npz", "--json")
+    summary = json.loads(result.stdout)
+    assert "rest pose" in summary["refused"]
+    assert summary["agreement"] == {}
     helped = run("info", folder / "odd.npz", "--json", "--up", "z", "--rest", "0")
     assert json.loads(helped.stdout)["refused"] is None
-    assert (told.exit_code, helped.exit_code) == (1, 0)
+    assert (result.exit_code, helped.exit_code) == (1, 0)
 
 
 def test_the_map_is_written_and_read(folder, tmp_path):
@@ -64,9 +64,9 @@ def test_the_map_is_written_and_read(folder, tmp_path):
     assert as_json == {"joints": {j: [n] if isinstance(n, str) else n for j, n in toml.items()}}
     assert 'left_toes = "LeftToes"' in written
     (tmp_path / "map.toml").write_text(written.replace('left_toes = "LeftToes"', ""))
-    found = json.loads(run("info", folder / "odd.bvh", "--json", "--joints", tmp_path / "map.toml").stdout)
-    assert found["missing"] == ["left_toes"]
-    assert "LeftToes (unmapped)" in found["joints"]
+    summary = json.loads(run("info", folder / "odd.bvh", "--json", "--joints", tmp_path / "map.toml").stdout)
+    assert summary["missing"] == ["left_toes"]
+    assert "LeftToes (unmapped)" in summary["joints"]
 
 
 def test_the_picture_shows_both_bodies(folder, tmp_path, monkeypatch):
@@ -79,7 +79,7 @@ def test_the_picture_shows_both_bodies(folder, tmp_path, monkeypatch):
         assert part.sum() > 500
     (tmp_path / "odd \U0001f600.bvh").write_bytes((folder / "odd.bvh").read_bytes())
     with warnings.catch_warnings(), full_disk():
-        warnings.simplefilter("error")  # of the letter that no font has
+        warnings.simplefilter("error")  # of a character that no font has
         full = run("info", tmp_path / "odd \U0001f600.bvh", "--picture", tmp_path / "no.png")
     assert str(full.exception) == f"{tmp_path / 'no.png'}: cannot be written (file too large)"
     refused = run("info", folder / "odd.npz", "--picture", tmp_path / "no.png")
@@ -95,11 +95,11 @@ def test_the_other_commands_take_the_same_help(folder, tmp_path):
     words = ("render", folder / "odd.npz", "--out", out, "--no-model")
     assert "odd.npz: " in str(run(*words).exception)
     assert run(*words, "--up", "z", "--rest", "0").exit_code == 0
-    said = out.read_bytes()
+    before = out.read_bytes()
     rig = tmp_path / "rig.toml"
     rig.write_text('[source]\nup = "z"\nrest = 0\n')
     assert run(*words, "--rig", rig).exit_code == 0
-    assert out.read_bytes() == said
+    assert out.read_bytes() == before
     rig.write_text('[source]\nup = "w"\n')
     assert "source.up" in str(run(*words, "--rig", rig).exception)
     replayed = run(
@@ -110,8 +110,8 @@ def test_the_other_commands_take_the_same_help(folder, tmp_path):
     sent = run("send", folder / "odd.npz", "--as", "msgpack", "--to", "127.0.0.1:9", "--seconds", 0.1)
     assert "odd.npz: " in str(sent.exception)
     building = ("train", "data", "build", folder, "--out", tmp_path / "set", "--json", "--workers", 1)
-    made = json.loads(run(*building).stdout)
-    assert [line["path"] for line in made["refused"]] == ["odd.npz"]
+    built = json.loads(run(*building).stdout)
+    assert [line["path"] for line in built["refused"]] == ["odd.npz"]
     helped = json.loads(run(*building, "--up", "z", "--rest", 0).stdout)
     assert helped["refused"] == []
 
@@ -121,20 +121,20 @@ def test_an_amc_is_given_its_skeleton(data_dir, tmp_path):
     take.write_bytes((data_dir / "cmu/09_01.amc").read_bytes())
     asf = data_dir / "cmu/09.asf"
     assert "give --skeleton" in str(run("info", take).exception)
-    found = json.loads(run("info", take, "--skeleton", asf, "--json").stdout)
-    assert found["frames"] > 100
-    assert np.isclose(found["unit"], 0.056444, atol=1e-6)
+    summary = json.loads(run("info", take, "--skeleton", asf, "--json").stdout)
+    assert summary["frames"] > 100
+    assert np.isclose(summary["unit"], 0.056444, atol=1e-6)
     done = run("render", take, "--skeleton", asf, "--out", tmp_path / "take.csv", "--no-model", "--json")
     assert json.loads(done.stdout)["frames"] > 40
 
 
 def test_the_command_line_says_what_a_file_does_not(data_dir, tmp_path):
     take = data_dir / "cmu/09_01.amc"
-    found = json.loads(run("info", take, "--json").stdout)
-    told = json.loads(run("info", take, "--rate", 60, "--units", "0.05", "--json").stdout)
-    assert told["duration_s"] == pytest.approx(2 * found["duration_s"], rel=0.01)
-    assert told["unit"] == 0.05
-    assert not any("no rate" in line for line in told["warnings"])
+    summary = json.loads(run("info", take, "--json").stdout)
+    overridden = json.loads(run("info", take, "--rate", 60, "--units", "0.05", "--json").stdout)
+    assert overridden["duration_s"] == pytest.approx(2 * summary["duration_s"], rel=0.01)
+    assert overridden["unit"] == 0.05
+    assert not any("no rate" in line for line in overridden["warnings"])
     rig, lengths = tmp_path / "rig.toml", []
     rig.write_text("[source]\nrate = 60\nunits = 'cmu'\n")
     for how in (("--rig", rig), ("--rate", 60), ()):
@@ -143,5 +143,5 @@ def test_the_command_line_says_what_a_file_does_not(data_dir, tmp_path):
     assert lengths[0] == lengths[1] == pytest.approx(2 * lengths[2], rel=0.05)
     to = ("--as", "msgpack", "--to", "127.0.0.1:9", "--json")
     sent = run("send", take, *to, "--rate", 10, "--file-rate", 240)
-    assert json.loads(sent.stdout)["seconds"] == pytest.approx(found["duration_s"] / 2, abs=0.3)
+    assert json.loads(sent.stdout)["seconds"] == pytest.approx(summary["duration_s"] / 2, abs=0.3)
     assert "units is one of m, cm" in str(run("info", take, "--units", "ell").output)

@@ -1,4 +1,4 @@
-"""MVNX: what Xsens exports, written here in the form of a real export, read back as the motion it holds."""
+"""MVNX files: written in the form of a real Xsens export, and read back."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ FRAMES = 90
 
 
 def _motion():
-    """Orientations (T, 23, 4) and positions (T, 23, 3) in the world of somebody who walks and swings."""
+    """World orientations (T, 23, 4) and positions (T, 23, 3) of a walk with swinging arms."""
     t = np.arange(FRAMES) / 60
     local = np.zeros((FRAMES, 23, 3))
     for side, sign in ((15, 1), (19, -1)):
@@ -98,7 +98,7 @@ def test_the_motion_that_was_exported_comes_back(tmp_path):
     assert (clip.rate, clip.frames, clip.up, clip.unit) == (60.0, FRAMES, "z", 1.0)
     assert clip.skeleton.names == tuple(NAMES)
     assert clip.skeleton.parents.tolist() == PARENTS
-    # z up becomes y up by a turn of the world, which is the same in every frame and for every joint.
+    # z up becomes y up by a rotation of the world, the same in every frame and for every joint.
     turns = multiply(clip.global_rotations(), conjugate(quats))
     assert angle_between(turns, turns[:1, :1]).max() < 1e-3
     np.testing.assert_allclose(rotate(turns[0, 0], np.array((0.0, 0, 1))), (0, 1, 0), atol=1e-5)
@@ -130,7 +130,7 @@ def test_half_a_body_does_not_play_and_is_told_so(tmp_path):
 def test_props_are_left_out_and_told(tmp_path):
     clip, plain = _load(tmp_path, _file(props=2)), _load(tmp_path, _file())
     np.testing.assert_array_equal(clip.quats, plain.quats)
-    assert "2 segments that hang on no joint" in " ".join(clip.warnings)
+    assert "2 segments that belong to no joint" in " ".join(clip.warnings)
 
 
 def test_a_unit_that_is_given_scales_all(tmp_path):
@@ -169,10 +169,10 @@ def test_centimetres_are_told(tmp_path):
 def test_what_is_damaged_is_told_in_one_line(tmp_path, change, says):
     with pytest.raises(pa.MotionError) as caught:
         _load(tmp_path, change(_file()))
-    told = str(caught.value)
-    assert says in told
-    assert "take.mvnx" in told
-    assert "\n" not in told
+    message = str(caught.value)
+    assert says in message
+    assert "take.mvnx" in message
+    assert "\n" not in message
 
 
 def test_the_largest_number_is_one_and_what_is_above_it_is_none(tmp_path):

@@ -1,4 +1,4 @@
-"""npz files: ours, and AMASS / SMPL."""
+"""npz files: this project's own, and AMASS / SMPL."""
 
 import io
 import tracemalloc
@@ -56,7 +56,7 @@ def test_our_own_files_come_back_exactly(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
-def test_amass_is_turned_to_y_up(tmp_path):
+def test_amass_becomes_y_up(tmp_path):
     arrays = amass()
     clip = pa.load_motion(write_npz(tmp_path, arrays))
     assert clip.quats.shape == (FRAMES, 22, 4)
@@ -73,7 +73,7 @@ def test_amass_is_turned_to_y_up(tmp_path):
 
 def test_a_body_that_stands_in_amass_stands_here(tmp_path):
     poses = np.zeros((FRAMES, 72))
-    poses[:, 0] = np.pi / 2  # SMPL's rest is y up, AMASS turns it to z up
+    poses[:, 0] = np.pi / 2  # SMPL's rest pose is y up, AMASS rotates it to z up
     trans = np.tile((0.0, 0.0, 0.95), (FRAMES, 1))
     clip = pa.load_motion(write_npz(tmp_path, amass(poses=poses, trans=trans)))
     positions = clip.positions()[0]
@@ -85,7 +85,7 @@ def test_a_body_that_stands_in_amass_stands_here(tmp_path):
 
 
 def as_smpl(body: pa.Clip, world: str, lift: float = 0.0) -> dict[str, np.ndarray]:
-    """A canonical clip as SMPL has it, in a world with y, z or -y up."""
+    """A canonical clip as SMPL arrays, in a world with y, z or -y up."""
     axes = {"z": Z_UP, "-y": Rotation.from_euler("x", 180, degrees=True)}.get(world, Rotation.identity())
     poses = np.zeros((len(body), 22, 3))
     for joint, ends in enumerate(retargeter(smpl_skeleton()).ends):
@@ -111,17 +111,17 @@ def test_the_motion_tells_whether_y_or_z_is_up(tmp_path: Path) -> None:
     for joint in map(body.skeleton.index, ("left_upper_leg", "right_upper_leg")):
         quats[bowed, joint] = multiply(conjugate(bow), quats[bowed, joint])
     body = pa.Clip(quats, body.root, body.rate, body.skeleton)
-    for world, told in (("z", []), ("y", ["y is up in the file, where z is usual"])):
+    for world, expected in (("z", []), ("y", ["y is up in the file, where z is usual"])):
         path = write_npz(tmp_path, as_smpl(body, world))
         for clip in (pa.load_motion(path), pa.load_motion(path, up=world)):
             assert clip.up == world
-            assert [line for line in clip.warnings if "is up in the file" in line] == told
+            assert [line for line in clip.warnings if "is up in the file" in line] == expected
             back = clip.retarget("humanoid")
             assert np.degrees(angle_between(back.quats, body.quats)).max() < 0.1
             np.testing.assert_allclose(back.root, body.root, atol=1e-5)
         raised = pa.load_motion(write_npz(tmp_path, as_smpl(body, world, lift=5.0)))
         assert raised.up == world or "which way is up" in raised.warnings[0]
-    # An axis that is given is the file's, wrong as it may be.
+    # A given axis is used even if it is wrong.
     lying = pa.load_motion(path, up="z")
     head, foot = (lying.positions()[:, lying.skeleton.index(name), 1] for name in ("head", "left_foot"))
     assert np.abs(head - foot).max() < 1.0
@@ -141,8 +141,8 @@ def test_a_way_that_nobody_goes_is_told(tmp_path, world):
     jump = way + 5.0 * (np.arange(len(way))[:, None] > 100)
     rises = (
         way + np.array((0.0, 0.06, 0.06)) * np.arange(len(way))[:, None]
-    )  # on an axis that is up, whichever
-    for trans, units, told in (
+    )  # on the up axis, whichever it is
+    for trans, units, warns in (
         (way, None, False),
         (jump, None, False),
         (way * (1, 3, 1) + (100, 100, 100), None, False),
@@ -152,7 +152,7 @@ def test_a_way_that_nobody_goes_is_told(tmp_path, world):
         (rises, None, True),
     ):
         clip = pa.load_motion(write_npz(tmp_path, arrays | {"trans": trans}), units=units, up=world)
-        assert any("m: if that is wrong, give --units" in line for line in clip.warnings) == told, (
+        assert any("m: if that is wrong, give --units" in line for line in clip.warnings) == warns, (
             clip.warnings
         )
 
@@ -268,9 +268,9 @@ def test_the_rate_goes_by_several_names_and_may_be_given(tmp_path: Path, name: s
 def test_a_turn_of_two_rounds_is_none_to_wonder_at_and_no_place_is_told(tmp_path: Path) -> None:
     poses = np.zeros((FRAMES, 66))
     poses[:, 0] = np.pi / 2
-    for turn, told in ((12.5, ()), (12.6, ("rotations of up to 12.6 rad: are its poses in degrees?",))):
+    for turn, expected in ((12.5, ()), (12.6, ("rotations of up to 12.6 rad: are its poses in degrees?",))):
         poses[0, 10] = turn
-        assert pa.load_motion(write_npz(tmp_path, amass(poses=poses))).warnings == told
+        assert pa.load_motion(write_npz(tmp_path, amass(poses=poses))).warnings == expected
     nowhere = pa.load_motion(write_npz(tmp_path, amass(poses=poses, trans=None)))
     assert "has no 'trans': the root stays at the origin" in nowhere.warnings
     assert (nowhere.root == 0.0).all()

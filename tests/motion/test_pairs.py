@@ -1,4 +1,4 @@
-"""The same motion from AMC and from BVH, and clips of everybody of the CMU selection: real files."""
+"""Real files: the same motion as AMC and as BVH, and clips of all subjects of the CMU selection."""
 
 from itertools import groupby
 
@@ -35,7 +35,7 @@ for _side, _Side, _S in (("l", "Left", "L"), ("r", "Right", "R")):
 
 
 def load_pair(data_dir, name):
-    """Both readings of a clip, the joints of the BVH in the order of the AMC's."""
+    """A clip from AMC and from BVH, with the joints in the order of the AMC's."""
     amc = pa.load_motion(data_dir / "cmu" / f"{name}.amc")
     bvh = pa.load_motion(data_dir / "cmu" / f"{name}.bvh", keep_tpose=True)
     joints = [bvh.skeleton.index(BVH_NAMES[joint]) for joint in amc.skeleton.names]
@@ -50,7 +50,7 @@ def test_amc_frame_i_is_bvh_frame_i_plus_1(data_dir, name):
     assert apart.shape == (len(amc), 31)
     assert np.degrees(apart).max() < 0.02
     np.testing.assert_allclose(amc.root, bvh.root[1:], atol=1e-5)
-    # Legs hang on the same bones in both; the BVH has none from the thorax to neck and shoulders.
+    # The legs have the same parents in both; the BVH has no bones from thorax to neck and shoulders.
     legs = [amc.skeleton.index(joint) for joint in ("lfemur", "ltibia", "lfoot", "ltoes", "rfoot", "rtoes")]
     ours = amc.positions()[:, legs]
     theirs = bvh.positions()[1:, [joints[joint] for joint in legs]]
@@ -58,7 +58,7 @@ def test_amc_frame_i_is_bvh_frame_i_plus_1(data_dir, name):
 
 
 def test_another_fit_of_the_same_walk_agrees_roughly(data_dir):
-    # The BVH of 02_01 was fitted anew to the markers: other bones, no T-pose, frame i = frame i.
+    # The BVH of 02_01 was fitted separately to the markers: other bones, no T-pose, the same frames.
     amc, bvh, joints = load_pair(data_dir, "02_01")
     assert len(bvh) == len(amc) == 343
     assert bvh.warnings == ()
@@ -88,7 +88,7 @@ def test_clips_of_every_subject_load(data_dir):
         clip = pa.load_motion(path)
         assert clip.rate == 120.0
         assert clip.quats.shape == (len(clip), 31, 4)
-        # A person: hips to fingertips, and hips no higher than someone who climbs or jumps.
+        # Plausible for a person: hips to fingertips, and the hips' height even when climbing or jumping.
         assert 0.8 < clip.skeleton.reach() < 1.4, path
         assert np.median(clip.root[:, 1]) < 2.6, path
         steps = np.degrees(angle_between(clip.quats[1:2], clip.quats[:1])).max()

@@ -1,4 +1,4 @@
-"""The recording file: there and back, torn at every byte, corrupt, of the future; and read as motion."""
+"""The recording file: round trips, truncation, corruption, newer versions, and reading as motion."""
 
 import os
 from pathlib import Path
@@ -55,8 +55,8 @@ def test_what_the_model_told_of_itself_is_kept(tmp_path: Path) -> None:
         tape.output(1, 1, [0.5] * 8, [0.5] * 7, [], (0.75, 0.5), [(7, 0.75), (300, 0.25)])
         tape.output(2, 2, [0.5] * 8, [0.5] * 7, [], (0.25, 0.0))
         tape.output(3, 3, [0.5] * 8, [0.5] * 7)
-    told, felt, plain = list(read_recording(tmp_path / "x.anticip", strict=True))
-    assert (told.field, told.plan) == ((0.75, 0.5), ((7, 0.75), (300, 0.25)))
+    with_model, felt, plain = list(read_recording(tmp_path / "x.anticip", strict=True))
+    assert (with_model.field, with_model.plan) == ((0.75, 0.5), ((7, 0.75), (300, 0.25)))
     assert (felt.field, felt.plan) == ((0.25, 0.0), ())
     assert (plain.field, plain.plan) == ((), ())
 
@@ -88,7 +88,7 @@ def test_what_is_written_is_read(show: Path) -> None:
     assert output.events == [("onset", 0.5, 0.04)]
     assert output.params.tolist() == [0.25] * 8
     assert records[-1] == Note(9_000, "the end — fin")
-    # Each iteration reads anew.
+    # Each iteration reads the file again.
     assert [comparable(r) for r in recording] == [comparable(r) for r in records]
     assert list(recording.datagrams()) == [(1_000 + i, "mocopi", bytes(range(i))) for i in range(5)]
     assert [frame.seq for frame in recording.frames()] == list(range(5))
@@ -103,17 +103,17 @@ def test_a_file_torn_at_any_byte_keeps_what_was_whole(show: Path, tmp_path: Path
     torn.write_bytes(data)
     kept_before = len(whole)
     for end in reversed(range(len(data))):
-        # Cut, not written anew: two thousand rewritten files take the disk half a minute.
+        # Truncated rather than rewritten: writing two thousand files would take half a minute.
         os.truncate(torn, end)
         if end < 12:
             with pytest.raises(FormatError, match=r"torn\.anticip"):
                 read_recording(torn)
             continue
         recording = read_recording(torn)
-        kept = [comparable(record) for record in recording]
-        assert kept == whole[: len(kept)]
-        assert kept_before - 1 <= len(kept) <= kept_before
-        kept_before = len(kept)
+        records = [comparable(record) for record in recording]
+        assert records == whole[: len(records)]
+        assert kept_before - 1 <= len(records) <= kept_before
+        kept_before = len(records)
         assert (recording.warnings == []) == (end in ends), end
     assert kept_before == 0
 
@@ -143,7 +143,7 @@ def test_a_corrupt_record_is_left_out_with_its_offset(show: Path) -> None:
 def test_a_hole_costs_the_records_that_it_touches(show: Path) -> None:
     data = bytearray(show.read_bytes())
     ends = sorted(record_ends(bytes(data)))
-    # From inside the fourth record behind the header's to inside the sixth; and another show is behind it.
+    # Damage from within the fourth record after the header to within the sixth; then another show follows.
     data[ends[3] + 9 : ends[5] + 5] = bytes(ends[5] - ends[3] - 4)
     show.write_bytes(data + data[:12] + data[12 : ends[3]])
     recording = read_recording(show)
@@ -216,7 +216,7 @@ def test_after_days_of_silence_reading_goes_on_with_what_is_not_alone(tmp_path: 
             tape.note(t_ns, "here")
     recording = read_recording(tmp_path / "long.anticip")
     assert [record.t_ns for record in recording] == [1, 2, later, later + 1, 3]
-    assert ["a record alone" in line for line in recording.warnings] == [True, True]
+    assert ["a single record" in line for line in recording.warnings] == [True, True]
 
 
 def test_a_recording_without_its_header_is_still_read(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_any_damage_is_survived(tmp_path_factory, changes):
     for at, value in changes:
         data[at % (len(data) - 12) + 12] = value
     path.write_bytes(data)
-    # What is delivered was written: damage is never taken for a record.
+    # Every delivered record was written: damage is never taken for a record.
     assert {comparable(record) for record in read_recording(path)} <= whole
 
 

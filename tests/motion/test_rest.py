@@ -1,4 +1,4 @@
-"""What the motion tells of a rest pose: about which axes limbs bend, and when a pose is a T-pose."""
+"""Rest poses from motion: hinge axes of limbs, and detection of T-poses."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ UPPER, LOWER, END = (BODY.index(f"left_{name}") for name in ("upper_arm", "lower
 
 
 def bending(degrees: Array, axes: Array, turned: Rotation) -> MotionSample:
-    """An arm whose upper part points along x, whose elbow bends about ``axes``, turned as a whole."""
+    """An arm along x whose elbow bends about ``axes``, rotated as a whole by ``turned``."""
     frames = len(degrees)
     places = np.full((frames, 22, 3), np.nan)
     places[:, UPPER] = (5.0, 1.0, -2.0)
@@ -60,7 +60,7 @@ def test_a_limb_that_bends_both_ways_shows_no_axis(apart: float, seen: bool) -> 
 
 
 def lowered(degrees: float) -> NDArray[np.float32]:
-    """Both arms lowered by so much."""
+    """Both arms lowered by an angle."""
     return posed({"left_upper_arm": (0, 0, -degrees), "right_upper_arm": (0, 0, degrees)})
 
 

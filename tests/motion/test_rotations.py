@@ -21,7 +21,7 @@ def scipy(quats: Array) -> Rotation:
 
 
 def pairs(a: Array, b: Array) -> tuple[Array, Array]:
-    """Each with each."""
+    """All pairs."""
     return np.repeat(a, len(b), axis=0), np.tile(b, (len(a), 1))
 
 
@@ -47,10 +47,10 @@ def test_euler_angles_of_any_order_and_number(axes: tuple[int, ...]) -> None:
     angles = 9.0 * RNG.normal(size=(5, 4, len(axes)))
     found = rotations.from_euler(angles, axes)
     assert found.shape == (5, 4, 4)
-    wanted = Rotation.identity(20)
+    expected = Rotation.identity(20)
     for axis, part in zip(axes, angles.reshape(20, -1).T, strict=True):
-        wanted = wanted * Rotation.from_rotvec(part[:, None] * AXES[axis])
-    assert (wanted.inv() * scipy(found)).magnitude().max() < 1e-9
+        expected = expected * Rotation.from_rotvec(part[:, None] * AXES[axis])
+    assert (expected.inv() * scipy(found)).magnitude().max() < 1e-9
 
 
 def test_axes_are_taken_to_where_they_are_told_near_half_turns_too() -> None:
@@ -59,7 +59,7 @@ def test_axes_are_taken_to_where_they_are_told_near_half_turns_too() -> None:
     turns = scipy(rotations.from_axes(along, across))
     along = along / np.linalg.norm(along, axis=-1, keepdims=True)
     np.testing.assert_allclose(turns.apply(AXES[0]), along, atol=1e-9)
-    # Across, and on the side that is told.
+    # Perpendicular, and on the right side.
     rest = across - (across * along).sum(-1, keepdims=True) * along
     rest /= np.linalg.norm(rest, axis=-1, keepdims=True)
     np.testing.assert_allclose(turns.apply(AXES[1]), rest, atol=1e-6)

@@ -1,4 +1,4 @@
-"""`send`: a stand-in suit over real sockets."""
+"""`send`: streaming a file over real sockets, as a suit would."""
 
 import json
 import signal
@@ -43,40 +43,42 @@ def collect(sock, into):
 )
 def test_every_frame_arrives_in_its_time(tmp_path, receiver, protocol, rate, frames):
     port = receiver.getsockname()[1]
-    got = []
-    thread = threading.Thread(target=collect, args=(receiver, got), daemon=True)
+    received = []
+    thread = threading.Thread(target=collect, args=(receiver, received), daemon=True)
     thread.start()
-    told = send(write_walk(tmp_path, seconds=1.0), protocol, "127.0.0.1", port, rate=rate, seconds=1.0)
+    summary = send(write_walk(tmp_path, seconds=1.0), protocol, "127.0.0.1", port, rate=rate, seconds=1.0)
     time.sleep(0.1)
     receiver.close()
-    assert told["frames"] == frames
-    assert told["datagrams"] == len(got) == frames + (0 if protocol == "vmc" else 1)
-    assert told["bytes"] == sum(len(datagram) for _, datagram in got)
-    assert told["refused"] == 0
-    assert not told["interrupted"]
-    assert 0.8 < told["seconds"] < 3.0
+    assert summary["frames"] == frames
+    assert summary["datagrams"] == len(received) == frames + (0 if protocol == "vmc" else 1)
+    assert summary["bytes"] == sum(len(datagram) for _, datagram in received)
+    assert summary["refused"] == 0
+    assert not summary["interrupted"]
+    assert 0.8 < summary["seconds"] < 3.0
 
 
 def test_a_loop_goes_on_with_its_numbers(tmp_path, receiver):
     port = receiver.getsockname()[1]
-    got = []
-    threading.Thread(target=collect, args=(receiver, got), daemon=True).start()
-    told = send(write_walk(tmp_path, seconds=0.2), "mocopi", "127.0.0.1", port, loop=True, seconds=0.6)
+    received = []
+    threading.Thread(target=collect, args=(receiver, received), daemon=True).start()
+    summary = send(write_walk(tmp_path, seconds=0.2), "mocopi", "127.0.0.1", port, loop=True, seconds=0.6)
     time.sleep(0.1)
     receiver.close()
-    assert told["frames"] == 30
+    assert summary["frames"] == 30
     decoder = _core.Decoder("mocopi")
-    frames = [told for _, datagram in got for told in decoder.feed(datagram) if told["kind"] == "frame"]
-    assert [told["seq"] for told in frames] == list(range(30))
-    assert np.diff([told["time"] for told in frames]) == pytest.approx(0.02, abs=1e-5)
+    frames = [
+        update for _, datagram in received for update in decoder.feed(datagram) if update["kind"] == "frame"
+    ]
+    assert [frame["seq"] for frame in frames] == list(range(30))
+    assert np.diff([frame["time"] for frame in frames]) == pytest.approx(0.02, abs=1e-5)
 
 
 def test_nobody_listening_is_counted_not_raised(tmp_path, receiver):
     port = receiver.getsockname()[1]
     receiver.close()
-    told = send(write_walk(tmp_path, seconds=0.3), "mocopi", "127.0.0.1", port)
-    assert told["frames"] == 15
-    assert told["refused"] > 0
+    summary = send(write_walk(tmp_path, seconds=0.3), "mocopi", "127.0.0.1", port)
+    assert summary["frames"] == 15
+    assert summary["refused"] > 0
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,6 @@ def test_ctrl_c_ends_cleanly(tmp_path, receiver):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err.decode()
-    told = json.loads(out)
-    assert told["interrupted"]
-    assert told["frames"] >= 5
+    summary = json.loads(out)
+    assert summary["interrupted"]
+    assert summary["frames"] >= 5

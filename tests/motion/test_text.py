@@ -1,4 +1,4 @@
-"""Numbers and lines of text files: all of them, each checked, within bounds."""
+"""Parsing of numbers and lines: complete, checked and bounded."""
 
 from pathlib import Path
 
@@ -14,16 +14,18 @@ FILE = Path("file.txt")
 
 
 @given(st.text("ab 1\t\n", max_size=60))
-def test_words_of_a_line_are_counted_as_split_does(said: str) -> None:
-    assert text.words_per_line(said.encode()).tolist() == [len(line.split()) for line in said.split("\n")]
+def test_words_of_a_line_are_counted_as_split_does(content: str) -> None:
+    assert text.words_per_line(content.encode()).tolist() == [
+        len(line.split()) for line in content.split("\n")
+    ]
 
 
 @given(st.lists(st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=3), max_size=8), st.integers(1, 40))
 def test_rows_are_the_numbers_that_were_written_whatever_the_blocks(rows, block):
-    said = b"head\n" + "".join(f"{a!r} {b!r}\t{c!r} \n\n" for a, b, c in rows).encode()
+    content = b"head\n" + "".join(f"{a!r} {b!r}\t{c!r} \n\n" for a, b, c in rows).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "BLOCK_BYTES", block)
-        found = text.number_rows(FILE, said, 5, 2, 3)
+        found = text.number_rows(FILE, content, 5, 2, 3)
     np.testing.assert_array_equal(found, np.reshape(rows, (-1, 3)))
 
 
@@ -45,9 +47,9 @@ def test_the_line_that_is_wrong_is_named(monkeypatch, block, wrong, reason):
 
 
 def test_the_first_of_two_wrong_lines_is_told() -> None:
-    for said, reason in ((b"1 x\n1\n", ":1: expected a number"), (b"1\n1 x\n", ":1: expected 2 numbers")):
+    for content, reason in ((b"1 x\n1\n", ":1: expected a number"), (b"1\n1 x\n", ":1: expected 2 numbers")):
         with pytest.raises(FormatError, match=reason):
-            text.number_rows(FILE, said, 0, 1, 2)
+            text.number_rows(FILE, content, 0, 1, 2)
 
 
 def test_a_line_longer_than_any_body_needs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

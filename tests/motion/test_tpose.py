@@ -1,4 +1,4 @@
-"""Is the first frame a T-pose, and where does the motion begin?"""
+"""Detection of a T-pose in the first frame, and of the motion's start."""
 
 from typing import Any
 
@@ -36,17 +36,17 @@ POSES: dict[str, tuple[bool, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("pose", POSES)
 def test_a_t_pose_is_known_by_its_shape(pose: str) -> None:
-    wanted, turns = POSES[pose]
-    assert is_t_pose(BODY, posed(turns)) == wanted
+    expected, turns = POSES[pose]
+    assert is_t_pose(BODY, posed(turns)) == expected
     large = Skeleton(BODY.names, BODY.parents, BODY.offsets * 100.0)
-    assert is_t_pose(large, posed(turns)) == wanted, "whatever the unit"
+    assert is_t_pose(large, posed(turns)) == expected, "whatever the unit"
 
 
-@pytest.mark.parametrize(("length", "wanted"), [(0.35, False), (0.5, True), (1.7, True), (1.85, False)])
-def test_nobody_is_half_as_tall_or_twice_as_tall_as_wide(length: float, wanted: bool) -> None:
+@pytest.mark.parametrize(("length", "expected"), [(0.35, False), (0.5, True), (1.7, True), (1.85, False)])
+def test_nobody_is_half_as_tall_or_twice_as_tall_as_wide(length: float, expected: bool) -> None:
     offsets = np.array(BODY.offsets)
     offsets[14:] *= length
-    assert is_t_pose(Skeleton(BODY.names, BODY.parents, offsets), posed({})) == wanted
+    assert is_t_pose(Skeleton(BODY.names, BODY.parents, offsets), posed({})) == expected
 
 
 def test_a_body_without_height_or_without_width_is_in_none() -> None:
@@ -57,7 +57,7 @@ def test_a_body_without_height_or_without_width_is_in_none() -> None:
 
 
 def motion(*degrees: float) -> NDArray[np.float32]:
-    """Frames of a body whose one knee is turned so far."""
+    """Frames of a body with one knee bent by these angles."""
     return np.array([posed({"left_lower_leg": (d, 0, 0)} if d else {}) for d in degrees])
 
 
@@ -74,6 +74,6 @@ def test_the_motion_begins_where_it_jumps_away_from_the_first_frame() -> None:
     assert lead_in(motion(0.0, *[19.5 + 0.1 * n for n in range(30)])) == 0
     assert lead_in(motion(0.0, 60.0, 61.0)) == 1
     assert lead_in(motion(0.0, 60.0)) == lead_in(motion(0.0)) == lead_in(motion(*[0.0] * 40)) == 0
-    # What it does once or half a second later says nothing of the jump.
+    # A single later jump, or one half a second later, does not affect the result.
     assert lead_in(motion(0.0, *walk[:5], *[100.0] * 20, *[100.0 + 30.0 * n for n in range(30)])) == 1
     assert lead_in(motion(5.0, 0.0, *walk, 180.0)) == 2

@@ -1,4 +1,4 @@
-"""Any file, any rig: the right body, or a clear refusal."""
+"""Interpretation of files of any origin: the right body, or a clear error."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ WORLDS = {
     "z turned": multiply(about(Z, 130), about(X, 90)),
 }
 Z_UP = ("dab", "zombie", "pybvh1", "pybvh3")
-"""Files of other makers whose z axis is up, by looking at their numbers."""
+"""Third-party files with z up, determined from their numbers."""
 STORED = (
     "makers/**/*.bvh",
     "more/accad-male1/*A[1-9]_*.bvh",
@@ -70,7 +70,7 @@ def test_what_is_beside_a_body_off_the_floor_is_a_wall(side: float) -> None:
     beside = (side * still[..., 0]).min() * side
     places = still - np.array((beside - 0.05 * side, 1.0, 0.0))
     assert up_axis(places, "y") == ("y", False)
-    assert up_axis(places, None) == ("x" if side > 0.0 else "-x", False)  # who may as well lie
+    assert up_axis(places, None) == ("x" if side > 0.0 else "-x", False)  # the body may as well be lying
 
 
 def saved(clip: pa.Clip, folder: Path, name: str = "clip") -> Path:
@@ -111,15 +111,15 @@ def test_the_motion_tells_which_way_is_up(tmp_path, right, body, change, world):
 def test_the_motion_tells_the_rest_pose_of_bones_with_axes_of_their_own(tmp_path, right, body, seed):
     path = saved(local_axes(right, seed), tmp_path)
     clip = pa.load_motion(path)
-    assert "the zero pose is no T-pose: its motion tells the rest pose" in clip.warnings
-    made = clip.retarget("humanoid")
-    assert max(limb_errors(path, made).values()) < 1.0
-    assert difference(made, body).mean() < 2.0
-    # Elbows and knees turn about the axes they turned about before.
-    joints = made.skeleton.names
+    assert "the zero pose is no T-pose: the rest pose is estimated from the motion" in clip.warnings
+    retargeted = clip.retarget("humanoid")
+    assert max(limb_errors(path, retargeted).values()) < 1.0
+    assert difference(retargeted, body).mean() < 2.0
+    # Elbows and knees keep their hinge axes.
+    joints = retargeted.skeleton.names
     for joint in ("left_lower_arm", "right_lower_leg"):
         off = np.degrees(
-            angle_between(made.quats[:, joints.index(joint)], body.quats[:, joints.index(joint)])
+            angle_between(retargeted.quats[:, joints.index(joint)], body.quats[:, joints.index(joint)])
         )
         assert off.mean() < 8.0, joint
 
@@ -127,13 +127,13 @@ def test_the_motion_tells_the_rest_pose_of_bones_with_axes_of_their_own(tmp_path
 @pytest.mark.parametrize("axis", [X, Y, Z], ids="xyz")
 @pytest.mark.parametrize("joint", ["Hips", "Spine", "Chest"])
 def test_one_joint_of_the_trunk_with_axes_of_its_own_does_not_lie(right, body, joint, axis):
-    """Its bones are short: the limbs are where they were, and the joint is off by a right angle."""
+    """Its bones are short, so the limbs are in place although the joint is off by a right angle."""
     own = np.tile((1.0, 0.0, 0.0, 0.0), (len(right.skeleton), 1))
     own[right.skeleton.index(joint)] = about(axis, 90)
     quats = with_axes(right, own).quats.copy()
-    quats[:3] = (1.0, 0.0, 0.0, 0.0)  # empty frames agree with any zero pose
+    quats[:3] = (1.0, 0.0, 0.0, 0.0)  # empty frames match any zero pose
     clip = understand(replace(with_axes(right, own), quats=quats))
-    assert "the zero pose is no T-pose: its motion tells the rest pose" in clip.warnings
+    assert "the zero pose is no T-pose: the rest pose is estimated from the motion" in clip.warnings
     apart = angle_between(clip.retarget("humanoid").global_rotations(), body.global_rotations())[3:]
     assert np.degrees(apart).mean(axis=0).max() < 15.0
 
@@ -144,7 +144,7 @@ def test_a_t_pose_in_the_middle_is_the_rest_pose(tmp_path, right):
     quats[frame:, 1:] = (1.0, 0.0, 0.0, 0.0)
     posed = pa.Clip(quats, right.root, right.rate, right.skeleton)
     clip = pa.load_motion(saved(local_axes(posed, 1), tmp_path))
-    assert "the zero pose is no T-pose: a T-pose in it is taken" in clip.warnings
+    assert "the zero pose is no T-pose: a T-pose in the motion is used" in clip.warnings
     body = posed.retarget("humanoid")
     assert np.degrees(angle_between(clip.retarget("humanoid").quats[:, 1:], body.quats[:, 1:])).max() < 1.0
 
@@ -182,12 +182,12 @@ def test_units_change_nothing(tmp_path, right, body, unit, metres):
     large = pa.Clip(right.quats, right.root * factor, right.rate, skeleton)
     clip = pa.load_motion(saved(turned_file(large, WORLDS["z"]), tmp_path))
     assert clip.unit == metres
-    made = clip.retarget("humanoid")
-    assert difference(made, body).max() < 2.0
-    assert abs(np.median(made.root[:, 1]) - np.median(body.root[:, 1])) < 0.02
+    retargeted = clip.retarget("humanoid")
+    assert difference(retargeted, body).max() < 2.0
+    assert abs(np.median(retargeted.root[:, 1]) - np.median(body.root[:, 1])) < 0.02
 
 
-def said(clip: pa.Clip) -> bool:
+def warned_of_up(clip: pa.Clip) -> bool:
     return any("which way is up" in line for line in clip.warnings)
 
 
@@ -195,7 +195,7 @@ def test_somebody_who_lies_throughout_is_said(tmp_path, right):
     lying = lying_first(right)[: round(1.4 * right.rate)]
     clip = pa.load_motion(saved(lying, tmp_path))
     assert clip.up == "y"
-    assert said(clip)
+    assert warned_of_up(clip)
     assert any("give --up AXIS" in line for line in clip.warnings)
     assert pa.load_motion(saved(lying, tmp_path), up="-z").up == "-z"
 
@@ -214,13 +214,13 @@ FLOOR = {
 @pytest.mark.parametrize("turn", FLOOR)
 def test_nobody_on_the_floor_is_turned_the_wrong_way_without_a_word(right, turn):
     posed = on_the_floor(right, FLOOR[turn])
-    told = 0
+    right_count = 0
     for world, axes in {"y": about(X, 0), **WORLDS}.items():
         for change in (turned_world, turned_file):
             clip = understand(change(posed, axes))
-            assert clip.up == world.split()[0] or said(clip), (world, change)
-            told += clip.up == world.split()[0]
-    assert told >= 10  # of 14
+            assert clip.up == world.split()[0] or warned_of_up(clip), (world, change)
+            right_count += clip.up == world.split()[0]
+    assert right_count >= 10  # of 14
 
 
 def test_nobody_who_really_lies_or_crawls_is_turned_the_wrong_way_without_a_word(data_dir):
@@ -235,23 +235,23 @@ def test_nobody_who_really_lies_or_crawls_is_turned_the_wrong_way_without_a_word
             for world, axes in worlds[:3]:
                 turned = understand(turned_file(part, axes))
                 found.append(turned.up == world.split()[0])
-                assert found[-1] or said(turned), (path.stem, start, world)
+                assert found[-1] or warned_of_up(turned), (path.stem, start, world)
     assert np.mean(found) > 0.5
 
 
 def test_what_is_said_counts(tmp_path, right, body):
     path = saved(local_axes(turned_world(right, WORLDS["z"]), 4), tmp_path)
-    told = pa.load_motion(path, up="z", rest=0)  # standing, arms hanging
-    assert told.warnings == ("z is up in the file: turned",)
-    assert max(bone_angles(told.skeleton, told.quats).values()) < 15.0
-    assert difference(told.retarget("humanoid"), body).mean() < 6.0
+    helped = pa.load_motion(path, up="z", rest=0)  # standing, arms hanging
+    assert helped.warnings == ("z is up in the file: turned",)
+    assert max(bone_angles(helped.skeleton, helped.quats).values()) < 15.0
+    assert difference(helped.retarget("humanoid"), body).mean() < 6.0
     for option in ({"up": "w"}, *({"rest": frame} for frame in (len(right), -1, 1.5))):
         with pytest.raises(OptionError, match=rf"{path.name}: {next(iter(option))} is"):
             pa.load_motion(path, **option)
 
 
 def refused_file(folder: Path, clip: pa.Clip) -> Path:
-    """Ours says what it means: a rest pose that is none is taken at its word."""
+    """This project's npz is not interpreted: an invalid rest pose is used as it is."""
     path = folder / "odd.npz"
     save_npz(local_axes(clip, 3), path)
     return path
@@ -276,7 +276,7 @@ def test_a_body_that_is_not_the_files_is_refused_by_all(tmp_path, right):
             send(path, protocol, "127.0.0.1", 9)
     with pytest.raises(FormatError, match=r"odd\.npz: .*degrees away"):
         build(tmp_path, tmp_path / "set")
-    # Helped by what the motion says, it is taken by all.
+    # With the rest pose from the motion it is accepted everywhere.
     assert open_show(path, up="y")[0] == "msgpack"
     assert build(tmp_path, tmp_path / "set", up="y").takes == 1
 
@@ -314,10 +314,10 @@ def test_two_joints_of_one_name_are_refused_where_the_other_side_lacks_one(tmp_p
         with pytest.raises(SkeletonError, match=rf"twins\.bvh: .* '{wrong}', .*--joints map\.toml"):
             pa.load_motion(path).retargeter()
     path.write_text(text.replace("JOINT RightArm\n", "JOINT LeftArm\n"))
-    told = as_toml(pa.load_motion(path).skeleton)
-    told = told.replace('# right_shoulder = ""', 'right_shoulder = "RightShoulder"')
-    told = told.replace('right_upper_arm = "RightShoulder"', 'right_upper_arm = "LeftArm_2"')
-    table.write_text(told)
+    toml = as_toml(pa.load_motion(path).skeleton)
+    toml = toml.replace('# right_shoulder = ""', 'right_shoulder = "RightShoulder"')
+    toml = toml.replace('right_upper_arm = "RightShoulder"', 'right_upper_arm = "LeftArm_2"')
+    table.write_text(toml)
     assert pa.load_motion(path, joints=table).retargeter().mask.all()
 
 
@@ -330,7 +330,7 @@ def test_hands_that_are_bent_throughout_point_where_their_ends_do(right):
     body = Skeleton(right.skeleton.names, right.skeleton.parents, right.skeleton.offsets, tips=ends)
     bent = replace(right, quats=quats.astype(np.float32), skeleton=body)
     read = understand(local_axes(bent, 7))
-    assert read.warnings[-1] == "the zero pose is no T-pose: its motion tells the rest pose"
+    assert read.warnings[-1] == "the zero pose is no T-pose: the rest pose is estimated from the motion"
     found, truth = read.retarget("humanoid").global_rotations(), bent.global_rotations()
     for hand, end in ends.items():
         shown, there = rotate(found[:, hand], np.array(end)), rotate(truth[:, hand], np.array(end))
@@ -360,7 +360,7 @@ def test_joints_nobody_knows_are_named_by_a_map(tmp_path, right, body):
     helped = pa.load_motion(strange, joints=map_file).retarget("humanoid")
     assert angle_between(helped.quats, body.quats).max() < 1e-3
     np.testing.assert_array_equal(helped.mask, body.mask)
-    # What the map leaves out is not there, whatever its name says.
+    # A joint that the map leaves out is missing, whatever its name.
     less = {joint: found for joint, found in read_joints(map_file).items() if not joint.endswith("_hand")}
     without = pa.load_motion(strange, joints=less).retarget("humanoid")
     assert [name for name, there in zip(without.skeleton.names, without.mask, strict=True) if not there] == [
@@ -370,13 +370,13 @@ def test_joints_nobody_knows_are_named_by_a_map(tmp_path, right, body):
 
 
 def test_the_map_of_a_file_is_the_file(data_dir, tmp_path):
-    """What `info --joints` writes and `--joints` reads changes nothing."""
+    """A map written by `info --joints` and read by `--joints` changes nothing."""
     for file in ("makers/mocopi/mocopi-mobile-arm-raise-turn.bvh", "cmu/02_01.bvh", "cmu/02_01.amc"):
         clip = pa.load_motion(data_dir / file)
         map_file = tmp_path / "map.toml"
         map_file.write_text(as_toml(clip.skeleton))
-        told = pa.load_motion(data_dir / file, joints=map_file).retarget("humanoid")
-        assert np.degrees(angle_between(told.quats, clip.retarget("humanoid").quats)).max() < 0.1, file
+        mapped = pa.load_motion(data_dir / file, joints=map_file).retarget("humanoid")
+        assert np.degrees(angle_between(mapped.quats, clip.retarget("humanoid").quats)).max() < 0.1, file
 
 
 @pytest.mark.parametrize(
@@ -402,14 +402,14 @@ def stored(data_dir: Path) -> list[Path]:
 
 
 def test_files_of_every_maker_show_the_right_body(data_dir):
-    """Directions of limbs, by another reader: six degrees in the mean, ten for any limb."""
+    """Limb directions against another reader: six degrees on average, ten for any limb."""
     for path in stored(data_dir):
         clip = pa.load_motion(path)
-        made = clip.retarget("humanoid")
+        retargeted = clip.retarget("humanoid")
         up = "z" if path.stem in Z_UP else "y"
-        errors = limb_errors(path, made, up)
+        errors = limb_errors(path, retargeted, up)
         assert clip.up == up, path
-        assert said(clip) == (path.stem == "Male1_A9_LieDown"), path
+        assert warned_of_up(clip) == (path.stem == "Male1_A9_LieDown"), path
         assert np.mean(list(errors.values())) < 6.0, (path, errors)
         assert max(errors.values()) < 10.0, (path, errors)
         assert max(bone_angles(clip.skeleton, clip.quats).values()) < 15.0, (
@@ -429,9 +429,9 @@ def test_real_motion_survives_what_strangers_do_to_it(data_dir, tmp_path, file):
         lambda c: mirrored(turned_world(c, WORLDS["-z"])),
         lying_first,
     ):
-        made = pa.load_motion(saved(change(clip), tmp_path)).retarget("humanoid")
-        assert difference(made, body).max() < 2.0
+        retargeted = pa.load_motion(saved(change(clip), tmp_path)).retarget("humanoid")
+        assert difference(retargeted, body).max() < 2.0
     path = saved(local_axes(clip, 2), tmp_path)
-    made = pa.load_motion(path).retarget("humanoid")
-    assert max(limb_errors(path, made).values()) < 2.0
-    assert difference(made, body).mean() < 6.0
+    retargeted = pa.load_motion(path).retarget("humanoid")
+    assert max(limb_errors(path, retargeted).values()) < 2.0
+    assert difference(retargeted, body).mean() < 6.0

@@ -1,4 +1,4 @@
-"""Files of anybody's that are too large, too deep, or no files: one line, within little memory and time."""
+"""Untrusted files that are too large, too deep, or no files: a one-line error, in little memory and time."""
 
 import os
 import resource
@@ -44,7 +44,7 @@ from training.tasks.token.tokens import Tokenizer
 from training.teacher.sound import duration
 
 PLAYED: dict[str, tuple[str, Callable[[Path], object]]] = {
-    # the file, and who reads it
+    # the file, and its reader
     "motion": ("x.json", load_motion),
     "rig": ("x.json", load_rig),
     "curves": ("x.json", load_curves),
@@ -55,7 +55,7 @@ PLAYED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "project": ("x.json", read_state),
     "checkpoint": ("model.json", lambda file: read_description(file.parent)),
 }
-"""What is read to play; these say what is wrong with a folder as well."""
+"""Readers of files to play, which also explain what is wrong with a folder."""
 
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     **PLAYED,
@@ -139,7 +139,7 @@ def test_a_cell_without_end_is_one_line(tmp_path: Path) -> None:
 
 
 def refused(read: Callable[[Path], object], file: Path, words: str | None = None) -> None:
-    """Said in a line of a length that can be read."""
+    """The error is one line of readable length."""
     with pytest.raises(MotionError, match=words) as caught:
         read(file)
     assert "\n" not in str(caught.value)
@@ -150,7 +150,7 @@ def test_files_are_read_up_to_a_length(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(bytes(2000))
     assert len(read_file(file, 2000)) == 2000
-    assert len(read_file(file, 1 << 50)) == 2000  # no room is taken for what a file might have
+    assert len(read_file(file, 1 << 50)) == 2000  # no memory is allocated for the limit
     with pytest.raises(RigError, match=r"x: is larger than 1999 bytes, the most a rig may have"):
         read_file(file, 1999, RigError, "a rig")
     with pytest.raises(CheckpointError, match=r"nowhere: no such file"):
@@ -178,15 +178,15 @@ def test_many_joints_without_numbers_of_their_own_are_refused_before_memory_is_t
     file.write_text(
         f"{HEAD}{body}{ends}MOTION\nFrames: {frames}\nFrame Time: 0.02\n" + "0\n" * frames, encoding="ascii"
     )
-    said = limited(f"import pyanticip as pa\npa.load_motion({str(file)!r})", 1 << 30)
-    assert "has 900000 frames of 1001 joints, more than 12000000 in all" in said
+    output = limited(f"import pyanticip as pa\npa.load_motion({str(file)!r})", 1 << 30)
+    assert "has 900000 frames of 1001 joints, more than 12000000 in all" in output
 
 
 def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "bomb.npz"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("poses.npy", bytes(1000))
-        archive.infolist()[0].file_size = 476 << 20  # as its directory says
+        archive.infolist()[0].file_size = 476 << 20  # as stated by its directory
     with pytest.raises(FormatError, match=r"bomb.npz: unpacks to 476 MB, of \d+ bytes at most \d+ MB"):
         load_motion(file)
     with pytest.raises(FormatError, match="unpacks to 476 MB"):
@@ -247,7 +247,7 @@ def test_a_skeleton_without_end(tmp_path):
 
 
 def limited(code: str, memory: int) -> str:
-    """What a program that may have so much memory says at its end."""
+    """The last output line of a program with limited memory."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

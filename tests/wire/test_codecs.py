@@ -1,4 +1,4 @@
-"""The datagram codecs as Python sees them; msgpack and python-osc are the independent ends."""
+"""The datagram codecs in Python, against msgpack and python-osc as independent implementations."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_our_own_datagrams_are_plain_msgpack() -> None:
         "quats": QUATS[:22].astype("<f4").tobytes(),
         "root": np.array([0, 1, 2], "<f4").tobytes(),
     }
-    # And what msgpack packs, in any order, with more in it, is read.
+    # Keys in another order, and unknown keys, are accepted.
     other = msgpack.packb({"more": [{}], **dict(reversed(plain.items()))})
     (read,) = _core.Decoder("msgpack").feed(other)
     np.testing.assert_array_equal(read["quats"], QUATS[:22])
@@ -90,7 +90,7 @@ def test_our_own_datagrams_are_plain_msgpack() -> None:
         (OptionError, lambda: _core.encode_frame("vmc", 0, 0.0, QUATS, PLACES, ids=range(1, 56))),
         (OptionError, lambda: _core.encode_frame("osc", 0, 0.0, QUATS, PLACES)),
         (OptionError, lambda: _core.encode_mocopi_skeleton([1, 0], PLACES[:2])),
-        # What the decoder would refuse; a chain of a million joints is not walked from each of them.
+        # Skeletons that the decoder would refuse; a chain of a million joints is not walked from each joint.
         (OptionError, lambda: _core.encode_natnet_skeleton(["j"] * 257, range(-1, 256), np.zeros((257, 3)))),
         (OptionError, lambda: _core.encode_natnet_frame(0, 0.0, QUATS, PLACES, range(-1, 256))),
         (WireError, lambda: _core.Decoder("mocopi").feed(b"")),
